@@ -26,7 +26,7 @@ void tell(AddressedMemory& memory, const TraceEntry& entry)
         memory.reservedMore(-size);
         break;
     case TraceEntry::OOM:
-        memory.refused(size, static_cast<Bytes>(entry.addr_)); // which is what the device has left
+        memory.refused(size, static_cast<Bytes>(entry.addr_)); // for OOM, addr_ is the number of free bytes
         break;
     default:
         break;

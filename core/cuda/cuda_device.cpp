@@ -25,7 +25,7 @@ namespace {
 namespace allocator = c10::cuda::CUDACachingAllocator;
 using c10::CachingDeviceAllocator::TraceEntry;
 
-/// What the allocator's tracker tells of. The allocator keeps its tracker for ever, so that this outlives the device.
+/// The state of the allocator's tracker. The allocator keeps its tracker for ever, so this outlives the device.
 struct Tracked
 {
     AddressedMemory memory;
@@ -37,7 +37,7 @@ std::string firstLine(const std::string& text)
     return text.substr(0, text.find('\n'));
 }
 
-/// Makes CUDA's kernels known to the dispatcher. libtorch_cuda lies beside libc10_cuda.
+/// Loads libtorch_cuda, which registers CUDA's kernels. It is in the folder of libc10_cuda.
 Status loadTorchCuda()
 {
     Dl_info info{};
@@ -91,7 +91,7 @@ public:
         stopTracing();
     }
 
-    /// From here on every allocation is known; those from before are asked for.
+    /// Starts to track allocations. A snapshot gives the existing ones.
     void track();
 
     c10::Device device() const override { return {c10::kCUDA, index_}; }
@@ -136,7 +136,7 @@ private:
     DeviceSpec spec_;
     std::shared_ptr<Tracked> tracked_;
     std::unique_ptr<cupti::ActivitySession> session_;
-    bool failed_ = false; ///< tracing, which is not tried again
+    bool failed_ = false; ///< tracing failed and is not tried again
     std::vector<std::string> notes_;
 };
 
@@ -148,7 +148,7 @@ void CudaDevice::track()
             return;
         tell(tracked->memory, entry);
     });
-    tracked_->memory.reservedMore(0); // it is known from here on
+    tracked_->memory.reservedMore(0); // makes the reserved total known, even without a segment
     for (const auto& segment : allocator::snapshot({0, 0}, /*include_traces=*/false).segments) {
         if (segment.device != index_)
             continue;
@@ -217,7 +217,7 @@ std::vector<std::string> CudaDevice::notes() const
     std::vector<std::string> notes = notes_;
     if (session_)
         notes.insert(notes.end(), session_->notes().begin(), session_->notes().end());
-    std::vector<std::string> once; // each flush of a step may say the same
+    std::vector<std::string> once; // each flush of a step may add the same note
     for (std::string& note : notes)
         if (std::ranges::find(once, note) == once.end())
             once.push_back(std::move(note));

@@ -2,20 +2,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cuda/hosted_allocator.h"
 
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <torch/version.h>
+
 #include <dlfcn.h>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 namespace headroom {
+namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
-namespace {
-
-/// Tensors get their memory from libtorch_cpu, also those of CUDA (at::detail::empty_generic), and from the one
-/// function of CUDA's half that resizes a storage. What the rest of that half allocates is a workspace: cuBLASLt's,
-/// cuDNN's.
+/// Returns whether the code at `caller` allocates for a tensor. Tensors get their memory from libtorch_cpu, also those
+/// on CUDA (at::detail::empty_generic), and from the function of libtorch_cuda that resizes a storage. Everything else
+/// that libtorch_cuda allocates is a workspace of cuBLASLt or cuDNN.
 bool isForTensor(const void* caller)
 {
     static thread_local std::unordered_map<const void*, bool> known;
@@ -30,162 +32,127 @@ bool isForTensor(const void* caller)
     return entry->second;
 }
 
-} // namespace
-
-void HostedCudaAllocator::setHost(MemoryHost* host, c10::DeviceIndex device)
+/// Torch's CUDA allocator with a MemoryHost: allocations for tensors on one GPU go through the host. All other calls
+/// are forwarded to torch's allocator.
+class HostedCudaAllocator final : public allocator::CUDAAllocator
 {
-    host_ = host;
-    device_ = device;
-}
+    using Index = c10::DeviceIndex;
+    using Pool = c10::MempoolId_t;
+    using Texts = std::vector<std::string>;
+    using Annotations = std::vector<std::pair<std::string, std::string>>;
+    using State = std::shared_ptr<allocator::AllocatorState>;
 
-c10::DataPtr HostedCudaAllocator::allocate(std::size_t bytes)
-{
-    const void* const caller = __builtin_return_address(0);
-    c10::DataPtr memory = inner_.allocate(bytes);
-    const bool hosted = host_ && memory.get() && memory.device().index() == device_ && isForTensor(caller);
-    return hosted ? host_->take(std::move(memory), bytes) : std::move(memory);
-}
+public:
+    explicit HostedCudaAllocator(CUDAAllocator& inner)
+        : inner_(inner)
+    {
+    }
 
-c10::CachingDeviceAllocator::DeviceStats HostedCudaAllocator::getDeviceStats(c10::DeviceIndex device)
-{
-    return inner_.getDeviceStats(device);
-}
+    /// Sets the host for tensors on `device`; null: none.
+    void setHost(MemoryHost* host, Index device)
+    {
+        host_ = host;
+        device_ = device;
+    }
 
-void* HostedCudaAllocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream)
-{
-    return inner_.raw_alloc_with_stream(bytes, stream);
-}
+    c10::DataPtr allocate(std::size_t bytes) override
+    {
+        const void* const caller = __builtin_return_address(0);
+        c10::DataPtr memory = inner_.allocate(bytes);
+        const bool hosted = host_ && memory.get() && memory.device().index() == device_ && isForTensor(caller);
+        return hosted ? host_->take(std::move(memory), bytes) : std::move(memory);
+    }
+    /// Null, since memory allocated in one way must not be freed in the other.
+    c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+    bool is_simple_data_ptr(const c10::DataPtr& pointer) const override { return inner_.is_simple_data_ptr(pointer); }
+    void copy_data(void* to, const void* from, std::size_t bytes) const override { inner_.copy_data(to, from, bytes); }
 
-std::vector<allocator::StreamSegmentSize> HostedCudaAllocator::getExpandableSegmentSizes(c10::DeviceIndex device)
-{
-    return inner_.getExpandableSegmentSizes(device);
-}
-
-void* HostedCudaAllocator::getBaseAllocation(void* address, std::size_t* bytes)
-{
-    return inner_.getBaseAllocation(address, bytes);
-}
-
-void HostedCudaAllocator::recordStream(const c10::DataPtr& pointer, c10::cuda::CUDAStream stream)
-{
-    inner_.recordStream(pointer, stream);
-}
-
-allocator::SnapshotInfo HostedCudaAllocator::snapshot(c10::MempoolId_t pool, bool traces)
-{
-    return inner_.snapshot(pool, traces);
-}
-
-void HostedCudaAllocator::beginAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t pool,
-                                              std::function<bool(cudaStream_t)> filter)
-{
-    inner_.beginAllocateToPool(device, pool, std::move(filter));
-}
-
-void HostedCudaAllocator::endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t pool)
-{
-    inner_.endAllocateToPool(device, pool);
-}
-
-int HostedCudaAllocator::getPoolUseCount(c10::DeviceIndex device, c10::MempoolId_t pool)
-{
-    return inner_.getPoolUseCount(device, pool);
-}
-
-void HostedCudaAllocator::createOrIncrefPool(c10::DeviceIndex device, c10::MempoolId_t pool,
-                                             std::shared_ptr<CUDAAllocator> allocator)
-{
-    inner_.createOrIncrefPool(device, pool, std::move(allocator));
-}
-
-void HostedCudaAllocator::setUseOnOOM(c10::DeviceIndex device, c10::MempoolId_t pool, bool use)
-{
-    inner_.setUseOnOOM(device, pool, use);
-}
-
-bool HostedCudaAllocator::checkPoolLiveAllocations(c10::DeviceIndex device, c10::MempoolId_t pool,
-                                                   const std::unordered_set<void*>& expected)
-{
-    return inner_.checkPoolLiveAllocations(device, pool, expected);
-}
-
-allocator::ShareableHandle HostedCudaAllocator::shareIpcHandle(void* address)
-{
-    return inner_.shareIpcHandle(address);
-}
-
-std::shared_ptr<void> HostedCudaAllocator::getIpcDevPtr(std::string handle)
-{
-    return inner_.getIpcDevPtr(std::move(handle));
-}
-
-void HostedCudaAllocator::recordHistory(bool enabled, allocator::CreateContextFn recorder, std::size_t entries,
-                                        allocator::RecordContext when, bool clear,
-                                        const std::vector<std::string>& skipped)
-{
-    inner_.recordHistory(enabled, recorder, entries, when, clear, skipped);
-}
-
-void HostedCudaAllocator::recordAnnotation(const std::vector<std::pair<std::string, std::string>>& data)
-{
-    inner_.recordAnnotation(data);
-}
-
-void HostedCudaAllocator::attachOutOfMemoryObserver(allocator::OutOfMemoryObserver observer)
-{
-    inner_.attachOutOfMemoryObserver(std::move(observer));
-}
-
-void HostedCudaAllocator::attachAllocatorTraceTracker(allocator::AllocatorTraceTracker tracker)
-{
-    inner_.attachAllocatorTraceTracker(std::move(tracker));
-}
-
-void HostedCudaAllocator::enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex other)
-{
-    inner_.enablePeerAccess(device, other);
-}
-
-cudaError_t HostedCudaAllocator::memcpyAsync(void* to, int toDevice, const void* from, int fromDevice,
-                                             std::size_t count, cudaStream_t stream, bool peers)
-{
-    return inner_.memcpyAsync(to, toDevice, from, fromDevice, count, stream, peers);
-}
-
-std::shared_ptr<allocator::AllocatorState> HostedCudaAllocator::getCheckpointState(c10::DeviceIndex device,
-                                                                                   c10::MempoolId_t pool)
-{
-    return inner_.getCheckpointState(device, pool);
-}
-
-allocator::CheckpointDelta HostedCudaAllocator::setCheckpointPoolState(c10::DeviceIndex device,
-                                                                       std::shared_ptr<allocator::AllocatorState> state)
-{
-    return inner_.setCheckpointPoolState(device, std::move(state));
-}
-
+    using CUDAAllocator::recordStream;
+#define HEADROOM_FORWARD(Result, name, parameters, arguments)                                                          \
+    Result name parameters override                                                                                    \
+    {                                                                                                                  \
+        return inner_.name arguments;                                                                                  \
+    }
+    HEADROOM_FORWARD(bool, initialized, (), ())
+    HEADROOM_FORWARD(void, emptyCache, (Pool pool), (pool))
+    HEADROOM_FORWARD(c10::CachingDeviceAllocator::DeviceStats, getDeviceStats, (Index device), (device))
+    HEADROOM_FORWARD(void, resetAccumulatedStats, (Index device), (device))
+    HEADROOM_FORWARD(void, resetPeakStats, (Index device), (device))
+    HEADROOM_FORWARD(void*, raw_alloc, (std::size_t bytes), (bytes))
+    HEADROOM_FORWARD(void*, raw_alloc_with_stream, (std::size_t bytes, cudaStream_t stream), (bytes, stream))
+    HEADROOM_FORWARD(void, raw_delete, (void* address), (address))
+    HEADROOM_FORWARD(void, init, (int devices), (devices))
+    HEADROOM_FORWARD(double, getMemoryFraction, (Index device), (device))
+    HEADROOM_FORWARD(void, setMemoryFraction, (double share, Index device), (share, device))
+    HEADROOM_FORWARD(std::vector<allocator::StreamSegmentSize>, getExpandableSegmentSizes, (Index device), (device))
+    HEADROOM_FORWARD(void, enable, (bool value), (value))
+    HEADROOM_FORWARD(bool, isEnabled, () const, ())
+    HEADROOM_FORWARD(void, cacheInfo, (Index device, std::size_t* largest), (device, largest))
+    HEADROOM_FORWARD(void*, getBaseAllocation, (void* address, std::size_t* bytes), (address, bytes))
+    HEADROOM_FORWARD(void, recordStream, (const c10::DataPtr& pointer, c10::cuda::CUDAStream stream), (pointer, stream))
+    HEADROOM_FORWARD(allocator::SnapshotInfo, snapshot, (Pool pool, bool traces), (pool, traces))
+    HEADROOM_FORWARD(void, beginAllocateToPool, (Index device, Pool pool, std::function<bool(cudaStream_t)> filter),
+                     (device, pool, std::move(filter)))
+    HEADROOM_FORWARD(void, endAllocateToPool, (Index device, Pool pool), (device, pool))
+    HEADROOM_FORWARD(void, releasePool, (Index device, Pool pool), (device, pool))
+    HEADROOM_FORWARD(int, getPoolUseCount, (Index device, Pool pool), (device, pool))
+    HEADROOM_FORWARD(void, createOrIncrefPool, (Index device, Pool pool, std::shared_ptr<CUDAAllocator> user),
+                     (device, pool, std::move(user)))
+    HEADROOM_FORWARD(void, setUseOnOOM, (Index device, Pool pool, bool use), (device, pool, use))
+    HEADROOM_FORWARD(void, setNoSplit, (Index device, Pool pool), (device, pool))
+    HEADROOM_FORWARD(bool, checkPoolLiveAllocations,
+                     (Index device, Pool pool, const std::unordered_set<void*>& expected), (device, pool, expected))
+    HEADROOM_FORWARD(allocator::ShareableHandle, shareIpcHandle, (void* address), (address))
+    HEADROOM_FORWARD(std::shared_ptr<void>, getIpcDevPtr, (std::string handle), (std::move(handle)))
+    HEADROOM_FORWARD(bool, isHistoryEnabled, (), ())
+    HEADROOM_FORWARD(void, recordHistory,
+                     (bool enabled, allocator::CreateContextFn recorder, std::size_t entries,
+                      allocator::RecordContext when, bool clear, const Texts& skipped),
+                     (enabled, recorder, entries, when, clear, skipped))
+    HEADROOM_FORWARD(void, recordAnnotation, (const Annotations& data), (data))
+    HEADROOM_FORWARD(void, pushCompileContext, (std::string & data), (data))
+    HEADROOM_FORWARD(void, popCompileContext, (), ())
+    HEADROOM_FORWARD(void, setUserMetadata, (const std::string& data), (data))
+    HEADROOM_FORWARD(std::string, getUserMetadata, (), ())
+    HEADROOM_FORWARD(void, attachOutOfMemoryObserver, (allocator::OutOfMemoryObserver observer), (std::move(observer)))
+    HEADROOM_FORWARD(void, attachAllocatorTraceTracker, (allocator::AllocatorTraceTracker tracker),
+                     (std::move(tracker)))
+    HEADROOM_FORWARD(void, enablePeerAccess, (Index device, Index other), (device, other))
+    HEADROOM_FORWARD(cudaError_t, memcpyAsync,
+                     (void* to, int toDevice, const void* from, int fromDevice, std::size_t count, cudaStream_t stream,
+                      bool peers),
+                     (to, toDevice, from, fromDevice, count, stream, peers))
+    HEADROOM_FORWARD(State, getCheckpointState, (Index device, Pool pool), (device, pool))
+    HEADROOM_FORWARD(allocator::CheckpointDelta, setCheckpointPoolState, (Index device, State state),
+                     (device, std::move(state)))
+    HEADROOM_FORWARD(std::string, name, (), ())
 #if TORCH_VERSION_MINOR >= 12
-void HostedCudaAllocator::attachOomRejectionObserver(allocator::OomRejectionObserver observer)
-{
-    inner_.attachOomRejectionObserver(std::move(observer));
-}
-
-std::shared_ptr<c10::GatheredContext> HostedCudaAllocator::getContextForPointer(const void* address)
-{
-    return inner_.getContextForPointer(address);
-}
+    HEADROOM_FORWARD(void, attachOomRejectionObserver, (allocator::OomRejectionObserver observer),
+                     (std::move(observer)))
+    HEADROOM_FORWARD(std::shared_ptr<c10::GatheredContext>, getContextForPointer, (const void* address), (address))
 #endif
-
 #if TORCH_VERSION_MINOR >= 13
-c10::DataPtr HostedCudaAllocator::allocateWithAddress(std::size_t bytes, void* address)
-{
-    return inner_.allocateWithAddress(bytes, address);
-}
+    HEADROOM_FORWARD(void, markCaptureBegin, (Index device), (device))
+    HEADROOM_FORWARD(void, markCaptureEnd, (Index device), (device))
+    HEADROOM_FORWARD(c10::DataPtr, allocateWithAddress, (std::size_t bytes, void* address), (bytes, address))
 #endif
+#if TORCH_VERSION_MINOR >= 14
+    HEADROOM_FORWARD(bool, supportsUserMetadata, (), ())
+    HEADROOM_FORWARD(void, annotateMemory, (const void* address, const std::string& data), (address, data))
+#endif
+#undef HEADROOM_FORWARD
+
+private:
+    CUDAAllocator& inner_;
+    MemoryHost* host_ = nullptr;
+    Index device_ = 0;
+};
+
+} // namespace
 
 void setCudaHost(MemoryHost* host, c10::DeviceIndex device)
 {
-    // Storages remember it, as they do torch's own: it is in its place from the first host on.
+    // Never removed: storages remember the allocator that they came from.
     static HostedCudaAllocator* const hosted = [] {
         auto* made = new HostedCudaAllocator(*allocator::get());
         allocator::allocator.store(made);

@@ -18,7 +18,7 @@ namespace {
 /// CUPTI recommends 1 to 10 MB. A step of a large model makes some ten thousand records of about 200 bytes.
 constexpr std::size_t bufferBytes = std::size_t{4} << 20U;
 constexpr std::size_t bufferAlignment = 64;
-/// What is kept of a step that launches without end; further buffers are thrown away and counted.
+/// Limit for a step with endless launches; further buffers are discarded and counted.
 constexpr std::size_t mostBuffers = 256;
 
 struct Buffer
@@ -68,7 +68,7 @@ public:
         wanted_ = wanted;
     }
 
-    /// The full ones, in the order in which they came; give them back with take(…, 0).
+    /// Returns the full buffers in the order of their arrival. The caller gives them back with take(…, 0).
     std::vector<Buffer> full()
     {
         const std::lock_guard lock(mutex_);
@@ -108,7 +108,7 @@ std::atomic<bool>& sessionRuns()
     return runs;
 }
 
-/// `needed`: without it there are no times. Calls of the runtime and the driver are what external ids come with.
+/// A kind of record. `needed`: times are impossible without it. External ids come with the calls of runtime and driver.
 struct TracedKind
 {
     CUpti_ActivityKind kind;
@@ -137,7 +137,7 @@ Result<std::unique_ptr<ActivitySession>> ActivitySession::start(const CuptiApi& 
         return Error{ErrorKind::internal, "the GPU is traced already: end that recording first"};
     std::unique_ptr<ActivitySession> session(new ActivitySession(api));
     BufferStore::instance().want(true);
-    // From here on the destructor undoes what was done.
+    // The destructor ends tracing if this fails.
     RETURN_IF_ERROR(session->enableAll());
     return session;
 }
@@ -182,13 +182,13 @@ void ActivitySession::disableAll()
 
 std::uint64_t ActivitySession::droppedByCupti() const
 {
-    std::size_t dropped = 0; // since the last question
+    std::size_t dropped = 0; // since the last call
     return api_.getNumDroppedRecords(nullptr, 0, &dropped) == CUPTI_SUCCESS ? dropped : 0;
 }
 
 ActivityLog ActivitySession::stop()
 {
-    // The order of Kineto: what is complete comes with the flush, then nothing new is traced.
+    // The order is that of Kineto: it flushes complete records, then disables tracing.
     ActivityLog log = take();
     disableAll();
     return log;

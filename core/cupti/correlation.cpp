@@ -16,7 +16,7 @@ double msOf(std::uint64_t nanoseconds)
     return static_cast<double>(nanoseconds) / nanosecondsPerMs;
 }
 
-/// Adds up work that comes sorted by start. Nanoseconds are whole numbers, so that no order of summing matters.
+/// Adds up work that is sorted by start. Sums of whole nanoseconds do not depend on the order.
 class Meter
 {
 public:
@@ -84,7 +84,7 @@ StepTimes correlate(const ActivityLog& log)
             piece.call = origin->second.call;
         }
     }
-    // The whole order, so that the result does not depend on that of the buffers.
+    // A total order, so that the result does not depend on the order of the buffers.
     std::ranges::sort(times.work, {}, [](const LaunchedWork& piece) {
         const GpuActivity& a = piece.activity;
         return std::tuple(a.start, a.end, a.device, a.context, a.stream, a.correlation, a.kind);

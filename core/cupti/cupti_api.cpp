@@ -7,7 +7,7 @@
 namespace headroom::cupti {
 namespace {
 
-/// From here on the records that are read have the fields that are read of them.
+/// The oldest version whose records have all fields that the parser reads.
 constexpr std::uint32_t oldestVersion = 18; // CUDA 12.0
 
 template <class Function>
@@ -18,7 +18,7 @@ void find(void* library, const char* name, Function& function, std::string& miss
         missing = name;
 }
 
-/// "130001" → "13.0.1"; versions up to CUDA 12 count 18, 21, 24, …
+/// "130001" → "13.0.1"; versions up to CUDA 12 are numbered 18, 21, 24, …
 std::string versionText(std::uint32_t version)
 {
     if (version < 100000)
@@ -27,7 +27,7 @@ std::string versionText(std::uint32_t version)
         + std::to_string(version % 100);
 }
 
-/// What a user can do, by code (cupti_result.h); empty: nothing is known of it.
+/// Returns the cause of an error and what the user can do (cupti_result.h); empty: no advice is known.
 std::string_view advice(CUptiResult result)
 {
     switch (result) {

@@ -13,13 +13,14 @@ Id at(const std::vector<Id>& column, std::uint64_t index)
     return index < column.size() ? column[index] : Id();
 }
 
-/// The op of a piece of work; invalid: none of the step's.
+/// Returns the op of a piece of work; invalid: no op of the step.
 OpId opOf(const LaunchedWork& piece, const TracedStep& step)
 {
     return piece.op ? at(step.opOf, *piece.op) : OpId();
 }
 
-/// Busy time of each module with all that is inside of it. Work outside of every op belongs to the module that ran.
+/// Returns the busy time of each module, including its submodules. Work outside of all ops belongs to the running
+/// module.
 std::vector<double> moduleTimes(const StepTimes& times, const TracedStep& step)
 {
     const auto byModule = timesByKey(times.work, [&](const LaunchedWork& piece, const AddKey& add) {
@@ -58,7 +59,7 @@ void addTimes(const ActivityLog& log, const TracedStep& step, StepTraceBuilder& 
     measured.kernels = static_cast<std::int64_t>(times.work.size());
     measured.droppedRecords = static_cast<std::int64_t>(times.dropped + times.unfinished);
     if (times.work.empty()) {
-        // Where tracing could not be started, a note says why already.
+        // If tracing could not be started, a note already says why.
         if (measured.notes.empty())
             measured.notes.emplace_back(
                 "no kernel was traced though CUPTI was switched on: all times are the roofline's; "

@@ -29,7 +29,7 @@ public:
     /// Reports an allocation of `requested` bytes that failed while the device had `deviceFree` bytes free.
     void refused(Bytes requested, Bytes deviceFree);
 
-    /// Adds `bytes` to what the caching allocator has reserved on the device; a negative number is memory given back.
+    /// Adds `bytes` to the memory that the caching allocator has reserved; a negative number is released memory.
     /// The reserved total is known from the first call on.
     void reservedMore(Bytes bytes);
 
@@ -46,9 +46,9 @@ private:
     mutable std::mutex mutex_;
     std::shared_ptr<sim::BlockObserver> observer_;
     std::unordered_map<const void*, std::unique_ptr<sim::Block>> blocks_;
-    std::map<std::uintptr_t, sim::Block*> byAge_; ///< by Block::address, which holds a serial number here
-    std::vector<std::uintptr_t> streams_{0}; ///< handles by number
-    std::unordered_map<const sim::Block*, std::uint32_t> streamOf_; ///< of blocks that are not on the default stream
+    std::map<std::uintptr_t, sim::Block*> byAge_; ///< by Block::address, here a serial number
+    std::vector<std::uintptr_t> streams_{0}; ///< stream handles, indexed by stream number
+    std::unordered_map<const sim::Block*, std::uint32_t> streamOf_; ///< only blocks of other streams than 0
     std::optional<Bytes> reserved_;
     std::uintptr_t born_ = 0; ///< last serial number; unlike addresses, these are not reused
 };

@@ -43,6 +43,12 @@ at::Tensor emptyContiguous(const at::Tensor& tensor)
     return emptyTensor(tensor.sizes(), tensor.scalar_type());
 }
 
+void resizeOut(const at::Tensor& out, at::IntArrayRef sizes)
+{
+    if (out.sizes() != sizes)
+        out.resize_(sizes);
+}
+
 std::int64_t number(const c10::SymInt& size)
 {
     return size.guard_int(__FILE__, __LINE__);

@@ -18,7 +18,10 @@ at::Tensor emptyLike(const at::Tensor& tensor);
 /// Creates a contiguous tensor with the sizes and the type of `tensor`.
 at::Tensor emptyContiguous(const at::Tensor& tensor);
 
-/// The value of a size that is never symbolic on this device.
+/// Resizes the out= argument of an op, unless it has these sizes.
+void resizeOut(const at::Tensor& out, at::IntArrayRef sizes);
+
+/// Returns the value of a size. Sizes are never symbolic on this device.
 std::int64_t number(const c10::SymInt& size);
 
 } // namespace headroom::sim

@@ -14,9 +14,9 @@ namespace {
 using at::SDPBackend;
 using sdp::sdp_params;
 
-constexpr bool quiet = false; // the checks of PyTorch warn when debugging
+constexpr bool quiet = false; // value of the `debug` parameter of PyTorch's checks, which warn if it is set
 
-/// A card as far as the choice depends on it.
+/// The properties of a card on which the choice depends.
 struct Card
 {
     int capability;
@@ -25,7 +25,7 @@ struct Card
     bool within(int lowest, int highest) const { return capability >= lowest && capability <= highest; }
 };
 
-constexpr int newestCapability = 121; // what PyTorch 2.11's kernels are built for
+constexpr int newestCapability = 121; // the newest for which PyTorch 2.11's kernels are built
 
 bool hasType(const sdp_params& p, std::initializer_list<at::ScalarType> types)
 {
@@ -39,7 +39,7 @@ bool isHalf(const sdp_params& p)
     return p.query.scalar_type() == at::kHalf || p.query.scalar_type() == at::kBFloat16;
 }
 
-/// Flash and cuDNN: float16, and bfloat16 since Ampere.
+/// Returns whether the types suit flash attention and cuDNN: float16, and bfloat16 since Ampere.
 bool hasLowPrecision(const sdp_params& p, Card card)
 {
     return card.major() >= 8 ? hasType(p, {at::kHalf, at::kBFloat16}) : hasType(p, {at::kHalf});
@@ -71,7 +71,7 @@ bool canUseFlash(const sdp_params& p, Card card)
         && sdp::check_last_dim_stride_equals_1_dense</*ignore_singleton_dim=*/true>(p, quiet);
 }
 
-/// In elements: what the tensor cores' matrix loads need.
+/// Returns the alignment, in elements, that the tensor cores' matrix loads need.
 std::int64_t gemmAlignment(const sdp_params& p, Card card)
 {
     const bool half = isHalf(p);
@@ -101,7 +101,7 @@ bool canUseEfficient(const sdp_params& p, Card card)
 bool canUseCudnn(const sdp_params& p, Card card)
 {
     constexpr std::int64_t maxHead = 128;
-    constexpr double dropoutSteps = 16.0; // cuDNN knows dropout in sixteenths
+    constexpr double dropoutSteps = 16.0; // cuDNN supports dropout in steps of a sixteenth
     const at::Context& context = at::globalContext();
     if (!context.userEnabledCuDNNSDP() || !card.within(80, newestCapability) || !hasLowPrecision(p, card))
         return false;

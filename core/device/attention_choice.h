@@ -12,7 +12,7 @@ namespace headroom::sim {
 /// CUDA 13 wheel (9.19). The switches of torch.backends.cuda.sdp_kernel are obeyed.
 at::SDPBackend attentionBackend(const sdp::sdp_params& parameters, int computeCapability);
 
-/// The kernel of _fused_sdp_choice on the simulated card: the number of an at::SDPBackend.
+/// Returns the number of the at::SDPBackend that _fused_sdp_choice names on the simulated card.
 std::int64_t fusedAttentionChoice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                   const std::optional<at::Tensor>& mask, double dropout, bool causal,
                                   std::optional<double> scale, bool gqa);

@@ -13,7 +13,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Hands its gradient on: a backward pass of it runs no op and leaves nothing of Python's in the thread.
+/// Passes its gradient on. Its backward pass runs no op and leaves no Python object in autograd's thread.
 struct Identity : torch::autograd::Function<Identity>
 {
     static at::Tensor forward(AutogradContext*, const at::Tensor& input) { return at::empty_like(input); }
@@ -24,7 +24,7 @@ struct Identity : torch::autograd::Function<Identity>
 
 void awaitAutogradThread()
 {
-    // The thread takes one task after the other, so that when this one is done, those before it are forgotten.
+    // The thread runs one task after the other: when this one is done, all earlier ones have been released.
     const c10::AutoGradMode gradients(true);
     const at::TensorOptions none = at::device(device());
     const at::Tensor input = at::empty({0}, none).requires_grad_();

@@ -4,9 +4,29 @@
 
 #include <ATen/core/List_inl.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
+
+#include <span>
 
 namespace headroom {
+
+/// Returns the arguments of an op that is about to run: the last values on the stack.
+inline std::span<c10::IValue> argumentsOf(const c10::OperatorHandle& op, torch::jit::Stack& stack)
+{
+    return std::span(stack).last(op.schema().arguments().size());
+}
+inline std::span<const c10::IValue> argumentsOf(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
+{
+    return std::span(stack).last(op.schema().arguments().size());
+}
+
+/// Returns the results of an op that has run.
+inline std::span<c10::IValue> resultsOf(const c10::OperatorHandle& op, torch::jit::Stack& stack)
+{
+    return std::span(stack).last(op.schema().returns().size());
+}
 
 /// Whether a boxed value may hold tensors in a list.
 inline bool isListOfTensors(const c10::IValue& value)

@@ -7,17 +7,17 @@
 
 namespace headroom::sim {
 
-/// What programs may take of the simulated card: what CUDA's context, cuBLAS and the communicators of NCCL that there
-/// are leave (core/cost/card_memory.h). 0: there is no limit.
+/// Returns the bytes of the simulated card that programs may use: its memory without CUDA's context, cuBLAS's workspace
+/// and the NCCL communicators that exist now (core/cost/card_memory.h). 0: there is no limit.
 Bytes usableOfCard();
 
-/// Limits the card to a share of its memory, as torch.cuda.set_per_process_memory_fraction does. Above 1 it is a card
-/// of that many times the memory, of which nothing is taken off.
+/// Limits the card to a share of its memory, as torch.cuda.set_per_process_memory_fraction does. A fraction above 1
+/// simulates a card with that many times the memory, all of it usable.
 void limitCard(double fraction);
 
-/// Ranks of a node, for the connections that NCCL makes.
+/// Sets the number of ranks on a node, which decides the connections that NCCL makes.
 void setRanksPerNode(std::int64_t ranks);
-/// Takes off the card what NCCL's communicator of a group holds, when the first communication of the group comes.
+/// Subtracts the memory of a group's NCCL communicator from the card, at the first communication of the group.
 void addCommunicator(const Communication& communication);
 
 } // namespace headroom::sim

@@ -16,7 +16,7 @@
 namespace headroom {
 namespace {
 
-/// What libtorch's allocator of the CPU tells the threads that hold this.
+/// Receives the reports of libtorch's CPU allocator from every thread that has it as its profiler state.
 class MemoryReports final : public c10::MemoryReportingInfoBase
 {
 public:
@@ -46,8 +46,8 @@ private:
     Bytes peak_ = 0;
 };
 
-/// Rates of a CPU are not known: what an op would take is measured, not computed. The figures are those of one core of
-/// a desktop machine, for ops that were not measured.
+/// Times on the CPU are measured, not computed. These rates, of one core of a desktop machine, are for ops that were
+/// not measured.
 DeviceSpec cpuSpec()
 {
     DeviceSpec spec;
@@ -111,7 +111,7 @@ public:
         log_.gpu.push_back({.correlation = correlation, .start = opened_.start, .end = end});
         log_.externals.push_back({cupti::ExternalId::Kind::op, correlation, opened_.id});
     }
-    // Between ops the CPU runs the program itself: nothing of that is the module's work.
+    // Calls need no scope: between ops the CPU runs the program itself, which is not the module's work.
     void enterCall(std::uint64_t) noexcept override {}
     void leaveCall() noexcept override {}
 
@@ -125,7 +125,7 @@ private:
 
     AddressedMemory memory_;
     std::shared_ptr<MemoryReports> reports_;
-    c10::DebugInfoGuard telling_; ///< of this thread; autograd's threads inherit it
+    c10::DebugInfoGuard telling_; ///< sets reports_ for this thread; autograd's threads inherit it
     DeviceSpec spec_ = cpuSpec();
     std::atomic<bool> traces_{false};
     std::mutex mutex_;

@@ -5,7 +5,6 @@
 #include "core/device/attention_choice.h"
 #include "core/device/boxed_values.h"
 #include "core/device/card_limit.h"
-#include "core/device/collectives.h"
 #include "core/device/cuda_hooks.h"
 #include "core/device/deferred_fill.h"
 #include "core/device/known_storage.h"
@@ -43,7 +42,7 @@ bool isOnDevice(const c10::IValue& value)
     return found;
 }
 
-/// The device is one GPU that holds dense tensors: everything else is refused by name.
+/// Throws if an argument is not on the one GPU that is simulated, or is not a dense tensor.
 void checkArgument(const c10::OperatorHandle& op, const c10::IValue& value)
 {
     if (value.isDevice()) {
@@ -57,58 +56,59 @@ void checkArgument(const c10::OperatorHandle& op, const c10::IValue& value)
 
 bool concernsDevice(const c10::OperatorHandle& op, const Stack& stack)
 {
-    const auto arguments = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
-    return std::any_of(stack.end() - arguments, stack.end(), isOnDevice);
+    return std::ranges::any_of(argumentsOf(op, stack), isOnDevice);
 }
 
 bool concernsCuda(const c10::OperatorHandle& op, Stack* stack)
 {
     if (!concernsDevice(op, *stack))
         return false;
-    const auto& arguments = op.schema().arguments();
-    const std::size_t first = stack->size() - arguments.size();
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-        const c10::IValue& value = (*stack)[first + i];
+    const auto values = argumentsOf(op, *stack);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const c10::IValue& value = values[i];
         checkArgument(op, value);
-        if (value.isInt() && arguments[i].name() == "layout" && static_cast<at::Layout>(value.toInt()) != at::kStrided
+        if (value.isInt() && op.schema().arguments()[i].name() == "layout"
+            && static_cast<at::Layout>(value.toInt()) != at::kStrided
             && static_cast<at::Layout>(value.toInt()) != at::kJagged)
             refuseSparse(op, stack);
     }
     return true;
 }
 
-/// A copy to the device takes along only the values of small tensors; all other CPU tensors are read, or written.
+/// Draws the deferred values of the CPU tensors that an op reads. A copy to the device reads only those of small
+/// tensors, since no others are kept there.
 void makeWhatCudaReads(const c10::OperatorHandle& op, const Stack& stack)
 {
     const OpTraits& traits = traitsOf(op);
     if (traits.composite)
-        return; // the ops that it is made of come here
+        return; // the ops that it decomposes into come here
     if (!traits.copies)
         return makeArguments(op, stack);
-    for (std::size_t i = stack.size() - op.schema().arguments().size(); i < stack.size(); ++i) {
-        forEachTensor(stack[i], [&](const at::Tensor& tensor) {
-            const bool destination = traits.written >> (i + op.schema().arguments().size() - stack.size()) & 1;
+    const auto arguments = argumentsOf(op, stack);
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        forEachTensor(arguments[i], [&](const at::Tensor& tensor) {
+            const bool destination = traits.written >> i & 1;
             if (destination || static_cast<Bytes>(tensor.nbytes()) <= knownValuesLimit(tensor.scalar_type()))
                 makeValues(tensor);
         });
     }
 }
 
-/// In the place of a kernel for CUDA: for callers that leave out the interceptor's key (torch.tensor), and for threads
-/// that never had it.
+/// Replaces every kernel for CUDA. It serves callers that exclude the interceptor's key (torch.tensor), and threads
+/// without interception.
 void cudaKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
 {
     makeWhatCudaReads(op, *stack);
     callWithKnownValues(op, stack);
 }
 
-/// Ops of which the device has its own choice above autograd, such as that of the attention kernel.
+/// Replaces the autograd kernels of ops for which the device chooses above autograd, such as the attention kernel.
 void cudaAutogradKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
 {
     op.redispatchBoxed(DispatchKeySet(DispatchKey::AutogradPrivateUse1), stack);
 }
 
-/// An op that is made of others above autograd has to stay it: a kernel below would cut it off from its gradients.
+/// Returns whether an op only decomposes into others above autograd. A kernel below autograd would lose its gradients.
 bool isOnlyComposite(const c10::OperatorHandle& op)
 {
     return op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd)
@@ -136,7 +136,7 @@ std::vector<Replacement> replacements()
             {DispatchKey::NestedTensorCUDA, c10::KernelFunction::makeFromBoxedFunction<&refusal<refuseNested>>()}};
 }
 
-/// No kernel of libtorch_cuda may run: it would read addresses that are not there.
+/// Replaces all kernels of libtorch_cuda: they would read addresses without memory.
 void replaceCudaKernels()
 {
     const Silence silence;
@@ -187,18 +187,12 @@ Status simulateCuda(const DeviceSpec& spec)
     state.type = c10::DeviceType::CUDA;
     limitCard(1);
     c10::SetAllocator(c10::DeviceType::CUDA, &state.allocator, /*priority=*/1); // libtorch_cuda's has priority 0
-    static SimulatedGuard guard;
-    c10::impl::device_guard_impl_registry[static_cast<std::size_t>(c10::DeviceType::CUDA)].store(&guard);
+    c10::impl::device_guard_impl_registry[static_cast<std::size_t>(c10::DeviceType::CUDA)].store(&simulatedGuard());
     at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(&fusedAttentionChoice);
     registerMetaKernels();
     registerCollectives();
     replaceCudaKernels();
     return {};
-}
-
-void joinJob()
-{
-    registerCpuCollectives();
 }
 
 void call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack)

@@ -17,8 +17,8 @@ namespace {
 constexpr long cudnnVersion = 91900;
 constexpr long cudaVersion = 13000;
 
-/// What libtorch asks CUDA for. cuDNN counts as absent: PyTorch then runs recurrent networks and CTC loss by its own
-/// kernels, of which it is known what they allocate.
+/// Answers what libtorch asks of CUDA. cuDNN counts as absent: PyTorch then runs recurrent networks and CTC loss with
+/// its own kernels, whose allocations are known.
 struct SimulatedCudaHooks final : at::CUDAHooksInterface
 {
     void init() const override {}
@@ -37,11 +37,11 @@ struct SimulatedCudaHooks final : at::CUDAHooksInterface
     void deviceSynchronize(c10::DeviceIndex) const override {}
     at::Device getDeviceFromPtr(void*) const override { return device(); }
     const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override { return defaultGenerator(); }
-    at::Generator getNewGenerator(c10::DeviceIndex) const override { return at::make_generator<SimulatedGenerator>(); }
+    at::Generator getNewGenerator(c10::DeviceIndex) const override { return newGenerator(); }
     c10::Allocator* getCUDADeviceAllocator() const override { return &simulatedState().allocator; }
     c10::Allocator* getPinnedMemoryAllocator() const override { return pinnedMemoryAllocator(); }
     bool isPinnedPtr(const void* address) const override { return isPinnedMemory(address); }
-    // Of the wheel for CUDA 13, as the choice of attention kernels supposes (core/device/attention_choice.h).
+    // The versions are those of the wheel for CUDA 13, as in attentionBackend() (core/device/attention_choice.h).
     long versionCuDNN() const override { return cudnnVersion; }
     long versionRuntimeCuDNN() const override { return cudnnVersion; }
     long versionCUDART() const override { return cudaVersion; }
@@ -57,7 +57,7 @@ std::unique_ptr<at::CUDAHooksInterface> makeHooks(at::CUDAHooksArgs)
 
 void claimCudaHooks()
 {
-    // libtorch_cuda registers its own with the default priority. Twice with the same one would end the process.
+    // libtorch_cuda registers its hooks with the default priority. Two with the same priority would end the process.
     [[maybe_unused]] static const bool registered = [] {
         at::CUDAHooksRegistry()->Register("CUDAHooks", &makeHooks, c10::REGISTRY_PREFERRED);
         return true;

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/device/cuda_library.h"
 #include "core/device/real_device.h"
 
 #include <dlfcn.h>
@@ -11,6 +10,14 @@ namespace headroom {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// The library that core/cuda builds, and its one exported function. It is a separate library so that programs also
+/// start on machines without CUDA.
+constexpr const char* cudaLibraryName = "libheadroom_cuda.so";
+constexpr const char* openCudaDeviceName = "headroom_open_cuda_device";
+
+/// Opens GPU `index`. Returns a new device that the caller owns, or null with `error` set.
+using OpenCudaDevice = RealDevice*(int index, Error* error) noexcept;
 
 /// The folder of the program or library that holds this code.
 fs::path ownFolder()
@@ -30,13 +37,13 @@ fs::path ownFolder()
 Result<std::unique_ptr<RealDevice>> openCuda(int index)
 {
     const fs::path folder = ownFolder();
-    // Beside a library of Python's package; in the folder lib beside a program's bin.
+    // Python's package has it beside its own library, an installed program in the folder lib beside bin.
     std::string complaint;
     for (const fs::path& file : {folder / cudaLibraryName, folder / ".." / "lib" / cudaLibraryName}) {
         std::error_code ignored;
         if (!fs::exists(file, ignored))
             continue;
-        // It stays loaded: torch's allocator keeps a function of it.
+        // It stays loaded, since torch's allocator keeps one of its functions.
         void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
         const auto open = library ? reinterpret_cast<OpenCudaDevice*>(dlsym(library, openCudaDeviceName)) : nullptr;
         if (!open) {

@@ -1,34 +1,33 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/boxed_values.h"
 #include "core/device/simulated_device.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <optional>
+
 namespace headroom::sim {
 namespace {
 
 using c10::DispatchKey;
 
-/// Sees every op before anything else does. libtorch leaves this key to code outside of it.
+/// The key of a kernel that sees every op first. libtorch itself does not use it.
 constexpr DispatchKey topKey = DispatchKey::DeferredInit;
 
-/// Python's device context (torch/utils/_device.py) fills in `device` where a factory function was called without one.
-/// What such a function calls in turn is left alone, as there.
+/// Sets the argument `device` of a factory function that was called without one, as Python's device context does
+/// (torch/utils/_device.py). Like that one, it leaves the ops that the function calls as they are.
 void fillInDevice(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
-    const auto& arguments = op.schema().arguments();
-    const std::size_t first = stack->size() - arguments.size();
-    std::size_t position = stack->size();
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-        if ((*stack)[first + i].isTensor())
-            return;
-        if (arguments[i].name() == "device")
-            position = first + i;
-    }
-    if (position < stack->size() && (*stack)[position].isNone())
-        (*stack)[position] = c10::IValue(device());
+    const auto values = argumentsOf(op, *stack);
+    if (std::ranges::any_of(values, &c10::IValue::isTensor))
+        return;
+    const std::optional<int> position = op.schema().argumentIndexWithName("device");
+    if (position && values[static_cast<std::size_t>(*position)].isNone())
+        values[static_cast<std::size_t>(*position)] = c10::IValue(device());
 }
 
 void onTop(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack)

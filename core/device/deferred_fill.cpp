@@ -26,7 +26,7 @@ using torch::jit::Stack;
 /// Smaller tensors are filled at once: they cost little, and programs look at them.
 constexpr std::int64_t smallestDeferred = std::int64_t{1} << 16;
 
-/// One op in place that was put off: the view of the storage that it works on, and its other arguments.
+/// A deferred op in place: the view of the storage that it writes, and its other arguments.
 struct Step
 {
     c10::OperatorHandle op;
@@ -35,7 +35,7 @@ struct Step
     std::int64_t offset = 0;
     caffe2::TypeMeta type;
     Stack arguments; ///< without the tensor
-    std::optional<at::Generator> generator; ///< in the state that it had, of a random op
+    std::optional<at::Generator> generator; ///< random ops: a copy from before the draws
 };
 
 struct Fill
@@ -44,7 +44,7 @@ struct Fill
     std::vector<Step> steps;
 };
 
-/// What was put off, by storage. Never destroyed: tensors may be read after main().
+/// The deferred ops of all storages. Never destroyed: tensors may be read after main().
 struct Fills
 {
     std::atomic<bool> enabled{false};
@@ -77,9 +77,9 @@ bool coversStorage(const Tensor& tensor)
     return tensor.is_contiguous() && tensor.nbytes() == tensor.storage().nbytes();
 }
 
-/// Numbers that the kernel draws (aten/src/ATen/native/cpu/DistributionTemplates.h): one an element, two for doubles;
-/// normal_fill() draws the last sixteen again when the size is not a multiple of sixteen. From torch 2.13 on it fills
-/// the last sixteen of a reduced type apart instead.
+/// Returns how many random numbers the kernel draws (aten/src/ATen/native/cpu/DistributionTemplates.h): one for each
+/// element, two for a double. normal_fill() draws the last sixteen again if the size is not a multiple of sixteen; from
+/// torch 2.13 on it instead draws them separately for a reduced type.
 std::int64_t draws(const OpTraits& traits, const Tensor& tensor)
 {
     constexpr std::int64_t group = 16;
@@ -90,7 +90,7 @@ std::int64_t draws(const OpTraits& traits, const Tensor& tensor)
     return tensor.scalar_type() == at::kDouble ? 2 * elements : elements;
 }
 
-/// A copy of the generator as it is; the generator itself moves on as if it had drawn.
+/// Returns a copy of the generator and advances the generator itself by `count` draws.
 at::Generator takeDraws(at::Generator generator, std::int64_t count)
 {
     const std::lock_guard lock(generator.mutex());
@@ -120,8 +120,8 @@ void dropDead(Fills& all)
     all.nextCleaning = 2 * all.byStorage.size() + 1024;
 }
 
-/// Random values are put off only where it is known what they draw: all of a storage, which then forgets what was put
-/// off before.
+/// Returns whether a random op can be deferred: the number of its draws must be known, and it must write the whole
+/// storage, so that it replaces all ops deferred before.
 bool canDraw(const OpTraits& traits, const Tensor& tensor, const Stack& stack)
 {
     const std::size_t first = stack.size() - 4; // self, two numbers, generator
@@ -194,7 +194,7 @@ void makeValues(const Tensor& tensor)
     c10::StorageImpl* storage = all.count > 0 ? storageOf(tensor) : nullptr;
     if (!storage)
         return;
-    const std::lock_guard lock(all.mutex); // held until the values are there: other threads may read the same tensor
+    const std::lock_guard lock(all.mutex); // held during the draws: other threads may read the same tensor
     const auto found = all.byStorage.find(storage);
     if (found == all.byStorage.end())
         return;
@@ -208,8 +208,8 @@ void makeArguments(const c10::OperatorHandle& op, const Stack& stack)
 {
     if (fills().count == 0 || traitsOf(op).isView)
         return;
-    for (std::size_t i = stack.size() - op.schema().arguments().size(); i < stack.size(); ++i)
-        forEachTensor(stack[i], makeValues);
+    for (const c10::IValue& argument : argumentsOf(op, stack))
+        forEachTensor(argument, makeValues);
 }
 
 void enableDeferredFills()

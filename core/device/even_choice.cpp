@@ -19,7 +19,7 @@
 namespace headroom::sim {
 namespace {
 
-using Choosing = std::pair<std::string_view, int>; // op, which result
+using Choosing = std::pair<std::string_view, int>; // op and index of the result
 
 constexpr std::array<Choosing, 10> choosing{{{"aten::topk", 1},
                                              {"aten::sort", 1},
@@ -32,7 +32,7 @@ constexpr std::array<Choosing, 10> choosing{{{"aten::topk", 1},
                                              {"aten::argmin", 0},
                                              {"aten::multinomial", 0}}};
 
-/// The dimension that is chosen along; nothing where it is all of the tensor.
+/// Returns the dimension along which the op chooses; nullopt: it chooses among all elements.
 std::optional<std::int64_t> dimensionOf(const c10::FunctionSchema& schema, std::span<const c10::IValue> arguments,
                                         const at::Tensor& self)
 {

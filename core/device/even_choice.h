@@ -14,8 +14,8 @@ namespace headroom::sim {
 /// multinomial); -1 for other ops.
 int chosenResult(const c10::OperatorHandle& op);
 
-/// Returns the indices that such an op chooses where the values are not known, as a CPU tensor with the sizes and type
-/// of its result `chosen`. Within a row no element appears twice, and each row continues where the last one ended, so
+/// Returns indices in place of the choice of an op on unknown values: a CPU tensor with the sizes and the type of its
+/// result `chosen`. Within a row no element appears twice, and each row continues where the last one ended, so
 /// that all elements are chosen equally often. The experts of a mixture then get equally many tokens, as in a training
 /// that balances them.
 at::Tensor evenChoice(const c10::OperatorHandle& op, std::span<const c10::IValue> arguments, const at::Tensor& chosen);

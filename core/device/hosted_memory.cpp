@@ -17,18 +17,18 @@
 namespace headroom::sim {
 namespace {
 
-constexpr std::size_t number = 16; ///< bytes of the largest one, a complex128
+constexpr std::size_t largestNumber = 16; ///< bytes of a complex128
 
 thread_local int uncounted = 0;
 
-/// What a block takes: of the count, and of the machine.
+/// The memory of a hosted block: its share of the counted memory, and the real bytes.
 struct Held
 {
     std::shared_ptr<DeviceMemory> counted;
     c10::DataPtr bytes;
 };
 
-/// Blocks by their address, which is all that libraries give back that take bytes without a DataPtr.
+/// Blocks by address. Libraries that allocate without a DataPtr free a block by its address alone.
 struct HostedBlocks
 {
     std::mutex mutex;
@@ -50,7 +50,7 @@ void freeHosted(void* address)
     blocks().byAddress.erase(found);
 }
 
-/// Counts what a device's allocator gives with the simulated device's.
+/// Counts the allocations of a real device in the simulated device's allocator.
 class CountingHost final : public MemoryHost
 {
 public:
@@ -59,8 +59,8 @@ public:
         void* address = memory.get();
         const c10::Device device = memory.device();
         c10::DataPtr block{nullptr, memory.release_context(), memory.get_deleter(), device};
-        // Scratch of a kernel's parallel loop: how much of it there is at a time is up to the threads.
-        if (uncounted == 0 && !c10::ParallelGuard::is_enabled() && bytes > (device.is_cpu() ? number : 0))
+        // Scratch memory of a kernel's parallel loop does not count: its amount depends on the threads.
+        if (uncounted == 0 && !c10::ParallelGuard::is_enabled() && bytes > (device.is_cpu() ? largestNumber : 0))
             block = counted(std::move(block), address, bytes);
         const std::lock_guard lock(blocks().mutex);
         blocks().byAddress.emplace(address, std::move(block));
@@ -82,7 +82,7 @@ private:
 
 CountingHost& countingHost()
 {
-    static auto* const host = new CountingHost; // as long as storages that it gave
+    static auto* const host = new CountingHost; // never destroyed: storages may outlive main()
     return *host;
 }
 
@@ -123,7 +123,7 @@ Block* hostedBlock(const c10::DataPtr& pointer)
         return nullptr;
     const std::lock_guard lock(blocks().mutex);
     const auto found = blocks().byAddress.find(pointer.get());
-    // Bytes that do not count stand there without a block.
+    // An allocation that does not count has no block of the simulated device.
     return found != blocks().byAddress.end() && found->second.device() == device()
         ? static_cast<Block*>(found->second.get_context())
         : nullptr;

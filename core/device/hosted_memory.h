@@ -13,16 +13,16 @@ class RealDevice;
 namespace headroom::sim {
 
 /// Counts the memory of a real device as the simulated device's is counted. While this object lives, the simulated
-/// device's allocator counts and observes what tensors on the device take, in its blocks of 512 bytes. The bytes really
+/// device's allocator counts and observes the memory of tensors on the device, in blocks of 512 bytes. The bytes really
 /// exist: a step can be recorded, planned and measured with the values that it computes. Load the model while it lives.
 /// Only one may exist at a time.
 class HostedMemory
 {
 public:
-    /// For the CPU. Constants in a program (`x * 2.0`) are CPU tensors even in training on a GPU, so allocations no
-    /// larger than one number do not count.
+    /// Counts the memory of the CPU. Constants in a program (`x * 2.0`) are CPU tensors even in training on a GPU, so
+    /// allocations no larger than one number do not count.
     HostedMemory();
-    /// For an open device.
+    /// Counts the memory of an open device.
     explicit HostedMemory(std::shared_ptr<RealDevice> device);
     ~HostedMemory();
     HostedMemory(const HostedMemory&) = delete;
@@ -39,7 +39,7 @@ public:
     };
 
 private:
-    std::shared_ptr<RealDevice> device_; ///< null: the CPU, with no device open
+    std::shared_ptr<RealDevice> device_; ///< null: the CPU
 };
 
 struct Block;

@@ -8,11 +8,11 @@ namespace headroom::sim {
 /// value of other ranks is taken to be this rank's.
 enum class Invented { number = 0, truth = 1, size = 2, otherRanks = 3 };
 
-/// Counts a value that the program reads, or a size that it is given, where no data determines it.
+/// Counts a value that the program reads, or a size of a result, that no data determines.
 void countInvented(Invented what = Invented::number);
 
-/// Tells that the program reads a value that follows from what other ranks of its job were taken to hold. Such a value
-/// does not count as invented.
+/// Reports that the program reads a value that rests on the assumption about other ranks of its job. This value does
+/// not count as invented.
 void tellOfOtherRanks();
 
 /// Sets the function that is called after each invented value, in the thread that reads the value; null: none.

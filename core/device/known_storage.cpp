@@ -20,10 +20,10 @@ using at::Tensor;
 using c10::DispatchKey;
 using c10::DispatchKeySet;
 
-/// What all known values may take of main memory together: a program may hold any number of small tensors.
+/// Limit of the main memory for all known values together: a program may hold any number of small tensors.
 constexpr Bytes allKnownValuesLimit = 512 * MiB;
 
-/// Where known values are: counted while they are there.
+/// Allocates known values in main memory and counts their bytes.
 class KnownValuesAllocator final : public c10::Allocator
 {
 public:
@@ -46,7 +46,7 @@ public:
         Assumptions assumptions;
         Tensor unknown; ///< flat, a bool for each element of `elementSize` bytes; undefined: all are known
         std::int64_t elementSize = 0;
-        bool oneNumber = false; ///< one element, which stands for all
+        bool oneNumber = false; ///< `memory` holds one element, which stands for all
         c10::DataPtr memory;
     };
 
@@ -95,7 +95,7 @@ bool isWholeStorage(const Tensor& tensor)
     return static_cast<Bytes>(tensor.nbytes()) >= static_cast<Bytes>(tensor.storage().nbytes());
 }
 
-/// A CPU tensor of the type on `storage`, where `tensor` is on its own.
+/// Returns a CPU tensor of `type` on `storage` with the sizes, strides and offset of `tensor`.
 Tensor onStorage(const Tensor& tensor, const c10::Storage& storage, caffe2::TypeMeta type)
 {
     Tensor result
@@ -122,14 +122,14 @@ Tensor flags(at::IntArrayRef sizes, bool value)
     return at::full(sizes, value, at::TensorOptions().dtype(at::kBool).device(at::kCPU));
 }
 
-/// Flags of all elements of a storage, where there are none yet.
+/// Creates the flags of all elements of a storage.
 void makeFlags(Held& held, const Tensor& tensor, bool unknown)
 {
     held.elementSize = tensor.element_size();
     held.unknown = flags({held.size / held.elementSize}, unknown);
 }
 
-/// The flags of the tensor's elements; undefined where they count elements of another size.
+/// Returns the flags of the tensor's elements; undefined if the flags are for elements of another size.
 Tensor flagsOf(const Tensor& tensor, const Held& held)
 {
     return held.elementSize == tensor.element_size() ? onStorage(tensor, held.unknown.storage(), held.unknown.dtype())
@@ -163,7 +163,7 @@ Known knownPart(const Tensor& tensor)
 
 Known readablePart(const Tensor& tensor)
 {
-    // One number may be expanded to any size, as that by which a sum's backward begins: the CPU would read it as often.
+    // One number may be expanded to any size, like the gradient of a sum: the CPU would read it for each element.
     if (tensor.layout() != at::kStrided || static_cast<Bytes>(tensor.nbytes()) > knownValuesLimit(tensor.scalar_type()))
         return Known::nothing;
     if (isSimulated(tensor.device()))

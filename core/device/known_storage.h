@@ -25,26 +25,28 @@ enum class Known { nothing, some, all };
 /// Known contents belong to a storage, so that views share them. They lie on the CPU: the values, with zeros for
 /// unknown elements, and flags that say which elements are unknown.
 
+/// Returns whether the storage of the tensor is within knownValuesLimit().
 bool isSmall(const at::Tensor& tensor);
 Known knownPart(const at::Tensor& tensor);
-/// The same of a tensor on any device that is not too large to compute with: the CPU's contents are known.
+/// Returns knownPart() for any device; the contents of a CPU tensor are known. Tensors too large to compute with count
+/// as unknown.
 Known readablePart(const at::Tensor& tensor);
-/// Returns a CPU tensor that shares the memory of the known values; undefined where nothing of the storage is known.
+/// Returns a CPU tensor that shares the memory of the known values; undefined if nothing of the storage is known.
 at::Tensor valuesOf(const at::Tensor& tensor);
-/// Returns a CPU tensor of flags, true for each unknown element; undefined where all elements are known.
+/// Returns a CPU tensor of flags, true for each unknown element; undefined if all elements are known.
 at::Tensor unknownOf(const at::Tensor& tensor);
-/// What the known contents of a tensor rest on besides the program's data.
+/// The assumptions on which the known contents of a tensor rest, besides the program's data.
 struct Assumptions
 {
     bool invented = false; ///< an invented choice (even_choice.h)
-    bool otherRanks = false; ///< other ranks are taken to hold what this one holds (collectives.h)
-    bool finite = false; ///< numbers of a network are finite, on every rank
+    bool otherRanks = false; ///< other ranks are assumed to hold what this one holds (collective_values.h)
+    bool finite = false; ///< the numbers of a network are finite on every rank
 
     Assumptions& operator|=(const Assumptions& other);
 };
 Assumptions assumptionsOf(const at::Tensor& tensor);
-/// Marks the tensor's known contents as resting on what other ranks are taken to hold, unless they say whether numbers
-/// are finite: they are on every rank.
+/// Marks the tensor's known contents as resting on the assumption about other ranks, unless they say whether numbers
+/// are finite: this is assumed of every rank.
 void assumeOtherRanks(const at::Tensor& tensor);
 
 /// Marks all elements of the tensor as unknown.

@@ -21,6 +21,7 @@
 #include <cmath>
 #include <exception>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace headroom::sim {
@@ -48,7 +49,7 @@ public:
             return runOnDevice();
         if (traits_.filled != OpTraits::Filled::no)
             return runAndFill();
-        const auto onStack = std::span<const c10::IValue>(*stack_).last(op_.schema().arguments().size());
+        const auto onStack = argumentsOf(op_, std::as_const(*stack_));
         if (traits_.ofOneNumber && readsOneNumber(onStack))
             return runOfOneNumber(onStack);
         known_ = traits_.computable ? inputsKnown(onStack) : Known::nothing;
@@ -69,8 +70,7 @@ public:
     }
 
 private:
-    /// The kernel of an op that runs on both calls other ops: what they would write to known values, the op itself
-    /// does.
+    /// While it lives, ops of this thread do not handle known values: the outer op, whose kernel calls them, does.
     class Inside
     {
     public:
@@ -86,7 +86,7 @@ private:
         return position < 64 && (arguments >> position & 1) != 0;
     }
 
-    /// Whether something may follow from the other arguments where nothing is known of this one.
+    /// Returns whether something of the result may follow from the other arguments if this one is unknown.
     bool mayBeUnknown(std::size_t position, const Tensor& tensor) const
     {
         using Rule = Partly::Rule;
@@ -122,7 +122,7 @@ private:
         return all ? Known::all : any ? Known::some : Known::nothing;
     }
 
-    /// A copy to the CPU: what the program reads there.
+    /// Returns whether the op is a copy to the CPU, where the program reads the values.
     bool writesOnlyCpu() const
     {
         if (traits_.written == 0)
@@ -140,8 +140,7 @@ private:
         if (traits_.written == 0)
             return;
         for (std::size_t i = 0; i < arguments.size(); ++i) {
-            // Gradients have no values; they count as finite, so that a loss scale grows as it does when training goes
-            // well.
+            // Gradients have no values. They count as finite: a loss scale then grows as in training without overflow.
             const bool foundInfinity = traits_.checksGradients && i == 1;
             if (is(traits_.written, i) && !foundInfinity)
                 forEachTensor(arguments[i], forget);
@@ -155,7 +154,7 @@ private:
         return traits_.asks == OpTraits::Asks::whetherNan || comparesWithItself() || comparesWithInfinity();
     }
 
-    /// Whether one of the tensors is large and holds one number, and the others hold one, too.
+    /// Returns whether each tensor holds one number, and at least one of them is large.
     static bool readsOneNumber(std::span<const c10::IValue> arguments)
     {
         bool any = false;
@@ -168,7 +167,7 @@ private:
             && any;
     }
 
-    /// Runs on the CPU with tensors of one element, and keeps what that gives for all elements of the result.
+    /// Runs the op on the CPU with tensors of one element, and keeps the result for all elements.
     void runOfOneNumber(std::span<const c10::IValue> arguments)
     {
         Stack numbers(arguments.begin(), arguments.end());
@@ -180,17 +179,13 @@ private:
                 return cpuTwin(tensor).as_strided(ones, ones, 0);
             });
         }
-        {
-            const Inside guard;
-            runOnDevice();
-        }
+        runInside();
         const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
         op_.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), &numbers);
         keepNumber(stack_->back().toTensor(), numbers.back().toTensor().item(), assumptions_);
     }
 
-    /// Unknown numbers count as finite: a script that gives up at a loss that is not goes on as when training goes
-    /// well.
+    /// Answers a test of unknown numbers as if they were finite: a script that stops at an infinite loss then goes on.
     void answerWhetherFinite() const
     {
         if (!asksWhetherFinite())
@@ -202,7 +197,8 @@ private:
         keepNumber(answer, yes, {.finite = true});
     }
 
-    /// What a program asks of all elements, it asserts: that boxes have their corners in order.
+    /// Answers all() of unknown elements with true: programs use it for assertions, for example on the corners of
+    /// boxes.
     void answerAll()
     {
         if (!traits_.asksAll || !isSimulated(stack_->back().toTensor().device()))
@@ -212,13 +208,12 @@ private:
         remember(stack_->back(), at::ones({}, at::TensorOptions(at::kBool)));
     }
 
-    /// What a network chooses from its own numbers, as a router of tokens does.
+    /// Chooses in place of a network, such as a router of tokens, that chooses by unknown numbers.
     void chooseEvenly()
     {
         if (traits_.chosen < 0)
             return;
-        const std::size_t first = stack_->size() - op_.schema().returns().size();
-        const Tensor& chosen = (*stack_)[first + static_cast<std::size_t>(traits_.chosen)].toTensor();
+        const Tensor& chosen = resultsOf(op_, *stack_)[static_cast<std::size_t>(traits_.chosen)].toTensor();
         if (!isSimulated(chosen.device()) || !isSmall(chosen))
             return;
         assumptions_.invented = true;
@@ -251,6 +246,13 @@ private:
             op_.redispatchBoxed(DispatchKeySet(DispatchKey::PrivateUse1), stack_);
     }
 
+    /// Runs the op on the device as the inner op of this call.
+    void runInside() const
+    {
+        const Inside guard;
+        runOnDevice();
+    }
+
     Stack onCpu() const
     {
         Stack stack = arguments_;
@@ -262,7 +264,7 @@ private:
         return stack;
     }
 
-    /// Which elements of the result are not known; undefined where all are.
+    /// Returns the flags of the unknown elements of the result; undefined if all are known.
     Tensor unknownResult(const Stack& onCpu) const
     {
         if (known_ != Known::some)
@@ -298,7 +300,7 @@ private:
         return results;
     }
 
-    /// The result has the type of the first argument.
+    /// Runs an op of which the CPU has only floating-point kernels. The result has the type of the first argument.
     void runInFloatingPoint(Stack& stack) const
     {
         const at::ScalarType type = stack.front().toTensor().scalar_type();
@@ -316,7 +318,7 @@ private:
                                 : at::zeros(tensor.sizes(), at::TensorOptions().dtype(tensor.dtype()).device(at::kCPU));
     }
 
-    /// The results of the op become the values of the same tensors on the device.
+    /// Keeps the tensors in `onCpu` as the values of those in `onDevice`.
     void remember(const c10::IValue& onDevice, const c10::IValue& onCpu) const
     {
         std::vector<Tensor> values;
@@ -329,16 +331,14 @@ private:
         });
     }
 
-    /// zeros_like, empty and their kin: the same number everywhere, whatever is in a tensor that the result is like.
+    /// Runs zeros_like, empty and similar ops: all elements are one number, whatever a tensor among the arguments
+    /// holds.
     void runAndFill()
     {
         const at::Scalar number = traits_.filled == OpTraits::Filled::asSaid
-            ? (*stack_)[stack_->size() - op_.schema().arguments().size() + 1].toScalar()
+            ? argumentsOf(op_, *stack_)[1].toScalar()
             : at::Scalar(traits_.filled == OpTraits::Filled::ones ? 1 : 0);
-        {
-            const Inside guard;
-            runOnDevice();
-        }
+        runInside();
         const Tensor& result = stack_->back().toTensor();
         if (isSimulated(result.device()) && isSmall(result))
             keepNumber(result, number);
@@ -352,14 +352,11 @@ private:
     template <class Predicate>
     bool allResults(Predicate&& holds) const
     {
-        for (std::size_t i = stack_->size() - op_.schema().returns().size(); i < stack_->size(); ++i) {
-            if (!allTensors((*stack_)[i], holds))
-                return false;
-        }
-        return true;
+        return std::ranges::all_of(resultsOf(op_, *stack_),
+                                   [&](const c10::IValue& result) { return allTensors(result, holds); });
     }
 
-    /// Whether what the program gets is true or false.
+    /// Returns whether the program gets a truth value.
     bool saysTruth(const Stack& results) const
     {
         return results.size() == 1
@@ -374,7 +371,7 @@ private:
         try {
             results = runOnCpu();
         } catch (const std::exception&) {
-            forgetWritten(arguments_); // the CPU's kernel takes other types than CUDA's
+            forgetWritten(arguments_); // the CPU's kernel may not support a type that CUDA's does
             return runOnDevice();
         }
         if (assumptions_.invented || known_ == Known::some)
@@ -389,7 +386,7 @@ private:
         stack_->insert(stack_->end(), results.begin(), results.end());
     }
 
-    /// A result that was made on the CPU; one that is an argument stays it.
+    /// Returns a tensor on the device for a result on the CPU. An op that writes returns its argument, which stays.
     Tensor toDevice(const Tensor& result) const
     {
         if (traits_.written != 0)
@@ -402,10 +399,7 @@ private:
 
     void runOnBoth()
     {
-        {
-            const Inside guard;
-            runOnDevice();
-        }
+        runInside();
         const bool small
             = allResults([](const Tensor& tensor) { return isSimulated(tensor.device()) && isSmall(tensor); });
         if (!small)
@@ -426,10 +420,10 @@ private:
     const c10::OperatorHandle& op_;
     const OpTraits& traits_;
     Stack* stack_;
-    Stack arguments_; ///< where they are needed after the op ran on the device
-    Known known_ = Known::nothing; ///< of all that it reads
-    Tensor unknown_; ///< elements of its result
-    Assumptions assumptions_; ///< the values that it reads, or its own choice
+    Stack arguments_; ///< only if they are needed after the op has run on the device
+    Known known_ = Known::nothing; ///< part of its inputs that is known
+    Tensor unknown_; ///< flags of the unknown elements of its result; undefined: none
+    Assumptions assumptions_; ///< of the values that it reads, and its own
 };
 
 thread_local bool KnownCall::inside = false;

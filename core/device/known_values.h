@@ -8,8 +8,8 @@
 namespace headroom::sim {
 
 /// Runs an op on the simulated device, and on the CPU too if the contents of everything that it reads are known. The
-/// results then have their true values, and their true sizes where these depend on values. If the contents are known in
-/// part, the results have what follows from that part (partly_known.h).
+/// results then have their true values, and their true sizes if these depend on values. If only a part of the contents
+/// is known, the results have the values that follow from that part (partly_known.h).
 void callWithKnownValues(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 } // namespace headroom::sim

@@ -9,7 +9,7 @@
 namespace headroom {
 namespace {
 
-/// The CPU's own allocator, and what the host makes of it.
+/// Passes each allocation of the CPU's own allocator through the host.
 class HostedCpuAllocator final : public c10::Allocator
 {
 public:
@@ -30,7 +30,7 @@ public:
         }
         installed_ = host != nullptr;
         if (host)
-            host_ = host; // storages remember this allocator, which may be asked afterwards, too
+            host_ = host; // kept after setHost(nullptr): storages remember this allocator and may still use it
     }
 
 private:
@@ -43,7 +43,7 @@ private:
 
 void setCpuHost(MemoryHost* host)
 {
-    static auto* const allocator = new HostedCpuAllocator; // storages remember it
+    static auto* const allocator = new HostedCpuAllocator; // never destroyed: storages remember it
     allocator->setHost(host);
 }
 

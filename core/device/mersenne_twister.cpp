@@ -21,14 +21,14 @@ constexpr std::uint32_t upperBit = at::UMASK;
 constexpr std::uint32_t lowerBits = at::LMASK;
 constexpr std::uint32_t twist = at::MATRIX_A;
 
-constexpr std::size_t degree = 19937; ///< of the characteristic polynomial: the bits of state that matter
+constexpr std::size_t degree = 19937; ///< degree of the characteristic polynomial, and number of state bits
 constexpr std::size_t bits = 64;
 constexpr std::size_t words = degree / bits + 1;
 
-/// Fewer batches than this are stepped through, which takes less time than a jump.
+/// Least number of batches for which a jump takes less time than single steps.
 constexpr std::uint64_t fewestJumped = 1500;
 
-using Polynomial = std::array<std::uint64_t, words>; ///< over two elements, of a lower degree than the characteristic
+using Polynomial = std::array<std::uint64_t, words>; ///< coefficients 0 or 1, degree below `degree`
 using Window = std::array<std::uint32_t, stateWords>; ///< a state: consecutive words of the sequence
 
 std::uint32_t nextWord(const std::uint32_t* window)
@@ -44,7 +44,7 @@ std::vector<std::size_t> characteristicExponents()
     using Bits = std::bitset<degree + 1>;
     const auto outer = [](const Bits& p) { return (p << stateWords) ^ (p << middleWord); };
     const auto inner = [](const Bits& p) { return (p << (stateWords - 1)) ^ (p << (middleWord - 1)); };
-    constexpr int separation = 31; // bits of a word that the state does not hold of its first one
+    constexpr int separation = 31; // bits of the first word that are not part of the state
     Bits power(1);
     Bits sum = Bits((twist >> separation) & 1);
     for (int i = separation - 1; i >= 0; --i) {
@@ -61,7 +61,7 @@ std::vector<std::size_t> characteristicExponents()
     return exponents;
 }
 
-/// `number` with a zero after each of its bits.
+/// Returns `number` with a zero inserted after each of its bits.
 std::uint64_t spread(std::uint32_t number)
 {
     std::uint64_t x = number;
@@ -93,7 +93,7 @@ public:
     }
 
 private:
-    /// Adds x^shift times `chunk`, modulo the characteristic polynomial's highest term only.
+    /// Adds x^shift times `chunk` to `sum`, without a reduction.
     template <std::size_t size>
     static void add(std::array<std::uint64_t, size>& sum, std::uint64_t chunk, std::size_t shift)
     {
@@ -139,7 +139,7 @@ private:
     std::vector<std::size_t> exponents_;
 };
 
-/// Polynomials of the jumps that were made last: the tensors of a model have few sizes. Safe from several threads.
+/// Caches the polynomials of jumps: the tensors of a model have few sizes. Thread-safe.
 class Jumps
 {
 public:
@@ -162,8 +162,8 @@ private:
     std::map<std::uint64_t, std::shared_ptr<const Polynomial>> jumps_;
 };
 
-/// The state that many words later. Of the first word in a state only one bit matters for what follows, so the
-/// polynomial says nothing of the other 31: it is of one word less, applied to the state one word later.
+/// Returns the state after `count` more words. Only one bit of the first word of a state belongs to it, so the
+/// polynomial cannot give the other 31: the jump is one word shorter and starts one word later.
 Window later(const Window& state, std::uint64_t count)
 {
     static Jumps jumps;
@@ -196,7 +196,8 @@ void step(Window& state)
 at::mt19937 afterDraws(const at::mt19937& engine, std::uint64_t count)
 {
     at::mt19937_data_pod data = engine.data();
-    // Each state is a batch of numbers; left_ - 1 are left of this one, and a seed is a batch that is used up.
+    // Each state is a batch of numbers, of which left_ - 1 are not drawn yet. A seed counts as a batch without any
+    // left.
     const auto left = static_cast<std::uint64_t>(data.left_ - 1);
     std::uint64_t batches = count > left ? (count - left + stateWords - 1) / stateWords : 0;
     const std::uint64_t used = batches > 0 ? count - left - (batches - 1) * stateWords : data.next_ + count;
@@ -204,7 +205,7 @@ at::mt19937 afterDraws(const at::mt19937& engine, std::uint64_t count)
         data.left_ = static_cast<int>(stateWords + 1 - used);
         data.next_ = static_cast<std::uint32_t>(used);
     }
-    // What a tensor draws is jumped by, whatever was left of the batch before it: the next of its size finds the jump.
+    // The jump depends on `count` alone, so that the next tensor of this size finds it in the cache.
     const std::uint64_t jumped = count / stateWords;
     if (jumped >= fewestJumped) {
         data.state_ = later(data.state_, jumped * stateWords);

@@ -9,12 +9,12 @@ namespace headroom::sim {
 
 /// Runs an op on the simulated device through its Meta kernel, which the op must have. Arguments become meta tensors
 /// that share storages as the originals do. A result gets its storage by identity: the same tensor as an argument is an
-/// op in place, the same storage is a view, anything else gets new memory. The schema is not needed for it.
+/// op in place, the same storage is a view, anything else gets new memory.
 void callMeta(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 /// Saves libtorch's own Meta kernels, which callMeta() then prefers. Call this before Python imports torch: the import
-/// replaces many of them with kernels written in Python. libtorch's are the code with which CUDA's own kernels create
-/// their results, and take a tenth of the time.
+/// replaces many of them with kernels written in Python. CUDA's own kernels create their
+/// results with the code of libtorch's, which takes a tenth of the time.
 void keepOwnMetaKernels();
 /// Returns whether keepOwnMetaKernels() saved a kernel for the op.
 bool hasOwnMetaKernel(const c10::OperatorHandle& op);

@@ -59,7 +59,7 @@ OpTraits::Asks asksOf(std::string_view name)
 
 OpTraits::Filled filledOf(const c10::OperatorName& op)
 {
-    // Memory that nobody wrote to may hold anything, and programs fill small tensors one element after the other.
+    // Uninitialised memory counts as zeros: it may hold anything, and programs fill small tensors element by element.
     constexpr std::array<std::string_view, 3> withZeros{"aten::zeros_like", "aten::empty_like", "aten::empty_strided"};
     const std::string_view name = op.name;
     const std::string_view overload = op.overload_name;
@@ -75,12 +75,12 @@ OpTraits read(const c10::OperatorHandle& op)
     constexpr std::array<std::string_view, 4> overwriting{"aten::copy_", "aten::fill_", "aten::zero_",
                                                           "aten::_copy_from"};
     constexpr std::array<std::string_view, 2> moving{"aten::set_", "aten::resize_"};
-    // The other ops that are tagged so have kernels on the device that ask for the values that say the size.
+    // The other ops with results of data-dependent size have kernels on the device that look up the values.
     constexpr std::array<std::string_view, 5> sizedByValues{"aten::_unique2", "aten::unique_dim",
                                                             "aten::unique_consecutive", "aten::unique_dim_consecutive",
                                                             "torchvision::nms"};
     constexpr std::size_t maxArguments = 64;
-    // What programs make of the answers whether the numbers of a large tensor are finite.
+    // Programs combine tests whether a large tensor is finite with these ops.
     constexpr std::array<std::string_view, 9> ofOneNumber{"aten::all",         "aten::any",         "aten::mul",
                                                           "aten::logical_not", "aten::logical_and", "aten::logical_or",
                                                           "aten::bitwise_not", "aten::bitwise_and", "aten::bitwise_or"};
@@ -95,7 +95,7 @@ OpTraits read(const c10::OperatorHandle& op)
         && (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)
             || op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional)
             || op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd));
-    traits.composite |= name.starts_with("c10d::"); // by copies the group says what a collective writes
+    traits.composite |= name.starts_with("c10d::"); // the group writes the results of a collective by copies
     traits.returnsNumbers = !schema.returns().empty() && !returnsTensor(schema);
     traits.filled = filledOf(op.operator_name());
     traits.chosen = chosenResult(op);
@@ -129,7 +129,7 @@ OpTraits read(const c10::OperatorHandle& op)
 
 const OpTraits& traitsOf(const c10::OperatorHandle& op)
 {
-    // One table a thread: no lock on the way of every op.
+    // One table for each thread, so that an op takes no lock.
     static thread_local std::unordered_map<c10::OperatorHandle, OpTraits> table;
     const auto found = table.find(op);
     return found != table.end() ? found->second : table.emplace(op, read(op)).first->second;

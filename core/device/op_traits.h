@@ -10,12 +10,12 @@
 
 namespace headroom::sim {
 
-/// What the values of an op's results depend on, according to its schema and tags. Bit i of a mask stands for argument
-/// i.
+/// Properties of an op, from its schema and tags, that decide the values of its results. Bit i of a mask stands for
+/// argument i.
 struct OpTraits
 {
-    /// Ops in place whose values depend on numbers only: random ones, which may begin a tensor's initialisation, and
-    /// those with which torch.nn.init continues it.
+    /// Ops in place that take only numbers: random ones (normal, uniform), which may begin a tensor's initialisation,
+    /// and those (inPlace) with which torch.nn.init continues it.
     enum class Fills { no, normal, uniform, inPlace };
     /// Comparisons with which programs, torch.isfinite and torch.isinf test whether numbers are finite.
     enum class Asks { nothing, whetherEqual, whetherDifferent, whetherNan };
@@ -36,13 +36,13 @@ struct OpTraits
     bool returnsNumbers = false; ///< returns values but no tensor: item(), equal()
     bool sizedByValues = false; ///< only the CPU's kernel can find the sizes of the results: unique, nms
     int chosen = -1; ///< index of the result that holds elements chosen by value: topk, argmax (even_choice.h)
-    bool asksAll = false; ///< all(): programs assert by it what holds of their data
+    bool asksAll = false; ///< all(), with which programs assert properties of their data
     bool copies = false; ///< copy_ (second tensor to first) or _copy_from (first to second)
     bool isView = false; ///< all results are views of arguments
     bool keepsValues = false; ///< changes only the sizes or strides of its argument
     bool checksGradients = false; ///< GradScaler's check for infinities, which writes to the second argument
-    bool ofOneNumber = false; ///< of tensors that hold one number everywhere it makes another such: logical_not, any
-    bool wholeByCuda = false; ///< only CUDA's kernel takes whole numbers: histc, which counts the tokens of each expert
+    bool ofOneNumber = false; ///< maps tensors of one number to a tensor of one number: logical_not, any
+    bool wholeByCuda = false; ///< only CUDA's kernel takes integers: histc, which counts the tokens of each expert
     Partly partly; ///< how known elements of the arguments make elements of the result known
     std::uint64_t written = 0;
     std::uint64_t overwritten = 0; ///< subset of `written`: arguments whose old values are not read

@@ -77,7 +77,7 @@ std::optional<Decider> deciderIn(const std::array<std::pair<std::string_view, De
     return found != table.end() ? std::optional(found->second) : std::nullopt;
 }
 
-/// "aten::mul_" is what "aten::mul" is.
+/// Returns the name of the op that does not write to its argument: "aten::mul" for "aten::mul_".
 std::string_view outOfPlace(std::string_view name)
 {
     return name.ends_with('_') ? name.substr(0, name.size() - 1) : name;
@@ -118,7 +118,8 @@ const Tensor& tensorAt(const Stack& stack, std::size_t position)
     return stack[position].toTensor();
 }
 
-/// Where an op computes with a type, the elements decide as this type: `true` among integers is 1.
+/// Returns which elements alone determine the result. They are compared as `type`, with which the op computes: `true`
+/// among integers is 1.
 Tensor decides(Decider decider, const Tensor& values, at::ScalarType type)
 {
     if (decider == Decider::nonzero)
@@ -128,7 +129,7 @@ Tensor decides(Decider decider, const Tensor& values, at::ScalarType type)
     return values.to(type).bitwise_not().eq(0);
 }
 
-/// Nothing decides among floating-point numbers: zero times infinity is not zero.
+/// Returns the decider for this type. Floating-point numbers have none: zero times infinity is not zero.
 Decider deciderFor(const Partly& partly, std::string_view name, at::ScalarType type)
 {
     const bool logical = name.starts_with("aten::logical") || name == "aten::any" || name == "aten::all";
@@ -174,7 +175,7 @@ Tensor filled(const Stack& arguments, const Stack& unknown)
                        tensorAt(unknown, 0));
 }
 
-/// any() over the dimensions that the op reduces.
+/// Returns any() of the flags over the dimensions that the op reduces.
 Tensor anyOver(const c10::OperatorHandle& op, const Stack& arguments, const Tensor& flags)
 {
     const auto argument = [&](const char* name) {
@@ -197,7 +198,7 @@ Tensor reduced(const c10::OperatorHandle& op, const Partly& partly, const Stack&
     const std::string& name = op.schema().name();
     const Decider decider = deciderFor(partly, name, values.scalar_type());
     const Tensor result = anyOver(op, arguments, flags);
-    // The largest and the smallest integer decide, too, but only of bool it is known which those are.
+    // Among integers the largest or smallest value of the type would decide. Only bool is handled.
     const bool isExtreme = name.find("max") != std::string::npos || name.find("min") != std::string::npos;
     if (decider == Decider::none || (isExtreme && values.scalar_type() != at::kBool))
         return result;
@@ -205,14 +206,14 @@ Tensor reduced(const c10::OperatorHandle& op, const Partly& partly, const Stack&
     return result.logical_and(anyOver(op, arguments, decided).logical_not());
 }
 
-/// The flags of the elements go the way of the elements.
+/// Runs the op on the flags: they move as the elements do.
 Tensor moved(const c10::OperatorHandle& op, const Partly& partly, const Stack& arguments, const Stack& unknown)
 {
     Stack stack = arguments;
     for (std::size_t i = 0; i < stack.size(); ++i) {
         const c10::Argument& argument = op.schema().arguments()[i];
         if (argument.type()->kind() == c10::TypeKind::NumberType)
-            stack[i] = at::Scalar(false); // what is written there is known
+            stack[i] = at::Scalar(false); // a number of the program is known
         else if (!(partly.places >> i & 1))
             stack[i] = unknown[i];
         if (argument.alias_info() && argument.alias_info()->isWrite())

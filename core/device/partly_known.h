@@ -16,10 +16,10 @@ struct Partly
 {
     enum class Rule {
         no, ///< nothing is known of the result
-        elementwise, ///< an element is known where all elements that it is computed from are
-        where, ///< as elementwise, but elements that were not selected do not count: where(condition, self, other)
+        elementwise, ///< an element is known if all elements from which it is computed are known
+        where, ///< where(condition, self, other): like elementwise, but elements that were not selected do not count
         fill, ///< masked_fill(self, mask, value)
-        reduction, ///< an element is known where all elements reduced into it are
+        reduction, ///< an element is known if all elements that are reduced to it are known
         moves, ///< elements go from one place to another
     };
     /// An input element that alone determines the result, whatever the other elements are.

@@ -11,7 +11,7 @@
 namespace headroom::sim {
 namespace {
 
-/// Addresses of pinned memory and their ends. Tensors may free theirs after main(), so it is never destroyed.
+/// Begin and end addresses of pinned memory. Never destroyed: tensors may free theirs after main().
 struct PinnedRanges
 {
     std::mutex mutex;

@@ -17,10 +17,10 @@
 namespace headroom::sim {
 namespace {
 
-/// Not an address on any 64-bit machine of today, whose pointers are canonical: bits 48 to 63 repeat bit 47.
+/// A non-canonical address, which every 64-bit machine of today rejects: bits 48 to 63 do not repeat bit 47.
 constexpr std::uintptr_t firstAddress = std::uintptr_t{1} << 60;
 
-/// Releases the free segments of private pools that nobody uses any more; returns whether there were any.
+/// Releases the free segments of private pools that are no longer used. Returns whether there were any.
 bool releaseGivenUp(CachingAllocator& cache)
 {
     bool released = false;
@@ -176,7 +176,7 @@ void SimulatedAllocator::refuse(Bytes bytes, const std::shared_ptr<BlockObserver
     const Bytes deviceFree = std::max<Bytes>(capacity_ - reserved, 0);
     if (observer)
         observer->refused(bytes, deviceFree);
-    // The words of c10/cuda/CUDACachingAllocator.cpp, which programs look for.
+    // Programs look for the words of c10/cuda/CUDACachingAllocator.cpp.
     TORCH_CHECK_WITH(
         OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", formatBytes(bytes),
         ". GPU 0 has a total capacity of ", formatBytes(simulatedState().spec.memory), " of which ",
@@ -243,8 +243,8 @@ c10::DataPtr SimulatedAllocator::allocateNothing()
 void SimulatedAllocator::resize(c10::StorageImpl& storage, Bytes bytes)
 {
     Block* old = blockOf(storage);
-    // A storage that is emptied stays who it was: FSDP empties what it gathered and fills it again, and what autograd
-    // saved of it is the same storage then.
+    // An emptied storage keeps a block: FSDP empties a gathered parameter and fills it again, and tensors that autograd
+    // saved of it then refer to the same storage.
     c10::DataPtr replacement = bytes == 0 && old ? allocateNothing() : allocate(static_cast<std::size_t>(bytes));
     if (old) {
         auto* moved = static_cast<Block*>(replacement.get_context());

@@ -104,16 +104,15 @@ public:
     c10::DataPtr allocateUncounted(Bytes bytes, BlockTag tag, std::shared_ptr<DeviceMemory> memory,
                                    std::function<void()> onFree);
 
-    /// Puts memory whose storage died into a storage again, as the same block: memory that autograd held in a recorded
-    /// step.
+    /// Creates the data of a new storage for memory that autograd held after its storage had died, as the same block.
     c10::DataPtr allocateHeld(Bytes bytes, void* address, BlockTag tag, std::shared_ptr<DeviceMemory> memory);
 
     /// Resizes a storage as resize_ on CUDA does: allocates, copies and frees the old block. All holders of the storage
     /// then hold the new block.
     void resize(c10::StorageImpl& storage, Bytes bytes);
 
-    /// Does what Tensor.record_stream() does. Streams of this device are done at once: freed memory that others use is
-    /// active until the next allocation.
+    /// Does what Tensor.record_stream() does. Work on streams of this device is finished at once: freed memory that
+    /// other streams use stays active until the next allocation.
     void recordStream(const c10::DataPtr& data, std::uint32_t stream);
 
     /// The block behind a storage; null for an empty one and for other devices.

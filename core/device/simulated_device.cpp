@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/simulated_device.h"
 
-#include "core/device/simulated_hooks.h"
 #include "core/device/simulated_state.h"
 
 #include <c10/core/DeviceType.h>
@@ -40,8 +39,7 @@ at::Device device()
 
 MemoryStats memoryStats()
 {
-    const SimulatedAllocator& allocator = simulatedState().allocator;
-    return allocator.stats();
+    return simulatedState().allocator.stats();
 }
 
 void limitMemory(Bytes capacity)

@@ -14,8 +14,8 @@ namespace {
 
 using c10::DispatchKey;
 
-/// libtorch registers a throwing fallback at Meta, so that hasComputedKernelForDispatchKey says yes of every op: only a
-/// kernel of the op itself counts.
+/// Returns whether the op itself has a Meta kernel. hasComputedKernelForDispatchKey is true for every op, since
+/// libtorch registers a throwing fallback at Meta.
 bool hasMetaKernel(const c10::OperatorHandle& op)
 {
     return op.hasKernelForDispatchKey(DispatchKey::Meta);
@@ -26,7 +26,7 @@ void metaKernel(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::
     callMeta(op, stack);
 }
 
-/// Ops that no kernel was registered for on this device.
+/// Runs an op that has no kernel on this device.
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack)
 {
     if (hasMetaKernel(op))
@@ -45,8 +45,8 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, library)
     library.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 
-/// Whether CUDA too runs an op as the ops that it is made of. Without CUDA's half of libtorch nobody knows. ldexp calls
-/// CUDA's kernel past the dispatcher.
+/// Returns whether CUDA, too, decomposes the op. Without libtorch_cuda this is not known. ldexp has a composite kernel
+/// but calls CUDA's kernel past the dispatcher.
 bool isCompositeOnCuda(const c10::OperatorHandle& op)
 {
     return simulatedState().type == c10::DeviceType::CUDA && !op.hasKernelForDispatchKey(DispatchKey::CUDA)
@@ -59,9 +59,9 @@ bool isCompositeOnCuda(const c10::OperatorHandle& op)
 
 void registerMetaKernels()
 {
-    // With the fallback alone, an op that has a composite kernel would take that one: pieces of it would then allocate
-    // what the op's CUDA kernel does not. Where CUDA takes it too, Python's Meta kernel has no place: it is another
-    // decomposition, and a slow one.
+    // With the fallback alone, an op with a composite kernel would use that kernel, whose parts allocate what the op's
+    // CUDA kernel does not. If CUDA itself uses the composite kernel, a Meta kernel of Python is left out: it is
+    // another decomposition, and a slow one.
     auto& dispatcher = c10::Dispatcher::singleton();
     // Never taken back: autograd's threads may still call an op when main() has returned.
     static auto* const registrations = new std::vector<c10::RegistrationHandleRAII>;

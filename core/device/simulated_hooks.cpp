@@ -1,10 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/device/simulated_hooks.h"
-
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_generator.h"
-#include "core/device/simulated_guard.h"
 #include "core/device/simulated_state.h"
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
@@ -12,9 +9,7 @@
 namespace headroom::sim {
 namespace {
 
-C10_REGISTER_GUARD_IMPL(PrivateUse1, SimulatedGuard)
-
-/// What libtorch asks an accelerator for.
+/// Answers what libtorch asks of an accelerator.
 struct SimulatedHooks final : at::PrivateUse1HooksInterface
 {
     bool isBuilt() const override { return true; }
@@ -26,7 +21,7 @@ struct SimulatedHooks final : at::PrivateUse1HooksInterface
     c10::DeviceIndex exchangeDevice(c10::DeviceIndex) const override { return 0; }
     c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex) const override { return 0; }
     const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override { return defaultGenerator(); }
-    at::Generator getNewGenerator(c10::DeviceIndex) const override { return at::make_generator<SimulatedGenerator>(); }
+    at::Generator getNewGenerator(c10::DeviceIndex) const override { return newGenerator(); }
     at::Device getDeviceFromPtr(void*) const override { return device(); }
     void resizePrivateUse1Bytes(const c10::Storage& storage, std::size_t bytes) const override
     {

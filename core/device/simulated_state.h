@@ -44,6 +44,13 @@ inline c10::DispatchKeySet simulatedKeys()
                                                                               : c10::DispatchKey::PrivateUse1);
 }
 
+/// Registers the hooks of the device at PrivateUse1 (generator, resizing of storages) with libtorch. Call it once in a
+/// process.
+void registerHooks();
+
+/// Registers kernels with which collectives of torch.distributed on the simulated device contact no other process.
+void registerCollectives();
+
 /// Gives the ops that have a Meta kernel but no kernel of the device a kernel that goes through Meta.
 void registerMetaKernels();
 

@@ -15,7 +15,7 @@ namespace {
 
 SharedSlot<StreamObserver>& observing()
 {
-    static auto* const observer = new SharedSlot<StreamObserver>; // asked also after main() has returned
+    static auto* const observer = new SharedSlot<StreamObserver>; // never destroyed: used after main(), too
     return *observer;
 }
 
@@ -27,7 +27,7 @@ struct ProcessGroups
 
 ProcessGroups& processGroups()
 {
-    static auto* const groups = new ProcessGroups; // asked also after main() has returned
+    static auto* const groups = new ProcessGroups; // never destroyed: used after main(), too
     return *groups;
 }
 

@@ -27,8 +27,8 @@ struct Communication
     std::uint32_t before = 0; ///< async only: the event of the caller's stream that it waits for
 };
 
-/// Interface for the work of streams other than ops, called in the thread that causes it. A call that runs while the
-/// observer is replaced ends before the observer is destroyed.
+/// Interface for communications and events on streams, called in the thread that causes them. A call that runs while
+/// the observer is replaced ends before the observer is destroyed.
 class StreamObserver
 {
 public:

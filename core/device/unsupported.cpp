@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Tensors that the simulated device does not hold: refused by name, before libtorch lists its dispatch table.
+// Errors for tensors that the simulated device does not support. They name the op; libtorch would print its dispatch
+// table.
 #include "core/device/unsupported.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -75,7 +76,7 @@ TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, library)
     library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuseQuantized>());
 }
 
-/// Their meta kernels give dense tensors in later versions than 2.11.
+/// The Meta kernels of these ops return dense tensors after torch 2.11.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
     for (const char* const name : {"quantize_per_tensor", "quantize_per_tensor.tensor_qparams",

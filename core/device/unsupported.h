@@ -14,7 +14,7 @@ void refuseQuantized(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void refuseNested(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void refuseSymmetric(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-/// Whether the op is one of symmetric memory, whose Meta kernels compute as if nothing were communicated.
+/// Returns whether the op belongs to symmetric memory. The Meta kernels of these ops ignore the communication.
 bool isSymmetric(const c10::OperatorHandle& op);
 
 /// Throws if a tensor that an op received or created is not dense.

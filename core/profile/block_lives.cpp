@@ -39,7 +39,7 @@ BlockLives::BlockLives(const Profile& profile, const ProfileWindow& window, cons
     look(step);
 }
 
-/// Without an address a block is known by its size.
+/// Returns the address of a block; if it is unknown, a key from its size.
 std::uint64_t BlockLives::key(const Profile::Block& block)
 {
     return block.address != 0 ? block.address

@@ -26,7 +26,7 @@ public:
     Bytes reservedPeak() const noexcept { return reservedPeak_; } ///< -1: not known
     Bytes reservedAtStart() const noexcept { return empty() ? -1 : blocks_.front().reserved; }
 
-    void start(StepTraceBuilder& builder); ///< allocates the blocks that exist at its start
+    void start(StepTraceBuilder& builder); ///< allocates the blocks that exist at the start of the step
     /// Adds the allocations and frees before `end` to `builder`, attributed to `op`.
     void playUntil(Profile::Nanoseconds end, StepTraceBuilder& builder, OpId op);
 
@@ -35,8 +35,8 @@ private:
     {
         Bytes bytes = 0;
         Phase made = Phase::forward;
-        std::uint32_t madeIn = 0; ///< number of phase changes before
-        bool freedSoon = false;
+        std::uint32_t madeIn = 0; ///< number of phase changes before the allocation
+        bool freedSoon = false; ///< freed before the next phase change
         bool freed = false;
         StorageId storage;
     };

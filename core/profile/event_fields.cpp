@@ -15,7 +15,7 @@ namespace {
 
 using Names = std::span<const std::pair<std::string_view, Field>>;
 
-/// Every byte of a trace comes by here: names are told apart by their length first.
+/// Compares the lengths first: a trace has millions of names.
 Field find(Names names, std::string_view name)
 {
     for (const auto& [known, field] : names)
@@ -181,7 +181,7 @@ bool EventFields::setNumber(Field field, std::string_view text)
 
 std::optional<Profile::Nanoseconds> nanoseconds(std::string_view microseconds)
 {
-    // A double has no room for the nanoseconds of a date.
+    // A double cannot hold a date in nanoseconds.
     constexpr std::int64_t most = std::int64_t{1} << 61;
     const char* const end = microseconds.data() + microseconds.size();
     std::int64_t whole = 0;
@@ -196,7 +196,7 @@ std::optional<Profile::Nanoseconds> nanoseconds(std::string_view microseconds)
     }
     if (rest == end)
         return whole * 1000 + (microseconds.front() == '-' ? -fraction : fraction);
-    double value = 0; // with an exponent
+    double value = 0; // the number has an exponent
     if (std::from_chars(microseconds.data(), end, value).ec != std::errc() || !(std::abs(value) < 1e15))
         return std::nullopt;
     return std::llround(value * 1000);

@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// The fields that are read of an event, of its "args" and of a device.
+/// The fields that are read from an event, from its "args" and from a device.
 enum class Field : std::uint8_t {
     none,
     phase,

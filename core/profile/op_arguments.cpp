@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace headroom {
 
@@ -87,7 +88,7 @@ double elements(const Sizes& sizes)
 
 namespace {
 
-/// "True", "3", "[1, 1]": whole numbers; what is none of them says nothing of a time.
+/// Reads "True", "3" or "[1, 1]" as whole numbers. Other values do not affect the time of an op.
 OpSignature::Value numbersIn(const std::string& text)
 {
     OpSignature::Value value;
@@ -102,15 +103,11 @@ OpSignature::Value numbersIn(const std::string& text)
     return value;
 }
 
-/// The first element type in the arguments of a kernel's template: CatArrayBatchedCopy<float, unsigned int, …>. Where
-/// it only moves bytes (OpaqueType<2u>) a type of that size.
+/// Returns the first element type among a kernel's template arguments: CatArrayBatchedCopy<float, unsigned int, …>. For
+/// a kernel that only moves bytes (OpaqueType<2u>) it is a type of that size.
 Type typeIn(std::string_view kernel)
 {
-    struct Word
-    {
-        std::string_view text;
-        std::string_view type;
-    };
+    using Word = std::pair<std::string_view, std::string_view>; // text in the name, and the type that it stands for
     static constexpr std::array<Word, 10> words{{{"c10::BFloat16", "c10::BFloat16"},
                                                  {"__nv_bfloat16", "c10::BFloat16"},
                                                  {"c10::Half", "c10::Half"},
@@ -121,11 +118,11 @@ Type typeIn(std::string_view kernel)
                                                  {"OpaqueType<2u>", "c10::Half"},
                                                  {"OpaqueType<4u>", "float"},
                                                  {"OpaqueType<8u>", "double"}}};
-    const auto first = std::ranges::min_element(words, {}, [&](const Word& word) { return kernel.find(word.text); });
-    return kernel.find(first->text) == std::string_view::npos ? Type() : typeOf(&Type::name, first->type);
+    const auto first = std::ranges::min_element(words, {}, [&](const Word& word) { return kernel.find(word.first); });
+    return kernel.find(first->first) == std::string_view::npos ? Type() : typeOf(&Type::name, first->second);
 }
 
-/// [[2, 3], [4, 3]]
+/// Adds a list of tensors from their sizes, such as [[2, 3], [4, 3]]. Returns false if it cannot be read.
 bool addList(const json& sizes, const Type& type, OpArguments& arguments)
 {
     OpSignature::Value list{OpSignature::Value::Kind::tensors, {}, {}};
@@ -161,7 +158,7 @@ std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Sp
             continue;
         }
         const Type type = typeOf(&Type::name, name);
-        // A number of the program is a tensor without dimensions of the widest type.
+        // A number in the program appears as a tensor of doubles without dimensions.
         if (type.itemSize == 0 || !sizes[i].is_array() || (sizes[i].empty() && name == "double" && i > 0)) {
             arguments.call.push_back(numbersIn(arguments.value(i)));
             continue;

@@ -16,15 +16,15 @@ namespace {
 using nlohmann::json;
 using Arguments = OpArguments;
 
-/// How the results follow from the arguments.
+/// The rule by which the results of an op follow from its arguments.
 enum class Rule {
     broadcast, ///< one result, of the arguments' common shape
-    compare, ///< the same, of booleans
+    compare, ///< like broadcast, but of booleans
     first, ///< like the first tensor
-    second,
-    cast, ///< like the first, of the type that the values name
+    second, ///< like the second tensor
+    cast, ///< like the first tensor, of the type that the arguments name
     matrixProduct,
-    addedProduct, ///< the product of the second and the third
+    addedProduct, ///< the product of the second and the third tensor
     convolution,
     convolutionBackward,
     norm, ///< like the first tensor, with statistics
@@ -35,13 +35,13 @@ enum class Rule {
     attention,
     attentionBackward,
     concatenated, ///< the tensors of a list, joined
-    list, ///< like those of the first list
+    list, ///< like the tensors of the first list
 };
 
 struct Family
 {
     Rule rule;
-    std::string_view names; ///< of ops, without "aten." and the last "_" of those that write to their argument
+    std::string_view names; ///< op names without "aten." and without the final "_" of an op in place
 };
 
 const std::map<std::string_view, Rule>& rules()
@@ -108,7 +108,7 @@ std::optional<TensorShape> broadcastShape(const std::vector<TensorShape>& tensor
     for (const TensorShape& tensor : tensors) {
         if (tensor.sizes.size() > result.sizes.size())
             result.sizes.insert(result.sizes.begin(), tensor.sizes.size() - result.sizes.size(), 1);
-        // A tensor without dimensions does not decide the type where another one has some.
+        // A tensor without dimensions does not decide the type if another one has dimensions.
         if (result.sizes.size() == tensor.sizes.size() && tensors.front().sizes.empty())
             result.dtype = tensor.dtype, result.itemSize = tensor.itemSize;
         for (std::size_t i = 1; i <= tensor.sizes.size(); ++i) {
@@ -190,7 +190,7 @@ bool convolutionGradients(const Arguments& arguments, OpShapes& op)
     return !op.outputs.empty();
 }
 
-/// sum(self, dim, keepdim, …): over all where no list says over which.
+/// sum(self, dim, keepdim, …): over all dimensions if no list names them.
 std::optional<TensorShape> reduced(const Arguments& arguments, const TensorShape& x)
 {
     if (!arguments.values.is_array())
@@ -241,7 +241,7 @@ bool addAttention(OpShapes& op)
     return true;
 }
 
-/// Adds the results. False: they do not follow.
+/// Adds the results to `op`. Returns false if they do not follow from the arguments.
 bool addResults(Rule rule, const Arguments& arguments, OpShapes& op)
 {
     const auto add = [&](std::optional<TensorShape> shape) {
@@ -274,7 +274,7 @@ bool addResults(Rule rule, const Arguments& arguments, OpShapes& op)
     case Rule::convolutionBackward:
         return convolutionGradients(arguments, op);
     case Rule::norm: {
-        // Mean and deviation are small: one each for what the weight is shared by, or for each of its channels.
+        // Mean and deviation have one number for each row that is normalized, or for each channel.
         const double shared = in.size() > 1 && elements(in[1].sizes) > 0 ? elements(in[1].sizes) : 1;
         const bool byRow = op.name.find("layer") != std::string::npos || op.name.find("rms") != std::string::npos;
         const auto count = static_cast<std::int64_t>(byRow ? elements(in[0].sizes) / shared : shared);
@@ -349,7 +349,7 @@ std::optional<OpShapes> opShapes(const Profile& profile, const Profile::Span& sp
     if (!std::ranges::all_of(op.inputs, isPossible) || !std::ranges::all_of(op.outputs, isPossible))
         return std::nullopt;
     op.dtype = op.outputs.front().dtype;
-    // What PyTorch was told of TF32 is not in a trace: its defaults.
+    // A trace does not contain the TF32 settings: these are the defaults.
     op.call = {convolutionTF32, arguments->call, {}};
     for (const TensorShape& output : op.outputs)
         op.call.results.push_back({OpSignature::Value::Kind::tensor, {output}, {}});

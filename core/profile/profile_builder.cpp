@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view modulePrefix = "nn.Module: ";
 
-/// More would not fit into ids, nor into memory.
+/// More events would fit neither into ids nor into memory.
 constexpr std::size_t mostEvents = std::size_t{1} << 30;
 
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t value)
@@ -45,7 +45,7 @@ bool ProfileBuilder::addEvent()
         addSpan(Profile::Kind::annotation);
         break;
     case EventClass::python:
-        // Frames are most of a trace with stacks, and only modules are wanted of them.
+        // Most events of a trace with stacks are Python frames; only modules are kept.
         if (event.name.starts_with(modulePrefix)) {
             event.name.erase(0, modulePrefix.size());
             addSpan(Profile::Kind::module);
@@ -122,25 +122,16 @@ void ProfileBuilder::setDeviceNumber(Field field, std::string_view text)
 {
     const std::int64_t number = wholeNumber(text).value_or(0);
     const auto small = static_cast<int>(number >= 0 && number < 1'000'000 ? number : 0);
-    switch (field) {
-    case Field::number:
+    if (field == Field::number)
         device.number = small;
-        break;
-    case Field::memory:
+    else if (field == Field::memory)
         device.memory = number;
-        break;
-    case Field::major:
+    else if (field == Field::major)
         device.computeCapability += 10 * small;
-        break;
-    case Field::minor:
+    else if (field == Field::minor)
         device.computeCapability += small;
-        break;
-    case Field::multiprocessors:
+    else if (field == Field::multiprocessors)
         device.multiprocessors = small;
-        break;
-    default:
-        break;
-    }
 }
 
 } // namespace headroom

@@ -18,7 +18,7 @@ public:
     Profile::Device device;
     Profile profile;
 
-    bool addEvent(); ///< false: problem() says what is wrong
+    bool addEvent(); ///< returns false on failure: problem() then says why
     void addDevice();
     void setDeviceNumber(Field field, std::string_view text);
     const std::string& problem() const noexcept { return problem_; }
@@ -31,7 +31,8 @@ private:
     std::unordered_map<std::string, std::uint32_t> threads_;
     std::string lastThread_;
     std::uint32_t lastThreadNumber_ = 0;
-    std::unordered_map<std::uint64_t, std::uint32_t> argumentsAt_; ///< by hash: the last arguments with it
+    std::unordered_map<std::uint64_t, std::uint32_t>
+        argumentsAt_; ///< hash -> index of the last arguments with this hash
     std::string problem_;
 };
 

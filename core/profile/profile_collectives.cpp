@@ -9,7 +9,7 @@
 namespace headroom {
 namespace {
 
-/// The words of c10d's names, those that are part of others behind them.
+/// Words in c10d's names of collectives. A word that is part of another one follows it.
 constexpr auto kinds = std::to_array<std::pair<std::string_view, CollectiveKind>>({
     {"reduce_scatter", CollectiveKind::reduceScatter},
     {"allreduce", CollectiveKind::allReduce},
@@ -47,7 +47,7 @@ std::vector<std::uint32_t> numbersIn(std::string_view text)
     return numbers;
 }
 
-/// The members of the group: of one whose list is cut those that the first two imply.
+/// Returns the members of a group. If the list in the trace is cut off, they follow from the first two.
 std::vector<std::uint32_t> ranksOf(std::string_view text, std::int64_t size)
 {
     std::vector<std::uint32_t> ranks = numbersIn(text);

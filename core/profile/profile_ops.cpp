@@ -22,7 +22,8 @@ double milliseconds(Nanoseconds time)
     return static_cast<double>(time) / 1e6;
 }
 
-/// An op of the dispatcher: "aten::mm", "fbgemm::…". Autograd's own functions and a user's names are none.
+/// Returns whether this is an op of the dispatcher, "aten::mm" or "fbgemm::…", and not a function of autograd or a
+/// label of the user.
 bool isOpName(std::string_view name)
 {
     const std::size_t colons = name.find("::");
@@ -32,7 +33,8 @@ bool isOpName(std::string_view name)
         && name.find("::", colons + 2) == std::string_view::npos;
 }
 
-/// "AddmmBackward0", "autograd::engine::evaluate_function: …", "torch::autograd::AccumulateGrad".
+/// Returns whether the name is one of the backward pass: "AddmmBackward0", "autograd::engine::evaluate_function: …",
+/// "torch::autograd::AccumulateGrad".
 bool isOfBackward(std::string_view name)
 {
     if (name.starts_with("autograd::engine::") || name.starts_with("torch::autograd::"))
@@ -89,10 +91,10 @@ private:
 
     struct State
     {
-        std::uint32_t op = none; ///< of the step, inside which the span is
+        std::uint32_t op = none; ///< the enclosing op of the step
         std::uint32_t module = 0;
         Phase phase = Phase::forward;
-        std::int64_t sequence = -1; ///< of the nearest node of backward
+        std::int64_t sequence = -1; ///< of the nearest enclosing backward node
     };
     struct Forward
     {
@@ -174,7 +176,7 @@ private:
         return known->second;
     }
 
-    /// A hand-made optimizer has no label: it is what comes after backward.
+    /// An optimizer without a label consists of the ops after backward.
     void guessOptimizer()
     {
         const auto last = std::find_if(step_.ops.rbegin(), step_.ops.rend(),
@@ -186,7 +188,8 @@ private:
                 op->phase = Phase::optimizer;
     }
 
-    /// The thread goes from op to op; where that takes long it waits for data, for the GPU, or for a full queue.
+    /// Sets issueMs from the begin of the next op on the thread. A longer time is a wait for data, the GPU or a full
+    /// queue.
     void followIssue()
     {
         constexpr double longestMs = 0.3;

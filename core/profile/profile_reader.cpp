@@ -17,7 +17,7 @@ namespace headroom {
 
 namespace {
 
-/// What RapidJSON reads from: one character after the other, 0 at the end.
+/// An input stream for RapidJSON: one character after the other, 0 at the end.
 class Characters
 {
 public:
@@ -40,7 +40,7 @@ public:
     std::size_t Tell() const { return before_ + static_cast<std::size_t>(at_ - begin_); }
     bool atEnd() const { return at_ == end_; }
 
-    // RapidJSON asks for these of streams that are written to.
+    // RapidJSON requires these, but calls them only for output streams.
     Ch* PutBegin() { return nullptr; }
     void Put(Ch) {}
     void Flush() {}
@@ -62,7 +62,7 @@ private:
     const char* end_ = nullptr;
 };
 
-/// What RapidJSON calls, in the order of the text. Where it is in the document decides what a value is for.
+/// RapidJSON's handler, called in the order of the text. The place in the document decides the meaning of a value.
 class TraceHandler
 {
 public:
@@ -75,7 +75,7 @@ public:
     bool Bool(bool value) { return literal(value ? "true" : "false"); }
     bool RawNumber(const char* text, rapidjson::SizeType size, bool) { return number({text, size}); }
     bool String(const char* text, rapidjson::SizeType size, bool) { return string({text, size}); }
-    // Numbers come as texts.
+    // RapidJSON passes all numbers to RawNumber().
     bool Int(int) { return false; }
     bool Uint(unsigned) { return false; }
     bool Int64(std::int64_t) { return false; }
@@ -121,7 +121,7 @@ public:
 private:
     enum class Place : std::uint8_t { root, events, event, arguments, captured, devices, device, skipped };
 
-    /// More than any trace has: Kineto's lists of sizes of lists of tensors are the deepest.
+    /// Deeper than any trace: Kineto's lists of the sizes of tensor lists are the deepest.
     static constexpr std::size_t deepest = 64;
 
     Place place() const { return places_.back(); }
@@ -181,7 +181,7 @@ private:
         return true;
     }
 
-    /// Between two elements of a captured list.
+    /// Adds a comma between two elements of a captured list.
     void separate()
     {
         if (!captured_->empty() && captured_->back() != '[')
@@ -225,7 +225,7 @@ private:
         if (places_.empty())
             return true;
         if (place() == Place::captured) {
-            // Only words and numbers are of interest: what needs an escape is left out.
+            // Only words and numbers are needed: characters that JSON would escape are left out.
             separate();
             *captured_ += '"';
             std::ranges::copy_if(text, std::back_inserter(*captured_), [](char c) { return c != '"' && c != '\\'; });
@@ -245,8 +245,8 @@ private:
 
     ProfileBuilder& builder_;
     std::vector<Place> places_;
-    Place next_ = Place::skipped; ///< of the value after the last key
-    Field field_ = Field::none; ///< of the last key
+    Place next_ = Place::skipped; ///< place of the value after the last key
+    Field field_ = Field::none; ///< field of the last key
     std::string* captured_ = nullptr;
     bool sawEvents_ = false;
     std::string problem_;
@@ -254,7 +254,7 @@ private:
 
 constexpr const char* expected = ": expected a trace of torch.profiler (export_chrome_trace)";
 
-/// The sentence of what stopped the parser.
+/// Returns the end of the sentence that says why the parser stopped.
 std::string whyStopped(const rapidjson::ParseResult& result, const Characters& characters, const TextInput& input,
                        const TraceHandler& handler)
 {

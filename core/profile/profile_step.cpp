@@ -21,7 +21,7 @@ namespace headroom {
 
 namespace {
 
-/// The number of the GPU that most kernels ran on; none: there are no kernels.
+/// Returns the number of the GPU on which most kernels ran; nullopt: there are no kernels.
 std::optional<int> busiestGpu(const Profile& profile)
 {
     std::map<int, std::size_t> kernels;
@@ -118,7 +118,7 @@ private:
             if (module == 0)
                 break;
         }
-        // Below a microsecond the first traces say 0.
+        // Old traces give 0 for times below a microsecond.
         if (op.gpuMs > 0)
             result.flags |= opMeasured;
         const auto [known, isNew] = shapes_.try_emplace({op.span->name, op.span->arguments, op.kernel});
@@ -137,7 +137,7 @@ private:
         return result;
     }
 
-    /// Backward begins where the first of its ops does, the optimizer likewise.
+    /// Marks the begin of backward at its first op, and that of the optimizer likewise.
     void markPhase(Phase phase)
     {
         if (phase == Phase::backward && !std::exchange(inBackward_, true))
@@ -164,7 +164,7 @@ private:
         return measured;
     }
 
-    /// What no other field says.
+    /// Returns facts that no other field of the step holds.
     std::vector<std::string> notes() const
     {
         std::vector<std::string> notes;
@@ -195,10 +195,10 @@ private:
     StepTraceBuilder builder_;
     std::vector<ModuleId> modules_;
     std::vector<double> moduleMs_;
-    /// By name, arguments and kernel.
+    /// Shapes by name, arguments and kernel of the op.
     std::map<std::tuple<Profile::Text, std::uint32_t, Profile::Text>, std::optional<OpShapes>> shapes_;
     std::size_t withShapes_ = 0;
-    std::vector<std::int64_t> signature_; ///< of the op that ends now
+    std::vector<std::int64_t> signature_; ///< signature of the op that ends now
     bool inBackward_ = false;
     bool inOptimizer_ = false;
 };

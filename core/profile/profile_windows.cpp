@@ -14,7 +14,7 @@ using Window = ProfileWindow;
 
 constexpr std::string_view stepPrefix = "ProfilerStep#";
 
-/// Spans whose names begin so, by their begin.
+/// Returns the spans with this prefix of their names, sorted by begin.
 std::vector<Profile::Span> named(const Profile& profile, std::string_view prefix)
 {
     std::vector<bool> wanted(profile.texts.size());
@@ -38,7 +38,7 @@ std::vector<Window> namedSteps(const Profile& profile)
     return windows;
 }
 
-/// Where everything in the trace lies.
+/// Returns the window of all events in the trace.
 Window wholeTrace(const Profile& profile)
 {
     Window window{"the whole trace", 1, 0, 0};
@@ -62,7 +62,7 @@ std::vector<Window> betweenOptimizerSteps(const Profile& profile)
     const Window all = wholeTrace(profile);
     if (steps.size() < 2)
         return {all};
-    // Of several optimizers the last one ends the step.
+    // If there are several optimizers, the last one ends the step.
     std::erase_if(steps, [last = steps.back().name](const auto& span) { return span.name != last; });
     std::vector<Window> windows;
     Profile::Nanoseconds begin = all.begin;

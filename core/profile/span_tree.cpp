@@ -19,14 +19,14 @@ void SpanTree::nest(const Profile& profile, const ProfileWindow& window)
     for (const Profile::Span& span : profile.spans)
         if (window.begin <= span.begin && span.begin < window.end)
             nodes_.push_back({&span});
-    // Of two that begin and end together the trace names the outer one first.
+    // If two spans begin and end together, the trace has the outer one first.
     std::ranges::stable_sort(
         nodes_, {}, [](const Node& node) { return std::tuple(node.span->thread, node.span->begin, -node.span->end); });
     std::vector<std::uint32_t> open;
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
         const Profile::Span& span = *nodes_[i].span;
         const auto isOver = [&](const Profile::Span& outer) {
-            // Of times in whole microseconds an inner one may last a little longer.
+            // With times in whole microseconds an inner span may end a little after the outer one.
             return outer.thread != span.thread || outer.end < span.begin
                 || (outer.end == span.begin && outer.end != span.end);
         };
@@ -72,7 +72,7 @@ void SpanTree::attribute(const Profile& profile, const ProfileWindow& window)
         const auto found = std::ranges::lower_bound(launches, kernel.correlation, {}, &Profile::Launch::correlation);
         return found != launches.end() && (*found)->correlation == kernel.correlation ? *found : nullptr;
     };
-    // What runs before the first kernel whose launch is known was launched before the trace began.
+    // A kernel before the first one with a known launch was launched before the trace began.
     Profile::Nanoseconds first = std::numeric_limits<Profile::Nanoseconds>::max();
     for (const Profile::Kernel& kernel : profile.kernels)
         if (kernel.begin < first && launchOf(kernel))

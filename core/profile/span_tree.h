@@ -32,7 +32,7 @@ public:
     std::span<const Node> nodes() const { return nodes_; }
     /// Kernels launched in the window.
     std::span<const Profile::Kernel* const> kernels() const { return kernels_; }
-    Profile::Nanoseconds withoutSpan() const noexcept { return withoutSpan_; } ///< of kernels of no node
+    Profile::Nanoseconds withoutSpan() const noexcept { return withoutSpan_; } ///< time of kernels without a node
 
 private:
     void nest(const Profile& profile, const ProfileWindow& window);

@@ -24,7 +24,7 @@ bool isGzip(std::span<const std::byte> bytes)
 struct TextInput::Unpacker
 {
     z_stream stream{};
-    bool between = false; ///< two packed parts: the file may end here
+    bool between = false; ///< between two packed parts, where the file may end
 
     Unpacker() { usable = ::inflateInit2(&stream, 16 + MAX_WBITS) == Z_OK; }
     ~Unpacker() { ::inflateEnd(&stream); }
@@ -76,7 +76,7 @@ std::span<const char> TextInput::unpack()
             problem_ = "is cut off: its compressed data end in the middle";
             return {};
         }
-        // Several packed parts in a row are one text; what follows the last one that is not packed is no part of it.
+        // Consecutive packed parts are one text. Unpacked bytes after the last one do not belong to it.
         if (unpacker_->between && (!isGzip(rest) || ::inflateReset(&stream) != Z_OK)) {
             read_ = bytes_.size();
             return {};

@@ -33,7 +33,7 @@ public:
         notify_(gradients[index_]);
         return gradients;
     }
-    /// Compiled autograd's graph is that of the program, without this hook.
+    /// Adds nothing: compiled autograd compiles the program's graph without this hook.
     void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& /*args*/) const override {}
 
 private:
@@ -41,7 +41,8 @@ private:
     std::function<void(const at::Tensor&)> notify_;
 };
 
-/// Where the gradient of a tensor arrives. Holds neither the tensor nor, since a leaf's node holds the leaf, its node.
+/// The point in the autograd graph at which the gradient of a tensor arrives. It holds neither the tensor nor a leaf's
+/// node, which would hold the leaf.
 class GradientEdge
 {
 public:
@@ -53,7 +54,7 @@ public:
     {
     }
 
-    /// Whether the running backward pass computes it (_will_engine_execute_node).
+    /// Returns whether the running backward pass computes the gradient (_will_engine_execute_node).
     bool willBeComputed() const
     {
         const NodePtr node = this->node();
@@ -80,13 +81,13 @@ private:
     WeakNodePtr node_;
 };
 
-/// add_hook() takes one hook a leaf; a leaf may be an argument of several modules.
+/// Adds a hook to a leaf. add_hook() allows only one for each leaf, but a leaf may be an argument of several modules.
 void addLeafHook(const at::Tensor& leaf, std::unique_ptr<FunctionPreHook> hook)
 {
     torch::autograd::impl::hooks(leaf).push_back(std::move(hook));
 }
 
-/// Notifies of a tensor's gradient: at the node that made it, or, of a leaf, where it is accumulated.
+/// Calls `notify` with a tensor's gradient: at the node that created the tensor or, for a leaf, before accumulation.
 void addNotice(const at::Tensor& tensor, std::function<void(const at::Tensor&)> notify)
 {
     if (tensor.is_leaf())
@@ -111,7 +112,7 @@ struct Countdown
     std::vector<GradientEdge> edges;
     std::unordered_map<int, std::int64_t> missing; ///< by backward pass
 
-    /// One arrived; whether it was the last.
+    /// Counts an arrived gradient. Returns whether it was the last one.
     bool arrived()
     {
         const int pass = torch::autograd::get_current_graph_task_id();
@@ -126,7 +127,7 @@ struct Countdown
     }
 };
 
-/// Calls whose arguments need no gradient are left when the engine is done (_maybe_set_engine_callback).
+/// Exits the calls without an argument that needs a gradient when the engine is done (_maybe_set_engine_callback).
 void exitCallsAfterBackward(const std::shared_ptr<StepRecording>& recording)
 {
     std::vector<CallId> calls;
@@ -146,7 +147,7 @@ void exitCallsAfterBackward(const std::shared_ptr<StepRecording>& recording)
     });
 }
 
-/// Makes the accumulated gradient a gradient, then does what was to be done before.
+/// Gives the accumulated gradient its category, then calls the parameter's previous hook.
 class AccumulatedNotice final : public torch::autograd::PostAccumulateGradHook
 {
 public:
@@ -193,7 +194,7 @@ void hookArguments(const std::shared_ptr<StepRecording>& recording, CallId call,
 
 void hookResults(const std::shared_ptr<StepRecording>& recording, CallId call, at::ArrayRef<at::Tensor> results)
 {
-    const auto passes = std::make_shared<std::vector<int>>(); // in which it was marked
+    const auto passes = std::make_shared<std::vector<int>>(); // backward passes that have entered the call
     for (const at::Tensor& tensor : needingGradient(results)) {
         addNotice(tensor, [weak = std::weak_ptr(recording), passes, call](const at::Tensor&) {
             const int pass = torch::autograd::get_current_graph_task_id();

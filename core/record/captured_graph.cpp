@@ -45,7 +45,8 @@ c10::Storage CapturedGraph::Memory::storage() const
     return again ? again : c10::Storage(original.lock());
 }
 
-/// The original, where there is one, is what the program sees. A replay writes to the addresses of the capture.
+/// Puts the memory of `made` into the original, if it is alive: the program sees that storage. The address is the one
+/// of the capture.
 void CapturedGraph::Memory::write(const c10::Storage& made)
 {
     sim::SimulatedAllocator::blockOf(*made.unsafeGetStorageImpl())->address = address;
@@ -87,14 +88,14 @@ void CapturedGraph::end()
     noteFreed();
 }
 
-/// What ops of graphs made and has not been freed yet.
+/// Returns the memory that ops of graphs created and that has not been freed yet.
 std::vector<CapturedGraph::MemoryPtr>& CapturedGraph::madeAndLive()
 {
     static auto* const memories = new std::vector<MemoryPtr>;
     return *memories;
 }
 
-/// Addresses are unique while the process lives.
+/// Finds the memory by its address, which is unique while the process lives.
 CapturedGraph::MemoryPtr CapturedGraph::memoryOf(const at::Tensor& tensor)
 {
     static auto* const known = new std::unordered_map<void*, std::weak_ptr<Memory>>;
@@ -142,7 +143,7 @@ void CapturedGraph::addResults(std::size_t number, const torch::jit::Stack& stac
         });
 }
 
-/// Notes what of the graphs' memory was freed since the op before.
+/// Notes which memory of graphs was freed since the previous op.
 void CapturedGraph::noteFreed()
 {
     std::erase_if(madeAndLive(), [&](const MemoryPtr& memory) {

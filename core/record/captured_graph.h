@@ -14,9 +14,9 @@
 
 namespace headroom {
 
-/// A CUDA graph on the simulated device: the ops that ran on a stream while it was captured, in any thread. A replay
-/// runs them again, on the memory that they had: a storage that the program holds is written anew, one that died in the
-/// capture is made and dies where it did then.
+/// A CUDA graph on the simulated device: the ops that ran on a stream during its capture, in any thread. A replay runs
+/// them again on the same memory: it writes the storages that the program holds, and creates and frees those that died
+/// in the capture.
 class CapturedGraph
 {
 public:
@@ -28,24 +28,24 @@ public:
     /// Captures the ops of this thread's current stream from here on. One graph is captured at a time.
     void begin();
     void end();
-    /// Frees what the replay makes anew. Of a graph in parts, all are forgotten before the first is replayed.
+    /// Frees the memory that a replay creates. All parts of a graph are forgotten before the first is replayed.
     void forget();
     /// Throws if an op uses memory that the program has freed since.
     void replay();
-    /// Whether this thread replays a graph: what autograd ran in the capture runs without it.
+    /// Returns whether this thread replays a graph. Ops of a captured backward then run outside of autograd.
     static bool isReplayed() noexcept;
 
-    /// Runs an op, as part of the graph that is captured on this thread's stream, if one is.
+    /// Runs an op, and adds it to the graph that is captured on this thread's stream, if there is one.
     static void run(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run);
 
 private:
-    /// Memory that ops of graphs use; graphs of one pool know each other's.
+    /// Memory that ops of graphs use. Graphs of one pool share these objects.
     struct Memory
     {
         c10::weak_intrusive_ptr<c10::StorageImpl> original;
         std::weak_ptr<sim::DeviceMemory> held; ///< ends when the memory is free
         void* address = nullptr;
-        c10::Storage again; ///< what the last replay made in place of an original that died
+        c10::Storage again; ///< created by the last replay in place of an original that died
 
         explicit Memory(const c10::Storage& storage);
         c10::Storage storage() const;
@@ -54,14 +54,14 @@ private:
     };
     using MemoryPtr = std::shared_ptr<Memory>;
 
-    /// One op. Its tensors have a shape and no memory of their own.
+    /// A captured op. The tensors among its arguments have only a shape, no memory.
     struct Call
     {
         c10::OperatorHandle op;
         torch::jit::Stack arguments;
-        std::vector<MemoryPtr> memories; ///< of the tensors among the arguments, in order; null: not on the device
-        std::vector<MemoryPtr> made; ///< by the op, for the tensors of its results; null: not new
-        std::vector<MemoryPtr> freed; ///< after the op
+        std::vector<MemoryPtr> memories; ///< memory of each tensor argument, in order; null: not on the device
+        std::vector<MemoryPtr> made; ///< memory of each result that the op created; null: not new
+        std::vector<MemoryPtr> freed; ///< memory that was freed after the op
     };
 
     static std::vector<MemoryPtr>& madeAndLive();
@@ -74,7 +74,7 @@ private:
 
     std::mutex mutex_;
     std::uint32_t stream_ = 0;
-    std::vector<MemoryPtr> freedBefore_; ///< between the captures of other graphs and this one
+    std::vector<MemoryPtr> freedBefore_; ///< memory of other graphs that was freed before this capture
     std::vector<Call> calls_;
 };
 

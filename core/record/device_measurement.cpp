@@ -9,7 +9,7 @@ namespace headroom {
 void DeviceMeasurement::start(StepTraceBuilder& builder)
 {
     device_->synchronize();
-    device_->takeTrace(); // of what came before
+    device_->takeTrace(); // drops earlier work
     device_->resetPeaks();
     countNonPyTorch(builder, device_->nonPyTorch());
     traced_.opOf.assign(1, OpId());
@@ -18,7 +18,7 @@ void DeviceMeasurement::start(StepTraceBuilder& builder)
 
 std::uint64_t DeviceMeasurement::beginOp()
 {
-    traced_.opOf.emplace_back(); // known when the op has ended
+    traced_.opOf.emplace_back(); // set by endOp()
     return traced_.opOf.size() - 1;
 }
 

@@ -23,11 +23,11 @@ namespace {
 using c10::DispatchKey;
 using c10::DispatchKeySet;
 
-/// libtorch reserves it for fake tensors in C++, which do not exist: just below autograd, above Python's dispatch
-/// modes, below them from torch 2.13 on.
+/// The key of the interceptor. libtorch reserves it for fake tensors in C++, which do not exist. It is just below
+/// autograd, and above Python's dispatch modes; from torch 2.13 on below them.
 constexpr DispatchKey interceptionKey = DispatchKey::Fake;
 
-/// How many ops run in this thread, each inside the one before: what a composite kernel calls belongs to its op.
+/// Number of nested ops that run in this thread: an op that a composite kernel calls is part of the outer one.
 thread_local int depth = 0;
 thread_local const InterpositionScope* innermost = nullptr;
 
@@ -40,7 +40,7 @@ public:
     DepthScope& operator=(const DepthScope&) = delete;
 };
 
-/// Ends the op in the recording also when its kernel throws.
+/// Records one op. The destructor ends it in the recording if its kernel throws.
 class OpScope
 {
 public:
@@ -110,13 +110,13 @@ void runThrough(const InterpositionScope* scope, const c10::OperatorHandle& op, 
         scope->interposer().call(op, stack, [&] { runThrough(scope->outer(), op, below, stack); });
 }
 
-/// A Python dispatch mode (selective checkpointing is one) or tensor subclass sees the op next. What it makes of it is
-/// what runs and comes here again: libtorch's own fallback would leave out all keys above Python's, this one included.
-/// From torch 2.13 on this one is below, and libtorch's fallback has run.
+/// Passes the op to a Python dispatch mode (such as selective checkpointing) or tensor subclass. The ops that these
+/// call come to the interceptor again; libtorch's own fallback would exclude all keys above Python's, with this one.
+/// From torch 2.13 on the interceptor is below Python, and libtorch's fallback has already run.
 void interceptAbovePython(const c10::OperatorHandle& op, DispatchKeySet below, torch::jit::Stack* stack)
 {
     using Modes = c10::impl::TorchDispatchModeTLS;
-    // Ops on fake tensors take no memory and no time, as all that PyTorch's tracers run.
+    // Ops on fake tensors, which PyTorch's tracers run, take no memory and no time.
     if (Modes::get_mode(c10::impl::TorchDispatchModeKey::FAKE)) {
         op.redispatchBoxed(below, stack);
         return;

@@ -12,7 +12,7 @@
 namespace headroom {
 namespace {
 
-TensorShape shapeOf(const at::Tensor& tensor)
+TensorShape tensorShapeOf(const at::Tensor& tensor)
 {
     TensorShape shape;
     shape.dtype = dtypeOf(tensor.scalar_type());
@@ -25,7 +25,7 @@ TensorShape shapeOf(const at::Tensor& tensor)
     return shape;
 }
 
-/// Lists longer than this are those of _foreach_ ops and fused optimizers: what counts is how much it is in all.
+/// Longer lists are those of _foreach_ ops and fused optimizers, for which only the total size counts.
 constexpr std::size_t mostTensors = 16;
 
 std::uint8_t modesNow()
@@ -47,7 +47,7 @@ bool isNumber(const at::Tensor& tensor)
 void encodeList(SignatureEncoder& signature, const c10::IValue& value)
 {
     std::vector<TensorShape> shapes;
-    forEachTensor(value, [&](const at::Tensor& tensor) { shapes.push_back(shapeOf(tensor)); });
+    forEachTensor(value, [&](const at::Tensor& tensor) { shapes.push_back(tensorShapeOf(tensor)); });
     if (shapes.size() <= mostTensors) {
         signature.beginTensors(shapes.size());
         for (const TensorShape& shape : shapes)
@@ -63,7 +63,7 @@ void encodeList(SignatureEncoder& signature, const c10::IValue& value)
 void encode(SignatureEncoder& signature, const c10::IValue& value)
 {
     if (value.isTensor() && value.toTensor().defined() && !isNumber(value.toTensor()))
-        return signature.tensor(shapeOf(value.toTensor()));
+        return signature.tensor(tensorShapeOf(value.toTensor()));
     if (isListOfTensors(value))
         return encodeList(signature, value);
     if (value.isInt() || value.isBool()) {
@@ -112,11 +112,11 @@ void OpCost::add(const c10::IValue& value)
     encode(signature_, value);
     forEachTensor(value, [&](const at::Tensor& tensor) {
         if (!isNumber(tensor))
-            shapes_.push_back(shapeOf(tensor));
+            shapes_.push_back(tensorShapeOf(tensor));
     });
 }
 
-/// headroom::opaque(name, reads, writes, flops): what it writes is its result, as for any other kernel.
+/// Adds headroom::opaque(name, reads, writes, flops). The written tensors count as results.
 void OpCost::addOpaque(std::span<const c10::IValue> arguments)
 {
     add(arguments[1]);
@@ -153,7 +153,7 @@ void OpCost::addOutputs(const OpFacts& facts, const torch::jit::Stack& stack)
     signature_.results();
     for (std::size_t i = stack.size() - facts.returns; i < stack.size(); ++i) {
         encode(signature_, stack[i]);
-        forEachTensor(stack[i], [&](const at::Tensor& tensor) { shapes_.push_back(shapeOf(tensor)); });
+        forEachTensor(stack[i], [&](const at::Tensor& tensor) { shapes_.push_back(tensorShapeOf(tensor)); });
     }
 }
 

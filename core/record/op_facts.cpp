@@ -14,8 +14,8 @@
 namespace headroom {
 namespace {
 
-/// _VIEW_OPS of torch/utils/_runtime_estimation.py, sorted; and `_reshape_alias`, into which reshape() turns where
-/// there is no Python mode, and which is `view` on the fake tensors that PyTorch's tools see.
+/// _VIEW_OPS of torch/utils/_runtime_estimation.py, sorted; and `_reshape_alias`, which reshape() calls without a
+/// Python mode. On the fake tensors of PyTorch's tools it is `view`.
 constexpr auto viewOps = std::to_array<std::string_view>(
     {"adjoint",      "as_strided",    "chunk",     "detach",     "diagonal",  "expand",
      "expand_as",    "hsplit",        "imag",      "lift_fresh", "mH",        "mT",
@@ -24,7 +24,7 @@ constexpr auto viewOps = std::to_array<std::string_view>(
      "unflatten",    "unfold",        "unsqueeze", "view",       "view_as",   "vsplit",
      "_unsafe_view", "_reshape_alias"});
 
-/// _CREATE_OPS of the same file.
+/// _CREATE_OPS of torch/utils/_runtime_estimation.py.
 constexpr auto createOps = std::to_array<std::string_view>(
     {"arange", "ones_like", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "zeros_like"});
 
@@ -80,7 +80,7 @@ OpFacts read(const c10::OperatorHandle& op)
     const std::string_view qualified = op.operator_name().name;
     if (qualified.starts_with("c10d::") && qualified != "c10d::send" && !qualified.ends_with("barrier")
         && !qualified.ends_with("barrier_"))
-        writes = facts.written.front() = true; // their schemas say nothing
+        writes = facts.written.front() = true; // the schemas of collectives do not say what is written
     if (qualified.starts_with("aten::")) {
         const std::string_view packet = qualified.substr(std::string_view("aten::").size());
         facts.flags |= contains(viewOps, packet) ? opView : 0;
@@ -88,7 +88,7 @@ OpFacts read(const c10::OperatorHandle& op)
     }
     facts.flags |= writes ? opInPlace : 0;
     facts.flags |= op.hasTag(at::Tag::nondeterministic_seeded) ? opRandom : 0;
-    // A kernel that is launched past the dispatcher is no op for PyTorch's modes.
+    // PyTorch's modes do not see a kernel that is launched past the dispatcher.
     const bool unseen = facts.kind == OpFacts::Kind::opaque || contains(sacIgnoredOps, facts.name);
     facts.flags |= unseen ? opSacIgnored : 0;
     return facts;
@@ -98,7 +98,7 @@ OpFacts read(const c10::OperatorHandle& op)
 
 OpFacts opFacts(const c10::OperatorHandle& op)
 {
-    // For the recordings to come: a program records one step after the other. One table a thread, without a lock.
+    // The table serves later recordings, too. Each thread has its own, so that no lock is needed.
     static thread_local std::unordered_map<c10::OperatorHandle, OpFacts> table;
     const auto found = table.find(op);
     return found != table.end() ? found->second : table.emplace(op, read(op)).first->second;
@@ -113,7 +113,7 @@ bool isAutocastCast(OpFacts::Kind kind, const torch::jit::Stack& stack, std::siz
         || weight.is_view() || !at::autocast::is_autocast_cache_enabled()
         || !at::autocast::is_autocast_available(weight.device().type()))
         return false;
-    // While autocast runs an op, its own key is excluded; a cast that the program asks for does not come from there.
+    // Autocast excludes its own key while it runs an op, which tells its casts from those that the program calls.
     return c10::impl::tls_is_dispatch_key_excluded(
         at::autocast::get_autocast_dispatch_key_from_device_type(weight.device().type()));
 }

@@ -275,7 +275,7 @@ CallId Recorder::enter(ModuleId module, at::ArrayRef<at::Tensor> arguments)
 
 void Recorder::addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::IntArrayRef places)
 {
-    // Without gradients checkpoint() steps aside.
+    // Without gradients checkpoint() only calls the function.
     if (const auto recording = StepRecording::active(); recording && call.valid() && at::GradMode::is_enabled())
         recording->addHeld(call, tensors, places);
 }

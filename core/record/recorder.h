@@ -70,11 +70,11 @@ public:
     /// declared keep their category; newer ones are the batch. Before begin().
     void setStateBefore(std::unordered_map<const void*, Category> endState);
 
-    /// Leaves the tensors that autograd saves as they are. Compiled autograd takes a tensor that two nodes saved for
-    /// one, which hooks make two of. Such a step cannot be used for planning. Before begin().
+    /// Leaves the tensors that autograd saves as they are. Compiled autograd recognises a tensor that two nodes saved;
+    /// with hooks it would see two. Such a step cannot be used for planning. Before begin().
     void leaveSaves();
 
-    /// Starts recording; what is alive on the device now is the step's start state.
+    /// Starts recording. The storages that are alive on the device now are the step's start state.
     void begin();
     /// Start and end of the optimizer's step: ops between them have phase optimizer. `state` are the tensors that the
     /// optimizer keeps.
@@ -104,7 +104,7 @@ public:
     void setCompiles(bool compiles);
     /// The facts of the step; complete them between begin() and finish().
     StepInfo& info();
-    /// Returns what the device holds now, for setStateBefore() of the next step's recorder. Between begin() and
+    /// Returns the storages that are alive now, for setStateBefore() of the next step's recorder. Between begin() and
     /// finish().
     std::unordered_map<const void*, Category> endState() const;
     /// Ends the step (after its gradients are cleared, if it clears them): stops recording, builds and validates the

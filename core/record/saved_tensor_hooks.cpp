@@ -15,16 +15,17 @@ thread_local const SavedTensorHooksFactory* innermost = nullptr;
 
 SavedTensorHooksFactory& defaultFactory()
 {
-    static auto* const factory = new SavedTensorHooksFactory; // autograd's threads may ask after main() has ended
+    static auto* const factory
+        = new SavedTensorHooksFactory; // never destroyed: autograd's threads may use it after main()
     return *factory;
 }
 
-/// The autograd engine that libtorch asks for the default hooks of saved tensors. It stands before the engine that was
-/// there, libtorch's or Python's, whose threads do the work.
+/// An autograd engine that gives libtorch the default hooks of saved tensors. It forwards all work to the engine that
+/// was installed before, libtorch's or Python's.
 class HookingEngine final : public torch::autograd::Engine
 {
 public:
-    /// Takes its place before the engine of the process. Again when `import torch` has put Python's there since.
+    /// Installs this engine before the one of the process, and again after `import torch` has installed Python's.
     static void install()
     {
         torch::autograd::Engine& current = torch::autograd::Engine::get_default_engine();
@@ -36,7 +37,7 @@ public:
 
     std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override
     {
-        // Those of the program, torch.autograd.graph.saved_tensors_hooks, are the inner ones and count alone.
+        // The hooks of the program (torch.autograd.graph.saved_tensors_hooks) are the innermost: only they apply.
         if (auto hooks = inner_->get_default_saved_variable_hooks())
             return hooks;
         const SavedTensorHooksFactory& factory = innermost ? *innermost : defaultFactory();
@@ -64,7 +65,7 @@ private:
     HookingEngine() = default;
     static HookingEngine& instance()
     {
-        static auto* const engine = new HookingEngine; // asked as long as the process lives
+        static auto* const engine = new HookingEngine; // never destroyed: used as long as the process lives
         return *engine;
     }
 

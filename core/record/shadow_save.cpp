@@ -5,7 +5,9 @@
 #include "core/device/hosted_memory.h"
 #include "core/device/known_storage.h"
 #include "core/device/simulated_state.h"
-#include "core/record/wrapper_tensor.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 namespace headroom {
 namespace {
@@ -15,6 +17,29 @@ c10::Storage simulatedStorage(c10::DataPtr pointer, Bytes bytes)
     return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
                                                               static_cast<std::size_t>(bytes), std::move(pointer),
                                                               &sim::simulatedState().allocator, /*resizable=*/false));
+}
+
+/// Calls an op that Python implements, outside of the step, and returns its first result.
+at::IValue ask(const char* name, std::vector<at::IValue> stack)
+{
+    const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+    c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(stack);
+    return std::move(stack.front());
+}
+
+/// Returns the tensors that hold the memory of a tensor of a Python class such as DTensor; empty: it is no such tensor,
+/// or its class does not say. Python answers (packaging/python/torch_headroom/_wrappers.py).
+std::vector<at::Tensor> partsOf(const at::Tensor& tensor)
+{
+    if (!tensor.key_set().has(c10::DispatchKey::Python))
+        return {};
+    return ask("torch_headroom::parts", {tensor}).toTensorVector();
+}
+
+/// Returns the same tensor made of other parts, without its autograd history.
+at::Tensor withParts(const at::Tensor& tensor, const std::vector<at::Tensor>& parts)
+{
+    return ask("torch_headroom::with_parts", {tensor, parts}).toTensor();
 }
 
 } // namespace
@@ -76,7 +101,7 @@ void ShadowSave::call_pack_hook(const at::Tensor& tensor)
             address_ = tensor.storage().mutable_data();
         kept_ = shapeOf(tensor);
     } else {
-        // Without its autograd history: the hooks live inside of that of a result.
+        // The autograd history of a result holds these hooks: the kept tensor must not hold that history.
         kept_ = at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
             tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/false));
     }
@@ -95,7 +120,7 @@ at::Tensor ShadowSave::call_unpack_hook()
         recording->unpack(pack_);
     if (!pack_.shadowed)
         return kept_;
-    // Changed since it was saved: this is what CUDA would find there.
+    // The contents may have changed since they were saved, and CUDA would read the new ones.
     if (const auto alive = storage_.lock())
         contents_ = sim::knownContents(*alive);
     std::function<void()> onFree;
@@ -109,14 +134,14 @@ at::Tensor ShadowSave::call_unpack_hook()
     }
     c10::DataPtr block
         = sim::simulatedState().allocator.allocateUncounted(storageBytes_, tag, pack_.memory, std::move(onFree));
-    // Where it was: programs compare addresses, those of CUDA graphs for one.
+    // The address stays the same, since programs compare addresses, for example with CUDA graphs.
     static_cast<sim::Block*>(block.get_context())->address = pack_.address;
     const c10::DeleterFnPtr deleter = block.get_deleter();
     block = {pack_.address, block.release_context(), deleter, block.device()};
     return onStorage(kept_, simulatedStorage(withContents(std::move(block)), storageBytes_));
 }
 
-/// The same memory with what is in it, as far as that is known.
+/// Gives the block its known contents and, on a real device, the address of the saved data.
 c10::DataPtr ShadowSave::withContents(c10::DataPtr block) const
 {
     if (auto* simulated = static_cast<sim::Block*>(block.get_context()))

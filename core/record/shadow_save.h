@@ -18,9 +18,9 @@ at::Tensor shapeOf(const at::Tensor& tensor);
 /// Saves a tensor for backward while a step is recorded. If the step created the tensor's storage, only the shape is
 /// kept. The storage then dies when the program drops it, and events record what autograd would hold; its memory on the
 /// device stays taken for as long as autograd would hold it. On unpacking, the backward node gets a shadow: a tensor of
-/// the same shape on a storage that takes no memory, whose death ends the node's hold. When the recording ends, a graph
-/// that outlives it gets the storages themselves. A
-/// tensor of a Python class such as DTensor is saved as the tensors that it is made of.
+/// the same shape on a storage that takes no memory; its end is the end of the node's hold. When the recording ends, a
+/// graph that outlives it gets the storages themselves. A tensor of a Python class such as DTensor is saved as its
+/// parts.
 class ShadowSave final : public torch::autograd::SavedVariableHooks
 {
 public:
@@ -31,7 +31,7 @@ public:
 
     void call_pack_hook(const at::Tensor& tensor) override;
     at::Tensor call_unpack_hook() override;
-    /// None: compiled autograd takes the unpacked tensor. It would call a hook of Python's in its graph.
+    /// Returns none, so that compiled autograd takes the unpacked tensor. It would call a Python hook in its graph.
     std::optional<std::pair<c10::SafePyObject, c10::SafePyObject>> retrieve_unpack_hook_data() const override
     {
         return std::nullopt;
@@ -46,7 +46,7 @@ private:
 
     std::weak_ptr<StepRecording> recording_;
     StepRecording::Pack pack_;
-    std::vector<std::unique_ptr<ShadowSave>> parts_; ///< of a tensor that is made of others
+    std::vector<std::unique_ptr<ShadowSave>> parts_; ///< saves of the parts of a tensor of a Python class
     at::Tensor kept_; ///< the tensor, detached; only its shape if shadowed
     c10::weak_intrusive_ptr<c10::StorageImpl> storage_; ///< if shadowed: the original
     Bytes storageBytes_ = 0;

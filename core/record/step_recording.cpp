@@ -24,15 +24,14 @@ std::uint32_t nextEpoch()
     return ++epochs;
 }
 
-/// There is one for the process, as libtorch's interception is. Any thread that is intercepted asks for it, also while
-/// the step's thread sets it.
+/// The active recording of the process. Every intercepted thread reads it, also while the step's thread sets it.
 SharedSlot<StepRecording>& activeRecording()
 {
-    static auto* const recording = new SharedSlot<StepRecording>; // asked also after main() has returned
+    static auto* const recording = new SharedSlot<StepRecording>; // never destroyed: used after main(), too
     return *recording;
 }
 
-/// That of the simulated device.
+/// The memory of the simulated device.
 class SimulatedMemory final : public RecordedMemory
 {
 public:
@@ -50,8 +49,7 @@ RecordedMemory& memoryOf(std::optional<DeviceMeasurement>& measurement)
     return measurement ? measurement->memory() : simulated;
 }
 
-/// Memory is used again by the stream that it was allocated on, also on the simulated device, whose streams wait for
-/// nothing.
+/// Returns the stream on which a block was allocated: only this stream reuses its memory.
 std::uint32_t streamOf(RecordedMemory& memory, const sim::Block& block)
 {
     const auto* const addressed = dynamic_cast<AddressedMemory*>(&memory);
@@ -218,7 +216,7 @@ void StepRecording::moved(sim::Block& old, sim::Block& replacement)
     const StorageId storage = tagged(&old);
     if (!storage.valid())
         return;
-    if (const StorageId both = tagged(&replacement)) // it stood for the moment in which both blocks existed
+    if (const StorageId both = tagged(&replacement)) // this storage recorded the moment in which both blocks existed
         builder_.free(both);
     builder_.resize(storage, replacement.requested, streamOf(memory_, replacement));
     replacement.tag = old.tag;
@@ -235,7 +233,7 @@ void StepRecording::used(const sim::Block& block, std::uint32_t stream)
 void StepRecording::reserved(Bytes bytes)
 {
     const std::lock_guard lock(mutex_);
-    if (running_ && running_->waits) // a segment is taken for the op that waits for its block
+    if (running_ && running_->waits) // the segment is reserved for the op that runs
         beginInTrace(*running_);
     builder_.setReserved(bytes);
 }
@@ -249,7 +247,7 @@ void StepRecording::refused(Bytes requested, Bytes deviceFree)
         failure = running_->columns;
         interrupt(*running_);
     } else {
-        // Not place(): a node's name may wait for Python, and the device's allocator is locked.
+        // place() must not be called: it may wait for Python to name a node, and the device's allocator is locked.
         failure.phase = phaseOf(where);
         if (hasModules_)
             failure.module = calls_.empty() ? ModuleId(0) : calls_.back().module;
@@ -266,13 +264,14 @@ StepRecording::Pack StepRecording::pack(const at::Tensor& tensor)
     Pack pack;
     pack.storage = storageOf(tensor);
     const sim::Block* block = blockOf(tensor);
-    // Trees of CUDA graphs ask which tensors of their pool live: autograd holds these as it would on a card.
+    // CUDA graph trees look up which tensors of their pool are alive: autograd holds these as it would on a GPU.
     pack.shadowed = pack.storage.valid() && pack.storage.value >= startStorages_ && poolOfPlace(block->stream) == 0;
     if (pack.shadowed) {
         pack.address = block->address;
         pack.memory = block->memory;
     }
-    // A node saves its inputs before its op begins, its results after. Of tensors elsewhere the op may be none of ours.
+    // A node saves its inputs before its op begins, its results after. An op that saves a tensor of another device may
+    // not be part of the step.
     const auto ops = static_cast<std::uint32_t>(builder_.opCount());
     OpId op;
     if (pack.storage.valid())
@@ -287,7 +286,7 @@ void StepRecording::unpack(const Pack& pack)
     const std::lock_guard lock(mutex_);
     builder_.unpack(pack.id, passOf(task));
     if (!pack.shadowed)
-        builder_.unpackEnd(pack.id); // the tensor itself: the program's hold on its storage is what is seen
+        builder_.unpackEnd(pack.id); // the tensor itself was saved: its storage's own free event shows the hold
 }
 
 void StepRecording::unpackEnd(const Pack& pack)
@@ -366,7 +365,7 @@ void StepRecording::setBuildsBackwardGraph(bool builds)
 
 void StepRecording::mark(Mark mark)
 {
-    // Before the lock, which the device's allocator waits for while it holds its own.
+    // Outside of the lock: the device's allocator may wait for it while it holds its own.
     const Bytes nonPyTorch = measurement_ ? measurement_->nonPyTorch() : 0;
     const std::lock_guard lock(mutex_);
     if (measurement_)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// StepRecording's ops and backward passes: which of them are the step's, and where in it they stand.
+// The part of StepRecording for ops and backward passes: which of them belong to the step, and their place in it.
 #include "core/record/step_recording.h"
 
 #include "core/device/simulated_guard.h"
@@ -19,7 +19,7 @@
 namespace headroom {
 namespace {
 
-/// AccumulateGrad's: it shall run as soon as it can.
+/// The sequence number of AccumulateGrad, which lets it run as soon as possible.
 constexpr std::uint64_t accumulateGradSequence = std::numeric_limits<std::uint64_t>::max();
 
 /// "torch::autograd::AccumulateGrad" → "AccumulateGrad".
@@ -31,7 +31,8 @@ std::string_view withoutNamespace(std::string_view name)
 
 } // namespace
 
-/// Empty for a node of C++. Without mutex_: it may wait for Python's interpreter lock, whose owner may wait for mutex_.
+/// Returns an empty name for a C++ node. Call it without mutex_: it may wait for the GIL, and the thread that holds the
+/// GIL may wait for mutex_.
 std::string StepRecording::pythonNameOf(const torch::autograd::Node& node)
 {
     static const std::string_view pythonNode = "N5torch8autograd6PyNodeE";
@@ -43,7 +44,7 @@ StepRecording::Situation StepRecording::situation() const
     Situation where;
     where.backward = torch::autograd::get_current_graph_task_id() != -1;
     where.node = torch::autograd::get_current_node();
-    // A pass that builds a graph of itself enables gradients, too; modules are called by recomputations alone.
+    // A backward pass that builds a graph of itself also enables gradients, but only a recomputation calls modules.
     where.recomputed = where.node
         && ((at::GradMode::is_enabled() && !buildsBackwardGraph_) || callsAgain_ > 0 || recomputations_ > 0);
     return where;
@@ -51,7 +52,7 @@ StepRecording::Situation StepRecording::situation() const
 
 std::uint32_t StepRecording::passOf(int graphTask)
 {
-    // Outside of backward each unpack counts as a pass of its own, as in torch/utils/checkpoint.py.
+    // Outside of backward each unpack is a pass of its own, as in torch/utils/checkpoint.py.
     if (graphTask == -1)
         return passCount_++;
     const auto [entry, isNew] = passes_.try_emplace(graphTask, passCount_);
@@ -61,7 +62,7 @@ std::uint32_t StepRecording::passOf(int graphTask)
 
 bool StepRecording::isOfStep(const Situation& where) const
 {
-    // Two of autograd's threads may run at once; ops do not nest in a step.
+    // Two autograd threads may run at once, but ops do not nest in a step.
     return !running_ && !compiles_ && isThreadOfStep(where.backward);
 }
 
@@ -77,7 +78,8 @@ Phase StepRecording::phaseOf(const Situation& where) const
     return where.backward ? Phase::backward : phase_;
 }
 
-/// What comes of parameters and gradients is of category optimizer, and so counts as well.
+/// Returns whether an op belongs to the program's own update of its parameters. Results of these ops have the category
+/// optimizer, so that the ops that follow from them belong to it, too.
 bool StepRecording::isOwnUpdate(const Situation& where, const std::vector<StorageId>& inputs) const
 {
     const auto isUpdated = [this](StorageId storage) {
@@ -194,8 +196,8 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
         beginInTrace(running);
 }
 
-/// The module at the origin's path from `region`, or the nearest above it that the step has: the compiler may know
-/// more.
+/// Returns the module at the origin's path from `region`. If the step has no such module, as the compiler may know more
+/// of them, returns the nearest enclosing one.
 ModuleId StepRecording::originIn(ModuleId region)
 {
     if (!region.valid())
@@ -229,7 +231,7 @@ void StepRecording::beginInTrace(RunningOp& running)
     opRegions_.push_back(running.region);
 }
 
-/// What it does from here on is an op again, if it goes on: some try with less memory.
+/// Ends the running op at a failed allocation. If it continues, as some ops do with less memory, it is another op.
 void StepRecording::interrupt(RunningOp& running)
 {
     if (running.waits)
@@ -297,7 +299,7 @@ void StepRecording::communicated(const sim::Communication& communication)
     collective.peer = communication.peer.value_or(StepTrace::Collectives::noPeer);
     collective.async = communication.async;
     builder_.collective(running_->id, collective);
-    // What the program keeps for others from step to step, and nothing else told of: DistributedDataParallel's buckets.
+    // Undeclared storages that live from step to step and are communicated: the buckets of DistributedDataParallel.
     for (const StorageId storage : running_->mutated) {
         if (builder_.categoryOf(storage) == Category::other)
             builder_.retype(storage, Category::communication);

@@ -10,11 +10,11 @@
 namespace headroom {
 namespace {
 
-/// How many ops subclasses make into others now, each inside the one before.
+/// Number of nested ops that tensor subclasses handle in this thread.
 thread_local int subclassCalls = 0;
 
-/// Modes come first, each without the ones that were asked before it. A mode that leaves an op to the subclass
-/// (NotImplemented) stays on and sees what becomes of it.
+/// A call of Python. It asks the dispatch modes first, and each mode runs without the ones before it. A subclass is
+/// asked when no mode is active.
 class PythonCall
 {
 public:
@@ -29,7 +29,7 @@ private:
 
 #if TORCH_VERSION_MINOR >= 13
 
-/// Python as libtorch sees it, which asks subclasses in dispatch().
+/// libtorch's interface to Python, with a count of the calls of dispatch(), which asks subclasses.
 class CountingInterpreter final : public c10::impl::PyInterpreterVTable
 {
     using Impl = c10::TensorImpl;
@@ -121,7 +121,7 @@ void countSubclassCalls()
 #if TORCH_VERSION_MINOR >= 13
     static const bool counts = [] {
         c10::impl::PyInterpreter* python = c10::impl::getGlobalPyInterpreter();
-        python->vtable_ = new CountingInterpreter(**python); // never destroyed: tensors ask it after main()
+        python->vtable_ = new CountingInterpreter(**python); // never destroyed: tensors use it after main()
         return true;
     }();
     (void)counts;

@@ -7,13 +7,13 @@
 
 namespace headroom {
 
-/// Hands an op to Python, whose dispatch modes and tensor subclasses (__torch_dispatch__) make other ops of it.
+/// Passes an op to Python, where dispatch modes and tensor subclasses (__torch_dispatch__) handle it.
 void callPython(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-/// Whether a tensor subclass makes other ops of an op now, in this thread.
+/// Returns whether a tensor subclass handles an op now, in this thread.
 bool isInSubclass();
 
-/// Counts also what libtorch itself hands to Python: from torch 2.13 on it does so before ops come to the interceptor.
+/// Also counts the ops that libtorch itself passes to Python, as it does before the interceptor from torch 2.13 on.
 void countSubclassCalls();
 
 } // namespace headroom

@@ -32,7 +32,7 @@ using at::SDPBackend;
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// Sizes (batch, heads, sequence, head) in memory of (batch, sequence, heads, head).
+/// Creates a tensor of the sizes (batch, heads, sequence, head) with the memory layout (batch, sequence, heads, head).
 Tensor emptyByHeads(std::int64_t batch, std::int64_t heads, std::int64_t sequence, std::int64_t head,
                     at::ScalarType type)
 {
@@ -63,7 +63,8 @@ std::tuple<Tensor, Tensor, Tensor> flashBackward(const Tensor&, const Tensor& qu
     return {emptyLike(query), emptyLike(key), emptyLike(value)};
 }
 
-/// Seed and offset live on the device in PyTorch's account; a GPU that captures no graph has them on the CPU.
+/// Seed and offset are on the device, as in torch/_meta_registrations.py; a GPU that captures no graph has them on the
+/// CPU.
 std::tuple<Tensor, Tensor, Tensor, Tensor> efficient(const Tensor& query, const Tensor&, const Tensor& value,
                                                      const OptionalTensor&, bool computeLogsumexp, double, bool,
                                                      std::optional<double>)
@@ -81,7 +82,7 @@ Tensor emptyByHeadsLike(const Tensor& tensor)
     return emptyByHeads(tensor.size(0), tensor.size(1), tensor.size(2), tensor.size(3), tensor.scalar_type());
 }
 
-/// The gradient of a mask has rows aligned to 16 elements, of which the mask's own are a view.
+/// Returns the gradient of a mask: a view of a tensor whose rows are padded to a multiple of 16 elements.
 Tensor maskGradient(const Tensor& mask)
 {
     constexpr std::int64_t alignment = 16;
@@ -104,7 +105,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> efficientBackward(const Tensor&, cons
 FlashResult cudnn(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor&, bool, double,
                   bool, bool, std::optional<double>)
 {
-    // Dimensions are in memory in the order of the query's (alloc_with_matching_layout).
+    // The dimensions of the output are ordered in memory like the query's (alloc_with_matching_layout).
     std::vector<std::int64_t> sizes = query.sizes().vec();
     sizes.back() = value.size(-1);
     const std::array<std::int64_t, 4> rows{query.size(0), query.size(1), query.size(2), 1};
@@ -130,7 +131,7 @@ std::tuple<Tensor, Tensor, Tensor> cudnnBackward(const Tensor&, const Tensor& qu
     return {emptyLike(query), emptyLike(key), emptyLike(value)};
 }
 
-/// The rest is aten/src/ATen/native/transformers/attention.cpp, where only CUDA takes these branches.
+/// From here on the code follows the branches of aten/src/ATen/native/transformers/attention.cpp for CUDA.
 Tensor padHead(const Tensor& tensor)
 {
     constexpr std::int64_t multiple = 8;

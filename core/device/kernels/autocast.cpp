@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Autocast on the simulated device: PyTorch's own lists of ops, and what CUDA has besides.
+// Autocast on the simulated device: PyTorch's own lists of ops, and the additional ops of CUDA's autocast.
 #include <ATen/Operators.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/_cudnn_rnn.h>
@@ -17,7 +17,8 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// Weights in half precision, all in one buffer as cuDNN wants them. Gradients go through the copies.
+/// Returns the weights in half precision as views of one `buffer`, which cuDNN needs. Gradients flow through the
+/// copies.
 std::vector<Tensor> flatHalves(at::TensorList weights, Tensor& buffer)
 {
     std::int64_t total = 0;

@@ -40,7 +40,7 @@ void copyKnown(const Tensor& to, const Tensor& from)
 
 void reduce(const Tensor& tensor, const CollectiveCall& call)
 {
-    // Of booleans the sum is whether any is true.
+    // The sum of booleans is true if any of them is: it does not change.
     if (!hasValues(tensor) || tensor.scalar_type() == at::kBool)
         return;
     if (call.reduction == ReduceOp::SUM)
@@ -49,10 +49,10 @@ void reduce(const Tensor& tensor, const CollectiveCall& call)
         tensor.pow_(call.ranks);
     else if (call.reduction == ReduceOp::BXOR && call.ranks % 2 == 0)
         tensor.zero_();
-    // The mean, the least and the greatest of equal numbers are that number.
+    // Mean, minimum and maximum of equal numbers are that number.
 }
 
-/// The equal parts of a tensor, one for each rank; none where there are no such parts.
+/// Returns the equal parts of a tensor, one for each rank; empty if it cannot be divided so.
 std::vector<Tensor> parts(const Tensor& whole, const CollectiveCall& call)
 {
     if (!whole.is_contiguous() || whole.numel() % call.ranks != 0)
@@ -67,7 +67,7 @@ std::size_t own(const CollectiveCall& call)
 
 void exchangeUnequal(const CollectiveCall& call, at::IntArrayRef writtenSizes, at::IntArrayRef readSizes)
 {
-    // The others send what this rank sends to itself.
+    // Every other rank sends the part that this rank sends to itself.
     const Tensor mine = call.read[0].split_with_sizes(readSizes)[own(call)];
     for (const Tensor& part : call.written[0].split_with_sizes(writtenSizes))
         copyKnown(part, mine);
@@ -122,7 +122,7 @@ void scatterApart(const CollectiveCall& call)
 {
     for (std::size_t i = 0; i < call.written.size(); ++i) {
         const std::size_t part = i * static_cast<std::size_t>(call.ranks) + own(call);
-        if (part >= call.read.size()) { // another rank has them
+        if (part >= call.read.size()) { // another rank holds the input
             forgetOnDevice(call.written[i]);
             continue;
         }

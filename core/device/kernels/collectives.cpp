@@ -1,12 +1,10 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-//
-// Collectives of torch.distributed in a job of which only this process is there. They take no memory of their own, are
-// over at once, and write what they write when all others hold what this process holds (collective_values.h).
-#include "core/device/collectives.h"
-
+// Collectives of torch.distributed in a job of which only this process runs. They take no memory of their own and end
+// at once. Their results are those of a job in which all ranks hold what this process holds (collective_values.h).
 #include "core/device/boxed_values.h"
 #include "core/device/card_limit.h"
+#include "core/device/cuda_device.h"
 #include "core/device/kernels/collective_values.h"
 #include "core/device/known_storage.h"
 #include "core/device/silence.h"
@@ -40,12 +38,12 @@ using c10d::ProcessGroup;
 using c10d::ReduceOp;
 using torch::jit::Stack;
 
-/// A collective's kind, by the name of its op without "c10d::", and what it does to values.
+/// The kind of a collective and its effect on values, by the name of its op without "c10d::".
 struct Collective
 {
     std::string_view name;
     CollectiveKind kind;
-    void (*values)(const CollectiveCall& call); ///< null: they stay what they are
+    void (*values)(const CollectiveCall& call); ///< null: the values do not change
 };
 constexpr Collective collectives[]{
     {"allreduce_", CollectiveKind::allReduce, &reduceInPlace},
@@ -79,15 +77,15 @@ const Collective* find(std::string_view op)
     return found != std::end(collectives) ? found : nullptr;
 }
 
-/// What tells that a communication on its group's stream is over.
+/// The event that marks the end of a communication on its group's stream.
 struct Behind
 {
-    std::uint32_t event = 0; ///< 0: it ran on the caller's stream, and nobody has to wait
+    std::uint32_t event = 0; ///< 0: it ran on the caller's stream, and no wait is needed
     std::uint32_t stream = 0;
 };
 
-/// It is over when it begins. As NCCL's it holds what it reads until someone waits for it, and the result as long as it
-/// lives.
+/// Work that is complete from the start. Like NCCL's it holds the tensors that it reads until wait(), and its results
+/// as long as it lives.
 class Done final : public c10d::Work
 {
 public:
@@ -117,7 +115,7 @@ public:
         if (!results_.empty() && !results_.front().device().is_cpu())
             devices.push_back(results_.front().device());
         auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), devices);
-        // Who waits for it waits for the stream that is current now.
+        // A wait for the future is a wait for the stream that is current now.
         c10::OptionalStreamGuard onGroups;
         if (behind_.event != 0)
             onGroups.reset_stream(c10::Stream(c10::Stream::UNSAFE, device(), behind_.stream));
@@ -142,7 +140,7 @@ class Arguments
 public:
     Arguments(const c10::OperatorHandle& op, const Stack& stack)
         : arguments_(op.schema().arguments())
-        , values_(std::span<const c10::IValue>(stack).last(arguments_.size()))
+        , values_(argumentsOf(op, stack))
     {
     }
 
@@ -169,8 +167,8 @@ public:
 
     at::DimVector sizes(std::string_view name) const { return at::DimVector(find(name)->toIntVector()); }
 
-    /// Whether the group's own stream carries it, and who needs the result waits: NCCL puts only collectives that are
-    /// asked not to be on the caller's stream.
+    /// Returns whether the collective runs on the group's own stream. NCCL runs a collective on the caller's stream
+    /// only with async_op=False.
     bool isAsync() const
     {
         const c10::IValue* async = find("async_op");
@@ -197,12 +195,12 @@ Bytes sizeOf(CollectiveKind kind, const CollectiveCall& call)
         return 0;
     case CollectiveKind::allToAll:
         return bytesOf(call.read);
-    default: // one of the two is the whole, the other a part
+    default: // either one of them is the whole tensor
         return std::max(bytesOf(call.written), bytesOf(call.read));
     }
 }
 
-/// NCCL makes a stream for each communicator.
+/// Returns the stream of a group's communicator: NCCL creates one for each.
 std::uint32_t streamOf(const std::string& group)
 {
     static std::mutex mutex;
@@ -243,8 +241,8 @@ Behind observe(Communication communication)
     return {behind, communication.stream};
 }
 
-/// ProcessGroupNCCL keeps the tensors of a collective until someone waits for it. For those of a send or a recv, which
-/// need not be waited for, it calls recordStream() (torch 2.8 and newer).
+/// Returns whether this is a send or a receive, which need no wait. ProcessGroupNCCL keeps the tensors of all other
+/// communications until the wait, and calls recordStream() for the tensors of these (torch 2.8 and newer).
 bool isPointToPoint(CollectiveKind kind)
 {
     return kind == CollectiveKind::send || kind == CollectiveKind::receive;
@@ -257,7 +255,8 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack)
     const CollectiveCall call = arguments.call(collective.kind);
     const std::vector<Tensor>& tensors = call.written.empty() ? call.read : call.written;
     if (!tensors.empty())
-        arguments.group().getBackend(tensors.front().device().type()); // throws where the group serves no such device
+        arguments.group().getBackend(
+            tensors.front().device().type()); // throws if the group has no backend for this device
     {
         const c10::impl::ExcludeDispatchKeyGuard belowAutograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
         if (collective.values)
@@ -276,8 +275,8 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack)
                 simulatedState().allocator.recordStream(tensor.storage().data_ptr(), behind.stream);
     }
     const bool keeps = arguments.isAsync() && !isPointToPoint(collective.kind);
-    const c10::IValue written = (*stack)[stack->size() - op.schema().arguments().size()];
-    stack->resize(stack->size() - op.schema().arguments().size());
+    const c10::IValue written = argumentsOf(op, *stack)[0];
+    torch::jit::drop(*stack, op.schema().arguments().size());
     if (op.schema().returns().empty())
         return;
     if (op.schema().returns().size() == 2)
@@ -286,7 +285,7 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack)
         c10::make_intrusive<Done>(keeps ? call.written : tensors, keeps ? call.read : std::vector<Tensor>(), behind)));
 }
 
-/// DistributedDataParallel's, which for CUDA makes events of CUDA's own. Nothing takes time here.
+/// The timer of DistributedDataParallel; its timer for CUDA would create CUDA events. Nothing takes time here.
 class NoTimer final : public c10d::Timer
 {
 public:
@@ -316,7 +315,7 @@ void registerCollectives()
     registerFor(c10::DispatchKey::PrivateUse1);
 }
 
-void registerCpuCollectives()
+void joinJob()
 {
     registerFor(c10::DispatchKey::CPU);
 }

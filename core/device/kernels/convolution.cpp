@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Convolution. Workspaces of cuDNN are not simulated: they depend on the algorithm that it picks on the
-// card.
+// Convolution. Workspaces of cuDNN are not simulated: they depend on the algorithm that it selects on the card.
 #include "core/device/allocate.h"
 
 #include <torch/library.h>
@@ -17,13 +16,14 @@ namespace {
 
 using at::Tensor;
 
-/// A convolution parameter is one number for all spatial dimensions, or one for each.
+/// Returns a convolution parameter, which is one number for all spatial dimensions or one for each.
 std::int64_t valueAt(c10::SymIntArrayRef values, std::size_t dimension)
 {
     return number(values[values.size() == 1 ? 0 : dimension]);
 }
 
-/// check_shape_forward() in aten/src/ATen/native/Convolution.cpp, as far as sizes that do not fit give others here.
+/// Makes the checks of check_shape_forward() in aten/src/ATen/native/Convolution.cpp without which this kernel would
+/// return wrong sizes.
 void checkChannels(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, bool transposed,
                    std::int64_t groups)
 {

@@ -38,7 +38,8 @@ Tensor embeddingBackward(const Tensor& gradOutput, const Tensor&, c10::SymInt ro
     return emptyTensor({number(rows), gradOutput.size(-1)}, gradOutput.scalar_type());
 }
 
-/// Result, bag of each index, size of each bag, and, of the mode `max`, which row was the largest.
+/// Returns the result, the bag of each index, the size of each bag and, in the mode `max`, the index of the largest
+/// row.
 std::tuple<Tensor, Tensor, Tensor, Tensor> embeddingBag(const Tensor& weight, const Tensor& indices,
                                                         const Tensor& offsets, bool, std::int64_t mode, bool,
                                                         const std::optional<Tensor>&, bool includeLastOffset,
@@ -75,9 +76,7 @@ Tensor embeddingBagWeightsBackward(const Tensor& gradOutput, const Tensor&, cons
 
 Tensor& indexSelectOut(const Tensor& self, std::int64_t dim, const Tensor& index, Tensor& out)
 {
-    const std::vector<std::int64_t> sizes = selectedSizes(self, dim, index);
-    if (out.sizes() != at::IntArrayRef(sizes))
-        out.resize_(sizes);
+    resizeOut(out, selectedSizes(self, dim, index));
     return out;
 }
 

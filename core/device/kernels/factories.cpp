@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Creating, copying and reading tensors. What a program reads here has no values (known_values.h): it is invented, and
-// counted.
+// Creating, copying and reading tensors. These kernels run only if the values are not known (known_values.h): a value
+// that the program reads here is invented, and counted.
 #include "core/device/allocate.h"
 #include "core/device/invented_values.h"
 #include "core/device/kernels/in_place.h"
@@ -48,7 +48,7 @@ Invented kindOf(const Tensor& tensor)
     return tensor.scalar_type() == at::kBool ? Invented::truth : Invented::number;
 }
 
-/// Reading from the device gives zeros.
+/// Fills a CPU tensor to which the device is copied with zeros.
 void fillInvented(const Tensor& tensor)
 {
     countInvented(kindOf(tensor));
@@ -95,7 +95,7 @@ Tensor& setTensor(Tensor& self, const Tensor& source)
     return self;
 }
 
-/// aten/src/ATen/native/cuda/Nonzero.cu writes one dimension after the other.
+/// The layout is that of aten/src/ATen/native/cuda/Nonzero.cu: one dimension after the other.
 Tensor positionsOf(const Tensor& tensor)
 {
     const std::int64_t count = countNonzero(tensor);
@@ -110,7 +110,7 @@ Tensor& positionsInto(const Tensor& tensor, Tensor& out)
     return setTensor(out, positions);
 }
 
-/// A mask that is repeated selects in each repetition.
+/// Returns how many elements a mask selects. A mask that is expanded selects in each repetition.
 std::int64_t selectedBy(const Tensor& self, const Tensor& mask)
 {
     const std::int64_t all = c10::multiply_integers(at::infer_size(self.sizes(), mask.sizes()));
@@ -127,8 +127,8 @@ Tensor& maskedSelectInto(const Tensor& self, const Tensor& mask, Tensor& out)
     return const_cast<Tensor&>(out.resize_({selectedBy(self, mask)}));
 }
 
-/// aten/src/ATen/native/TensorAdvancedIndexing.cpp. Where nobody knows how many the mask selects, it is no more than
-/// the source has.
+/// Follows aten/src/ATen/native/TensorAdvancedIndexing.cpp. If the number of selected elements is not known, the source
+/// limits it.
 Tensor maskedScatterBackward(const Tensor& gradOutput, const Tensor& mask, c10::SymIntArrayRef sizes)
 {
     const at::IntArrayRef shape = C10_AS_INTARRAYREF_SLOW(sizes);
@@ -143,7 +143,7 @@ Tensor maskedScatterBackward(const Tensor& gradOutput, const Tensor& mask, c10::
     return result;
 }
 
-/// How many differ depends on values: all of them, the upper bound.
+/// The number of unique elements depends on values: the upper bound is all of them.
 std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool, bool returnInverse, bool returnCounts)
 {
     countInvented(Invented::size);

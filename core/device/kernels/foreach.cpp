@@ -5,6 +5,7 @@
 // kernels here allocate what CUDA's multi-tensor kernels allocate: nothing in place, else one result for each tensor
 // (aten/src/ATen/native/cuda/Foreach*.cu).
 #include "core/device/allocate.h"
+#include "core/device/boxed_values.h"
 #include "core/device/kernels/in_place.h"
 
 #include <ATen/AccumulateType.h>
@@ -24,20 +25,15 @@ namespace {
 using at::Tensor;
 using torch::jit::Stack;
 
-std::size_t firstArgument(const c10::OperatorHandle& op, const Stack& stack)
-{
-    return stack.size() - op.schema().arguments().size();
-}
-
-/// The other lists fit to the first, which is written to.
+/// Checks that the other lists can be expanded to the first, which the op writes in place.
 void inPlace(const c10::OperatorHandle& op, Stack* stack)
 {
-    const std::size_t first = firstArgument(op, *stack);
-    const auto written = (*stack)[first].toListRef();
-    for (std::size_t i = first + 1; i < stack->size(); ++i) {
-        if (!(*stack)[i].isTensorList())
+    const auto arguments = argumentsOf(op, *stack);
+    const auto written = arguments[0].toListRef();
+    for (const c10::IValue& other : arguments.subspan(1)) {
+        if (!other.isTensorList())
             continue;
-        const auto read = (*stack)[i].toListRef();
+        const auto read = other.toListRef();
         TORCH_CHECK(read.size() == written.size(), "Tensor lists must have the same number of tensors, got ",
                     written.size(), " and ", read.size());
         for (std::size_t j = 0; j < read.size(); ++j)
@@ -52,14 +48,14 @@ void returnList(const c10::OperatorHandle& op, Stack* stack, std::vector<Tensor>
     stack->emplace_back(std::move(results));
 }
 
-/// One result like each tensor of the first list; with another list or tensor, of the type that both promote to.
-/// Numbers do not change the type of floating-point lists, and CUDA's kernels take no others.
+/// Returns a result like each tensor of the first list. With another list or tensor its type is the one to which both
+/// promote. Numbers do not change the type of floating-point lists, and CUDA's kernels support no others.
 void listLikeFirst(const c10::OperatorHandle& op, Stack* stack)
 {
-    const std::size_t first = firstArgument(op, *stack);
-    const c10::IValue& second = stack->size() > first + 1 ? (*stack)[first + 1] : c10::IValue();
+    const auto arguments = argumentsOf(op, *stack);
+    const c10::IValue& second = arguments.size() > 1 ? arguments[1] : c10::IValue();
     std::vector<Tensor> results;
-    for (const c10::IValue& element : (*stack)[first].toListRef()) {
+    for (const c10::IValue& element : arguments[0].toListRef()) {
         const Tensor& tensor = element.toTensor();
         TORCH_CHECK(tensor.is_floating_point() || tensor.is_complex(), "The simulated device has ", op.operator_name(),
                     " for floating-point tensors only, got ", tensor.scalar_type());
@@ -73,16 +69,16 @@ void listLikeFirst(const c10::OperatorHandle& op, Stack* stack)
     returnList(op, stack, std::move(results));
 }
 
-/// pow.ScalarAndTensor(number, list).
+/// Runs pow.ScalarAndTensor(number, list).
 void listLikeSecond(const c10::OperatorHandle& op, Stack* stack)
 {
     std::vector<Tensor> results;
-    for (const c10::IValue& element : (*stack)[firstArgument(op, *stack) + 1].toListRef())
+    for (const c10::IValue& element : argumentsOf(op, *stack)[1].toListRef())
         results.push_back(emptyLike(element.toTensor()));
     returnList(op, stack, std::move(results));
 }
 
-/// Reductions go through one number for each chunk of each tensor (ForeachReduceOp.cu).
+/// Returns the temporary tensor of a reduction: one number for each chunk of each tensor (ForeachReduceOp.cu).
 Tensor chunkResults(at::TensorList tensors)
 {
     constexpr std::int64_t chunk = 65536;
@@ -125,7 +121,7 @@ void implement(torch::Library& library, const std::string& name, const std::stri
     library.impl((name + "_" + overload).c_str(), torch::CppFunction::makeFromBoxedFunction<&inPlace>());
 }
 
-/// Those of these names that PyTorch has; it has not each op with each overload.
+/// Not every op exists with every overload: PyTorch ignores kernels without an op.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
     for (const char* name : unary)

@@ -24,7 +24,8 @@ std::size_t index(std::int64_t dimension)
     return static_cast<std::size_t>(dimension);
 }
 
-/// All dimensions in the order of memory after a transform of `transformed`: batches by falling stride, then those.
+/// Returns all dimensions in the order of memory after a transform of `transformed`: the others by falling stride, then
+/// these.
 Dimensions memoryOrder(IntArrayRef strides, const Dimensions& transformed)
 {
     Dimensions order;
@@ -51,7 +52,7 @@ Dimensions stridesIn(const Dimensions& order, IntArrayRef sizes)
 
 constexpr std::size_t dimensionsAtOnce = 3; // of a cuFFT plan
 
-/// The strides after transforming `dims`, a few at a time, those of smallest stride first.
+/// Returns the strides after a transform of `dims`, a few at a time, beginning with the smallest strides.
 Dimensions transformedStrides(Dimensions strides, IntArrayRef sizes, Dimensions dims)
 {
     while (!dims.empty()) {
@@ -64,7 +65,7 @@ Dimensions transformedStrides(Dimensions strides, IntArrayRef sizes, Dimensions 
     return strides;
 }
 
-/// Whether cuFFT takes all of `dims` in one plan, the real one included.
+/// Returns whether cuFFT transforms all of `dims` in one plan, including the real dimension.
 bool inOnePlan(const Dimensions& dims)
 {
     return dims.size() <= dimensionsAtOnce && !(dims.size() >= 2 && dims[0] == 0 && dims[1] == 1);
@@ -87,7 +88,7 @@ Tensor complexToComplex(const Tensor& self, c10::SymIntArrayRef dims, std::int64
     return emptyStrided(self.sizes(), strides, self.scalar_type());
 }
 
-/// Not in one plan, the last dimension comes first, since its result is half as long.
+/// If one plan is not enough, the last dimension is transformed first, since its result is half as long.
 Tensor realToComplex(const Tensor& self, IntArrayRef dims, std::int64_t, bool oneSided)
 {
     Dimensions rest = wrapped(self, dims);
@@ -104,7 +105,7 @@ Tensor realToComplex(const Tensor& self, IntArrayRef dims, std::int64_t, bool on
     return emptyStrided(sizes, strides, c10::toComplexType(self.scalar_type()));
 }
 
-/// cuFFT overwrites its input, which is copied; the last dimension comes last.
+/// cuFFT overwrites its input, so the input is copied. The last dimension is transformed last.
 Tensor complexToReal(const Tensor& self, IntArrayRef dims, std::int64_t, c10::SymInt lastSize)
 {
     Dimensions rest = wrapped(self, dims);

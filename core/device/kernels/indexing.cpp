@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Indexing by positions, by masks and by boxes. How many elements are selected depends on values: where these are not
-// known, it is taken to be all of them, and counted as an invented value.
+// Indexing by positions, by masks and by boxes. The number of selected elements depends on values: if these are not
+// known, all elements count as selected, and the number counts as invented.
 #include "core/device/allocate.h"
+#include "core/device/boxed_values.h"
 #include "core/device/invented_values.h"
 #include "core/device/kernels/known_sizes.h"
 #include "core/device/meta_call.h"
@@ -15,7 +16,6 @@
 #include <torch/library.h>
 
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace headroom::sim {
@@ -29,7 +29,7 @@ bool isMask(const c10::IValue& value)
         && (value.toTensor().scalar_type() == at::kBool || value.toTensor().scalar_type() == at::kByte);
 }
 
-/// A mask of n dimensions stands for n lists of positions, as aten/src/ATen/native/IndexingUtils.h makes of it.
+/// Appends the n lists of positions that replace a mask of n dimensions (aten/src/ATen/native/IndexingUtils.h).
 void appendPositions(c10::impl::GenericList& indices, const Tensor& mask)
 {
     const std::int64_t selected = countNonzero(mask);
@@ -37,7 +37,7 @@ void appendPositions(c10::impl::GenericList& indices, const Tensor& mask)
         indices.push_back(c10::IValue(emptyTensor({selected}, at::kLong)));
 }
 
-/// Masks select in the dimensions from theirs on, which have to be as large. Returns whether there are any.
+/// Checks that the masks have the sizes of the dimensions that they index. Returns whether there are any masks.
 bool checkMasks(const Tensor& self, const c10::IValue& indices)
 {
     bool masked = false;
@@ -55,7 +55,7 @@ bool checkMasks(const Tensor& self, const c10::IValue& indices)
     return masked;
 }
 
-/// Positions count from the begin or, negative ones, from the end.
+/// Checks known positions, of which negative ones count from the end.
 void checkPosition(const Tensor& index, std::int64_t dim, std::int64_t size)
 {
     const auto outside = indexOutside(index, -size, size);
@@ -74,7 +74,7 @@ void checkPositions(const Tensor& self, const c10::IValue& indices)
     }
 }
 
-/// The sizes of self[indices], by the rules of NumPy: indexed dimensions that are not side by side come first.
+/// Returns the sizes of self[indices] by NumPy's rules: indexed dimensions that are not adjacent come first.
 std::vector<std::int64_t> indexedSizes(const Tensor& self, const c10::IValue& indices)
 {
     const auto elements = indices.toListRef();
@@ -96,7 +96,7 @@ std::vector<std::int64_t> indexedSizes(const Tensor& self, const c10::IValue& in
     return sizes;
 }
 
-/// index_put_: how much a mask selects may be unknown, and with it whether the values fit.
+/// Runs index_put_. With a mask the values are not checked: the number of selected elements may be unknown.
 Tensor& indexPut(Tensor& self, const c10::List<std::optional<Tensor>>& indices, const Tensor& values, bool, bool)
 {
     const c10::IValue list(indices);
@@ -127,7 +127,7 @@ Tensor& indexFillByTensor(Tensor& self, std::int64_t dim, const Tensor& index, c
 void index(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
     c10::IValue& argument = stack->back();
-    const Tensor self = (*stack)[stack->size() - op.schema().arguments().size()].toTensor();
+    const Tensor self = argumentsOf(op, *stack)[0].toTensor();
     checkPositions(self, argument);
     if (checkMasks(self, argument)) {
         c10::impl::GenericList indices(argument.toList().elementType());
@@ -145,7 +145,7 @@ void index(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 /// gather(self, dim, index, sparse_grad)
 void gather(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
-    const auto arguments = std::span<const c10::IValue>(*stack).last(op.schema().arguments().size());
+    const auto arguments = argumentsOf(op, *stack);
     const Tensor& self = arguments[0].toTensor();
     const std::int64_t dim = at::maybe_wrap_dim(arguments[1].toInt(), self.dim());
     const std::int64_t size = self.dim() == 0 ? 1 : self.size(dim);
@@ -157,14 +157,14 @@ void gather(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 /// nll_loss_forward(self, target, weight, reduction, ignore_index)
 void negativeLogLikelihood(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
-    const auto arguments = std::span<const c10::IValue>(*stack).last(op.schema().arguments().size());
+    const auto arguments = argumentsOf(op, *stack);
     const Tensor& self = arguments[0].toTensor();
     if (self.dim() > 0)
         checkTargets(arguments[1].toTensor(), self.size(-1), arguments[4].toInt());
     callMeta(op, stack);
 }
 
-/// torchvision::nms(boxes, scores, threshold): which boxes are kept, here all of them.
+/// Runs torchvision::nms(boxes, scores, threshold), which returns the boxes that it keeps: here all of them.
 Tensor suppressNothing(const Tensor& boxes, const Tensor&, double)
 {
     countInvented(Invented::size);

@@ -16,7 +16,7 @@
 namespace headroom::sim {
 namespace {
 
-/// What `compute` says of the values on the CPU; nothing, and counted, where they are not known.
+/// Returns the result of `compute` for the values; nullopt, counted as invented, if they are not known.
 template <class Compute>
 std::optional<std::int64_t> fromValues(const at::Tensor& tensor, Compute&& compute)
 {
@@ -57,7 +57,7 @@ std::optional<std::int64_t> indexOutside(const at::Tensor& index, std::int64_t l
     const bool onDevice = isSimulated(index.device());
     if (index.numel() == 0 || (onDevice ? assumptionsOf(index).invented : !index.is_cpu()))
         return std::nullopt;
-    at::Tensor values = onDevice ? valuesOf(index) : index; // zeros where they are not known
+    at::Tensor values = onDevice ? valuesOf(index) : index; // unknown elements are zeros
     if (!values.defined())
         return std::nullopt;
     const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());

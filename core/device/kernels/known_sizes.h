@@ -9,13 +9,13 @@
 
 namespace headroom::sim {
 
-/// Questions of kernels about values: sizes of results that follow from them, and whether indices are in range. Where
-/// the values are not known, the size is invented and counted as invented.
+/// Functions with which kernels look up values: for sizes of results, and to check indices. If the values are not
+/// known, the size is invented and counted as invented.
 
-/// Returns the number of nonzero elements; all elements where that is not known.
+/// Returns the number of nonzero elements; the number of all elements if the values are not known.
 std::int64_t countNonzero(const at::Tensor& tensor);
 
-/// Return the largest element, and the sum of all; nullopt where the values are not known.
+/// Return the largest element, and the sum of all; nullopt if the values are not known.
 std::optional<std::int64_t> largestElement(const at::Tensor& tensor);
 std::optional<std::int64_t> sumOfElements(const at::Tensor& tensor);
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Tensors like another one. libtorch makes them of other ops, each of which would be dispatched; optimizers and
-// backward ask for many.
+// Tensors like another one. libtorch composes them of other ops, which would all be dispatched; optimizers and backward
+// create many.
 #include "core/device/allocate.h"
 #include "core/device/simulated_state.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 using at::Tensor;
 
-/// How the new tensor differs from the one that it is like.
+/// The options in which the new tensor differs from the original.
 struct Differences
 {
     std::optional<at::ScalarType> type;
@@ -29,7 +29,7 @@ struct Differences
     std::optional<at::MemoryFormat> format;
 };
 
-/// Whether its dimensions have names, which torch has no longer from 2.13 on.
+/// Returns whether the dimensions of the tensor have names. Torch 2.13 removed them.
 bool hasNames(const auto& self)
 {
     if constexpr (requires { self.has_names(); })
@@ -38,7 +38,7 @@ bool hasNames(const auto& self)
         return false;
 }
 
-/// Not on the CPU, nor sparse, nor of a tensor of the CPU.
+/// Returns whether original and result are dense, unnamed tensors on the simulated device.
 bool isOrdinary(const Tensor& self, const Differences& other)
 {
     return isSimulated(self.device()) && isSimulated(other.device.value_or(self.device()))
@@ -53,7 +53,7 @@ Tensor like(const Tensor& self, const Differences& other)
     return format == at::MemoryFormat::Preserve ? emptyLike(self, type) : emptyTensor(self.sizes(), type, format);
 }
 
-/// empty_like, zeros_like and ones_like: `native` is libtorch's own.
+/// The kernel of empty_like, zeros_like and ones_like; `native` is libtorch's own function.
 template <auto native>
 Tensor likeKernel(const Tensor& self, std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
                   std::optional<at::Device> device, std::optional<bool> pinned, std::optional<at::MemoryFormat> format)

@@ -65,12 +65,11 @@ Tensor addBatchProductAs(const Tensor&, const Tensor& left, const Tensor& right,
     return batchProductAs(left, right, type);
 }
 
-// The same into a tensor that is there.
+// The same products with an out= argument.
 void prepareOut(const Tensor& out, const std::vector<std::int64_t>& sizes, at::ScalarType type)
 {
     TORCH_CHECK(out.scalar_type() == type, "out_dtype must be the same as the dtype of the provided out tensor");
-    if (out.sizes() != at::IntArrayRef(sizes))
-        out.resize_(sizes);
+    resizeOut(out, sizes);
 }
 
 Tensor& productInto(const Tensor& self, const Tensor& other, at::ScalarType type, Tensor& out)
@@ -109,7 +108,7 @@ Tensor scaledProduct(const Tensor& self, const Tensor& other, const Tensor&, con
     return productAs(self, other, type.value_or(self.scalar_type()));
 }
 
-/// Products of groups of rows, columns or matrices, rows of the result aligned to 16 bytes
+/// Creates the result of a product of groups of rows, columns or matrices. Its rows are aligned to 16 bytes
 /// (aten/src/ATen/native/GroupedMMUtils.h).
 Tensor groupedResult(const Tensor& self, const Tensor& other, const OptionalTensor& offsets, at::ScalarType type)
 {
@@ -146,7 +145,7 @@ Tensor scaledGroupedProduct(const Tensor& self, const Tensor& other, const Tenso
     return groupedResult(self, other, offsets, type.value_or(at::kBFloat16));
 }
 
-/// Batch dimensions of both, broadcast.
+/// Returns the broadcast batch dimensions of both.
 std::vector<std::int64_t> commonBatch(const Tensor& left, const Tensor& right)
 {
     return at::infer_size(left.sizes().slice(0, static_cast<std::size_t>(left.dim() - 2)),
@@ -174,11 +173,6 @@ Tensor pairDistances(const Tensor& self, double)
     return emptyTensor({rows <= 1 ? 0 : rows * (rows - 1) / 2}, self.scalar_type());
 }
 
-Tensor pairDistancesBackward(const Tensor&, const Tensor& self, double, const Tensor&)
-{
-    return emptyContiguous(self);
-}
-
 /// aten/src/ATen/native/cuda/WeightNorm.cu: the norms are kept in float.
 std::tuple<Tensor, Tensor> weightNorm(const Tensor& v, const Tensor& g, std::int64_t)
 {
@@ -192,7 +186,7 @@ std::tuple<Tensor, Tensor> weightNormBackward(const Tensor&, const Tensor& v, co
     return {emptyContiguous(v), emptyContiguous(g)};
 }
 
-/// Factorizations and solutions come in columns.
+/// Creates matrices in column-major order, as factorizations and solutions have it.
 Tensor emptyByColumns(at::IntArrayRef sizes, at::ScalarType type)
 {
     std::vector<std::int64_t> strides(sizes.size());
@@ -217,9 +211,9 @@ Tensor choleskyInverse(const Tensor& self, bool)
     return emptyByColumns(self.sizes(), self.scalar_type());
 }
 
-/// linalg.lstsq on CUDA, where LAPACK's gels is all there is: neither a rank nor singular values. The right sides are
-/// solved in their place, which is as high as the higher of the matrix and its transpose; below the solution stands
-/// what the residuals are made of.
+/// Runs linalg.lstsq, which on CUDA has only the driver gels, without rank and singular values. The solution replaces
+/// the right sides in a matrix with max(height, width) rows; the residuals are computed from the rows below the
+/// solution.
 std::tuple<Tensor, Tensor, Tensor, Tensor> leastSquares(const Tensor& self, const Tensor& other, std::optional<double>,
                                                         std::optional<std::string_view> driver)
 {
@@ -281,7 +275,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_cdist_forward", distances);
     library.impl("_cdist_backward", distancesBackward);
     library.impl("_pdist_forward", pairDistances);
-    library.impl("_pdist_backward", pairDistancesBackward);
     library.impl("_weight_norm_interface", weightNorm);
     library.impl("_weight_norm_interface_backward", weightNormBackward);
     library.impl("cholesky", cholesky);

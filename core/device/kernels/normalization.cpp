@@ -119,7 +119,7 @@ std::tuple<Tensor, Tensor, Tensor> batchNormBackward(const Tensor&, const Tensor
     return batchNormGradients(input, weight, mask);
 }
 
-/// The same with the statistics as arguments that are written.
+/// Runs batchNorm() with statistics that the op writes.
 std::tuple<Tensor, Tensor, Tensor> batchNormLegit(const Tensor& input, const OptionalTensor& weight,
                                                   const OptionalTensor& bias, Tensor& mean, Tensor& var, bool training,
                                                   double momentum, double epsilon)
@@ -168,7 +168,7 @@ std::tuple<Tensor, Tensor, Tensor> cudnnBatchNormBackward(const Tensor& input, c
     return batchNormGradients(input, weight, {true, true, true});
 }
 
-/// The conditions under which CUDA takes cuDNN (aten/src/ATen/native/Normalization.cpp).
+/// Returns whether CUDA would use cuDNN (aten/src/ATen/native/Normalization.cpp).
 bool takesCudnn(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                 const OptionalTensor& runningMean, const OptionalTensor& runningVar, bool training, bool cudnnEnabled)
 {
@@ -188,7 +188,7 @@ Tensor contiguousOrNone(const OptionalTensor& tensor)
     return given(tensor) ? tensor->contiguous() : Tensor();
 }
 
-/// Composite in PyTorch, with a branch for CUDA that no other device can take: repeated here for the simulated one.
+/// Repeats PyTorch's composite kernel, whose branch for cuDNN no other device than CUDA takes.
 std::tuple<Tensor, Tensor, Tensor, Tensor, std::int64_t>
 batchNormImplIndex(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                    const OptionalTensor& runningMean, const OptionalTensor& runningVar, bool training, double momentum,

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// A kernel that is not PyTorch's, launched past the dispatcher (Triton, extension modules). It is an op here so that it
-// is one of the step: recorded under the name it is given, priced by what it reads and writes and by `flops`.
+// The op that stands for a kernel launched past PyTorch's dispatcher (Triton, extension modules). The step records it
+// under the given name; its time follows from the tensors that it reads and writes and from `flops`.
 #include "core/device/opaque_flops.h"
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,7 @@ namespace {
 
 thread_local double flopsOfThread = 0;
 
-/// What it writes is forgotten by who calls it (known_values.cpp).
+/// The caller marks the written values as unknown (known_values.cpp).
 void launch(std::string_view, at::TensorList, at::TensorList, std::int64_t flops)
 {
     flopsOfThread += static_cast<double>(flops);
@@ -32,7 +32,7 @@ TORCH_LIBRARY_IMPL(headroom, PrivateUse1, library)
     library.impl("opaque", launch);
 }
 
-// A launch is nothing that autograd sees.
+// Autograd does not see the launch.
 TORCH_LIBRARY_IMPL(headroom, Autograd, library)
 {
     library.impl("opaque", torch::CppFunction::makeFallthrough());

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Fused optimizers and what GradScaler needs: all of them write into their arguments and allocate nothing.
+// Fused optimizers and the ops of GradScaler: all of them write into their arguments and allocate nothing.
 #include "core/device/allocate.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -15,7 +15,7 @@ void writesIntoArguments(const c10::OperatorHandle& op, torch::jit::Stack* stack
     torch::jit::drop(*stack, op.schema().arguments().size());
 }
 
-/// The scale is known to be finite: nothing overflows where nothing is computed.
+/// Leaves the flag for infinities as it is: nothing overflows, since nothing is computed.
 void ampCheck(at::TensorList, at::Tensor&, const at::Tensor&) {}
 
 at::Tensor& ampUpdateScale(at::Tensor& scale, at::Tensor&, const at::Tensor&, double, double, std::int64_t)

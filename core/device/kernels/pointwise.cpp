@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Elementwise ops that have no Meta kernel in C++.
+// Elementwise ops and other ops with a result like one of their arguments, as far as they have no Meta kernel in C++.
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
 #include "core/device/kernels/in_place.h"
@@ -25,10 +25,10 @@ namespace {
 using at::Tensor;
 using torch::jit::Stack;
 
-/// The arguments of the running op are the last ones on the stack.
-std::size_t firstArgument(const c10::OperatorHandle& op, const Stack& stack)
+/// Returns the tensor at `position` among the arguments of the running op.
+const Tensor& tensorArgument(const c10::OperatorHandle& op, const Stack& stack, std::size_t position)
 {
-    return stack.size() - op.schema().arguments().size();
+    return argumentsOf(op, stack)[position].toTensor();
 }
 
 void returnTensor(const c10::OperatorHandle& op, Stack* stack, Tensor result)
@@ -37,41 +37,31 @@ void returnTensor(const c10::OperatorHandle& op, Stack* stack, Tensor result)
     stack->emplace_back(std::move(result));
 }
 
-/// f(self, …): a result like self.
-void likeFirst(const c10::OperatorHandle& op, Stack* stack)
+/// f(self, …), f(grad, self, …): a result like the argument at `position`.
+template <std::size_t position>
+void likeArgument(const c10::OperatorHandle& op, Stack* stack)
 {
-    returnTensor(op, stack, emptyLike((*stack)[firstArgument(op, *stack)].toTensor()));
+    returnTensor(op, stack, emptyLike(tensorArgument(op, *stack, position)));
 }
 
-/// f(grad, self, …): a result like self.
-void likeSecond(const c10::OperatorHandle& op, Stack* stack)
+/// f(self, …), f(grad, self, …): a contiguous result with the sizes of the argument at `position`.
+template <std::size_t position>
+void contiguousLikeArgument(const c10::OperatorHandle& op, Stack* stack)
 {
-    returnTensor(op, stack, emptyLike((*stack)[firstArgument(op, *stack) + 1].toTensor()));
+    returnTensor(op, stack, emptyContiguous(tensorArgument(op, *stack, position)));
 }
 
-/// f(self, …), contiguous.
-void contiguousLikeFirst(const c10::OperatorHandle& op, Stack* stack)
-{
-    returnTensor(op, stack, emptyContiguous((*stack)[firstArgument(op, *stack)].toTensor()));
-}
-
-/// f(grad, self, …), contiguous.
-void contiguousLikeSecond(const c10::OperatorHandle& op, Stack* stack)
-{
-    returnTensor(op, stack, emptyContiguous((*stack)[firstArgument(op, *stack) + 1].toTensor()));
-}
-
-/// f(self, …): floating point, of integers too.
+/// f(self, …): a result like self; of integers in the default floating-point type.
 void floatLikeFirst(const c10::OperatorHandle& op, Stack* stack)
 {
-    const Tensor& self = (*stack)[firstArgument(op, *stack)].toTensor();
+    const Tensor& self = tensorArgument(op, *stack, 0);
     const at::ScalarType type = at::isIntegralType(self.scalar_type(), /*includeBool=*/true)
         ? c10::get_default_dtype_as_scalartype()
         : self.scalar_type();
     returnTensor(op, stack, emptyLike(self, type));
 }
 
-/// angle(self): of complex numbers the real one.
+/// angle(self): a result of the real type for complex numbers.
 Tensor angle(const Tensor& self)
 {
     if (at::isIntegralType(self.scalar_type(), /*includeBool=*/true))
@@ -82,7 +72,7 @@ Tensor angle(const Tensor& self)
 /// f(self, …) → (result, mask), of fake quantization.
 void likeFirstWithMask(const c10::OperatorHandle& op, Stack* stack)
 {
-    const Tensor self = (*stack)[firstArgument(op, *stack)].toTensor();
+    const Tensor self = tensorArgument(op, *stack, 0);
     torch::jit::drop(*stack, op.schema().arguments().size());
     stack->emplace_back(emptyLike(self));
     stack->emplace_back(emptyLike(self, at::kBool));
@@ -97,36 +87,34 @@ void nothing(const c10::OperatorHandle& op, Stack* stack)
 /// f(self, stream) → (): Tensor.record_stream.
 void recordStream(const c10::OperatorHandle& op, Stack* stack)
 {
-    const std::size_t self = firstArgument(op, *stack);
-    simulatedState().allocator.recordStream((*stack)[self].toTensor().storage().data_ptr(),
-                                            static_cast<std::uint32_t>((*stack)[self + 1].toStream().id()));
+    const auto stream = static_cast<std::uint32_t>(argumentsOf(op, *stack)[1].toStream().id());
+    simulatedState().allocator.recordStream(tensorArgument(op, *stack, 0).storage().data_ptr(), stream);
     nothing(op, stack);
 }
 
 /// f(self, …) to bool.
 void boolLikeFirst(const c10::OperatorHandle& op, Stack* stack)
 {
-    returnTensor(op, stack, emptyLike((*stack)[firstArgument(op, *stack)].toTensor(), at::kBool));
+    returnTensor(op, stack, emptyLike(tensorArgument(op, *stack, 0), at::kBool));
 }
 
 /// f_(self, …): self.
 void inPlace(const c10::OperatorHandle& op, Stack* stack)
 {
-    returnTensor(op, stack, (*stack)[firstArgument(op, *stack)].toTensor());
+    returnTensor(op, stack, tensorArgument(op, *stack, 0));
 }
 
 /// f.out(self, …, out): out with the broadcast sizes of the tensors before it.
 void intoLast(const c10::OperatorHandle& op, Stack* stack)
 {
-    const std::size_t first = firstArgument(op, *stack);
     Tensor out = stack->back().toTensor();
-    std::vector<std::int64_t> sizes = (*stack)[first].toTensor().sizes().vec();
-    for (std::size_t i = first + 1; i + 1 < stack->size(); ++i) {
-        if ((*stack)[i].isTensor())
-            sizes = at::infer_size(sizes, (*stack)[i].toTensor().sizes());
+    std::vector<std::int64_t> sizes = tensorArgument(op, *stack, 0).sizes().vec();
+    const auto arguments = argumentsOf(op, *stack);
+    for (const c10::IValue& argument : arguments.subspan(1, arguments.size() - 2)) {
+        if (argument.isTensor())
+            sizes = at::infer_size(sizes, argument.toTensor().sizes());
     }
-    if (out.sizes() != at::IntArrayRef(sizes))
-        out.resize_(sizes);
+    resizeOut(out, sizes);
     returnTensor(op, stack, std::move(out));
 }
 
@@ -153,13 +141,9 @@ std::tuple<Tensor, Tensor> logSigmoid(const Tensor& self)
     return {emptyLike(self), emptyTensor({0}, self.scalar_type())};
 }
 
-Tensor logSigmoidBackward(const Tensor& gradOutput, const Tensor&, const Tensor&)
-{
-    return emptyLike(gradOutput);
-}
+// The following ops in place have checks of CUDA that their Meta kernels lack.
 
-// What CUDA checks before it writes in place, which the Meta kernels of these ops do not.
-/// -1e9 is none of half precision.
+/// Throws if the type cannot hold the number, such as -1e9 in half precision.
 void requireRoom(const at::Scalar& number, at::ScalarType type)
 {
     if (type == at::kHalf)
@@ -207,7 +191,7 @@ Tensor& bernoulli(Tensor& self, const Tensor& probabilities, std::optional<at::G
     return self;
 }
 
-/// The result of an elementwise op on two tensors.
+/// Creates the result of an elementwise op on two tensors.
 Tensor broadcast(const Tensor& self, const Tensor& other)
 {
     const at::ScalarType type = at::result_type(self, other);
@@ -228,10 +212,8 @@ Tensor remainderOfNumber(const at::Scalar& self, const Tensor& other)
 
 std::tuple<Tensor&, Tensor&> fractionAndExponent(const Tensor& self, Tensor& mantissa, Tensor& exponent)
 {
-    for (const Tensor* out : {&mantissa, &exponent}) {
-        if (out->sizes() != self.sizes())
-            out->resize_(self.sizes());
-    }
+    resizeOut(mantissa, self.sizes());
+    resizeOut(exponent, self.sizes());
     return {mantissa, exponent};
 }
 
@@ -244,11 +226,6 @@ std::tuple<Tensor, Tensor> byteDropout(const Tensor& self, double, std::optional
 std::tuple<Tensor, Tensor> extremes(const Tensor& self)
 {
     return {emptyTensor({}, self.scalar_type()), emptyTensor({}, self.scalar_type())};
-}
-
-Tensor gluBackward(const Tensor&, const Tensor& self, std::int64_t)
-{
-    return emptyContiguous(self);
 }
 
 /// aten/src/ATen/native/TensorTransformations.h.
@@ -271,12 +248,19 @@ void implement(torch::Library& library, std::initializer_list<const char*> names
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
-    implement<&likeFirst>(library,
-                          {"relu", "hardswish", "hardtanh", "flip", "_prelu_kernel", "rrelu_with_noise", "poisson",
-                           "_standard_gamma", "_sample_dirichlet", "__lshift__.Scalar", "__lshift__.Tensor",
-                           "__rshift__.Scalar", "__rshift__.Tensor", "_masked_scale", "binomial"});
-    implement<&contiguousLikeFirst>(library, {"channel_shuffle", "_masked_softmax", "_masked_softmax_backward"});
-    implement<&contiguousLikeSecond>(library, {"fractional_max_pool3d_backward"});
+    implement<&likeArgument<0>>(library,
+                                {"relu", "hardswish", "hardtanh", "flip", "_prelu_kernel", "rrelu_with_noise",
+                                 "poisson", "_standard_gamma", "_sample_dirichlet", "__lshift__.Scalar",
+                                 "__lshift__.Tensor", "__rshift__.Scalar", "__rshift__.Tensor", "_masked_scale",
+                                 "binomial", "log_sigmoid_backward"});
+    implement<&contiguousLikeArgument<0>>(
+        library, {"channel_shuffle", "_masked_softmax", "_masked_softmax_backward", "_logcumsumexp"});
+    implement<&contiguousLikeArgument<1>>(
+        library,
+        {"fractional_max_pool3d_backward", "max_pool3d_with_indices_backward", "reflection_pad2d_backward",
+         "replication_pad2d_backward", "replication_pad3d_backward", "glu_backward", "mse_loss_backward",
+         "smooth_l1_loss_backward", "huber_loss_backward", "nll_loss2d_backward", "multi_margin_loss_backward",
+         "multilabel_margin_loss_backward", "_pdist_backward"});
     implement<&floatLikeFirst>(library, {"logit"});
     implement<&likeFirstWithMask>(library,
                                   {"fake_quantize_per_tensor_affine_cachemask",
@@ -284,8 +268,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
                                    "fake_quantize_per_channel_affine_cachemask"});
     implement<&nothing>(library, {"_assert_async", "_assert_async.msg"});
     implement<&recordStream>(library, {"record_stream"});
-    implement<&likeSecond>(library,
-                           {"hardswish_backward", "hardtanh_backward", "mish_backward", "_standard_gamma_grad"});
+    implement<&likeArgument<1>>(library,
+                                {"hardswish_backward", "hardtanh_backward", "mish_backward", "_standard_gamma_grad",
+                                 "binary_cross_entropy_backward"});
     implement<&boolLikeFirst>(library, {"isnan"});
     implement<&inPlace>(library, {"relu_", "hardswish_", "hardtanh_", "logit_", "bernoulli_.float"});
     implement<&intoLast>(library,
@@ -303,10 +288,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("masked_scatter_", maskedScatter);
     library.impl("bernoulli_.Tensor", bernoulli);
     library.impl("_prelu_kernel_backward", preluBackward);
-    library.impl("glu_backward", gluBackward);
     library.impl("roll", roll);
     library.impl("log_sigmoid_forward", logSigmoid);
-    library.impl("log_sigmoid_backward", logSigmoidBackward);
     library.impl("floor_divide", broadcast);
     library.impl("rsub.Tensor", reverseSubtract);
 }

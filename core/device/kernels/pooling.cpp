@@ -17,13 +17,13 @@ namespace {
 using at::IntArrayRef;
 using at::Tensor;
 
-/// One number for all spatial dimensions, or one for each.
+/// Returns a parameter that is one number for all spatial dimensions, or one for each.
 std::int64_t valueAt(IntArrayRef values, std::size_t dimension)
 {
     return values[values.size() == 1 ? 0 : dimension];
 }
 
-/// `input` with its last dimensions as in `spatial`.
+/// Returns the sizes of `input` with `spatial` as its last dimensions.
 std::vector<std::int64_t> withSpatial(const Tensor& input, c10::SymIntArrayRef spatial)
 {
     std::vector<std::int64_t> sizes = input.sizes().vec();
@@ -56,12 +56,6 @@ std::tuple<Tensor, Tensor> maxPool3d(const Tensor& input, IntArrayRef kernel, In
     return {emptyTensor(sizes, input.scalar_type()), emptyTensor(sizes, at::kLong)};
 }
 
-Tensor maxPool3dBackward(const Tensor&, const Tensor& input, IntArrayRef, IntArrayRef, IntArrayRef, IntArrayRef, bool,
-                         const Tensor&)
-{
-    return emptyContiguous(input);
-}
-
 Tensor maxUnpool2d(const Tensor& input, const Tensor&, c10::SymIntArrayRef output)
 {
     return emptyTensor(withSpatial(input, output), input.scalar_type(), input.suggest_memory_format());
@@ -78,11 +72,6 @@ Tensor reflectionPad2d(const Tensor& input, c10::SymIntArrayRef padding)
     sizes[sizes.size() - 1] += number(padding[0]) + number(padding[1]);
     sizes[sizes.size() - 2] += number(padding[2]) + number(padding[3]);
     return emptyTensor(sizes, input.scalar_type());
-}
-
-Tensor padBackward(const Tensor&, const Tensor& input, c10::SymIntArrayRef)
-{
-    return emptyContiguous(input);
 }
 
 /// The grid has the output's spatial sizes between the batch and its coordinates.
@@ -139,13 +128,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_adaptive_avg_pool3d", adaptiveAveragePool);
     library.impl("_adaptive_avg_pool3d_backward", adaptiveAveragePoolBackward);
     library.impl("max_pool3d_with_indices", maxPool3d);
-    library.impl("max_pool3d_with_indices_backward", maxPool3dBackward);
     library.impl("max_unpool2d", maxUnpool2d);
     library.impl("max_unpool3d", maxUnpool3d);
     library.impl("reflection_pad2d", reflectionPad2d);
-    library.impl("reflection_pad2d_backward", padBackward);
-    library.impl("replication_pad2d_backward", padBackward);
-    library.impl("replication_pad3d_backward", padBackward);
     library.impl("grid_sampler_2d", gridSampler);
     library.impl("grid_sampler_2d_backward", gridSamplerBackward);
     library.impl("grid_sampler_3d", gridSampler);

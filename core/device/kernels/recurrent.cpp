@@ -33,8 +33,8 @@ bool given(const OptionalTensor& tensor)
     return tensor.has_value() && tensor->defined();
 }
 
-/// What the kernel of a step keeps for its backward in cuDNN's reserve space, in numbers for each hidden unit: the
-/// gates, the cell, and the output of the layer. cuDNN does not publish its layout, so this is an estimate.
+/// Returns how many numbers cuDNN's reserve space holds for each step and hidden unit: the gates, the cell, and the
+/// output of the layer. cuDNN does not publish its layout, so this is an estimate.
 std::int64_t reservedNumbers(Mode mode)
 {
     switch (mode) {
@@ -47,11 +47,11 @@ std::int64_t reservedNumbers(Mode mode)
     }
 }
 
-/// Sizes of one call: of the whole sequence, or of a packed one whose batch shrinks.
+/// The sizes of one call, for a whole sequence or a packed one with a shrinking batch.
 struct Sequence
 {
     std::int64_t batch = 0;
-    std::int64_t steps = 0; ///< of all batches: rows of the input
+    std::int64_t steps = 0; ///< sum over all batches: the rows of the input
     std::vector<std::int64_t> outputSizes; ///< in the order of the kernel, steps first
 
     Sequence(const Tensor& input, c10::SymIntArrayRef batchSizes, bool batchFirst, std::int64_t width)
@@ -77,8 +77,8 @@ std::int64_t totalElements(TensorList tensors)
     return total;
 }
 
-/// Python flattens the weights of nn.LSTM into one buffer when they come to the GPU; so it is here, unless the caller's
-/// tensors are on a CUDA device and were not.
+/// Returns whether the weights are in one buffer. Python flattens those of nn.LSTM when they move to a CUDA device; at
+/// PrivateUse1, where it does not, they count as flat.
 bool areFlat(const Tensor& input, TensorList weights)
 {
     if (input.device().type() != c10::DeviceType::CUDA)
@@ -90,7 +90,7 @@ bool areFlat(const Tensor& input, TensorList weights)
     return true;
 }
 
-/// A tensor over the storage of another.
+/// Returns a tensor on the storage of `whole`.
 Tensor partOf(const Tensor& whole, at::IntArrayRef sizes, at::IntArrayRef strides, std::int64_t offset)
 {
     auto impl = whole.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), false);
@@ -109,7 +109,7 @@ cudnnRnn(const Tensor& input, TensorList weights, std::int64_t, const OptionalTe
     const std::int64_t out = number(projectedSize) != 0 ? number(projectedSize) : hidden;
     const Sequence sequence(input, batchSizes, batchFirst, out * directions);
     const bool transposed = batchFirst && batchSizes.empty();
-    // The kernel wants steps first.
+    // The kernel needs the input with steps first.
     const Tensor steps
         = transposed ? emptyTensor({input.size(1), input.size(0), input.size(2)}, input.scalar_type()) : Tensor();
     Tensor output = emptyTensor(sequence.outputSizes, input.scalar_type());
@@ -133,7 +133,7 @@ cudnnRnn(const Tensor& input, TensorList weights, std::int64_t, const OptionalTe
     return {output, hy, cy, reserve, buffer};
 }
 
-/// Gradients of the weights are views of one buffer.
+/// Returns the gradients of the weights, which are views of one buffer.
 std::vector<Tensor> weightGradients(TensorList weights)
 {
     const Tensor buffer = emptyTensor({totalElements(weights)}, weights[0].scalar_type());
@@ -168,7 +168,7 @@ cudnnRnnBackward(const Tensor& input, TensorList weights, std::int64_t, const Te
             mask[3] ? weightGradients(weights) : std::vector<Tensor>()};
 }
 
-/// Moves the parameters of nn.LSTM and its kin into one buffer, of which they become views.
+/// Moves the parameters of a recurrent module into one buffer, of which they become views.
 Tensor flattenWeights(TensorList weights, std::int64_t, c10::SymInt, std::int64_t, c10::SymInt, c10::SymInt,
                       std::int64_t, bool, bool)
 {
@@ -183,7 +183,7 @@ Tensor flattenWeights(TensorList weights, std::int64_t, c10::SymInt, std::int64_
     return buffer;
 }
 
-/// at::cudnn_is_acceptable, which says no of every device that is not CUDA.
+/// Makes the checks of at::cudnn_is_acceptable, which returns false for every device but CUDA.
 bool acceptable(const Tensor& input)
 {
     const at::ScalarType type = input.scalar_type();
@@ -191,7 +191,7 @@ bool acceptable(const Tensor& input)
         && input.numel() > 0;
 }
 
-/// The call of a whole sequence that CUDA's branch of at::lstm, at::gru and at::rnn_* makes.
+/// Makes the call of CUDA's branch in at::lstm, at::gru and at::rnn_*.
 std::tuple<Tensor, Tensor, Tensor> runSequence(Mode mode, const Tensor& input, c10::SymIntArrayRef batchSizes,
                                                const Tensor& hx, const OptionalTensor& cx, TensorList weights,
                                                bool hasBiases, std::int64_t layers, double dropout, bool train,
@@ -206,7 +206,7 @@ std::tuple<Tensor, Tensor, Tensor> runSequence(Mode mode, const Tensor& input, c
     return {output, hy, cy};
 }
 
-/// Lengths of a packed sequence: a tensor on the CPU.
+/// Returns the batch sizes of a packed sequence, which are a CPU tensor.
 std::vector<c10::SymInt> batchSizesOf(const Tensor& batchSizes)
 {
     const auto* sizes = batchSizes.const_data_ptr<std::int64_t>();

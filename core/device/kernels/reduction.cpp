@@ -73,16 +73,6 @@ std::tuple<Tensor, Tensor> varianceAndMean(const Tensor& self, at::OptionalIntAr
             emptyTensor(reducedSizes(self, dims, keepDim), self.scalar_type())};
 }
 
-Tensor pairLossBackward(const Tensor&, const Tensor& self, const Tensor&, std::int64_t)
-{
-    return emptyContiguous(self);
-}
-
-Tensor smoothLossBackward(const Tensor&, const Tensor& self, const Tensor&, std::int64_t, double)
-{
-    return emptyContiguous(self);
-}
-
 /// The kernel computes all losses, reduces them, and then shrinks the tensor of all losses to the result.
 Tensor binaryCrossEntropy(const Tensor& self, const Tensor&, const std::optional<Tensor>&, std::int64_t reduction)
 {
@@ -94,17 +84,11 @@ Tensor binaryCrossEntropy(const Tensor& self, const Tensor&, const std::optional
     return loss;
 }
 
-/// All losses are computed, then reduced to a new tensor.
+/// The kernel computes all losses, then reduces them to a new tensor.
 Tensor huberLoss(const Tensor& self, const Tensor&, std::int64_t reduction, double)
 {
     Tensor losses = emptyLike(self);
     return reduction == at::Reduction::None ? losses : scalarLike(self);
-}
-
-Tensor binaryCrossEntropyBackward(const Tensor&, const Tensor& self, const Tensor&, const std::optional<Tensor>&,
-                                  std::int64_t)
-{
-    return emptyLike(self);
 }
 
 std::tuple<Tensor, Tensor> nllLoss2d(const Tensor& self, const Tensor& target, const std::optional<Tensor>&,
@@ -113,12 +97,6 @@ std::tuple<Tensor, Tensor> nllLoss2d(const Tensor& self, const Tensor& target, c
     checkTargets(target, self.size(1), number(ignored));
     return {reduction == at::Reduction::None ? emptyTensor(target.sizes(), self.scalar_type()) : scalarLike(self),
             scalarLike(self)};
-}
-
-Tensor nllLoss2dBackward(const Tensor&, const Tensor& self, const Tensor&, const std::optional<Tensor>&, std::int64_t,
-                         c10::SymInt, const Tensor&)
-{
-    return emptyContiguous(self);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
@@ -132,14 +110,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("std.correction", variance);
     library.impl("var_mean.correction", varianceAndMean);
     library.impl("std_mean.correction", varianceAndMean);
-    library.impl("mse_loss_backward", pairLossBackward);
-    library.impl("smooth_l1_loss_backward", smoothLossBackward);
-    library.impl("huber_loss_backward", smoothLossBackward);
     library.impl("huber_loss", huberLoss);
     library.impl("binary_cross_entropy", binaryCrossEntropy);
-    library.impl("binary_cross_entropy_backward", binaryCrossEntropyBackward);
     library.impl("nll_loss2d_forward", nllLoss2d);
-    library.impl("nll_loss2d_backward", nllLoss2dBackward);
 }
 
 } // namespace

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Sorting, searching, counting and sampling that have no Meta kernel in C++. Where the size of a result depends on
-// values that are not known, it is the largest that it can be; where that is unbounded, the least that the arguments
-// say. Both are counted as invented.
+// values that are not known, it is the largest possible one or, if there is no limit, the smallest that the arguments
+// allow. Both count as invented.
 #include "core/device/allocate.h"
 #include "core/device/invented_values.h"
 #include "core/device/kernels/known_sizes.h"
@@ -23,7 +23,7 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// Sizes of `self` reduced over one dimension.
+/// Returns the sizes of `self` reduced over one dimension.
 std::vector<std::int64_t> reduced(const Tensor& self, std::int64_t dim, bool keepDim)
 {
     std::vector<std::int64_t> sizes = self.sizes().vec();
@@ -37,17 +37,11 @@ std::vector<std::int64_t> reduced(const Tensor& self, std::int64_t dim, bool kee
     return sizes;
 }
 
-void resizeTo(const Tensor& out, const std::vector<std::int64_t>& sizes)
-{
-    if (out.sizes() != at::IntArrayRef(sizes))
-        out.resize_(sizes);
-}
-
 std::tuple<Tensor&, Tensor&> kthValue(const Tensor& self, c10::SymInt, std::int64_t dim, bool keepDim, Tensor& values,
                                       Tensor& indices)
 {
-    resizeTo(values, reduced(self, dim, keepDim));
-    resizeTo(indices, reduced(self, dim, keepDim));
+    resizeOut(values, reduced(self, dim, keepDim));
+    resizeOut(indices, reduced(self, dim, keepDim));
     return {values, indices};
 }
 
@@ -69,11 +63,6 @@ std::tuple<Tensor, Tensor> mode(const Tensor& self, std::int64_t dim, bool keepD
 }
 
 void cumulativeExtreme(const Tensor&, Tensor&, Tensor&, std::int64_t) {}
-
-Tensor logCumulativeSum(const Tensor& self, std::int64_t)
-{
-    return emptyContiguous(self);
-}
 
 Tensor positions(at::IntArrayRef sizes, bool int32)
 {
@@ -191,7 +180,7 @@ Tensor binCount(const Tensor& self, const OptionalTensor& weights, c10::SymInt l
     return emptyTensor({bins}, keepsFloat ? at::kFloat : weighted ? at::kDouble : at::kLong);
 }
 
-/// Each once, if neither the caller nor their values say how many they are together.
+/// Each element is repeated once if neither the caller nor the values give the total.
 Tensor repeatInterleave(const Tensor& repeats, std::optional<c10::SymInt> outputSize)
 {
     const std::int64_t size = outputSize ? number(*outputSize) : sumOfElements(repeats).value_or(repeats.numel());
@@ -223,7 +212,7 @@ Tensor triangleIndices(std::int64_t count, std::optional<at::ScalarType> type)
     return emptyTensor({2, count}, type.value_or(at::kLong));
 }
 
-/// How many elements of a matrix lie on and below a diagonal.
+/// Returns the number of elements of a matrix on and below a diagonal.
 std::int64_t lowerTriangle(std::int64_t rows, std::int64_t columns, std::int64_t offset)
 {
     std::int64_t count = 0;
@@ -246,7 +235,7 @@ Tensor upperIndices(std::int64_t rows, std::int64_t columns, std::int64_t offset
 
 Tensor& randomPermutation(c10::SymInt count, std::optional<at::Generator>, Tensor& out)
 {
-    resizeTo(out, {number(count)});
+    resizeOut(out, {number(count)});
     return out;
 }
 
@@ -260,7 +249,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("mode", mode);
     library.impl("_cummax_helper", cumulativeExtreme);
     library.impl("_cummin_helper", cumulativeExtreme);
-    library.impl("_logcumsumexp", logCumulativeSum);
     library.impl("bucketize.Tensor", bucketize);
     library.impl("bucketize.Scalar", bucketizeNumber);
     library.impl("searchsorted.Tensor", searchSorted);

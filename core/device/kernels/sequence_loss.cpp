@@ -20,8 +20,8 @@ using at::IntArrayRef;
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// The longest target. Lengths that came from the device are unknown, and read as zeros: then all targets together are
-/// taken to be of one length.
+/// Returns the length of the longest target. Lengths that came from the device are unknown and read as zeros: the
+/// targets then count as equally long.
 std::int64_t longestTarget(const Tensor& targets, IntArrayRef lengths, std::int64_t batch)
 {
     if (targets.dim() != 1)
@@ -32,7 +32,7 @@ std::int64_t longestTarget(const Tensor& targets, IntArrayRef lengths, std::int6
     return batch > 0 ? (targets.size(0) + batch - 1) / batch : 0;
 }
 
-/// A number for each time and each place between two labels.
+/// Creates the table of path probabilities: one number for each time, label and gap between labels.
 Tensor paths(const Tensor& logProbabilities, const Tensor& targets, IntArrayRef targetLengths)
 {
     const std::int64_t batch = logProbabilities.size(1);
@@ -53,7 +53,7 @@ std::tuple<Tensor, Tensor> ctcLossOfTensors(const Tensor& logProbabilities, cons
     return ctcLoss(logProbabilities, targets, {}, {}, blank, zeroInfinity);
 }
 
-/// Another table of paths lives while the gradient is computed.
+/// The kernel computes the gradient with a second table of paths.
 Tensor ctcLossBackward(const Tensor&, const Tensor& logProbabilities, const Tensor& targets, IntArrayRef,
                        IntArrayRef targetLengths, const Tensor&, const Tensor&, std::int64_t, bool)
 {
@@ -68,7 +68,7 @@ Tensor ctcLossOfTensorsBackward(const Tensor& gradient, const Tensor& logProbabi
     return ctcLossBackward(gradient, logProbabilities, targets, {}, {}, likelihood, alpha, blank, zeroInfinity);
 }
 
-/// aten/src/ATen/native/cudnn/LossCTC.cpp.
+/// Makes the checks of aten/src/ATen/native/cudnn/LossCTC.cpp.
 bool usesCudnn(const Tensor& logProbabilities, const Tensor& targets, IntArrayRef inputLengths,
                IntArrayRef targetLengths, std::int64_t blank)
 {
@@ -84,8 +84,9 @@ bool usesCudnn(const Tensor& logProbabilities, const Tensor& targets, IntArrayRe
                [](std::int64_t target, std::int64_t input) { return target <= longestByCudnn && target <= input; });
 }
 
-/// Where the lengths are tensors, CUDA asks only where no graph needs gradients; the other kernel serves both.
-bool usesCudnnOfTensors(const Tensor&, const Tensor&, const Tensor&, const Tensor&, std::int64_t)
+/// Returns false for cuDNN and MIOpen if the lengths are tensors: CUDA then uses cuDNN only if no gradient is needed,
+/// and the native kernel serves both cases.
+bool usesNoLibraryOfTensors(const Tensor&, const Tensor&, const Tensor&, const Tensor&, std::int64_t)
 {
     return false;
 }
@@ -110,12 +111,6 @@ Tensor marginLoss(const Tensor& self, const Tensor& target, const at::Scalar&, c
     return emptyTensor({}, self.scalar_type());
 }
 
-Tensor marginLossBackward(const Tensor&, const Tensor& self, const Tensor&, const at::Scalar&, const at::Scalar&,
-                          const OptionalTensor&, std::int64_t)
-{
-    return emptyContiguous(self);
-}
-
 std::tuple<Tensor, Tensor> multilabelMarginLoss(const Tensor& self, const Tensor& target, std::int64_t reduction)
 {
     const Tensor isTarget = emptyTensor(target.sizes(), self.scalar_type());
@@ -125,18 +120,8 @@ std::tuple<Tensor, Tensor> multilabelMarginLoss(const Tensor& self, const Tensor
     return {emptyTensor({}, self.scalar_type()), isTarget};
 }
 
-Tensor multilabelMarginLossBackward(const Tensor&, const Tensor& self, const Tensor&, std::int64_t, const Tensor&)
-{
-    return emptyContiguous(self);
-}
-
-/// MIOpen's kernels are those of AMD's cards; libtorch asks first all the same.
+/// MIOpen has the kernels of AMD's cards. libtorch asks about them on every device.
 bool usesMiopen(const Tensor&, const Tensor&, IntArrayRef, IntArrayRef, std::int64_t)
-{
-    return false;
-}
-
-bool usesMiopenOfTensors(const Tensor&, const Tensor&, const Tensor&, const Tensor&, std::int64_t)
 {
     return false;
 }
@@ -148,14 +133,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_ctc_loss_backward", ctcLossBackward);
     library.impl("_ctc_loss_backward.Tensor", ctcLossOfTensorsBackward);
     library.impl("_use_cudnn_ctc_loss", usesCudnn);
-    library.impl("_use_cudnn_ctc_loss.Tensor", usesCudnnOfTensors);
+    library.impl("_use_cudnn_ctc_loss.Tensor", usesNoLibraryOfTensors);
     library.impl("_use_miopen_ctc_loss", usesMiopen);
-    library.impl("_use_miopen_ctc_loss.Tensor", usesMiopenOfTensors);
+    library.impl("_use_miopen_ctc_loss.Tensor", usesNoLibraryOfTensors);
     library.impl("_cudnn_ctc_loss", cudnnCtcLoss);
     library.impl("multi_margin_loss", marginLoss);
-    library.impl("multi_margin_loss_backward", marginLossBackward);
     library.impl("multilabel_margin_loss_forward", multilabelMarginLoss);
-    library.impl("multilabel_margin_loss_backward", multilabelMarginLossBackward);
 }
 
 } // namespace

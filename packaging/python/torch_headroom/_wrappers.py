@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Takes tensors of classes like DTensor apart, and makes them again, for the library (core/record/wrapper_tensor.h)."""
+"""Takes tensors of classes like DTensor apart, and makes them again, for the library (core/record/shadow_save.cpp)."""
 
 import functools
 
