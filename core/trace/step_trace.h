@@ -20,8 +20,7 @@ namespace headroom {
 /// The use of a storage. The categories up to `other` are those of MemTracker's _MemRefType
 /// (torch/distributed/_tools/mem_tracker.py), and `input`, the batch. nonPyTorch is memory of a real GPU outside of
 /// PyTorch's allocator: CUDA's context, workspaces of libraries, NCCL. The last three exist only in distributed jobs,
-/// as in _FSDPRefType (fsdp2_mem_tracker.py); a rank's own shards of parameters and gradients are in the first
-/// categories.
+/// as in _FSDPRefType (fsdp2_mem_tracker.py); a rank's own shards have the category `parameter` or `gradient`.
 enum class Category : std::uint8_t {
     parameter,
     buffer,

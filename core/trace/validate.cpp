@@ -268,8 +268,7 @@ void checkMemory(const StepTrace& t, ColumnChecks& checks)
     checks.enumerators("events.kind", t.events.kind, eventKindCount);
 }
 
-/// Checks the events in order against the rules of EventKind: each id begins once and in order, calls nest and ops do
-/// not, and only what is held is dropped.
+/// Checks the events, in their order, against the rules that EventKind names.
 class EventChecks
 {
 public:

@@ -13,7 +13,7 @@ endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    # What ccache asks for where headers are precompiled.
+    # ccache needs these settings for precompiled headers.
     set(CMAKE_CXX_COMPILER_LAUNCHER
         "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime;${CCACHE_PROGRAM}")
 endif()
@@ -51,14 +51,15 @@ function(headroom_target name)
     endif()
 endfunction()
 
-# headroom_together(NAME COUNT): compiles COUNT files of a library at a time, as reading the headers takes longer than the
-# files themselves. So their names without linkage differ, too.
+# headroom_together(NAME COUNT): compiles COUNT files of a target at a time, because reading the headers takes longer than
+# the files themselves. The names in their unnamed namespaces must differ.
 function(headroom_together name count)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count})
     target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>) # all files are included
 endfunction()
 
-# headroom_together_files(NAME GROUP COUNT FILES...): the same for some files of a library, where the others gain nothing.
+# headroom_together_files(NAME GROUP COUNT FILES...): does the same for some files of a target; the others are compiled
+# one by one.
 function(headroom_together_files name group count)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
     set(sources ${ARGN})
@@ -150,18 +151,19 @@ function(headroom_test name)
 endfunction()
 
 # headroom_python_test(NAME SCRIPT file [ARGUMENTS args...] [LABELS labels...]): one Python program as a test, run by the
-# Python that libtorch comes from. It says with exit code 77 and a sentence that this Python lacks what it needs.
+# Python that libtorch comes from. It ends with exit code 77 and a sentence if this Python lacks a package. Python tests
+# take longest, so ctest starts them first (COST) and none runs alone at the end.
 function(headroom_python_test name)
     cmake_parse_arguments(arg "" "SCRIPT" "ARGUMENTS;LABELS" ${ARGN})
     # site-packages is lib/pythonX.Y/site-packages of the environment
     add_test(NAME ${name} COMMAND "${Libtorch_PYTHON_PACKAGES}/../../../bin/python3" "${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT}"
         ${arg_ARGUMENTS})
-    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 LABELS "${arg_LABELS}" ENVIRONMENT
+    set_tests_properties(${name} PROPERTIES COST 10 SKIP_RETURN_CODE 77 LABELS "${arg_LABELS}" ENVIRONMENT
         "PYTHONPATH=${PROJECT_SOURCE_DIR}/packaging/python;PYTHONDONTWRITEBYTECODE=1;HEADROOM_LIBRARY=$<TARGET_FILE:headroom_python>")
 endfunction()
 
 # headroom_qt_test(NAME SOURCES... LIBRARIES libs... [LABELS labels...]): one Qt Test program (QTEST_MAIN), run without a
-# display and with the settings of nobody.
+# display and with an empty home.
 function(headroom_qt_test name)
     cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
     add_executable(${name} ${arg_SOURCES} ${arg_UNPARSED_ARGUMENTS})
