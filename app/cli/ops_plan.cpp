@@ -260,7 +260,7 @@ void addOpsPlan(CLI::App& program, Action& chosen)
         ->required()
         ->type_name("FRACTION");
     command->add_flag("--monotone", arguments->monotone,
-                      "OpsPlanAnswer with the plan of `ops-frontier`, which takes no more at its peak than that of any "
+                      "Answer with the plan of `ops-frontier`, which takes no more at its peak than that of any "
                       "larger fraction");
     command
         ->add_option("-o,--output", arguments->policyFile,

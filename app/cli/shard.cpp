@@ -349,7 +349,7 @@ void addShard(CLI::App& program, Action& chosen)
     addList("--batch", arguments->choices.batch, "Samples a rank to try (default: the script's own)");
     command
         ->add_option("--vary", arguments->vary,
-                     "ShardArguments that set the option in the script, with {replicate}, {shard}, {tp}, {reshard} and "
+                     "Arguments that set the option in the script, with {replicate}, {shard}, {tp}, {reshard} and "
                      "{batch}; torchtitan: as that takes them. The variables SHARD_REPLICATE, SHARD_SHARD, SHARD_TP, "
                      "SHARD_RESHARD and SHARD_BATCH are always set")
         ->type_name("ARGUMENTS");

@@ -60,13 +60,6 @@ void Table::print(std::ostream& out) const
         printRow([&](std::size_t column) -> const std::string& { return row[column]; });
 }
 
-std::string exactBytes(Bytes bytes)
-{
-    if (bytes > -KiB && bytes < KiB)
-        return groupedDigits(bytes) + " bytes";
-    return formatBytes(bytes) + " (" + groupedDigits(bytes) + " bytes)";
-}
-
 std::string formatNumber(double number, int decimals)
 {
     std::array<char, 400> buffer{};

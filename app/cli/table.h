@@ -35,9 +35,6 @@ private:
     std::vector<std::vector<std::string>> rows_;
 };
 
-/// Returns "2.41 GiB (2,583,888,896 bytes)".
-std::string exactBytes(Bytes bytes);
-
 /// Returns "1,234.568": digits in groups of three, `decimals` digits after the point.
 std::string formatNumber(double number, int decimals);
 

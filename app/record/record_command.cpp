@@ -3,6 +3,7 @@
 #include "app/record/record_command.h"
 
 #include "core/base/bytes.h"
+#include "core/base/elapsed.h"
 #include "core/base/json_text.h"
 #include "core/base/try.h"
 #include "core/checkpoint/module_checkpoints.h"
@@ -132,8 +133,8 @@ void listGpus()
     for (const DeviceSpec& spec : deviceSpecs())
         longest = std::max(longest, spec.name.size());
     for (const DeviceSpec& spec : deviceSpecs())
-        std::cout << std::left << std::setw(static_cast<int>(longest) + 2) << spec.name << spec.title << ", " << formatBytes(spec.memory, 0)
-                  << '\n';
+        std::cout << std::left << std::setw(static_cast<int>(longest) + 2) << spec.name << spec.title << ", "
+                  << formatBytes(spec.memory, 0) << '\n';
 }
 
 Result<StepRequest> readStepRequest(const RecordOptions& options)
@@ -279,7 +280,7 @@ Status runRecord(const RecordOptions& options, const ProgressReport& watch)
     RETURN_IF_ERROR(writeStepTrace(**trace, options.output));
     nlohmann::ordered_json summary = recordSummary(**trace, request.gpu, timeline);
     summary["step"] = options.output;
-    summary["record_ms"] = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    summary["record_ms"] = elapsedMs(begin);
     summary["notes"] = notes;
     progress("done", 1);
     std::cout << (options.json ? jsonText(summary, 2) + '\n' : recordText(summary));

@@ -8,11 +8,6 @@
 
 namespace headroom {
 
-std::string exactBytes(Bytes bytes)
-{
-    return formatBytes(bytes) + " (" + groupedDigits(bytes) + " bytes)";
-}
-
 nlohmann::json gradientsJson(const GradientComparison* compared, const std::string& whyNot)
 {
     if (!compared)

@@ -13,9 +13,6 @@ namespace headroom {
 
 // Parts of the output of `torch-headroom-record verify`, for a policy and for a plan by op.
 
-/// Returns "2.41 GiB (2,583,888,896 bytes)".
-std::string exactBytes(Bytes bytes);
-
 /// Returns the object "gradients". `compared` null: not compared, for the reason `whyNot`.
 nlohmann::json gradientsJson(const GradientComparison* compared, const std::string& whyNot);
 

@@ -49,10 +49,10 @@ ScriptForm::ScriptForm(QWidget* parent)
 
     interpreterField_ = add(tr("&Python"), interpreter_, 0, 0, 3);
     addBrowse(interpreterField_, tr("Browse for a Python"), &ScriptForm::browseInterpreter);
-    grid()->addWidget(makeInstall(), 1, 0, 1, 3);
     add(tr("&Arguments of the script"), arguments, 2, 0, 3, RecordField::scriptArguments);
     addBrowse(add(tr("&Working folder"), workingFolder_, 3, 0, 3, RecordField::workingFolder),
               tr("Browse for the working folder"), &ScriptForm::browseFolder);
+    grid()->addWidget(makeInstall(), 1, 0, 1, 3); // after both buttons in the order of Tab
     add(tr("Simulated &GPU"), gpu, 4, 0, 2, tr("What “cuda” stands for in the script"));
     add(tr("&Steps"), steps, 4, 2, 1, RecordField::steps, tr("The last is recorded"));
     add(tr("P&rocesses per node"), processes, 5, 0, 1, RecordField::processes, tr("As torchrun starts it"));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/ops_answer.h"
 
+#include "core/base/elapsed.h"
 #include "core/trace/phase_times.h"
 
 #include <algorithm>
@@ -50,9 +51,9 @@ Result<OpsFrontier> makeOpsFrontier(const OpsPlanner& planner, const OpsChoice& 
     Result<std::vector<OpsPlan>> plans = planner.frontier(choice.request(), points, stop);
     if (!plans)
         return plans.error();
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    const double tookMs = elapsedMs(begin);
     return OpsFrontier{planner, worthwhile(*std::move(plans), planAsRecorded(planner)),
-                       forwardBackwardMs(*planner.graph().trace), took.count(), false};
+                       forwardBackwardMs(*planner.graph().trace), tookMs, false};
 }
 
 OpsAnswer opsAnswer(const OpsFrontierPtr& frontier, Bytes budget)

@@ -60,7 +60,7 @@ public:
         Bytes activePeak = 0;
         Bytes reservedPeak = 0;
         std::int64_t segments = 0;
-        std::int64_t retries = 0; ///< times that a request was retried after every unused segment was released
+        std::int64_t retries = 0; ///< requests retried after a release of unused segments, since resetAccumulated()
     };
     Stats stats() const noexcept;
     void resetPeaks() noexcept;

@@ -91,4 +91,10 @@ std::string groupedDigits(std::int64_t number)
     return digits;
 }
 
+std::string exactBytes(Bytes bytes)
+{
+    const std::string digits = groupedDigits(bytes) + " bytes";
+    return bytes > -KiB && bytes < KiB ? digits : formatBytes(bytes) + " (" + digits + ')';
+}
+
 } // namespace headroom

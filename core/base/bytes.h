@@ -38,4 +38,7 @@ std::string formatBytes(Bytes bytes, int decimals = 2);
 /// Returns the exact number with its digits in groups of three: "2,583,888,896".
 std::string groupedDigits(std::int64_t number);
 
+/// Returns "2.41 GiB (2,583,888,896 bytes)", and "512 bytes" below a KiB.
+std::string exactBytes(Bytes bytes);
+
 } // namespace headroom

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/checkpoint/checkpoint_frame.h"
 
+#include "core/record/shadow_save.h"
+
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -54,7 +56,7 @@ public:
     }
     void call_pack_hook(const at::Tensor& tensor) override
     {
-        kept_ = detached(tensor);
+        kept_ = detached(tensor, /*allowMetadataChange=*/false);
         if (const auto frame = frame_.lock())
             frame->recomputed(pass_, kept_);
     }
@@ -80,7 +82,12 @@ CheckpointFrame::CheckpointFrame(RegionFunction function, const Values& inputs, 
             continue;
         }
         const at::Tensor& tensor = value.toTensor();
-        input.saved = torch::autograd::SavedVariable(tensor, /*is_output=*/false);
+        // If the region changes an input in place, the input's history becomes what holds this frame: the frame keeps
+        // the tensor without a history, and the node that made it.
+        const bool hasHistory = tensor.requires_grad();
+        input.node = tensor.grad_fn();
+        input.saved = torch::autograd::SavedVariable(
+            hasHistory ? tensor : detached(tensor, /*allowMetadataChange=*/false), /*is_output=*/input.node != nullptr);
         input.version = tensor.unsafeGetTensorImpl()->version_counter();
         input.versionThen = input.version.current_version();
     }
@@ -145,7 +152,7 @@ Values CheckpointFrame::inputs() const
             throw CheckpointError("input " + std::to_string(values.size())
                                   + " of a checkpointed region was changed in place after the region began, so the "
                                     "region cannot run again from it; checkpoint a larger region or change a copy");
-        values.emplace_back(input.saved.unpack());
+        values.emplace_back(input.saved.unpack(input.node));
     }
     return values;
 }

@@ -4,6 +4,7 @@
 
 #include "core/checkpoint/ambient_state.h"
 #include "core/checkpoint/checkpoint.h"
+#include "core/record/autograd_node.h"
 
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
@@ -67,6 +68,7 @@ private:
     {
         c10::IValue value; ///< the input, if it is not a tensor
         torch::autograd::SavedVariable saved;
+        NodePtr node; ///< what made the tensor, before the region
         c10::VariableVersion version; ///< the tensor's version counter
         std::uint32_t versionThen = 0; ///< version at the start of the region
         bool isTensor = false;

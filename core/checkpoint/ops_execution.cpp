@@ -52,7 +52,8 @@ public:
     {
         pack_ = execution_->pack(tensor);
         dropped_ = pack_.valid() && execution_->plan_.dropped[pack_.value];
-        kept_ = std::make_shared<at::Tensor>(dropped_ ? shapeOf(tensor) : detached(tensor));
+        kept_ = std::make_shared<at::Tensor>(dropped_ ? shapeOf(tensor)
+                                                      : detached(tensor, /*allowMetadataChange=*/false));
         if (!dropped_ && pack_.valid()) {
             execution_->kept_.push_back(kept_);
             execution_->keptValues_.push_back(execution_->valueOf(pack_));

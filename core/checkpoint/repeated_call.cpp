@@ -20,7 +20,7 @@ constexpr c10::DispatchKey interceptionKey = c10::DispatchKey::Fake; // core/rec
 at::Tensor heldArgument(const at::Tensor& tensor)
 {
     if (!tensor.unsafeGetTensorImpl()->is_wrapped_number())
-        return detached(tensor);
+        return detached(tensor, /*allowMetadataChange=*/true);
     at::Tensor copy = tensor.clone();
     copy.unsafeGetTensorImpl()->set_wrapped_number(true);
     return copy;

@@ -3,6 +3,7 @@
 #include "core/checkpoint/selective_cache.h"
 
 #include "core/device/simulated_allocator.h"
+#include "core/record/shadow_save.h"
 
 #include <utility>
 
@@ -24,12 +25,6 @@ std::string called(const std::string& op, int index)
 }
 
 } // namespace
-
-at::Tensor detached(const at::Tensor& tensor)
-{
-    return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
-        tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/true));
-}
 
 RegionOps::Op& RegionOps::of(const c10::OperatorHandle& op)
 {
@@ -77,7 +72,7 @@ void SelectiveCache::put(const std::string& op, int index, c10::ArrayRef<c10::IV
     Entry entry;
     for (c10::IValue result : results) {
         forEachTensor(result, [&](const at::Tensor& tensor) { entry.versions.push_back(tensor._version()); });
-        mapTensors(result, detached);
+        mapTensors(result, [](const at::Tensor& tensor) { return detached(tensor, /*allowMetadataChange=*/true); });
         entry.results.push_back(std::move(result));
     }
     entries_.insert_or_assign({op, index}, std::move(entry));

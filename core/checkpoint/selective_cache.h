@@ -39,9 +39,6 @@ enum class CountedOps {
     ofDevices, ///< ops with an argument or a result outside of the CPU, which are the ops of a recorded step
 };
 
-/// Returns a tensor on the same storage and with the same version counter, without autograd's history.
-at::Tensor detached(const at::Tensor& tensor);
-
 /// Returns whether holds(tensor) is true for a tensor in the last `count` values.
 template <class Predicate>
 bool anyTensor(const torch::jit::Stack& stack, std::size_t count, Predicate holds)

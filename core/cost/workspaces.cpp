@@ -23,7 +23,7 @@ using namespace std::string_view_literals;
 constexpr std::array blasLtOps{"aten.addmm"sv, "aten._addmm_activation"sv, "aten._scaled_mm"sv};
 constexpr Bytes mostKiB = Bytes{1} << 32; // more than any card has; larger numbers are not valid
 
-/// Removes the number at the begin of the text and returns it.
+/// Removes the number at the beginning of the text and returns it.
 std::optional<Bytes> takeNumber(std::string_view& text)
 {
     Bytes number = 0;

@@ -22,8 +22,18 @@ inline std::span<const c10::IValue> argumentsOf(const c10::OperatorHandle& op, c
     return std::span(stack).last(op.schema().arguments().size());
 }
 
+/// Takes the arguments from the stack: all that an op without results does to it.
+inline void dropArguments(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+{
+    torch::jit::drop(*stack, op.schema().arguments().size());
+}
+
 /// Returns the results of an op that has run.
 inline std::span<c10::IValue> resultsOf(const c10::OperatorHandle& op, torch::jit::Stack& stack)
+{
+    return std::span(stack).last(op.schema().returns().size());
+}
+inline std::span<const c10::IValue> resultsOf(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
 {
     return std::span(stack).last(op.schema().returns().size());
 }

@@ -150,10 +150,10 @@ bool deferFill(const c10::OperatorHandle& op, Stack* stack)
     const OpTraits& traits = traitsOf(op);
     if (traits.fills == OpTraits::Fills::no)
         return false;
-    const auto first = stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size());
-    const Tensor tensor = first->toTensor();
+    const std::span<const c10::IValue> arguments = argumentsOf(op, std::as_const(*stack));
+    const Tensor tensor = arguments.front().toTensor();
     c10::StorageImpl* storage = storageOf(tensor);
-    if (!storage || !std::all_of(first + 1, stack->end(), isNumber))
+    if (!storage || !std::ranges::all_of(arguments.subspan(1), isNumber))
         return false;
 
     const std::lock_guard lock(all.mutex);
@@ -163,7 +163,7 @@ bool deferFill(const c10::OperatorHandle& op, Stack* stack)
               tensor.strides().vec(),
               tensor.storage_offset(),
               tensor.dtype(),
-              Stack(first + 1, stack->end()),
+              Stack(arguments.begin() + 1, arguments.end()),
               std::nullopt};
     if (traits.fills != OpTraits::Fills::inPlace) {
         const auto generator = generatorOf(stack->back());
@@ -183,7 +183,7 @@ bool deferFill(const c10::OperatorHandle& op, Stack* stack)
         found->second.steps.push_back(std::move(step));
     }
     all.count = all.byStorage.size();
-    stack->erase(first, stack->end());
+    dropArguments(op, stack);
     stack->emplace_back(tensor);
     return true;
 }

@@ -242,7 +242,8 @@ private:
     std::size_t neededBytes(const Pair& pair) const override
     {
         const Tensor& standIn = pair.standIn;
-        if (pair.device.sizes() == standIn.sizes() && pair.device.strides() == standIn.strides())
+        if (pair.device.sizes() == standIn.sizes() && pair.device.strides() == standIn.strides()
+            && pair.device.storage_offset() == standIn.storage_offset())
             return 0;
         return at::detail::computeStorageNbytes(standIn.sizes(), standIn.strides(), standIn.element_size(),
                                                 static_cast<std::size_t>(standIn.storage_offset()));

@@ -13,8 +13,8 @@ namespace headroom::sim {
 void callMeta(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 /// Saves libtorch's own Meta kernels, which callMeta() then prefers. Call this before Python imports torch: the import
-/// replaces many of them with kernels written in Python. CUDA's own kernels create their
-/// results with the code of libtorch's, which takes a tenth of the time.
+/// replaces many of them with kernels written in Python. libtorch's own kernels share the code with which CUDA's
+/// kernels create their results, and take a tenth of the time.
 void keepOwnMetaKernels();
 /// Returns whether keepOwnMetaKernels() saved a kernel for the op.
 bool hasOwnMetaKernel(const c10::OperatorHandle& op);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/plan/piecewise.h"
 
+#include "core/base/elapsed.h"
 #include "core/base/try.h"
 #include "core/plan/piecewise_relaxation.h"
 #include "core/plan/search_limit.h"

@@ -2,17 +2,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include <chrono>
+#include "core/base/elapsed.h"
+
 #include <stop_token>
 #include <utility>
 
 namespace headroom {
-
-/// Wall time since `begin`, in ms.
-inline double elapsedMs(std::chrono::steady_clock::time_point begin)
-{
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-}
 
 /// Ends a search early: by the clock, or by the caller's stop token.
 struct SearchLimit

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/step_planner.h"
 
+#include "core/base/elapsed.h"
 #include "core/base/try.h"
 #include "core/plan/plan_units.h"
 #include "core/policy/frontier.h"

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/trainer_plan.h"
 
+#include "core/base/elapsed.h"
 #include "core/base/try.h"
-#include "core/plan/search_limit.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/sharding.h"
 #include "core/trace/phase_times.h"

@@ -31,7 +31,7 @@ public:
     const std::vector<std::uint32_t>& recordedEvents() const noexcept { return *events_; }
     const StepIndex& index() const noexcept { return *index_; }
 
-    /// As the function in predict.h, without its work that plans share.
+    /// Does what predict() in predict.h does, but all plans share this model's index.
     Result<Timeline> predict(const CheckpointPlan& plan) const;
     /// By region of the plan: the HeldBytes of each call of its module, in order. Errors: as predict().
     Result<std::vector<std::vector<HeldBytes>>> heldBytes(const CheckpointPlan& plan) const;

@@ -114,7 +114,8 @@ std::size_t CapturedGraph::add(const c10::OperatorHandle& op, const torch::jit::
 {
     const std::lock_guard lock(mutex_);
     noteFreed();
-    Call call{op, {stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack.end()}, {}, {}, {}};
+    const std::span<const c10::IValue> arguments = argumentsOf(op, stack);
+    Call call{op, {arguments.begin(), arguments.end()}, {}, {}, {}};
     for (c10::IValue& argument : call.arguments)
         mapTensors(argument, [&](const at::Tensor& tensor) {
             call.memories.push_back(memoryOf(tensor));
@@ -131,9 +132,8 @@ void CapturedGraph::addResults(std::size_t number, const torch::jit::Stack& stac
     const auto isIn = [](const std::vector<MemoryPtr>& list, const MemoryPtr& memory) {
         return std::ranges::find(list, memory) != list.end();
     };
-    const auto count = static_cast<std::ptrdiff_t>(call.op.schema().returns().size());
-    for (auto result = stack.end() - count; result != stack.end(); ++result)
-        forEachTensor(*result, [&](const at::Tensor& tensor) {
+    for (const c10::IValue& result : resultsOf(call.op, stack))
+        forEachTensor(result, [&](const at::Tensor& tensor) {
             MemoryPtr memory = memoryOf(tensor);
             if (isIn(call.memories, memory) || isIn(call.made, memory))
                 memory = nullptr;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/device_measurement.h"
 
+#include "core/base/elapsed.h"
+
 #include <algorithm>
 
 namespace headroom {
@@ -43,7 +45,7 @@ void DeviceMeasurement::countNonPyTorch(StepTraceBuilder& builder, Bytes bytes)
 void DeviceMeasurement::stop()
 {
     device_->synchronize();
-    measured_.stepMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin_).count();
+    measured_.stepMs = elapsedMs(begin_);
     const AllocatorPeaks peaks = device_->peaks();
     measured_.requestedPeak = peaks.requested;
     measured_.allocatedPeak = peaks.allocated;

@@ -52,6 +52,12 @@ at::Tensor onStorage(const at::Tensor& tensor, c10::Storage storage)
     return at::Tensor(std::move(copy));
 }
 
+at::Tensor detached(const at::Tensor& tensor, bool allowMetadataChange)
+{
+    return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
+        tensor.unsafeGetTensorImpl()->version_counter(), allowMetadataChange));
+}
+
 at::Tensor shapeOf(const at::Tensor& tensor)
 {
     return onStorage(tensor, simulatedStorage({nullptr, tensor.device()}, 0));
@@ -102,8 +108,7 @@ void ShadowSave::call_pack_hook(const at::Tensor& tensor)
         kept_ = shapeOf(tensor);
     } else {
         // The autograd history of a result holds these hooks: the kept tensor must not hold that history.
-        kept_ = at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
-            tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/false));
+        kept_ = detached(tensor, /*allowMetadataChange=*/false);
     }
 }
 

@@ -12,6 +12,10 @@ namespace headroom {
 /// history.
 at::Tensor onStorage(const at::Tensor& tensor, c10::Storage storage);
 
+/// Returns a tensor on the same storage and with the same version counter, without autograd's history. Its sizes and
+/// strides may be set if `allowMetadataChange`.
+at::Tensor detached(const at::Tensor& tensor, bool allowMetadataChange);
+
 /// Returns a tensor with the shape of `tensor`, on a storage that takes no memory.
 at::Tensor shapeOf(const at::Tensor& tensor);
 

@@ -28,7 +28,7 @@ std::string bytes(const Json& value)
 
 std::string exactly(const Json& value)
 {
-    return bytes(value) + " (" + groupedDigits(value.get<Bytes>()) + " bytes)";
+    return exactBytes(value.get<Bytes>());
 }
 
 std::string rankText(const Json& summary)

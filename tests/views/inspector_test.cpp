@@ -71,6 +71,14 @@ private Q_SLOTS:
         QCOMPARE(copied(reason), QStringLiteral("Frees 64.0 MiB. It runs again with %1.").arg(name));
     }
 
+    void tagsStayAsTheyAre()
+    {
+        ModuleFacts facts;
+        facts.reason = QStringLiteral("See <a href=\"https://example.org/a_long_page_of_the_manual\">the page</a>.");
+        inspector_->setModule(facts);
+        QCOMPARE(label("reason").QLabel::text(), facts.reason);
+    }
+
     void aNameWithoutAPlaceToBreakIsElidedInTheMiddle()
     {
         ModuleFacts facts;
@@ -84,10 +92,13 @@ private Q_SLOTS:
         QCOMPARE(description.text(), facts.description);
         QCOMPARE(description.toolTip(), facts.description);
         QCOMPARE(copied(description), facts.description);
-        inspector_->resize(900, 700); // there is room for it now
+        inspector_->resize(640, 700); // there is room for the name now, and two lines for the sentence
         QCoreApplication::processEvents();
         QCOMPARE(description.QLabel::text(), facts.description);
         QVERIFY(description.toolTip().isEmpty());
+        QCOMPARE(description.heightForWidth(description.width()),
+                 description.QLabel::heightForWidth(description.width()));
+        QVERIFY(description.height() >= 2 * description.fontMetrics().height());
     }
 };
 

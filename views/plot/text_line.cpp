@@ -45,13 +45,15 @@ ShapedLine& shaped(const QFont& font, const QString& text)
 
 QString withBreakPoints(const QString& text)
 {
-    static const QRegularExpression words(QStringLiteral("[^\\s<>]{%1,}").arg(longWord));
-    // An underscore at the begin of a component stays with it: "layers.0.|_fsdp_|wrapped_|module".
+    static const QRegularExpression words(QStringLiteral("<[^>]*>|[^\\s<>]{%1,}").arg(longWord));
+    // An underscore at the beginning of a component stays with it: "layers.0.|_fsdp_|wrapped_|module".
     static const QRegularExpression places(QStringLiteral(R"((\.|(?<=[^._])_+)(?=[^.]))"));
     QString made = text;
     qsizetype added = 0;
     for (auto word = words.globalMatch(text); word.hasNext();) {
         const QRegularExpressionMatch match = word.next();
+        if (match.capturedView().startsWith(u'<'))
+            continue; // a tag
         const QString broken = match.captured().replace(places, QStringLiteral("\\1") + breakPoint);
         made.replace(match.capturedStart() + added, match.capturedLength(), broken);
         added += broken.size() - match.capturedLength();

@@ -31,7 +31,6 @@ void WrappedLabel::setText(const QString& text)
     if (text == text_)
         return;
     text_ = text;
-    heights_.fill({});
     showText();
 }
 
@@ -55,6 +54,8 @@ void WrappedLabel::showText()
     const QString whole = isRich ? QTextDocumentFragment::fromHtml(text_).toPlainText() : text_;
     setAccessibleName(shown == text_ ? QString() : whole);
     setToolTip(elided_.isEmpty() ? QString() : whole);
+    if (shown != QLabel::text())
+        heights_.fill({});
     QLabel::setText(shown);
 }
 
@@ -92,9 +93,11 @@ int WrappedLabel::heightForWidth(int width) const
 
 void WrappedLabel::changeEvent(QEvent* event)
 {
-    if (event->type() == QEvent::FontChange || event->type() == QEvent::StyleChange)
-        heights_.fill({});
     QLabel::changeEvent(event);
+    if (event->type() == QEvent::FontChange || event->type() == QEvent::StyleChange) {
+        heights_.fill({});
+        showText();
+    }
 }
 
 void WrappedLabel::resizeEvent(QResizeEvent* event)

@@ -276,7 +276,7 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack)
     }
     const bool keeps = arguments.isAsync() && !isPointToPoint(collective.kind);
     const c10::IValue written = argumentsOf(op, *stack)[0];
-    torch::jit::drop(*stack, op.schema().arguments().size());
+    dropArguments(op, stack);
     if (op.schema().returns().empty())
         return;
     if (op.schema().returns().size() == 2)

@@ -39,12 +39,12 @@ void inPlace(const c10::OperatorHandle& op, Stack* stack)
         for (std::size_t j = 0; j < read.size(); ++j)
             requireExpandable(read[j].toTensor(), written[j].toTensor());
     }
-    torch::jit::drop(*stack, op.schema().arguments().size());
+    dropArguments(op, stack);
 }
 
 void returnList(const c10::OperatorHandle& op, Stack* stack, std::vector<Tensor> results)
 {
-    torch::jit::drop(*stack, op.schema().arguments().size());
+    dropArguments(op, stack);
     stack->emplace_back(std::move(results));
 }
 

@@ -33,7 +33,7 @@ const Tensor& tensorArgument(const c10::OperatorHandle& op, const Stack& stack, 
 
 void returnTensor(const c10::OperatorHandle& op, Stack* stack, Tensor result)
 {
-    torch::jit::drop(*stack, op.schema().arguments().size());
+    dropArguments(op, stack);
     stack->emplace_back(std::move(result));
 }
 
@@ -73,15 +73,9 @@ Tensor angle(const Tensor& self)
 void likeFirstWithMask(const c10::OperatorHandle& op, Stack* stack)
 {
     const Tensor self = tensorArgument(op, *stack, 0);
-    torch::jit::drop(*stack, op.schema().arguments().size());
+    dropArguments(op, stack);
     stack->emplace_back(emptyLike(self));
     stack->emplace_back(emptyLike(self, at::kBool));
-}
-
-/// f(…) → (): a check.
-void nothing(const c10::OperatorHandle& op, Stack* stack)
-{
-    torch::jit::drop(*stack, op.schema().arguments().size());
 }
 
 /// f(self, stream) → (): Tensor.record_stream.
@@ -89,7 +83,7 @@ void recordStream(const c10::OperatorHandle& op, Stack* stack)
 {
     const auto stream = static_cast<std::uint32_t>(argumentsOf(op, *stack)[1].toStream().id());
     simulatedState().allocator.recordStream(tensorArgument(op, *stack, 0).storage().data_ptr(), stream);
-    nothing(op, stack);
+    dropArguments(op, stack);
 }
 
 /// f(self, …) to bool.
@@ -266,7 +260,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
                                   {"fake_quantize_per_tensor_affine_cachemask",
                                    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
                                    "fake_quantize_per_channel_affine_cachemask"});
-    implement<&nothing>(library, {"_assert_async", "_assert_async.msg"});
+    implement<&dropArguments>(library, {"_assert_async", "_assert_async.msg"});
     implement<&recordStream>(library, {"record_stream"});
     implement<&likeArgument<1>>(library,
                                 {"hardswish_backward", "hardtanh_backward", "mish_backward", "_standard_gamma_grad",

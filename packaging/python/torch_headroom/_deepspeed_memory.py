@@ -82,11 +82,11 @@ def _follow_buckets(module):
 
 
 def _follow_gathers(module):
-    def begun(handle, *placed, **named):
+    def begun(gather, /, *placed, **named):  # DeepSpeed passes `handle` by keyword, too
         parameters = placed[1] if len(placed) > 1 else named.get("params", named.get("param"))
-        handle.headroom_parameters = [parameters] if isinstance(parameters, torch.Tensor) else parameters
+        gather.headroom_parameters = [parameters] if isinstance(parameters, torch.Tensor) else parameters
         retype([*placed[2:], named.get("partitions")], COMMUNICATION)
-        done(handle)
+        done(gather)
 
     def done(handle, *_, **__):
         for parameter in handle.headroom_parameters:

@@ -66,6 +66,8 @@ def functions(library):
     """Returns replacements for functions of torch._C, by name."""
     library.headroom_limit_memory.argtypes = [ctypes.c_double]
     library.headroom_memory_segments.restype = ctypes.c_char_p
+    for name in ("headroom_reset_peak", "headroom_reset_accumulated", "headroom_empty_cache"):
+        getattr(library, name).restype = None
     fraction = [1.0]
 
     def set_fraction(value, device=None):
