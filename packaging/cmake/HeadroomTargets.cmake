@@ -159,7 +159,7 @@ function(headroom_python_test name)
     add_test(NAME ${name} COMMAND "${Libtorch_PYTHON_PACKAGES}/../../../bin/python3" "${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT}"
         ${arg_ARGUMENTS})
     set_tests_properties(${name} PROPERTIES COST 10 SKIP_RETURN_CODE 77 LABELS "${arg_LABELS}" ENVIRONMENT
-        "PYTHONPATH=${PROJECT_SOURCE_DIR}/packaging/python;PYTHONDONTWRITEBYTECODE=1;HEADROOM_LIBRARY=$<TARGET_FILE:headroom_python>")
+        "PYTHONPATH=${PROJECT_SOURCE_DIR}/packaging/python;HEADROOM_LIBRARY=$<TARGET_FILE:headroom_python>")
 endfunction()
 
 # headroom_qt_test(NAME SOURCES... LIBRARIES libs... [LABELS labels...]): one Qt Test program (QTEST_MAIN), run without a

@@ -24,6 +24,7 @@ import support
 
 torch = support.simulated("a100-80gb")
 
+import torch._dynamo  # noqa: E402, F401  # the first optimizer imports it, too late for gc.freeze()
 import torch_headroom  # noqa: E402
 from torch_headroom import _modules  # noqa: E402
 from torch_headroom._watch import MemoryWatch  # noqa: E402
