@@ -19,14 +19,14 @@ options=()
 [ -e "$build/CMakeCache.txt" ] || options=(-DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF)
 
 build_window() {
-    "$root/packaging/dependencies/install.sh" --packages
+    start_installing
     # The window needs no torch: where there is none yet, the recorder is configured later.
     [ -e "$build/CMakeCache.txt" ] || configure_build "${options[@]}" -DHEADROOM_RECORDER=OFF
     build_targets "Building the window" torch-headroom
 }
 
 build_recorder() {
-    "$root/packaging/dependencies/install.sh"
+    finish_installing
     configure_build -DHEADROOM_RECORDER=ON
     build_targets "Building the recorder" torch-headroom torch-headroom-record
 }

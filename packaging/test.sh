@@ -15,7 +15,12 @@ mkdir -p "$build"
 options=(-DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON -DHEADROOM_WINDOW=ON -DHEADROOM_RECORDER=ON)
 [ -e "$build/CMakeCache.txt" ] || options+=(-DHEADROOM_WERROR=ON)
 
-"$root/packaging/dependencies/install.sh" --tests
+start_installing --tests
+if [ ! -e "$build/CMakeCache.txt" ]; then
+    configure_build "${options[@]}" -DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF -DHEADROOM_RECORDER=OFF
+    build_targets "Building the window" torch-headroom
+fi
+finish_installing
 configure_build "${options[@]}"
 build_targets "Building Headroom and its tests"
 

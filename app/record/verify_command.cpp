@@ -103,8 +103,7 @@ void printText(const Report& report)
 /// Compares gradients on the CPU. `wanted`: however large the step is, and an error of the model is an error.
 Status compareOnCpu(StepRequest request, bool wanted, Report& report)
 {
-    if (!wanted)
-        report.noGradients = tooLargeForCpu(report.memory.baselinePeak, report.memory.stepFlops);
+    report.noGradients = withoutCpu(report.memory.baselinePeak, report.memory.stepFlops, wanted);
     if (!report.noGradients.empty())
         return {};
     request.model.device = at::kCPU;

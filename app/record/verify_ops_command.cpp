@@ -106,8 +106,7 @@ Status executeOn(at::Device device, const StepRequest& request, const Question& 
 /// however large the step is, and memory, too; an error of the model is an error.
 Status compareOnCpu(const StepRequest& request, Question question, bool wanted, OpsReport& report)
 {
-    if (!wanted)
-        report.noValues = tooLargeForCpu(report.baselinePeak, report.stepFlops);
+    report.noValues = withoutCpu(report.baselinePeak, report.stepFlops, wanted);
     if (!report.noValues.empty())
         return {};
     question.request.fraction = report.plan.fraction;

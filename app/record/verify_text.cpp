@@ -6,6 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cmath>
+#include <iostream>
+
 namespace headroom {
 
 nlohmann::json gradientsJson(const GradientComparison* compared, const std::string& whyNot)
@@ -28,15 +31,19 @@ std::string timelineText(const LevelComparison& memory)
         + " allocations differ, by " + exactBytes(memory.largestDifference) + " at most\n";
 }
 
-std::string tooLargeForCpu(Bytes peak, double flops)
+std::string withoutCpu(Bytes peak, double flops, bool wanted)
 {
     // A CPU computes a step up to this size in some seconds.
     constexpr Bytes mostBytes = 4 * GiB;
     constexpr double mostFlops = 2e12;
     if (peak <= mostBytes && flops <= mostFlops)
         return {};
-    return "the step takes " + formatBytes(peak)
-        + ", which is much for the CPU; --device cpu compares them all the same";
+    const std::string much = "the step takes " + formatBytes(peak) + " and " + std::to_string(std::llround(flops / 1e9))
+        + " GFLOP, which is much for the CPU";
+    if (!wanted)
+        return much + "; --device cpu compares them all the same";
+    std::cerr << "note: " << much << ": it runs several times, which takes minutes\n";
+    return {};
 }
 
 } // namespace headroom

@@ -19,7 +19,8 @@ nlohmann::json gradientsJson(const GradientComparison* compared, const std::stri
 /// Returns the line on how the executed memory differs from the predicted one.
 std::string timelineText(const LevelComparison& memory);
 
-/// Returns why the values of a step are computed on the CPU only on request; empty: the step is small enough.
-std::string tooLargeForCpu(Bytes peak, double flops);
+/// Returns why the values of a step are not computed on the CPU; empty: the step is small enough, or they are `wanted`
+/// all the same. Of a large step that is wanted it says on stderr that it takes minutes.
+std::string withoutCpu(Bytes peak, double flops, bool wanted);
 
 } // namespace headroom
