@@ -12,16 +12,13 @@ mkdir -p "$build"
 # shellcheck source=build_functions.sh
 . "$root/packaging/build_functions.sh"
 
-options=(-DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON -DHEADROOM_WINDOW=ON -DHEADROOM_RECORDER=ON)
-[ -e "$build/CMakeCache.txt" ] || options+=(-DHEADROOM_WERROR=ON)
-
 start_installing --tests
 if [ ! -e "$build/CMakeCache.txt" ]; then
-    configure_build "${options[@]}" -DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF -DHEADROOM_RECORDER=OFF
+    configure_build -DHEADROOM_WERROR=ON -DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF -DHEADROOM_RECORDER=OFF
     build_targets "Building the window" torch-headroom
 fi
 finish_installing
-configure_build "${options[@]}"
+configure_build -DHEADROOM_TESTS=ON -DHEADROOM_WINDOW=ON -DHEADROOM_RECORDER=ON
 build_targets "Building Headroom and its tests"
 
 unset DISPLAY WAYLAND_DISPLAY

@@ -132,6 +132,7 @@ endfunction()
 set(headroom_test_options "$<$<CONFIG:Release>:-O1>")
 
 # headroom_test(NAME SOURCES... LIBRARIES libs... [LABELS labels...]): one GoogleTest program, discovered test by test.
+# With libtorch all of its tests run in one process: to load libtorch takes longer than most of them.
 function(headroom_test name)
     cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
     add_executable(${name} ${arg_SOURCES} ${arg_UNPARSED_ARGUMENTS})
@@ -141,13 +142,17 @@ function(headroom_test name)
         HEADROOM_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}" HEADROOM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     target_compile_options(${name} PRIVATE ${headroom_test_options})
     target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
-    # What links Qt is compiled with -fPIC, which precompiled headers of programs do not fit.
     if("headroom_torch" IN_LIST arg_LIBRARIES)
         headroom_use_test_headers(${name} torch_test_headers)
-    elseif(NOT "${arg_LIBRARIES}" MATCHES "headroom_(views|app)")
-        headroom_use_test_headers(${name} core_test_headers)
+        add_test(NAME ${name} COMMAND ${name})
+        set_tests_properties(${name} PROPERTIES COST 5 LABELS "${arg_LABELS}")
+    else()
+        # What links Qt is compiled with -fPIC, which precompiled headers of programs do not fit.
+        if(NOT "${arg_LIBRARIES}" MATCHES "headroom_(views|app)")
+            headroom_use_test_headers(${name} core_test_headers)
+        endif()
+        gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${arg_LABELS}")
     endif()
-    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${arg_LABELS}")
 endfunction()
 
 # headroom_python_test(NAME SCRIPT file [ARGUMENTS args...] [LABELS labels...]): one Python program as a test, run by the
