@@ -22,7 +22,7 @@ constexpr std::size_t largestNumber = 16; ///< bytes of a complex128
 thread_local int uncounted = 0;
 
 /// The memory of a hosted block: its share of the counted memory, and the real bytes.
-struct Held
+struct HostedBlock
 {
     std::shared_ptr<DeviceMemory> counted;
     c10::DataPtr bytes;
@@ -74,7 +74,7 @@ private:
         c10::DataPtr counted = simulatedState().allocator.allocate(bytes);
         auto* block = static_cast<Block*>(counted.get_context());
         block->address = address;
-        auto held = std::make_shared<Held>(Held{std::move(block->memory), std::move(memory)});
+        auto held = std::make_shared<HostedBlock>(HostedBlock{std::move(block->memory), std::move(memory)});
         block->memory = std::shared_ptr<DeviceMemory>(held, held->counted.get());
         return counted;
     }

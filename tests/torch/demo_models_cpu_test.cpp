@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/remainder.h>
 
 #include <bit>
 #include <cstdlib>

@@ -13,6 +13,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
 
 namespace headroom {

@@ -6,8 +6,9 @@
 #include "core/device/simulated_device.h"
 #include "core/model/source.h"
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/library.h>
 

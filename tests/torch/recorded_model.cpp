@@ -2,6 +2,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/torch/recorded_model.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/mse_loss.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+
 namespace headroom {
 
 using at::Tensor;

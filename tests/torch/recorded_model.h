@@ -5,7 +5,7 @@
 #include "core/device/simulated_device.h"
 #include "core/record/recorder.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <functional>
 #include <string>

@@ -7,6 +7,15 @@
 #include "tests/torch/recorded_model.h"
 #include "tests/torch/replay.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_matrix_exp.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/variable.h>

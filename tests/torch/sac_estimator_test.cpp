@@ -7,6 +7,9 @@
 #include "core/sac/step_sac.h"
 #include "tests/torch/recorded_model.h"
 
+#include <ATen/ops/linear.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 

@@ -5,6 +5,7 @@
 #include "core/device/allocate.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/promote_types.h>
 #include <ATen/ops/result_type.h>
 #include <c10/util/accumulate.h>
 #include <torch/library.h>
