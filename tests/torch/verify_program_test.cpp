@@ -67,6 +67,18 @@ TEST_F(VerifyProgram, SaysThatThePlanKeepsItsWord)
     EXPECT_EQ(text.exitCode, 0) << text.errors;
     EXPECT_NE(text.output.find("Timeline      equal to the byte after each of"), std::string::npos) << text.output;
     EXPECT_NE(text.output.find("equal to the bit on the CPU"), std::string::npos) << text.output;
+    EXPECT_EQ(text.errors, ""); // the step is small: no word of minutes
+}
+
+TEST_F(VerifyProgram, SaysWhyALargeStepIsNotComputedOnTheCpu)
+{
+    const Outcome result = run("verify demo:transformer --memory-budget 0.5 --json");
+    ASSERT_EQ(result.exitCode, 0) << result.errors;
+    const nlohmann::json gradients = nlohmann::json::parse(result.output)["gradients"];
+    EXPECT_EQ(gradients["compared"], false);
+    EXPECT_EQ(gradients["reason"],
+              "the step takes 2.25 GiB and 2062 GFLOP, which is much for the CPU; --device cpu "
+              "compares them all the same");
 }
 
 TEST_F(VerifyProgram, PlansOpsForAFractionAndFollowsThePlan)
