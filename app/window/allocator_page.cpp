@@ -3,11 +3,11 @@
 #include "app/window/allocator_page.h"
 
 #include "app/recording/sentence.h"
-#include "app/window/call_later.h"
 #include "app/window/session.h"
 #include "core/allocator/replay.h"
 #include "core/cost/card_memory.h"
 #include "core/cost/workspaces.h"
+#include "views/plot/call_later.h"
 #include "views/plot/number_text.h"
 #include "views/widgets/allocator_panel.h"
 

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/jobs.h"
 
-#include "app/window/call_later.h"
 #include "core/profile/import.h"
 #include "core/snapshot/import.h"
 #include "core/trace/step_file.h"
+#include "views/plot/call_later.h"
 
 #include <utility>
 

@@ -3,8 +3,8 @@
 #include "app/window/measured_desk.h"
 
 #include "app/recording/sentence.h"
-#include "app/window/call_later.h"
 #include "app/window/session.h"
+#include "views/plot/call_later.h"
 #include "views/plot/number_text.h"
 
 #include <QFileInfo>

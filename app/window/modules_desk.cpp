@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/modules_desk.h"
 
-#include "app/window/call_later.h"
 #include "app/window/session.h"
+#include "views/plot/call_later.h"
 
 #include <map>
 #include <optional>

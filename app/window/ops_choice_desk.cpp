@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/ops_choice_desk.h"
 
-#include "app/window/call_later.h"
 #include "app/window/session.h"
 #include "core/joint/ops_request.h"
+#include "views/plot/call_later.h"
 #include "views/widgets/solver_choice.h"
 
 #include <QFileDialog>

@@ -3,10 +3,10 @@
 #include "app/window/ops_desk.h"
 
 #include "app/recording/sentence.h"
-#include "app/window/call_later.h"
 #include "app/window/session.h"
 #include "core/joint/ops_clock.h"
 #include "core/joint/ops_policy.h"
+#include "views/plot/call_later.h"
 
 #include <utility>
 

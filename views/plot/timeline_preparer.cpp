@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/timeline_preparer.h"
 
+#include "views/plot/call_later.h"
+
 namespace headroom {
 namespace {
 
@@ -38,13 +40,10 @@ void TimelinePreparer::request(TimelineRequest wanted)
 {
     lane_.post([this, wanted = std::move(wanted), number = ++asked_](const std::stop_token&) {
         last_ = prepareTimeline(wanted, last_.get());
-        QMetaObject::invokeMethod(
-            this,
-            [this, prepared = last_, number] {
-                answered_ = number;
-                Q_EMIT ready(prepared);
-            },
-            Qt::QueuedConnection);
+        callLater(this, [this, prepared = last_, number] {
+            answered_ = number;
+            Q_EMIT ready(prepared);
+        });
     });
 }
 
