@@ -175,7 +175,7 @@ private:
         return block;
     }
 
-    Column<StorageId, std::uint32_t> places_; ///< places as in graph_ops.h
+    StepTrace::Column<StorageId, std::uint32_t> places_; ///< places as in graph_ops.h
     CachingAllocator allocator_;
     const Workspaces& workspaces_;
     Bytes poolBytes_; ///< bytes of private pools, which serve no other request

@@ -43,14 +43,16 @@ public:
         trace->memory = std::move(owner);
         RETURN_IF_ERROR(readInfo(trace->info));
         std::optional<Error> problem;
-        visitColumns(*trace, [&](std::string_view column, auto& span) {
+        const auto read = [&](std::string_view column, auto& span) {
             if (!problem)
                 problem = readColumn(column, span);
-        });
-        visitOptionalColumns(*trace, [&](std::string_view column, auto& span) {
-            if (!problem && find(column))
-                problem = readColumn(column, span);
-        });
+        };
+        visitColumns(read, *trace);
+        const auto readIfThere = [&](std::string_view column, auto& span) {
+            if (find(column))
+                read(column, span);
+        };
+        visitOptionalColumns(readIfThere, *trace);
         if (problem)
             return *problem;
         if (Status status = validate(*trace); !status)
@@ -187,13 +189,15 @@ public:
         : info_(stepInfoToJson(trace.info))
     {
         add(infoSection, ElementType::json, std::as_bytes(std::span(info_)), 1);
-        visitColumns(trace, [&]<class T>(std::string_view name, const std::span<const T>& column) {
+        const auto addColumn = [&]<class T>(std::string_view name, const std::span<const T>& column) {
             add(name, elementType<T>(), std::as_bytes(column), sizeof(T));
-        });
-        visitOptionalColumns(trace, [&]<class T>(std::string_view name, const std::span<const T>& column) {
+        };
+        visitColumns(addColumn, trace);
+        const auto addRows = [&](std::string_view name, const auto& column) {
             if (!column.empty())
-                add(name, elementType<T>(), std::as_bytes(column), sizeof(T));
-        });
+                addColumn(name, column);
+        };
+        visitOptionalColumns(addRows, trace);
     }
 
     Status write(AtomicFile& file)

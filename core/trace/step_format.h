@@ -77,85 +77,86 @@ constexpr ElementType elementType()
 
 inline constexpr std::string_view infoSection = "info";
 
-/// Calls visit(name, span) for every column that a step file must have. It defines the names of their sections.
-template <class Trace, class Visit>
-void visitColumns(Trace& t, Visit visit)
+/// Calls visit(name, rows...) for every column that a step file must have, with its rows in each of the StepTables. It
+/// defines the names of their sections.
+template <class Visit, class... Tables>
+void visitColumns(Visit visit, Tables&... tables)
 {
-    visit("strings.first", t.strings.first);
-    visit("strings.text", t.strings.text);
-    visit("modules.fqn", t.modules.fqn.rows);
-    visit("modules.type", t.modules.type.rows);
-    visit("modules.parent", t.modules.parent.rows);
-    visit("registered.module", t.registered.module);
-    visit("registered.name", t.registered.name);
-    visit("registered.storage", t.registered.storage);
-    visit("registered.category", t.registered.category);
-    visit("calls.module", t.calls.module.rows);
-    visit("calls.parent", t.calls.parent.rows);
-    visit("calls.arguments.first", t.calls.arguments.first);
-    visit("calls.arguments", t.calls.arguments.rows);
-    visit("calls.results.first", t.calls.results.first);
-    visit("calls.results", t.calls.results.rows);
-    visit("ops.name", t.ops.name.rows);
-    visit("ops.node", t.ops.node.rows);
-    visit("ops.module", t.ops.module.rows);
-    visit("ops.call", t.ops.call.rows);
-    visit("ops.forward_op", t.ops.forwardOp.rows);
-    visit("ops.phase", t.ops.phase.rows);
-    visit("ops.dtype", t.ops.dtype.rows);
-    visit("ops.flags", t.ops.flags.rows);
-    visit("ops.bytes", t.ops.bytes.rows);
-    visit("ops.flops", t.ops.flops.rows);
-    visit("ops.ms", t.ops.ms.rows);
-    visit("ops.inputs.first", t.ops.inputs.first);
-    visit("ops.inputs", t.ops.inputs.rows);
-    visit("ops.outputs.first", t.ops.outputs.first);
-    visit("ops.outputs", t.ops.outputs.rows);
-    visit("ops.mutated.first", t.ops.mutated.first);
-    visit("ops.mutated", t.ops.mutated.rows);
-    visit("storages.bytes", t.storages.bytes.rows);
-    visit("storages.requested", t.storages.requested.rows);
-    visit("storages.category", t.storages.category.rows);
-    visit("storages.creator", t.storages.creator.rows);
-    visit("packs.storage", t.packs.storage.rows);
-    visit("packs.op", t.packs.op.rows);
-    visit("resizes.bytes", t.resizes.bytes);
-    visit("resizes.requested", t.resizes.requested);
-    visit("events.kind", t.events.kind.rows);
-    visit("events.a", t.events.a.rows);
-    visit("events.b", t.events.b.rows);
+    visit("strings.first", tables.strings.first...);
+    visit("strings.text", tables.strings.text...);
+    visit("modules.fqn", tables.modules.fqn.rows...);
+    visit("modules.type", tables.modules.type.rows...);
+    visit("modules.parent", tables.modules.parent.rows...);
+    visit("registered.module", tables.registered.module...);
+    visit("registered.name", tables.registered.name...);
+    visit("registered.storage", tables.registered.storage...);
+    visit("registered.category", tables.registered.category...);
+    visit("calls.module", tables.calls.module.rows...);
+    visit("calls.parent", tables.calls.parent.rows...);
+    visit("calls.arguments.first", tables.calls.arguments.first...);
+    visit("calls.arguments", tables.calls.arguments.rows...);
+    visit("calls.results.first", tables.calls.results.first...);
+    visit("calls.results", tables.calls.results.rows...);
+    visit("ops.name", tables.ops.name.rows...);
+    visit("ops.node", tables.ops.node.rows...);
+    visit("ops.module", tables.ops.module.rows...);
+    visit("ops.call", tables.ops.call.rows...);
+    visit("ops.forward_op", tables.ops.forwardOp.rows...);
+    visit("ops.phase", tables.ops.phase.rows...);
+    visit("ops.dtype", tables.ops.dtype.rows...);
+    visit("ops.flags", tables.ops.flags.rows...);
+    visit("ops.bytes", tables.ops.bytes.rows...);
+    visit("ops.flops", tables.ops.flops.rows...);
+    visit("ops.ms", tables.ops.ms.rows...);
+    visit("ops.inputs.first", tables.ops.inputs.first...);
+    visit("ops.inputs", tables.ops.inputs.rows...);
+    visit("ops.outputs.first", tables.ops.outputs.first...);
+    visit("ops.outputs", tables.ops.outputs.rows...);
+    visit("ops.mutated.first", tables.ops.mutated.first...);
+    visit("ops.mutated", tables.ops.mutated.rows...);
+    visit("storages.bytes", tables.storages.bytes.rows...);
+    visit("storages.requested", tables.storages.requested.rows...);
+    visit("storages.category", tables.storages.category.rows...);
+    visit("storages.creator", tables.storages.creator.rows...);
+    visit("packs.storage", tables.packs.storage.rows...);
+    visit("packs.op", tables.packs.op.rows...);
+    visit("resizes.bytes", tables.resizes.bytes...);
+    visit("resizes.requested", tables.resizes.requested...);
+    visit("events.kind", tables.events.kind.rows...);
+    visit("events.a", tables.events.a.rows...);
+    visit("events.b", tables.events.b.rows...);
 }
 
-/// Calls visit(name, span) for every optional column. A column that the file lacks is empty, and an empty column is not
-/// written.
-template <class Trace, class Visit>
-void visitOptionalColumns(Trace& t, Visit visit)
+/// Calls visit(name, rows...) for every optional column. A column that the file lacks is empty, and an empty column is
+/// not written.
+template <class Visit, class... Tables>
+void visitOptionalColumns(Visit visit, Tables&... tables)
 {
-    visit("storages.stream", t.storages.stream.rows);
-    visit("ops.signature", t.ops.signature.rows);
-    visit("ops.stream", t.ops.stream.rows);
-    visit("groups.name", t.groups.name.rows);
-    visit("groups.ranks.first", t.groups.ranks.first);
-    visit("groups.ranks", t.groups.ranks.rows);
-    visit("collectives.op", t.collectives.op);
-    visit("collectives.kind", t.collectives.kind);
-    visit("collectives.bytes", t.collectives.bytes);
-    visit("collectives.group", t.collectives.group);
-    visit("collectives.peer", t.collectives.peer);
-    visit("collectives.async", t.collectives.async);
-    visit("stream_events.op", t.streamEvents.op);
-    visit("stream_events.kind", t.streamEvents.kind);
-    visit("stream_events.stream", t.streamEvents.stream);
-    visit("stream_events.event", t.streamEvents.event);
-    visit("stream_events.position", t.streamEvents.position);
-    visit("resizes.stream", t.resizes.stream);
-    visit("signatures.first", t.signatures.values.first);
-    visit("signatures", t.signatures.values.rows);
-    visit("reserved.event", t.reserved.event);
-    visit("reserved.bytes", t.reserved.bytes);
-    visit("out_of_memory.op", t.outOfMemory.op);
-    visit("out_of_memory.requested", t.outOfMemory.requested);
-    visit("out_of_memory.device_free", t.outOfMemory.deviceFree);
+    visit("storages.stream", tables.storages.stream.rows...);
+    visit("ops.signature", tables.ops.signature.rows...);
+    visit("ops.stream", tables.ops.stream.rows...);
+    visit("groups.name", tables.groups.name.rows...);
+    visit("groups.ranks.first", tables.groups.ranks.first...);
+    visit("groups.ranks", tables.groups.ranks.rows...);
+    visit("collectives.op", tables.collectives.op...);
+    visit("collectives.kind", tables.collectives.kind...);
+    visit("collectives.bytes", tables.collectives.bytes...);
+    visit("collectives.group", tables.collectives.group...);
+    visit("collectives.peer", tables.collectives.peer...);
+    visit("collectives.async", tables.collectives.async...);
+    visit("stream_events.op", tables.streamEvents.op...);
+    visit("stream_events.kind", tables.streamEvents.kind...);
+    visit("stream_events.stream", tables.streamEvents.stream...);
+    visit("stream_events.event", tables.streamEvents.event...);
+    visit("stream_events.position", tables.streamEvents.position...);
+    visit("resizes.stream", tables.resizes.stream...);
+    visit("signatures.first", tables.signatures.values.first...);
+    visit("signatures", tables.signatures.values.rows...);
+    visit("reserved.event", tables.reserved.event...);
+    visit("reserved.bytes", tables.reserved.bytes...);
+    visit("out_of_memory.op", tables.outOfMemory.op...);
+    visit("out_of_memory.requested", tables.outOfMemory.requested...);
+    visit("out_of_memory.device_free", tables.outOfMemory.deviceFree...);
 }
 
 /// Whether openStep() compares checksums. Tests and fuzzers ignore them to reach the later checks.

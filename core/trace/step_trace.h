@@ -5,6 +5,7 @@
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/ids.h"
+#include "core/trace/step_info.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -138,11 +139,19 @@ enum class Mark : std::uint32_t { stepBegin, forwardEnd, backwardEnd, stepEnd, z
 inline constexpr std::size_t markCount = 5;
 std::string_view markName(Mark mark); ///< name of the state at that instant in JSON: "start", "after_forward", …
 
-/// A read-only column whose rows are selected by an `Id`.
-template <class Id, class T>
-struct Column
+/// The rows of a column that somebody else owns, as in a StepTrace.
+template <class T>
+using RowView = std::span<const T>;
+
+/// The rows of a column that grows, as in a StepTraceBuilder.
+template <class T>
+using OwnRows = std::vector<T>;
+
+/// A column whose rows are selected by an `Id`.
+template <class Id, class T, template <class> class Rows>
+struct BasicColumn
 {
-    std::span<const T> rows;
+    Rows<T> rows;
 
     const T& operator[](Id id) const { return rows[id.value]; }
     std::size_t size() const noexcept { return rows.size(); }
@@ -152,98 +161,16 @@ struct Column
 
 /// A list of values for each row of a parent table: rows first[p] to first[p + 1] - 1 belong to row p. `first` has one
 /// element more than the parent has rows.
-template <class Id, class T>
-struct Lists
+template <class Id, class T, template <class> class Rows>
+struct BasicLists
 {
-    std::span<const std::uint32_t> first;
-    std::span<const T> rows;
+    Rows<std::uint32_t> first;
+    Rows<T> rows;
 
     std::span<const T> operator[](Id id) const
     {
-        return rows.subspan(first[id.value], first[id.value + 1] - first[id.value]);
+        return std::span<const T>(rows).subspan(first[id.value], first[id.value + 1] - first[id.value]);
     }
-};
-
-/// Measurements of a step that ran on a real device.
-struct MeasuredStep
-{
-    double stepMs = 0; ///< wall time from begin to end, the device synchronised at both
-    double busyMs = 0; ///< time in which the GPU worked; the overlap of streams counts once
-    double kernelMs = 0; ///< sum of the times of all kernels, copies and fills
-    double withoutOpMs = 0; ///< part of kernelMs that no op launched
-    double spanMs = 0; ///< time from the first kernel's start to the last one's end
-    double overheadMs = 0; ///< CPU time spent on tracing
-    double synchronizationMs = 0; ///< time in which the CPU waited for the GPU
-    double cpuFactor = 0; ///< StepInfo::cpuFactor by the ops of a profiler's trace; 0: not known
-    std::int64_t kernels = 0; ///< number of kernels, copies and fills; 0: times are the roofline's (see `notes`)
-    std::int64_t opsWithoutKernel = 0; ///< ops that should have a kernel but have none: their times are the roofline's
-    std::int64_t droppedRecords = 0;
-    Bytes allocatedPeak = 0; ///< peaks of the step by the caching allocator's own statistics
-    Bytes activePeak = 0;
-    Bytes reservedPeak = 0;
-    Bytes requestedPeak = 0;
-    Bytes nonPyTorch = 0; ///< used device memory that PyTorch's allocator has not reserved, at the step's end
-    std::vector<double> moduleMs; ///< by ModuleId: busy time of the module, submodules included
-    std::vector<std::string> notes; ///< one sentence each: what could not be measured, and why
-
-    friend bool operator==(const MeasuredStep&, const MeasuredStep&) = default;
-};
-
-/// The rank of a distributed job that the step belongs to; the environment variables are torchrun's.
-struct RankInfo
-{
-    std::int64_t worldSize = 1; ///< WORLD_SIZE
-    std::int64_t ranksPerNode = 1; ///< LOCAL_WORLD_SIZE: rank r is on node r / ranksPerNode
-    std::int64_t rank = 0; ///< RANK
-
-    friend bool operator==(const RankInfo&, const RankInfo&) = default;
-};
-
-/// Facts about the recording of a step that a user needs to judge or repeat it.
-struct StepInfo
-{
-    /// A size that this model can be run at again: "batch" or "sequence".
-    struct Dimension
-    {
-        std::string name;
-        std::int64_t value = 0; ///< in this step
-        std::int64_t least = 1;
-        std::int64_t most = 0; ///< 0: no bound is known
-
-        friend bool operator==(const Dimension&, const Dimension&) = default;
-    };
-
-    std::string source; ///< "snapshot" or "profile": imported from PyTorch's memory snapshot or profiler; else empty
-    std::string model; ///< as given on the command line: "demo:transformer", "train.py"
-    std::string gpu; ///< name of the device spec, e.g. "a100-80gb"
-    std::string device; ///< "sim", "cpu", "cuda:0"
-    std::string torch; ///< version of libtorch
-    std::string dtype; ///< dtype of the parameters
-    std::string optimizer; ///< "adam", …
-    std::string loss; ///< "sum" or "mean" of the model's output, or "output": the model returns the loss
-    std::string lifetimes = "frame"; ///< "frame" or "graph": Lifetimes in core/model/source.h
-    std::string policy; ///< file of the policy that the step ran under; empty: none
-    bool autocast = false; ///< forward and loss ran under torch.autocast in bfloat16
-    bool holdOutput = false; ///< the training loop keeps `output` alive until the next forward has returned
-    bool simulated = true; ///< the step ran on the simulated GPU; times come from the roofline
-    std::int64_t batch = 0;
-    std::int64_t sequence = 0; ///< 0: the model has no sequence dimension
-    std::int64_t steps = 2; ///< training steps run; the last one is recorded
-    std::int64_t inventedValues = 0; ///< `.item()` calls answered with a made-up number
-    std::vector<std::string> remarks; ///< the recorder's sentences on what differs from a real GPU (trace/remarks.h)
-    std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE
-    std::vector<Dimension> dimensions; ///< empty: the model runs at its own sizes only
-    /// Arguments of `torch-headroom record` that record this step again, without -o; empty: another command recorded
-    /// it.
-    std::vector<std::string> arguments;
-    std::optional<MeasuredStep> measured; ///< none: the step was simulated
-    std::optional<RankInfo> distributed; ///< none: the script ran as one process
-    /// The time model of Ops::ms: "roofline" (as recorded), "kernel", "calibration", "measured". Not in the file: the
-    /// caller that opens it sets this.
-    std::string times;
-    /// Time in which the CPU issues an op, as a multiple of cpu_us in resources/kernel_times.json; 0: cpu_us itself. It
-    /// comes from a calibration and is not in the file.
-    double cpuFactor = 0;
 };
 
 /// Returns how many categories, from the first one on, are shown for a step: all for a rank of a distributed job, those
@@ -255,19 +182,22 @@ inline std::size_t categoriesOf(const StepInfo& info)
     return static_cast<std::size_t>(Category::nonPyTorch) + (info.measured ? 1 : 0);
 }
 
-/// One recorded training step: an ordered list of events, and tables of what they refer to. Recording needs libtorch;
-/// everything after it needs only this class. Immutable; share as std::shared_ptr<const StepTrace>.
+/// The tables of a recorded step.
 ///
 /// All columns of one table have the same number of rows; ids in columns are in range or invalid. readStepTrace() and
 /// StepTraceBuilder::finish() check this.
-struct StepTrace
+template <template <class> class Rows>
+struct StepTables
 {
-    StepInfo info;
+    template <class Id, class T>
+    using Column = BasicColumn<Id, T, Rows>;
+    template <class Id, class T>
+    using Lists = BasicLists<Id, T, Rows>;
 
     struct Strings
     {
-        std::span<const std::uint32_t> first; ///< n + 1 offsets into text
-        std::span<const char> text; ///< UTF-8, not terminated
+        Rows<std::uint32_t> first; ///< n + 1 offsets into text
+        Rows<char> text; ///< UTF-8, not terminated
         std::string_view operator[](StringId id) const
         {
             return id.valid() ? std::string_view(text.data() + first[id.value], first[id.value + 1] - first[id.value])
@@ -289,10 +219,10 @@ struct StepTrace
     /// Parameters and buffers by owning module, in registration order. A tied weight has a row for each of its owners.
     struct Tensors
     {
-        std::span<const ModuleId> module;
-        std::span<const StringId> name; ///< without the module's path: "weight"
-        std::span<const StorageId> storage; ///< invalid when the tensor is not on the device
-        std::span<const Category> category; ///< parameter or buffer
+        Rows<ModuleId> module;
+        Rows<StringId> name; ///< without the module's path: "weight"
+        Rows<StorageId> storage; ///< invalid when the tensor is not on the device
+        Rows<Category> category; ///< parameter or buffer
         std::size_t size() const noexcept { return module.size(); }
     } registered;
 
@@ -350,14 +280,14 @@ struct StepTrace
     {
         static constexpr std::uint32_t noPeer = 0xffffffff;
 
-        std::span<const OpId> op; ///< rising, each once
-        std::span<const CollectiveKind> kind;
+        Rows<OpId> op; ///< rising, each once
+        Rows<CollectiveKind> kind;
         /// The size that nccl-tests prints: for all_gather and gather the whole output, for reduce_scatter and scatter
         /// the whole input, for all_to_all what one rank sends, its own part included; else the buffer.
-        std::span<const Bytes> bytes;
-        std::span<const GroupId> group;
-        std::span<const std::uint32_t> peer; ///< global rank of the other side of a send or recv, else noPeer
-        std::span<const std::uint8_t> async; ///< 1: the call was asynchronous and returned a Work
+        Rows<Bytes> bytes;
+        Rows<GroupId> group;
+        Rows<std::uint32_t> peer; ///< global rank of the other side of a send or recv, else noPeer
+        Rows<std::uint8_t> async; ///< 1: the call was asynchronous and returned a Work
         std::size_t size() const noexcept { return op.size(); }
     } collectives;
 
@@ -365,11 +295,11 @@ struct StepTrace
     /// the current stream, its own stream waits, and it records that stream after the collective.
     struct StreamEvents
     {
-        std::span<const OpId> op; ///< ascending: the event is before this op; the number of ops: after the last op
-        std::span<const StreamEventKind> kind;
-        std::span<const std::uint32_t> stream; ///< the stream that is recorded or waits
-        std::span<const std::uint32_t> event; ///< number of the CUDA event; a second record replaces the first
-        std::span<const EventIndex> position; ///< ascending: the next row of `events`; no rows: the file is older
+        Rows<OpId> op; ///< ascending: the event is before this op; the number of ops: after the last op
+        Rows<StreamEventKind> kind;
+        Rows<std::uint32_t> stream; ///< the stream that is recorded or waits
+        Rows<std::uint32_t> event; ///< number of the CUDA event; a second record replaces the first
+        Rows<EventIndex> position; ///< ascending: the next row of `events`; no rows: the file is older
         std::size_t size() const noexcept { return op.size(); }
     } streamEvents;
 
@@ -397,25 +327,24 @@ struct StepTrace
     /// New sizes of resized storages.
     struct Resizes
     {
-        std::span<const Bytes> bytes, requested; ///< after and before rounding
-        std::span<const std::uint32_t>
-            stream; ///< stream of the new block, as in storages.stream; no rows: not recorded
+        Rows<Bytes> bytes, requested; ///< after and before rounding
+        Rows<std::uint32_t> stream; ///< stream of the new block, as in storages.stream; no rows: not recorded
     } resizes;
 
     /// Bytes reserved by the caching allocator of a real device; no rows: not recorded. A row holds from its event on,
     /// which may be one past the last event; the first row is the state before the step.
     struct Reserved
     {
-        std::span<const EventIndex> event; ///< rising
-        std::span<const Bytes> bytes; ///< reserved from `event` on
+        Rows<EventIndex> event; ///< rising
+        Rows<Bytes> bytes; ///< reserved from `event` on
         std::size_t size() const noexcept { return event.size(); }
     } reserved;
 
     /// Failed allocations, each with an op of its own (out_of_memory.h).
     struct OutOfMemoryEvents
     {
-        std::span<const OpId> op; ///< rising
-        std::span<const Bytes> requested, deviceFree; ///< bytes asked for, and free on the device
+        Rows<OpId> op; ///< rising
+        Rows<Bytes> requested, deviceFree; ///< bytes asked for, and free on the device
         std::size_t size() const noexcept { return op.size(); }
     } outOfMemory;
 
@@ -426,6 +355,13 @@ struct StepTrace
         Column<EventIndex, std::uint32_t> b;
         std::size_t size() const noexcept { return kind.size(); }
     } events;
+};
+
+/// One recorded training step: an ordered list of events, and tables of what they refer to. Recording needs libtorch;
+/// everything after it needs only this class. Immutable; share as std::shared_ptr<const StepTrace>.
+struct StepTrace : StepTables<RowView>
+{
+    StepInfo info;
 
     /// Owner of the columns' memory: a mapped file or the builder's vectors.
     std::shared_ptr<const void> memory;

@@ -3,6 +3,7 @@
 #include "core/trace/step_trace_builder.h"
 
 #include "core/trace/step_file.h"
+#include "core/trace/step_format.h"
 
 #include <boost/container_hash/hash.hpp>
 
@@ -20,11 +21,11 @@ Id nextId(const Rows& rows)
     return Id(static_cast<std::uint32_t>(rows.size()));
 }
 
-template <class T>
-void appendList(std::vector<T>& rows, std::vector<std::uint32_t>& first, std::span<const T> list)
+template <class Id, class T>
+void append(BasicLists<Id, T, OwnRows>& lists, std::span<const T> list)
 {
-    rows.insert(rows.end(), list.begin(), list.end());
-    first.push_back(static_cast<std::uint32_t>(rows.size()));
+    lists.rows.insert(lists.rows.end(), list.begin(), list.end());
+    lists.first.push_back(static_cast<std::uint32_t>(lists.rows.size()));
 }
 
 /// Sets a row of a column that ends with the last row that is not on stream 0.
@@ -45,40 +46,48 @@ void fillStreams(std::vector<std::uint32_t>& rows, std::size_t count)
 
 } // namespace
 
+StepTraceBuilder::StepTraceBuilder()
+{
+    auto& t = tables_;
+    for (auto* first : {&t.strings.first, &t.calls.arguments.first, &t.calls.results.first, &t.ops.inputs.first,
+                        &t.ops.outputs.first, &t.ops.mutated.first, &t.signatures.values.first})
+        first->push_back(0);
+}
+
 StringId StepTraceBuilder::string(std::string_view text)
 {
     const auto [entry, isNew] = strings_.try_emplace(std::string(text), nextId<StringId>(strings_));
     if (isNew) {
-        columns_.stringText.insert(columns_.stringText.end(), text.begin(), text.end());
-        columns_.stringFirst.push_back(static_cast<std::uint32_t>(columns_.stringText.size()));
+        tables_.strings.text.insert(tables_.strings.text.end(), text.begin(), text.end());
+        tables_.strings.first.push_back(static_cast<std::uint32_t>(tables_.strings.text.size()));
     }
     return entry->second;
 }
 
 ModuleId StepTraceBuilder::addModule(std::string_view fqn, std::string_view type, ModuleId parent)
 {
-    const auto id = nextId<ModuleId>(columns_.moduleFqn);
-    columns_.moduleFqn.push_back(string(fqn));
-    columns_.moduleType.push_back(string(type));
-    columns_.moduleParent.push_back(parent);
+    const auto id = nextId<ModuleId>(tables_.modules.fqn);
+    tables_.modules.fqn.rows.push_back(string(fqn));
+    tables_.modules.type.rows.push_back(string(type));
+    tables_.modules.parent.rows.push_back(parent);
     return id;
 }
 
 void StepTraceBuilder::addRegistered(ModuleId module, std::string_view name, StorageId storage, Category category)
 {
-    columns_.registeredModule.push_back(module);
-    columns_.registeredName.push_back(string(name));
-    columns_.registeredStorage.push_back(storage);
-    columns_.registeredCategory.push_back(category);
+    tables_.registered.module.push_back(module);
+    tables_.registered.name.push_back(string(name));
+    tables_.registered.storage.push_back(storage);
+    tables_.registered.category.push_back(category);
 }
 
 CallId StepTraceBuilder::enter(ModuleId module, std::span<const StorageId> arguments)
 {
-    const auto id = nextId<CallId>(columns_.callModule);
-    columns_.callModule.push_back(module);
-    columns_.callParent.push_back(openCalls_.empty() ? CallId() : openCalls_.back());
-    columns_.callArguments.emplace_back(arguments.begin(), arguments.end());
-    columns_.callResults.emplace_back();
+    const auto id = nextId<CallId>(tables_.calls.module);
+    tables_.calls.module.rows.push_back(module);
+    tables_.calls.parent.rows.push_back(openCalls_.empty() ? CallId() : openCalls_.back());
+    callArguments_.emplace_back(arguments.begin(), arguments.end());
+    callResults_.emplace_back();
     openCalls_.push_back(id);
     event(EventKind::enter, id.value);
     return id;
@@ -86,7 +95,7 @@ CallId StepTraceBuilder::enter(ModuleId module, std::span<const StorageId> argum
 
 void StepTraceBuilder::addArgument(CallId call, StorageId storage)
 {
-    columns_.callArguments[call.value].push_back(storage);
+    callArguments_[call.value].push_back(storage);
 }
 
 void StepTraceBuilder::exit(CallId call, std::span<const StorageId> results)
@@ -94,22 +103,22 @@ void StepTraceBuilder::exit(CallId call, std::span<const StorageId> results)
     if (openCalls_.empty() || openCalls_.back() != call)
         return misuse("a module call was left that is not the innermost one");
     openCalls_.pop_back();
-    columns_.callResults[call.value].assign(results.begin(), results.end());
+    callResults_[call.value].assign(results.begin(), results.end());
     event(EventKind::exit, call.value);
 }
 
 OpId StepTraceBuilder::beginOp(const Op& op)
 {
-    const auto id = nextId<OpId>(columns_.opName);
+    const auto id = nextId<OpId>(tables_.ops.name);
     if (openOp_.valid())
         misuse("an op began inside another one");
     openOp_ = id;
-    columns_.opName.push_back(op.name);
-    columns_.opNode.push_back(op.node);
-    columns_.opModule.push_back(op.module);
-    columns_.opCall.push_back(op.call);
-    columns_.opForward.push_back(op.forwardOp);
-    columns_.opPhase.push_back(op.phase);
+    tables_.ops.name.rows.push_back(op.name);
+    tables_.ops.node.rows.push_back(op.node);
+    tables_.ops.module.rows.push_back(op.module);
+    tables_.ops.call.rows.push_back(op.call);
+    tables_.ops.forwardOp.rows.push_back(op.forwardOp);
+    tables_.ops.phase.rows.push_back(op.phase);
     event(EventKind::opBegin, id.value);
     return id;
 }
@@ -127,73 +136,73 @@ OpId StepTraceBuilder::outOfMemory(Op where, Bytes requested, Bytes deviceFree)
 {
     where.name = string("out of memory");
     const OpId id = beginOp(where);
-    columns_.outOfMemoryOp.push_back(id);
-    columns_.outOfMemoryRequested.push_back(requested);
-    columns_.outOfMemoryDeviceFree.push_back(deviceFree);
+    tables_.outOfMemory.op.push_back(id);
+    tables_.outOfMemory.requested.push_back(requested);
+    tables_.outOfMemory.deviceFree.push_back(deviceFree);
     return id;
 }
 
 void StepTraceBuilder::setStream(OpId op, std::uint32_t stream)
 {
-    if (op.value >= columns_.opName.size())
+    if (op.value >= tables_.ops.name.size())
         return misuse("an op got a stream that does not exist");
-    putStream(columns_.opStream, op.value, stream);
+    putStream(tables_.ops.stream.rows, op.value, stream);
 }
 
 GroupId StepTraceBuilder::group(std::string_view name, std::span<const std::uint32_t> ranks)
 {
     const StringId text = string(name);
-    const auto known = std::ranges::find(columns_.groupName, text);
-    const GroupId id(static_cast<std::uint32_t>(known - columns_.groupName.begin()));
-    if (known != columns_.groupName.end())
+    const auto known = std::ranges::find(tables_.groups.name.rows, text);
+    const GroupId id(static_cast<std::uint32_t>(known - tables_.groups.name.rows.begin()));
+    if (known != tables_.groups.name.rows.end())
         return id;
-    if (columns_.groupRankFirst.empty())
-        columns_.groupRankFirst.push_back(0);
-    columns_.groupName.push_back(text);
-    appendList(columns_.groupRanks, columns_.groupRankFirst, ranks);
+    if (tables_.groups.ranks.first.empty())
+        tables_.groups.ranks.first.push_back(0);
+    tables_.groups.name.rows.push_back(text);
+    append(tables_.groups.ranks, ranks);
     return id;
 }
 
 void StepTraceBuilder::collective(OpId op, const Collective& collective)
 {
-    if (op.value + 1 != columns_.opName.size())
+    if (op.value + 1 != tables_.ops.name.size())
         return misuse("a collective is not the op that began last");
-    columns_.collectiveOp.push_back(op);
-    columns_.collectiveKind.push_back(collective.kind);
-    columns_.collectiveBytes.push_back(collective.bytes);
-    columns_.collectiveGroup.push_back(collective.group);
-    columns_.collectivePeer.push_back(collective.peer);
-    columns_.collectiveAsync.push_back(collective.async ? 1 : 0);
+    tables_.collectives.op.push_back(op);
+    tables_.collectives.kind.push_back(collective.kind);
+    tables_.collectives.bytes.push_back(collective.bytes);
+    tables_.collectives.group.push_back(collective.group);
+    tables_.collectives.peer.push_back(collective.peer);
+    tables_.collectives.async.push_back(collective.async ? 1 : 0);
 }
 
 void StepTraceBuilder::streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event, OpId before)
 {
-    columns_.streamEventOp.push_back(before.valid() ? before : nextId<OpId>(columns_.opName));
-    columns_.streamEventKind.push_back(kind);
-    columns_.streamEventStream.push_back(stream);
-    columns_.streamEventNumber.push_back(event);
-    columns_.streamEventPosition.push_back(nextId<EventIndex>(columns_.eventKind));
+    tables_.streamEvents.op.push_back(before.valid() ? before : nextId<OpId>(tables_.ops.name));
+    tables_.streamEvents.kind.push_back(kind);
+    tables_.streamEvents.stream.push_back(stream);
+    tables_.streamEvents.event.push_back(event);
+    tables_.streamEvents.position.push_back(nextId<EventIndex>(tables_.events.kind));
 }
 
 void StepTraceBuilder::measured(OpId op, double ms)
 {
-    if (op.value >= columns_.opMs.size())
+    if (op.value >= tables_.ops.ms.size())
         return misuse("an op was measured that had not ended");
-    columns_.opMs[op.value] = ms;
-    columns_.opFlags[op.value] |= opMeasured;
+    tables_.ops.ms.rows[op.value] = ms;
+    tables_.ops.flags.rows[op.value] |= opMeasured;
 }
 
 void StepTraceBuilder::addResult(const OpResult& result)
 {
-    columns_.opDType.push_back(result.dtype);
-    columns_.opFlags.push_back(result.flags);
-    columns_.opBytes.push_back(result.bytes);
-    columns_.opFlops.push_back(result.flops);
-    columns_.opMs.push_back(result.ms);
-    appendList(columns_.opInputs, columns_.opInputFirst, result.inputs);
-    appendList(columns_.opOutputs, columns_.opOutputFirst, result.outputs);
-    appendList(columns_.opMutated, columns_.opMutatedFirst, result.mutated);
-    columns_.opSignature.push_back(signature(result.signature));
+    tables_.ops.dtype.rows.push_back(result.dtype);
+    tables_.ops.flags.rows.push_back(result.flags);
+    tables_.ops.bytes.rows.push_back(result.bytes);
+    tables_.ops.flops.rows.push_back(result.flops);
+    tables_.ops.ms.rows.push_back(result.ms);
+    append(tables_.ops.inputs, result.inputs);
+    append(tables_.ops.outputs, result.outputs);
+    append(tables_.ops.mutated, result.mutated);
+    tables_.ops.signature.rows.push_back(signature(result.signature));
 }
 
 SignatureId StepTraceBuilder::signature(std::span<const std::int64_t> values)
@@ -203,26 +212,22 @@ SignatureId StepTraceBuilder::signature(std::span<const std::int64_t> values)
     const std::size_t hash = boost::hash_range(values.begin(), values.end());
     const auto [first, last] = signatures_.equal_range(hash);
     for (auto known = first; known != last; ++known) {
-        const std::uint32_t row = known->second.value;
-        const auto begin = columns_.signatureRows.begin();
-        if (std::ranges::equal(
-                values,
-                std::ranges::subrange(begin + columns_.signatureFirst[row], begin + columns_.signatureFirst[row + 1])))
+        if (std::ranges::equal(values, tables_.signatures.values[known->second]))
             return known->second;
     }
-    const SignatureId id(static_cast<std::uint32_t>(columns_.signatureFirst.size() - 1));
-    appendList(columns_.signatureRows, columns_.signatureFirst, values);
+    const auto id = nextId<SignatureId>(tables_.signatures);
+    append(tables_.signatures.values, values);
     signatures_.emplace(hash, id);
     return id;
 }
 
 StorageId StepTraceBuilder::alloc(Bytes requested, Category category, OpId creator)
 {
-    const auto id = nextId<StorageId>(columns_.storageBytes);
-    columns_.storageBytes.push_back(roundedToBlock(requested));
-    columns_.storageRequested.push_back(requested);
-    columns_.storageCategory.push_back(category);
-    columns_.storageCreator.push_back(creator);
+    const auto id = nextId<StorageId>(tables_.storages.bytes);
+    tables_.storages.bytes.rows.push_back(roundedToBlock(requested));
+    tables_.storages.requested.rows.push_back(requested);
+    tables_.storages.category.rows.push_back(category);
+    tables_.storages.creator.rows.push_back(creator);
     categoryNow_.push_back(category);
     event(EventKind::alloc, id.value);
     return id;
@@ -230,29 +235,29 @@ StorageId StepTraceBuilder::alloc(Bytes requested, Category category, OpId creat
 
 void StepTraceBuilder::setStream(StorageId storage, std::uint32_t stream)
 {
-    if (storage.value >= columns_.storageCreator.size())
+    if (storage.value >= tables_.storages.creator.size())
         return misuse("a storage got a stream that does not exist");
-    putStream(columns_.storageStream, storage.value, stream);
+    putStream(tables_.storages.stream.rows, storage.value, stream);
 }
 
 void StepTraceBuilder::setReserved(Bytes bytes)
 {
-    const auto next = nextId<EventIndex>(columns_.eventKind);
-    if (!columns_.reservedEvent.empty() && columns_.reservedEvent.back() == next) {
-        columns_.reservedBytes.back() = bytes;
+    const auto next = nextId<EventIndex>(tables_.events.kind);
+    if (!tables_.reserved.event.empty() && tables_.reserved.event.back() == next) {
+        tables_.reserved.bytes.back() = bytes;
         return;
     }
-    columns_.reservedEvent.push_back(next);
-    columns_.reservedBytes.push_back(bytes);
+    tables_.reserved.event.push_back(next);
+    tables_.reserved.bytes.push_back(bytes);
 }
 
 void StepTraceBuilder::resize(StorageId storage, Bytes requested, std::optional<std::uint32_t> stream)
 {
-    const auto row = static_cast<std::uint32_t>(columns_.resizeBytes.size());
-    columns_.resizeBytes.push_back(roundedToBlock(requested));
-    columns_.resizeRequested.push_back(requested);
-    const bool known = storage.value < columns_.storageStream.size(); // otherwise on stream 0
-    columns_.resizeStream.push_back(stream.value_or(known ? columns_.storageStream[storage.value] : 0));
+    const auto row = static_cast<std::uint32_t>(tables_.resizes.bytes.size());
+    tables_.resizes.bytes.push_back(roundedToBlock(requested));
+    tables_.resizes.requested.push_back(requested);
+    const bool known = storage.value < tables_.storages.stream.size(); // otherwise on stream 0
+    tables_.resizes.stream.push_back(stream.value_or(known ? tables_.storages.stream.rows[storage.value] : 0));
     event(EventKind::resize, storage.value, row);
 }
 
@@ -266,24 +271,24 @@ void StepTraceBuilder::retype(StorageId storage, Category category)
 
 PackId StepTraceBuilder::pack(StorageId storage, OpId op)
 {
-    const auto id = nextId<PackId>(columns_.packStorage);
-    columns_.packStorage.push_back(storage);
-    columns_.packOp.push_back(op);
+    const auto id = nextId<PackId>(tables_.packs.storage);
+    tables_.packs.storage.rows.push_back(storage);
+    tables_.packs.op.rows.push_back(op);
     event(EventKind::pack, id.value);
     return id;
 }
 
 void StepTraceBuilder::event(EventKind kind, std::uint32_t a, std::uint32_t b)
 {
-    columns_.eventKind.push_back(kind);
-    columns_.eventA.push_back(a);
-    columns_.eventB.push_back(b);
+    tables_.events.kind.rows.push_back(kind);
+    tables_.events.a.rows.push_back(a);
+    tables_.events.b.rows.push_back(b);
 }
 
 void StepTraceBuilder::misuse(std::string_view what)
 {
     if (misuse_.empty())
-        misuse_ = std::string(what) + " (at event " + std::to_string(columns_.eventKind.size()) + ")";
+        misuse_ = std::string(what) + " (at event " + std::to_string(tables_.events.kind.size()) + ")";
 }
 
 Result<StepTracePtr> StepTraceBuilder::finish()
@@ -296,69 +301,31 @@ Result<StepTracePtr> StepTraceBuilder::finish()
     if (!done.misuse_.empty())
         return Error{ErrorKind::internal, "the step was not recorded in order: " + done.misuse_};
 
-    auto columns = std::make_shared<Columns>(std::move(done.columns_));
+    auto tables = std::make_shared<StepTables<OwnRows>>(std::move(done.tables_));
     // An exception may have prevented the op for which a tensor was saved.
-    for (OpId& op : columns->packOp)
-        if (op.valid() && op.value >= columns->opName.size())
+    for (OpId& op : tables->packs.op.rows)
+        if (op.valid() && op.value >= tables->ops.name.size())
             op = OpId();
-    fillStreams(columns->storageStream, columns->storageCreator.size());
-    fillStreams(columns->opStream, columns->opName.size());
-    if (columns->signatureRows.empty()) { // a hand-made step
-        columns->opSignature.clear();
-        columns->signatureFirst.clear();
+    fillStreams(tables->storages.stream.rows, tables->storages.creator.size());
+    fillStreams(tables->ops.stream.rows, tables->ops.name.size());
+    if (tables->signatures.values.rows.empty()) { // a hand-made step
+        tables->ops.signature.rows.clear();
+        tables->signatures.values.first.clear();
     }
-    for (const auto& list : columns->callArguments)
-        appendList<StorageId>(columns->callArgumentRows, columns->callArgumentFirst, list);
-    for (const auto& list : columns->callResults)
-        appendList<StorageId>(columns->callResultRows, columns->callResultFirst, list);
+    for (const auto& list : done.callArguments_)
+        append<CallId, StorageId>(tables->calls.arguments, list);
+    for (const auto& list : done.callResults_)
+        append<CallId, StorageId>(tables->calls.results, list);
 
-    auto trace = std::make_shared<StepTrace>(view(*columns));
+    auto trace = std::make_shared<StepTrace>();
+    const auto view = [](std::string_view, auto& rows, const auto& owned) { rows = owned; };
+    stepformat::visitColumns(view, *trace, *tables);
+    stepformat::visitOptionalColumns(view, *trace, *tables);
     trace->info = std::move(done.info);
-    trace->memory = std::move(columns);
+    trace->memory = std::move(tables);
     if (Status status = validate(*trace); !status)
         return Error{ErrorKind::internal, "the step was not recorded in order: " + status.error().message};
     return StepTracePtr(std::move(trace));
-}
-
-StepTrace StepTraceBuilder::view(const Columns& c)
-{
-    StepTrace t;
-    t.strings = {c.stringFirst, c.stringText};
-    t.modules = {{c.moduleFqn}, {c.moduleType}, {c.moduleParent}};
-    t.registered = {c.registeredModule, c.registeredName, c.registeredStorage, c.registeredCategory};
-    t.calls = {{c.callModule},
-               {c.callParent},
-               {c.callArgumentFirst, c.callArgumentRows},
-               {c.callResultFirst, c.callResultRows}};
-    t.ops = {{c.opName},
-             {c.opNode},
-             {c.opModule},
-             {c.opCall},
-             {c.opForward},
-             {c.opPhase},
-             {c.opDType},
-             {c.opFlags},
-             {c.opBytes},
-             {c.opFlops},
-             {c.opMs},
-             {c.opInputFirst, c.opInputs},
-             {c.opOutputFirst, c.opOutputs},
-             {c.opMutatedFirst, c.opMutated},
-             {c.opSignature},
-             {c.opStream}};
-    t.signatures = {{c.signatureFirst, c.signatureRows}};
-    t.storages = {{c.storageBytes}, {c.storageRequested}, {c.storageCategory}, {c.storageCreator}, {c.storageStream}};
-    t.reserved = {c.reservedEvent, c.reservedBytes};
-    t.groups = {{c.groupName}, {c.groupRankFirst, c.groupRanks}};
-    t.collectives
-        = {c.collectiveOp, c.collectiveKind, c.collectiveBytes, c.collectiveGroup, c.collectivePeer, c.collectiveAsync};
-    t.streamEvents
-        = {c.streamEventOp, c.streamEventKind, c.streamEventStream, c.streamEventNumber, c.streamEventPosition};
-    t.outOfMemory = {c.outOfMemoryOp, c.outOfMemoryRequested, c.outOfMemoryDeviceFree};
-    t.packs = {{c.packStorage}, {c.packOp}};
-    t.resizes = {c.resizeBytes, c.resizeRequested, c.resizeStream};
-    t.events = {{c.eventKind}, {c.eventA}, {c.eventB}};
-    return t;
 }
 
 } // namespace headroom

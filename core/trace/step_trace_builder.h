@@ -18,6 +18,8 @@ namespace headroom {
 class StepTraceBuilder
 {
 public:
+    StepTraceBuilder();
+
     StepInfo info;
 
     StringId string(std::string_view text); ///< returns the same id for the same text
@@ -88,8 +90,8 @@ public:
     void backwardExit(CallId call) { event(EventKind::backwardExit, call.value); }
     void mark(Mark mark) { event(EventKind::mark, static_cast<std::uint32_t>(mark)); }
 
-    std::size_t opCount() const noexcept { return columns_.opName.size(); }
-    std::size_t storageCount() const noexcept { return columns_.storageBytes.size(); }
+    std::size_t opCount() const noexcept { return tables_.ops.size(); }
+    std::size_t storageCount() const noexcept { return tables_.storages.size(); }
     /// Returns the current category of a storage, after its retype events.
     Category categoryOf(StorageId storage) const { return categoryNow_.at(storage.value); }
 
@@ -98,72 +100,14 @@ public:
     Result<StepTracePtr> finish();
 
 private:
-    struct Columns
-    {
-        std::vector<std::uint32_t> stringFirst{0};
-        std::vector<char> stringText;
-        std::vector<StringId> moduleFqn, moduleType;
-        std::vector<ModuleId> moduleParent;
-        std::vector<ModuleId> registeredModule;
-        std::vector<StringId> registeredName;
-        std::vector<StorageId> registeredStorage;
-        std::vector<Category> registeredCategory;
-        std::vector<ModuleId> callModule;
-        std::vector<CallId> callParent;
-        std::vector<std::vector<StorageId>> callArguments, callResults; ///< by call; finish() makes columns of them
-        std::vector<std::uint32_t> callArgumentFirst{0}, callResultFirst{0};
-        std::vector<StorageId> callArgumentRows, callResultRows;
-        std::vector<StringId> opName, opNode;
-        std::vector<ModuleId> opModule;
-        std::vector<CallId> opCall;
-        std::vector<OpId> opForward;
-        std::vector<Phase> opPhase;
-        std::vector<DType> opDType;
-        std::vector<std::uint16_t> opFlags;
-        std::vector<Bytes> opBytes;
-        std::vector<double> opFlops, opMs;
-        std::vector<std::uint32_t> opInputFirst{0}, opOutputFirst{0}, opMutatedFirst{0};
-        std::vector<StorageId> opInputs, opOutputs, opMutated;
-        std::vector<SignatureId> opSignature;
-        std::vector<std::uint32_t> opStream; ///< ends at the last row that is not on stream 0
-        std::vector<StringId> groupName;
-        std::vector<std::uint32_t> groupRankFirst, groupRanks; ///< empty without groups
-        std::vector<OpId> collectiveOp;
-        std::vector<CollectiveKind> collectiveKind;
-        std::vector<Bytes> collectiveBytes;
-        std::vector<GroupId> collectiveGroup;
-        std::vector<std::uint32_t> collectivePeer;
-        std::vector<std::uint8_t> collectiveAsync;
-        std::vector<OpId> streamEventOp;
-        std::vector<StreamEventKind> streamEventKind;
-        std::vector<std::uint32_t> streamEventStream, streamEventNumber;
-        std::vector<EventIndex> streamEventPosition;
-        std::vector<std::uint32_t> signatureFirst{0};
-        std::vector<std::int64_t> signatureRows;
-        std::vector<Bytes> storageBytes, storageRequested;
-        std::vector<Category> storageCategory;
-        std::vector<OpId> storageCreator;
-        std::vector<std::uint32_t> storageStream; ///< ends at the last row that is not on stream 0
-        std::vector<EventIndex> reservedEvent;
-        std::vector<Bytes> reservedBytes;
-        std::vector<OpId> outOfMemoryOp;
-        std::vector<Bytes> outOfMemoryRequested, outOfMemoryDeviceFree;
-        std::vector<StorageId> packStorage;
-        std::vector<OpId> packOp;
-        std::vector<Bytes> resizeBytes, resizeRequested;
-        std::vector<std::uint32_t> resizeStream;
-        std::vector<EventKind> eventKind;
-        std::vector<std::uint32_t> eventA, eventB;
-    };
-
     void event(EventKind kind, std::uint32_t a, std::uint32_t b = 0);
     void addResult(const OpResult& result);
     /// Keeps the first misuse for the error of finish(), since a recorder cannot stop inside an op.
     void misuse(std::string_view what);
     SignatureId signature(std::span<const std::int64_t> values); ///< returns the same id for the same values
-    static StepTrace view(const Columns& columns);
 
-    Columns columns_;
+    StepTables<OwnRows> tables_;
+    std::vector<std::vector<StorageId>> callArguments_, callResults_; ///< by call; finish() makes columns of them
     std::unordered_map<std::string, StringId> strings_;
     std::unordered_multimap<std::size_t, SignatureId> signatures_; ///< by hash
     std::vector<CallId> openCalls_;
