@@ -195,8 +195,8 @@ Result<PlanModules> PlanModules::create(ModuleInfoPtr info)
         if (position == positions.end())
             return badInput("module `" + stats.fqn
                             + "` is not in mod_order.fw_post_order: expected every module there");
-        const bool candidate
-            = !stats.isLeaf && stats.obstacle.empty() && stats.activationForward > 0 && !stats.slopes.empty();
+        const bool candidate = !stats.isLeaf && stats.obstacle.empty() && (stats.activationForward > 0 || stats.saves)
+            && !stats.slopes.empty();
         model.modules.push_back({position->second, enclosing(names, stats.fqn), candidate});
     }
     return model;

@@ -69,15 +69,18 @@ Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const Storage
         if (!another)
             break;
     }
-    RETURN_IF_ERROR(options->findEnds(std::ranges::any_of(tree.units, &PartTree::Unit::forced)));
+    RETURN_IF_ERROR(options->findEnds(tree));
     return StepOptionsPtr(options);
 }
 
-/// Finds the quickest and the leanest plan. The first table has every option.
-Status StepOptions::findEnds(bool forced)
+/// Finds the quickest and the leanest plan. The first table has every option. A table sees what is saved at one turn
+/// from forward to backward only: where a step has several (models with a backward each, several backward passes), the
+/// plan that recomputes all parts may be leaner than those of the tables.
+Status StepOptions::findEnds(const PartTree& tree)
 {
+    forced_ = std::ranges::any_of(tree.units, &PartTree::Unit::forced);
     const ChainProblem& chain = tables_.front().front().problem();
-    const ChainPath quickest = forced ? solveChain(chain, unlimitedBudget).path : ChainPath();
+    const ChainPath quickest = forced_ ? solveChain(chain, unlimitedBudget).path : ChainPath();
     ASSIGN_OR_RETURN(quickest_, predicted(tables_.front().front().planOf(quickest)));
     leanest_ = quickest_;
     for (const OptionTable& table : tables_ | std::views::join) {
@@ -89,7 +92,28 @@ Status StepOptions::findEnds(bool forced)
         if (lean->timeline.peak < leanest_->timeline.peak)
             leanest_ = lean;
     }
+    CheckpointPlan everything;
+    for (const int part : tree.parts)
+        everything.push_back({tree.units[static_cast<std::size_t>(part)].module, {}});
+    std::ranges::sort(everything, {}, &CheckpointRegion::module);
+    ASSIGN_OR_RETURN(const PredictedPlanPtr all, predicted(std::move(everything)));
+    if (all->timeline.peak < leanest_->timeline.peak) {
+        leanest_ = all;
+        tablesMissPlans_ = true;
+    }
     return {};
+}
+
+Result<PredictedPlanPtr> StepOptions::eased(PredictedPlanPtr plan, Bytes budget, const SearchLimit& limit) const
+{
+    for (std::size_t region = plan->regions.size(); region-- > 0 && !limit.reached();) {
+        CheckpointPlan fewer = plan->regions;
+        fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(region));
+        ASSIGN_OR_RETURN(const PredictedPlanPtr next, predicted(std::move(fewer)));
+        if (next->timeline.peak <= budget && next->timeline.recomputeMs <= plan->timeline.recomputeMs)
+            plan = next;
+    }
+    return plan;
 }
 
 /// Searches the tables of one way to count shared arguments for a plan that takes less than `belowMs`.
@@ -216,6 +240,14 @@ Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, do
         if (found.predicted != nullptr) {
             best.predicted = found.predicted;
             best.msPerGiB = found.msPerGiB;
+        }
+    }
+    if (tablesMissPlans_) {
+        best.boundMs = 0;
+        if (!forced_) {
+            ASSIGN_OR_RETURN(const PredictedPlanPtr other, eased(leanest_, budget, SearchLimit::after(limitMs, stop)));
+            if (other->timeline.recomputeMs < best.predicted->timeline.recomputeMs)
+                best.predicted = other;
         }
     }
     const double ms = best.predicted->timeline.recomputeMs;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/plan/chain_planner.h"
+#include "core/plan/search_limit.h"
 #include "core/policy/option_table.h"
 #include "core/policy/policy_maker.h"
 
@@ -60,7 +61,9 @@ private:
     {
     }
     Result<PredictedPlanPtr> predicted(CheckpointPlan regions) const;
-    Status findEnds(bool forced);
+    Status findEnds(const PartTree& tree);
+    /// Leaves out regions of a plan while it fits the budget, from the last one on.
+    Result<PredictedPlanPtr> eased(PredictedPlanPtr plan, Bytes budget, const SearchLimit& limit) const;
     /// One table, or two with different turns (OptionTable::otherTurn()).
     using Turns = std::vector<OptionTable>;
     class Search;
@@ -69,6 +72,9 @@ private:
     std::vector<Turns> tables_; ///< by way to count shared arguments; one of them has the best plan
     int worldSize_;
     PredictedPlanPtr leanest_;
+    bool forced_ = false; ///< some modules are pinned to recompute
+    bool tablesMissPlans_
+        = false; ///< leanest_ recomputes all parts and is leaner than the tables' plans: nothing is proven
     PredictedPlanPtr quickest_;
 };
 using StepOptionsPtr = std::shared_ptr<const StepOptions>;

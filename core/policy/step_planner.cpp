@@ -179,7 +179,7 @@ Policy PlannedStep::policy(const StepModel& model) const
 
 bool hasSomethingToGive(const ModuleStats& stats)
 {
-    return !stats.isLeaf && stats.activationForward > 0;
+    return !stats.isLeaf && (stats.activationForward > 0 || stats.saves);
 }
 
 Status plannable(const StepTrace& trace)
@@ -201,6 +201,13 @@ Status plannable(const StepTrace& trace)
             "what a checkpoint would make, so that no plan can be made of it: record the step without it "
             "(torch._dynamo.config.compiled_autograd), or with --activation-memory-budget, by which "
             "PyTorch's partitioner recomputes");
+    const auto ended
+        = std::ranges::find(trace.info.settings, "ended early", &std::pair<std::string, std::string>::first);
+    if (ended != trace.info.settings.end())
+        return badInput(
+            "this step ended early (" + ended->second
+            + "), and its rest is missing, so that no plan can be made of it: record it once the script runs "
+              "through a whole step");
     if (endedOutOfMemory(trace))
         return badInput("this step ended out of memory, and its rest is missing, so that no plan can be made of it: "
                         "record it with --unlimited, as on a larger card");
@@ -222,6 +229,8 @@ Result<ModuleInfo> modulesToPlan(const StepModel& model)
         const ModuleId module = names.at(stats.fqn);
         stats.obstacle = obstacleText(model.index().obstacles[module.value]);
         stats.isWholeOnly = model.isWholeOnly(module);
+        stats.saves = std::ranges::any_of(model.index().callsOf[module.value],
+                                          [&](CallId call) { return model.index().calls[call.value].saves(); });
     }
     return info;
 }

@@ -101,7 +101,7 @@ public:
         : executed_(executed)
         , expected_(expected)
     {
-        result_.allocations = executed.size();
+        result_.allocations = std::max(executed.size(), expected.size());
         result_.executedPeak = executed.levels.peak();
     }
 

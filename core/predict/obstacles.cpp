@@ -20,6 +20,7 @@ public:
         , changes_(trace.storages.size())
         , begin_(trace.storages.size(), 0)
         , firstUnpack_(trace.packs.size(), StepIndex::never)
+        , lastUnpack_(trace.packs.size(), 0)
         , holdsCheckpoint_(trace.modules.size(), false)
         , gathered_(findGathered())
     {
@@ -28,9 +29,10 @@ public:
             const EventKind kind = trace.events.kind[EventIndex(event)];
             if (kind == EventKind::alloc)
                 begin_[a] = event;
-            else if (kind == EventKind::unpack)
+            else if (kind == EventKind::unpack) {
                 firstUnpack_[a] = std::min(firstUnpack_[a], event);
-            else if (kind == EventKind::opEnd)
+                lastUnpack_[a] = event;
+            } else if (kind == EventKind::opEnd)
                 for (const StorageId storage : trace.ops.mutated[OpId(a)])
                     if (!gathered_[storage.value])
                         changes_[storage.value].push_back(event);
@@ -76,15 +78,17 @@ private:
     }
 
     /// The event up to which the tensors that a region reads must not change. An optimizer that steps during backward,
-    /// parameter by parameter, changes those of a module after the module has run again.
+    /// parameter by parameter, changes those of a module after the module has run again. With several backward passes a
+    /// module runs again in each, and a graph that is kept longer (retain_graph) does not run again.
     std::uint32_t lastRecomputation(const Region& region) const
     {
-        if (index_.isInSeveralPasses(index_.calls[region.call.value]))
-            return region.end;
         std::uint32_t first = region.end;
-        for (std::uint32_t pack = region.firstPack; pack < region.endPack; ++pack)
+        std::uint32_t last = 0;
+        for (std::uint32_t pack = region.firstPack; pack < region.endPack; ++pack) {
             first = std::min(first, firstUnpack_[pack]);
-        return first;
+            last = std::max(last, lastUnpack_[pack]);
+        }
+        return index_.isInSeveralPasses(index_.calls[region.call.value]) ? last : first;
     }
 
     /// By storage: whether FSDP gathers it. It has the same content after each gather, before forward and backward.
@@ -150,7 +154,7 @@ private:
     const StepIndex& index_;
     std::vector<std::vector<std::uint32_t>> changes_; ///< by storage: events at which an op has changed it, ascending
     std::vector<std::uint32_t> begin_; ///< by storage: event of its allocation
-    std::vector<std::uint32_t> firstUnpack_; ///< by pack: event
+    std::vector<std::uint32_t> firstUnpack_, lastUnpack_; ///< by pack: event
     std::vector<bool> holdsCheckpoint_; ///< by module
     std::vector<bool> gathered_; ///< by storage
     CheckpointObstacle ofStep_ = CheckpointObstacle::none; ///< obstacle of all modules

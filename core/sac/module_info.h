@@ -31,6 +31,8 @@ struct ModuleStats
     double backwardMs = 0; ///< bw_runtime_per_module
     bool isLeaf = true; ///< is_leaf: has no statistics of selective checkpointing and cannot be checkpointed
     std::string obstacle; ///< why a module with children cannot be checkpointed; empty: it can. Not PyTorch's
+    /// Some call saves tensors for backward. Activations above are of the last call, which may run without gradients.
+    bool saves = false;
     bool isWholeOnly = false; ///< no op of it may be saved: ops of tensor subclasses run in it
     double sacRuntimeMs = 0; ///< sac_runtime
     Bytes sacMemory = 0; ///< sac_memory

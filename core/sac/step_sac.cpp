@@ -16,11 +16,7 @@ StepSac::StepSac(const StepTrace& trace, const ModuleRecords& records)
         if (parent.valid())
             hasChildren_[parent.value] = true;
     }
-    bool inPlace = false;
-    for (std::uint32_t i = 0; i < trace.ops.size(); ++i)
-        inPlace = inPlace || (trace.ops.phase[OpId(i)] == Phase::forward && names_[OpId(i)].inPlace);
-    if (inPlace)
-        indexOutputs();
+    indexOutputs();
 }
 
 void StepSac::indexOutputs()

@@ -55,6 +55,16 @@ TEST(CompareLevels, anAllocationThatWasNotPredictedDoesNotMoveTheOthers)
                           "predicted were 10"));
 }
 
+TEST(CompareLevels, allocationsThatWereNotMadeCountToo)
+{
+    HandStep none;
+    none.enter(HandStep::net, {none.batch});
+    none.exit();
+    const LevelComparison less = compared(none.finish(), chainOfOps());
+    EXPECT_EQ(less.allocations, 10U);
+    EXPECT_EQ(less.unequalAllocations, 10U);
+}
+
 /// Ten ops; before number `at` a module's parameters are gathered for three ops.
 StepTracePtr gatheringAt(int at, Category category)
 {

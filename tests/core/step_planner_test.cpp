@@ -211,6 +211,14 @@ TEST(StepPlanner, aStepThatEndedOutOfMemoryIsRefused)
     EXPECT_TRUE(plannable(**again.finish()));
 }
 
+TEST(StepPlanner, aStepThatEndedEarlyIsRefused)
+{
+    StepTrace recorded = *makeSyntheticStep();
+    recorded.info.settings.emplace_back("ended early", "ValueError: no more batches");
+    EXPECT_THAT(plannable(recorded).error().message,
+                AllOf(HasSubstr("ended early (ValueError: no more batches)"), HasSubstr("whole step")));
+}
+
 TEST(StepPlanner, shardedStepsHoldLess)
 {
     const StepTracePtr trace = makeSyntheticStep({.activation = MiB, .weight = 8 * MiB});

@@ -301,6 +301,21 @@ TEST(SacStatsOfStep, inPlaceOpOnTheArgumentIsItsOwnParent)
                 ElementsAre(4096, 0, 0)); // all in place or views: the last one costs nothing
 }
 
+// An autograd.Function whose forward runs a backward of its own (a loss in chunks), and nothing else in place.
+TEST(SacStatsOfStep, inPlaceOpsOfABackwardInsideOfForwardHaveParents)
+{
+    SmallStep step;
+    const CallId net = step.enter(step.net, {step.batch});
+    const CallId left = step.enter(step.left, {step.batch});
+    const StorageId sum = step.op("aten.zeros.default", 1, {512})[0];
+    step.phase = Phase::backward;
+    step.op("aten.add_.Tensor", 1, {}, {sum}, opInPlace);
+    step.phase = Phase::forward;
+    step.exit(left, {sum});
+    step.exit(net, {sum});
+    EXPECT_THAT(sacStats(*step.finish()).at("Net.left").inplaceOps, ElementsAre(std::pair(1, 0)));
+}
+
 TEST(SacStatsOfStep, withoutTensorArgumentsRandomOpsAreStored)
 {
     SmallStep step;

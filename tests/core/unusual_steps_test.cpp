@@ -3,6 +3,7 @@
 
 // Steps of models that are no stack of layers: no submodules, no modules at all, modules that never run or run several
 // times; and wishes that leave no plan.
+#include "core/policy/policy_maker.h"
 #include "core/policy/step_planner.h"
 #include "core/trace/step_file.h"
 #include "tests/core/joint_step.h"
@@ -13,6 +14,9 @@
 
 #include <limits>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace headroom {
 namespace {
@@ -55,6 +59,75 @@ StepTracePtr stepOfCalls(int calls)
         step.node("aten.mm.default", {pack->first}, {}, 8);
     }
     step.builder.free(loss);
+    return step.finish();
+}
+
+/// A block of a model with what it has packed.
+struct Block
+{
+    ModuleId module, linear;
+    PackId x, a;
+};
+
+/// Net with blocks Net.0, Net.1, … and a linear in each.
+std::vector<Block> addBlocks(JointStep& step, int count)
+{
+    std::vector<Block> blocks;
+    for (int i = 0; i < count; ++i) {
+        const std::string fqn = "Net." + std::to_string(i);
+        Block block;
+        block.module = step.builder.addModule(fqn, "Block", ModuleId(0));
+        block.linear = step.builder.addModule(fqn + ".linear", "Linear", block.module);
+        blocks.push_back(block);
+    }
+    return blocks;
+}
+
+/// Calls blocks one after another as in stepOfCalls(), and makes a loss of the result. `packs`: gradients are on.
+StorageId forward(JointStep& step, std::span<Block> blocks, bool packs = true)
+{
+    StorageId x = step.op("aten.clone.default", {step.batch}, 8);
+    for (Block& block : blocks) {
+        step.enter(block.module, {x});
+        step.enter(block.linear, {x});
+        const StorageId a = step.matmul({x, step.weight}, 8);
+        if (packs)
+            block.x = step.pack(x);
+        step.exit();
+        const StorageId b = step.op("aten.gelu.default", {a}, 8);
+        if (packs)
+            block.a = step.pack(a);
+        step.builder.free(a);
+        step.exit();
+        step.builder.free(x);
+        x = b;
+    }
+    const StorageId loss = step.op("aten.sum.default", {x}, 1);
+    step.builder.free(x);
+    return loss;
+}
+
+void backward(JointStep& step, std::span<Block> blocks, StorageId loss)
+{
+    step.backwardBegins(loss);
+    for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
+        step.node("aten.gelu_backward.default", {block->a}, {}, 8);
+        step.node("aten.mm.default", {block->x}, {}, 8);
+    }
+    step.builder.free(loss);
+}
+
+/// Two models of four blocks, each with a forward and a backward of its own.
+StepTracePtr stepOfTwoModels()
+{
+    JointStep step;
+    std::vector<Block> blocks = addBlocks(step, 8);
+    const std::span first = std::span(blocks).first(4);
+    backward(step, first, forward(step, first));
+    step.builder.free(step.gradient);
+    step.builder.mark(Mark::backwardEnd);
+    const std::span second = std::span(blocks).last(4);
+    backward(step, second, forward(step, second));
     return step.finish();
 }
 
@@ -188,6 +261,63 @@ TEST(UnusualSteps, aModuleThatRunsSeveralTimesIsPlannedAtItsBest)
             EXPECT_EQ(step.plan.recomputeMs, best) << budget;
         }
     }
+}
+
+// The planner's chain sees what is saved between the last forward and its backward only.
+TEST(UnusualSteps, modelsWithABackwardEachAreBothPlanned)
+{
+    const StepTracePtr trace = stepOfTwoModels();
+    const StepPlanner planner = plannerOf(trace);
+    CheckpointPlan all;
+    for (const char* name : {"Net.0", "Net.1", "Net.2", "Net.3", "Net.4", "Net.5", "Net.6", "Net.7"})
+        all.push_back({moduleNames(*trace).at(name), {}});
+    const Timeline everything = *predict(*trace, all);
+    ASSERT_LT(everything.peak, planner.recorded()->peak);
+    for (Bytes budget = everything.peak; budget < planner.recorded()->peak; budget += allocationGranularity) {
+        const PlannedStep step = solved(planner, budget);
+        EXPECT_EQ(step.plan.status, PlanStatus::feasible) << budget;
+        EXPECT_LE(step.plan.peak, budget);
+        EXPECT_LE(step.plan.recomputeMs, everything.recomputeMs) << budget;
+    }
+    const PlannedStep roomy = solved(planner, planner.recorded()->peak - 1);
+    EXPECT_LT(roomy.plan.recomputeMs, everything.recomputeMs);
+    EXPECT_EQ(solved(planner, everything.peak - 1).plan.status, PlanStatus::infeasible);
+}
+
+// The module's own numbers are those of its last call.
+TEST(UnusualSteps, aLastCallWithoutGradientsLeavesTheOthersAChoice)
+{
+    JointStep step;
+    std::vector<Block> blocks = addBlocks(step, 4);
+    const StorageId loss = forward(step, blocks);
+    step.builder.free(forward(step, blocks, false));
+    backward(step, blocks, loss);
+    const StepPlanner planner = plannerOf(step.finish());
+    const PlannedStep tight = solved(planner, planner.recorded()->peak - 8 * allocationGranularity);
+    EXPECT_NE(tight.plan.status, PlanStatus::infeasible) << tight.plan.reason;
+    EXPECT_FALSE(tight.regions.empty());
+}
+
+// retain_graph=True in all backward passes: the graph outlives the optimizer, but nothing runs again behind it.
+TEST(UnusualSteps, aGraphThatIsKeptBehindTheOptimizerIsNoObstacle)
+{
+    JointStep step;
+    std::vector<Block> blocks = addBlocks(step, 1);
+    Block& block = blocks.front();
+    const StorageId loss = forward(step, blocks);
+    step.backwardBegins(loss);
+    for (const std::uint32_t pass : {0U, 1U})
+        for (const PackId pack : {block.a, block.x}) {
+            step.builder.unpack(pack, pass);
+            step.node("aten.mm.default", {}, {}, 8);
+            step.builder.unpackEnd(pack);
+        }
+    step.op("aten.add_.Tensor", {step.weight}, 0, {.mutated = {step.weight}, .phase = Phase::optimizer});
+    for (const PackId pack : {block.a, block.x})
+        step.builder.release(pack);
+    step.builder.free(loss);
+    const StepModel model(step.finish());
+    EXPECT_EQ(model.index().obstacles[block.module.value], CheckpointObstacle::none);
 }
 
 TEST(UnusualSteps, aPinHoldsForEveryCall)
