@@ -52,12 +52,18 @@ private:
     {
         return trace.ops.name[op] == index.castName && !isOfWeight(op) && !trace.ops.inputs[op].empty();
     }
+    /// Where the input needed no cast beside those of the weights, they are taken to come first: arguments are cast
+    /// from the last one on.
     bool comesBeforeInput(OpId cast) const
     {
         OpId next = cast;
         while (next.value < trace.ops.size() && isOfWeight(next))
             ++next.value;
-        return next.value < trace.ops.size() && isOfInput(next);
+        if (next.value < trace.ops.size() && isOfInput(next))
+            return true;
+        while (cast.value > 0 && isOfWeight(cast))
+            --cast.value;
+        return !isOfInput(cast);
     }
 };
 

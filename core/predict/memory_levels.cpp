@@ -101,7 +101,7 @@ public:
         : executed_(executed)
         , expected_(expected)
     {
-        result_.allocations = std::max(executed.size(), expected.size());
+        result_.allocations = executed.size();
         result_.executedPeak = executed.levels.peak();
     }
 
@@ -182,6 +182,7 @@ private:
     void onlyPredicted(std::size_t j)
     {
         const Bytes bytes = expected_.levels.allocations[j].bytes;
+        ++result_.allocations;
         ++result_.unequalAllocations;
         differ(bytes, [&] {
             return bytesText(bytes) + " (" + expected_.placeOf(j) + ") were predicted and not allocated" + counts();

@@ -33,7 +33,7 @@ MemoryLevels levelsOf(const Timeline& timeline, std::vector<std::size_t>* change
 struct LevelComparison
 {
     Bytes executedPeak = 0;
-    std::size_t allocations = 0; ///< number of allocations of the executed step, or of the predicted one if it has more
+    std::size_t allocations = 0; ///< allocations of the executed step, and those that only the predicted one makes
     std::size_t unequalAllocations = 0; ///< allocations that differ in size or level, or that only one step makes
     Bytes largestDifference = 0; ///< the largest of these differences, in bytes
     std::string firstDifference; ///< one sentence; empty when the timelines are equal to the byte

@@ -160,13 +160,14 @@ struct CastStep
     StorageId cast;
     std::vector<PackId> packs;
 
-    CastStep()
+    /// `castsInput`: the input of the second call has another type, and 3 units in the weight's.
+    explicit CastStep(bool castsInput = false)
     {
-        call(true);
-        call(false);
+        call(true, false);
+        call(false, castsInput);
     }
 
-    void call(bool first)
+    void call(bool first, bool castsInput = false)
     {
         step.enter(blockId, {step.batch});
         if (first) {
@@ -178,10 +179,21 @@ struct CastStep
             const StorageId outputs[] = {cast};
             step.builder.endOp(id, {.flags = opAutocastCast, .ms = 1, .outputs = outputs});
         }
+        StorageId input = step.batch;
+        if (castsInput) {
+            StepTraceBuilder::Op op;
+            op.name = step.builder.string("aten._to_copy.default");
+            op.module = blockId;
+            const StorageId inputs[] = {step.batch};
+            const OpId id = step.builder.beginOp(op);
+            input = step.builder.alloc(3 * allocationGranularity, Category::activation, id);
+            const StorageId outputs[] = {input};
+            step.builder.endOp(id, {.ms = 1, .inputs = inputs, .outputs = outputs});
+        }
         StepTraceBuilder::Op op;
         op.name = step.builder.string("aten.mm.default");
         op.module = blockId;
-        const StorageId inputs[] = {step.batch, cast};
+        const StorageId inputs[] = {input, cast};
         packs.push_back(step.pack(cast));
         const OpId id = step.builder.beginOp(op);
         const StorageId result = step.builder.alloc(16 * allocationGranularity, Category::activation, id);
@@ -189,6 +201,8 @@ struct CastStep
         step.builder.endOp(id, {.ms = 10, .inputs = inputs, .outputs = outputs});
         packs.push_back(step.pack(result));
         step.free({result});
+        if (castsInput)
+            step.free({input});
         step.exit();
     }
 
@@ -215,6 +229,17 @@ TEST(PredictCasts, ACallThatFoundACastMakesItInItsRecomputation)
                 ElementsAre(14, 19, 35, 19, 35, 19, 14, // the forwards; the cast goes with autocast
                             19, 35, 19, 14, // the second call: cast, product
                             19, 35, 19, 14));
+}
+
+// A shared block, whose first input came from autocast and needed no cast: nothing beside the weight's cast says which
+// of the two comes first.
+TEST(PredictCasts, AWeightIsCastBeforeTheInput)
+{
+    CastStep autocast(true);
+    autocast.step.free({autocast.cast});
+    autocast.backward();
+    const Timeline t = predicted(autocast.step.finish(), {{blockId, {}}});
+    EXPECT_THAT(totals(t, 8, 12), ElementsAre(14, 19, 22, 38)); // the weight's cast, the input's, the product
 }
 
 // Backward inside of autocast: the first recomputation empties the cache.
