@@ -147,6 +147,21 @@ class Names(base.ApplyTest):
         self.assertEqual(self.applied(remove(one), document), ["layers.0"])
         self.assertEqual(self.step_of(one, other), [])
 
+    def test_an_object_that_the_plan_leaves_as_it_is(self):
+        document = self.document([("Net.layers.0", LAYER, base.saves_products)], ["Net", "Twins_2"])
+        twins = Twins(nn.Linear(2, 2), nn.Linear(2, 2))
+        self.assertEqual(self.applied(twins, document), [])
+        self.assertEqual(self.applied(twins, document, object="Twins_2"), [])
+        self.assertEqual(self.applied(base.model(), document), ["layers.0"])
+        self.check_refused(nn.Sequential(nn.Linear(2, 2)), document, "module Net.layers.0 belongs to a Net, and this "
+                           "model is a Sequential: the policy was made for another model (net.py)")
+        net = base.model()
+        del net.layers
+        self.check_refused(net, document, "the model has no module Net.layers.0; was the policy made for another "
+                           "model?")
+        document["objects"] = "Net"
+        self.check_refused(twins, document, "objects: expected a list")
+
     def test_another_model(self):
         document = self.document([("Net.layers.0", LAYER, base.saves_products)])
         self.check_refused(nn.Sequential(nn.Linear(2, 2)), document, "module Net.layers.0 belongs to a Net, and this model "

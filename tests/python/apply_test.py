@@ -564,16 +564,55 @@ class Refusals(ApplyTest):
         apply(net, self.written(document))
         with self.assertRaisesRegex(PolicyError, "layers.0 has a policy already"):
             apply(net, self.written(document))
-        net = model()
-        net.layers[1].gradient_checkpointing = True
-        self.refused(net, document, "layers.1 checkpoints itself already")
         from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
         net = model()
-        net.layers[2] = checkpoint_wrapper(net.layers[2])
+        net.layers[0].mlp = checkpoint_wrapper(net.layers[0].mlp)
         self.refused(net, document, "checkpoint_wrapper")
+        net = model()
+        net.layers[0] = checkpoint_wrapper(net.layers[0])
+        inner = policy_of(model(), ["layers.0.mlp"])
+        inner["modules"][0]["fqn"] = "Net.layers.0._checkpoint_wrapped_module.mlp"
+        self.refused(net, inner, "module layers.0 is checkpointed by checkpoint_wrapper")
+        net = model()
+        net.layers[2] = checkpoint_wrapper(net.layers[2])
+        apply(net, self.written(document))
         self.refused(nn.DataParallel(model()), document, "DataParallel is not supported")
         with self.assertRaisesRegex(PolicyError, "expected a torch.nn.Module, not list"):
             apply([], self.written(document))
+        net = model()
+        net.layers[0].mlp = torch.jit.script(net.layers[0].mlp)
+        self.refused(net, document, "module Net.layers.0 contains the scripted module mlp, whose recomputation PyTorch "
+                     "cannot end: leave torch.jit out for it, or plan with --pin Net.layers.0=save")
+        self.refused(net, policy_of(model(), ["layers.0.mlp"]), "module Net.layers.0.mlp is scripted")
+        apply(net, self.written(policy_of(model(), ["layers.1"])))
+
+    def test_modules_outside_of_the_policys_keep_their_own_checkpoints(self):
+        class GradientCheckpointingLayer(nn.Module):  # as transformers names it
+            gradient_checkpointing = False
+
+        class Layer(Block, GradientCheckpointingLayer):
+            pass
+
+        document = policy_of(model(), ["layers.0"])
+
+        def net(*flagged):
+            made = model()
+            for layer in made.layers:
+                layer.__class__ = Layer
+            for name in flagged:
+                made.get_submodule(name).gradient_checkpointing = True
+            return made
+
+        document["modules"][0]["types"] = ["Net", "ModuleList", "Block"]
+        for flagged in (("layers.1",), ("", "layers.1"), ("head",)):
+            made = net(*flagged)
+            self.assertIs(apply(made, self.written(document)), made)
+            self.assertIn("forward", made.layers[0].__dict__)
+        self.refused(net("", "layers.0"), document, "module layers.0 checkpoints itself already")
+        self.refused(net("layers.0.mlp"), document, "module layers.0.mlp checkpoints itself already")
+        made = model()
+        made.gradient_checkpointing = True
+        self.refused(made, document, "the model checkpoints itself already")
 
 
 class Wrapped(ApplyTest):

@@ -108,6 +108,25 @@ class InAStep(unittest.TestCase):
         self.assertNotIn("_scale", plan)
 
 
+class TorchScript(unittest.TestCase):
+    def test_its_fuser_makes_no_kernels(self):
+        """It would from the second call on, with a compiler for the card."""
+        torch._C._jit_set_texpr_fuser_enabled(True)
+
+        @torch.jit.script
+        def bias_gelu(bias, y):
+            x = bias + y
+            return x * 0.5 * (1.0 + torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x)))
+
+        bias, y = torch.zeros(COLUMNS, device="cuda", requires_grad=True), torch.ones(ROWS, COLUMNS, device="cuda")
+        with torch_headroom.record(pathlib.Path(tempfile.mkdtemp()) / "step.hrs") as recording:
+            for _ in range(4):
+                bias_gelu(bias, y).sum().backward()
+                recording.step()
+        self.assertEqual(recording.summary["fallbacks"], [])
+        self.assertEqual(bias.grad.shape, (COLUMNS,))
+
+
 class Values(unittest.TestCase):
     def test_what_it_writes_is_forgotten(self):
         known = torch.tensor([3.0, 4.0], device="cuda")

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where a step of a script begins and ends: what runs before its loop does not move it, nor does what it makes late."""
 
+import subprocess
+import sys
 import unittest
 
 import support
@@ -229,6 +231,63 @@ class ReplaysOfCudaGraphs(Recorded):
     def test_an_optimizer_outside_of_the_graph_ends_it(self):
         inside, outside = (self.step_of(5, captured)[0] for captured in (True, False))
         self.assertEqual(outside["peak_bytes"], inside["peak_bytes"])
+
+
+_RAISING = """
+    import torch
+    model = torch.nn.Linear(1000, 1000).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(2):
+        {first}
+        loss = model(torch.randn(64, 1000, device="cuda")).sum()
+        {inside}
+        loss.backward()
+        optimizer.step()
+        {last}
+"""
+
+
+class Exceptions(Recorded):
+    """A step that the script did not bring to its end says so, since it is none to plan."""
+
+    def ended_early(self, first="pass", inside="pass", last="optimizer.zero_grad()"):
+        """What the step file of a script that fails says of the step's end; None: nothing."""
+        script = self.written(_RAISING.format(first=first, inside=inside, last=last))
+        result = self.run_script(script, "--steps", "5", "--gpu", "t4-16gb")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        reason = dict(self.noted("settings")).get("ended early")
+        remark = f"the step ended early, by {reason}: what comes after that is missing, and no plan can be made of it"
+        self.assertEqual(self.noted("remarks"), [remark] if reason else [])
+        return reason
+
+    def test_in_the_middle_of_a_step(self):
+        self.assertEqual(self.ended_early(inside="assert step == 0, 'too far'"), "AssertionError: too far")
+        self.assertEqual(self.ended_early(inside="if step: raise ValueError('bad batch\\nof step 2')"),
+                         "ValueError: bad batch")
+        self.assertEqual(self.ended_early(inside="if step: raise SystemExit(3)"), "SystemExit: 3")
+
+    def test_after_a_whole_step(self):
+        self.assertIsNone(self.ended_early(last="optimizer.zero_grad(); assert step == 0"))
+        self.assertIsNone(self.ended_early(first="optimizer.zero_grad()", last="assert step == 0"))
+
+    def test_a_full_card(self):
+        self.assertIsNone(self.ended_early(inside="x = torch.empty(2**40, device='cuda')"))
+
+    def test_in_a_block_of_the_program(self):
+        script = self.written("""
+            import torch_headroom
+            torch_headroom.simulate("t4-16gb")
+            import torch
+            model = torch.nn.Linear(1000, 1000).cuda()
+            with torch_headroom.record("step.hrs") as recording:
+                for step in range(2):
+                    loss = model(torch.randn(64, 1000, device="cuda")).sum()
+                    assert step == 0, "too far"
+                    loss.backward()
+                    recording.step()
+        """)
+        subprocess.run([sys.executable, script], capture_output=True, cwd=self.folder.name, timeout=300)
+        self.assertEqual(dict(self.noted("settings"))["ended early"], "AssertionError: too far")
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn
     others = [applied for applied in _all if applied.is_of(document) and applied.is_on()]
     fits = find(root, document, object, {name for applied in others for name in applied.names})
     _refuse_other_checkpointing(root, fits)
+    _refuse_scripted_parts(fits)
     applied = _Applied(document, root, fits)
     if not _hooks:
         _hooks.append(before_steps(_before_step))
@@ -170,13 +171,40 @@ def _unwrapped(model):
 
 
 def _refuse_other_checkpointing(root, fits):
-    """Refuses modules that are checkpointed already: nested checkpoints would recompute twice and exceed the plan."""
+    """Refuses modules that are checkpointed already: nested checkpoints would recompute twice and exceed the plan.
+    Others keep their own checkpoints, as they had them when the step was recorded."""
     touched = {id(module) for fit in fits for module in fit.base.modules()}
+    planned = {id(module) for fit in fits for module in fit.modules}
+    inside = {id(part) for fit in fits for module in fit.modules for part in module.modules()}
     for name, module in root.named_modules():
         where = f"module {name}" if name else "the model"
         if region_of(module) is not None and id(module) in touched:
             raise PolicyError(f"{where} has a policy already: call torch_headroom.remove(model) first")
+        if id(module) not in inside and not (_contains(module, planned) and _runs_its_checkpoints(module)):
+            continue
         if type(module).__name__ == "CheckpointWrapper":
             raise PolicyError(f"{where} is checkpointed by checkpoint_wrapper already: leave that out first")
         if getattr(module, "gradient_checkpointing", False) is True:
             raise PolicyError(f"{where} checkpoints itself already: call model.gradient_checkpointing_disable() first")
+
+
+def _contains(module, planned):
+    return any(id(part) in planned for part in module.modules())
+
+
+def _runs_its_checkpoints(module):
+    """Returns whether a module's flag `gradient_checkpointing` is its own: transformers also sets it on models whose
+    layers check their own flags."""
+    return not any(kind.__name__ == "GradientCheckpointingLayer" for part in module.modules() if part is not module
+                   for kind in type(part).__mro__)
+
+
+def _refuse_scripted_parts(fits):
+    """Refuses modules with parts in TorchScript, as torch.utils.checkpoint ends a recomputation by an exception, which
+    does not pass through TorchScript's interpreter."""
+    for module, entry in ((module, entry) for fit in fits for module, entry in zip(fit.modules, fit.entries)):
+        for name, part in module.named_modules():
+            if isinstance(part, torch.jit.ScriptModule):
+                is_scripted = f"contains the scripted module {name}" if name else "is scripted"
+                raise PolicyError(f"module {entry.fqn} {is_scripted}, whose recomputation PyTorch cannot end: leave "
+                                  f"torch.jit out for it, or plan with --pin {entry.fqn}=save")

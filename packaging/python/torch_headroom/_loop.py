@@ -193,12 +193,14 @@ class ScriptLoop(Loop):
             return f"never called step() of its {' and '.join(names[False])}"
         return f"called step() of its {' and '.join(names[True])}, but never of its {' and '.join(names[False])}"
 
-    def keep_interrupted(self):
-        """Keeps the unfinished step as the one to write. Returns whether there is one."""
+    def keep_interrupted(self, reason=""):
+        """Keeps the unfinished step as the one to write; `reason` says what the script raised. Returns whether there is
+        one."""
         recorder = self._recorder
         if not recorder.recording:
             return False
-        recorder.finish(self.steps + 1)
+        is_whole = self._complete and (self._updates or not self.by_hand)  # by hand it is complete from backward on
+        recorder.finish(self.steps + 1, "" if is_whole else reason)
         return True
 
     def _begin(self, arguments=()):

@@ -32,7 +32,8 @@ class Fit:
 
 def find(model, policy, wanted=None, taken=()):
     """Returns the parts of `policy` that fit `model`. `wanted` names the only part to consider; `taken` are names that
-    other models already have. Raises PolicyError if no part fits, or if the choice is ambiguous."""
+    other models already have. Returns none for a model of the step that the plan leaves as it is. Raises PolicyError if
+    no part fits another model, or if the choice is ambiguous."""
     parts = _parts(policy, wanted)
     found = _outermost([_bases(model, name, entries) for name, entries in parts.items()])
     for part in found:
@@ -42,7 +43,7 @@ def find(model, policy, wanted=None, taken=()):
     fits = {}
     for fit in (fit for part in found for fit in part):
         fits.setdefault(id(fit.base), []).append(fit)
-    if parts and not fits:
+    if parts and not fits and not _is_left_as_it_is(model, policy, parts):
         raise PolicyError(f"{policy.source}: {_no_fit(model, policy, parts)}")
     for same in fits.values():
         if any(fit.plan() != same[0].plan() for fit in same):
@@ -65,6 +66,8 @@ def _parts(policy, wanted):
     if wanted is None:
         return parts
     entries = [entry for entry in policy.modules if f"{entry.fqn}.".startswith(f"{wanted}.")]
+    if not entries and wanted in policy.objects:
+        return {}
     if not entries:
         raise PolicyError(f"{policy.source}: it checkpoints nothing of {wanted}; it has plans for {', '.join(parts)}")
     return {wanted: entries}
@@ -117,7 +120,18 @@ def _classes(name, entry):
     """Returns the possible class names of a recorded module; policies of older versions have only its name."""
     if entry.types:
         return [entry.types[name.count(".")]]
+    return _classes_by_name(name)
+
+
+def _classes_by_name(name):
     return [name, re.sub(r"_\d+$", "", name)]
+
+
+def _is_left_as_it_is(model, policy, parts):
+    """Returns whether the model was in the recorded step and the plan has nothing to do for its class."""
+    planned = [kind for name, entries in parts.items() for kind in _classes(name, entries[0])]
+    recorded = [kind for name in policy.objects for kind in _classes_by_name(name)]
+    return any(_is_a(model, kind) for kind in recorded) and not any(_is_a(model, kind) for kind in planned)
 
 
 def _is_a(module, kind):

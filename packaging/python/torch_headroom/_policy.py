@@ -51,6 +51,7 @@ class Policy:
     source: str  # path of the file, for messages
     model: str
     modules: tuple
+    objects: tuple = ()  # names of the models in the step; empty if there was one
     budget: int = 0  # bytes; 0: unknown
     peak: int = 0  # predicted bytes
 
@@ -101,8 +102,12 @@ class _Reader:
             for outer in fqns:
                 if inner.startswith(outer + "."):
                     self.fail("modules", f"{inner} is inside of {outer}; a checkpointed module contains no other")
+        objects = self.get(document, "$", "objects", list, "a list") if "objects" in document else []
+        if not all(isinstance(name, str) for name in objects):
+            self.fail("objects", "expected names of models")
         peak = self.bytes(predicted, "predicted.peak_bytes", "peak_bytes")
-        return Policy(self.source, model, modules, self.bytes(document, "budget_bytes", "budget_bytes"), peak)
+        budget = self.bytes(document, "budget_bytes", "budget_bytes")
+        return Policy(self.source, model, modules, tuple(objects), budget, peak)
 
     def bytes(self, entry, where, key):
         value = entry.get(key, 0)

@@ -99,6 +99,12 @@ def _refuse_jiterator(code, name, *arguments):
                         "choose PyTorch's own operators, or record this step on a GPU")
 
 
+def _leave_torchscript_unfused():
+    """Keeps TorchScript's fuser off, whatever the program says: it would generate CUDA code and compile it."""
+    torch._C._jit_set_texpr_fuser_enabled(False)
+    torch._C._jit_set_texpr_fuser_enabled = lambda enabled: None
+
+
 def change_after_import(name, change):
     """Calls `change` with the module of this name once the program has imported it."""
     if name in sys.modules:
@@ -111,6 +117,7 @@ def patch():
     from ._simulate_cuda import _substitute
 
     torch._C._cuda_jiterator_compile_and_launch_kernel = _refuse_jiterator
+    _leave_torchscript_unfused()
     memory = torch.cuda.memory
     _substitute(dict.fromkeys(map(id, (memory.CUDAPluggableAllocator, memory.change_current_allocator)),
                               refuse_allocators))

@@ -26,6 +26,7 @@ _REPLAYED = ("the step replays a CUDA graph: its ops are those that the capture 
              "a module, so that no plan recomputes them")
 _ON_SIDE_STREAM = ("the step ran on a stream of its own, as programs warm up before they capture a CUDA graph: if this "
                    "one replays one later, record a replay (a higher number with --steps)")
+_ENDED_EARLY = "the step ended early, by {}: what comes after that is missing, and no plan can be made of it"
 
 
 def _declared(library):
@@ -148,8 +149,8 @@ class StepRecorder:
         if self.recording:
             self.library.headroom_recording_at(instant)
 
-    def finish(self, step):
-        """Ends the step, which write() then writes."""
+    def finish(self, step, ended_early=""):
+        """Ends the step, which write() then writes. `ended_early` says why it did not reach its end."""
         self.step = step
         self._summary = None
         self.notes = []
@@ -157,7 +158,7 @@ class StepRecorder:
             self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), "
                               "where no checkpoint can be: their memory counts, but no plan recomputes them")
         self.notes += [_REPLAYED] if self.replays else [_ON_SIDE_STREAM] if self._on_side_stream else []
-        info = json.dumps(self._info(step)).encode()
+        info = json.dumps(self._info(step, ended_early)).encode()
         self._stop()
         check(self.library.headroom_recording_finish(info))
 
@@ -198,7 +199,7 @@ class StepRecorder:
         of_modules = [m._parameters.values() for _, _, _, m in self._names.modules if m is not None]
         return [p for values in of_modules for p in values if p is not None]
 
-    def _info(self, step):
+    def _info(self, step, ended_early):
         optimizers = sorted({type(o).__name__.lower() for o in self.inventory.optimizers()})
         parameters = self._parameters()
         dtype = next((p.dtype for p in parameters), torch.float32)
@@ -210,6 +211,9 @@ class StepRecorder:
             noted.append(("compiled graphs", str(compiling.graphs)))
         settings, remarks = self.compiled_backward.step_ends()
         noted += settings
+        if ended_early:
+            noted.append(("ended early", ended_early))
+            remarks = [*remarks, _ENDED_EARLY.format(ended_early)]
         # Read at the end of the step: the program may set them itself, before its first matrix product.
         noted += [(key, _readable(os.environ[key])) for key in _ALLOCATOR_VARIABLES if key in os.environ]
         noted += [("invented decisions", str(decisions))] if decisions.count else []

@@ -71,7 +71,7 @@ class Recording:
         self._hooks.remove()
         # After the last step() comes only the end of the loop; after an exception, the unfinished step is of interest.
         if self._steps == 0 or (error is not None and self._recorder.calls > 0):
-            self._recorder.finish(self._steps + 1)
+            self._recorder.finish(self._steps + 1, _reason(error))
         else:
             self._recorder.discard()
         self._recorder.end_tracing()
@@ -139,10 +139,11 @@ _BY_HAND = (
 
 
 class _Outcome:
-    """How a script ended: a sentence if there was a problem, and the exit code."""
+    """How a script ended: a sentence if there was a problem, its reason in the step file, and the exit code."""
 
     def __init__(self, problem="", exit_code=0, ended_early=False):
         self.problem = problem
+        self.reason = ""  # _reason() of what the script raised
         self.exit_code = exit_code
         self.ended_early = ended_early  # by the recorder
 
@@ -150,6 +151,15 @@ class _Outcome:
 def _first_line(error):
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _reason(error):
+    """Returns why a step has no end; empty if nothing was raised, and for a full card, which is an event of the step."""
+    import torch
+
+    if error is None or isinstance(error, torch.OutOfMemoryError):
+        return ""
+    return _first_line(error).encode(errors="replace").decode()  # a message may hold a path that is not text
 
 
 def _own_traceback(error):
@@ -240,6 +250,7 @@ def _record_script(options, progress):
             interrupts.seen = True
         except (Exception, SystemExit) as error:
             outcome = _outcome_of(options, error)
+            outcome.reason = _reason(error)
         finally:
             hooks.remove()
             end_data_workers()
@@ -274,7 +285,7 @@ def _unless_on_cpu(options, recorder, outcome):
 def _last_step(options, loop, outcome):
     """Handles a script that ended before the requested step. Returns whether a step can be written, and the outcome."""
     if outcome.problem:
-        if loop.keep_interrupted():
+        if loop.keep_interrupted(outcome.reason):
             outcome.problem += f"; {options.output} holds step {loop.steps + 1} up to there"
             return True, outcome
         if loop.steps:
