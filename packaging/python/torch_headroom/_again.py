@@ -79,8 +79,8 @@ def _same_attributes(root):
 
 @contextlib.contextmanager
 def _graph_without_tensors():
-    """Hands what autograd saves to checkpoint(), and to nobody else. Otherwise a tensor that the forward stores anywhere
-    keeps its graph alive, and the graph all activations."""
+    """Hands what autograd saves to checkpoint(), and to nobody else. Otherwise a tensor that the forward stores
+    anywhere keeps its graph alive, and the graph all activations."""
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
     if hooks is None:
         yield
@@ -95,5 +95,5 @@ def _graph_without_tensors():
 
 
 def _unpack(_):
-    raise RuntimeError("backward through a recomputation: the tensor comes from a module that ran again in backward, and "
-                       "its graph is gone; store the module's first result, or leave it out of the plan (--pin)")
+    raise RuntimeError("backward through a recomputation: the tensor comes from a module that ran again in backward, "
+                       "and its graph is gone; use that of the forward, or leave the module out of the plan (--pin)")

@@ -121,8 +121,8 @@ class Region:
         return _Checking(forward, self, calls[False]), Recomputing(recompute)
 
     def check(self, calls: Counter):
-        """Checks that a forward ran the recorded ops; `calls` counts its ops by name. A forward without ops, such as that
-        of a layer dropped at random, does not count."""
+        """Checks that a forward ran the recorded ops; `calls` counts its ops by name. A forward without ops does not
+        count: some layers are dropped at random."""
         if self.checked or not calls:
             return
         self.difference = self.difference_of(calls)
