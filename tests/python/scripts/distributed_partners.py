@@ -32,7 +32,7 @@ class Block(nn.Module):
         self.up, self.down = nn.Linear(256, 1024), nn.Linear(1024, 256)
 
     def forward(self, x):
-        self.calls += 1
+        Block.calls += 1  # of the class: a recomputation leaves the attributes of a module as they were
         return x + self.down(torch.relu(self.up(x)))
 
 
@@ -88,7 +88,7 @@ else:
     with tracker:
         next(steps)
         peak = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
-    calls = sum(block.calls for block in model)
-    print(json.dumps({"peak": peak, "calls": calls, "gradients": hashlib.sha256(b"".join(gradients)).hexdigest()}))
+    digest = hashlib.sha256(b"".join(gradients)).hexdigest()
+    print(json.dumps({"peak": peak, "calls": Block.calls, "gradients": digest}))
     dist.barrier()
 dist.destroy_process_group()

@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The surroundings of a forward that runs again in backward: they are as at its first run, and it leaves nothing
+behind. checkpoint() itself restores PyTorch's own generators and autocast."""
+
+import contextlib
+import random
+import sys
+
+import torch
+from torch.nn.attention import _cur_sdpa_kernel_backends, _sdpa_kernel
+
+
+class Surroundings:
+    """State of the process that a forward may read, as it is when this object is made."""
+
+    def __init__(self):
+        self._random = _random_state()
+        self._attention = _attention_kernels()
+
+    @contextlib.contextmanager
+    def again(self, module):
+        """A context in which the forward of `module` runs again."""
+        generators, kernels = _random_state(), _attention_kernels()
+        _set_random_state(self._random)
+        _set_attention_kernels(kernels, self._attention)
+        try:
+            with _same_attributes(module), _graph_without_tensors():
+                yield
+        finally:
+            _set_attention_kernels(self._attention, kernels)
+            _set_random_state(generators)
+
+
+def _numpys_generator():
+    """Returns the module with NumPy's global generator; None: the program has not imported it."""
+    return sys.modules.get("numpy.random")
+
+
+def _random_state():
+    """Returns the states of the global generators of Python and NumPy."""
+    numpys = _numpys_generator()
+    return random.getstate(), None if numpys is None else numpys.get_state(legacy=False)
+
+
+def _set_random_state(state):
+    pythons, numpys = state
+    random.setstate(pythons)
+    if numpys is not None:
+        _numpys_generator().set_state(numpys)
+
+
+def _attention_kernels():
+    """Returns which kernels scaled_dot_product_attention() may take, and in which order it tries them: what
+    torch.nn.attention.sdpa_kernel() sets."""
+    return _cur_sdpa_kernel_backends(), torch._C._get_sdp_priority_order()
+
+
+def _set_attention_kernels(now, wanted):
+    if wanted != now:
+        backends, order = wanted
+        _sdpa_kernel(backends)
+        torch._C._set_sdp_priority_order(order)
+
+
+@contextlib.contextmanager
+def _same_attributes(root):
+    """Restores the attributes and buffers of all modules at the end. A forward may store a tensor in its module, and
+    the program expects that of the forward. Parameters are left out: fully_shard exchanges them until backward ends."""
+    before = [(kept, dict(kept)) for module in root.modules() for kept in (module.__dict__, module._buffers)]
+    try:
+        yield
+    finally:
+        for kept, values in before:
+            for name in kept.keys() - values.keys():
+                del kept[name]
+            kept.update(values)
+
+
+@contextlib.contextmanager
+def _graph_without_tensors():
+    """Hands what autograd saves to checkpoint(), and to nobody else. Otherwise a tensor that the forward stores
+    anywhere keeps its graph alive, and the graph all activations."""
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    if hooks is None:
+        yield
+        return
+    hand_over = hooks[0]
+
+    def pack(tensor):
+        hand_over(tensor)
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, _unpack):
+        yield
+
+
+def _unpack(_):
+    raise RuntimeError("backward through a recomputation: the tensor comes from a module that ran again in backward, "
+                       "and its graph is gone; use that of the forward, or leave the module out of the plan (--pin)")

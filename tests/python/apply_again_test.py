@@ -1,0 +1,234 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""torch_headroom.apply on modules that store tensors, count their calls, or read the state of the process."""
+
+import gc
+import importlib.util
+import random
+import unittest
+import weakref
+
+import apply_test as base
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from torch_headroom import apply
+
+STORED = []
+
+
+class Storing(nn.Module):
+    """Stores its attention map in an attribute and in a list, and keeps a mean in a buffer that it assigns."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.register_buffer("mean", torch.zeros(8))
+        self.calls = 0
+        self.map = None
+
+    def forward(self, x):
+        self.calls += 1
+        self.map = F.gelu(self.first(x)).softmax(-1)
+        self.mean = 0.9 * self.mean + 0.1 * self.map.detach().mean(0)
+        STORED.append(self.map.square().sum())
+        return x + self.second(self.map).exp()
+
+
+class Mixing(nn.Module):
+    """Draws a share from a generator that is not PyTorch's."""
+
+    def __init__(self, draw):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.draw = draw
+
+    def forward(self, x):
+        share = self.draw()
+        return (share * self.linear(x)).exp() + (1 - share) * x.sin()
+
+
+class Dropped(nn.Module):
+    """Is dropped where `keeps` is False, as a layer of LayerDrop."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.keeps = True
+
+    def forward(self, x):
+        return x + self.linear(x).exp() if self.keeps else x
+
+
+def stack(make):
+    torch.manual_seed(4)
+    return nn.Sequential(nn.Linear(8, 8), make(), make(), nn.Linear(8, 8))
+
+
+def inputs():
+    return torch.randn(5, 8, generator=torch.Generator().manual_seed(5))
+
+
+def gradients(net, forward=None):
+    net.zero_grad()
+    STORED.clear()
+    torch.manual_seed(6)
+    result = (forward or net)(inputs())
+    (result.square().sum() + sum(STORED)).backward()
+    return [p.grad.clone() for p in net.parameters() if p.grad is not None]
+
+
+class Again(base.ApplyTest):
+    def put_on(self, net, *ops):
+        document = base.policy_of(base.model(), [])
+        document["modules"] = [{"fqn": f"Sequential.{i}",
+                                "ops": [{"op": op, "index": 0, "save": False} for op in ops]} for i in (1, 2)]
+        return apply(net, self.written(document))
+
+    def assertEqualTensors(self, got, expected):
+        self.assertEqual(len(got), len(expected))
+        for one, other in zip(got, expected):
+            self.assertTrue(torch.equal(one, other))
+
+    def check_gradients(self, make, seed=lambda: None, forward=lambda net: net):
+        """Three steps, with the policy and without."""
+        found = []
+        for put_on in (lambda net: net, self.put_on):
+            net = put_on(stack(make))
+            seed()
+            found.append([gradients(net, forward(net)) for _ in range(3)])
+        for expected, got in zip(*found):
+            self.assertEqualTensors(got, expected)
+
+    def test_a_stored_tensor_does_not_keep_the_recomputation_alive(self):
+        net = self.put_on(stack(Storing))
+        inner = []
+        net[1].first.register_forward_hook(
+            lambda module, args, result: inner.append(weakref.ref(result.untyped_storage())))
+        for _ in range(2):
+            inner.clear()
+            gradients(net)
+            gc.collect()
+            self.assertEqual([storage() for storage in inner], [None, None])
+        self.assertEqual(len(STORED), 4, "each forward ran again")
+
+    def test_attributes_and_buffers_are_those_of_the_forward(self):
+        plain, net = stack(Storing), self.put_on(stack(Storing))
+        for step in (1, 2):
+            results = []
+            handle = net[1].second.register_forward_pre_hook(lambda module, args: results.append(args[0]))
+            self.assertEqualTensors(gradients(net), gradients(plain))
+            handle.remove()
+            self.assertEqual(len(results), 2)
+            self.assertIs(net[1].map, results[0])
+            self.assertEqual(net[1].calls, step)
+            self.assertTrue(torch.equal(net[1].mean, plain[1].mean))
+
+    def test_an_attribute_that_the_recomputation_adds_is_removed(self):
+        class Counted(Dropped):
+            def forward(self, x):
+                self.__dict__.setdefault("runs", x)
+                return super().forward(x)
+
+        net = self.put_on(stack(Counted))
+        result = net(inputs())
+        del net[1].runs
+        result.sum().backward()
+        self.assertFalse(hasattr(net[1], "runs"))
+
+    def test_weight_norm_of_old(self):
+        def make():
+            return nn.Sequential(nn.utils.weight_norm(nn.Linear(8, 8)), nn.Tanh())
+
+        with self.assertWarns(FutureWarning):
+            self.check_gradients(make)
+            net = self.put_on(stack(make))
+        result = net(inputs())
+        weight = net[1][0].weight
+        result.sum().backward()
+        self.assertIs(net[1][0].weight, weight)
+
+    def test_backward_through_a_recomputation_is_refused(self):
+        net = self.put_on(stack(Storing))
+        gradients(net)
+        with self.assertRaisesRegex(RuntimeError, "backward through a recomputation"):
+            STORED[-1].backward()
+
+    def test_pythons_random_numbers(self):
+        self.check_gradients(lambda: Mixing(random.random), lambda: random.seed(1))
+        before = random.getstate()
+        net = self.put_on(stack(lambda: Mixing(lambda: 0.3)))
+        result = net(inputs())
+        after = random.random()
+        result.sum().backward()
+        expected = random.random()
+        random.setstate(before)
+        self.assertEqual([random.random(), random.random()], [after, expected], "backward draws none")
+
+    @unittest.skipIf(importlib.util.find_spec("numpy") is None, "this Python has no numpy")
+    def test_numpys_random_numbers(self):
+        import numpy
+
+        self.check_gradients(lambda: Mixing(numpy.random.rand), lambda: numpy.random.seed(1))
+
+    def test_kernels_of_attention(self):
+        def attend(net):
+            def forward(x):
+                with sdpa_kernel(SDPBackend.MATH):
+                    return net(x)
+
+            return forward
+
+        class Attention(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(8, 24)
+
+            def forward(self, x):
+                q, k, v = self.linear(x).view(1, 1, 5, 24).chunk(3, -1)
+                return x + F.scaled_dot_product_attention(q, k, v).view(5, 8)
+
+        before = torch._C._get_sdp_priority_order()
+        self.check_gradients(Attention, forward=attend)
+        self.assertTrue(torch.backends.cuda.flash_sdp_enabled())
+        self.assertEqual(torch._C._get_sdp_priority_order(), before)
+
+    def test_the_order_of_attentions_kernels(self):
+        orders = []
+
+        class Ordered(Dropped):
+            def forward(self, x):
+                orders.append(torch._C._get_sdp_priority_order())
+                return super().forward(x)
+
+        net = self.put_on(stack(Ordered))
+        before = torch._C._get_sdp_priority_order()
+        with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION], set_priority=True):
+            result = net(inputs())
+        result.sum().backward()
+        self.assertEqual(orders, 4 * orders[:1])
+        self.assertNotEqual(orders[0], before)
+        self.assertEqual(torch._C._get_sdp_priority_order(), before)
+
+    def test_a_layer_that_the_first_step_drops(self):
+        net, plain = stack(Dropped), stack(Dropped)
+        self.put_on(net, "aten.addmm.default", "aten.exp.default")
+        optimizer = torch.optim.SGD(net.parameters(), 0.0)
+        for keeps in False, True, True, False:
+            net[1].keeps = plain[1].keeps = keeps
+            self.assertEqualTensors(gradients(net), gradients(plain))
+            optimizer.step()
+        net = self.put_on(stack(Dropped), "aten.addmm.default", "aten.tanh.default")
+        net[1].keeps = net[2].keeps = False
+        gradients(net)
+        torch.optim.SGD(net.parameters(), 0.0).step()
+        net[1].keeps = True
+        gradients(net)
+        with self.assertRaisesRegex(base.PolicyError, "Sequential.1: aten.tanh.default never ran in its forward"):
+            gradients(net)
+
+
+if __name__ == "__main__":
+    unittest.main()
