@@ -6,6 +6,8 @@
 #include "core/predict/step_index.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 namespace headroom {
 
@@ -19,6 +21,7 @@ public:
         , index_(index)
         , changes_(trace.storages.size())
         , begin_(trace.storages.size(), 0)
+        , free_(trace.storages.size(), StepIndex::never)
         , firstUnpack_(trace.packs.size(), StepIndex::never)
         , lastUnpack_(trace.packs.size(), 0)
         , holdsCheckpoint_(trace.modules.size(), false)
@@ -29,6 +32,8 @@ public:
             const EventKind kind = trace.events.kind[EventIndex(event)];
             if (kind == EventKind::alloc)
                 begin_[a] = event;
+            else if (kind == EventKind::free)
+                free_[a] = event;
             else if (kind == EventKind::unpack) {
                 firstUnpack_[a] = std::min(firstUnpack_[a], event);
                 lastUnpack_[a] = event;
@@ -64,6 +69,8 @@ public:
             for (const StorageId input : trace_.ops.inputs[OpId(i)])
                 if (begin_[input.value] < region.enter && !changes(OpId(i), input) && isChanged(input))
                     return CheckpointObstacle::stateChanged;
+        if (usesReplaced(id, ranAgain))
+            return CheckpointObstacle::stateReplaced;
         for (std::uint32_t event = call.enter; event < call.exit; ++event)
             if (trace_.events.kind[EventIndex(event)] == EventKind::unpack
                 && trace_.events.a[EventIndex(event)] >= call.firstPack)
@@ -89,6 +96,38 @@ private:
             last = std::max(last, lastUnpack_[pack]);
         }
         return index_.isInSeveralPasses(index_.calls[region.call.value]) ? last : first;
+    }
+
+    /// Whether a call computes with what the program let go of before the call ran again: not an argument, which
+    /// checkpoint() keeps, but an attribute that now has another tensor. What it makes for attributes only (a running
+    /// mean) may differ.
+    bool usesReplaced(CallId id, std::uint32_t ranAgain) const
+    {
+        const StepIndex::Call& call = index_.calls[id.value];
+        const auto arguments = trace_.calls.arguments[id];
+        const auto isReplaced = [&](StorageId input) {
+            return begin_[input.value] < call.enter && call.enter < free_[input.value] && free_[input.value] < ranAgain
+                && isOfProgram(trace_.storages.category[input])
+                && (index_.casts.empty() || !index_.casts[input.value].valid())
+                && std::ranges::find(arguments, input) == arguments.end();
+        };
+        std::set<StorageId> differ; // in the run again
+        for (std::uint32_t i = call.firstOp; i < call.endOp; ++i) {
+            const auto inputs = trace_.ops.inputs[OpId(i)];
+            std::ranges::copy_if(inputs, std::inserter(differ, differ.end()), isReplaced);
+            if (std::ranges::any_of(inputs, [&](StorageId input) { return differ.contains(input); }))
+                differ.insert(trace_.ops.outputs[OpId(i)].begin(), trace_.ops.outputs[OpId(i)].end());
+        }
+        const auto isDifferent = [&](StorageId storage) { return storage.valid() && differ.contains(storage); };
+        return !differ.empty()
+            && (std::ranges::any_of(trace_.calls.results[id], isDifferent)
+                || std::ranges::any_of(trace_.packs.storage.rows.subspan(call.firstPack, call.endPack - call.firstPack),
+                                       isDifferent));
+    }
+
+    static bool isOfProgram(Category category)
+    {
+        return category == Category::activation || category == Category::temporary || category == Category::other;
     }
 
     /// By storage: whether FSDP gathers it. It has the same content after each gather, before forward and backward.
@@ -154,6 +193,7 @@ private:
     const StepIndex& index_;
     std::vector<std::vector<std::uint32_t>> changes_; ///< by storage: events at which an op has changed it, ascending
     std::vector<std::uint32_t> begin_; ///< by storage: event of its allocation
+    std::vector<std::uint32_t> free_; ///< by storage: event from which on the program does not hold it
     std::vector<std::uint32_t> firstUnpack_, lastUnpack_; ///< by pack: event
     std::vector<bool> holdsCheckpoint_; ///< by module
     std::vector<bool> gathered_; ///< by storage
@@ -172,6 +212,10 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
     case CheckpointObstacle::stateChanged:
         return "it reads a tensor that is changed in place before it would run again, so that it would not compute the "
                "same";
+    case CheckpointObstacle::stateReplaced:
+        return "it reads a tensor that the program has replaced before it would run again (an attribute that keeps a "
+               "state "
+               "from call to call), so that it would compute something else";
     case CheckpointObstacle::secondOrder:
         return "the step has a backward pass with create_graph, after which autograd's order, and so its memory, "
                "cannot be foretold";

@@ -327,6 +327,58 @@ TEST(PredictObstacles, AStateThatIsReadAndChanged)
     EXPECT_EQ(run(false), "");
 }
 
+// self.memory is read and then replaced by the call's own: run again, the module would read that one.
+TEST(PredictObstacles, AStateThatIsReadAndReplaced)
+{
+    const auto run = [](bool reads, bool replaced) {
+        HandStep step;
+        const StorageId memory = step.make("memory", 2);
+        step.enter(blockId, {step.batch});
+        StepTraceBuilder::Op op;
+        op.name = step.builder.string("aten.cat.default");
+        const OpId id = step.builder.beginOp(op);
+        const StorageId y = step.builder.alloc(16 * allocationGranularity, Category::activation, id);
+        const StorageId inputs[] = {step.batch, memory};
+        const StorageId outputs[] = {y};
+        step.builder.endOp(id, {.ms = 1, .inputs = std::span(inputs).first(reads ? 2 : 1), .outputs = outputs});
+        const PackId saved = step.pack(y);
+        if (replaced)
+            step.free({memory});
+        step.exit();
+        step.unpack({saved});
+        step.unpackEnd({saved});
+        step.release({saved});
+        if (!replaced)
+            step.free({memory}); // after backward
+        return refusal(step.finish(), {{blockId, {}}});
+    };
+    EXPECT_THAT(run(true, true),
+                HasSubstr("it reads a tensor that the program has replaced before it would run again"));
+    EXPECT_EQ(run(false, true), "");
+    EXPECT_EQ(run(true, false), "");
+}
+
+// self.mean = 0.9 * self.mean + …: nothing of it is in the module's result or in what autograd saves.
+TEST(PredictObstacles, AStateThatOnlyTheNextOneIsMadeOfIsNone)
+{
+    HandStep step;
+    const StorageId mean = step.make("mean", 2);
+    step.enter(blockId, {step.batch});
+    StepTraceBuilder::Op op;
+    op.name = step.builder.string("aten.mul.Tensor");
+    const OpId id = step.builder.beginOp(op);
+    const StorageId outputs[] = {step.builder.alloc(2 * allocationGranularity, Category::activation, id)};
+    const StorageId inputs[] = {mean};
+    step.builder.endOp(id, {.ms = 1, .inputs = inputs, .outputs = outputs});
+    step.free({mean});
+    const PackId saved = step.pack(step.make("aten.exp.default", 16));
+    step.exit();
+    step.unpack({saved});
+    step.unpackEnd({saved});
+    step.release({saved});
+    EXPECT_EQ(refusal(step.finish(), {{blockId, {}}}), "");
+}
+
 TEST(PredictObstacles, ABackwardPassInsideOfTheForward)
 {
     HandStep step;
