@@ -6,6 +6,7 @@ behind. checkpoint() itself restores PyTorch's own generators and autocast."""
 import contextlib
 import random
 import sys
+import weakref
 
 import torch
 from torch.nn.attention import _cur_sdpa_kernel_backends, _sdpa_kernel
@@ -77,23 +78,42 @@ def _same_attributes(root):
             kept.update(values)
 
 
+class _Packed:
+    """What autograd saves in the run again."""
+
+    __slots__ = ("tensor", "__weakref__")
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
 @contextlib.contextmanager
 def _graph_without_tensors():
-    """Hands what autograd saves to checkpoint(), and to nobody else. Otherwise a tensor that the forward stores
-    anywhere keeps its graph alive, and the graph all activations."""
+    """Hands what autograd saves to checkpoint(), and takes it off the graph at the end. Otherwise a tensor that the
+    forward stores anywhere keeps its graph alive, and the graph all activations."""
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
     if hooks is None:
         yield
         return
     hand_over = hooks[0]
+    alive = weakref.WeakSet()
 
     def pack(tensor):
-        hand_over(tensor)
+        packed = _Packed(hand_over(tensor))
+        alive.add(packed)
+        return packed
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, _unpack):
-        yield
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(pack, _unpack):
+            yield
+    finally:
+        for packed in alive:
+            packed.tensor = None
 
 
-def _unpack(_):
-    raise RuntimeError("backward through a recomputation: the tensor comes from a module that ran again in backward, "
-                       "and its graph is gone; use that of the forward, or leave the module out of the plan (--pin)")
+def _unpack(packed):
+    if packed.tensor is None:
+        raise RuntimeError("backward through a recomputation: the tensor comes from a module that ran again in "
+                           "backward, and its graph is gone; use that of the forward, or leave the module out of the "
+                           "plan (--pin)")
+    return packed.tensor
