@@ -226,7 +226,8 @@ Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, do
     if (quickest_->timeline.peak <= budget)
         return BestPlan{quickest_, true, quickest_->timeline.recomputeMs, 0, 0};
     BestPlan best{leanest_, false, std::numeric_limits<double>::infinity(), 0, 0};
-    // All searches share one limit. The first table has the most options and leaves the others little to find.
+    // All searches share one limit; eased() below has as much again. The first table has the most options and leaves
+    // the others little to find.
     const SearchLimit limit = SearchLimit::after(limitMs, stop);
     for (std::size_t table = 0; table < tables_.size(); ++table) {
         const double share

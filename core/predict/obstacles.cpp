@@ -214,8 +214,7 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
                "same";
     case CheckpointObstacle::stateReplaced:
         return "it reads a tensor that the program has replaced before it would run again (an attribute that keeps a "
-               "state "
-               "from call to call), so that it would compute something else";
+               "state from call to call), so that it would compute something else";
     case CheckpointObstacle::secondOrder:
         return "the step has a backward pass with create_graph, after which autograd's order, and so its memory, "
                "cannot be foretold";

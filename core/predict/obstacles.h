@@ -18,7 +18,7 @@ enum class CheckpointObstacle : std::uint8_t {
     none,
     argumentChanged, ///< an argument is changed in place, by the module or after it
     stateChanged, ///< it reads another tensor, such as a buffer, that is changed in place before it would run again
-    stateReplaced, ///< it computes with a tensor that the program has replaced by then, such as the state of a recurrent module
+    stateReplaced, ///< it computes with a tensor that the program has replaced by then, as a recurrent module's state
     secondOrder, ///< a backward pass builds a graph (create_graph). The order in which autograd runs that graph depends
                  ///< on how many nodes each thread has created, and recomputations create nodes
     castsOutliveBackward, ///< autocast's casts of weights are used again after a backward pass, but a recomputation

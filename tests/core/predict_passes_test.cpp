@@ -302,20 +302,29 @@ TEST(PredictObstacles, AnArgumentThatIsChangedAfterBackwardIsNone)
     EXPECT_EQ(refusal(step.finish(), {{blockId, {}}}), "");
 }
 
+namespace {
+
+/// An op that reads `inputs`; returns its result of so many units.
+StorageId reading(HandStep& step, const char* name, std::span<const StorageId> inputs, Bytes units)
+{
+    StepTraceBuilder::Op op;
+    op.name = step.builder.string(name);
+    const OpId id = step.builder.beginOp(op);
+    const StorageId outputs[] = {step.builder.alloc(units * allocationGranularity, Category::activation, id)};
+    step.builder.endOp(id, {.ms = 1, .inputs = inputs, .outputs = outputs});
+    return outputs[0];
+}
+
+} // namespace
+
 TEST(PredictObstacles, AStateThatIsReadAndChanged)
 {
     const auto run = [](bool reads) {
         HandStep step;
         const StorageId buffer = step.make("running_mean", 2);
         step.enter(blockId, {step.batch});
-        StepTraceBuilder::Op op;
-        op.name = step.builder.string("aten.mul.Tensor");
-        const OpId id = step.builder.beginOp(op);
-        const StorageId y = step.builder.alloc(16 * allocationGranularity, Category::activation, id);
         const StorageId inputs[] = {step.batch, buffer};
-        const StorageId outputs[] = {y};
-        step.builder.endOp(id, {.ms = 1, .inputs = std::span(inputs).first(reads ? 2 : 1), .outputs = outputs});
-        const PackId saved = step.pack(y);
+        const PackId saved = step.pack(reading(step, "aten.mul.Tensor", std::span(inputs).first(reads ? 2 : 1), 16));
         step.op("aten.add_.Tensor", {}, {buffer});
         step.exit();
         step.unpack({saved});
@@ -334,14 +343,8 @@ TEST(PredictObstacles, AStateThatIsReadAndReplaced)
         HandStep step;
         const StorageId memory = step.make("memory", 2);
         step.enter(blockId, {step.batch});
-        StepTraceBuilder::Op op;
-        op.name = step.builder.string("aten.cat.default");
-        const OpId id = step.builder.beginOp(op);
-        const StorageId y = step.builder.alloc(16 * allocationGranularity, Category::activation, id);
         const StorageId inputs[] = {step.batch, memory};
-        const StorageId outputs[] = {y};
-        step.builder.endOp(id, {.ms = 1, .inputs = std::span(inputs).first(reads ? 2 : 1), .outputs = outputs});
-        const PackId saved = step.pack(y);
+        const PackId saved = step.pack(reading(step, "aten.cat.default", std::span(inputs).first(reads ? 2 : 1), 16));
         if (replaced)
             step.free({memory});
         step.exit();
@@ -364,12 +367,8 @@ TEST(PredictObstacles, AStateThatOnlyTheNextOneIsMadeOfIsNone)
     HandStep step;
     const StorageId mean = step.make("mean", 2);
     step.enter(blockId, {step.batch});
-    StepTraceBuilder::Op op;
-    op.name = step.builder.string("aten.mul.Tensor");
-    const OpId id = step.builder.beginOp(op);
-    const StorageId outputs[] = {step.builder.alloc(2 * allocationGranularity, Category::activation, id)};
     const StorageId inputs[] = {mean};
-    step.builder.endOp(id, {.ms = 1, .inputs = inputs, .outputs = outputs});
+    reading(step, "aten.mul.Tensor", inputs, 2);
     step.free({mean});
     const PackId saved = step.pack(step.make("aten.exp.default", 16));
     step.exit();
