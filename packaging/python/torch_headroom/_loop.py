@@ -69,6 +69,8 @@ class ScriptLoop(Loop):
         self._stepped = {}  # optimizer -> number of its steps in this step
         self._cleared = set()
         self._unused = set()  # optimizers
+        self._names = {True: [], False: []}  # classes of the optimizers, which may die before the script ends, by
+        # whether they made their step
 
     def module_called(self, module, args, kwargs):
         if self._recorder.forked():
@@ -120,6 +122,12 @@ class ScriptLoop(Loop):
         if self.by_hand and not self._updates:
             self._updates = True
             self._recorder.own_update(begins=True)
+        self._keep_names(self._recorder.inventory.optimizers())
+
+    def _keep_names(self, optimizers):
+        self._names = {True: [], False: []}
+        for optimizer in optimizers:
+            self._names[optimizer in self._stepped].append(type(optimizer).__name__)
 
     def _end_update(self):
         if self._updates:
@@ -136,6 +144,7 @@ class ScriptLoop(Loop):
         self._stepped[optimizer] = self._stepped.get(optimizer, 0) + 1
         self._report("optimizer", 0.8)
         optimizers = self._recorder.inventory.optimizers()
+        self._keep_names(optimizers)
         missing = [o for o in optimizers if o not in self._unused and not self._has_stepped(o)]
         if missing and self._stepped[optimizer] >= self._STEPS_OF_ANOTHER:
             self._unused.update(missing)
@@ -184,14 +193,12 @@ class ScriptLoop(Loop):
                 return "trained nothing: no module was called with gradients on"
             return ("has no torch.optim optimizer and calls no module outside of torch.func: put its loop into "
                     "`with torch_headroom.record(\"step.hrs\") as rec:` and call rec.step() after each step")
-        names = {True: [], False: []}
-        for optimizer in self._recorder.inventory.optimizers():
-            names[optimizer in self._stepped].append(type(optimizer).__name__)
-        if not any(names.values()):
+        stepped, missing = (" and ".join(self._names[made_step]) for made_step in (True, False))
+        if not stepped and not missing:
             return "made no backward pass"
-        if not names[True]:
-            return f"never called step() of its {' and '.join(names[False])}"
-        return f"called step() of its {' and '.join(names[True])}, but never of its {' and '.join(names[False])}"
+        if not stepped:
+            return f"never called step() of its {missing}"
+        return f"called step() of its {stepped}, but never of its {missing}"
 
     def keep_interrupted(self, reason=""):
         """Keeps the unfinished step as the one to write; `reason` says what the script raised. Returns whether there is
@@ -208,6 +215,7 @@ class ScriptLoop(Loop):
         self.awaits_forward = self._early
         self._stepped.clear()
         self._cleared.clear()
+        self._names = {True: [], False: []}
         self._complete = False
         self._report("forward", 0)
         self._recorder.begin(arguments)
