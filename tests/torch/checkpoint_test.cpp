@@ -3,8 +3,9 @@
 #include "core/checkpoint/checkpoint.h"
 
 #include "core/device/simulated_device.h"
+#include "core/model/autocast_scope.h"
 
-#include <ATen/autocast_mode.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/empty.h>
@@ -319,19 +320,13 @@ TEST(Checkpoint, AutocastIsAsItWas)
         return y.tanh().sin();
     };
     const auto forward = [&](const std::function<Tensor()>& work) {
-        at::autocast::set_autocast_enabled(at::kCPU, true);
-        at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-        at::autocast::increment_nesting();
-        Tensor loss = work();
-        at::autocast::decrement_nesting();
-        at::autocast::clear_cache();
-        at::autocast::set_autocast_enabled(at::kCPU, false);
-        return loss;
+        const AutocastScope bfloat16({at::kCPU, at::kBFloat16});
+        return work();
     };
     const Step plain = step({w, x}, [&] { return forward([&] { return region(x).sum(); }); });
     expectEqual(plain, step({w, x}, [&] { return forward([&] { return run(region, x).sum(); }); }));
     EXPECT_EQ(types, (std::vector{at::kBFloat16, at::kBFloat16, at::kBFloat16}));
-    EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+    EXPECT_EQ(x.matmul(w).scalar_type(), at::kFloat);
 }
 
 /// Ops of a region, in order, as the policy is asked for them.

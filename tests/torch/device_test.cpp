@@ -3,9 +3,9 @@
 
 // The simulated device: memory is counted as the CUDA allocator counts it, values are not there, and what CUDA's
 // kernels allocate beside their results is allocated.
+#include "core/model/autocast_scope.h"
 #include "tests/torch/device_fixture.h"
 
-#include <ATen/autocast_mode.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/function.h>
 
@@ -204,12 +204,9 @@ TEST_F(Device, OptimizerOpsInPlaceAllocateNothing)
 TEST_F(Device, AutocastLowersPrecision)
 {
     const Tensor a = empty({4, 4});
-    at::autocast::set_autocast_enabled(at::kPrivateUse1, true);
-    at::autocast::set_autocast_dtype(at::kPrivateUse1, at::kBFloat16);
+    const AutocastScope bfloat16({at::kPrivateUse1, at::kBFloat16});
     const Tensor product = at::mm(a, a);
     const Tensor probabilities = at::softmax(product, -1);
-    at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kPrivateUse1, false);
     EXPECT_EQ(product.scalar_type(), at::kBFloat16);
     EXPECT_EQ(probabilities.scalar_type(), at::kFloat);
 }
