@@ -254,6 +254,11 @@ void held(std::int64_t call, at::TensorList tensors, at::IntArrayRef places)
     Recorder::addHeld(idOf<CallId>(call), tensors, places);
 }
 
+void notHeld(std::int64_t call, at::IntArrayRef places)
+{
+    Recorder::removeHeld(idOf<CallId>(call), places);
+}
+
 void leave(std::int64_t call, at::TensorList results)
 {
     Recorder::exit(idOf<CallId>(call), results);
@@ -273,6 +278,7 @@ TORCH_LIBRARY(torch_headroom, library)
     library.def("optimizer_state(Tensor[] tensors) -> ()");
     library.def("enter(int module, Tensor[] arguments) -> int");
     library.def("held(int call, Tensor[] tensors, int[] places) -> ()");
+    library.def("not_held(int call, int[] places) -> ()");
     library.def("leave(int call, Tensor[] results) -> ()");
     library.def("origin(str? path) -> ()");
 }
@@ -286,6 +292,7 @@ void implement(torch::Library& library)
     library.impl("optimizer_state", &optimizerState);
     library.impl("enter", &enter);
     library.impl("held", &held);
+    library.impl("not_held", &notHeld);
     library.impl("leave", &leave);
     library.impl("origin", &origin);
 }

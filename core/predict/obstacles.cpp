@@ -213,8 +213,8 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
         return "it reads a tensor that is changed in place before it would run again, so that it would not compute the "
                "same";
     case CheckpointObstacle::stateReplaced:
-        return "it reads a tensor that the program has replaced before it would run again (an attribute that keeps a "
-               "state from call to call), so that it would compute something else";
+        return "it reads a tensor that the program has replaced before it would run again (a state from call to call), "
+               "so that it would compute something else";
     case CheckpointObstacle::secondOrder:
         return "the step has a backward pass with create_graph, after which autograd's order, and so its memory, "
                "cannot be foretold";

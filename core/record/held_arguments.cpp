@@ -7,29 +7,36 @@ namespace headroom {
 void HeldArguments::add(CallId call, ModuleId module, StorageId storage, std::int64_t place)
 {
     if (place >= 0)
-        unread_.emplace(storage, entries_.size());
-    entries_.push_back({call, module, storage, place});
+        unread_.insert({storage, {call, {module, place}}});
+    entries_[call].push_back({storage, {module, place}});
+}
+
+void HeldArguments::remove(CallId call, std::int64_t place)
+{
+    if (const auto found = entries_.find(call); found != entries_.end())
+        std::erase_if(found->second, [place](const Entry& entry) { return entry.place.second == place; });
 }
 
 void HeldArguments::read(StorageId storage)
 {
     const auto [first, last] = unread_.equal_range(storage);
     for (auto found = first; found != last; ++found)
-        read_.emplace(entries_[found->second].module, entries_[found->second].place);
+        read_.insert(found->second.place);
     unread_.erase(first, last);
 }
 
 void HeldArguments::leave(CallId call)
 {
-    std::erase_if(unread_, [&](const auto& entry) { return entries_[entry.second].call == call; });
+    std::erase_if(unread_, [call](const auto& entry) { return entry.second.call == call; });
 }
 
 std::vector<std::pair<CallId, StorageId>> HeldArguments::held() const
 {
     std::vector<std::pair<CallId, StorageId>> held;
-    for (const Entry& entry : entries_)
-        if (entry.place < 0 || read_.contains({entry.module, entry.place}))
-            held.emplace_back(entry.call, entry.storage);
+    for (const auto& [call, entries] : entries_)
+        for (const Entry& entry : entries)
+            if (entry.place.second < 0 || read_.contains(entry.place))
+                held.emplace_back(call, entry.storage);
     return held;
 }
 

@@ -280,6 +280,12 @@ void Recorder::addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::IntArr
         recording->addHeld(call, tensors, places);
 }
 
+void Recorder::removeHeld(CallId call, at::IntArrayRef places)
+{
+    if (const auto recording = StepRecording::active(); recording && call.valid())
+        recording->removeHeld(call, places);
+}
+
 void Recorder::exit(CallId call, at::ArrayRef<at::Tensor> results)
 {
     const auto recording = StepRecording::active();

@@ -120,6 +120,8 @@ public:
     /// with the same meaning for all calls of the module; negative: a checkpoint holds the tensor whether it is read or
     /// not.
     static void addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::IntArrayRef places);
+    /// Takes back what addHeld() added at these places, during the call.
+    static void removeHeld(CallId call, at::IntArrayRef places);
     /// Attributes the following ops of compiled code to the module at `path` inside the compiled region (".layers.0"),
     /// until the next call. `inside` false: the compiled region has returned.
     static void setOrigin(std::string_view path, bool inside);

@@ -130,6 +130,8 @@ public:
     CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);
     /// Adds tensors that a checkpoint of the innermost call holds besides the call's arguments (see HeldArguments).
     void addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::IntArrayRef places);
+    /// Takes back what addHeld() added at these places.
+    void removeHeld(CallId call, at::IntArrayRef places);
     void exit(CallId call, at::ArrayRef<at::Tensor> results);
     void backwardEnter(CallId call);
     void backwardExit(CallId call);

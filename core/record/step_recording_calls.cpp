@@ -35,6 +35,13 @@ void StepRecording::addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::I
             heldArguments_.add(call, calls_.back().module, storage, places[i]);
 }
 
+void StepRecording::removeHeld(CallId call, at::IntArrayRef places)
+{
+    const std::lock_guard lock(mutex_);
+    for (const std::int64_t place : places)
+        heldArguments_.remove(call, place);
+}
+
 void StepRecording::exit(CallId call, at::ArrayRef<at::Tensor> results)
 {
     if (measurement_)

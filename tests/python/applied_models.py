@@ -185,6 +185,37 @@ def _graph(full):
     return _GraphNet(256 if full else 64), batch, _graph_loss
 
 
+class _Recurrent(torch.nn.Module):
+    """Keeps its state from step to step in attributes (truncated backpropagation through time), and the means of its
+    last inputs in a list."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.cell = torch.nn.LayerNorm(width), torch.nn.LSTM(width, width, batch_first=True)
+        self.wide = torch.nn.Sequential(torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Dropout(0.1),
+                                        torch.nn.Linear(4 * width, width))
+        self.state, self.map, self.means = None, None, [torch.zeros(width), torch.zeros(width)]
+
+    def forward(self, x):
+        state = self.state
+        y, state = self.cell(self.norm(x), state)
+        self.state = tuple(part.detach() for part in state)
+        self.means = [self.means[-1], x.detach().mean((0, 1))]
+        self.map = self.wide(y).sigmoid()
+        return x + self.map * sum(self.means)
+
+
+def _recurrent(full):
+    width, batch, length = (1024, 64, 128) if full else (64, 8, 32)
+    layers = [_Recurrent(width) for _ in range(3)]
+    model = torch.nn.Sequential(torch.nn.Embedding(1000, width), *layers, torch.nn.Linear(width, 1000))
+
+    def loss_of(model, batch):
+        return F.cross_entropy(model(batch[0]).flatten(0, 1), batch[0].flatten())
+
+    return model, (_tokens(batch, length, 1000),), loss_of
+
+
 class _Low(torch.Tensor):
     """As torchao's float8: a matrix of float32 that is kept in bfloat16, and products of two."""
 
@@ -246,5 +277,6 @@ CASES = {
     "resnet": Case("torchvision", _resnet, optimizer=lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9)),
     "vit": Case("torchvision", _vit),
     "graph": Case("torch", _graph),
+    "recurrent": Case("torch", _recurrent, cpu=False),
     "subclass": Case("torch", _subclass),
 }

@@ -62,6 +62,29 @@ class Dropped(nn.Module):
         return x + self.linear(x).exp() if self.keeps else x
 
 
+class Remembering(nn.Module):
+    """Computes with what its last calls left in attributes: a state, a count, a list and a generator."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.of_state = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.register_buffer("scale", torch.ones(8))
+        self.state = None
+        self.calls = 0
+        self.sums = []
+        self.random = torch.Generator().manual_seed(7)
+
+    def forward(self, x):
+        self.calls += 1
+        state = x.mean(0) if self.state is None else self.state[0]
+        self.sums.append(x.detach().sum())
+        x = torch.rand(8, generator=self.random) * self.linear(x).exp() + self.of_state(state).tanh()
+        x = (x.sin() if self.calls % 2 else x.cos()) * self.scale + sum(self.sums)
+        self.state = (x.detach()[0], self.calls)
+        self.scale = self.scale + x.detach().mean()
+        return x
+
+
 def stack(make):
     torch.manual_seed(4)
     return nn.Sequential(nn.Linear(8, 8), make(), make(), nn.Linear(8, 8))
@@ -137,6 +160,50 @@ class Again(base.ApplyTest):
         del net[1].runs
         result.sum().backward()
         self.assertFalse(hasattr(net[1], "runs"))
+
+    def test_what_the_last_calls_left(self):
+        self.check_gradients(Remembering)
+        plain, net = stack(Remembering), self.put_on(stack(Remembering))
+        for count in (1, 2, 3):
+            self.assertEqualTensors(gradients(net), gradients(plain))
+            for one, other in zip(net[1:3], plain[1:3]):
+                self.assertEqual([one.calls, len(one.sums)], [count, count])
+                self.assertTrue(torch.equal(one.state[0], other.state[0]))
+                self.assertTrue(torch.equal(one.scale, other.scale))
+
+    def test_a_state_that_the_program_replaces_after_the_forward(self):
+        net, plain = self.put_on(stack(Remembering)), stack(Remembering)
+
+        def forward(net):
+            def call(x):
+                result = net(x)
+                for module in net[1:3]:
+                    module.state, module.calls = (torch.zeros(8), 0), 5
+                return result
+
+            return call
+
+        for _ in range(3):
+            self.assertEqualTensors(gradients(net, forward(net)), gradients(plain, forward(plain)))
+
+    def test_a_tensor_that_the_forward_does_not_read_is_not_held(self):
+        freed = []
+
+        class Watched(Storing):
+            def forward(self, x):
+                before = None if self.map is None else weakref.ref(self.map.untyped_storage())
+                result = super().forward(x)
+                freed.append(before is not None and before() is None)
+                return result
+
+        net = self.put_on(stack(Watched))
+        for _ in range(3):
+            STORED.clear()
+            freed.clear()
+            result = net(inputs())
+            forward = list(freed)
+            result.sum().backward()
+        self.assertEqual(forward, [True, True])
 
     def test_weight_norm_of_old(self):
         def make():

@@ -20,13 +20,13 @@ class Surroundings:
         self._attention = _attention_kernels()
 
     @contextlib.contextmanager
-    def again(self, module):
-        """A context in which the forward of `module` runs again."""
+    def again(self):
+        """A context in which a forward runs again."""
         generators, kernels = _random_state(), _attention_kernels()
         _set_random_state(self._random)
         _set_attention_kernels(kernels, self._attention)
         try:
-            with _same_attributes(module), _graph_without_tensors():
+            with _graph_without_tensors():
                 yield
         finally:
             _set_attention_kernels(self._attention, kernels)
@@ -62,20 +62,6 @@ def _set_attention_kernels(now, wanted):
         backends, order = wanted
         _sdpa_kernel(backends)
         torch._C._set_sdp_priority_order(order)
-
-
-@contextlib.contextmanager
-def _same_attributes(root):
-    """Restores the attributes and buffers of all modules at the end. A forward may store a tensor in its module, and
-    the program expects that of the forward. Parameters are left out: fully_shard exchanges them until backward ends."""
-    before = [(kept, dict(kept)) for module in root.modules() for kept in (module.__dict__, module._buffers)]
-    try:
-        yield
-    finally:
-        for kept, values in before:
-            for name in kept.keys() - values.keys():
-                del kept[name]
-            kept.update(values)
 
 
 class _Packed:

@@ -10,22 +10,16 @@ layers), only those that the region read are held; a tensor without memory repla
 
 from __future__ import annotations
 
-import collections
-import enum
-import functools
 import inspect
-import io
-import operator
-import types
 
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from . import _copies
+from ._copies import NOT_AGAIN, Unrepeatable, built, kind_of, stand_in
 from ._modules import inner_tensors, is_plain
 
-
-class Unrepeatable(Exception):
-    """Raised if a module cannot run again with its arguments. `str()` says which argument and why."""
+_MOST = 100_000  # largest number of values in the arguments of one call
 
 
 class Arguments:
@@ -48,7 +42,7 @@ class Arguments:
         for held in self._tensors:
             if _version(held.tensor) != held.version:
                 raise Unrepeatable(
-                    f"its argument {_name_of(self._forward, held.path)} is changed in place {when}, {_NOT_AGAIN}")
+                    f"its argument {_name_of(self._forward, held.path)} is changed in place {when}, {NOT_AGAIN}")
 
     def end_forward(self, unread):
         """Ends the call's forward. Keeps only tensors that checkpoint() does not hold, and of objects only those that
@@ -64,15 +58,15 @@ class Arguments:
     def again(self, given):
         """Returns positional and named arguments for another run, using the tensors that checkpoint() returned."""
         made = {}
-        args = [_built(value, given, made) for value in self._args]
-        return args, {name: _built(value, given, made) for name, value in self._kwargs.items()}
+        args = [built(value, given, made) for value in self._args]
+        return args, {name: built(value, given, made) for name, value in self._kwargs.items()}
 
 
 class HeldInCalls:
     """Finds the tensors that a checkpoint would hold of each call of a step, besides those that tensors_of() finds."""
 
-    def __init__(self):
-        self._places = {}  # path -> number
+    def __init__(self, places):
+        self._places = places  # path -> number
 
     def of(self, args, kwargs, found):
         """Returns the tensors and their places. A place is a number that stands for the same path in all calls, or -1
@@ -103,8 +97,8 @@ def _has_more(value):
     cls = type(value)
     if cls in (tuple, list, dict):
         return any(map(_has_more, value.values() if cls is dict else value))
-    kind = _kind_of(cls)
-    return kind != _LEAF and not (kind == _TENSOR and is_plain(cls))
+    kind = kind_of(cls)
+    return kind != _copies.LEAF and not (kind == _copies.TENSOR and is_plain(cls))
 
 
 def _parts_of(tensor):
@@ -114,42 +108,23 @@ def _parts_of(tensor):
     return [part for inner in inner_tensors(tensor) for part in _parts_of(inner)]
 
 
-_NOT_AGAIN = ("so that it cannot run again in backward; give it a copy (in transformers: use_cache=False) and record "
-              "the step again, or leave the module out of the plan (--pin)")
+class _HeldArgument(_copies.Held):
+    """A tensor among the arguments. `place` is its index in Arguments.given; None: not in there."""
 
-
-class Held:
-    """A tensor among the arguments, as it was at the call. `place` is its index in Arguments.given; None: not in
-    there."""
-
-    __slots__ = ("tensor", "version", "path", "place", "inside")
+    __slots__ = ("version", "place", "inside")
 
     def __init__(self, tensor, path, place, inside):
-        self.tensor = tensor
+        super().__init__(tensor, path)
         self.version = _version(tensor)
-        self.path = path
         self.place = place
         self.inside = inside  # whether it is inside an object
 
+    def built(self, given):
+        return self.tensor if self.place is None else given[self.place]
+
     def let_go(self):
         """Replaces the tensor by one without memory. Its shape, dtype and other metadata stay readable."""
-        tensor = self.tensor
-        self.tensor = _stand_in(tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad)
-
-
-class _Unread(torch.Tensor):
-    """Replaces a tensor that a forward did not read. It has no memory."""
-
-    @classmethod
-    def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
-        raise RuntimeError(f"{op} reads a tensor in the recomputation of a module whose forward did not: take the "
-                           "policy off with torch_headroom.remove(model), or leave the module out of the plan (--pin)")
-
-
-@functools.lru_cache(maxsize=1024)
-def _stand_in(shape, stride, dtype, device, requires_grad):
-    return torch.Tensor._make_wrapper_subclass(
-        _Unread, shape, strides=stride, dtype=dtype, device=device, requires_grad=requires_grad)
+        self.tensor = stand_in(self.tensor)
 
 
 def _version(tensor):
@@ -170,10 +145,6 @@ def _handed_over(args, kwargs):
         if given:
             break
     return given, places
-
-
-# Formats of a key in a path.
-_FIRST, _ITEM, _ATTRIBUTE = "{}", "[{!r}]", ".{}"
 
 
 def _name_of(forward, path):
@@ -197,194 +168,19 @@ def _parameter_name(forward, place):
     return parameters[place].name if named else f"number {place + 1}"
 
 
-_LEAF, _TENSOR, _TUPLE, _LIST, _DICT, _SET, _DEQUE, _OBJECT, _RANDOM, _ONCE = range(10)
-_LEAVES = (str, bytes, int, float, complex, type(None), torch.Size, torch.nn.Module, torch.optim.Optimizer, type,
-           types.ModuleType, types.FunctionType, types.MethodType, enum.Enum, io.IOBase, BaseException)
-_CONTAINERS = ((torch.Tensor, _TENSOR), (tuple, _TUPLE), (list, _LIST), (dict, _DICT), ((set, frozenset), _SET),
-               (collections.deque, _DEQUE), (torch.Generator, _RANDOM))
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-_MOST = 100_000  # largest number of values in the arguments of one call
-_kinds = {}
-
-
-def _kind_of(cls):
-    kind = _kinds.get(cls)
-    if kind is None:
-        kind = _kinds[cls] = _find_kind(cls)
-    return kind
-
-
-def _find_kind(cls):
-    if issubclass(cls, _LEAVES):
-        return _LEAF
-    for classes, kind in _CONTAINERS:
-        if issubclass(cls, classes):
-            return kind
-    if hasattr(cls, "__next__"):
-        return _ONCE
-    if issubclass(cls, types.SimpleNamespace):
-        return _OBJECT
-    # Python objects are copied. Objects that must be closed, or whose state is in C, are shared.
-    if not cls.__flags__ & _HEAP_TYPE or hasattr(cls, "__del__"):
-        return _LEAF
-    try:
-        object.__new__(cls)
-    except TypeError:
-        return _LEAF
-    return _OBJECT
-
-
-@functools.lru_cache(maxsize=None)
-def _slots_of(cls):
-    bases = [base for base in reversed(cls.__mro__) if base.__flags__ & _HEAP_TYPE]
-    members = {name: member for base in bases for name, member in vars(base).items()}
-    return {name: member for name, member in members.items() if isinstance(member, types.MemberDescriptorType)}
-
-
-def _state_of(value):
-    """Returns an object's attributes, from its __dict__ and its slots."""
-    state = dict(getattr(value, "__dict__", ()))
-    for name, member in _slots_of(type(value)).items():
-        try:
-            state[name] = member.__get__(value)
-        except AttributeError:  # the slot is not set
-            pass
-    return state
-
-
-class _Copy:
-    """A recipe for copies of a mutable object as it was at the call."""
-
-    __slots__ = ("kind", "cls", "option", "keys", "items", "state")
-
-    def __init__(self, kind, cls, option=None):
-        self.kind = kind
-        self.cls = cls
-        self.option = option
-        self.keys = self.items = ()
-        self.state = {}
-
-    def empty(self):
-        """Returns a new, empty object."""
-        cls = self.cls
-        if self.kind == _OBJECT:
-            return (types.SimpleNamespace if issubclass(cls, types.SimpleNamespace) else object).__new__(cls)
-        if self.kind == _RANDOM:
-            return self.option.clone_state()
-        if self.kind == _DEQUE:
-            copy = collections.deque.__new__(cls)
-            collections.deque.__init__(copy, (), self.option)
-            return copy
-        copy = next(base for base in cls.__mro__ if base.__module__ in ("builtins", "collections")).__new__(cls)
-        if self.kind == _DICT and isinstance(copy, collections.defaultdict):
-            copy.default_factory = self.option
-        return copy
-
-    def tuple_of(self, items):
-        if hasattr(self.cls, "n_fields"):  # torch.return_types
-            return self.cls(items)
-        return (frozenset if issubclass(self.cls, frozenset) else tuple).__new__(self.cls, items)
-
-    def fill(self, copy, items):
-        if self.kind == _LIST:
-            list.extend(copy, items)
-        elif self.kind == _SET:
-            set.update(copy, items)
-        elif self.kind == _DEQUE:
-            collections.deque.extend(copy, items)
-        elif self.kind == _DICT:
-            place = (collections.OrderedDict if isinstance(copy, collections.OrderedDict) else dict).__setitem__
-            for key, item in zip(self.keys, items):
-                place(copy, key, item)
-
-
-class _Walk:
-    """Walks through the arguments of one call. A path is (path above, key, format of the key)."""
+class _Walk(_copies.Walk):
+    """Walks through the arguments of one call."""
 
     def __init__(self, forward, places):
+        super().__init__(_MOST)
         self._forward = forward
         self._places = places
-        self._known = {}  # id of a visited value -> (value, its recipe)
-        self._left = _MOST
         self.tensors = []
 
-    def value(self, value, above, key, how=_FIRST, inside=False):
-        """Returns the recipe for `value`: the value itself if it is immutable. `inside`: it is part of an object."""
-        kind = _kind_of(type(value))
-        if kind == _LEAF:
-            return value
-        known = self._known.get(id(value))
-        return known[1] if known else self._know(value, self._met(kind, value, (above, key, how), inside))
+    def tensor(self, tensor, path, inside):
+        held = _HeldArgument(tensor, path, self._places.get(id(tensor)), inside)
+        self.tensors.append(held)
+        return tensor if held.place is None and not inside else held  # so that a tuple of tensors is not copied
 
-    def _know(self, value, stands):
-        self._known[id(value)] = value, stands  # keeps the value alive, so that its id is not reused
-        return stands
-
-    def _met(self, kind, value, path, inside):
-        if kind == _TENSOR:
-            held = Held(value, path, self._places.get(id(value)), inside)
-            self.tensors.append(held)
-            return value if held.place is None and not inside else held  # so that a tuple of tensors is not copied
-        if kind == _ONCE:
-            self._fail(path, f"is a {type(value).__name__}, which can be read only once, {_NOT_AGAIN}")
-        if kind == _TUPLE or isinstance(value, frozenset):
-            items = self._values(value, range(len(value)), path, inside)
-            if all(map(operator.is_, items, value)):
-                return value
-            copy = _Copy(_TUPLE, type(value))
-            copy.items = items
-            return copy
-        return self._mutable(kind, value, path, inside)
-
-    def _mutable(self, kind, value, path, inside):
-        if kind == _RANDOM:
-            return _Copy(kind, type(value), value.clone_state())
-        option = value.maxlen if kind == _DEQUE else getattr(value, "default_factory", None) if kind == _DICT else None
-        copy = self._know(value, _Copy(kind, type(value), option))  # registered first, as it may contain itself
-        if kind == _DICT:
-            copy.keys = list(value)
-            copy.items = self._values(value.values(), copy.keys, path, inside)
-        elif kind != _OBJECT:
-            copy.items = self._values(value, range(len(value)), path, inside)
-        state = _state_of(value)
-        self._count(len(state), path)
-        copy.state = {name: self.value(item, path, name, _ATTRIBUTE, True) for name, item in state.items()}
-        is_mark = kind == _OBJECT and not state  # a marker, which code compares by identity
-        return value if is_mark else copy
-
-    def _values(self, values, keys, path, inside):
-        self._count(len(values), path)
-        return [self.value(value, path, key, _ITEM, inside) for key, value in zip(keys, values)]
-
-    def _count(self, more, path):
-        self._left -= more
-        if self._left < 0:
-            self._fail(path, f"holds more than {_MOST:,} values, too many to keep for each call; give it only what it "
-                       "reads, or leave the module out of the plan (--pin)")
-
-    def _fail(self, path, what):
+    def fail(self, path, what):
         raise Unrepeatable(f"its argument {_name_of(self._forward, path)} {what}")
-
-
-def _built(value, given, made):
-    """Builds the value of a recipe; `made` maps recipes to copies that exist already."""
-    kind = type(value)
-    if kind is Held:
-        return value.tensor if value.place is None else given[value.place]
-    if kind is not _Copy:
-        return value
-    if value in made:
-        return made[value]
-    if value.kind == _TUPLE:
-        items = [_built(item, given, made) for item in value.items]
-        return made.setdefault(value, value.tuple_of(items))
-    copy = made[value] = value.empty()
-    value.fill(copy, [_built(item, given, made) for item in value.items])
-    slots = _slots_of(value.cls)
-    for name, item in value.state.items():
-        item = _built(item, given, made)
-        if name in slots:
-            slots[name].__set__(copy, item)
-        else:
-            copy.__dict__[name] = item
-    return copy

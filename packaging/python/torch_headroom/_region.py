@@ -14,8 +14,10 @@ import torch
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from ._again import Surroundings
-from ._arguments import Arguments, Unrepeatable
+from ._arguments import Arguments
+from ._attributes import Attributes
 from ._autocast import Recomputing, beside_cached_casts
+from ._copies import Unrepeatable
 from ._linear import with_own_linear
 from ._modules import is_plain, tensors_of
 from ._policy import BUFFER, HeldBytes, ModulePolicy
@@ -42,7 +44,7 @@ class Region:
         self.difference = None  # sentence: how the last forward differs from the recording
         self.recomputed = False  # a recomputation has run
         self.subclass = None  # class name of wrapper tensors among the arguments of its ops
-        self.read = {}  # path of a tensor among a watched call's arguments -> whether an op read it
+        self.read = {}  # path of a tensor among a watched call's arguments and attributes -> whether an op read it
         self.compiled_context_fn = lambda: self.contexts(None)  # must be a function, not a bound method
         self.replaced = module.__dict__.get("forward")  # another patch of the instance, which then runs inside
 
@@ -75,7 +77,7 @@ class Region:
         watch.at(f"at the begin of module {self.policy.fqn}", held.begin)
         try:
             call = _Call(self, module, forward, args, kwargs)
-            if self.settled and not self.policy.saved:
+            if not (call.watched or self.policy.saved):
                 result = checkpoint(call, *call.given(), use_reentrant=False, context_fn=_plain_contexts)
             else:
                 result = checkpoint(with_own_linear(call), *call.given(), use_reentrant=False, context_fn=call.contexts)
@@ -96,7 +98,7 @@ class Region:
     def contexts(self, call):
         """Returns the contexts of one call, for its forward and its recomputation; `call` is None in a graph."""
         calls = {False: Counter(), True: Counter()}
-        watch = None if call is None or self.settled else call.watch
+        watch = call.watch if call is not None and call.watched else None
         on_gpu = call is not None and _touches_gpu(call.given(), {})
 
         def decide(context, op, *args, **kwargs):
@@ -177,11 +179,19 @@ class _Call:
         self._first = args, kwargs
         self._arguments = Arguments(forward, args, kwargs)
         self._surroundings = Surroundings()
-        self._watched = not region.settled
+        self._attributes = Attributes(module)
+        self.watched = not region.settled or any(held.path not in region.read for held in self._attributes.tensors)
         self._unread = {}  # storage -> tensors
-        if self._watched:
-            for held in filter(_is_seen, self._arguments.held()):
-                self._unread.setdefault(_storage(held.tensor), []).append(held)
+        if self.watched:
+            self._await(self._arguments.held())
+            self._await([held for held in self._attributes.tensors if not region.read.get(held.path)])
+        for held in filter(_is_seen, self._attributes.tensors):
+            if not region.read.get(held.path):
+                held.let_go()
+
+    def _await(self, tensors):
+        for held in filter(_is_seen, tensors):
+            self._unread.setdefault(_storage(held.tensor), []).append(held)
 
     def given(self):
         return self._arguments.given
@@ -199,22 +209,25 @@ class _Call:
         except Unrepeatable as error:
             self._region.refuse(str(error))
         args, kwargs = self._arguments.again(given)
-        with self._surroundings.again(self._module):
+        with self._surroundings.again(), self._attributes.again(self._module):
             return self._forward(*args, **kwargs)
 
     def watch(self, args, kwargs):
         """Marks the arguments of a forward op as read."""
         if self._unread:
             for tensor in tensors_of((args, kwargs)):
-                self._unread.pop(_storage(tensor), None)
+                storage = _storage(tensor)
+                unread = [held for held in self._unread.pop(storage, ()) if not held.hold()]
+                if unread:
+                    self._unread[storage] = unread
 
     def end_forward(self):
         self._arguments.check("by its forward")
         read, held = self._region.read, self._arguments.held()
-        if self._watched:
+        if self.watched:
             unread = {tensor for tensors in self._unread.values() for tensor in tensors}
             self._unread = {}
-            for tensor in held:
+            for tensor in (*held, *self._attributes.tensors):
                 read[tensor.path] = read.get(tensor.path, False) or tensor not in unread
         else:  # a tensor at a new place counts as read
             unread = {tensor for tensor in held if not read.get(tensor.path, True)}
@@ -244,8 +257,9 @@ def _subclass_in(value):
 
 
 def _is_seen(held):
-    """Returns whether tensors_of() finds the tensor among an op's arguments."""
-    return is_plain(type(held.tensor))
+    """Returns whether tensors_of() finds the tensor among an op's arguments, and a tensor without memory can replace
+    it."""
+    return is_plain(type(held.tensor)) and held.tensor.layout == torch.strided
 
 
 def _storage(tensor):

@@ -7,11 +7,13 @@ import json
 import os
 import shlex
 import sys
+import weakref
 
 import torch
 
 from . import _cuda_graphs, _deepspeed_memory, _instants, _remarks, _wrappers
 from ._arguments import HeldInCalls
+from ._attributes import AttributesInCalls
 from ._batch import sizes_of, sizes_with
 from ._categories import GRADIENT, retype
 from ._compiled_autograd import CompiledBackward
@@ -75,7 +77,7 @@ class StepRecorder:
         self.recording = False
         self.autocast = False
         self.compiled_backward = CompiledBackward()
-        self._held = None  # HeldInCalls of the running step
+        self._held = self._attributes = None  # HeldInCalls and AttributesInCalls of the running step
         self.calls = 0  # number of module calls in this step
         self.replays = 0  # number of replays of CUDA graphs with a backward pass in this step
         self._on_side_stream = False  # whether the step began on another stream than the default one
@@ -107,7 +109,8 @@ class StepRecorder:
         self._names = ModuleNames(roots)
         self._names.declare(self.library, ops.registered.default)
         ops.inputs.default(tensors_of(arguments))
-        self._held = HeldInCalls()
+        places = {}
+        self._held, self._attributes = HeldInCalls(places), AttributesInCalls(places)
         self._sizes = sizes_of(arguments)
         _deepspeed_memory.declare(self._names.modules)
         ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
@@ -140,6 +143,21 @@ class StepRecorder:
         if tensors:
             with torch._C.DisableTorchFunctionSubclass():
                 torch.ops.torch_headroom.held.default(call, tensors, places)
+
+    def add_attributes(self, call, module):
+        """Adds the tensors in the attributes of a module whose call has begun. Returns what drop_attributes() needs."""
+        if not torch.is_grad_enabled():
+            return []
+        tensors, places = self._attributes.begin(module)
+        if tensors:
+            with torch._C.DisableTorchFunctionSubclass():
+                torch.ops.torch_headroom.held.default(call, tensors, places)
+        return list(zip(places, map(weakref.ref, tensors)))
+
+    def drop_attributes(self, call, module, begun):
+        """Drops those tensors that the module has not replaced until the end of its call."""
+        if begun:
+            torch.ops.torch_headroom.not_held.default(call, self._attributes.unchanged(module, begun))
 
     def gradients_are_made(self):
         """Gives the gradients that a replay made their category, as autograd's hooks do otherwise."""

@@ -168,15 +168,16 @@ class Hooks:
             # A checkpoint does not run the module's hooks (which gather the parameters of a sharded module) again, so
             # the recorded call is only the module's forward.
             if has_hooks(module):
-                with around_forward(module, functools.partial(recorded, number)):
+                with around_forward(module, functools.partial(recorded, module, number)):
                     return original(module, *args, **kwargs)
-            return recorded(number, functools.partial(original, module), *args, **kwargs)
+            return recorded(module, number, functools.partial(original, module), *args, **kwargs)
 
-        def recorded(number, run, *args, **kwargs):
+        def recorded(module, number, run, *args, **kwargs):
             tensors = tensors_of((args, kwargs))
             recorder.depth += 1
-            number = enter(number, tensors)
-            recorder.add_held(number, args, kwargs, tensors)
+            begun = enter(number, tensors)
+            recorder.add_held(begun, args, kwargs, tensors)
+            attributes = recorder.add_attributes(begun, module)
             recorder.calls += 1
             if recorder.calls < 5:  # a trainer may enable autocast inside the model, after calls of outer modules
                 recorder.autocast |= torch.is_autocast_enabled("cuda")
@@ -184,10 +185,11 @@ class Hooks:
                 result = run(*args, **kwargs)
             except BaseException:
                 recorder.depth -= 1
-                leave(number, [])
+                leave(begun, [])
                 raise
             recorder.depth -= 1
-            leave(number, tensors_of(result))
+            recorder.drop_attributes(begun, module, attributes)
+            leave(begun, tensors_of(result))
             return result
 
         return call
