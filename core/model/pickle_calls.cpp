@@ -62,12 +62,12 @@ std::optional<Kind> listElement(std::string_view name)
 constexpr std::string_view rebuildTensor = "torch._utils._rebuild_tensor_v2";
 constexpr std::string_view restoreTypeTag = "torch.jit._pickle.restore_type_tag";
 constexpr std::string_view orderedDict = "collections.OrderedDict";
-constexpr std::string_view device = "torch.device";
+constexpr std::string_view deviceClass = "torch.device";
 constexpr std::string_view complexNumber = "builtins.complex";
 
 bool isKnown(std::string_view name)
 {
-    constexpr std::array others{rebuildTensor, restoreTypeTag, orderedDict, device, complexNumber};
+    constexpr std::array others{rebuildTensor, restoreTypeTag, orderedDict, deviceClass, complexNumber};
     return isClass(name) || storageType(name) || listElement(name) || std::ranges::find(others, name) != others.end();
 }
 
@@ -135,7 +135,7 @@ Pickle::Index PickleReader::reduce()
         return typedList(*element, arguments);
     if (name == orderedDict && arguments.items.empty())
         return dictionary();
-    if (name == device && arguments.items.size() == 1 && argument(0) == Kind::text)
+    if (name == deviceClass && arguments.items.size() == 1 && argument(0) == Kind::text)
         return make({Kind::device, 0, at(arguments.items[0]).text, {}});
     if (name == complexNumber && arguments.items.size() == 2 && argument(0) == Kind::real && argument(1) == Kind::real)
         return make({Kind::complex, 0, {}, {}});

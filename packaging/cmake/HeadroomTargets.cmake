@@ -72,6 +72,12 @@ function(headroom_together_files name group count)
     endforeach()
 endfunction()
 
+# headroom_alone(NAME FILES...): compiles files of such a target one by one. Their headers are so large that the compiler
+# would need more than 1 GB of memory for them together with others.
+function(headroom_alone name)
+    set_source_files_properties(${ARGN} TARGET_DIRECTORY ${name} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # Headers that most files of a kind include, and that take longer to read than the files themselves. Together with those of
 # tests they stay below 1 GB of the compiler's memory.
 set(headroom_torch_headers <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h>)
