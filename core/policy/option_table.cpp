@@ -3,10 +3,11 @@
 #include "core/policy/option_table.h"
 
 #include "core/base/try.h"
-#include "core/policy/part_options.h"
+#include "core/policy/part_arcs.h"
 #include "core/policy/released_casts.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <queue>
@@ -14,19 +15,6 @@
 #include <utility>
 
 namespace headroom {
-
-Error stoppedMeasuring()
-{
-    return {ErrorKind::internal, "measuring the ways to checkpoint the step was stopped"};
-}
-
-/// Equal parts of the step; one of them is predicted for all.
-struct EqualParts
-{
-    PartOptions options;
-    LocalEffect least, most; ///< least and most of all options, change by change
-    std::vector<int> arcs; ///< indices in Builder::arcs_
-};
 
 class OptionTable::Builder
 {
@@ -47,9 +35,7 @@ public:
     Result<OptionTable> build()
     {
         table_.sharesArguments_ = std::ranges::find(layout_.shared(), true) != layout_.shared().end();
-        addArcs();
-        for (std::size_t arc = 0; arc < arcs_.size(); ++arc)
-            RETURN_IF_ERROR(measure(static_cast<int>(arc)));
+        RETURN_IF_ERROR(measure());
         table_.problem_.positions = static_cast<int>(tree_.parts.size());
         table_.problem_.constant = std::max<Bytes>(layout_.before(), 0);
         table_.problem_.atLoss = layout_.atTurn();
@@ -61,21 +47,18 @@ public:
         less_.resize(arcs_.size());
         table_.plans_.resize(arcs_.size());
         table_.modules_.resize(arcs_.size());
-        for (std::size_t number = 0; number < equal_.size(); ++number)
-            fill(equal_[number], static_cast<int>(number));
+        for (std::size_t kind = 0; kind < kinds_.size(); ++kind)
+            fill(kind);
         countDeviations();
         dropBeaten();
         return std::move(table_);
     }
 
 private:
-    struct Arc
+    /// Least and most of all options of equal arcs, change by change.
+    struct Range
     {
-        int unit = 0;
-        int first = 0, last = 0;
-        std::shared_ptr<const LocalReplay> replay;
-        StepLayout::Place place;
-        bool hidden = false; ///< a module around it must be checkpointed as a whole
+        LocalEffect least, most;
     };
 
     static std::vector<ModuleId> modulesOf(const PartTree& tree)
@@ -86,98 +69,72 @@ private:
         return modules;
     }
 
+    using Arc = PartArcs::Arc;
     ModuleId moduleOf(const Arc& arc) const { return tree_.units[static_cast<std::size_t>(arc.unit)].module; }
 
-    void addArcs()
+    Status measure()
     {
-        for (std::size_t part = 0; part < tree_.parts.size(); ++part)
-            arcs_.push_back({tree_.parts[part], static_cast<int>(part), static_cast<int>(part) + 1, {}, {}, false});
-        for (const PartTree::Around& around : tree_.around) {
-            const bool forced = tree_.units[static_cast<std::size_t>(around.unit)].forced;
-            if (!forced && around.isWide())
-                continue;
-            arcs_.push_back({around.unit, around.first, around.last, {}, {}, false});
-            for (int part = around.first; forced && part < around.last; ++part)
-                arcs_[static_cast<std::size_t>(part)].hidden = true;
-        }
-        std::ranges::stable_sort(arcs_, [](const Arc& a, const Arc& b) {
-            return a.first != b.first ? a.first < b.first : a.last - a.first < b.last - b.first;
-        });
-    }
-
-    /// Adds an arc to its equals, or predicts its options if it is the first of its kind.
-    Status measure(int number)
-    {
-        Arc& arc = arcs_[static_cast<std::size_t>(number)];
-        if (stop_.stop_requested())
-            return stoppedMeasuring();
-        arc.replay = std::make_shared<const LocalReplay>(model_, events_, moduleOf(arc), layout_.shared(), notes_);
-        arc.place = layout_.place(*arc.replay, moduleOf(arc), arc.first, arc.last);
-        std::vector<std::uint64_t> key = arc.replay->signature();
-        const auto sign = [&](auto&& self, int unit) -> void {
-            const PartTree::Unit& inner = tree_.units[static_cast<std::size_t>(unit)];
-            key.push_back(inner.module.value - moduleOf(arc).value);
-            key.push_back((inner.forced ? 1 : 0) + (arc.hidden ? 2 : 0) + (arc.last - arc.first > 1 ? 4 : 0));
-            for (const int inside : inner.inside)
-                self(self, inside);
+        const MayCheckpoint may = [this](ModuleId module) {
+            return sharedArguments_ == StepLayout::SharedArguments::held || !layout_.hasShared(module);
         };
-        sign(sign, arc.unit);
-        const auto [found, added] = numberOf_.emplace(std::move(key), static_cast<int>(equal_.size()));
-        if (added) {
-            const MayCheckpoint may = [this](ModuleId module) {
-                return sharedArguments_ == StepLayout::SharedArguments::held || !layout_.hasShared(module);
-            };
-            ASSIGN_OR_RETURN(PartOptions options,
-                             arc.hidden ? PartOptions()
-                                        : partOptions(model_, tree_, arc.unit, arc.last - arc.first > 1, *arc.replay,
-                                                      arc.place, may, notes_));
-            equal_.push_back({std::move(options), {}, {}, {}});
-            setRange(equal_.back());
-        }
-        equal_[static_cast<std::size_t>(found->second)].arcs.push_back(number);
+        const PartArcs::PlaceOf placeOf = [this](const Arc& arc) { return placeIn(layout_, arc); };
+        ASSIGN_OR_RETURN(PartArcs found,
+                         PartArcs::create(model_, events_, tree_, layout_.shared(), may, placeOf, stop_));
+        arcs_ = std::move(found.arcs);
+        kinds_ = std::move(found.kinds);
+        for (const PartArcs::Kind& kind : kinds_)
+            ranges_.push_back(rangeOf(kind.options.effects));
+        for (const Arc& arc : arcs_)
+            places_.push_back(placeIn(layout_, arc));
         return {};
     }
 
-    static void setRange(EqualParts& equal)
+    StepLayout::Place placeIn(const StepLayout& layout, const Arc& arc) const
     {
-        if (equal.options.effects.empty())
-            return;
-        equal.least = equal.most = equal.options.effects.front();
-        for (const LocalEffect& effect : equal.options.effects)
+        return layout.place(*arc.replay, moduleOf(arc), arc.first, arc.last);
+    }
+
+    static Range rangeOf(const std::vector<LocalEffect>& effects)
+    {
+        if (effects.empty())
+            return {};
+        Range range{effects.front(), effects.front()};
+        for (const LocalEffect& effect : effects)
             for (std::size_t i = 0; i < effect.changes.size(); ++i) {
                 const auto& [high, after] = effect.changes[i];
-                LocalEffect::Change& least = equal.least.changes[i];
-                LocalEffect::Change& most = equal.most.changes[i];
+                LocalEffect::Change& least = range.least.changes[i];
+                LocalEffect::Change& most = range.most.changes[i];
                 least = {std::min(least.high, high), std::min(least.after, after)};
                 most = {std::max(most.high, high), std::max(most.after, after)};
             }
+        return range;
     }
 
-    static StepLayout::Place narrowed(const StepLayout::Place& place, const EqualParts& equal)
+    StepLayout::Place narrowed(const StepLayout::Place& place, std::size_t kind) const
     {
-        return equal.options.effects.empty() ? place : place.between(equal.least, equal.most);
+        return kinds_[kind].options.effects.empty() ? place : place.between(ranges_[kind].least, ranges_[kind].most);
     }
 
-    void fill(const EqualParts& equal, int number)
+    void fill(std::size_t kind)
     {
-        const auto plans = std::make_shared<const std::vector<CheckpointPlan>>(equal.options.plans);
-        for (const int each : equal.arcs) {
-            const auto index = static_cast<std::size_t>(each);
+        const PartOptions& ways = kinds_[kind].options;
+        const auto plans = std::make_shared<const std::vector<CheckpointPlan>>(ways.plans);
+        const std::size_t first = kinds_[kind].arcs.front();
+        for (const std::size_t index : kinds_[kind].arcs) {
             const Arc& arc = arcs_[index];
             ChainArc& pessimistic = table_.problem_.arcs[index] = {arc.first, arc.last, {}};
-            const StepLayout::Place place = narrowed(arc.place, equal);
-            for (const LocalEffect& effect : equal.options.effects) {
+            const StepLayout::Place place = narrowed(places_[index], kind);
+            for (const LocalEffect& effect : ways.effects) {
                 const PartMemory memory = place.of(effect);
                 pessimistic.options.push_back({memory.held, memory.high, picoseconds(effect.recomputeMs)});
             }
             table_.relaxed_.arcs[index] = pessimistic;
             table_.plans_[index] = plans;
             table_.modules_[index] = moduleOf(arc);
-            const auto first = static_cast<std::size_t>(equal.arcs.front());
             if (arc.last - arc.first == 1 && sameSums(pessimistic.options, table_.problem_.arcs[first].options))
                 table_.problem_.classes[static_cast<std::size_t>(arc.first)]
-                    = table_.relaxed_.classes[static_cast<std::size_t>(arc.first)] = number;
-            PartDeviations deviations = arc.place.deviations(equal.options.effects);
+                    = table_.relaxed_.classes[static_cast<std::size_t>(arc.first)] = static_cast<int>(kind);
+            PartDeviations deviations = places_[index].deviations(ways.effects);
             more_[index] = std::move(deviations.more);
             less_[index] = std::move(deviations.less);
         }
@@ -230,17 +187,15 @@ private:
     /// The memory of each option in another layout of the same step.
     void measureAgain(const StepLayout& layout, ChainProblem& problem) const
     {
-        for (const EqualParts& equal : equal_)
-            for (const int number : equal.arcs) {
-                const Arc& arc = arcs_[static_cast<std::size_t>(number)];
-                const StepLayout::Place place
-                    = narrowed(layout.place(*arc.replay, moduleOf(arc), arc.first, arc.last), equal);
-                auto& options = problem.arcs[static_cast<std::size_t>(number)].options;
-                for (std::size_t o = 0; o < options.size(); ++o) {
-                    const PartMemory memory = place.of(equal.options.effects[o]);
-                    options[o] = {memory.held, memory.high, options[o].time};
-                }
+        for (std::size_t number = 0; number < arcs_.size(); ++number) {
+            const std::size_t kind = arcs_[number].kind;
+            const StepLayout::Place place = narrowed(placeIn(layout, arcs_[number]), kind);
+            auto& options = problem.arcs[number].options;
+            for (std::size_t o = 0; o < options.size(); ++o) {
+                const PartMemory memory = place.of(kinds_[kind].options.effects[o]);
+                options[o] = {memory.held, memory.high, options[o].time};
             }
+        }
     }
 
     /// Adds the deviations of other parts to the memory of the part that runs meanwhile.
@@ -291,18 +246,14 @@ private:
         const StepLayout other(model_, events_, modulesOf(tree_), worldSize_, sharedArguments_,
                                turn_ ? std::nullopt : table_.otherTurn_);
         std::vector<std::vector<PartDeviations::Stretch>> less(arcs_.size());
-        for (const EqualParts& equal : equal_)
-            for (const int number : equal.arcs) {
-                const Arc& arc = arcs_[static_cast<std::size_t>(number)];
-                const StepLayout::Place place = other.place(*arc.replay, moduleOf(arc), arc.first, arc.last);
-                less[static_cast<std::size_t>(number)] = place.deviations(equal.options.effects).less;
-            }
+        for (std::size_t number = 0; number < arcs_.size(); ++number)
+            less[number] = placeIn(other, arcs_[number]).deviations(kinds_[arcs_[number].kind].options.effects).less;
         relax(other, less, table_.elsewhere_.emplace(table_.relaxed_));
-        for (const EqualParts& equal : equal_) // parts that are equal at one turn may differ at the other
-            for (const int number : equal.arcs) {
+        for (const PartArcs::Kind& kind : kinds_) // parts that are equal at one turn may differ at the other
+            for (const std::size_t number : kind.arcs) {
                 const auto& arcs = table_.elsewhere_->arcs;
-                const ChainArc& arc = arcs[static_cast<std::size_t>(number)];
-                if (!sameSums(arc.options, arcs[static_cast<std::size_t>(equal.arcs.front())].options))
+                const ChainArc& arc = arcs[number];
+                if (!sameSums(arc.options, arcs[kind.arcs.front()].options))
                     table_.elsewhere_->classes[static_cast<std::size_t>(arc.first)] = -1;
             }
     }
@@ -380,10 +331,10 @@ private:
     int worldSize_;
     const std::stop_token& stop_;
     std::optional<std::uint32_t> turn_; ///< as requested
-    LocalNotes notes_;
     std::vector<Arc> arcs_;
-    std::map<std::vector<std::uint64_t>, int> numberOf_; ///< by signature: index in equal_
-    std::vector<EqualParts> equal_;
+    std::vector<PartArcs::Kind> kinds_;
+    std::vector<Range> ranges_; ///< by kind
+    std::vector<StepLayout::Place> places_; ///< by arc
     std::vector<std::vector<PartDeviations::Stretch>> more_, less_; ///< by arc
     std::vector<PartDeviations::Stretch> casts_; ///< castsThatMayBeGone()
     OptionTable table_;
@@ -402,10 +353,8 @@ CheckpointPlan OptionTable::planOf(const ChainPath& path) const
     for (const ChainStep& step : path) {
         const auto arc = static_cast<std::size_t>(step.arc);
         const int plan = planOf_[arc][static_cast<std::size_t>(step.option)];
-        for (CheckpointRegion region : (*plans_[arc])[static_cast<std::size_t>(plan)]) {
-            region.module = ModuleId(region.module.value + modules_[arc].value);
-            regions.push_back(std::move(region));
-        }
+        std::ranges::move(inStep((*plans_[arc])[static_cast<std::size_t>(plan)], modules_[arc]),
+                          std::back_inserter(regions));
     }
     std::ranges::sort(regions, {}, &CheckpointRegion::module);
     return regions;

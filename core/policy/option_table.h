@@ -13,8 +13,6 @@
 
 namespace headroom {
 
-Error stoppedMeasuring(); ///< the error of create() after a stop request
-
 /// The planner's problem for one step and one request: for each part of the step, the ways to checkpoint it that are
 /// not dominated, each predicted on the step. Immutable.
 class OptionTable

@@ -7,6 +7,7 @@
 #include "core/plan/plan_units.h"
 #include "core/policy/frontier.h"
 #include "core/policy/infeasible_step.h"
+#include "core/policy/part_arcs.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/step_options.h"
 #include "core/sac/step_statistics.h"
