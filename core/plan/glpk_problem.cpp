@@ -81,6 +81,7 @@ struct SearchState
     const std::vector<double>* incumbent = nullptr; ///< shifted by one, as GLPK counts; null when there is none
     bool incumbentGiven = false;
     bool stopped = false;
+    bool gapReached = false;
     double bound = -std::numeric_limits<double>::infinity();
     std::int64_t nodes = 0;
 };
@@ -115,7 +116,7 @@ struct GlpkProblem::Handle
 
     MilpStatus solveRelaxation(int limitMs) const;
     MilpStatus solveAgain(int limitMs) const;
-    MilpStatus search(SearchState& state, int branching, int limitMs) const;
+    MilpStatus search(SearchState& state, int branching, const MilpOptions& options, int limitMs) const;
 };
 
 MilpStatus GlpkProblem::Handle::solveRelaxation(int limitMs) const
@@ -160,7 +161,7 @@ MilpStatus GlpkProblem::Handle::solveAgain(int limitMs) const
     return failure == 0 && status == GLP_OPT ? MilpStatus::optimal : MilpStatus::failed;
 }
 
-MilpStatus GlpkProblem::Handle::search(SearchState& state, int branching, int limitMs) const
+MilpStatus GlpkProblem::Handle::search(SearchState& state, int branching, const MilpOptions& options, int limitMs) const
 {
     glp_iocp parameters;
     glp_init_iocp(&parameters);
@@ -169,8 +170,9 @@ MilpStatus GlpkProblem::Handle::search(SearchState& state, int branching, int li
     parameters.bt_tech = GLP_BT_BLB;
     parameters.tol_int = 1e-7;
     parameters.tol_obj = 1e-9;
-    parameters.mip_gap = 0;
+    parameters.mip_gap = options.gap;
     parameters.tm_lim = std::max(1, limitMs);
+    parameters.gmi_cuts = options.cuts ? GLP_ON : GLP_OFF;
     parameters.cb_func = duringSearch;
     parameters.cb_info = &state;
     int failure = 0;
@@ -186,7 +188,8 @@ MilpStatus GlpkProblem::Handle::search(SearchState& state, int branching, int li
         return MilpStatus::optimal;
     if (status == GLP_NOFEAS)
         return MilpStatus::infeasible;
-    if (failure == GLP_ETMLIM)
+    state.gapReached = failure == GLP_EMIPGAP;
+    if (failure == GLP_ETMLIM || state.gapReached)
         return status == GLP_FEAS ? MilpStatus::feasible : MilpStatus::timeout;
     return MilpStatus::failed;
 }
@@ -283,9 +286,9 @@ MilpResult GlpkProblem::solve(const MilpOptions& options)
     state.incumbent = incumbent.empty() ? nullptr : &incumbent;
     const auto remainingMs = [&] { return static_cast<int>(limit.remainingMs()); };
     // GLPK's plain branching solves most problems at once; on the others pseudo-costs are ten times faster.
-    result.status = handle_->search(state, GLP_BR_DTH, std::min(remainingMs(), quickSearchMs));
-    if (result.status == MilpStatus::feasible || result.status == MilpStatus::timeout)
-        result.status = handle_->search(state, GLP_BR_PCH, remainingMs());
+    result.status = handle_->search(state, GLP_BR_DTH, options, std::min(remainingMs(), quickSearchMs));
+    if (!state.gapReached && (result.status == MilpStatus::feasible || result.status == MilpStatus::timeout))
+        result.status = handle_->search(state, GLP_BR_PCH, options, remainingMs());
     result.nodes = state.nodes;
     if (!handle_->alive())
         return result;
@@ -297,6 +300,8 @@ MilpResult GlpkProblem::solve(const MilpOptions& options)
             result.values.push_back(glp_mip_col_val(problem, column));
     }
     result.bound = found == GLP_OPT ? result.objective : std::max(result.bound, state.bound);
+    if (state.gapReached)
+        result.bound = std::max(result.bound, result.objective - options.gap * std::abs(result.objective));
     return result;
 }
 

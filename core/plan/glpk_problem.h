@@ -14,7 +14,7 @@ namespace headroom {
 /// The outcome of a solve.
 enum class MilpStatus {
     optimal, ///< the values are proven optimal, to the solver's tolerance
-    feasible, ///< time limit reached with values; `bound` holds
+    feasible, ///< time limit or gap reached with values; `bound` holds
     infeasible,
     stopped, ///< the caller asked to stop
     timeout, ///< time limit reached without values; `bound` holds
@@ -43,6 +43,8 @@ struct MilpOptions
 {
     std::stop_token stop;
     double limitMs = 10000;
+    double gap = 0; ///< the search ends at this gap: (objective - bound) / objective
+    bool cuts = false; ///< with Gomory's mixed integer cuts
     /// A known solution, by column. Branches that cannot improve on it are pruned from the start.
     std::vector<double> incumbent;
 };

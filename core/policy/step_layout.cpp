@@ -196,6 +196,19 @@ std::uint32_t StepLayout::turnWith(const std::vector<Bytes>& more) const
     return turn;
 }
 
+std::uint32_t StepLayout::turnOf(ModuleId module) const
+{
+    std::uint32_t turn = never;
+    for (const CallId id : model_.index().callsOf[module.value]) {
+        const StepIndex::Call& call = model_.index().calls[id.value];
+        const std::uint32_t unpack = firstUnpack(call);
+        for (std::uint32_t event = call.exit; unpack != never && event < unpack; ++event)
+            if (turn == never || after_[event] > after_[turn])
+                turn = event;
+    }
+    return turn == never ? turn_ : turn;
+}
+
 Bytes StepLayout::highest(std::uint32_t begin, std::uint32_t end) const
 {
     return begin < end ? *std::max_element(high_.begin() + begin, high_.begin() + end) : nothing;

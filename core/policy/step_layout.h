@@ -67,6 +67,12 @@ public:
     /// The event of highest memory between forward and backward, if each event has `more` bytes added.
     std::uint32_t turnWith(const std::vector<Bytes>& more) const;
     std::uint32_t turn() const { return turn_; }
+    /// The event of highest memory between a module's own forward and backward; turn() if it has no such event.
+    std::uint32_t turnOf(ModuleId module) const;
+
+    /// Live bytes by event: the highest during it, and after it.
+    std::span<const Bytes> high() const { return high_; }
+    std::span<const Bytes> after() const { return after_; }
 
     /// The events at which one part, or a module around parts first to last - 1, runs, divided at the events of its
     /// replay.

@@ -26,6 +26,8 @@ constexpr double mixtureStep = 1.0 / 16;
 
 constexpr double fitGap = 0.01; ///< gap of a search that only tells whether its plan fits
 constexpr double unprovenGap = 0.001; ///< gap of a search that cannot prove a plan optimal
+constexpr double rowsGap = 0.005; ///< gap of a search in rows
+constexpr double leanestLimitMs = 300; ///< of the search in rows for the plan of least peak
 
 /// Unlimited memory, small enough to add to.
 constexpr Bytes unlimitedBudget = std::numeric_limits<Bytes>::max() / 8;
@@ -70,6 +72,10 @@ Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const Storage
             break;
     }
     RETURN_IF_ERROR(options->findEnds(tree));
+    if (options->isNoChain_) {
+        ASSIGN_OR_RETURN(options->rows_, RowProblem::create(model, events, tree, worldSize, stop));
+        RETURN_IF_ERROR(options->findLeanestInRows(stop));
+    }
     return StepOptionsPtr(options);
 }
 
@@ -78,9 +84,9 @@ Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const Storage
 /// plan that recomputes all parts may be leaner than those of the tables.
 Status StepOptions::findEnds(const PartTree& tree)
 {
-    forced_ = std::ranges::any_of(tree.units, &PartTree::Unit::forced);
+    const bool forced = std::ranges::any_of(tree.units, &PartTree::Unit::forced);
     const ChainProblem& chain = tables_.front().front().problem();
-    const ChainPath quickest = forced_ ? solveChain(chain, unlimitedBudget).path : ChainPath();
+    const ChainPath quickest = forced ? solveChain(chain, unlimitedBudget).path : ChainPath();
     ASSIGN_OR_RETURN(quickest_, predicted(tables_.front().front().planOf(quickest)));
     leanest_ = quickest_;
     for (const OptionTable& table : tables_ | std::views::join) {
@@ -99,21 +105,20 @@ Status StepOptions::findEnds(const PartTree& tree)
     ASSIGN_OR_RETURN(const PredictedPlanPtr all, predicted(std::move(everything)));
     if (all->timeline.peak < leanest_->timeline.peak) {
         leanest_ = all;
-        tablesMissPlans_ = true;
+        isNoChain_ = true;
     }
     return {};
 }
 
-Result<PredictedPlanPtr> StepOptions::eased(PredictedPlanPtr plan, Bytes budget, const SearchLimit& limit) const
+Status StepOptions::findLeanestInRows(const std::stop_token& stop)
 {
-    for (std::size_t region = plan->regions.size(); region-- > 0 && !limit.reached();) {
-        CheckpointPlan fewer = plan->regions;
-        fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(region));
-        ASSIGN_OR_RETURN(const PredictedPlanPtr next, predicted(std::move(fewer)));
-        if (next->timeline.peak <= budget && next->timeline.recomputeMs <= plan->timeline.recomputeMs)
-            plan = next;
+    const SearchLimit limit = SearchLimit::after(leanestLimitMs, stop);
+    if (std::optional<CheckpointPlan> plan = leanestInRows(*rows_, leanest_->timeline.peak, limit)) {
+        ASSIGN_OR_RETURN(const PredictedPlanPtr lean, predicted(std::move(*plan)));
+        if (lean->timeline.peak < leanest_->timeline.peak)
+            leanest_ = lean;
     }
-    return plan;
+    return {};
 }
 
 /// Searches the tables of one way to count shared arguments for a plan that takes less than `belowMs`.
@@ -221,19 +226,15 @@ private:
     BestPlan best_;
 };
 
-Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, double limitMs) const
+/// All searches share one limit. The first table has the most options and leaves the others little to find.
+Status StepOptions::searchTables(Bytes budget, const SearchLimit& limit, BestPlan& best) const
 {
-    if (quickest_->timeline.peak <= budget)
-        return BestPlan{quickest_, true, quickest_->timeline.recomputeMs, 0, 0};
-    BestPlan best{leanest_, false, std::numeric_limits<double>::infinity(), 0, 0};
-    // All searches share one limit; eased() below has as much again. The first table has the most options and leaves
-    // the others little to find.
-    const SearchLimit limit = SearchLimit::after(limitMs, stop);
     for (std::size_t table = 0; table < tables_.size(); ++table) {
         const double share
             = std::max(0.0, limit.remainingMs()) * (table + 1 < tables_.size() ? shareOfTimeForFirst : 1);
-        ASSIGN_OR_RETURN(BestPlan found,
-                         Search(*this, budget, best.predicted->timeline.recomputeMs, stop, share).run(tables_[table]));
+        ASSIGN_OR_RETURN(
+            BestPlan found,
+            Search(*this, budget, best.predicted->timeline.recomputeMs, limit.stop, share).run(tables_[table]));
         best.nodes += found.nodes;
         best.boundMs = std::min(best.boundMs, found.boundMs);
         if (table == 0)
@@ -243,13 +244,52 @@ Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, do
             best.msPerGiB = found.msPerGiB;
         }
     }
-    if (tablesMissPlans_) {
-        best.boundMs = 0;
-        if (!forced_) {
-            ASSIGN_OR_RETURN(const PredictedPlanPtr other, eased(leanest_, budget, SearchLimit::after(limitMs, stop)));
-            if (other->timeline.recomputeMs < best.predicted->timeline.recomputeMs)
-                best.predicted = other;
+    return {};
+}
+
+/// The lower bound of the memory gives the bound of the time. If its plan does not fit, the upper bound of the memory
+/// gives one that is likely to.
+Status StepOptions::searchRows(Bytes budget, const SearchLimit& limit, BestPlan& best) const
+{
+    using enum RowProblem::Memory;
+    best.boundMs = 0;
+    for (const auto memory : {atLeast, atMost}) {
+        Bytes rowsBudget = budget;
+        for (int i = 0; i < mostRelaxedTries && !limit.reached(); ++i) {
+            const RowAnswer answer = solveRows(*rows_, rowsBudget, memory, rowsGap, limit);
+            best.nodes += answer.nodes;
+            if (memory == atLeast && i == 0) {
+                best.boundMs = answer.boundMs;
+                best.msPerGiB = answer.msPerGiB;
+            }
+            if (!answer.plan)
+                break;
+            ASSIGN_OR_RETURN(PredictedPlanPtr plan, predicted(*answer.plan));
+            const Bytes excess = plan->timeline.peak - budget;
+            if (excess <= 0 && plan->timeline.recomputeMs < best.predicted->timeline.recomputeMs)
+                best.predicted = std::move(plan);
+            if (excess <= 0)
+                return {};
+            rowsBudget -= excess;
         }
+    }
+    return {};
+}
+
+Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, double limitMs) const
+{
+    if (quickest_->timeline.peak <= budget)
+        return BestPlan{quickest_, true, quickest_->timeline.recomputeMs, 0, 0};
+    BestPlan best{leanest_, false, std::numeric_limits<double>::infinity(), 0, 0};
+    const SearchLimit limit = SearchLimit::after(limitMs, stop);
+    if (!rows_) {
+        RETURN_IF_ERROR(searchTables(budget, limit, best));
+    } else {
+        RETURN_IF_ERROR(searchRows(budget, limit, best));
+        const double bound = best.boundMs;
+        if (best.gap() > fitGap) // time was up: the tables may have a better one
+            RETURN_IF_ERROR(searchTables(budget, SearchLimit::after(limitMs, stop), best));
+        best.boundMs = bound; // the tables have no bound
     }
     const double ms = best.predicted->timeline.recomputeMs;
     best.proven = ms <= best.boundMs + tolerance * std::max(1.0, ms);

@@ -6,8 +6,10 @@
 #include "core/plan/search_limit.h"
 #include "core/policy/option_table.h"
 #include "core/policy/policy_maker.h"
+#include "core/policy/row_planner.h"
 
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <vector>
 
@@ -62,8 +64,9 @@ private:
     }
     Result<PredictedPlanPtr> predicted(CheckpointPlan regions) const;
     Status findEnds(const PartTree& tree);
-    /// Leaves out regions of a plan while it fits the budget, from the last one on.
-    Result<PredictedPlanPtr> eased(PredictedPlanPtr plan, Bytes budget, const SearchLimit& limit) const;
+    Status findLeanestInRows(const std::stop_token& stop);
+    Status searchTables(Bytes budget, const SearchLimit& limit, BestPlan& best) const;
+    Status searchRows(Bytes budget, const SearchLimit& limit, BestPlan& best) const;
     /// One table, or two with different turns (OptionTable::otherTurn()).
     using Turns = std::vector<OptionTable>;
     class Search;
@@ -72,10 +75,9 @@ private:
     std::vector<Turns> tables_; ///< by way to count shared arguments; one of them has the best plan
     int worldSize_;
     PredictedPlanPtr leanest_;
-    bool forced_ = false; ///< some modules are pinned to recompute
-    bool tablesMissPlans_
-        = false; ///< leanest_ recomputes all parts and is leaner than the tables' plans: nothing is proven
     PredictedPlanPtr quickest_;
+    bool isNoChain_ = false; ///< leanest_ recomputes all parts and is leaner than the tables' plans
+    std::optional<RowProblem> rows_; ///< of a step that is no chain: plans come from here, not from the tables
 };
 using StepOptionsPtr = std::shared_ptr<const StepOptions>;
 

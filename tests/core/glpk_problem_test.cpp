@@ -87,6 +87,22 @@ TEST(GlpkProblem, endsAtItsTimeLimitWithABound)
     }
 }
 
+TEST(GlpkProblem, endsAtAGap)
+{
+    for (const bool cuts : {false, true}) {
+        GlpkProblem problem;
+        fillKnapsack(problem, 60);
+        MilpOptions options;
+        options.limitMs = 60000;
+        options.gap = 0.01;
+        options.cuts = cuts;
+        const MilpResult result = problem.solve(options);
+        ASSERT_TRUE(result.status == MilpStatus::feasible || result.status == MilpStatus::optimal);
+        EXPECT_LE(result.bound, result.objective);
+        EXPECT_LE(result.objective - result.bound, 0.0101 * std::abs(result.objective));
+    }
+}
+
 TEST(GlpkProblem, stopsWhenAsked)
 {
     GlpkProblem problem;
