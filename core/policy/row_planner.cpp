@@ -183,7 +183,7 @@ private:
         const PartArcs::Arc& arc = problem_.arcs()[way.arc];
         double cost = problem_.effectOf(way).recomputeMs;
         cost -= std::accumulate(duals_.begin() + arc.first, duals_.begin() + arc.last, 0.0);
-        for (std::size_t row = 0; row < rows_.size(); ++row)
+        for (std::size_t row = 0; problem_.positions() + row < duals_.size(); ++row) // rows of the relaxation
             if (const double dual = duals_[problem_.positions() + row]; dual != 0)
                 cost -= dual * static_cast<double>(problem_.changeIn(rows_[row], way)) / bytesPerUnit_;
         return cost;

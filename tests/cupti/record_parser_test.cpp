@@ -105,7 +105,8 @@ TEST(RecordParser, ARecordThatCannotBeReadEndsItsBufferWithASentence)
     buffer.unknown();
     buffer.kernel(2, 7, 1, 2);
     ActivityLog log;
-    RecordParser parser(FakeCupti::api(), log);
+    const CuptiApi api = FakeCupti::api(); // the parser keeps a reference
+    RecordParser parser(api, log);
     const Status status = parser.parse(buffer.bytes());
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().message,
