@@ -20,7 +20,8 @@ constexpr int rowWindows = 64; ///< stretches of events, each of which has at mo
 constexpr std::size_t newColumns = 3; ///< ways of one arc that are added at a time
 constexpr std::size_t mostColumns = 20000; ///< problems with more ways are not searched for a proof
 constexpr double budgetUnits = 1000; ///< the budget in the unit of the rows
-constexpr double rowTolerance = 1e-6; ///< of sums in the linear programme, in these units and in ms
+constexpr double rowTolerance = 1e-3; ///< of a row in the linear relaxation, in these units
+constexpr double costTolerance = 1e-6; ///< ms
 constexpr double leastGap = 0.002; ///< of the search for the plan of least peak
 constexpr double excessTimes = 1e4; ///< cost of one unit beyond the budget, in times of the slowest plan
 
@@ -75,11 +76,12 @@ private:
     using Row = RowProblem::Row;
     using Component = RowProblem::Component;
 
-    /// Adds rows for events at which the shares exceed the budget and `beyond`. Returns whether there are any.
+    /// Adds rows for events at which the shares exceed the budget by more than `beyond` units. Returns whether there
+    /// are any.
     bool addRows(const WayShares& shares, double beyond)
     {
         const std::vector<double> memory = problem_.memoryUnder(shares, memory_);
-        const double most = static_cast<double>(budget_) + (beyond + rowTolerance) * bytesPerUnit_;
+        const double most = static_cast<double>(budget_) + beyond * bytesPerUnit_ + 0.5; // bytes are whole
         const std::size_t width = memory.size() / rowWindows + 1;
         const std::size_t known = rows_.size();
         for (std::size_t begin = 0; begin < memory.size(); begin += width) {
@@ -142,11 +144,11 @@ private:
         return columns;
     }
 
-    static WayShares sharesOf(const std::vector<double>& values, const std::vector<ArcWay>& columns)
+    static WayShares sharesIn(const std::vector<double>& values, const std::vector<ArcWay>& columns)
     {
         WayShares shares;
         for (std::size_t i = 0; i < columns.size(); ++i)
-            if (values[i + 1] > rowTolerance)
+            if (values[i + 1] > 0)
                 shares.emplace_back(columns[i], values[i + 1]);
         return shares;
     }
@@ -163,7 +165,7 @@ private:
                 if (result.status != MilpStatus::optimal || limit_.reached())
                     return false;
                 const std::size_t known = rows_.size();
-                more = addRows(sharesOf(result.values, columns), result.values.front());
+                more = addRows(sharesIn(result.values, columns), result.values.front() + rowTolerance);
                 for (std::size_t row = known; row < rows_.size(); ++row)
                     addTo(programme, rows_[row], columns);
             }
@@ -197,7 +199,7 @@ private:
             std::vector<std::pair<double, std::size_t>> cheaper;
             for (std::size_t way = 0; way < ways_[arc].size(); ++way)
                 if (!ways_[arc][way])
-                    if (const double cost = reducedCost({arc, way}); cost < -rowTolerance)
+                    if (const double cost = reducedCost({arc, way}); cost < -costTolerance)
                         cheaper.emplace_back(cost, way);
             std::ranges::sort(cheaper);
             cheaper.resize(std::min(cheaper.size(), newColumns));
@@ -232,8 +234,9 @@ private:
         const std::vector<ArcWay> columns = setUp(programme, component, true);
         Found found;
         found.result = programme.solve({limit_.stop, std::max(limitMs, 1.0), gap_, true, {}});
-        if (!found.result.values.empty())
-            found.shares = sharesOf(found.result.values, columns);
+        for (std::size_t i = 0; i + 1 < found.result.values.size(); ++i)
+            if (found.result.values[i + 1] > 0.5)
+                found.shares.emplace_back(columns[i], 1.0);
         return found;
     }
 
@@ -260,7 +263,7 @@ private:
                 shares.insert(shares.end(), found.shares.begin(), found.shares.end());
             }
             boundMs_ = bound;
-            more = all && addRows(shares, beyond);
+            more = all && addRows(shares, mostBeyond_ > 0 ? beyond + rowTolerance : 0);
             if (all && !more && ms < bestMs_) {
                 bestMs_ = ms;
                 answer.plan = problem_.planOf(shares);
