@@ -103,10 +103,9 @@ Status StepOptions::findEnds(const PartTree& tree)
         everything.push_back({tree.units[static_cast<std::size_t>(part)].module, {}});
     std::ranges::sort(everything, {}, &CheckpointRegion::module);
     ASSIGN_OR_RETURN(const PredictedPlanPtr all, predicted(std::move(everything)));
-    if (all->timeline.peak < leanest_->timeline.peak) {
+    isNoChain_ = all->timeline.peak < leanest_->timeline.peak;
+    if (isNoChain_ && !forced)
         leanest_ = all;
-        isNoChain_ = true;
-    }
     return {};
 }
 

@@ -76,7 +76,7 @@ private:
     int worldSize_;
     PredictedPlanPtr leanest_;
     PredictedPlanPtr quickest_;
-    bool isNoChain_ = false; ///< leanest_ recomputes all parts and is leaner than the tables' plans
+    bool isNoChain_ = false; ///< the plan that recomputes all parts is leaner than those of the tables
     std::optional<RowProblem> rows_; ///< of a step that is no chain: plans come from here, not from the tables
 };
 using StepOptionsPtr = std::shared_ptr<const StepOptions>;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Plans of steps that are no chain, against predictions of the whole step.
+#include "core/policy/policy_maker.h"
 #include "core/policy/row_planner.h"
 #include "core/policy/step_planner.h"
 #include "core/trace/step_file.h"
@@ -131,6 +132,31 @@ TEST(RowPlanner, plansStepsThatAreNoChain)
             EXPECT_LE(step.plan.recomputeMs, before * 1.01);
             EXPECT_GE(step.plan.msPerGiB, 0);
             before = step.plan.recomputeMs;
+        }
+    }
+}
+
+TEST(RowPlanner, keepsPins)
+{
+    const Step step("actor_critic");
+    const StepPlanner planner = *StepPlanner::create(step.trace);
+    const char* name = "models.Stack.blocks.1.feed_forward";
+    const ModuleId module = moduleNames(*step.trace).at(name);
+    PlanRequest request;
+    request.pins = {{name, Pin::recompute}};
+    request.budget = 1;
+    const Bytes least = planner.solve(request)->plan.leastBudget;
+    request.pins.clear();
+    EXPECT_LE(planner.solve(request)->plan.leastBudget, least);
+    for (const Pin pin : {Pin::recompute, Pin::save}) {
+        request.pins = {{name, pin}};
+        for (const double share : {0.6, 0.75, 0.9}) {
+            request.budget = static_cast<Bytes>(share * static_cast<double>(planner.recorded()->peak));
+            const PlannedStep planned = *planner.solve(request);
+            ASSERT_NE(planned.timeline, nullptr) << share;
+            const bool recomputed
+                = std::ranges::find(planned.regions, module, &CheckpointRegion::module) != planned.regions.end();
+            EXPECT_EQ(recomputed, pin == Pin::recompute) << share;
         }
     }
 }
