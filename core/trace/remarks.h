@@ -19,8 +19,16 @@ struct FallbackOp
 };
 std::vector<FallbackOp> fallbackOps(const StepTrace& step);
 
+/// Activations that the program holds beyond the step's end (a loss that is summed up holds its graph).
+struct KeptActivations
+{
+    Bytes earlier = 0; ///< of earlier steps, when this step ends
+    Bytes more = 0; ///< by which the step leaves more than it found
+};
+KeptActivations keptActivations(const StepTrace& step);
+
 /// Returns one sentence for each known difference between the recorded step and the user's program on a real GPU: the
-/// recorder's remarks, then the fallback ops.
+/// recorder's remarks, the fallback ops, and whether each step takes more than the one before.
 std::vector<std::string> remarks(const StepTrace& step);
 
 } // namespace headroom
