@@ -85,6 +85,21 @@ class Remembering(nn.Module):
         return x
 
 
+class Recurrent(nn.Module):
+    """An LSTM that goes on from the detached states of its last call, which it replaces before it reads them."""
+
+    def __init__(self, read=True):
+        super().__init__()
+        self.linear, self.recurrent = nn.Linear(8, 8), nn.LSTM(8, 8)
+        self.hidden, self.read = None, read
+
+    def forward(self, x):
+        if self.hidden is not None:
+            self.hidden = tuple(state.detach() for state in self.hidden)
+        x, self.hidden = self.recurrent(self.linear(x).exp(), self.hidden if self.read else None)
+        return x
+
+
 def stack(make):
     torch.manual_seed(4)
     return nn.Sequential(nn.Linear(8, 8), make(), make(), nn.Linear(8, 8))
@@ -170,6 +185,12 @@ class Again(base.ApplyTest):
                 self.assertEqual([one.calls, len(one.sums)], [count, count])
                 self.assertTrue(torch.equal(one.state[0], other.state[0]))
                 self.assertTrue(torch.equal(one.scale, other.scale))
+
+    def test_a_state_that_is_detached_before_it_is_read(self):
+        self.check_gradients(Recurrent)
+
+    def test_a_state_that_is_detached_and_never_read(self):
+        self.check_gradients(lambda: Recurrent(read=False))
 
     def test_a_state_that_the_program_replaces_after_the_forward(self):
         net, plain = self.put_on(stack(Remembering)), stack(Remembering)

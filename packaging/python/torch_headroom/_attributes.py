@@ -12,6 +12,7 @@ import enum
 import weakref
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from . import _copies
 from ._copies import Held, Unrepeatable, built, kind_of, stand_in
@@ -76,7 +77,7 @@ class AttributesInCalls:
 class _HeldAttribute(Held):
     """A tensor in an attribute, held until let_go()."""
 
-    __slots__ = ("_known", "_empty")
+    __slots__ = ("_known", "_empty", "_place", "_storage")
 
     def built(self, given):
         if self.tensor is not None:
@@ -86,13 +87,17 @@ class _HeldAttribute(Held):
 
     def let_go(self):
         """Stops holding the tensor. If it is gone when the region runs again, one without memory replaces it."""
-        self._known, self._empty = weakref.ref(self.tensor), stand_in(self.tensor)
+        tensor = self.tensor
+        self._known, self._empty = weakref.ref(tensor), stand_in(tensor)
+        self._place = tensor.shape, tensor.stride(), tensor.storage_offset()
+        self._storage = StorageWeakRef(tensor.untyped_storage())  # no other storage gets its address
         self.tensor = None
 
-    def hold(self):
-        """Holds the tensor again. Returns whether it still exists."""
+    def hold(self, alias):
+        """Holds the tensor again. If the program kept it only detached, another one replaces it."""
         self.tensor = self._known()
-        return self.tensor is not None
+        if self.tensor is None:
+            self.tensor = alias.detach().as_strided(*self._place)
 
 
 class _Walk(_copies.Walk):

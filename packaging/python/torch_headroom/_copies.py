@@ -32,9 +32,8 @@ class Held:
         self.tensor = tensor
         self.path = path
 
-    def hold(self):
-        """Holds the tensor from here on. Returns whether it still exists."""
-        return True
+    def hold(self, alias):
+        """Holds the tensor from here on. `alias` shares its storage."""
 
     def built(self, given):
         raise NotImplementedError
@@ -45,19 +44,27 @@ class _Unread(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
+        if op is torch.ops.aten.detach.default:  # reads nothing
+            return _new_stand_in(*_metadata(args[0])[:-1], False)
         raise RuntimeError(f"{op} reads a tensor in the recomputation of a module whose forward did not: take the "
                            "policy off with torch_headroom.remove(model), or leave the module out of the plan (--pin)")
 
 
 def stand_in(tensor):
     """Returns a tensor without memory. Its shape, dtype and other metadata are those of `tensor`."""
-    return _stand_in(tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad)
+    return _stand_in(*_metadata(tensor))
 
 
-@functools.lru_cache(maxsize=1024)
-def _stand_in(shape, stride, dtype, device, requires_grad):
+def _metadata(tensor):
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad
+
+
+def _new_stand_in(shape, stride, dtype, device, requires_grad):
     return torch.Tensor._make_wrapper_subclass(
         _Unread, shape, strides=stride, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+_stand_in = functools.lru_cache(maxsize=1024)(_new_stand_in)
 
 
 # Formats of a key in a path.

@@ -216,10 +216,8 @@ class _Call:
         """Marks the arguments of a forward op as read."""
         if self._unread:
             for tensor in tensors_of((args, kwargs)):
-                storage = _storage(tensor)
-                unread = [held for held in self._unread.pop(storage, ()) if not held.hold()]
-                if unread:
-                    self._unread[storage] = unread
+                for held in self._unread.pop(_storage(tensor), ()):
+                    held.hold(tensor)
 
     def end_forward(self):
         self._arguments.check("by its forward")
