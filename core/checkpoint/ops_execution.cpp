@@ -181,7 +181,6 @@ void OpsExecution::call(const c10::OperatorHandle& op, torch::jit::Stack& stack,
     if (!named)
         throw CheckpointError("the step calls `" + facts.name + "` where its plan has op " + std::to_string(id.value)
                               + ", `" + std::string(trace_.opName(id)) + "`: plan the step that is run");
-    const std::lock_guard lock(mutex_);
     if (again)
         calls_.emplace(id.value, *std::move(again));
     hasRun(id, facts, stack);
@@ -234,7 +233,6 @@ void OpsExecution::holdForReaders(OpId op)
 
 PackId OpsExecution::pack(const at::Tensor& tensor)
 {
-    const std::lock_guard lock(mutex_);
     if (inBackward() || nextPack_ >= trace_.packs.size())
         return {};
     const PackId pack(nextPack_++);

@@ -79,6 +79,8 @@ private:
     std::unordered_map<std::uint32_t, const Recomputation*> recomputations_; ///< by pack; finished ones are removed
     std::unordered_map<c10::OperatorHandle, OpFacts> facts_;
 
+    /// For backward, in which autograd may have several threads. Forward has one, and takes no lock: autocast's cache is
+    /// locked while it casts, and a recomputation empties that cache.
     mutable std::recursive_mutex mutex_;
     std::uint32_t nextOp_ = 0;
     std::uint32_t nextPack_ = 0;

@@ -27,6 +27,8 @@ constexpr double mixtureStep = 1.0 / 16;
 constexpr double fitGap = 0.01; ///< gap of a search that only tells whether its plan fits
 constexpr double unprovenGap = 0.001; ///< gap of a search that cannot prove a plan optimal
 constexpr double rowsGap = 0.005; ///< gap of a search in rows
+constexpr double leastRowsMs = 50; ///< the rows are not searched in less time after the tables
+constexpr double lateLimitMs = 200; ///< of a search of the tables after that of the rows
 constexpr double leanestLimitMs = 300; ///< of the search in rows for the plan of least peak
 
 /// Unlimited memory, small enough to add to.
@@ -53,7 +55,7 @@ Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const Storage
                                            int worldSize, const std::stop_token& stop)
 {
     using enum StepLayout::SharedArguments;
-    const std::shared_ptr<StepOptions> options(new StepOptions(model, worldSize));
+    const std::shared_ptr<StepOptions> options(new StepOptions(model, events, tree, worldSize));
     for (const auto shared : {held, asRecorded}) {
         ASSIGN_OR_RETURN(OptionTable table, OptionTable::create(model, events, tree, worldSize, shared, stop));
         const bool another = table.sharesArguments();
@@ -71,20 +73,18 @@ Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const Storage
         if (!another)
             break;
     }
-    RETURN_IF_ERROR(options->findEnds(tree));
-    if (options->isNoChain_) {
-        ASSIGN_OR_RETURN(options->rows_, RowProblem::create(model, events, tree, worldSize, stop));
+    RETURN_IF_ERROR(options->findEnds());
+    if (options->isNoChain_)
         RETURN_IF_ERROR(options->findLeanestInRows(stop));
-    }
     return StepOptionsPtr(options);
 }
 
 /// Finds the quickest and the leanest plan. The first table has every option. A table sees what is saved at one turn
 /// from forward to backward only: where a step has several (models with a backward each, several backward passes), the
 /// plan that recomputes all parts may be leaner than those of the tables.
-Status StepOptions::findEnds(const PartTree& tree)
+Status StepOptions::findEnds()
 {
-    const bool forced = std::ranges::any_of(tree.units, &PartTree::Unit::forced);
+    const bool forced = std::ranges::any_of(tree_.units, &PartTree::Unit::forced);
     const ChainProblem& chain = tables_.front().front().problem();
     const ChainPath quickest = forced ? solveChain(chain, unlimitedBudget).path : ChainPath();
     ASSIGN_OR_RETURN(quickest_, predicted(tables_.front().front().planOf(quickest)));
@@ -99,8 +99,8 @@ Status StepOptions::findEnds(const PartTree& tree)
             leanest_ = lean;
     }
     CheckpointPlan everything;
-    for (const int part : tree.parts)
-        everything.push_back({tree.units[static_cast<std::size_t>(part)].module, {}});
+    for (const int part : tree_.parts)
+        everything.push_back({tree_.units[static_cast<std::size_t>(part)].module, {}});
     std::ranges::sort(everything, {}, &CheckpointRegion::module);
     ASSIGN_OR_RETURN(const PredictedPlanPtr all, predicted(std::move(everything)));
     isNoChain_ = all->timeline.peak < leanest_->timeline.peak;
@@ -109,10 +109,20 @@ Status StepOptions::findEnds(const PartTree& tree)
     return {};
 }
 
+Result<const RowProblem*> StepOptions::rows(const std::stop_token& stop) const
+{
+    const std::lock_guard lock(mutex_);
+    if (!rows_) {
+        ASSIGN_OR_RETURN(rows_, RowProblem::create(model_, *events_, tree_, worldSize_, stop));
+    }
+    return &*rows_;
+}
+
 Status StepOptions::findLeanestInRows(const std::stop_token& stop)
 {
+    ASSIGN_OR_RETURN(const RowProblem* problem, rows(stop));
     const SearchLimit limit = SearchLimit::after(leanestLimitMs, stop);
-    if (std::optional<CheckpointPlan> plan = leanestInRows(*rows_, leanest_->timeline.peak, limit)) {
+    if (std::optional<CheckpointPlan> plan = leanestInRows(*problem, leanest_->timeline.peak, limit)) {
         ASSIGN_OR_RETURN(const PredictedPlanPtr lean, predicted(std::move(*plan)));
         if (lean->timeline.peak < leanest_->timeline.peak)
             leanest_ = lean;
@@ -251,13 +261,13 @@ Status StepOptions::searchTables(Bytes budget, const SearchLimit& limit, BestPla
 Status StepOptions::searchRows(Bytes budget, const SearchLimit& limit, BestPlan& best) const
 {
     using enum RowProblem::Memory;
-    best.boundMs = 0;
+    ASSIGN_OR_RETURN(const RowProblem* problem, rows(limit.stop));
     for (const auto memory : {atLeast, atMost}) {
         Bytes rowsBudget = budget;
         for (int i = 0; i < mostRelaxedTries && !limit.reached(); ++i) {
-            const RowAnswer answer = solveRows(*rows_, rowsBudget, memory, rowsGap, limit);
+            const RowAnswer answer = solveRows(*problem, rowsBudget, memory, rowsGap, limit);
             best.nodes += answer.nodes;
-            if (memory == atLeast && i == 0) {
+            if (memory == atLeast && i == 0 && answer.boundMs > best.boundMs) {
                 best.boundMs = answer.boundMs;
                 best.msPerGiB = answer.msPerGiB;
             }
@@ -275,21 +285,36 @@ Status StepOptions::searchRows(Bytes budget, const SearchLimit& limit, BestPlan&
     return {};
 }
 
+/// The tables have all that a chain needs, but some of their memory is not exact. The rows may do better.
+Status StepOptions::searchChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const
+{
+    RETURN_IF_ERROR(searchTables(budget, limit, best));
+    const double ms = best.predicted->timeline.recomputeMs;
+    best.boundMs = std::min(best.boundMs, ms);
+    if (best.gap() > fitGap && limit.remainingMs() >= leastRowsMs)
+        RETURN_IF_ERROR(searchRows(budget, limit, best));
+    return {};
+}
+
+/// The tables have no bound, but a plan where the rows' time was up.
+Status StepOptions::searchNoChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const
+{
+    best.boundMs = 0;
+    RETURN_IF_ERROR(searchRows(budget, limit, best));
+    if (const double bound = best.boundMs; best.gap() > fitGap) {
+        RETURN_IF_ERROR(searchTables(budget, SearchLimit::after(lateLimitMs, limit.stop), best));
+        best.boundMs = bound;
+    }
+    return {};
+}
+
 Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, double limitMs) const
 {
     if (quickest_->timeline.peak <= budget)
         return BestPlan{quickest_, true, quickest_->timeline.recomputeMs, 0, 0};
     BestPlan best{leanest_, false, std::numeric_limits<double>::infinity(), 0, 0};
     const SearchLimit limit = SearchLimit::after(limitMs, stop);
-    if (!rows_) {
-        RETURN_IF_ERROR(searchTables(budget, limit, best));
-    } else {
-        RETURN_IF_ERROR(searchRows(budget, limit, best));
-        const double bound = best.boundMs;
-        if (best.gap() > fitGap) // time was up: the tables may have a better one
-            RETURN_IF_ERROR(searchTables(budget, SearchLimit::after(limitMs, stop), best));
-        best.boundMs = bound; // the tables have no bound
-    }
+    RETURN_IF_ERROR(isNoChain_ ? searchNoChain(budget, limit, best) : searchChain(budget, limit, best));
     const double ms = best.predicted->timeline.recomputeMs;
     best.proven = ms <= best.boundMs + tolerance * std::max(1.0, ms);
     best.boundMs = best.proven ? ms : std::min(best.boundMs, ms);

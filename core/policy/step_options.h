@@ -9,8 +9,10 @@
 #include "core/policy/row_planner.h"
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stop_token>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -45,7 +47,7 @@ struct BestPlan
 class StepOptions
 {
 public:
-    /// Errors: those of predict(), and stoppedMeasuring().
+    /// `events` must outlive the options. Errors: those of predict(), and stoppedMeasuring().
     static Result<std::shared_ptr<const StepOptions>> create(const StepModel& model, const StorageEvents& events,
                                                              const PartTree& tree, int worldSize,
                                                              const std::stop_token& stop = {});
@@ -57,27 +59,36 @@ public:
     Result<BestPlan> best(Bytes budget, const std::stop_token& stop, double limitMs) const;
 
 private:
-    StepOptions(const StepModel& model, int worldSize)
+    StepOptions(const StepModel& model, const StorageEvents& events, PartTree tree, int worldSize)
         : model_(model)
+        , events_(&events)
+        , tree_(std::move(tree))
         , worldSize_(worldSize)
     {
     }
     Result<PredictedPlanPtr> predicted(CheckpointPlan regions) const;
-    Status findEnds(const PartTree& tree);
+    Status findEnds();
+    Result<const RowProblem*> rows(const std::stop_token& stop) const; ///< creates them the first time
     Status findLeanestInRows(const std::stop_token& stop);
+    Status searchChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const;
+    Status searchNoChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const;
     Status searchTables(Bytes budget, const SearchLimit& limit, BestPlan& best) const;
+    /// Raises the bound of `best`, and replaces its plan by a better one.
     Status searchRows(Bytes budget, const SearchLimit& limit, BestPlan& best) const;
     /// One table, or two with different turns (OptionTable::otherTurn()).
     using Turns = std::vector<OptionTable>;
     class Search;
 
     StepModel model_;
+    const StorageEvents* events_;
+    PartTree tree_;
     std::vector<Turns> tables_; ///< by way to count shared arguments; one of them has the best plan
     int worldSize_;
     PredictedPlanPtr leanest_;
     PredictedPlanPtr quickest_;
     bool isNoChain_ = false; ///< the plan that recomputes all parts is leaner than those of the tables
-    std::optional<RowProblem> rows_; ///< of a step that is no chain: plans come from here, not from the tables
+    mutable std::mutex mutex_;
+    mutable std::optional<RowProblem> rows_;
 };
 using StepOptionsPtr = std::shared_ptr<const StepOptions>;
 

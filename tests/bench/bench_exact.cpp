@@ -98,8 +98,8 @@ const std::vector<Case>& cases()
         const char* files = std::getenv("HEADROOM_STEPS");
         const std::string folder = HEADROOM_SOURCE_DIR "/tests/data/steps/";
         std::string list;
-        for (const char* name :
-             {"gpt2_small", "bert_base", "t5_base", "swin_t", "llama_1b_lora", "actor_critic", "gan", "two_losses"})
+        for (const char* name : {"gpt2_small", "bert_base", "t5_base", "swin_t", "llama_1b_lora", "actor_critic", "gan",
+                                 "two_losses", "multi_crop"})
             list += folder + name + ".hrs:";
         std::istringstream paths(list + (files ? files : ""));
         for (std::string file; std::getline(paths, file, ':');) {

@@ -64,7 +64,8 @@ WayShares randomWays(const RowProblem& problem, std::mt19937& random)
 
 TEST(RowProblem, memoryOfEveryPlanIsBetweenBothSums)
 {
-    for (const char* name : {"actor_critic", "gan", "two_losses", "transformer", "llama_1b_bf16", "fsdp_llama"}) {
+    for (const char* name :
+         {"actor_critic", "gan", "two_losses", "multi_crop", "transformer", "llama_1b_bf16", "fsdp_llama"}) {
         SCOPED_TRACE(name);
         const Step step(name);
         std::mt19937 random(5);
@@ -110,9 +111,9 @@ TEST(RowProblem, modelsWithABackwardEachAreProblemsOfTheirOwn)
 }
 
 // Bounds are of the ways that the planner has, and the plans within one percent of them.
-TEST(RowPlanner, plansStepsThatAreNoChain)
+TEST(RowPlanner, plansWhatTheChainPlannerCannot)
 {
-    for (const char* name : {"actor_critic", "gan", "two_losses"}) {
+    for (const char* name : {"actor_critic", "gan", "two_losses", "multi_crop"}) {
         SCOPED_TRACE(name);
         const StepTracePtr trace
             = *readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/" + std::string(name) + ".hrs");

@@ -100,6 +100,22 @@ def two_losses():
     return step
 
 
+def multi_crop():
+    """One model that runs for each of six crops before one backward pass, and a teacher of it."""
+    student, of_student = trained(5, 64)
+    teacher = Stack(5, 64).cuda().requires_grad_(False)
+
+    def step():
+        crops = [torch.randn(8, length, 256, device="cuda") for length in (256, 256, 64, 64, 64, 64)]
+        targets = [teacher(crop).mean(1).softmax(-1) for crop in crops[:2]]
+        outputs = [student(crop).mean(1).log_softmax(-1) for crop in crops]
+        of_student.zero_grad()
+        (-sum((target * output).mean() for target in targets for output in outputs)).backward()
+        of_student.step()
+
+    return step
+
+
 run = globals()[sys.argv[1]]()
 for _ in range(3):
     run()
