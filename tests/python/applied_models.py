@@ -57,14 +57,14 @@ def _bert(full):
     return model, (tokens, torch.randint(0, 2, (len(tokens),))), _labelled
 
 
-def _llama(full, use_cache=False):
+def _llama(full, use_cache=False, dtype=torch.bfloat16):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     small = {"hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4,
              "num_key_value_heads": 2, "vocab_size": 128, "max_position_embeddings": 64}
     true = {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
             "num_key_value_heads": 8, "vocab_size": 128256, "tie_word_embeddings": True}
-    torch.set_default_dtype(torch.bfloat16)
+    torch.set_default_dtype(dtype)
     model = LlamaForCausalLM(LlamaConfig(use_cache=use_cache, bos_token_id=0, eos_token_id=0, **(true if full else small)))
     torch.set_default_dtype(torch.float32)
     return model, (_tokens(1, 2048, 128256) if full else _tokens(4, 64, 128),), _labelled
@@ -269,6 +269,7 @@ CASES = {
     "gpt2_autocast_accumulated": Case("transformers", _gpt2, autocast=True, parts=2),
     "bert": Case("transformers", _bert),
     "llama_bfloat16": Case("transformers", _llama),
+    "llama_float32": Case("transformers", lambda full: _llama(full, dtype=torch.float32)),
     "llama_with_cache": Case("transformers", lambda full: _llama(full, use_cache=True)),
     "mistral_with_cache": Case("transformers", _mistral),
     "t5": Case("transformers", _t5),

@@ -26,7 +26,7 @@ torch = support.simulated("a100-80gb")
 import torch_headroom  # noqa: E402
 from applied_models import CASES  # noqa: E402
 from torch_headroom._autocast import is_cached_cast  # noqa: E402
-from torch_headroom._linear import OwnLinear  # noqa: E402
+from torch_headroom._own_ops import OwnOps  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 BUDGETS = 10
@@ -120,7 +120,7 @@ def on_cpu(case, model, batch, loss_of, policy, path):
         ran = []
         module = model.get_submodule(entry["fqn"].removeprefix(root).removeprefix("."))
         watch = _Watched(module, ran)
-        with case.context("cpu"), OwnLinear():
+        with case.context("cpu"), OwnOps():
             loss_of(model, batch)
         watch.remove()
         kept = {(op["op"], op["index"]) for op in entry["ops"] if op["save"]}

@@ -20,6 +20,7 @@ except (ImportError, OSError) as error:
     sys.exit(77)
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_headroom import PolicyError, apply, remove
@@ -330,6 +331,31 @@ class Checkpointing(ApplyTest):
                 self.assertTrue(torch.equal(parameter.grad, gradient))
         self.assertIs(F.linear, linear)
         self.assertTrue(all(function is linear for function in inner))
+
+    def test_attention_adds_its_mask_as_it_does_without_a_policy(self):
+        class Grouped(nn.Module):
+            def forward(self, x):
+                return F.scaled_dot_product_attention(x, x[:, :1], x[:, :1], is_causal=True, enable_gqa=True).exp()
+
+        net = nn.Sequential(nn.Linear(8, 8), Grouped(), Grouped())
+        document = policy_of(model(), [])
+        document["modules"] = [{"fqn": "Sequential.1", "ops": [
+            {"op": name, "index": 0, "save": name == "aten.exp.default"}
+            for name in ("aten.bmm.default", "aten.add_.Tensor", "aten._safe_softmax.default", "aten.exp.default")]}]
+        x = torch.randn(2, 2, 6, 8)
+        with sdpa_kernel(SDPBackend.MATH):  # as on the GPU for float32 with fewer heads of keys than of queries
+            net(x).sum().backward()
+            expected = [p.grad.clone() for p in net.parameters()]
+            apply(net, self.written(document))
+            for _ in range(2):
+                net.zero_grad()
+                with Ops() as ops:
+                    result = net(x)
+                self.assertEqual(ops.names.count("aten.add_.Tensor"), 1, "of the module with a policy")
+                self.assertEqual(ops.names.count("aten.add.Tensor"), 1, "of the other, since Ops is a mode, too")
+                result.sum().backward()
+                for parameter, gradient in zip(net.parameters(), expected):
+                    self.assertTrue(torch.equal(parameter.grad, gradient))
 
     def autocast_step(self, net, inside):
         torch.manual_seed(7)

@@ -18,8 +18,8 @@ from ._arguments import Arguments
 from ._attributes import Attributes
 from ._autocast import Recomputing, beside_cached_casts
 from ._copies import Unrepeatable
-from ._linear import with_own_linear
 from ._modules import is_plain, tensors_of
+from ._own_ops import with_own_ops
 from ._policy import BUFFER, HeldBytes, ModulePolicy
 
 _OF_A_GRAPH = ("it was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone decides what is "
@@ -80,7 +80,7 @@ class Region:
             if not (call.watched or self.policy.saved):
                 result = checkpoint(call, *call.given(), use_reentrant=False, context_fn=_plain_contexts)
             else:
-                result = checkpoint(with_own_linear(call), *call.given(), use_reentrant=False, context_fn=call.contexts)
+                result = checkpoint(with_own_ops(call), *call.given(), use_reentrant=False, context_fn=call.contexts)
             call.end_forward()
         except Unrepeatable as error:
             self.refuse(str(error))
