@@ -58,20 +58,13 @@ PeakInstant peakInstant(const StepTrace& trace, const Timeline& timeline)
     return peak;
 }
 
-/// Returns a setting of the recorded step; empty: it has none of that name.
-std::string settingOf(const StepInfo& info, std::string_view key)
-{
-    const auto found = std::ranges::find(info.settings, key, [](const auto& setting) { return setting.first; });
-    return found == info.settings.end() ? std::string() : found->second;
-}
-
 /// The setting that says how often, and first where, the program decided by an invented value.
 constexpr std::string_view inventedDecisions = "invented decisions";
 
 /// Returns whether the script's own checkpoints ran as plain calls while it was recorded.
 bool leavesOutCheckpoints(const StepInfo& info)
 {
-    return settingOf(info, "checkpointing") == "left out";
+    return info.setting("checkpointing") == "left out";
 }
 
 /// Returns what the step needs of the card that it was recorded for; null if the card is unknown.
@@ -153,7 +146,7 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator
         json["without_checkpointing"] = true;
     addOutOfMemory(json, trace);
     json["invented_values"] = trace.info.inventedValues;
-    if (const std::string decisions = settingOf(trace.info, inventedDecisions); !decisions.empty())
+    if (const std::string_view decisions = trace.info.setting(inventedDecisions); !decisions.empty())
         json["invented_decisions"] = decisions;
     return json;
 }
@@ -278,7 +271,7 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
         out << "\nThe model read " << groupedDigits(trace.info.inventedValues)
             << " values that a simulated device does not have; it was given made-up ones.\n";
     // Step files of older versions have no remarks.
-    const std::string decisions = settingOf(trace.info, inventedDecisions);
+    const std::string_view decisions = trace.info.setting(inventedDecisions);
     if (trace.info.remarks.empty() && !decisions.empty())
         out << "It asked " << decisions
             << " whether something is true; on the card the step may go another way there.\n";

@@ -37,13 +37,11 @@ struct CompiledPoint
 Result<CompiledPoint> readCompiled(const std::string& file, const TimeChoice& times)
 {
     ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(file, times));
-    const auto& settings = trace->info.settings;
-    const auto fraction
-        = std::ranges::find(settings, "activation_memory_budget", [](const auto& setting) { return setting.first; });
-    if (fraction == settings.end())
+    const std::string_view fraction = trace->info.setting("activation_memory_budget");
+    if (fraction.empty())
         return badInput(file + ": the step was not recorded with --activation-memory-budget, which --compiled needs");
     ASSIGN_OR_RETURN(const Timeline timeline, predict(*trace, {}));
-    return CompiledPoint{std::stod(fraction->second), timeline.peak, forwardBackwardMs(*trace)};
+    return CompiledPoint{std::stod(std::string(fraction)), timeline.peak, forwardBackwardMs(*trace)};
 }
 
 Status addCompiled(const OpsFrontierArguments& arguments, Json& json)

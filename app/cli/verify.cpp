@@ -9,6 +9,7 @@
 #include "core/predict/memory_levels.h"
 #include "core/predict/predict.h"
 #include "core/trace/phase_times.h"
+#include "core/trace/whole_step.h"
 
 #include <CLI/CLI.hpp>
 
@@ -119,6 +120,15 @@ void print(const Report& report, const StepTrace& step)
               << formatMs(report.predicted.recomputeMs) << ", forward and backward " << formatMs(report.stepMs) << '\n';
 }
 
+/// Reads a step that was recorded to its end.
+Result<StepTracePtr> readWholeStep(const std::string& file)
+{
+    ASSIGN_OR_RETURN(StepTracePtr step, readStep(file, {}));
+    if (const Status whole = checkWhole(*step, "it cannot be compared"); !whole)
+        return badInput(file + ": " + whole.error().message);
+    return step;
+}
+
 Status checkArguments(const VerifyArguments& arguments, const std::vector<std::string>& others)
 {
     const std::string usage = ": expected torch-headroom verify step.hrs --executed executed.hrs --policy policy.json";
@@ -137,8 +147,8 @@ Status checkArguments(const VerifyArguments& arguments, const std::vector<std::s
 Result<int> run(const VerifyArguments& arguments, const std::vector<std::string>& others)
 {
     RETURN_IF_ERROR(checkArguments(arguments, others));
-    ASSIGN_OR_RETURN(const StepTracePtr step, readStep(arguments.stepFile, {}));
-    ASSIGN_OR_RETURN(const StepTracePtr executed, readStep(arguments.executedFile, {}));
+    ASSIGN_OR_RETURN(const StepTracePtr step, readWholeStep(arguments.stepFile));
+    ASSIGN_OR_RETURN(const StepTracePtr executed, readWholeStep(arguments.executedFile));
     ASSIGN_OR_RETURN(Policy policy, readPolicy(arguments.policyFile));
     ASSIGN_OR_RETURN(const Report report, compare(*step, *executed, std::move(policy)));
     const Status status = verdict(report);

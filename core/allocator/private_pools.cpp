@@ -21,12 +21,8 @@ struct PoolSegment
 
 std::vector<PoolSegment> privateSegments(const StepInfo& info)
 {
-    const auto setting
-        = std::ranges::find(info.settings, privatePoolsSetting, [](const auto& pair) { return pair.first; });
     std::vector<PoolSegment> segments;
-    if (setting == info.settings.end())
-        return segments;
-    std::istringstream text(setting->second);
+    std::istringstream text{std::string(info.setting(privatePoolsSetting))};
     std::string kind;
     char colon = 0;
     for (PoolSegment segment;

@@ -54,12 +54,6 @@ std::optional<Bytes> configuredBytes(std::string_view config)
     return total;
 }
 
-std::string_view settingOf(const StepInfo& info, std::string_view name)
-{
-    const auto found = std::ranges::find(info.settings, name, [](const auto& setting) { return setting.first; });
-    return found == info.settings.end() ? std::string_view() : found->second;
-}
-
 /// Bytes of cuDNN's workspace for a convolution. Warnings of cuDNN 7 (github.com/chainer/chainer/pull/3972) name,
 /// within 0.1 %, the bytes of all three tensors of a half precision convolution, the result in float32. Later versions
 /// copy the result in its own type (nhwcToNchwKernel<__half, __half, …> in traces). Depthwise kernels read any layout.
@@ -98,7 +92,7 @@ BlasWorkspaces ownBlasWorkspaces(const DeviceSpec& card)
 Workspaces workspacesOf(const StepTrace& step, const DeviceSpec& card)
 {
     const BlasWorkspaces sizes
-        = blasWorkspaces(card, settingOf(step.info, cublasVariable), settingOf(step.info, cublasLtVariable));
+        = blasWorkspaces(card, step.info.setting(cublasVariable), step.info.setting(cublasLtVariable));
     Workspaces workspaces;
     if (!step.info.source.empty())
         return workspaces; // a snapshot or a trace has all blocks of the allocator

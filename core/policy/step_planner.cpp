@@ -11,8 +11,8 @@
 #include "core/policy/policy_maker.h"
 #include "core/policy/step_options.h"
 #include "core/sac/step_statistics.h"
-#include "core/trace/out_of_memory.h"
 #include "core/trace/phase_times.h"
+#include "core/trace/whole_step.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -196,23 +196,13 @@ Status plannable(const StepTrace& trace)
         return badInput("this step was measured, which does not tell what autograd alone holds, so that no plan can be "
                         "made of it: plan the same step recorded with --device sim, to which torch-headroom calibrate "
                         "gives the measured times");
-    if (std::ranges::any_of(trace.info.settings, [](const auto& s) { return s.first == "compiled autograd"; }))
+    if (!trace.info.setting("compiled autograd").empty())
         return badInput(
             "compiled autograd runs the backward of this step as a graph of its own, of which nobody can say "
             "what a checkpoint would make, so that no plan can be made of it: record the step without it "
             "(torch._dynamo.config.compiled_autograd), or with --activation-memory-budget, by which "
             "PyTorch's partitioner recomputes");
-    const auto ended
-        = std::ranges::find(trace.info.settings, "ended early", &std::pair<std::string, std::string>::first);
-    if (ended != trace.info.settings.end())
-        return badInput(
-            "this step ended early (" + ended->second
-            + "), and its rest is missing, so that no plan can be made of it: record it once the script runs "
-              "through a whole step");
-    if (endedOutOfMemory(trace))
-        return badInput("this step ended out of memory, and its rest is missing, so that no plan can be made of it: "
-                        "record it with --unlimited, as on a larger card");
-    return {};
+    return checkWhole(trace, "no plan can be made of it");
 }
 
 StepPlanner::StepPlanner(std::shared_ptr<const Model> model)

@@ -4,9 +4,11 @@
 
 #include "core/base/bytes.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -79,7 +81,7 @@ struct StepInfo
     std::int64_t steps = 2; ///< training steps run; the last one is recorded
     std::int64_t inventedValues = 0; ///< `.item()` calls answered with a made-up number
     std::vector<std::string> remarks; ///< the recorder's sentences on what differs from a real GPU (trace/remarks.h)
-    std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE
+    std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE, and what the recorder notes
     std::vector<Dimension> dimensions; ///< empty: the model runs at its own sizes only
     /// Arguments of `torch-headroom record` that record this step again, without -o; empty: another command recorded
     /// it.
@@ -92,6 +94,16 @@ struct StepInfo
     /// Time in which the CPU issues an op, as a multiple of cpu_us in resources/kernel_times.json; 0: cpu_us itself. It
     /// comes from a calibration and is not in the file.
     double cpuFactor = 0;
+
+    /// Returns the value in `settings`; empty: there is none of this name. It lives as long as `settings`.
+    std::string_view setting(std::string_view name) const
+    {
+        const auto found = std::ranges::find(settings, name, [](const auto& pair) { return pair.first; });
+        return found == settings.end() ? std::string_view() : found->second;
+    }
+
+    /// Returns what the script raised before the step's end; empty: the step is whole.
+    std::string_view endedEarly() const { return setting("ended early"); }
 };
 
 } // namespace headroom

@@ -71,6 +71,16 @@ TEST_F(VerifySteps, AnotherStepPartsWhereItDoes)
     EXPECT_GT(finished.json()["largest_difference_bytes"], 0);
 }
 
+TEST_F(VerifySteps, AStepThatEndedEarlyIsNotCompared)
+{
+    writeEmptyPolicy(Bytes(1) << 50);
+    StepTrace early = *trace;
+    early.info.settings.emplace_back("ended early", "PolicyError: other ops");
+    ASSERT_TRUE(writeStepTrace(early, path("early.hrs")).ok());
+    expectBadInput(verify(path("early.hrs"), {"--json"}),
+                   {"early.hrs: this step ended early (PolicyError: other ops)", "so that it cannot be compared"});
+}
+
 TEST_F(VerifySteps, WhatIsMissingIsNamed)
 {
     expectBadInput(headroomProgram({"verify", "--executed", stepPath(), "--policy", path("policy.json")}),
