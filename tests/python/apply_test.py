@@ -332,6 +332,33 @@ class Checkpointing(ApplyTest):
         self.assertIs(F.linear, linear)
         self.assertTrue(all(function is linear for function in inner))
 
+    def test_a_module_that_the_program_replaces_is_refused(self):
+        class Replacing(nn.Sequential):
+            def forward(self, x):
+                if type(self[self.replaced]) is nn.Linear:
+                    self[self.replaced] = nn.Sequential(nn.Linear(4, 4))
+                return super().forward(x)
+
+        document = policy_of(model(), [])
+        document["modules"] = [{"fqn": f"Replacing.{i}", "ops": []} for i in range(2)]
+        for replaced in range(2):
+            net = Replacing(nn.Linear(4, 4), nn.Linear(4, 4))
+            net.replaced = replaced
+            apply(net, self.written(document))
+            sentence = f"module Replacing.{replaced}: the program has replaced it by a Sequential since"
+            with self.assertRaisesRegex(PolicyError, sentence):
+                net(torch.ones(2, 4))
+            net(torch.ones(2, 4)).sum().backward()  # without the policy
+
+    def test_a_module_without_successor_is_one_of_another_stage(self):
+        net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        document = policy_of(model(), [])
+        document["modules"] = [{"fqn": f"Sequential.{i}", "ops": []} for i in range(2)]
+        apply(net, self.written(document))
+        del net[1]
+        net(torch.ones(2, 4)).sum().backward()
+        torch.optim.SGD(net.parameters()).step()
+
     def test_attention_adds_its_mask_as_it_does_without_a_policy(self):
         class Grouped(nn.Module):
             def forward(self, x):

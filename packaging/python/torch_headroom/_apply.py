@@ -5,6 +5,7 @@ selective contexts save the outputs of the ops that the policy saves, everything
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 import weakref
@@ -83,6 +84,8 @@ class _Applied:
         compiled = compiled_calls(root)
         self.regions = [(module, self._region(module, entry, compiled.get(id(module)))) for fit in fits
                         for module, entry in zip(fit.modules, fit.entries)]
+        names = {id(module): name for name, module in root.named_modules()}
+        self._paths = [names[id(module)] for module, _ in self.regions]
         for module, region in self.regions:
             region.put_on(module)
         if any(region.policy.is_of_a_graph() for _, region in self.regions):
@@ -105,6 +108,20 @@ class _Applied:
                 region = self._region(module, region.policy, compiled[id(module)])
                 region.put_on(module)
                 self.regions[i] = module, region
+
+    def check_modules(self):
+        """Refuses the policy if the program has put another module in the place of one that the policy checkpoints: that
+        one would run without its checkpoint. A module without a successor is one of another pipeline stage."""
+        planned = {id(module) for module, _ in self.regions}
+        present = {id(module) for module in self.root.modules()}
+        for path, (module, region) in zip(self._paths, self.regions):
+            if id(module) in present:
+                continue
+            with contextlib.suppress(AttributeError):
+                successor = self.root.get_submodule(path)
+                if id(successor) not in planned:
+                    region.refuse(f"the program has replaced it by a {type(successor).__name__} since "
+                                  "torch_headroom.apply(): apply the policy after that, such as after a first forward")
 
     def is_of(self, document):
         return os.path.abspath(self.document.source) == os.path.abspath(document.source)
@@ -129,6 +146,7 @@ class _Applied:
             self._closure_may_come = False  # this step's forwards come later: check at the next step
             return
         self._waits = False
+        self.check_modules()
         for _, region in self.regions:
             region.step_ends()
         self._warn_of_others()

@@ -71,6 +71,8 @@ class Region:
             if self.checked and not self.policy.saved:
                 return checkpoint(forward, *args, use_reentrant=False)
             return checkpoint(forward, *args, use_reentrant=False, context_fn=self.compiled_context_fn)
+        if not self.checked:
+            self.applied.check_modules()
         watch, held = self.applied.watch, self.policy.held
         if module._forward_pre_hooks or module._forward_hooks:  # hooks ran in the recording, but run outside here
             held = HeldBytes()
