@@ -35,6 +35,13 @@ extern "C" void leaveGlpk(void* info)
     std::longjmp(*static_cast<std::jmp_buf*>(info), 1);
 }
 
+/// Takes what GLPK would print. An error inside GLPK prints whatever glp_term_out() says, to the standard output, where
+/// JSON may stand.
+extern "C" int takeOutput(void*, const char*)
+{
+    return 1; // not to be printed
+}
+
 /// Runs `call`, which enters GLPK. Returns false after an error inside GLPK, which would end the process: its
 /// documented way out is a jump over its own frames, after which the environment must be freed. `call` must hold
 /// nothing that has a destructor.
@@ -43,6 +50,7 @@ bool guarded(Call&& call)
 {
     std::jmp_buf escape;
     glp_error_hook(leaveGlpk, &escape);
+    glp_term_hook(takeOutput, nullptr);
     // NOLINTNEXTLINE(cert-err52-cpp): the jump crosses frames of C only.
     if (setjmp(escape) != 0) {
         glp_free_env();
@@ -197,7 +205,6 @@ MilpStatus GlpkProblem::Handle::search(SearchState& state, int branching, const 
 GlpkProblem::GlpkProblem()
     : handle_(std::make_unique<Handle>())
 {
-    glp_term_out(GLP_OFF);
     guarded([this] {
         handle_->problem = glp_create_prob();
         glp_set_obj_dir(handle_->problem, GLP_MIN);

@@ -120,6 +120,7 @@ TEST(GlpkProblem, stopsWhenAsked)
 
 TEST(GlpkProblem, anErrorInsideGlpkEndsTheSolveOnly)
 {
+    testing::internal::CaptureStdout();
     GlpkProblem other;
     other.addColumn(0, 1, 1);
     {
@@ -133,6 +134,7 @@ TEST(GlpkProblem, anErrorInsideGlpkEndsTheSolveOnly)
     GlpkProblem next;
     next.addColumn(2, 3, 1);
     EXPECT_NEAR(next.solve().objective, 2, 1e-12);
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), "") << "JSON may stand there";
 }
 
 } // namespace
