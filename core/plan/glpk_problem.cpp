@@ -86,12 +86,20 @@ int boundType(double lower, double upper)
 struct SearchState
 {
     const std::stop_token* stop = nullptr;
-    const std::vector<double>* incumbent = nullptr; ///< shifted by one, as GLPK counts; null when there is none
+    std::vector<double> incumbent; ///< shifted by one, as GLPK counts; empty when there is none
     bool incumbentGiven = false;
     bool stopped = false;
     bool gapReached = false;
     double bound = -std::numeric_limits<double>::infinity();
     std::int64_t nodes = 0;
+
+    /// Sets the solution that the next search starts from, by column.
+    void setIncumbent(const std::vector<double>& values)
+    {
+        incumbent.assign(values.empty() ? 0 : 1, 0.0);
+        incumbent.insert(incumbent.end(), values.begin(), values.end());
+        incumbentGiven = false;
+    }
 };
 
 extern "C" void duringSearch(glp_tree* tree, void* info)
@@ -107,9 +115,9 @@ extern "C" void duringSearch(glp_tree* tree, void* info)
         ++state.nodes;
         if (const int best = glp_ios_best_node(tree))
             state.bound = glp_ios_node_bound(tree, best);
-    } else if (reason == GLP_IHEUR && state.incumbent != nullptr && !state.incumbentGiven) {
+    } else if (reason == GLP_IHEUR && !state.incumbent.empty() && !state.incumbentGiven) {
         state.incumbentGiven = true;
-        glp_ios_heur_sol(tree, state.incumbent->data());
+        glp_ios_heur_sol(tree, state.incumbent.data());
     }
 }
 
@@ -125,6 +133,7 @@ struct GlpkProblem::Handle
     MilpStatus solveRelaxation(int limitMs) const;
     MilpStatus solveAgain(int limitMs) const;
     MilpStatus search(SearchState& state, int branching, const MilpOptions& options, int limitMs) const;
+    void take(MilpResult& result, const SearchState& state) const;
 };
 
 MilpStatus GlpkProblem::Handle::solveRelaxation(int limitMs) const
@@ -200,6 +209,23 @@ MilpStatus GlpkProblem::Handle::search(SearchState& state, int branching, const 
     if (failure == GLP_ETMLIM || state.gapReached)
         return status == GLP_FEAS ? MilpStatus::feasible : MilpStatus::timeout;
     return MilpStatus::failed;
+}
+
+/// Takes the solution of the last search, unless it ended in an error or the solution before was better.
+void GlpkProblem::Handle::take(MilpResult& result, const SearchState& state) const
+{
+    result.nodes = state.nodes;
+    if (!alive())
+        return;
+    const int found = glp_mip_status(problem);
+    if ((found == GLP_OPT || found == GLP_FEAS)
+        && (result.values.empty() || glp_mip_obj_val(problem) <= result.objective)) {
+        result.objective = glp_mip_obj_val(problem);
+        result.values.clear();
+        for (int column = 1; column <= glp_get_num_cols(problem); ++column)
+            result.values.push_back(glp_mip_col_val(problem, column));
+    }
+    result.bound = found == GLP_OPT ? result.objective : std::max(result.bound, state.bound);
 }
 
 GlpkProblem::GlpkProblem()
@@ -283,30 +309,21 @@ MilpResult GlpkProblem::solve(const MilpOptions& options)
         return result;
     }
 
-    std::vector<double> incumbent;
-    if (!options.incumbent.empty()) {
-        incumbent.assign(1, 0.0);
-        incumbent.insert(incumbent.end(), options.incumbent.begin(), options.incumbent.end());
-    }
     SearchState state;
     state.stop = &options.stop;
-    state.incumbent = incumbent.empty() ? nullptr : &incumbent;
+    state.setIncumbent(options.incumbent);
     const auto remainingMs = [&] { return static_cast<int>(limit.remainingMs()); };
     // GLPK's plain branching solves most problems at once; on the others pseudo-costs are ten times faster.
     result.status = handle_->search(state, GLP_BR_DTH, options, std::min(remainingMs(), quickSearchMs));
-    if (!state.gapReached && (result.status == MilpStatus::feasible || result.status == MilpStatus::timeout))
-        result.status = handle_->search(state, GLP_BR_PCH, options, remainingMs());
-    result.nodes = state.nodes;
-    if (!handle_->alive())
-        return result;
-    glp_prob* problem = handle_->problem;
-    const int found = glp_mip_status(problem);
-    if (found == GLP_OPT || found == GLP_FEAS) {
-        result.objective = glp_mip_obj_val(problem);
-        for (int column = 1; column <= static_cast<int>(integer_.size()); ++column)
-            result.values.push_back(glp_mip_col_val(problem, column));
+    handle_->take(result, state);
+    if (!state.gapReached && (result.status == MilpStatus::feasible || result.status == MilpStatus::timeout)) {
+        // After an error the result is that of the first search.
+        state.setIncumbent(result.values.empty() ? options.incumbent : result.values);
+        const MilpStatus status = handle_->search(state, GLP_BR_PCH, options, remainingMs());
+        handle_->take(result, state);
+        if (handle_->alive())
+            result.status = status == MilpStatus::timeout && !result.values.empty() ? MilpStatus::feasible : status;
     }
-    result.bound = found == GLP_OPT ? result.objective : std::max(result.bound, state.bound);
     if (state.gapReached)
         result.bound = std::max(result.bound, result.objective - options.gap * std::abs(result.objective));
     return result;

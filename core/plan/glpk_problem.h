@@ -50,7 +50,8 @@ struct MilpOptions
 };
 
 /// A mixed integer linear programme (minimisation) in GLPK. GLPK's environment is thread-local: create, solve and
-/// destroy a problem on one thread. An error inside GLPK ends the solve, never the process.
+/// destroy a problem on one thread. An error inside GLPK ends the solve, never the process; what was found before
+/// remains.
 class GlpkProblem
 {
 public:
