@@ -4,7 +4,6 @@
 
 #include "core/trace/graph_ops.h"
 
-#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>

@@ -298,6 +298,18 @@ class Checkpointing(ApplyTest):
         self.assertTrue(torch.equal(x.grad, expected[0]))
         self.assertTrue(torch.equal(net.inner.weight.grad, expected[1]))
 
+    def trains_with_one_add_in_place(self, net, x, gradients):
+        """Checks two steps of a model of two equal modules, of which the first has a policy."""
+        for _ in range(2):
+            net.zero_grad()
+            with Ops() as ops:
+                result = net(x)
+            self.assertEqual(ops.names.count("aten.add_.Tensor"), 1, "of the module with a policy")
+            self.assertEqual(ops.names.count("aten.add.Tensor"), 1, "of the other, since Ops is a mode, too")
+            result.sum().backward()
+            for parameter, gradient in zip(net.parameters(), gradients):
+                self.assertTrue(torch.equal(parameter.grad, gradient))
+
     def test_linear_runs_the_ops_that_it_runs_without_a_policy(self):
         class Turned(nn.Module):
             def __init__(self):
@@ -320,15 +332,7 @@ class Checkpointing(ApplyTest):
         apply(net, self.written(document))
         inner = []
         net[0].register_forward_hook(lambda *_: inner.append(F.linear))
-        for _ in range(2):
-            net.zero_grad()
-            with Ops() as ops:
-                result = net(x)
-            self.assertEqual(ops.names.count("aten.add_.Tensor"), 1, "of the module with a policy")
-            self.assertEqual(ops.names.count("aten.add.Tensor"), 1, "of the other, since Ops is a mode, too")
-            result.sum().backward()
-            for parameter, gradient in zip(net.parameters(), expected):
-                self.assertTrue(torch.equal(parameter.grad, gradient))
+        self.trains_with_one_add_in_place(net, x, expected)
         self.assertIs(F.linear, linear)
         self.assertTrue(all(function is linear for function in inner))
 
@@ -374,15 +378,7 @@ class Checkpointing(ApplyTest):
             net(x).sum().backward()
             expected = [p.grad.clone() for p in net.parameters()]
             apply(net, self.written(document))
-            for _ in range(2):
-                net.zero_grad()
-                with Ops() as ops:
-                    result = net(x)
-                self.assertEqual(ops.names.count("aten.add_.Tensor"), 1, "of the module with a policy")
-                self.assertEqual(ops.names.count("aten.add.Tensor"), 1, "of the other, since Ops is a mode, too")
-                result.sum().backward()
-                for parameter, gradient in zip(net.parameters(), expected):
-                    self.assertTrue(torch.equal(parameter.grad, gradient))
+            self.trains_with_one_add_in_place(net, x, expected)
 
     def autocast_step(self, net, inside):
         torch.manual_seed(7)

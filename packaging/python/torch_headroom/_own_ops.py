@@ -59,8 +59,8 @@ def linear(input, weight, bias=None):
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **others):
     torchs = OwnOps._torchs["scaled_dot_product_attention"]
-    masked = is_causal or attn_mask is not None
-    if not masked or not _are_plain(query, key, value, *([] if attn_mask is None else [attn_mask])):
+    masks = [] if attn_mask is None else [attn_mask]
+    if not (masks or is_causal) or not _are_plain(query, key, value, *masks):
         return torchs(query, key, value, attn_mask, dropout_p, is_causal, **others)
     with _MaskInPlace():
         return torchs(query, key, value, attn_mask, dropout_p, is_causal, **others)
