@@ -484,6 +484,63 @@ class Refusals(ApplyTest):
         with self.assertRaisesRegex(PolicyError, "nowhere.json: cannot be read"):
             apply(net, os.path.join(self.folder.name, "nowhere.json"))
 
+    def test_a_policy_is_a_regular_file(self):
+        net = model()
+        pipe, large = (os.path.join(self.folder.name, name) for name in ("pipe", "large"))
+        os.mkfifo(pipe)
+        with open(large, "wb") as file:
+            file.truncate(1 << 40)
+        for path, sentence in ((pipe, "it is not a regular file but a pipe"), ("/dev/zero", "but a device"),
+                               (self.folder.name, "but a folder"), (large, "it has more than 128 MiB"),
+                               ("/proc/self/mem", "cannot be read")):
+            with self.assertRaises(PolicyError) as caught:
+                apply(net, path)
+            self.assertIn(sentence, str(caught.exception))
+
+    def test_a_saved_result_that_is_changed_in_place(self):
+        class Changes(nn.Module):
+            """The result of its second mul is changed by its next op, that of its first addmm by the caller."""
+
+            def __init__(self):
+                super().__init__()
+                self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+            def forward(self, x):
+                first = self.first(x)
+                return first, self.second(first.mul(2).mul(3).relu_())
+
+        class Outer(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner, self.last = Changes(), nn.Linear(8, 8)
+
+            def forward(self, x):
+                first, second = self.inner(x)
+                return self.last(second + first.relu_())
+
+        x = torch.randn(4, 8)
+
+        def document(op, index):
+            ops, seen = [], Counter()
+            for name in ops_of(Changes(), x.clone().requires_grad_()):
+                ops.append({"op": name, "index": seen[name], "save": (name, seen[name]) == (op, index)})
+                seen[name] += 1
+            return {"headroom_policy": 1, "model": "net.py",
+                    "modules": [{"fqn": "Outer.inner", "ops": ops}]}
+
+        for op, index, sentence in (("aten.mul.Tensor", 1, "saves the result of aten.mul.Tensor, which a later op of "),
+                                    ("aten.addmm.default", 0, "which the program, after the module's forward, changes")):
+            with self.subTest(op):
+                net = Outer()
+                apply(net, self.written(document(op, index)))
+                with self.assertRaises(PolicyError) as caught:
+                    net(x).sum().backward()
+                self.assertIn(sentence, str(caught.exception))
+                net(x).sum().backward()  # the policy was removed
+        net = Outer()
+        apply(net, self.written(document("aten.mul.Tensor", 0)))
+        net(x).sum().backward()
+
     def first_step_refused(self, net, document, sentence):
         """By the optimizer, before it changes anything."""
         apply(net, self.written(document))

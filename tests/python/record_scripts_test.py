@@ -427,6 +427,45 @@ class Failures(Recorded):
         self.assertEqual(list(pathlib.Path(self.folder.name).glob("step*")), [])
 
 
+    def interrupted(self, script, interrupts):
+        """Runs a script, which makes the file `here` when it is in its loop, and sends Ctrl+C so often. Returns the exit
+        code, what was printed, and the seconds until the end."""
+        process = subprocess.Popen(self.command(script), cwd=self.folder.name, stderr=subprocess.PIPE, text=True)
+        here = pathlib.Path(self.folder.name) / "here"
+        while not here.exists() and process.poll() is None:
+            time.sleep(0.05)
+        begin = time.monotonic()
+        for _ in range(interrupts):
+            os.kill(process.pid, signal.SIGINT)
+            time.sleep(0.3)
+        _, errors = process.communicate(timeout=60)
+        return process.returncode, errors, time.monotonic() - begin
+
+    def test_a_script_that_catches_everything_is_ended(self):
+        catches = "while True:\n    try:\n        time.sleep(0.05)\n    except BaseException:\n        pass\n"
+        ignores = "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        for name, before, interrupts in (("catches", "", 2), ("catches", "", 1), ("ignores", ignores, 2)):
+            with self.subTest(name, interrupts=interrupts):
+                pathlib.Path(self.folder.name, "here").unlink(missing_ok=True)
+                script = self.written(f"import signal, time\n{before}open('here', 'w')\n{catches}")
+                code, errors, seconds = self.interrupted(script, interrupts)
+                self.assertEqual(code, 130, errors)
+                self.assertEqual(errors.splitlines()[-1], "torch_headroom.record: interrupted; nothing was written")
+                self.assertLess(seconds, 8 if interrupts == 2 else 30)
+
+    def test_processes_that_a_script_leaves_end_with_the_recording(self):
+        leaves = ("import subprocess\n"
+                  "left = subprocess.Popen(['sh', '-c', 'setsid nohup sleep 600 >/dev/null 2>&1 & echo $!'],\n"
+                  "                        stdout=subprocess.PIPE, text=True)\n"
+                  "open('left', 'w').write(left.stdout.readline())\n")
+        for end, code in (("", 0), ("\nimport os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL)):
+            with self.subTest(end):
+                loop = textwrap.dedent(_LOOP.format(steps=1 if end else 3, inside="pass"))
+                result = self.run_script(self.written(leaves + loop + end))
+                self.assertEqual(result.returncode, code, result.stderr)
+                left = int(pathlib.Path(self.folder.name, "left").read_text())
+                self.assertFalse(pathlib.Path(f"/proc/{left}").exists())
+
     def test_an_interrupt_that_the_script_catches(self):
         # As trainers do to save what they have: it is an interrupted recording all the same.
         for end in ("", "sys.exit(0)", "sys.exit(3)"):

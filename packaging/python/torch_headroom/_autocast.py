@@ -23,12 +23,13 @@ def is_cached_cast(op, args):
             and torch.is_autocast_cache_enabled() and torch._C._dispatch_tls_is_dispatch_key_excluded(key))
 
 
-def beside_cached_casts(mode, watch=None):
+def beside_cached_casts(mode, watch=None, result=None):
     """Makes a selective context, `mode`, ignore autocast's casts of weights: whether a region runs them depends on
     earlier calls, and from torch 2.12 on a recomputation finds an op by its index. `watch`, if given, is called with
-    their arguments. The context also ignores the recorder's marks of module calls, which are not ops of the program."""
+    their arguments, and `result` with what each other op returns. The context also ignores the recorder's marks of module calls, which are not ops of the program."""
     mode.__class__ = _beside_cached_casts(type(mode))
     mode.headroom_watch = watch
+    mode.headroom_result = result
     return mode
 
 
@@ -39,7 +40,10 @@ def _beside_cached_casts(mode_class):
             if getattr(op, "namespace", None) == "torch_headroom":
                 return op(*args, **(kwargs or {}))
             if not is_cached_cast(op, args):
-                return super().__torch_dispatch__(op, types, args, kwargs)
+                result = super().__torch_dispatch__(op, types, args, kwargs)
+                if self.headroom_result is not None:
+                    self.headroom_result(result)
+                return result
             if self.headroom_watch is not None:
                 self.headroom_watch(args, kwargs or {})
             return op(*args, **(kwargs or {}))

@@ -4,6 +4,7 @@
 
 import json
 import pathlib
+import tempfile
 
 import torch
 
@@ -86,5 +87,10 @@ def export(model, args, path, kwargs=None, dynamic_batch=False):
         "headroom_tied_weights.json": json.dumps(tied_weights(model)),
         "headroom_module_types.json": json.dumps(types),
     }
-    torch.export.save(program, str(path), extra_files=notes)
+    # The file appears whole or not at all. torch.export.save() wants a name that ends in .pt2.
+    target = path.resolve()  # of a link, the file behind it is replaced
+    with tempfile.TemporaryDirectory(prefix=f".{path.stem}.", dir=target.parent) as folder:
+        written = pathlib.Path(folder, path.name)
+        torch.export.save(program, str(written), extra_files=notes)
+        written.replace(target)
     return path

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections import Counter
 from dataclasses import dataclass
 
 VERSION = 1
+_MOST_BYTES = 128 << 20
 
 
 class PolicyError(ValueError):
@@ -61,14 +63,27 @@ def read_policy(path) -> Policy:
     expected value."""
     source = os.fspath(path)
     try:
-        with open(source, encoding="utf-8") as file:
-            document = json.load(file)
+        document = json.loads(_text_of(source))
     except OSError as error:
         raise PolicyError(f"{source}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise PolicyError(
             f"{source} is not a policy: not JSON ({error}); `torch-headroom plan -o` writes one") from None
     return _Reader(source).policy(document)
+
+
+def _text_of(source):
+    """Returns the text of a regular file. A pipe or a device would be waited for or read without an end."""
+    kind = os.stat(source).st_mode
+    if not stat.S_ISREG(kind):
+        names = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        raise PolicyError(f"{source}: cannot be read: it is not a regular file but "
+                          f"{names.get(stat.S_IFMT(kind), 'a device')}")
+    with open(source, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise PolicyError(f"{source}: cannot be read: it has more than {_MOST_BYTES >> 20} MiB, which no policy has")
+    return content.decode()
 
 
 def _is_bytes(value):

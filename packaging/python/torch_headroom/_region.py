@@ -102,6 +102,7 @@ class Region:
         calls = {False: Counter(), True: Counter()}
         watch = call.watch if call is not None and call.watched else None
         on_gpu = call is not None and _touches_gpu(call.given(), {})
+        kept = _Kept() if watch is not None and self.policy.saved else None
 
         def decide(context, op, *args, **kwargs):
             if on_gpu and not _touches_gpu(args, kwargs):  # the recording has no ops on the CPU
@@ -115,14 +116,16 @@ class Region:
             index = seen[name]
             seen[name] += 1
             saved = (name, index) in self.policy.saved
+            if kept is not None:
+                kept.next = name if saved and not context.is_recompute else None
             return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
 
         forward, recompute = create_selective_checkpoint_contexts(decide)
         if call is None:  # a graph has no autocast; its second pass requires the dispatch modes themselves
             compared = self.checked or self.difference
             return (forward if compared else _Checking(forward, self, calls[False])), recompute
-        forward, recompute = beside_cached_casts(forward, watch), beside_cached_casts(recompute)
-        return _Checking(forward, self, calls[False]), Recomputing(recompute)
+        forward = beside_cached_casts(forward, watch, kept and kept.add)
+        return _Checking(forward, self, calls[False], kept), Recomputing(beside_cached_casts(recompute))
 
     def check(self, calls: Counter):
         """Checks that a forward ran the recorded ops; `calls` counts its ops by name. A forward without ops does not
@@ -156,6 +159,10 @@ class Region:
 
     def refuse(self, sentence):
         self.applied.refuse(f"module {self.policy.fqn}: {sentence}")
+
+    def refuse_changed(self, name, when):
+        self.refuse(f"the policy saves the result of {name}, which {when} changes in place, so that backward would get "
+                    "another value; plan the step with torch-headroom plan, which recomputes such an op")
 
     def recomputes(self):
         where = f"in backward, at the recomputation of module {self.policy.fqn}"
@@ -211,8 +218,13 @@ class _Call:
         except Unrepeatable as error:
             self._region.refuse(str(error))
         args, kwargs = self._arguments.again(given)
-        with self._surroundings.again(), self._attributes.again(self._module):
-            return self._forward(*args, **kwargs)
+        try:
+            with self._surroundings.again(), self._attributes.again(self._module):
+                return self._forward(*args, **kwargs)
+        except RuntimeError as error:
+            if "selective activation checkpoint has been mutated" not in str(error):
+                raise
+            self._region.refuse_changed("an op", "the program, after the module's forward,")
 
     def watch(self, args, kwargs):
         """Marks the arguments of a forward op as read."""
@@ -270,19 +282,42 @@ def _plain_contexts():
     return contextlib.nullcontext(), Recomputing(contextlib.nullcontext())
 
 
+class _Kept:
+    """The results of a forward's ops that the policy saves, with their versions. The selective context keeps them, too:
+    no memory is held for longer."""
+
+    def __init__(self):
+        self.next = None  # name of the op that runs, if it is saved
+        self._results = []
+
+    def add(self, result):
+        name, self.next = self.next, None
+        if name is not None:
+            self._results += [(name, tensor, tensor._version) for tensor in tensors_of(result)
+                              if not tensor.is_inference()]
+
+    def changed(self):
+        """Returns the name of an op whose result was changed in place; None: there is none."""
+        return next((name for name, tensor, version in self._results if tensor._version != version), None)
+
+
 class _Checking:
     """The context of the forward, which checks its ops at the end."""
 
-    def __init__(self, context, region, calls):
-        self.context, self.region, self.calls = context, region, calls
+    def __init__(self, context, region, calls, kept=None):
+        self.context, self.region, self.calls, self.kept = context, region, calls, kept
 
     def __enter__(self):
         return self.context.__enter__()
 
     def __exit__(self, kind, value, traceback):
         result = self.context.__exit__(kind, value, traceback)
+        kept, self.kept = self.kept, None
         if kind is None:
             self.region.check(self.calls)
+            changed = kept and kept.changed()
+            if changed:
+                self.region.refuse_changed(changed, "a later op of the module")
         return result
 
 

@@ -29,6 +29,7 @@ import types
 from ._distributed_job import ADVICE, NAMES, job_of, take_launcher
 from ._library import HeadroomError, check, load
 from ._record_options import parser, recorded_again
+from ._supervised import result_is_complete, supervise
 
 
 class Recording:
@@ -399,6 +400,7 @@ def _record(options):
         progress("write", 0.95)
         summary = recorder.summary()
         recorder.write(options.output)
+        result_is_complete()
         summary |= {"notes": recorder.notes, "step": options.output, "record_ms": (time.perf_counter() - begin) * 1e3}
         progress("done", 1)
         if options.json:
@@ -439,4 +441,4 @@ def main(arguments=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(supervise(main, "torch_headroom.record"))

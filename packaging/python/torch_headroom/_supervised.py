@@ -1,0 +1,133 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs a recording in a process of its own, whose end is certain: Ctrl+C ends a script that catches everything, and
+processes that the script leaves behind end with the recording. The script cannot tell: it is no parent of processes
+that others started, and has no thread or handler that it did not make."""
+
+import ctypes
+import mmap
+import os
+import pathlib
+import resource
+import signal
+import sys
+import time
+
+_GRACE = 10.0  # seconds that a script has to save its state after Ctrl+C; a second Ctrl+C ends it at once
+_PATIENCE = 0.5  # seconds that processes which were left behind have to end themselves
+
+# Options of Linux's prctl().
+_SET_PARENT_DEATH_SIGNAL = 1
+_SET_CHILD_SUBREAPER = 36
+
+_complete = mmap.mmap(-1, 1)  # shared by both processes
+
+
+def result_is_complete():
+    """Notes in the recording's process that its file is written, whatever happens to the process later."""
+    _complete[0] = 1
+
+
+def supervise(work, program):
+    """Runs `work` in a new process. Returns its exit code; ends this process by the signal that ended the new one."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    parent = os.getpid()
+    # Not those that are ignored, as nohup ignores SIGHUP: a signal that is waited for comes all the same.
+    requests = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+                if signal.getsignal(number) is not signal.SIG_IGN]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (*requests, signal.SIGCHLD))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return work()
+    status, request = _await(child, requests)
+    _end_all(_children_of(parent))
+    return _exit_code(status, request, program)
+
+
+def _await(child, requests):
+    """Waits for the end of a child. Returns its status, and the signal for which it was killed; 0: it ended itself."""
+    request, deadline = 0, float("inf")
+    while True:
+        came = signal.sigtimedwait((*requests, signal.SIGCHLD), 0.2)
+        if came and came.si_signo in requests:
+            if came.si_code <= 0:  # sent to this process alone; a terminal sends Ctrl+C to both
+                os.kill(child, came.si_signo)
+            deadline = time.monotonic() + _GRACE if not request else 0
+            request = came.si_signo
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            return os.waitpid(child, 0)[1], request
+        status = _reaped(child)
+        if status is not None:
+            return status, 0
+
+
+def _reaped(child):
+    """Reaps processes that have ended. Returns the status of `child` if it is one of them."""
+    while True:
+        try:
+            ended, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if ended == child:
+            return status
+        if ended == 0:
+            return None
+
+
+def _children_of(parent):
+    """Returns the processes that `parent` has as children."""
+    children = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        if int(fields[1]) == parent:
+            children.append(int(folder.name))
+    return children
+
+
+def _signal(processes, number):
+    for process in processes:
+        try:
+            os.kill(process, number)
+        except OSError:
+            pass  # it has ended, or belongs to another user
+
+
+def _end_all(processes):
+    """Ends processes and those that they started, which become children of this one as their parents end."""
+    _signal(processes, signal.SIGTERM)
+    deadline = time.monotonic() + _PATIENCE
+    for last in (False, True):
+        while processes and time.monotonic() < deadline:
+            if last:
+                _signal(processes, signal.SIGKILL)
+            time.sleep(0.01)
+            _reaped(0)
+            processes = _children_of(os.getpid())
+        deadline = time.monotonic() + _PATIENCE
+
+
+def _exit_code(status, request, program):
+    if request:
+        result = "the step file is complete" if _complete[0] else "nothing was written"
+        print(f"{program}: interrupted; {result}", file=sys.stderr)
+        return 128 + request
+    if os.WIFEXITED(status):
+        return os.WEXITSTATUS(status)
+    number = os.WTERMSIG(status)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child has left one if the user wants it
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))
+    os.kill(os.getpid(), number)
+    return 128 + number
