@@ -23,6 +23,8 @@ DeviceSpec specOf(const json::Json& device)
     spec.halfFlops = number("half");
     spec.float8Flops = number("float8");
     spec.float64Flops = number("float64");
+    if (device.contains("sustained_float32"))
+        spec.sustainedFloat32 = number("sustained_float32");
     spec.computeCapability = static_cast<int>(number("compute_capability"));
     spec.multiprocessors = static_cast<int>(number("multiprocessors"));
     spec.l2 = static_cast<Bytes>(number("l2_mib")) * MiB;

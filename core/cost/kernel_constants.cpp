@@ -28,11 +28,12 @@ constexpr auto bandwidths = std::to_array<const char*>({
 // clang-format on
 constexpr auto maths = std::to_array<const char*>({"float32", "tensor_float32", "half", "float8", "float64"});
 
-/// {"70": 1.2, "80": 3.3}
-ByCapability byCapability(const Json& object)
+/// A table by compute capability: {"70": 1.2, "80": 3.3}
+template <class Read>
+auto tableOf(const Json& object, Read read)
 {
-    ByCapability table;
-    for (const auto& [capability, value] : json::mapOf(json::number)(object)) {
+    std::map<int, decltype(read(object))> table;
+    for (const auto& [capability, value] : json::mapOf(read)(object)) {
         int key = 0;
         if (std::from_chars(capability.data(), capability.data() + capability.size(), key).ec != std::errc())
             json::wrong(object, capability.c_str(), "is no compute capability: expected 80, 90, …");
@@ -41,6 +42,11 @@ ByCapability byCapability(const Json& object)
     if (table.empty())
         json::expected(object, "a value by compute capability");
     return table;
+}
+
+ByCapability byCapability(const Json& object)
+{
+    return tableOf(object, json::number);
 }
 
 double numberIn(const Json& object, const char* name)
@@ -65,6 +71,18 @@ KernelConstants::Attention attentionOf(const Json& object)
     return attention;
 }
 
+KernelConstants::Tiling tilingOf(const Json& object)
+{
+    return {numberIn(object, "full_intensity"), numberIn(object, "intensity_power"), numberIn(object, "prologue"),
+            numberIn(object, "epilogue"),       numberIn(object, "wave_share"),      numberIn(object, "exposed_write"),
+            numberIn(object, "least_split")};
+}
+
+KernelConstants::Float32Tiling float32TilingOf(const Json& object)
+{
+    return {tilingOf(object), numberIn(object, "share"), numberIn(object, "batched_side")};
+}
+
 template <class Map>
 auto transparent(const Map& map)
 {
@@ -87,13 +105,9 @@ KernelConstants read(const Json& document)
     for (const char* const math : maths)
         constants.products[math] = json::at(json::member(matmul, "share"), math, byCapability);
     constants.unalignedShare = json::at(matmul, "unaligned", byCapability);
-    constants.fullIntensity = numberIn(matmul, "full_intensity");
-    constants.intensityPower = numberIn(matmul, "intensity_power");
-    constants.prologue = numberIn(matmul, "prologue");
-    constants.epilogue = numberIn(matmul, "epilogue");
+    constants.tiling = tilingOf(matmul);
+    constants.withoutTensorCores = tableOf(json::member(matmul, "without_tensor_cores"), float32TilingOf);
     constants.stepUs = numberIn(matmul, "step_us");
-    constants.waveShare = numberIn(matmul, "wave_share");
-    constants.exposedWrite = numberIn(matmul, "exposed_write");
     constants.matmulExtraUs = numberIn(matmul, "extra_us");
     const Json& convolution = json::member(document, "convolution");
     for (const char* const direction : {"forward", "grad_input", "grad_weight"})
@@ -116,12 +130,6 @@ KernelConstants read(const Json& document)
 }
 
 } // namespace
-
-double KernelConstants::of(const ByCapability& table, const DeviceSpec& device)
-{
-    const auto above = table.upper_bound(device.computeCapability);
-    return above == table.begin() ? above->second : std::prev(above)->second;
-}
 
 double KernelConstants::convolutionFactor(std::string_view direction, std::string_view math) const
 {

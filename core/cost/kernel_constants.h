@@ -6,6 +6,7 @@
 #include "core/cost/op_work.h"
 
 #include <functional>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -34,6 +35,24 @@ struct KernelConstants
         double blockOverhead(std::string_view phase) const { return overhead.find(phase)->second; }
     };
 
+    /// How kernels cut matrix products into tiles.
+    struct Tiling
+    {
+        double fullIntensity = 1; ///< products for each loaded element from which on loads do not count
+        double intensityPower = 1;
+        double prologue = 0; ///< of a tile, as steps along k
+        double epilogue = 0;
+        double waveShare = 1; ///< share of a last, partly idle wave that is waited for
+        double exposedWrite = 0; ///< share of the time to write a product that no multiplication hides
+        double leastSplit = 1; ///< least steps along k of a part, if blocks share a tile's products
+    };
+    /// The same for products in float32, which take no tensor cores.
+    struct Float32Tiling : Tiling
+    {
+        double share = 1; ///< of the peak
+        double batchedSide = 1; ///< least rows and columns of a tile of batched products
+    };
+
     /// CPU time to issue ops, in microseconds.
     struct Cpu
     {
@@ -51,13 +70,9 @@ struct KernelConstants
     double gapUs = 0; ///< idle time of the GPU between two kernels
     double opaquePeak = 0.5;
     double matmulExtraUs = 0;
-    double fullIntensity = 1;
-    double intensityPower = 1;
-    double prologue = 0;
-    double epilogue = 0;
+    Tiling tiling; ///< of tensor cores and of convolutions
+    std::map<int, Float32Tiling> withoutTensorCores; ///< by compute capability
     double stepUs = 0; ///< least time of one step of a tile along k
-    double waveShare = 1;
-    double exposedWrite = 0; ///< share of the time to write a product that no multiplication hides
     double grouped = 1;
     double anyGroups = 1; ///< share of float32's peak of channels last in groups that are no multiple of 32
     double winograd = 1;
@@ -83,6 +98,7 @@ struct KernelConstants
     /// The share of the peak that the instructions of convolutions reach.
     double convolutionInstructions(const DeviceSpec& device) const { return of(convolutionShare, device); }
     double unaligned(const DeviceSpec& device) const { return of(unalignedShare, device); }
+    const Float32Tiling& float32Tiling(const DeviceSpec& device) const { return of(withoutTensorCores, device); }
     double share(std::string_view name) const { return bandwidth.find(name)->second; }
     double extra(std::string_view name) const
     {
@@ -100,7 +116,12 @@ struct KernelConstants
     }
     double convolutionFactor(std::string_view direction, std::string_view math) const;
 
-    static double of(const ByCapability& table, const DeviceSpec& device);
+    template <class T>
+    static const T& of(const std::map<int, T>& table, const DeviceSpec& device)
+    {
+        const auto above = table.upper_bound(device.computeCapability);
+        return above == table.begin() ? above->second : std::prev(above)->second;
+    }
 };
 
 /// Errors (badInput) name `file` and what is missing.

@@ -192,32 +192,42 @@ private:
 
     /// A matrix product is cut into tiles, one a multiprocessor at a time. Libraries choose among tiles: the fastest
     /// counts. A small tile loads more for each product (its intensity), a large one leaves multiprocessors idle.
+    /// Batched products in float32 take large tiles on some cards, however few rows or columns a matrix has.
     double product(const MatrixProduct& p, Math math, double factor, double bytes, bool splits = true) const
     {
         constexpr std::pair<double, double> tiles[]{{256, 128}, {128, 256}, {128, 128}, {256, 64}, {64, 256}, {128, 64},
                                                     {64, 128},  {64, 64},   {64, 32},   {32, 64},  {32, 32}};
         if (p.flops() <= 0)
             return moved(bytes, c_.share("matmul"));
-        const double share = c_.matmulShare(mathName(math), device_) * factor
+        const bool isConvolution = work_.kind != WorkClass::matmul;
+        const bool isFloat32 = math == Math::float32 && !isConvolution;
+        const Constants::Float32Tiling& float32 = c_.float32Tiling(device_);
+        const Constants::Tiling& tiling = isFloat32 ? float32 : c_.tiling;
+        const double share = (isFloat32 ? float32.share : c_.matmulShare(mathName(math), device_)) * factor
             * (math == Math::float32 || math == Math::float64 ? 1 : alignmentFactor(p.alignment));
         const double rate = peakOf(math, device_) / device_.multiprocessors * share / 1e6; // flops a microsecond
-        const double fullIntensity
-            = math == Math::float32 || math == Math::float64 ? c_.fullIntensity / 2 : c_.fullIntensity;
+        const double sustained = device_.float32Flops * device_.sustainedFloat32 / 1e6; // the same of the whole card
+        const double fullIntensity = !isFloat32 && (math == Math::float32 || math == Math::float64)
+            ? tiling.fullIntensity / 2
+            : tiling.fullIntensity;
+        const double leastTile = isConvolution ? c_.leastTile : 0;
+        const double leastSide = isFloat32 && p.batch > 1 ? float32.batchedSide : 0;
         double best = std::numeric_limits<double>::infinity();
-        const bool isConvolution = work_.kind != WorkClass::matmul;
         for (const auto& [m, n] : tiles) {
-            if (isConvolution && m * n < c_.leastTile)
-                break;
+            if (m * n < leastTile || std::min(m, n) < leastSide)
+                continue;
             const double intensity = std::min(1.0, m * n / (m + n) / fullIntensity);
-            const double tileRate = rate * std::pow(intensity, c_.intensityPower);
+            const double tileRate = rate * std::pow(intensity, tiling.intensityPower);
             for (double split = 1; split <= 32; split *= 2) {
-                if (split > 1 && (p.k / split < 256 || !splits))
+                if (split > 1 && (p.k / split < tiling.leastSplit || !splits))
                     break;
                 const double work = p.batch * std::ceil(p.m / m) * std::ceil(p.n / n) * split;
                 const double exact = work / device_.multiprocessors;
-                const double waves = exact <= 1 ? 1 : exact + c_.waveShare * (std::ceil(exact) - exact);
-                double us = std::max(2 * m * n * (waves * (p.k / split + c_.epilogue) + c_.prologue) / tileRate,
+                const double waves = exact <= 1 ? 1 : exact + tiling.waveShare * (std::ceil(exact) - exact);
+                double us = std::max(2 * m * n * (waves * (p.k / split + tiling.epilogue) + tiling.prologue) / tileRate,
                                      waves * p.k / split * c_.stepUs);
+                if (math == Math::float32) // a small power limit bounds multiplications, however they are cut
+                    us = std::max(us, 2 * m * n * (work / split) * p.k / sustained);
                 if (split > 1) // partial sums are written and added
                     us += c_.start(device_) / 2 + moved((split + 1) * p.batch * p.m * p.n * 4, 1);
                 best = std::min(best, us);
@@ -228,7 +238,7 @@ private:
             return std::max(best, memory);
         // Operands are loaded while others are multiplied; a tile of results is written when it is done.
         const double write = moved(work_.written, c_.share("matmul"));
-        return std::max(best, memory) + c_.exposedWrite * std::min(best, write);
+        return std::max(best, memory) + tiling.exposedWrite * std::min(best, write);
     }
 
     /// Tensor cores load 16 bytes at once; rows that start elsewhere take kernels of other tiles.

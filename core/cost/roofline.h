@@ -27,6 +27,7 @@ struct DeviceSpec
     int computeCapability = 0; ///< 80, 90, …; selects the attention kernel
     int multiprocessors = 0; ///< multi_processor_count of torch.cuda.get_device_properties()
     double float64Flops = 0;
+    double sustainedFloat32 = 1; ///< share of float32Flops that a small power limit leaves to matrix products
     double float8Flops = 0;
     Bytes l2 = 0; ///< L2 cache, in bytes
     Bytes context = 0; ///< memory of CUDA's context with its loaded kernels; 0: unknown

@@ -23,7 +23,10 @@ CARDS = {
     "A100 (Lambda cloud; 40GB SXM likely)": "a100-40gb",
     "H100-SXM5 80GB": "h100-80gb",
     "H200-SXM 141GB": "h200-141gb",
+    "A100-PCIe 80GB": "a100-80gb",
     "V100-SXM2 16GB": "v100-32gb",
+    "V100-PCIe 32GB": "v100-32gb",
+    "L4": "l4-24gb",
     "V100-SXM2 32GB": "v100-32gb",
     "RTX 3090": "rtx-3090-24gb",
 }
@@ -172,6 +175,32 @@ def bert_row(torch, row):
     return train(torch, model, inputs, loss_of, None, amp=amp)
 
 
+def neusight_row(torch, row):
+    """NeuSight's training in float32: attention of single ops, no optimizer, a loss beside the model."""
+    from transformers import BertConfig, BertForPreTraining, GPT2Config, GPT2LMHeadModel, OPTConfig, OPTForCausalLM
+
+    config = row["config"]
+    width, layers, heads, length = (config[name] for name in ("d", "layers", "heads", "seq"))
+    if config["model"] == "BERT large":
+        kind, shape = BertForPreTraining, BertConfig(hidden_size=width, num_hidden_layers=layers,
+                                                     num_attention_heads=heads, intermediate_size=config["ffn"])
+    elif config["model"] == "OPT":
+        kind, shape = OPTForCausalLM, OPTConfig(hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
+                                                ffn_dim=config["ffn"], word_embed_proj_dim=width)
+    else:
+        kind, shape = GPT2LMHeadModel, GPT2Config(n_embd=width, n_layer=layers, n_head=heads, n_positions=length)
+    shape._attn_implementation = "eager"
+    with torch.device("cuda"):
+        model = kind(shape)
+    ids = torch.ones(config["batch_per_gpu"], length, dtype=torch.int64, device="cuda")
+
+    def loss_of(model, ids):
+        logits = model(ids)["prediction_logits" if kind is BertForPreTraining else "logits"]
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids.flatten())
+
+    return train(torch, model, lambda: [ids], loss_of, None)
+
+
 def vit_row(torch, row):
     """rasbt/pytorch-memory-optim: ViT-L/16 on images of CIFAR-10."""
     import torchvision
@@ -222,7 +251,8 @@ def classifier_row(torch, row):
 
 BUILDERS = [("vit-", vit_row), ("hf-", classifier_row), ("timm-nchw-", timm_row),
             ("ryu-", torchvision_row), ("timm3090-", timm_row), ("dle-rnxt", imagenet_row), ("dle-sernxt", imagenet_row),
-            ("dle-efficientnet", imagenet_row), ("lam-rn50", imagenet_row),  ("dle-bert", bert_row)]
+            ("dle-efficientnet", imagenet_row), ("lam-rn50", imagenet_row),  ("dle-bert", bert_row),
+            ("neusight-", neusight_row)]
 
 
 

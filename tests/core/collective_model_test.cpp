@@ -293,6 +293,27 @@ TEST(StepClock, TheCpuWaitsForAnEventThatItSynchronizesWith)
     EXPECT_NEAR(clockOf(**step.builder.finish(), {})->stepMs, 20, 0.2);
 }
 
+/// What slows kernels in a job is the power limit, which products without tensor cores do not reach.
+TEST(StepTimes, ProductsInFloat32AreNotSlowerInAJob)
+{
+    Gathered step;
+    step.run(0, 7, GiB);
+    const OpId product = step.run(3, 0);
+    auto trace = std::make_shared<StepTrace>(**step.builder.finish());
+    std::vector<double> flops(trace->ops.size(), 0);
+    flops[product.value] = 1e12;
+    trace->ops.flops.rows = flops;
+    const Topology topology = named("h100-8x400");
+    const std::vector<double> ms(trace->ops.size(), 3.0);
+    const auto timed = [&](DType dtype) {
+        const std::vector<DType> dtypes(trace->ops.size(), dtype);
+        trace->ops.dtype.rows = dtypes;
+        return withCollectives(*trace, topology, ms, true)[product.value];
+    };
+    EXPECT_NEAR(timed(DType::bfloat16), 3 / topology.computeShare, 1e-9);
+    EXPECT_NEAR(timed(DType::float32), 3, 1e-9);
+}
+
 TEST(StepTimes, CollectivesTakeWhatTheTopologySays)
 {
     Gathered step;

@@ -6,6 +6,7 @@ them."""
 
 import collections
 import functools
+import types
 
 import torch
 
@@ -53,22 +54,64 @@ def take_pending():
 
 def patch(card):
     change_after_import("torch._inductor.utils", lambda module: _give_peaks(module, card))
+    for user in ("torch._inductor.scheduler", "torch._inductor.fx_passes.pad_mm"):
+        change_after_import(user, lambda module: _give_rates(module, card))
+    change_after_import("triton.testing", lambda module: _give_clocks(module, card))
     change_after_import("torch._inductor.select_algorithm", _choose_first)
     change_after_import("torch._inductor.fx_passes.pad_mm", _pad_where_bound)
     change_after_import("torch._inductor.codegen.triton", _fuse_as_usual)
     change_after_import("torch._inductor.compile_fx", _write_in_python)
 
 
+def clock_mhz(card):
+    """Returns the highest clock of the card's multiprocessors. Each has 64 lanes for float32, or 128 after 8.0."""
+    lanes = 64 if card["compute_capability"] <= 80 else 128
+    return round(card["float32_flops"] / (card["multiprocessors"] * lanes * 2) / 1e6)
+
+
 def _give_peaks(module, card):
-    """Gives the card's peaks to Inductor's cost models, which would query the driver for clocks."""
+    """Gives PyTorch's own answers for the card, also without Triton, whose formulas they are for a card that PyTorch's
+    table does not name. These count in units of 1e15 operations a second, as PyTorch's estimators expect."""
+
+    def get_device_tflops(dtype):
+        tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
+        known = module.datasheet_tops(dtype, is_tf32=tf32) if hasattr(module, "datasheet_tops") else None
+        if known is not None:
+            return known
+        assert dtype in (torch.float16, torch.bfloat16, torch.float32)
+        tensor_cores = card["compute_capability"] >= 80
+        half = dtype != torch.float32
+        operations = 512 if tensor_cores and half else 256 if tensor_cores and tf32 else 32
+        return card["multiprocessors"] * 4 * clock_mhz(card) * operations * 1e-9
+
+    module.get_device_tflops = get_device_tflops
+    module.get_gpu_dram_gbps = lambda: card["gigabytes_per_second"]
+
+
+def _give_clocks(testing, card):
+    def nvsmi(attributes):
+        known = {"clocks.max.sm": clock_mhz(card), "clocks.current.sm": clock_mhz(card)}
+        if unknown := [name for name in attributes if name not in known]:
+            raise HeadroomError(f"nvidia-smi was asked for {', '.join(unknown)}, which the GPU that Headroom simulates "
+                                f"does not have: it has {', '.join(known)}")
+        return [known[name] for name in attributes]
+
+    testing.nvsmi = nvsmi
+
+
+def _give_rates(module, card):
+    """Gives Inductor's own cost models the card's rates in the unit that they expect: 1e12 operations a second."""
 
     def get_device_tflops(dtype):
         tensor_cores = torch.backends.cuda.matmul.fp32_precision == "tf32"
         wide = card["tensor_float32_flops" if tensor_cores else "float32_flops"]
         return (card["half_flops"] if dtype.itemsize == 2 else wide) / 1e12
 
-    module.get_device_tflops = get_device_tflops
-    module.get_gpu_dram_gbps = lambda: card["gigabytes_per_second"]
+    if hasattr(module, "get_device_tflops"):
+        module.get_device_tflops = get_device_tflops
+    else:
+        utils = module.utils
+        module.utils = types.SimpleNamespace(**vars(utils) | {"get_device_tflops": get_device_tflops})
 
 
 def _choose_first(module):

@@ -44,7 +44,8 @@ def _properties(device):
     card = torch.cuda.get_device_properties(device)
     return {"max_shared_mem": card.shared_memory_per_block_optin, "max_num_regs": card.regs_per_multiprocessor,
             "multiprocessor_count": card.multi_processor_count, "warpSize": card.warp_size,
-            "sm_clock_rate": 0, "mem_clock_rate": 0, "mem_bus_width": 0}
+            "sm_clock_rate": getattr(card, "clock_rate", 0), "mem_clock_rate": getattr(card, "memory_clock_rate", 0),
+            "mem_bus_width": getattr(card, "memory_bus_width", 0)}
 
 
 def _refuse_binary(*arguments):
