@@ -138,7 +138,11 @@ public:
         return result;
     }
 
-    void resetPeaks() { allocator_.resetPeaks(); }
+    void resetStats()
+    {
+        allocator_.resetPeaks();
+        allocator_.resetAccumulated();
+    }
     CachingAllocator::Stats stats() const { return allocator_.stats(); }
     const CachingAllocator& allocator() const { return allocator_; }
     Bytes held() const { return stats().active + std::max<Bytes>(poolBytes_ - inPools_, 0); }
@@ -318,7 +322,7 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
     if (!fits)
         result.failure
             = AllocatorRun::Failure{AllocatorRun::Failure::npos, {}, {}, 0, replayer.allocator().outOfMemory()};
-    replayer.resetPeaks();
+    replayer.resetStats();
     if (!result.failure)
         run(replayer, trace, timeline, result);
     result.stats = replayer.stats();

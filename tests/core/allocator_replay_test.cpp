@@ -46,6 +46,23 @@ TEST(AllocatorReplay, RepeatsTheStepOnTheCacheOfTheOneBefore)
     EXPECT_EQ(stats.allocated, 94 * MiB) << "what the next step starts from";
 }
 
+TEST(AllocatorReplay, RetriesOfTheFirstRunDoNotCount)
+{
+    StepTraceBuilder builder;
+    builder.addModule("Net", "Net", {});
+    builder.mark(Mark::stepBegin);
+    for (const Bytes bytes : {6 * GiB, 7 * GiB})
+        builder.free(builder.alloc(bytes, Category::temporary, {}));
+    builder.mark(Mark::stepEnd);
+    const StepTracePtr trace = *builder.finish();
+    AllocatorRules rules;
+    rules.capacity = 12 * GiB;
+    const AllocatorRun run = simulateAllocator(*trace, *predict(*trace, {}), rules);
+    ASSERT_FALSE(run.failure);
+    EXPECT_EQ(run.stats.retries, 0) << "the segment of 7 GiB serves both from the second step on";
+    EXPECT_EQ(run.stats.reservedPeak, 7 * GiB);
+}
+
 TEST(AllocatorReplay, WhatAutogradAloneHoldsIsThereAtTheStart)
 {
     StepTraceBuilder builder;
