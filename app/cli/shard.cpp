@@ -231,6 +231,9 @@ Json toJson(const ShardRow& row)
     json["fits"] = row.fits;
     json["peak_bytes"] = row.peak;
     json["usable_bytes"] = row.usable;
+    json["reserved_peak_bytes"] = row.reserved > 0 ? Json(row.reserved) : Json();
+    if (!row.shortage.empty())
+        json["reason"] = row.shortage;
     json["step_ms"] = row.stepMs;
     json["exposed_ms"] = row.exposedMs;
     json["samples_per_second"] = row.samplesPerSecond;
@@ -249,6 +252,7 @@ void print(const std::vector<ShardRow>& rows, std::ostream& out)
                  {"Reshard"},
                  {"Batch", right},
                  {"Peak", right},
+                 {"Reserved", right},
                  {"Fits"},
                  {"Recompute", right},
                  {"Exposed", right},
@@ -260,7 +264,7 @@ void print(const std::vector<ShardRow>& rows, std::ostream& out)
         std::vector<std::string> cells = optionCells(row);
         if (row.failure.empty())
             cells.insert(cells.end(),
-                         {formatBytes(row.peak),
+                         {formatBytes(row.peak), row.reserved > 0 ? formatBytes(row.reserved) : "-",
                           !row.fits      ? "no"
                               : row.plan ? "with a plan"
                                          : "yes",
@@ -268,7 +272,7 @@ void print(const std::vector<ShardRow>& rows, std::ostream& out)
                           formatMs(row.stepMs),
                           row.samplesPerSecond > 0 ? formatNumber(row.samplesPerSecond, 2) : "-"});
         else
-            cells.insert(cells.end(), {"-", "failed", "-", "-", "-", "-"});
+            cells.insert(cells.end(), {"-", "-", "failed", "-", "-", "-", "-"});
         cells.push_back(std::filesystem::path(row.step).stem().string());
         table.addRow(std::move(cells));
         calculated = calculated || row.calculated;
@@ -281,6 +285,11 @@ void print(const std::vector<ShardRow>& rows, std::ostream& out)
         out << "\nCalculated from a step of one card: parameters, gradients and optimizer state by the share of one "
                "rank.\nGathered parameters, buffers of collectives and their time are left out: record the script "
                "with\n--nproc-per-node, or name it here, for those.\n";
+    for (const ShardRow& row : rows)
+        if (!row.shortage.empty())
+            out << '\n'
+                << (row.unknownMesh > 0 ? std::filesystem::path(row.step).stem().string() : nameOf(row.option))
+                << " does not fit although its tensors do: " << row.shortage << '\n';
     for (const ShardRow& row : rows)
         if (!row.failure.empty())
             out << '\n' << nameOf(row.option) << " failed: " << row.failure << '\n';

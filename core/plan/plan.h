@@ -45,7 +45,8 @@ struct Plan
     Bytes budget = 0;
     int worldSize = 1;
     Bytes peak = -1; ///< peak of the plan; -1 if infeasible
-    Bytes baselinePeak = 0; ///< peak without checkpointing on one GPU, as PyTorch's baseline
+    /// Peak without checkpointing, of one of `worldSize` ranks; by PiecewisePlanner of one GPU, as PyTorch's baseline.
+    Bytes baselinePeak = 0;
     double recomputeMs = 0;
     double stepMs = 0; ///< forward and backward without recomputation
     double boundMs = 0; ///< no plan recomputes less than this

@@ -52,9 +52,11 @@ struct ShardRow
     int unknownMesh = 0;
     std::string step; ///< the step file that the row is computed from
     std::string failure; ///< why there is no step; empty: there is one
-    Bytes peak = 0; ///< under `plan` if there is one; the least budget if the step does not fit
+    Bytes peak = 0; ///< under `plan` if there is one; the least budget if no plan reaches `usable`
     Bytes usable = 0; ///< bytes of the GPU that PyTorch can use
-    bool fits = false;
+    Bytes reserved = 0; ///< most bytes that the caching allocator reserves on this GPU, with cuBLAS's workspaces
+    bool fits = false; ///< the caching allocator finds room for every block on this GPU
+    std::string shortage; ///< where it finds none although a plan's peak is below `usable`; empty otherwise
     std::optional<PlannedStep> plan; ///< if the step does not fit without recomputation
     double stepMs = 0;
     double exposedMs = 0;
@@ -65,7 +67,8 @@ struct ShardRow
 };
 
 /// Computes the row of an option from its recorded step. `worldSize` above 1 derives full sharding from a step that was
-/// recorded on one GPU. Errors (badInput): the step's GPU is unknown; otherwise as StepPlanner and clockOf().
+/// recorded on one GPU. The verdict is that of a replay of the caching allocator with the GPU's capacity, as the program
+/// sets it: if the plan of the largest budget does not fit there, plans of smaller ones are tried. Errors (badInput): the step's GPU is unknown; otherwise as StepPlanner and clockOf().
 Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, int worldSize = 1);
 
 /// Sorts rows that fit before those that do not, the fastest first.

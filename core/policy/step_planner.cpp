@@ -9,6 +9,7 @@
 #include "core/policy/infeasible_step.h"
 #include "core/policy/part_arcs.h"
 #include "core/policy/policy_maker.h"
+#include "core/policy/sharding.h"
 #include "core/policy/step_options.h"
 #include "core/sac/step_statistics.h"
 #include "core/trace/phase_times.h"
@@ -124,7 +125,8 @@ Plan StepPlanner::Model::planOf(const BestPlan& best, const PlanRequest& request
     plan.budget = request.budget;
     plan.worldSize = request.worldSize;
     plan.peak = predicted.timeline.peak;
-    plan.baselinePeak = step.recorded()->peak;
+    plan.baselinePeak
+        = request.worldSize > 1 ? perRank(*step.recorded(), request.worldSize).peak : step.recorded()->peak;
     plan.recomputeMs = predicted.timeline.recomputeMs;
     plan.stepMs = forwardBackwardMs(*step.trace());
     plan.boundMs = best.boundMs;

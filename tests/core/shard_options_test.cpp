@@ -1,6 +1,11 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/shard_options.h"
+
+#include "core/allocator/replay.h"
+#include "core/cost/card_memory.h"
+#include "core/cost/workspaces.h"
+#include "core/predict/predict.h"
 #include "tests/core/synthetic_step.h"
 
 #include <gmock/gmock.h>
@@ -100,4 +105,30 @@ TEST(ShardRow, AStepThatFitsNeedsNoPlanAndOneThatDoesNotGetsOne)
     EXPECT_TRUE(sharded->calculated);
     EXPECT_LT(sharded->peak, fits->peak);
     EXPECT_THAT(shardRow(stepOn("abacus"), {}).error().message, HasSubstr("unknown GPU 'abacus'"));
+}
+
+/// What a step allocates takes more in segments: a peak just below what the card gives does not fit.
+TEST(ShardRow, TheAllocatorOfTheCardDecides)
+{
+    const auto peakOf = [](Bytes activation) { return predict(*stepOn("rtx-4060-8gb", activation), {})->peak; };
+    const Bytes usable = shardRow(stepOn("rtx-4060-8gb"), {})->usable;
+    Bytes fits = MiB;
+    Bytes tooMuch = GiB;
+    while (tooMuch - fits > 4 * KiB) {
+        const Bytes middle = (fits + tooMuch) / 2;
+        (peakOf(middle) <= usable ? fits : tooMuch) = middle;
+    }
+    const StepTracePtr step = stepOn("rtx-4060-8gb", fits);
+    const DeviceSpec card = *findDeviceSpec("rtx-4060-8gb");
+    AllocatorRules rules;
+    rules.capacity = cardMemory(card, *step).allocators();
+    const Workspaces workspaces = workspacesOf(*step, card);
+    ASSERT_TRUE(simulateAllocator(*step, *predict(*step, {}), rules, workspaces).failure) << "the case is none";
+    const auto row = shardRow(step, {});
+    ASSERT_TRUE(row) << row.error().message;
+    ASSERT_TRUE(row->fits) << row->shortage;
+    ASSERT_TRUE(row->plan) << "the plain step is said to fit";
+    EXPECT_LT(row->peak, usable);
+    EXPECT_FALSE(simulateAllocator(*step, *row->plan->timeline, rules, workspaces).failure);
+    EXPECT_LE(row->reserved, rules.capacity);
 }

@@ -79,6 +79,15 @@ TEST(StepPlanner, recomputesNothingWhereTheStepFits)
     expectPromiseHolds(*trace, step);
 }
 
+TEST(StepPlanner, aRankIsComparedWithARank)
+{
+    const StepPlanner planner = plannerOf(makeSyntheticStep());
+    const PlannedStep step = solved(planner, request(planner.recorded()->peak, 8));
+    EXPECT_THAT(step.plan.decisions, IsEmpty());
+    EXPECT_EQ(step.plan.baselinePeak, step.plan.peak);
+    EXPECT_LT(step.plan.baselinePeak, planner.recorded()->peak);
+}
+
 TEST(StepPlanner, everyPlanFitsToTheByte)
 {
     const StepTracePtr trace = makeSyntheticStep({.blocks = 6});
