@@ -109,6 +109,15 @@ bool makesParameters(const FrameText& frame)
     return inFile(frame, "torch/nn/init.py") || inFile(frame, "torch/nn/parameter.py");
 }
 
+/// Whether the frame is code of PyTorch, which the program's code calls.
+bool isTorchs(const FrameText& frame)
+{
+    constexpr std::array folders{"-packages/torch/", "/pytorch/torch/"};
+    return frame.file.starts_with("torch/") || std::ranges::any_of(folders, [&](const char* folder) {
+               return frame.file.find(folder) != std::string::npos;
+           });
+}
+
 std::string pythonOp(const FrameText& frame)
 {
     return std::string(frame.function) + " (" + std::string(fileName(frame)) + ":" + std::to_string(frame.line) + ")";
@@ -128,6 +137,7 @@ StackMeaning stackMeaning(const Snapshot& snapshot, Snapshot::Index stack)
     std::string allocating; // innermost op that only allocates
     int callLine = 0; // line in the enclosing forward that calls the next module
     bool called = false;
+    bool constructs = false; // the innermost frame that is not PyTorch's, or one of torch.nn, is a constructor
     std::vector<FrameText> frames;
     for (const Snapshot::Index row : snapshot.stack(stack))
         frames.push_back(frameText(snapshot, row));
@@ -148,6 +158,8 @@ StackMeaning stackMeaning(const Snapshot& snapshot, Snapshot::Index stack)
         if (!isPython(frame))
             continue;
         python = pythonOp(frame);
+        if (!isTorchs(frame) || frame.file.find("torch/nn/modules/") != std::string::npos)
+            constructs = frame.function == "__init__";
         if (inFile(frame, "torch/nn/modules/module.py")) {
             called |= frame.function == "_call_impl";
             continue;
@@ -162,6 +174,8 @@ StackMeaning stackMeaning(const Snapshot& snapshot, Snapshot::Index stack)
         meaning.op = allocating.empty() ? python : allocating;
     if (!meaning.phase && !meaning.modules.empty())
         meaning.phase = Phase::forward;
+    // torch.device("cuda") as a context, or Linear(…, device="cuda"): the memory is taken by a constructor.
+    meaning.makesParameters |= constructs && !meaning.phase;
     return meaning;
 }
 

@@ -20,7 +20,7 @@ struct StackMeaning
     /// Names for the modules that run a forward on the stack, outermost first. PyTorch records neither class nor
     /// attribute name: a name consists of the file of the forward, and the line of its call in the enclosing forward.
     std::vector<std::string> modules;
-    bool makesParameters = false; ///< the allocation is inside torch.nn.init, Module.to() or a similar function
+    bool makesParameters = false; ///< inside of torch.nn.init, Module.to(), a constructor or a similar function
     bool empty = true;
 };
 

@@ -9,6 +9,7 @@
 #include "core/snapshot/import.h"
 #include "core/snapshot/snapshot_replay.h"
 #include "core/snapshot/snapshot_step.h"
+#include "core/snapshot/stack_meaning.h"
 #include "core/trace/out_of_memory.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_trace_builder.h"
@@ -273,6 +274,40 @@ TEST(OutOfMemory, IsReadFromTheNameOfAnOlderFile)
     EXPECT_EQ(found[0].op, OpId(1));
     EXPECT_EQ(found[0].requested, 8 * MiB);
     EXPECT_EQ(found[0].deviceFree, 1 * MiB);
+}
+
+/// A snapshot with one stack, given outermost first as pairs (function, file).
+StackMeaning meaningOf(const std::vector<std::pair<std::string_view, std::string_view>>& frames)
+{
+    Snapshot snapshot;
+    for (const auto& [function, file] : frames) {
+        const auto strings = static_cast<Snapshot::Index>(snapshot.strings.size());
+        snapshot.strings.insert(snapshot.strings.end(), {function, file});
+        snapshot.stackFrames.insert(snapshot.stackFrames.begin(), static_cast<Snapshot::Index>(snapshot.frames.size()));
+        snapshot.frames.push_back({strings, strings + 1, 7});
+    }
+    snapshot.stackFirst.push_back(static_cast<Snapshot::Index>(snapshot.stackFrames.size()));
+    return stackMeaning(snapshot, 0);
+}
+
+TEST(Snapshot, ParametersMadeOnTheDeviceAreParameters)
+{
+    const std::string_view torch = "/usr/lib/python3/dist-packages/torch/";
+    const std::string linear = std::string(torch) + "nn/modules/linear.py";
+    const std::string module = std::string(torch) + "nn/modules/module.py";
+    const std::string device = std::string(torch) + "utils/_device.py";
+    // Linear(…, device="cuda"), also under torch.device("cuda"), and a tensor of the program's own constructor.
+    EXPECT_TRUE(meaningOf({{"<module>", "train.py"}, {"__init__", "model.py"}, {"__init__", linear}}).makesParameters);
+    EXPECT_TRUE(
+        meaningOf({{"main", "train.py"}, {"__init__", linear}, {"__torch_function__", device}}).makesParameters);
+    EXPECT_TRUE(
+        meaningOf({{"main", "train.py"}, {"__init__", "model.py"}, {"__torch_function__", device}}).makesParameters);
+    // A trainer that trains in its constructor, a batch, a module that another's forward makes.
+    EXPECT_FALSE(meaningOf({{"__init__", "trainer.py"}, {"train", "trainer.py"}}).makesParameters);
+    EXPECT_FALSE(meaningOf({{"<module>", "train.py"}}).makesParameters);
+    EXPECT_FALSE(
+        meaningOf({{"main", "train.py"}, {"_call_impl", module}, {"forward", "model.py"}, {"__init__", "mask.py"}})
+            .makesParameters);
 }
 
 TEST(OutOfMemory, FragmentationIsNamed)
