@@ -5,6 +5,7 @@
 #include "core/base/json_reader.h"
 #include "core/base/json_text.h"
 #include "core/base/try.h"
+#include "core/device/card_limit.h"
 #include "core/device/real_device.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
@@ -167,6 +168,11 @@ Status finish(std::string_view json)
     info.simulated = known.simulated;
     if (!known.simulated)
         info.device = known.device;
+    else if (const NcclMemory nccl = sim::communicators(); nccl.communicators > 0) {
+        // A step that runs out of memory has not run the collectives of all.
+        info.settings.emplace_back("communicators", std::to_string(nccl.communicators));
+        info.settings.emplace_back("communicator bytes", std::to_string(nccl.bytes));
+    }
     known = std::move(info);
     running.before = running.recorder->endState();
     auto trace = running.recorder->finish();
@@ -202,6 +208,13 @@ void registered(at::IntArrayRef modules, std::vector<std::string> names, at::Ten
     for (std::size_t i = 0; i < modules.size(); ++i)
         recording().tree.registered.push_back({idOf<ModuleId>(modules[i]), std::move(names[i]), tensors[i],
                                                buffers.get(i) ? Category::buffer : Category::parameter});
+}
+
+void wrapped(at::IntArrayRef modules, at::TensorList tensors)
+{
+    TORCH_CHECK(tensors.size() == modules.size(), "torch_headroom.wrapped needs two lists of one length");
+    for (std::size_t i = 0; i < modules.size(); ++i)
+        recording().tree.wrapped.push_back({idOf<ModuleId>(modules[i]), tensors[i]});
 }
 
 void inputs(at::TensorList tensors)
@@ -272,8 +285,10 @@ void origin(std::optional<std::string_view> path)
 TORCH_LIBRARY(torch_headroom, library)
 {
     library.def("registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()");
+    library.def("wrapped(int[] modules, Tensor[] tensors) -> ()");
     library.def("inputs(Tensor[] tensors) -> ()");
     library.def("retype(Tensor[] tensors, int category) -> ()");
+    library.def("retype_parts(Tensor tensor, int category) -> ()"); // implemented in Python
     library.def("unsharded(int unit, str[] names, Tensor[] tensors, int category) -> ()");
     library.def("optimizer_state(Tensor[] tensors) -> ()");
     library.def("enter(int module, Tensor[] arguments) -> int");
@@ -286,6 +301,7 @@ TORCH_LIBRARY(torch_headroom, library)
 void implement(torch::Library& library)
 {
     library.impl("registered", &registered);
+    library.impl("wrapped", &wrapped);
     library.impl("inputs", &inputs);
     library.impl("retype", &retype);
     library.impl("unsharded", &unsharded);

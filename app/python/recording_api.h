@@ -11,8 +11,12 @@
 ///
 ///     registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()
 ///                                                                          declares parameters and buffers of modules
+///     wrapped(int[] modules, Tensor[] tensors) -> ()                       declares parameters that wrap those, such as
+///                                                                          DTensors
 ///     inputs(Tensor[] tensors) -> ()                                       declares the batch
 ///     retype(Tensor[] tensors, int category) -> ()                         sets their Category from here on
+///     retype_parts(Tensor tensor, int category) -> ()                      the same for the tensors inside of one, which
+///                                                                          Python knows: the recorder calls it
 ///     unsharded(int unit, str[] names, Tensor[] tensors, int category) -> ()
 ///                                                                          sets their Category, and the module that is
 ///                                                                          the unit of FSDP which holds them
@@ -25,7 +29,7 @@
 ///     origin(str? path) -> ()                                              sets the module of compiled code, inside of
 ///                                                                          the region; None: the region has ended
 ///
-/// registered() and inputs() are called between headroom_recording_new() and headroom_recording_begin(),
+/// registered(), wrapped() and inputs() are called between headroom_recording_new() and headroom_recording_begin(),
 /// optimizer_state() also before HeadroomInstant::optimizerEnd.
 ///
 /// Records later steps on GPU number `device`, measured, instead of on the simulated one.

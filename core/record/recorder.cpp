@@ -111,6 +111,9 @@ void Recorder::State::registerModel()
         if (recording->addLeaf(tensor, registered.module))
             gradientHooks.add(recording, tensor);
     }
+    for (const auto& [module, tensor] : tree.wrapped)
+        if (tensor.requires_grad() && tensor.is_leaf() && recording->addLeaf(tensor, module))
+            gradientHooks.add(recording, tensor);
 }
 
 void Recorder::begin()

@@ -34,8 +34,15 @@ struct ModelTree
         at::Tensor tensor; ///< holds the parameter while the tree lives
         Category category = Category::parameter; ///< parameter or buffer
     };
+    /// A parameter whose memory belongs to tensors inside of it, such as a DTensor; those are registered.
+    struct Wrapped
+    {
+        ModuleId module; ///< owner
+        at::Tensor tensor;
+    };
     std::vector<Module> modules;
     std::vector<Registered> registered;
+    std::vector<Wrapped> wrapped;
 };
 
 /// Records one training step below autograd: every op of forward, backward and optimizer with its module, every storage

@@ -56,6 +56,16 @@ std::uint32_t streamOf(RecordedMemory& memory, const sim::Block& block)
     return addressed ? addressed->streamOf(block) : block.stream;
 }
 
+/// Calls the operator that gives the tensors inside of a wrapper a category. A process without Python has none.
+void retypeParts(const at::Tensor& wrapper, Category category)
+{
+    static const auto retype = c10::Dispatcher::singleton().findSchema({"torch_headroom::retype_parts", ""});
+    if (!retype)
+        return;
+    torch::jit::Stack stack{wrapper, static_cast<std::int64_t>(category)};
+    retype->callBoxed(stack);
+}
+
 } // namespace
 
 StepRecording::StepRecording(StepInfo info, DeviceSpec device, std::shared_ptr<RealDevice> real)
@@ -324,10 +334,16 @@ void StepRecording::giveBackSaved()
 
 void StepRecording::retype(const at::Tensor& tensor, Category category)
 {
-    const std::lock_guard lock(mutex_);
-    const StorageId storage = storageOf(tensor);
-    if (storage.valid() && builder_.categoryOf(storage) != category)
-        builder_.retype(storage, category);
+    {
+        const std::lock_guard lock(mutex_);
+        if (const StorageId storage = storageOf(tensor); storage.valid()) {
+            if (builder_.categoryOf(storage) != category)
+                builder_.retype(storage, category);
+            return;
+        }
+    }
+    if (tensor.defined() && tensor.key_set().has(c10::DispatchKey::Python))
+        retypeParts(tensor, category);
 }
 
 void StepRecording::setPhase(Phase phase)

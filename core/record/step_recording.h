@@ -143,6 +143,7 @@ public:
     void backwardPassEnded();
 
     // --- phases
+    /// A tensor without memory of its own, such as a DTensor, is taken apart by the operator retype_parts (_step.py).
     void retype(const at::Tensor& tensor, Category category);
     void setPhase(Phase phase);
     void mark(Mark mark);

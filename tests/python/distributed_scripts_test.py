@@ -91,6 +91,39 @@ class WaysToShard(Distributed):
         whole = self.sharded("ddp")["phases"]["start"]["parameter"]
         self.assertAlmostEqual(alone["phases"]["start"]["parameter"] * 8 / whole, 1, delta=0.01)
         self.assertAlmostEqual(both["phases"]["start"]["parameter"] * 8 / whole, 1, delta=0.01)
+        # Gradients are DTensors; the embedding's is a part of a whole one.
+        self.assertGreaterEqual(alone["phases"]["after_backward"]["gradient"], alone["phases"]["start"]["parameter"])
+        self.assertEqual(alone["phases"]["after_backward"]["temporary"], 0)
+
+    def test_gradients_that_wait_for_their_reduction(self):
+        """Of the first of two backward passes, unsharded and in the reduction's dtype; then replicas are reduced, too."""
+        for last in (False, True):
+            with self.subTest(last=last):
+                found = self.recorded(f"""
+                    import torch, torch.distributed as dist
+                    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+                    dist.init_process_group("nccl")
+                    mesh = dist.init_device_mesh("cuda", (2, 4), mesh_dim_names=("replicate", "shard"))
+                    model = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024, bias=False) for _ in range(4))).cuda()
+                    for layer in model:
+                        fully_shard(layer, mesh=mesh, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
+                    fully_shard(model, mesh=mesh)
+                    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+                    for _ in range(3):
+                        for last in (False, True):
+                            if {last}:
+                                model.set_requires_all_reduce(last)
+                            else:
+                                model.set_requires_gradient_sync(last)
+                            model(torch.randn(8, 1024, device="cuda")).sum().backward()
+                            if not last:
+                                torch.empty(1 << 30, dtype=torch.uint8, device="cuda")  # the peak
+                        optimizer.step()
+                        optimizer.zero_grad()
+                """, "--nproc-per-node", "8")
+                whole = 4 * 1024 * 1024 * 4
+                self.assertEqual(found["at_peak"]["gradient"], whole // 4 if last else whole)
+                self.assertLess(found["at_peak"]["temporary"], 1.01 * 2**30)
 
     def test_what_a_stage_sends_is_used_by_its_stream(self):
         self.sharded("1f1b", processes=4, script=_PIPELINE)
@@ -251,8 +284,9 @@ class Jobs(Distributed):
             try:
                 torch.empty(torch.cuda.mem_get_info()[0] + (600 << 20), dtype=torch.uint8, device="cuda")
                 raise SystemExit("there is no room for that")
-            except torch.OutOfMemoryError:
-                pass
+            except torch.OutOfMemoryError as error:
+                rest = "CUDA's context, cuBLAS's workspaces and NCCL's buffers (estimated, 1.20 GiB for 2 communicators)"
+                assert f"{rest} take the rest of the card" in str(error), error
             for _ in range(3):
                 model(torch.ones(1, 4, device="cuda")).sum().backward()
                 optimizer.step()

@@ -90,6 +90,15 @@ def _install_fsdp2(replace, units):
 
     def reduced(group, *_):
         retype([parameter.sharded_param.grad for parameter in group.fsdp_params], GRADIENT)
+        # What HSDP keeps until all replicas are reduced, and the program accumulates meanwhile.
+        reduction = getattr(group, "_all_reduce_state", None)
+        retype([getattr(reduction, "all_reduce_input", None), getattr(group, "_partial_reduce_output", None)], GRADIENT)
+        if not group.reduce_grads:  # as model.set_requires_gradient_sync(False) has it
+            retype([gradient for parameter in group.fsdp_params for gradient in kept_unsharded(parameter)], GRADIENT)
+
+    def kept_unsharded(parameter):
+        return (getattr(unsharded_parameter(parameter), "grad", None),
+                getattr(parameter, "unsharded_accumulated_grad", None))
 
     group = sys.modules[_FSDP2].FSDPParamGroup
     for gather in (collectives.DefaultAllGather, collectives.ProcessGroupAllocAllGather):
@@ -114,8 +123,9 @@ def _install_fsdp1(replace, units):
     def reduction_begins(_, handle, *__):
         units.holds(handle._fully_sharded_module, [("flat_param", handle.flat_param.grad)], UNSHARDED_GRADIENT)
 
-    def reduced(_, handle, *__):
-        retype([getattr(handle.flat_param, "_saved_grad_shard", None)], GRADIENT)
+    def reduced(state, handle, *_):
+        kept = None if state._sync_gradients else handle.flat_param.grad  # inside of no_sync()
+        retype([getattr(handle.flat_param, "_saved_grad_shard", None), kept], GRADIENT)
 
     replace(FlatParamHandle, "unshard", around(after=unsharded))
     replace(runtime, "_post_backward_hook", around(reduction_begins, reduced))

@@ -243,6 +243,7 @@ class ModuleNames:
         for fqn, kind, parent, _ in self.modules:
             library.headroom_recording_module(fqn.encode(), kind.encode(), parent)
         owners, names, held, kinds = [], [], [], []
+        owners_of_wrapped, wrapped = [], []
         for number, (_, _, _, module) in enumerate(self.modules):
             if module is None:
                 continue
@@ -250,9 +251,15 @@ class ModuleNames:
                 for name, tensor in tensors.items():
                     if tensor is None or isinstance(tensor, UninitializedTensorMixin):
                         continue
+                    if not is_plain(type(tensor)):
+                        owners_of_wrapped.append(number)
+                        wrapped.append(tensor)
                     for part in [*plain_parts(tensor), *_partition(tensor)]:
                         owners.append(number)
                         names.append(name)
                         held.append(part)
                         kinds.append(is_buffer)
         registered(owners, names, held, kinds)
+        if wrapped:
+            with torch._C.DisableTorchFunctionSubclass():
+                torch.ops.torch_headroom.wrapped.default(owners_of_wrapped, wrapped)

@@ -15,13 +15,13 @@ from . import _cuda_graphs, _deepspeed_memory, _instants, _remarks, _wrappers
 from ._arguments import HeldInCalls
 from ._attributes import AttributesInCalls
 from ._batch import sizes_of, sizes_with
-from ._categories import GRADIENT, retype
+from ._categories import GRADIENT, implement_retype_parts, retype
 from ._compiled_autograd import CompiledBackward
 from ._compiling import compiling
 from ._endless_loops import decisions
 from ._library import check, load
 from ._loop import in_backward
-from ._modules import Inventory, ModuleNames, state_tensors, tensors_of
+from ._modules import Inventory, ModuleNames, is_plain, state_tensors, tensors_of
 from ._step_hooks import say_if_own
 
 _REPLAYED = ("the step replays a CUDA graph: its ops are those that the capture recorded, and belong to no call of "
@@ -70,6 +70,7 @@ class StepRecorder:
     def __init__(self, model, program, again=(), job=None):
         self.model = _readable(model)
         self.library = _declared(load())
+        implement_retype_parts()
         _wrappers.install()
         _deepspeed_memory.watch()
         self.inventory = Inventory()
@@ -114,6 +115,8 @@ class StepRecorder:
         self._sizes = sizes_of(arguments)
         _deepspeed_memory.declare(self._names.modules)
         ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
+        # Those of plain parameters the library finds itself.
+        retype([p.grad for p in self._parameters() if not is_plain(type(p))], GRADIENT)
         _remarks.begin()
         compiling.graphs = 0
         self.compiled_backward.step_begins(self.library)
