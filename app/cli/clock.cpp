@@ -24,6 +24,11 @@ std::string timesTitle(const StepInfo& info)
     return "of the time model `" + times + "` on " + info.gpu;
 }
 
+std::string axisNote(const StepTrace& trace)
+{
+    return trace.collectives.size() > 0 ? " (ops and collectives one after the other)" : "";
+}
+
 namespace {
 
 const char* boundBy(const StepClock& clock)
@@ -95,7 +100,8 @@ Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan)
 
 std::string clockText(const StepClock& clock)
 {
-    std::string text = formatMs(clock.stepMs) + ": the GPU works " + formatMs(clock.gpuMs) + ", the CPU issues "
+    std::string text = formatMs(clock.stepMs) + ": the GPU works " + formatMs(clock.gpuMs)
+        + (clock.collectives.empty() ? "" : " besides collectives") + ", the CPU issues "
         + groupedDigits(std::llround(clock.kernels)) + " kernels in " + formatMs(clock.cpuMs);
     if (clock.recomputedKernels >= 1)
         text += " (" + groupedDigits(std::llround(clock.recomputedKernels)) + " of them again)";

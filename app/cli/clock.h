@@ -13,6 +13,10 @@ namespace headroom::cli {
 /// Returns the source of the op times in words: "of the time model `kernel` on a100-80gb".
 std::string timesTitle(const StepInfo& info);
 
+/// Returns how the time axis of a distributed step differs from its clock, as the end of a duration on it; empty: it is
+/// not distributed.
+std::string axisNote(const StepTrace& trace);
+
 /// Adds the clock of the step under `plan` as the object "clock". An empty plan means the recorded step.
 Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan);
 

@@ -67,38 +67,37 @@ bool leavesOutCheckpoints(const StepInfo& info)
     return info.setting("checkpointing") == "left out";
 }
 
-/// Returns what the step needs of the card that it was recorded for; null if the card is unknown.
-Json cardJson(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules)
-{
-    const Result<DeviceSpec> spec = findDeviceSpec(trace.info.gpu);
-    if (!spec || trace.info.source == "snapshot")
-        return nullptr;
-    const CardMemory card = cardMemory(*spec, trace);
-    const Workspaces workspaces = workspacesOf(trace, *spec);
-    const AllocatorRun run = simulateAllocator(trace, timeline, rules, workspaces);
-    AllocatorRules full = rules;
-    full.capacity = card.allocators();
-    return {{"total_bytes", card.total},
-            {"context_bytes", card.context},
-            {"workspace_bytes", card.workspaces},
-            {"communicators", card.nccl.communicators},
-            {"nccl_bytes", card.nccl.bytes},
-            {"convolution_workspace_bytes", workspaces.mostDuringAnOp()},
-            {"allocated_peak_bytes", run.stats.allocatedPeak},
-            {"reserved_peak_bytes", run.stats.reservedPeak},
-            {"needed_bytes", run.mostHeld + card.context + card.nccl.bytes},
-            {"fits",
-             run.stats.reservedPeak <= full.capacity || !simulateAllocator(trace, timeline, full, workspaces).failure}};
-}
-
-/// The caching allocator's memory for the step under the program's own settings.
+/// The caching allocator's memory for the step: as the file has it, or replayed under the program's own settings.
 struct OwnAllocator
 {
     std::string settings;
     std::string leftOut; ///< why the settings are not applied; empty: they are
     AllocatorRules rules;
     CachingAllocator::Stats stats;
+    bool activeMeasured = false; ///< the file of a real device has the peak; otherwise it is replayed
+    bool reservedMeasured = false;
 };
+
+/// Takes the peaks that the file of a real device has in place of those of the replay.
+void takeMeasured(const StepTrace& trace, OwnAllocator& own)
+{
+    Bytes reserved = 0;
+    for (const Bytes bytes : trace.reserved.bytes)
+        reserved = std::max(reserved, bytes);
+    if (const auto& step = trace.info.measured) {
+        reserved = std::max(reserved, step->reservedPeak);
+        if (step->activePeak > 0) {
+            own.stats.activePeak = step->activePeak;
+            own.activeMeasured = true;
+        }
+        if (step->allocatedPeak > 0)
+            own.stats.allocatedPeak = step->allocatedPeak;
+    }
+    if (reserved > 0) {
+        own.stats.reservedPeak = reserved;
+        own.reservedMeasured = true;
+    }
+}
 
 OwnAllocator ownAllocator(const StepTrace& trace, const Timeline& timeline)
 {
@@ -109,7 +108,53 @@ OwnAllocator ownAllocator(const StepTrace& trace, const Timeline& timeline)
     else
         own.leftOut = rules.error().message;
     own.stats = simulateAllocator(trace, timeline, own.rules).stats;
+    if (!trace.info.simulated)
+        takeMeasured(trace, own);
     return own;
+}
+
+const char* sourceName(bool isMeasured)
+{
+    return isMeasured ? "measured" : "replayed";
+}
+
+/// Returns the source of bytes of a step that ran on a real device, as the end of a line.
+std::string sourceText(const StepTrace& trace, bool isMeasured)
+{
+    return trace.info.simulated ? std::string() : std::string(" (") + sourceName(isMeasured) + ")";
+}
+
+/// Returns what the step needs of the card that it was recorded for; null if the card is unknown.
+Json cardJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& own)
+{
+    const AllocatorRules& rules = own.rules;
+    const Result<DeviceSpec> spec = findDeviceSpec(trace.info.gpu);
+    if (!spec || trace.info.source == "snapshot")
+        return nullptr;
+    const CardMemory card = cardMemory(*spec, trace);
+    const Workspaces workspaces = workspacesOf(trace, *spec);
+    AllocatorRun run;
+    bool fits = true;
+    if (own.reservedMeasured) {
+        // It ran on the card, and its blocks include the workspaces.
+        run.stats = own.stats;
+        run.mostHeld = own.stats.activePeak;
+    } else {
+        run = simulateAllocator(trace, timeline, rules, workspaces);
+        AllocatorRules full = rules;
+        full.capacity = card.allocators();
+        fits = run.stats.reservedPeak <= full.capacity || !simulateAllocator(trace, timeline, full, workspaces).failure;
+    }
+    return {{"total_bytes", card.total},
+            {"context_bytes", card.context},
+            {"workspace_bytes", card.workspaces},
+            {"communicators", card.nccl.communicators},
+            {"nccl_bytes", card.nccl.bytes},
+            {"convolution_workspace_bytes", workspaces.mostDuringAnOp()},
+            {"allocated_peak_bytes", run.stats.allocatedPeak},
+            {"reserved_peak_bytes", run.stats.reservedPeak},
+            {"needed_bytes", run.mostHeld + card.context + card.nccl.bytes},
+            {"fits", fits}};
 }
 
 Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& allocator)
@@ -127,6 +172,10 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator
     addAccount(json, trace.info, timeline);
     json["active_peak_bytes"] = allocator.stats.activePeak;
     json["reserved_peak_bytes"] = allocator.stats.reservedPeak;
+    if (!trace.info.simulated) {
+        json["active_source"] = sourceName(allocator.activeMeasured);
+        json["reserved_source"] = sourceName(allocator.reservedMeasured);
+    }
     if (const std::string note = noteOnActive(timeline); !note.empty())
         json["active_note"] = note;
     if (!allocator.settings.empty())
@@ -135,7 +184,7 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator
         json["private_pool_bytes"] = pools;
     if (!allocator.leftOut.empty())
         json["allocator_settings_left_out"] = allocator.leftOut;
-    if (Json card = cardJson(trace, timeline, allocator.rules); !card.is_null())
+    if (Json card = cardJson(trace, timeline, allocator); !card.is_null())
         json["card"] = std::move(card);
     json["ops"] = trace.ops.size();
     json["step_ms"] = timeline.durationMs;
@@ -144,7 +193,7 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator
         json["script_recompute_ms"] = ms;
     if (leavesOutCheckpoints(trace.info))
         json["without_checkpointing"] = true;
-    addOutOfMemory(json, trace);
+    addOutOfMemory(json, trace, trace.ops.ms.rows);
     json["invented_values"] = trace.info.inventedValues;
     if (const std::string_view decisions = trace.info.setting(inventedDecisions); !decisions.empty())
         json["invented_decisions"] = decisions;
@@ -209,40 +258,38 @@ void printCategories(const Timeline& timeline, std::ostream& out)
     table.print(out);
 }
 
-std::string ncclText(const Json& card)
-{
-    const int communicators = card["communicators"];
-    return communicators == 0 ? std::string()
-                              : ", and NCCL's buffers (estimated, " + formatBytes(card["nccl_bytes"].get<Bytes>())
-            + " for " + std::to_string(communicators) + (communicators == 1 ? " communicator)" : " communicators)");
-}
-
 void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& allocator, const std::string& clock,
            std::ostream& out)
 {
     printHow(trace.info, out);
     const PeakInstant peak = peakInstant(trace, timeline);
     out << "Peak      " << exactBytes(timeline.peak) << " at " << formatMs(peak.ms) << " of "
-        << formatMs(timeline.durationMs) << ", " << peak.phase;
+        << formatMs(timeline.durationMs) << axisNote(trace) << ", " << peak.phase;
     if (!peak.op.empty())
         out << ", " << peak.op << " in " << peak.module;
-    out << "\nActive    " << exactBytes(allocator.stats.activePeak) << " in the caching allocator's blocks";
+    out << "\nActive    " << exactBytes(allocator.stats.activePeak) << " in the caching allocator's blocks"
+        << sourceText(trace, allocator.activeMeasured);
     if (const std::string note = noteOnActive(timeline); !note.empty())
         out << " (" << note << ")";
-    out << "\nReserved  " << exactBytes(allocator.stats.reservedPeak) << " in its segments";
+    out << "\nReserved  " << exactBytes(allocator.stats.reservedPeak) << " in its segments"
+        << sourceText(trace, allocator.reservedMeasured);
     if (const Bytes pools = privatePoolBytes(trace.info); pools > 0)
         out << ", " << exactBytes(pools) << " of them in private pools, which CUDA graphs keep";
-    if (!allocator.settings.empty())
+    if (!allocator.settings.empty() && !allocator.reservedMeasured)
         out << (allocator.leftOut.empty() ? ", with " : ", without ") << "the program's " << allocator.settings
             << (allocator.leftOut.empty() ? "" : ": ") << allocator.leftOut;
-    if (const Json card = cardJson(trace, timeline, allocator.rules); !card.is_null())
+    const Json card = cardJson(trace, timeline, allocator);
+    const std::string nccl
+        = card.is_null() ? std::string() : ncclText({card["communicators"], card["nccl_bytes"].get<Bytes>()});
+    if (!card.is_null())
         out << "\nCard      " << exactBytes(card["needed_bytes"].get<Bytes>()) << " of "
             << formatBytes(card["total_bytes"].get<Bytes>()) << " with CUDA's context ("
             << formatBytes(card["context_bytes"].get<Bytes>()) << "), cuBLAS's workspaces ("
             << formatBytes(card["workspace_bytes"].get<Bytes>()) << ") and cuDNN's (estimated, at most "
-            << formatBytes(card["convolution_workspace_bytes"].get<Bytes>()) << ")" << ncclText(card)
-            << (card["fits"].get<bool>() ? "" : ": out of memory") << "\n          "
-            << exactBytes(card["reserved_peak_bytes"].get<Bytes>()) << " reserved with the workspaces";
+            << formatBytes(card["convolution_workspace_bytes"].get<Bytes>()) << ")"
+            << (nccl.empty() ? "" : ", and " + nccl) << (card["fits"].get<bool>() ? "" : ": out of memory")
+            << "\n          " << exactBytes(card["reserved_peak_bytes"].get<Bytes>())
+            << " reserved with the workspaces";
     for (const std::string& remark : remarks(trace))
         out << "\nRemark    " << remark;
     out << "\nOps       " << groupedDigits(static_cast<std::int64_t>(trace.ops.size()));
@@ -266,7 +313,7 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
     }
     for (const OutOfMemory& failure : outOfMemoryEvents(trace))
         out << "\nOut of memory at " << formatMs(failure.ms) << inModule(trace, failure) << ". "
-            << whyOutOfMemory(failure) << '\n';
+            << whyOutOfMemory(trace, failure) << '\n';
     if (trace.info.inventedValues > 0)
         out << "\nThe model read " << groupedDigits(trace.info.inventedValues)
             << " values that a simulated device does not have; it was given made-up ones.\n";

@@ -168,13 +168,14 @@ void print(const Answer& answer, const PlanSource& source, const PlanCommandArgu
             out << "Starts from   " << ownCheckpoints(answer.scriptRecomputeMs, "\n              ") << '\n';
         return;
     }
-    out << "Peak          " << exactBytes(plan.peak) << "; without checkpointing " << exactBytes(plan.baselinePeak);
+    out << "Peak          " << exactBytes(plan.peak) << "; without checkpointing " << exactBytes(plan.baselinePeak)
+        << (plan.worldSize > 1 && !plansExactly(arguments) ? " on one card" : "");
     for (const std::string& remark : source.trace ? remarks(*source.trace) : std::vector<std::string>())
         out << "\nRemark        " << remark;
     out << "\nRecompute     " << formatMs(plan.recomputeMs);
     if (plan.stepMs > 0)
         out << ", " << formatPercent(plan.recomputeMs / plan.stepMs) << " of the " << formatMs(plan.stepMs)
-            << " of forward and backward";
+            << " of forward and backward" << (source.trace ? axisNote(*source.trace) : std::string());
     out << '\n';
     if (source.trace)
         out << "Times         " << timesTitle(source.trace->info) << '\n';

@@ -11,7 +11,7 @@
 #include "app/window/settings.h"
 #include "app/window/step_header.h"
 #include "app/window/times_text.h"
-#include "core/trace/out_of_memory.h"
+#include "core/cost/card_memory.h"
 #include "views/models/module_tree_model.h"
 #include "views/models/tab_separated.h"
 #include "views/plot/collective_rows.h"
@@ -52,7 +52,7 @@ std::vector<TimelineFailure> failureMarks(const StepTrace& trace)
         marks.push_back({event.ms,
                          DocumentPage::tr("Out of memory: asked for %1, %2 left")
                              .arg(bytesText(event.requested, 2), bytesText(event.deviceFree, 2)),
-                         QString::fromStdString(whyOutOfMemory(event))});
+                         QString::fromStdString(whyOutOfMemory(trace, event))});
     return marks;
 }
 

@@ -11,8 +11,8 @@
 #include "app/window/snapshot_sheet.h"
 #include "app/window/times_text.h"
 #include "app/window/what_if.h"
+#include "core/cost/card_memory.h"
 #include "core/profile/profile_reader.h"
-#include "core/trace/out_of_memory.h"
 #include "views/plot/number_text.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/start_page.h"
@@ -178,7 +178,8 @@ void Opener::takeStep(const OpenStepPtr& step)
     else if (const auto failures = outOfMemoryEvents(step->trace()); !failures.empty())
         parts_.messages.showError(
             tr("Out of memory at %1. %2")
-                .arg(msText(failures.front().ms), QString::fromStdString(whyOutOfMemory(failures.front())))
+                .arg(msText(failures.front().ms),
+                     QString::fromStdString(whyOutOfMemory(step->trace(), failures.front())))
             + (failures.size() > 1 ? tr(" It happened %1 times.").arg(failures.size()) : QString()));
 }
 

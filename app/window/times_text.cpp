@@ -121,7 +121,9 @@ QString timesTip(const OpenStep& step)
                   .arg(clockText(*step.clock), msText(step.clock->gpuMs), countText(std::llround(step.clock->kernels)),
                        msText(step.clock->cpuMs), bindsText(*step.clock));
     if (step.clock && !step.clock->collectives.empty())
-        tip += QLatin1Char('\n') + exposedText(*step.clock);
+        tip += QLatin1Char('\n') + exposedText(*step.clock) + QLatin1Char('\n')
+            + tr("The time axis has ops and collectives one after the other: %1.")
+                  .arg(msText(step.engine->recorded()->durationMs));
     return tip;
 }
 

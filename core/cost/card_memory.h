@@ -5,9 +5,11 @@
 #include "core/base/bytes.h"
 #include "core/cost/nccl_memory.h"
 #include "core/cost/roofline.h"
+#include "core/trace/out_of_memory.h"
 #include "core/trace/step_trace.h"
 
 #include <algorithm>
+#include <string>
 
 namespace headroom {
 
@@ -32,5 +34,11 @@ Bytes estimatedContext(int multiprocessors) noexcept;
 CardMemory cardMemory(const DeviceSpec& card);
 /// The memory for this step, with the workspaces that its ops allocate and its communicators.
 CardMemory cardMemory(const DeviceSpec& card, const StepTrace& step);
+
+/// Returns "NCCL's buffers (estimated, 22.00 GiB for 32 communicators)"; empty without communicators.
+std::string ncclText(const NcclMemory& nccl);
+/// Returns one or two sentences: whyOutOfMemory() of a failed allocation of the step, and the memory that NCCL's
+/// buffers take on the step's GPU, which PyTorch does not reserve.
+std::string whyOutOfMemory(const StepTrace& step, const OutOfMemory& event);
 
 } // namespace headroom

@@ -34,13 +34,19 @@ CardLimit& limit()
     return *instance;
 }
 
+CardMemory memoryOf(const CardLimit& limit)
+{
+    CardMemory memory = cardMemory(simulatedState().spec);
+    for (const auto& [group, communicator] : limit.communicators) {
+        memory.nccl.communicators += communicator.bytes > 0;
+        memory.nccl.bytes += communicator.bytes;
+    }
+    return memory;
+}
+
 Bytes usable(const CardLimit& limit)
 {
-    const DeviceSpec& card = simulatedState().spec;
-    CardMemory memory = cardMemory(card);
-    for (const auto& [group, communicator] : limit.communicators)
-        memory.nccl.bytes += communicator.bytes;
-    return memory.usable();
+    return memoryOf(limit).usable();
 }
 
 void apply(const CardLimit& limit)
@@ -57,6 +63,18 @@ Bytes usableOfCard()
 {
     const std::lock_guard lock(limit().mutex);
     return usable(limit());
+}
+
+NcclMemory communicators()
+{
+    const std::lock_guard lock(limit().mutex);
+    return memoryOf(limit()).nccl;
+}
+
+std::string restOfCard()
+{
+    const std::string nccl = ncclText(communicators());
+    return nccl.empty() ? "CUDA's context and cuBLAS's workspaces" : "CUDA's context, cuBLAS's workspaces and " + nccl;
 }
 
 void limitCard(double fraction)

@@ -3,13 +3,21 @@
 #pragma once
 
 #include "core/base/bytes.h"
+#include "core/cost/nccl_memory.h"
 #include "core/device/stream_observer.h"
+
+#include <string>
 
 namespace headroom::sim {
 
 /// Returns the bytes of the simulated card that programs may use: its memory without CUDA's context, cuBLAS's workspace
 /// and the NCCL communicators that exist now (core/cost/card_memory.h). 0: there is no limit.
 Bytes usableOfCard();
+/// Returns the NCCL communicators that exist now.
+NcclMemory communicators();
+/// Returns what takes the rest of the card: "CUDA's context and cuBLAS's workspaces", and NCCL's buffers with their
+/// size if there are communicators.
+std::string restOfCard();
 
 /// Limits the card to a share of its memory, as torch.cuda.set_per_process_memory_fraction does. A fraction above 1
 /// simulates a card with that many times the memory, all of it usable.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/simulated_allocator.h"
 
+#include "core/device/card_limit.h"
 #include "core/device/hosted_memory.h"
 #include "core/device/memory_pools.h"
 #include "core/device/simulated_device.h"
@@ -177,13 +178,12 @@ void SimulatedAllocator::refuse(Bytes bytes, const std::shared_ptr<BlockObserver
     if (observer)
         observer->refused(bytes, deviceFree);
     // Programs look for the words of c10/cuda/CUDACachingAllocator.cpp.
-    TORCH_CHECK_WITH(
-        OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", formatBytes(bytes),
-        ". GPU 0 has a total capacity of ", formatBytes(simulatedState().spec.memory), " of which ",
-        formatBytes(deviceFree), " is free. Of the allocated memory ", formatBytes(now.live),
-        " is allocated by PyTorch, and ", formatBytes(reserved - now.live),
-        " is reserved by PyTorch but unallocated. This GPU is simulated by Headroom: CUDA's context and cuBLAS's "
-        "workspaces take the rest of the card, cuDNN's may take more there.");
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", formatBytes(bytes),
+                     ". GPU 0 has a total capacity of ", formatBytes(simulatedState().spec.memory), " of which ",
+                     formatBytes(deviceFree), " is free. Of the allocated memory ", formatBytes(now.live),
+                     " is allocated by PyTorch, and ", formatBytes(reserved - now.live),
+                     " is reserved by PyTorch but unallocated. This GPU is simulated by Headroom: ", restOfCard(),
+                     " take the rest of the card, cuDNN's may take more there.");
 }
 
 c10::DataPtr SimulatedAllocator::hand(Block* block)

@@ -6,6 +6,7 @@
 #include "core/cost/time_model.h"
 #include "core/sac/step_statistics.h"
 #include "core/timeline/timeline_json.h"
+#include "core/trace/out_of_memory.h"
 #include "core/trace/phase_times.h"
 #include "core/trace/remarks.h"
 #include "core/trace/step_info_json.h"
@@ -94,6 +95,18 @@ Json fallbacksJson(const StepTrace& step)
     return fallbacks;
 }
 
+void addOutOfMemory(Json& document, const StepTrace& step, std::span<const double> ms)
+{
+    for (const OutOfMemory& failure : outOfMemoryEvents(step, ms))
+        document["out_of_memory"].push_back({{"instant", failure.ms},
+                                             {"module", step.moduleFqn(step.ops.module[failure.op])},
+                                             {"requested_bytes", failure.requested},
+                                             {"free_bytes", failure.deviceFree},
+                                             {"reserved_bytes", failure.reserved},
+                                             {"active_bytes", failure.active},
+                                             {"reason", whyOutOfMemory(step, failure)}});
+}
+
 Json recordSummary(const StepTrace& step, const DeviceSpec& card, const Timeline& timeline)
 {
     Json summary{{"model", step.info.model},
@@ -114,13 +127,17 @@ Json recordSummary(const StepTrace& step, const DeviceSpec& card, const Timeline
     if (step.info.measured)
         summary["measured"] = toJson(*step.info.measured);
     addAccount(summary, step.info, timeline);
-    addOutOfMemory(summary, step);
+    // The clock of `info` and `plan`; the step file has the roofline's times.
+    const bool isMeasured = timesOf(step.info) == "measured";
+    const std::vector<double> ms
+        = isMeasured ? std::vector(step.ops.ms.begin(), step.ops.ms.end()) : opTimes(step, card, TimeModel::kernel);
+    addOutOfMemory(summary, step, ms);
     // The statistics of PyTorch's tools; an interrupted step has none.
     if (const Result<ModuleInfo> modules = moduleInfo(step)) {
         summary["baseline_peak_bytes"] = baseline(*modules).peak;
         summary["compute_ms"] = forwardBackwardMs(step);
-        if (timesOf(step.info) != "measured")
-            summary["kernel_compute_ms"] = forwardBackwardMs(step, opTimes(step, card, TimeModel::kernel));
+        if (!isMeasured)
+            summary["kernel_compute_ms"] = forwardBackwardMs(step, ms);
     }
     return summary;
 }

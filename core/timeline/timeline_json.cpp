@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/timeline/timeline_json.h"
 
-#include "core/trace/out_of_memory.h"
-
 #include <nlohmann/json.hpp>
 
 #include <string>
@@ -24,18 +22,6 @@ void addAccount(nlohmann::ordered_json& document, const StepInfo& info, const Ti
     auto& phases = document["phases"] = nlohmann::ordered_json::object();
     for (const Timeline::Snapshot& snapshot : timeline.snapshots)
         phases[std::string(markName(snapshot.mark))] = toJson(info, snapshot.bytes);
-}
-
-void addOutOfMemory(nlohmann::ordered_json& document, const StepTrace& step)
-{
-    for (const OutOfMemory& failure : outOfMemoryEvents(step))
-        document["out_of_memory"].push_back({{"instant", failure.ms},
-                                             {"module", step.moduleFqn(step.ops.module[failure.op])},
-                                             {"requested_bytes", failure.requested},
-                                             {"free_bytes", failure.deviceFree},
-                                             {"reserved_bytes", failure.reserved},
-                                             {"active_bytes", failure.active},
-                                             {"reason", whyOutOfMemory(failure)}});
 }
 
 } // namespace headroom

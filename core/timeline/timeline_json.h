@@ -15,7 +15,4 @@ nlohmann::ordered_json toJson(const StepInfo& info, const CategoryBytes& bytes);
 /// gradient accumulation, the last one counts.
 void addAccount(nlohmann::ordered_json& document, const StepInfo& info, const Timeline& timeline);
 
-/// Adds "out_of_memory" if allocations of the step failed.
-void addOutOfMemory(nlohmann::ordered_json& document, const StepTrace& step);
-
 } // namespace headroom

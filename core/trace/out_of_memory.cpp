@@ -107,6 +107,11 @@ std::vector<OutOfMemory> requestsOf(const StepTrace& step)
 
 std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step)
 {
+    return outOfMemoryEvents(step, step.ops.ms.rows);
+}
+
+std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step, std::span<const double> ms)
+{
     std::vector<OutOfMemory> found = requestsOf(step);
     if (found.empty())
         return found;
@@ -121,7 +126,7 @@ std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step)
         applyRecordedEvent(active, step, i);
         const OpId op(step.events.a[event]);
         if (step.events.kind[event] == EventKind::opEnd)
-            now += step.ops.ms[op];
+            now += ms[op.value];
         for (; step.events.kind[event] == EventKind::opBegin && next != found.end() && next->op == op; ++next) {
             next->ms = now;
             next->reserved = row > 0 ? step.reserved.bytes[row - 1] : 0;

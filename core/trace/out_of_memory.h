@@ -4,6 +4,7 @@
 
 #include "core/trace/step_trace.h"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct OutOfMemory
 
 /// Returns all failed allocations of a step, in order.
 std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step);
+/// Takes other times: `ms` has one value for each op of the step.
+std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step, std::span<const double> ms);
 
 /// Returns whether a failed allocation ended the step, so that the rest was not recorded.
 bool endedOutOfMemory(const StepTrace& step);

@@ -102,6 +102,11 @@ TEST_F(ProfileCommandTest, InfoTellsWhatBoundTheStep)
     EXPECT_THAT(info.out, HasSubstr("trace of torch.profiler, v100-32gb (measured)"));
     EXPECT_THAT(info.out, HasSubstr("the GPU worked 100.34 ms of 155.72 ms"));
     EXPECT_THAT(info.out, HasSubstr("2,791,636,480"));
+    // One trace has what its program reserved, the other one has not.
+    EXPECT_THAT(info.out, HasSubstr("in its segments (replayed)"));
+    const Finished known = run({"info", traceFile});
+    EXPECT_THAT(known.out, HasSubstr("20,971,520 bytes) in its segments (measured)"));
+    EXPECT_EQ(run({"info", traceFile, "--json"}).json()["reserved_source"], "measured");
 }
 
 TEST_F(ProfileCommandTest, WhatIsMissingOrForeignIsOneSentence)

@@ -76,6 +76,7 @@ TEST(CardMemory, CommunicatorsAreThoseOfTheGroupsThatTheStepUsed)
 {
     StepTraceBuilder builder;
     builder.info.distributed = RankInfo{16, 8, 0};
+    builder.info.gpu = "a100-80gb";
     const ModuleId net = builder.addModule("Net", "Net", {});
     const auto ranks = [](std::uint32_t count) {
         std::vector<std::uint32_t> list(count);
@@ -107,6 +108,13 @@ TEST(CardMemory, CommunicatorsAreThoseOfTheGroupsThatTheStepUsed)
     // By channels: half as many of a V100, two of PCIe.
     EXPECT_EQ(cardMemory(*findDeviceSpec("v100-32gb"), *step).nccl.bytes, card.nccl.bytes / 2);
     EXPECT_NEAR(ncclMemory(*step, *findTopology("pcie4-25")).bytes, card.nccl.bytes / 12, 4);
+    // A full card says how much of it is theirs.
+    OutOfMemory event;
+    event.requested = GiB;
+    EXPECT_EQ(
+        whyOutOfMemory(*step, event),
+        "The program asked for 1.00 GiB, and the device had 0 B left. The card also holds NCCL's buffers (estimated, "
+            + formatBytes(card.nccl.bytes) + " for 3 communicators), outside of PyTorch's memory.");
 }
 
 } // namespace

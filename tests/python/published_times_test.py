@@ -35,7 +35,7 @@ class PublishedTimes(unittest.TestCase):
                         _TESTS / "data" / "published" / "training_steps.json", folder]
             subprocess.run([*recorder, *_RECORDED], check=True, capture_output=True)
             for recorded in _RECORDED:
-                same = recorded[:recorded.index("-b") + 3] + "-"
+                same = recorded[:recorded.rindex("-") + 1]
                 for name, row in _ROWS.items():
                     if not name.startswith(same):
                         continue

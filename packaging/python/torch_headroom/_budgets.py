@@ -38,8 +38,9 @@ def _record(options, budget):
     if finished.returncode:
         raise HeadroomError(f"the step could not be recorded with {name} (above is why)", finished.returncode)
     summary = json.loads(finished.stdout)
-    return {"memory_budget": budget, "peak_bytes": summary["peak_bytes"], "step_ms": summary["compute_ms"],
-            "step": str(step), "notes": summary["notes"]}
+    # Of the time model `kernel`, as info and plan tell of the same file.
+    return {"memory_budget": budget, "peak_bytes": summary["peak_bytes"], "step_ms": summary["kernel_compute_ms"],
+            "time_model": "kernel", "step": str(step), "notes": summary["notes"]}
 
 
 def _again(options, budget, step):
@@ -55,6 +56,7 @@ def _lines(points):
     for point in points:
         budget = _name(point["memory_budget"])
         yield f"{budget:<15}{point['peak_bytes']:>16,}{point['step_ms']:>26.2f}  {point['step']}\n"
+    yield "Times are of the time model `kernel`.\n"
     files = " ".join(point["step"] for point in points[:-1])
     yield f"\nBeside Headroom's own: torch-headroom ops-frontier {points[-1]['step']} --compiled {files}\n"
     yield "To train with a point: torch._functorch.config.activation_memory_budget = its memory budget\n"
