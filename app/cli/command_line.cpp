@@ -8,6 +8,7 @@
 #include "app/recording/recorder_program.h"
 #include "app/window/run_window.h"
 #include "core/base/json_text.h"
+#include "core/base/printable_text.h"
 #include "core/base/try.h"
 
 #include <CLI/CLI.hpp>
@@ -39,7 +40,7 @@ void printError(const std::string& message)
     std::string line = message;
     std::ranges::replace_if(
         line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
-    std::cerr << "torch-headroom: " << line << '\n';
+    std::cerr << "torch-headroom: " << printableText(line) << '\n';
 }
 
 // runCommandLine() has become torch-headroom-record, if that is installed, before it parses the command line. This

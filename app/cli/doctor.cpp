@@ -67,7 +67,7 @@ Json report()
     else
         advice.push_back("No torch-headroom-record beside this program: steps cannot be recorded; build it with "
                          "HEADROOM_RECORDER=ON, which needs torch.");
-    for (const char* key : {"torch", "cuda_driver", "cupti"})
+    for (const char* key : {"torch", "cuda_driver", "cupti", "confinement"})
         json[key] = machine.is_object() ? machine.value(key, Json()) : Json();
     json["gpus"] = machine.is_object() ? machine.value("gpus", Json::array()) : Json::array();
     if (machine.is_object()) {
@@ -87,7 +87,8 @@ void printReport(const Json& report, std::ostream& out)
                                      {"Recorder     ", "recorder"},
                                      {"torch        ", "torch"},
                                      {"CUDA driver  ", "cuda_driver"},
-                                     {"CUPTI        ", "cupti"}}) {
+                                     {"CUPTI        ", "cupti"},
+                                     {"Confinement  ", "confinement"}}) {
         const Json& value = report[key];
         out << title << (value.is_null() ? "not there" : value.get<std::string>()) << '\n';
     }

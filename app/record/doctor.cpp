@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/doctor.h"
 
+#include "app/record/confinement.h"
 #include "core/base/bytes.h"
 #include "core/base/json_text.h"
 
@@ -35,6 +36,7 @@ struct MachineReport
     std::optional<int> cudaDriver; ///< highest CUDA version of the driver: 13000 is 13.0; nullopt: no libcuda.so.1
     std::optional<std::string> cupti; ///< name of the loaded library; nullopt: none
     std::vector<GpuFound> gpus;
+    std::vector<std::string> confinement; ///< what confines the recorder of model files: "Landlock", "seccomp"
     std::vector<std::string> advice; ///< one sentence for each missing part: what to do about it
 };
 
@@ -97,12 +99,21 @@ std::string cudaVersion(int number)
     return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
 }
 
+std::string confinementText(const std::vector<std::string>& names)
+{
+    std::string text;
+    for (const std::string& name : names)
+        text += (text.empty() ? "" : " and ") + name;
+    return text.empty() ? "not there" : text;
+}
+
 void printReport(const MachineReport& report)
 {
     std::cout << "torch " << report.torch << '\n';
     std::cout << "CUDA driver " << (report.cudaDriver ? "for CUDA " + cudaVersion(*report.cudaDriver) : "not there")
               << '\n';
     std::cout << "CUPTI " << report.cupti.value_or("not there") << '\n';
+    std::cout << "Confinement " << confinementText(report.confinement) << '\n';
     for (const GpuFound& gpu : report.gpus)
         std::cout << "GPU " << gpu.name << ", " << formatBytes(gpu.memory) << ", compute capability "
                   << gpu.computeCapability / 10 << '.' << gpu.computeCapability % 10 << '\n';
@@ -120,6 +131,8 @@ void printJson(const MachineReport& report)
         {"torch", report.torch},
         {"cuda_driver", report.cudaDriver ? nlohmann::json(cudaVersion(*report.cudaDriver)) : nlohmann::json()},
         {"cupti", report.cupti ? nlohmann::json(*report.cupti) : nlohmann::json()},
+        {"confinement",
+         report.confinement.empty() ? nlohmann::json() : nlohmann::json(confinementText(report.confinement))},
         {"gpus", gpus},
         {"advice", report.advice}};
     std::cout << jsonText(document, 2) << '\n';
@@ -143,6 +156,10 @@ MachineReport inspectMachine()
             break;
         }
     }
+    report.confinement = confinementHere();
+    if (report.confinement.empty())
+        report.advice.emplace_back("No confinement: this system has neither Landlock nor seccomp, so that a model file "
+                                   "that attacks libtorch could write other files; record only files that you trust.");
     if (!report.cudaDriver)
         report.advice.emplace_back("No CUDA driver: steps are simulated; to measure on a GPU, install NVIDIA's driver, "
                                    "which brings libcuda.so.1.");

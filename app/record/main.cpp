@@ -5,6 +5,8 @@
 #include "app/record/supervisor.h"
 #include "app/record/verify_command.h"
 #include "core/base/error.h"
+#include "core/base/printable_text.h"
+#include "core/trace/step_file.h"
 
 #include <CLI/CLI.hpp>
 
@@ -32,7 +34,7 @@ void rememberName(const char* called)
 
 int fail(ErrorKind kind, const std::string& message)
 {
-    std::cerr << program << ": " << message << '\n';
+    std::cerr << program << ": " << headroom::printableText(message) << '\n';
     return static_cast<int>(kind);
 }
 
@@ -67,22 +69,54 @@ int guarded(const std::function<int()>& work)
     }
 }
 
-using Command = headroom::Status(const headroom::RecordOptions&, const headroom::ProgressReport&);
+using Command = std::function<headroom::Status(const headroom::ProgressReport&)>;
 
-int runSupervised(Command* command, const headroom::RecordOptions& options)
+/// Returns the limit of a stage's time, so that a loop without an end ends.
+headroom::StageLimit limitOf(const headroom::RecordOptions& options, bool computes)
 {
-    return headroom::supervise(program, [&](headroom::WorkReport& report) {
+    constexpr double simulatedSeconds = 60;
+    constexpr double realSeconds = 3600; // a CPU may compute for long
+    const double standard = computes ? realSeconds : simulatedSeconds;
+    return {options.timeLimit > 0 ? options.timeLimit : standard, !computes};
+}
+
+int runSupervised(const headroom::RecordOptions& options, const Command& command,
+                  const std::function<bool(std::string_view)>& computes,
+                  const std::function<headroom::Status()>& publish)
+{
+    const auto run = [&](headroom::WorkReport& report) {
         return guarded([&] {
-            report.stage("the opening of the model");
-            const headroom::Status done = command(options, [&](std::string_view stage, double share) {
+            const auto stage = [&](std::string_view name) { report.stage(name, limitOf(options, computes(name))); };
+            stage("the opening of the model");
+            const headroom::Status done = command([&](std::string_view name, double share) {
                 if (share < 1)
-                    report.stage(stage);
+                    stage(name);
                 else
                     report.written();
             });
             return done ? 0 : fail(done.error().kind, done.error().message);
         });
-    });
+    };
+    return headroom::supervise(program, {run, publish});
+}
+
+int runRecord(const headroom::RecordOptions& options)
+{
+    auto job = headroom::prepareRecord(options);
+    if (!job)
+        return fail(job.error().kind, job.error().message);
+    return runSupervised(
+        options, [&](const headroom::ProgressReport& watch) { return headroom::runRecord(*job, watch); },
+        [&](std::string_view) { return job->request.place != headroom::Place::sim; },
+        [&] { return job->file->commit(headroom::stepDurability); });
+}
+
+int runVerify(const headroom::RecordOptions& options)
+{
+    const bool gpu = options.device.starts_with("cuda");
+    return runSupervised(
+        options, [&](const headroom::ProgressReport& watch) { return headroom::runVerify(options, watch); },
+        [&](std::string_view stage) { return gpu || stage == "gradients"; }, {});
 }
 
 int run(int argc, char** argv)
@@ -113,8 +147,11 @@ int run(int argc, char** argv)
         return headroom::runDoctor(doctorJson);
     if (app.get_subcommands().empty())
         return fail(ErrorKind::badInput, "a command is missing: record, verify or doctor (see " + name + " --help)");
-    return record->parsed() ? runSupervised(headroom::runRecord, options)
-                            : runSupervised(headroom::runVerify, verified);
+    if ((record->parsed() ? options : verified).gpu == "list") {
+        headroom::listGpus();
+        return 0;
+    }
+    return record->parsed() ? runRecord(options) : runVerify(verified);
 }
 
 } // namespace

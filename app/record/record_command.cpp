@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/record_command.h"
 
+#include "app/record/confinement.h"
 #include "core/base/bytes.h"
 #include "core/base/elapsed.h"
 #include "core/base/json_text.h"
@@ -193,7 +194,19 @@ ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressRepor
     };
 }
 
-void simulateDevice(StepRequest& request)
+namespace {
+
+/// Confines this process, and takes from it the memory that the machine does not have.
+void confine(const std::vector<std::filesystem::path>& readable, bool gpu)
+{
+    if (!gpu)
+        limitMemory();
+    if (confineProcess(readable, gpu).empty())
+        std::cerr << "note: this system has neither Landlock nor seccomp: a model file that attacks libtorch could "
+                     "write other files\n";
+}
+
+void simulate(StepRequest& request)
 {
     sim::initialize(request.gpu);
     sim::keepValues();
@@ -201,10 +214,17 @@ void simulateDevice(StepRequest& request)
     request.model.device = sim::device();
 }
 
-Status openDevice(StepRequest& request)
+} // namespace
+
+Status openDevice(StepRequest& request, const std::vector<std::string>& readable)
 {
+    std::vector<std::filesystem::path> files(readable.begin(), readable.end());
+    files.emplace_back(request.model.name);
+    // NVIDIA's driver opens its devices and libraries first.
+    if (request.place != Place::cuda)
+        confine(files, false);
     if (request.place == Place::sim) {
-        simulateDevice(request);
+        simulate(request);
         return {};
     }
     if (request.place == Place::cpu) {
@@ -212,6 +232,7 @@ Status openDevice(StepRequest& request)
     } else {
         const std::string& name = request.info.device;
         ASSIGN_OR_RETURN(request.step.real, openCuda(name.size() > 5 ? std::stoi(name.substr(5)) : 0));
+        confine(files, true);
     }
     request.gpu = request.step.real->spec();
     request.model.device = request.step.real->device();
@@ -226,7 +247,7 @@ namespace {
 Result<StepTracePtr> recordStep(StepRequest& request, const std::string& policyFile, const ProgressReport& progress,
                                 std::vector<std::string>& notes, StepTracePtr& interrupted)
 {
-    RETURN_IF_ERROR(openDevice(request));
+    RETURN_IF_ERROR(openDevice(request, {policyFile}));
     ASSIGN_OR_RETURN(auto source, openModel(request.model));
     notes = source->notes();
     std::shared_ptr<ModuleCheckpoints> checkpoints;
@@ -247,9 +268,11 @@ Result<StepTracePtr> recordStep(StepRequest& request, const std::string& policyF
 }
 
 /// Writes the step up to where memory ran out. Returns `error` with a note on the file.
-Error keepInterrupted(const StepTrace& step, const std::string& output, Error error)
+Error keepInterrupted(const StepTrace& step, RecordJob& job, const ProgressReport& watch, Error error)
 {
-    RETURN_IF_ERROR(writeStepTrace(step, output));
+    const std::string& output = job.options.output;
+    RETURN_IF_ERROR(writeStepTrace(step, *job.file));
+    watch("done", 1);
     const std::vector<OutOfMemory> failures = outOfMemoryEvents(step);
     const ModuleId module = failures.empty() ? ModuleId() : step.ops.module[failures.back().op];
     error.message += "; " + output + " holds the step up to there";
@@ -260,24 +283,28 @@ Error keepInterrupted(const StepTrace& step, const std::string& output, Error er
 
 } // namespace
 
-Status runRecord(const RecordOptions& options, const ProgressReport& watch)
+Result<RecordJob> prepareRecord(const RecordOptions& options)
 {
-    if (options.gpu == "list") {
-        listGpus();
-        return {};
-    }
     ASSIGN_OR_RETURN(auto request, readStepRequest(options));
     RETURN_IF_ERROR(checkOutput(options.output));
+    ASSIGN_OR_RETURN(auto file, AtomicFile::create(options.output));
+    return RecordJob{options, std::move(request), std::make_shared<AtomicFile>(std::move(file))};
+}
+
+Status runRecord(RecordJob& job, const ProgressReport& watch)
+{
+    const RecordOptions& options = job.options;
+    StepRequest& request = job.request;
     const auto begin = std::chrono::steady_clock::now();
     const ProgressReport progress = progressTo(std::cerr, options.progress, watch);
     std::vector<std::string> notes;
     StepTracePtr interrupted;
     const auto trace = recordStep(request, options.policy, progress, notes, interrupted);
     if (!trace)
-        return interrupted ? keepInterrupted(*interrupted, options.output, trace.error()) : trace.error();
+        return interrupted ? keepInterrupted(*interrupted, job, watch, trace.error()) : trace.error();
     ASSIGN_OR_RETURN(const auto timeline, predict(**trace, {}));
     progress("write", 0.95);
-    RETURN_IF_ERROR(writeStepTrace(**trace, options.output));
+    RETURN_IF_ERROR(writeStepTrace(**trace, *job.file));
     nlohmann::ordered_json summary = recordSummary(**trace, request.gpu, timeline);
     summary["step"] = options.output;
     summary["record_ms"] = elapsedMs(begin);

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "app/record/record_options.h"
+#include "core/base/atomic_write.h"
 #include "core/base/error.h"
 #include "core/model/step_runner.h"
 
 #include <iosfwd>
+#include <memory>
 
 namespace headroom {
 
@@ -26,14 +28,11 @@ struct StepRequest
 /// Makes the StepRequest of a command's options.
 Result<StepRequest> readStepRequest(const RecordOptions& options);
 
-/// Starts the simulated GPU in this thread and sets request.model.device to it. Small tensors with values that follow
-/// from the model's integer buffers (counters, masks) have their true values there, so that control flow that depends
-/// on them is right.
-void simulateDevice(StepRequest& request);
-
-/// Opens the device of the step: sets request.model.device, and request.step.real for a real device. Errors (noDevice):
-/// no GPU can be used.
-Status openDevice(StepRequest& request);
+/// Opens the device of the step: sets request.model.device, and request.step.real for a real device. Small tensors on
+/// the simulated GPU with values that follow from the model's integer buffers (counters, masks) have their true values,
+/// so that control flow that depends on them is right. From here on this process reads only the model's file and those
+/// in `readable` (app/record/confinement.h). Errors (noDevice): no GPU can be used.
+Status openDevice(StepRequest& request, const std::vector<std::string>& readable);
 
 /// Prints the names of the known GPUs.
 void listGpus();
@@ -42,8 +41,17 @@ void listGpus();
 /// window.
 ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressReport& watch);
 
-/// Opens the model, runs the step, writes the step file and prints a summary. On an error nothing is written. Calls
-/// `watch` with the progress; at 1 the step file is complete.
-Status runRecord(const RecordOptions& options, const ProgressReport& watch);
+/// A recording whose options are right and whose output can be written.
+struct RecordJob
+{
+    RecordOptions options;
+    StepRequest request;
+    std::shared_ptr<AtomicFile> file; ///< of the step; to be committed once it is complete
+};
+Result<RecordJob> prepareRecord(const RecordOptions& options);
+
+/// Opens the model, runs the step, writes it into job.file and prints a summary. Calls `watch` with the progress; at 1
+/// the file is complete, and not before.
+Status runRecord(RecordJob& job, const ProgressReport& watch);
 
 } // namespace headroom

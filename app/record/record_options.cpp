@@ -52,6 +52,12 @@ void addStepOptions(CLI::App& command, RecordOptions& options, const std::vector
         ->allow_extra_args(false);
     command.add_flag("--hold-output", options.holdOutput,
                      "The loop keeps `output = model(x)` alive until the next forward has returned");
+    command
+        .add_option("--time-limit", options.timeLimit,
+                    "Seconds that the opening, the forward or the backward of a model may take, so that a loop without "
+                    "an end ends (default: 60 of the processor's time on the simulated GPU, else 3600)")
+        ->check(CLI::Range(1.0, 1e9))
+        ->type_name("SECONDS");
     command.add_flag("--json", options.json, "One JSON document on stdout");
     command.add_flag("--progress", options.progress, "Progress as JSON lines on stderr");
 }

@@ -2,20 +2,30 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/base/error.h"
+
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 
 namespace headroom {
 
+/// The longest time of a stage of the work.
+struct StageLimit
+{
+    double seconds = 0;
+    bool processorTime = false; ///< of the processor, summed over all threads; otherwise of the clock
+};
+
 /// Reports of supervised work to its supervisor, in memory that both processes share: it outlives a crash of the work.
 class WorkReport
 {
 public:
-    /// Sets the current stage: "backward".
-    void stage(std::string_view stage);
+    /// Sets the current stage: "backward". Its time begins.
+    void stage(std::string_view stage, StageLimit limit);
     /// Reports that the result is complete, whatever happens afterwards.
     void written() { written_ = true; }
 
@@ -23,14 +33,28 @@ public:
     /// Returns " during backward"; empty if no stage was set.
     std::string during() const { return stage_.front() == '\0' ? "" : " during " + std::string(stage_.data()); }
 
+    /// Returns the number of stages that were set; 0: none, and there is no limit.
+    std::uint64_t stages() const { return stages_; }
+    const StageLimit& limit() const { return limit_; }
+
 private:
     std::array<char, 64> stage_{};
+    StageLimit limit_;
     std::atomic<bool> written_ = false;
+    std::atomic<std::uint64_t> stages_ = 0;
 };
 
-/// Runs `work` in a process of its own and returns its exit code. A crash, the kernel's out-of-memory killer, Ctrl+C
-/// and SIGTERM end the work, even if it hangs, with one sentence on stderr that begins with `program`. The exit code is
-/// then 1 for a crash or kill, and 128 + signal for Ctrl+C and SIGTERM. If this process is killed, so is the work.
-int supervise(std::string_view program, const std::function<int(WorkReport&)>& work);
+/// Work for supervise().
+struct SupervisedWork
+{
+    std::function<int(WorkReport&)> run; ///< in a process of its own; returns the exit code
+    std::function<Status()> publish; ///< in the supervisor, after the work has ended and if it has reported written()
+};
+
+/// Runs `work` in a process of its own and returns its exit code. A crash, the kernel's out-of-memory killer, Ctrl+C,
+/// SIGTERM and a stage beyond its limit end the work, even if it hangs, with one sentence on stderr that begins with
+/// `program`. The exit code is then 1 for a crash or kill, 2 for the limit, and 128 + signal for Ctrl+C and SIGTERM. If
+/// this process is killed, so is the work.
+int supervise(std::string_view program, const SupervisedWork& work);
 
 } // namespace headroom

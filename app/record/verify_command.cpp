@@ -129,7 +129,7 @@ Status executeOn(const StepRequest& request, const ProgressReport& progress, Rep
 /// Verifies memory on the simulated device, and gradients on the CPU.
 Status verifySimulated(StepRequest& request, bool onCpu, const ProgressReport& progress, Report& report)
 {
-    simulateDevice(request);
+    RETURN_IF_ERROR(openDevice(request, {}));
     RETURN_IF_ERROR(executeOn(request, progress, report));
     progress("gradients", 0.9);
     return compareOnCpu(request, onCpu, report);
@@ -138,7 +138,7 @@ Status verifySimulated(StepRequest& request, bool onCpu, const ProgressReport& p
 /// Verifies both on a GPU. Reproducible kernels, which may be others, run for the gradients only.
 Status verifyReal(StepRequest& request, const ProgressReport& progress, Report& report)
 {
-    RETURN_IF_ERROR(openDevice(request));
+    RETURN_IF_ERROR(openDevice(request, {}));
     const std::shared_ptr<RealDevice> real = std::exchange(request.step.real, nullptr);
     const sim::HostedMemory hosted(real);
     RETURN_IF_ERROR(executeOn(request, progress, report));
@@ -166,10 +166,6 @@ Result<Report> verify(StepRequest request, const std::string& policyFile, bool o
 
 Status runVerify(const RecordOptions& given, const ProgressReport& watch)
 {
-    if (given.gpu == "list") {
-        listGpus();
-        return {};
-    }
     RecordOptions options = given;
     const bool onCpu = options.device == "cpu";
     if (onCpu)

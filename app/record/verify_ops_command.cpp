@@ -133,7 +133,7 @@ Status compareOnCpu(const StepRequest& request, Question question, bool wanted, 
 Status verifySimulated(StepRequest& request, const Question& question, bool onCpu, const ProgressReport& progress,
                        OpsReport& report)
 {
-    simulateDevice(request);
+    RETURN_IF_ERROR(openDevice(request, {question.plan, question.opTimes}));
     report.deviceName = request.gpu.title + " (simulated)";
     RETURN_IF_ERROR(executeOn(sim::device(), request, question, nullptr, progress, report));
     progress("gradients", 0.7);
@@ -143,7 +143,7 @@ Status verifySimulated(StepRequest& request, const Question& question, bool onCp
 /// Verifies both on a GPU. Reproducible kernels, which may take other memory, run for the values only.
 Status verifyReal(StepRequest& request, const Question& question, const ProgressReport& progress, OpsReport& report)
 {
-    RETURN_IF_ERROR(openDevice(request));
+    RETURN_IF_ERROR(openDevice(request, {question.plan, question.opTimes}));
     const std::shared_ptr<RealDevice> real = std::exchange(request.step.real, nullptr);
     report.deviceName = real->spec().title;
     const sim::HostedMemory hosted(real);

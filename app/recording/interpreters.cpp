@@ -19,8 +19,11 @@ namespace {
 constexpr int timeoutMs = 15'000; // enough for a Python in a network folder
 constexpr int levelsAbove = 3;
 
-// Finds the packages without importing them, since the import of torch takes seconds.
-const auto question = QStringLiteral(R"(import importlib.metadata, importlib.util, json, os, platform
+// Finds the packages without importing them, since the import of torch takes seconds. Nothing is imported from the
+// working folder, which a step file may name.
+const auto question = QStringLiteral(R"(import sys
+sys.path = [folder for folder in sys.path if folder]
+import importlib.metadata, importlib.util, json, os, platform
 def version(name):
     try:
         return importlib.metadata.version(name)
@@ -74,7 +77,7 @@ std::vector<Interpreter> findInterpreters(const QString& script, const QString& 
             add(pythonIn(qEnvironmentVariable(variable)), tr("active environment"));
     }
     QDir folder = QFileInfo(script).absoluteDir();
-    for (int level = 0; level < levelsAbove; ++level) {
+    for (int level = 0; level < levelsAbove && !script.isEmpty(); ++level) {
         for (const char* name : {".venv", "venv", "env"})
             add(pythonIn(folder.filePath(QString::fromLatin1(name))),
                 level == 0 ? tr("beside the script") : tr("in %1").arg(folder.dirName()));

@@ -19,7 +19,7 @@ struct Interpreter
 };
 
 /// The interpreters for a script, the most likely first: the active environment, one in the script's folder or above,
-/// the one used last, python3 of PATH.
+/// the one used last, python3 of PATH. `script` empty: without those beside a script.
 std::vector<Interpreter> findInterpreters(const QString& script, const QString& lastUsed);
 
 /// Facts about an interpreter, from the interpreter itself.

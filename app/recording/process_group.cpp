@@ -3,11 +3,14 @@
 #include "app/recording/process_group.h"
 
 #include <QCoreApplication>
+#include <QDir>
+#include <QFile>
 
 #include <csignal>
 #include <sys/prctl.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace headroom {
 namespace {
@@ -22,6 +25,24 @@ void leadOwnGroup()
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
+/// Adds the processes that `parent` started, and those that they started. A recording of a script is the parent of what
+/// the script left behind, in whatever session.
+void addDescendants(qint64 parent, std::vector<pid_t>& found)
+{
+    const QDir threads(QStringLiteral("/proc/%1/task").arg(parent));
+    for (const QString& thread : threads.entryList(QDir::Dirs | QDir::NoDotAndDotDot)) {
+        QFile children(threads.filePath(thread + QStringLiteral("/children")));
+        if (!children.open(QIODevice::ReadOnly))
+            continue;
+        for (const QByteArray& child : children.readAll().split(' ')) {
+            if (const qint64 process = child.trimmed().toLongLong(); process > 0) {
+                found.push_back(static_cast<pid_t>(process));
+                addDescendants(process, found);
+            }
+        }
+    }
+}
+
 } // namespace
 
 ProcessGroup::ProcessGroup(QObject* parent)
@@ -31,7 +52,7 @@ ProcessGroup::ProcessGroup(QObject* parent)
     process_.setChildProcessModifier(leadOwnGroup);
     grace_.setSingleShot(true);
     grace_.setInterval(graceMs);
-    connect(&grace_, &QTimer::timeout, this, [this] { signalAll(SIGKILL); });
+    connect(&grace_, &QTimer::timeout, this, &ProcessGroup::killAll);
     connect(&process_, &QProcess::finished, this, [this] {
         grace_.stop();
         signalAll(SIGKILL); // children that the process left behind
@@ -47,7 +68,7 @@ ProcessGroup::~ProcessGroup()
 
 void ProcessGroup::endNow()
 {
-    signalAll(SIGKILL);
+    killAll();
     process_.kill(); // in case it does not lead its group yet
     process_.waitForFinished(lastWaitMs);
 }
@@ -70,6 +91,16 @@ void ProcessGroup::signalAll(int signal)
 {
     if (group_ > 0)
         ::kill(-static_cast<pid_t>(group_), signal);
+}
+
+void ProcessGroup::killAll()
+{
+    std::vector<pid_t> descendants;
+    if (group_ > 0 && running())
+        addDescendants(group_, descendants);
+    signalAll(SIGKILL);
+    for (const pid_t process : descendants)
+        ::kill(process, SIGKILL);
 }
 
 QString signalText(int signal)

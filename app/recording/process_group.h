@@ -27,7 +27,8 @@ public:
     void setGrace(int milliseconds) { grace_.setInterval(milliseconds); }
 
 private:
-    void signalAll(int signal);
+    void signalAll(int signal); ///< to the process's group
+    void killAll(); ///< kills the group and all descendants of the process, whatever their sessions
 
     QProcess process_;
     QTimer grace_;

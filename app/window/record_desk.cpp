@@ -10,7 +10,10 @@
 
 #include <QDir>
 #include <QFileInfo>
+#include <QMessageBox>
+#include <QPushButton>
 
+#include <algorithm>
 #include <utility>
 
 namespace headroom {
@@ -112,7 +115,47 @@ void RecordDesk::askAgain(const StepTrace& trace, const std::string& card)
         if (key == "interpreter" || key == "folder")
             takeChoices(request, {{QString::fromStdString(key), QString::fromStdString(value)}});
     }
-    openSheet(request);
+    if (request.interpreter.isEmpty() || knows(request.interpreter, request.model))
+        openSheet(request);
+    else
+        askForConsent(request);
+}
+
+/// Returns whether the user has chosen this Python, or it is that of the environment, which no step file names.
+bool RecordDesk::knows(const QString& interpreter, const QString& script) const
+{
+    const QString key = QStringLiteral("interpreter");
+    if (settings_.recordChoices(script).value(key).toString() == interpreter)
+        return true;
+    const auto found = findInterpreters({}, settings_.recordChoices(SourceKind::script).value(key).toString());
+    return settings_.trustedPrograms().contains(interpreter)
+        || std::ranges::any_of(found, [&](const Interpreter& one) { return one.path == interpreter; });
+}
+
+void RecordDesk::askForConsent(const RecordRequest& request)
+{
+    auto* box
+        = new QMessageBox(QMessageBox::Warning, tr("Headroom"),
+                          tr("The step file says that this program runs %1:\n\n%2")
+                              .arg(QFileInfo(request.model).fileName(), QDir::toNativeSeparators(request.interpreter)),
+                          QMessageBox::NoButton, window_);
+    box->setObjectName(QStringLiteral("interpreterConsent"));
+    box->setTextFormat(Qt::PlainText); // the path comes from the file
+    box->setInformativeText(tr("Headroom has not started it before. Start it only if you know it."));
+    box->setAttribute(Qt::WA_DeleteOnClose);
+    const QPushButton* use = box->addButton(tr("Use This Python"), QMessageBox::AcceptRole);
+    QPushButton* another = box->addButton(tr("Choose Another"), QMessageBox::RejectRole);
+    box->setDefaultButton(another);
+    connect(use, &QPushButton::clicked, this, [this, request] {
+        settings_.trustProgram(request.interpreter);
+        openSheet(request);
+    });
+    connect(another, &QPushButton::clicked, this, [this, request = RecordRequest(request)]() mutable {
+        const std::vector<Interpreter> found = findInterpreters({}, {});
+        request.interpreter = found.empty() ? QString() : found.front().path;
+        openSheet(request);
+    });
+    box->open();
 }
 
 void RecordDesk::openSheet(const RecordRequest& request)

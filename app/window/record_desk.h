@@ -33,7 +33,9 @@ public:
     RecordDesk(Places places, Settings& settings, RecordingBar& bar, QWidget* window);
 
     void ask(const QString& path); ///< opens the sheet for the model or script at `path`
-    void askAgain(const StepTrace& trace, const std::string& card); ///< for the step's script and another GPU
+    /// Opens the sheet for the step's script and another GPU. If the step file, or the folder that it names, brings a
+    /// Python that the user has not chosen before, the user is asked first: the sheet starts it to ask what it has.
+    void askAgain(const StepTrace& trace, const std::string& card);
     void recordDemo(const DemoModel& demo);
     void start(const RecordRequest& request);
 
@@ -53,6 +55,8 @@ private:
     bool refuseWhileBusy();
     bool refuseMissing(const QString& path);
     RecordRequest requestFor(const QString& path) const;
+    bool knows(const QString& interpreter, const QString& script) const;
+    void askForConsent(const RecordRequest& request);
     void openSheet(const RecordRequest& request);
     void run(const RecordCommand& command, const QString& name);
 

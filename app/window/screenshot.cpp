@@ -6,9 +6,11 @@
 #include "app/window/mainwindow.h"
 #include "app/window/measured_desk.h"
 #include "app/window/modules_desk.h"
+#include "core/base/atomic_write.h"
 #include "views/plot/timeline_view.h"
 
-#include <QDir>
+#include <QBuffer>
+#include <QFile>
 #include <QPixmap>
 
 #include <utility>
@@ -57,10 +59,14 @@ void Screenshot::look()
 
 void Screenshot::save()
 {
-    if (window_.grab().save(path_, "PNG"))
+    QByteArray png;
+    QBuffer buffer(&png);
+    window_.grab().save(&buffer, "PNG");
+    const Status written = writeAtomically(QFile::encodeName(path_).toStdString(), png.toStdString());
+    if (written)
         Q_EMIT saved();
     else
-        Q_EMIT failed(tr("The picture cannot be written to %1.").arg(QDir::toNativeSeparators(path_)));
+        Q_EMIT failed(QString::fromStdString(written.error().message));
 }
 
 } // namespace headroom

@@ -12,6 +12,7 @@ namespace {
 const auto recentFilesKey = QStringLiteral("recentFiles");
 const auto themeKey = QStringLiteral("theme");
 const auto exportFolderKey = QStringLiteral("exportFolder");
+const auto trustedProgramsKey = QStringLiteral("trustedPrograms");
 const auto lightName = QStringLiteral("light");
 const auto darkName = QStringLiteral("dark");
 
@@ -114,6 +115,16 @@ void Settings::setRecordChoices(SourceKind kind, const QVariantMap& choices)
 void Settings::setRecordChoices(const QString& file, const QVariantMap& choices)
 {
     store_->setValue(recordKey(file), choices);
+}
+
+QStringList Settings::trustedPrograms() const
+{
+    return store_->value(trustedProgramsKey).toStringList();
+}
+
+void Settings::trustProgram(const QString& path)
+{
+    store_->setValue(trustedProgramsKey, trustedPrograms() << path);
 }
 
 QString Settings::exportFolder() const

@@ -44,6 +44,10 @@ public:
     void setRecordChoices(SourceKind kind, const QVariantMap& choices);
     void setRecordChoices(const QString& file, const QVariantMap& choices);
 
+    /// Programs that the user has allowed a step file to name.
+    QStringList trustedPrograms() const;
+    void trustProgram(const QString& path);
+
     QString exportFolder() const; ///< folder of the last export; initially the user's documents
     void setExportFolder(const QString& folder);
 

@@ -3,11 +3,10 @@
 #include "core/base/json_reader.h"
 
 #include "core/base/json_text.h"
+#include "core/base/mapped_file.h"
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <optional>
 
@@ -212,16 +211,10 @@ Error sentence(const Json& document, const Mismatch& mismatch, const std::string
 
 Result<std::string> textOf(const std::filesystem::path& path)
 {
-    std::error_code failure;
-    if (std::filesystem::is_directory(path, failure))
-        return badInput(path.string() + ": is a folder, a JSON file was expected");
-    std::ifstream file(path, std::ios::binary);
+    const auto file = InputFile::open(path, mostBytes);
     if (!file)
-        return badInput(path.string() + ": cannot be opened; check that the file exists and may be read");
-    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    if (file.bad())
-        return badInput(path.string() + ": cannot be read");
-    return text;
+        return file.error();
+    return file->text();
 }
 
 } // namespace headroom::json

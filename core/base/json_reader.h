@@ -117,7 +117,10 @@ auto read(std::string_view text, const std::string& source, Read&& read) -> Resu
     }
 }
 
-/// Returns the content of a file. Errors (badInput): a folder, a file that does not exist or cannot be read.
+/// Limit in bytes of a document that is read as a whole. A parsed document takes some ten times its text.
+constexpr std::size_t mostBytes = std::size_t{128} << 20;
+
+/// Returns the content of a file of at most mostBytes. Errors (badInput): those of InputFile.
 Result<std::string> textOf(const std::filesystem::path& path);
 
 /// Parses and reads a file.

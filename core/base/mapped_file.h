@@ -6,10 +6,48 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 
 namespace headroom {
+
+/// A regular file, open for reading. All input of Headroom is opened here: a pipe, a device, a socket or a folder would
+/// be waited for or read without an end.
+class InputFile
+{
+public:
+    /// Opens a file of at most `most` bytes. Errors (badInput) in one sentence: the file does not exist, cannot be
+    /// read, is no regular file, or is larger.
+    static Result<InputFile> open(const std::filesystem::path& path,
+                                  std::size_t most = std::numeric_limits<std::size_t>::max());
+
+    InputFile(InputFile&& other) noexcept;
+    InputFile& operator=(InputFile&&) = delete;
+    ~InputFile();
+
+    int descriptor() const noexcept { return file_; }
+    std::size_t size() const noexcept { return size_; } ///< bytes when it was opened
+
+    /// Reads the whole file. Errors (badInput): it cannot be read, or has grown beyond the limit of open().
+    Result<std::string> text() const;
+
+private:
+    InputFile(std::filesystem::path path, std::size_t most)
+        : path_(std::move(path))
+        , most_(most)
+    {
+    }
+    Error failure(int code) const;
+    Error tooLarge() const;
+
+    std::filesystem::path path_;
+    std::size_t most_ = 0;
+    std::size_t size_ = 0;
+    int file_ = -1;
+};
 
 /// A read-only mapping of a file. Every object that refers to its bytes shares the ownership of the MappedFile.
 class MappedFile

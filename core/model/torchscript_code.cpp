@@ -38,11 +38,13 @@ public:
         return wrong_;
     }
     std::size_t line() const { return line_; }
+    const std::string& advice() const { return advice_; } ///< the end of the sentence about the fault
 
 private:
     void step();
     void newLine();
     void word();
+    void className(std::size_t position);
     void literal(char quote);
     void token()
     {
@@ -57,6 +59,7 @@ private:
     std::size_t branches_ = 0;
     std::size_t classes_ = 0;
     std::string wrong_;
+    std::string advice_ = "; torch.jit.save writes no such code";
 };
 
 void CodeCheck::step()
@@ -123,11 +126,34 @@ void CodeCheck::word()
     while (position_ < code_.size() && isWordCharacter(code_[position_]))
         ++position_;
     const std::string_view word = code_.substr(begin, position_ - begin);
+    if (word == "__torch__")
+        className(position_);
     branches_ += word == "elif" ? 1 : 0;
     classes_ += word == "class" ? 1 : 0;
     if (branches_ > mostBranches || classes_ > mostClasses)
         wrong_ = "too many classes or branches";
     token();
+}
+
+/// Checks the name behind `__torch__`: those of torch.classes are libtorch's own, which run code of their own.
+void CodeCheck::className(std::size_t position)
+{
+    const auto next = [&]() -> std::string_view {
+        const std::size_t dot = std::min(code_.find_first_not_of(" \n", position), code_.size());
+        const std::size_t begin = std::min(code_.find_first_not_of(" \n", dot + 1), code_.size());
+        position = begin;
+        while (position < code_.size() && isWordCharacter(code_[position]))
+            ++position;
+        return dot < code_.size() && code_[dot] == '.' ? code_.substr(begin, position - begin) : std::string_view();
+    };
+    const std::string_view first = next();
+    const std::string_view second = first == "torch" ? next() : first;
+    if (second.empty())
+        wrong_ = "the name of a class that is cut off";
+    else if (first == "torch" && second == "classes") {
+        wrong_ = "an object of torch.classes, which is libtorch's own code";
+        advice_ = "; save the model before it is quantized or prepared for a backend";
+    }
 }
 
 void CodeCheck::literal(char quote)
@@ -161,8 +187,7 @@ Status checkTorchScriptCode(std::string_view code, const std::string& name)
     const std::string wrong = check.run();
     if (wrong.empty())
         return {};
-    return badInput(name + ", line " + std::to_string(check.line()) + ", has " + wrong
-                    + "; torch.jit.save writes no such code");
+    return badInput(name + ", line " + std::to_string(check.line()) + ", has " + wrong + check.advice());
 }
 
 Status runOnLargeStack(const std::function<void()>& work)

@@ -4,6 +4,7 @@
 
 #include "core/base/mapped_file.h"
 #include "core/base/try.h"
+#include "core/model/model_operators.h"
 #include "core/model/torchscript_code.h"
 #include "core/model/zip_archive.h"
 
@@ -149,6 +150,7 @@ Result<torch::jit::Module> TorchScriptFile::load(bool weights) const
     std::string problem;
     const Status run = runOnLargeStack([&] {
         try {
+            withholdOperators(); // some code, such as default values of arguments, runs while it is loaded
             module = torch::jit::load(bytes, at::kCPU, /*load_debug_files=*/false);
         } catch (const std::exception& error) {
             problem = firstSentence(error);
@@ -156,6 +158,8 @@ Result<torch::jit::Module> TorchScriptFile::load(bool weights) const
     });
     if (!run)
         return run.error();
+    if (const std::string refused = withheldOperator(problem); !refused.empty())
+        return badInput(name_ + ": " + refused + " " + refusedOperator);
     if (!module)
         return badInput(name_ + " cannot be loaded as TorchScript: " + problem);
     return *std::move(module);

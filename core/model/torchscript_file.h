@@ -37,7 +37,7 @@ public:
     static constexpr std::size_t smallStorage = 64 * 1024;
 
     /// Loads the module on the CPU. If not `weights`, large storages are not read and have no values. Errors
-    /// (badInput): code that does not compile, a newer format.
+    /// (badInput): code that does not compile, that uses an operator which a model file may not use, a newer format.
     Result<torch::jit::Module> load(bool weights) const;
 
 private:

@@ -123,6 +123,7 @@ void ModuleCalls::enter(torch::jit::Stack& stack)
     const std::vector<c10::IValue> arguments = takeArguments(stack);
     if (!modules)
         return;
+    TORCH_CHECK(!arguments.empty() && arguments.front().isObject(), "a file may not call ", enterName);
     open.emplace_back();
     const auto id = modules->ids_.find(arguments.front().toObject().get());
     if (id == modules->ids_.end())

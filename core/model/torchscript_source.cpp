@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/base/printable_text.h"
 #include "core/base/try.h"
 #include "core/model/openers.h"
 #include "core/model/torchscript_file.h"
@@ -7,7 +8,10 @@
 #include "core/model/torchscript_modules.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/jit/runtime/print_handler.h>
 
+#include <atomic>
+#include <iostream>
 #include <new>
 
 namespace headroom {
@@ -38,6 +42,24 @@ private:
     TorchScriptInputs inputs_;
 };
 
+/// Prints text of a model's print() or warnings.warn() on stderr, as stdout is for the summary.
+void printOfModel(const std::string& text)
+{
+    constexpr std::size_t most = 64 * 1024; // a loop may print without an end
+    static std::atomic<std::size_t> printed = 0;
+    std::string_view line(text);
+    line.remove_suffix(line.ends_with('\n') ? 1 : 0);
+    const std::size_t before = printed.fetch_add(line.size() + 1);
+    if (before < most)
+        std::cerr << "the model prints: " << printableText(line.substr(0, most - before)) << '\n';
+}
+
+class ModelWarnings final : public c10::WarningHandler
+{
+public:
+    void process(const c10::Warning& warning) override { printOfModel(warning.msg()); }
+};
+
 /// Returns the reason in a message of TorchScript's interpreter, which quotes the code before the reason.
 std::string reason(const std::exception& error)
 {
@@ -53,6 +75,9 @@ std::vector<at::Tensor> TorchScriptSource::forward()
 {
     const UnoptimizedScope unoptimized;
     const TorchScriptModules::Announce announce(modules_);
+    torch::jit::setPrintHandler(printOfModel);
+    ModelWarnings warnings;
+    const c10::WarningUtils::WarningHandlerGuard warned(&warnings);
     std::vector<at::Tensor> results;
     try {
         collectTensors(module_.forward(inputs_.arguments()), results);

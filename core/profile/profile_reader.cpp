@@ -23,8 +23,10 @@ class Characters
 public:
     using Ch = char;
 
-    explicit Characters(TextInput& input)
+    /// `tokens` counts what the parser has told its handler.
+    Characters(TextInput& input, const std::size_t& tokens)
         : input_(input)
+        , tokens_(tokens)
     {
         refill();
     }
@@ -39,6 +41,8 @@ public:
     }
     std::size_t Tell() const { return before_ + static_cast<std::size_t>(at_ - begin_); }
     bool atEnd() const { return at_ == end_; }
+    /// Returns whether the text was left because it has a token that no trace has: the parser would hold it as a whole.
+    bool tooLong() const { return tooLong_; }
 
     // RapidJSON requires these, but calls them only for output streams.
     Ch* PutBegin() { return nullptr; }
@@ -49,13 +53,23 @@ public:
 private:
     void refill()
     {
+        constexpr std::size_t longestToken = std::size_t{64} << 20; // also of white space
         before_ += static_cast<std::size_t>(end_ - begin_);
-        const auto piece = input_.next();
+        if (tokens_ != seenTokens_) {
+            seenTokens_ = tokens_;
+            tokenBegin_ = before_;
+        }
+        tooLong_ = before_ - tokenBegin_ > longestToken;
+        const auto piece = tooLong_ ? std::span<const char>() : input_.next();
         begin_ = at_ = piece.data();
         end_ = begin_ + piece.size();
     }
 
     TextInput& input_;
+    const std::size_t& tokens_;
+    std::size_t seenTokens_ = 0;
+    std::size_t tokenBegin_ = 0; ///< of the text, where a piece began with no more tokens than now
+    bool tooLong_ = false;
     std::size_t before_ = 0; ///< of the text, in earlier pieces
     const char* begin_ = nullptr;
     const char* at_ = nullptr;
@@ -84,6 +98,7 @@ public:
 
     bool Key(const char* text, rapidjson::SizeType size, bool)
     {
+        ++tokens_;
         const std::string_view name(text, size);
         switch (place()) {
         case Place::root:
@@ -116,6 +131,7 @@ public:
     bool EndArray(rapidjson::SizeType) { return close(); }
 
     const std::string& problem() const noexcept { return problem_; }
+    const std::size_t& tokens() const noexcept { return tokens_; }
     bool sawEvents() const noexcept { return sawEvents_; }
 
 private:
@@ -134,6 +150,7 @@ private:
 
     bool open(bool list)
     {
+        ++tokens_;
         if (places_.size() >= deepest)
             return fail("nests " + std::to_string(deepest) + " deep, which no trace does");
         if (places_.empty()) {
@@ -170,6 +187,7 @@ private:
 
     bool close()
     {
+        ++tokens_;
         const Place left = place();
         places_.pop_back();
         if (left == Place::captured)
@@ -190,6 +208,7 @@ private:
 
     bool literal(std::string_view text)
     {
+        ++tokens_;
         if (!places_.empty() && place() == Place::captured) {
             separate();
             *captured_ += text;
@@ -199,6 +218,7 @@ private:
 
     bool number(std::string_view text)
     {
+        ++tokens_;
         if (places_.empty())
             return true;
         switch (place()) {
@@ -222,6 +242,7 @@ private:
 
     bool string(std::string_view text)
     {
+        ++tokens_;
         if (places_.empty())
             return true;
         if (place() == Place::captured) {
@@ -249,6 +270,7 @@ private:
     Field field_ = Field::none; ///< field of the last key
     std::string* captured_ = nullptr;
     bool sawEvents_ = false;
+    std::size_t tokens_ = 0;
     std::string problem_;
 };
 
@@ -262,6 +284,9 @@ std::string whyStopped(const rapidjson::ParseResult& result, const Characters& c
         return " " + input.problem();
     if (!handler.problem().empty())
         return " " + handler.problem() + expected;
+    if (characters.tooLong())
+        return " has a text of more than 64 MiB at byte " + groupedDigits(static_cast<std::int64_t>(result.Offset()))
+            + expected;
     if (result.Code() == rapidjson::kParseErrorDocumentEmpty)
         return std::string(" is empty") + expected;
     if (characters.atEnd())
@@ -279,7 +304,7 @@ Result<Profile> read(TextInput& input, const std::string& name)
         = rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseIterativeFlag | rapidjson::kParseNanAndInfFlag;
     ProfileBuilder builder;
     TraceHandler handler(builder);
-    Characters characters(input);
+    Characters characters(input, handler.tokens());
     rapidjson::Reader reader;
     const rapidjson::ParseResult result = reader.Parse<flags>(characters, handler);
     if (!result)

@@ -37,6 +37,7 @@ private:
     std::span<const std::byte> bytes_;
     std::shared_ptr<const MappedFile> file_;
     std::size_t read_ = 0;
+    std::size_t unpacked_ = 0; ///< bytes so far, if the text is gzipped
     std::vector<char> piece_;
     std::unique_ptr<Unpacker> unpacker_; ///< null: the bytes are the text
     std::string problem_;

@@ -273,10 +273,13 @@ Result<StepTracePtr> readStepTrace(const std::filesystem::path& path)
 Status writeStepTrace(const StepTrace& trace, const std::filesystem::path& path)
 {
     ASSIGN_OR_RETURN(auto file, AtomicFile::create(path));
-    RETURN_IF_ERROR(stepformat::Writer(trace).write(file));
-    // Waiting for the disk would take longer than recording a small model. Checksums detect an incomplete file, and the
-    // step can be recorded again.
-    return file.commit(Durability::inSystem);
+    RETURN_IF_ERROR(writeStepTrace(trace, file));
+    return file.commit(stepDurability);
+}
+
+Status writeStepTrace(const StepTrace& trace, AtomicFile& file)
+{
+    return stepformat::Writer(trace).write(file);
 }
 
 } // namespace headroom

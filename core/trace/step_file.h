@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/base/atomic_write.h"
 #include "core/trace/step_trace.h"
 
 #include <filesystem>
@@ -15,6 +16,11 @@ Result<StepTracePtr> readStepTrace(const std::filesystem::path& path);
 
 /// Writes the step to `path` as an AtomicFile.
 Status writeStepTrace(const StepTrace& trace, const std::filesystem::path& path);
+/// Writes the step into `file`, which the caller commits.
+Status writeStepTrace(const StepTrace& trace, AtomicFile& file);
+/// Waiting for the disk would take longer than recording a small model. Checksums detect an incomplete file, and the
+/// step can be recorded again.
+constexpr Durability stepDurability = Durability::inSystem;
 
 /// Checks the invariants of a StepTrace (see its comment) and the order of its events: no free before alloc, calls nest
 /// and ops do not, each id begins once. The error (badInput) is the first violation.

@@ -14,8 +14,8 @@ TEST(Doctor, SaysWhatIsThereAndWhatToDo)
     ASSERT_EQ(finished.exitCode, 0) << finished.err;
     const auto report = finished.json();
     EXPECT_THAT(keysOf(report),
-                ElementsAre("headroom", "qt", "glpk", "display", "recorder", "torch", "cuda_driver", "cupti", "gpus",
-                            "advice"));
+                ElementsAre("headroom", "qt", "glpk", "display", "recorder", "torch", "cuda_driver", "cupti",
+                            "confinement", "gpus", "advice"));
     EXPECT_TRUE(report["qt"].get<std::string>().starts_with("6.")) << report["qt"];
     EXPECT_NE(report["glpk"], "");
     EXPECT_TRUE(report["display"].is_null());

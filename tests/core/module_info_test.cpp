@@ -265,7 +265,7 @@ TEST(ModuleInfoReader, refusesWhatIsNoModuleInfo)
     EXPECT_THAT(missing.error().message, HasSubstr("no_such.json: cannot be opened"));
     const auto folder = readModuleInfo(referencePath(""));
     ASSERT_FALSE(folder.ok());
-    EXPECT_THAT(folder.error().message, HasSubstr("is a folder, a JSON file was expected"));
+    EXPECT_THAT(folder.error().message, HasSubstr("is not a regular file but a folder"));
 }
 
 // Values of ilp_utils.get_peak_memory_runtime_baseline.

@@ -250,7 +250,8 @@ TEST_F(StepFile, WhatIsNotAFileIsRefused)
     EXPECT_EQ(missing.error().message, "cannot open " + path_.string() + ": No such file or directory");
     const auto directory = readStepTrace(folder_.path());
     ASSERT_FALSE(directory);
-    EXPECT_EQ(directory.error().message, "cannot open " + folder_.path().string() + ": it is not a regular file");
+    EXPECT_EQ(directory.error().message,
+              "cannot open " + folder_.path().string() + ": it is not a regular file but a folder");
     const Status status = writeStepTrace(*makeSyntheticStep(tiny()), "/dev/null");
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().message, "cannot write /dev/null: it is not a regular file");

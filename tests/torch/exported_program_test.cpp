@@ -161,6 +161,32 @@ TEST_F(ChangedFile, AnUnknownOperatorIsNamedWithItsModule)
                                       "libtorch does not have; .*"));
 }
 
+TEST_F(ChangedFile, AnOperatorThatIsNoneOnTensorsIsRefused)
+{
+    const auto text = [](const char* name, const char* value) {
+        return json{{"name", name}, {"arg", {{"as_string", value}}}, {"kind", 1}};
+    };
+    const std::filesystem::path victim = folder_.path() / "victim";
+    std::ofstream(victim) << "kept";
+    const json file = text("filename", victim.c_str());
+    const json shared{{"name", "shared"}, {"arg", {{"as_bool", true}}}, {"kind", 1}};
+    const json result{{"as_tensor", {{"name", "evil"}}}};
+    for (const json& node :
+         {json{{"target", "torch.ops.aten.from_file.default"}, {"inputs", {file, shared}}, {"outputs", {result}}},
+          json{{"target", "torch.ops.aten._print.default"}, {"inputs", {text("s", "x")}}, {"outputs", json::array()}},
+          json{{"target", "torch.ops.quantized.linear_prepack.default"},
+               {"inputs", json::array()},
+               {"outputs", json::array()}}}) {
+        const auto before = records_;
+        changeModel([&](json& model) { nodesOf(model).insert(nodesOf(model).begin(), node); });
+        EXPECT_THAT(message(),
+                    HasSubstr(" is none of the operators on tensors, numbers and texts that a model needs: "))
+            << node;
+        records_ = before;
+    }
+    EXPECT_EQ(std::filesystem::file_size(victim), 4U);
+}
+
 TEST_F(ChangedFile, AValueThatNobodyMakesIsNamed)
 {
     changeModel([](json& model) { nodesOf(model)[0]["inputs"][0]["arg"]["as_tensor"]["name"] = "ghost"; });

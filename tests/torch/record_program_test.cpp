@@ -185,6 +185,21 @@ TEST_F(RecordProgram, LeavesAnOldFileAloneWhenItFails)
     EXPECT_EQ(content, "precious");
 }
 
+TEST_F(RecordProgram, AModelWithoutAnEndIsEnded)
+{
+    const std::string endless = HEADROOM_TEST_DATA "/models/torchscript/endless.pt";
+    const Outcome result = run("record '" + endless + "' --input x=8 -o step.hrs --time-limit 1");
+    EXPECT_EQ(result.exitCode, 2);
+    EXPECT_EQ(
+        result.errors,
+        "torch-headroom-record: ended during forward, which took more than 1 s of the processor's time, as a loop "
+        "without an end does; nothing was written; --time-limit SECONDS allows more\n");
+    EXPECT_TRUE(fs::is_empty(folder_));
+    const Outcome verified = run("verify '" + endless + "' --input x=8 --memory-budget 0.5 --time-limit 1");
+    EXPECT_EQ(verified.exitCode, 2);
+    EXPECT_NE(verified.errors.find("took more than 1 s of the processor's time"), std::string::npos);
+}
+
 TEST_F(RecordProgram, HelpAndVersionGoToStdout)
 {
     for (const char* arguments : {"--help", "--version", "record --help", "doctor --help"}) {

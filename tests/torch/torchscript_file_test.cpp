@@ -191,6 +191,60 @@ TEST(TorchScriptFile, SaysWhichRecordIsWrong)
     EXPECT_THAT(unknown.error(), HasSubstr("model.pt cannot be loaded as TorchScript: "));
 }
 
+/// What is said of a model whose file has `body` in its forward, and `before` before it.
+std::string withCode(const std::string& body, const std::string& defaultValue = "0")
+{
+    TorchScriptArchive archive("endless");
+    archive.records["code/__torch__.py"] = "class Endless(Module):\n  __parameters__ = [\"weight\", ]\n"
+                                           "  __buffers__ = []\n  weight : Tensor\n  training : bool\n"
+                                           "  _is_full_backward_hook : Optional[bool]\n"
+                                           "  def forward(self: __torch__.Endless,\n    x: Tensor,\n    n: int="
+        + defaultValue + ") -> Tensor:\n    " + body + "\n    return torch.mul(x, self.weight)\n";
+    return archive.error();
+}
+
+TEST(TorchScriptFile, MayUseOperatorsOnTensorsNumbersAndTextsOnly)
+{
+    EXPECT_EQ(withCode("y = torch.einsum(\"ij->i\", [x])"), "");
+    EXPECT_EQ(withCode("y = torch.format(\"{}\", 3)"), "");
+    EXPECT_EQ(withCode("print(x)"), "");
+    const std::string end = " is none of the operators on tensors, numbers and texts that a model needs: ";
+    for (const auto& [code, op] : std::vector<std::pair<std::string, std::string>>{
+             {"torch.save(x, \"/tmp/victim\")", "aten::save"},
+             {"y = torch.from_file(\"/tmp/victim\", True, 8)", "aten::from_file"},
+             {"y = ops.aten.from_file(\"/tmp/victim\", True, 8)", "aten::from_file"},
+             {"ops.aten._print(\"x\")", "aten::_print"},
+             {"ops.prim.TimePoint()", "prim::TimePoint"},
+             {"ops.prim.AddStatValue(\"a\", 1)", "prim::AddStatValue"},
+             {"y = ops.profiler._record_function_enter(\"a\")", "profiler::_record_function_enter"},
+             {"y = ops.quantized.linear_prepack(x)", "quantized::linear_prepack"},
+         }) {
+        const std::string said = withCode(code);
+        EXPECT_THAT(said, testing::StartsWith("model.pt: " + op + end)) << code;
+        EXPECT_EQ(said.find('\n'), std::string::npos);
+    }
+}
+
+// Default values are computed while a file is loaded.
+TEST(TorchScriptFile, RunsNoOtherOperatorWhileItIsLoaded)
+{
+    const auto victim = std::filesystem::path(testing::TempDir()) / "headroom_victim";
+    std::ofstream(victim) << "kept";
+    const std::string file = "torch.size(torch.from_file(\"" + victim.string() + "\", True, 64), 0)";
+    EXPECT_THAT(withCode("pass", file), HasSubstr("aten::from_file is none of the operators"));
+    EXPECT_EQ(std::filesystem::file_size(victim), 4U);
+    std::filesystem::remove(victim);
+}
+
+TEST(TorchScriptFile, UsesNoClassOfLibtorchsOwn)
+{
+    for (const char* code : {"a = __torch__.torch.classes.quantized.LinearPackedParamsBase",
+                             "a = __torch__ . torch . classes.cuda.Stream(0)"})
+        EXPECT_THAT(withCode(code), HasSubstr("has an object of torch.classes, which is libtorch's own code; save "));
+    for (const char* code : {"a = __torch__\n    b = a", "a = __torch__.torch\n    b = a", "a = __torch__.()"})
+        EXPECT_THAT(withCode(code), HasSubstr("has the name of a class that is cut off; torch.jit.save writes"));
+}
+
 TEST(TorchScriptFile, EveryTruncationIsAnError)
 {
     std::ifstream in(HEADROOM_TEST_DATA "/models/torchscript/attributes.pt", std::ios::binary);

@@ -4,12 +4,15 @@
 #include "app/recording/recording.h"
 #include "app/recording/recording_bar.h"
 #include "app/window/record_desk.h"
+#include "tests/core/synthetic_step.h"
 #include "tests/views/window_fixture.h"
 #include "views/widgets/message_bar.h"
 
 #include <QComboBox>
+#include <QDir>
 #include <QLabel>
 #include <QLineEdit>
+#include <QMessageBox>
 #include <QPlainTextEdit>
 #include <QPushButton>
 #include <QTest>
@@ -153,6 +156,68 @@ private Q_SLOTS:
                  qPrintable(window().messages().message()));
     }
 
+    void aStepFileStartsNoProgramWithoutConsent()
+    {
+        // Leaves a file beside itself when it is started, whatever for.
+        const QString foreign = inFolder(QStringLiteral("foreign_python"));
+        QFile program(foreign);
+        QVERIFY(program.open(QIODevice::WriteOnly));
+        program.write("#!/bin/sh\ntouch \"$0.started\"\n");
+        program.close();
+        QVERIFY(program.setPermissions(program.permissions() | QFile::ExeOwner));
+        const StepTrace step = stepOf(inFolder(QStringLiteral("train.py")), foreign);
+        const auto started = [&] { return QFile::exists(foreign + QStringLiteral(".started")); };
+        const auto box = [&] { return window().findChild<QMessageBox*>(QStringLiteral("interpreterConsent")); };
+        const auto press = [&](QMessageBox::ButtonRole role) {
+            for (QAbstractButton* button : box()->buttons())
+                if (box()->buttonRole(button) == role)
+                    button->click();
+        };
+
+        desk().askAgain(step, "h100-80gb");
+        QVERIFY(box());
+        QVERIFY2(box()->text().contains(foreign), qPrintable(box()->text()));
+        QVERIFY(!desk().sheet());
+        press(QMessageBox::RejectRole);
+        QVERIFY(desk().sheet());
+        QVERIFY(field<QComboBox>("interpreter")->currentText() != foreign);
+        QTest::qWait(300);
+        QVERIFY(!started());
+        desk().sheet()->reject();
+        QTRY_VERIFY(!box());
+
+        desk().askAgain(step, "h100-80gb");
+        QVERIFY(box());
+        press(QMessageBox::AcceptRole);
+        QVERIFY(desk().sheet());
+        QCOMPARE(field<QComboBox>("interpreter")->currentText(), foreign);
+        QTRY_VERIFY(started());
+        desk().sheet()->reject();
+        QTRY_VERIFY(!box());
+
+        desk().askAgain(step, "h100-80gb"); // the consent is remembered
+        QVERIFY(!box());
+        QVERIFY(desk().sheet());
+        desk().sheet()->reject();
+    }
+
+    void aPythonBesideAStepsScriptNeedsConsentToo()
+    {
+        const QString environment = inFolder(QStringLiteral("downloaded/.venv/bin"));
+        QVERIFY(QDir().mkpath(environment));
+        QVERIFY(QFile::copy(python(), environment + QStringLiteral("/python3")));
+        StepTrace step = stepOf(inFolder(QStringLiteral("downloaded/train.py")), {});
+        step.info.settings.resize(1); // the program alone
+        desk().askAgain(step, "h100-80gb");
+        auto* box = window().findChild<QMessageBox*>(QStringLiteral("interpreterConsent"));
+        const bool first = !qEnvironmentVariableIsSet("VIRTUAL_ENV") && !qEnvironmentVariableIsSet("CONDA_PREFIX");
+        QCOMPARE(box != nullptr, first); // an active environment comes first
+        if (box)
+            box->close();
+        if (desk().sheet())
+            desk().sheet()->reject();
+    }
+
     void longLogsKeepTheirEnd()
     {
         RecordingBar longBar;
@@ -170,6 +235,20 @@ private:
     static QString python() { return QStringLiteral(HEADROOM_SOURCE_DIR "/tests/views/fake_python.sh"); }
     RecordDesk& desk() { return window().recordDesk(); }
     RecordingBar& bar() { return window().recordingBar(); }
+
+    /// A step whose file names this Python and this script, and the folder that it ran in.
+    StepTrace stepOf(const QString& script, const QString& interpreter)
+    {
+        QFile content(script);
+        if (!content.open(QIODevice::WriteOnly))
+            qFatal("the script cannot be written");
+        StepTrace step = *makeSyntheticStep();
+        step.info.arguments = {script.toStdString()};
+        step.info.settings = {{"program", "train.py"},
+                              {"interpreter", interpreter.toStdString()},
+                              {"folder", inFolder({}).toStdString()}};
+        return step;
+    }
 
     template <class Widget>
     Widget* field(const char* name)

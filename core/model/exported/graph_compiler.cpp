@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/exported/graph_compiler.h"
 
+#include "core/model/model_operators.h"
+
 #include <ATen/core/jit_type.h>
 
 #include <algorithm>
@@ -156,6 +158,8 @@ void Compiler::operatorCall(const Node& node, Names& names)
         throw Uncompilable{"is an operator that libtorch does not have; operators that Python code defines cannot be "
                            "recorded from a file"};
     const c10::FunctionSchema& schema = op->schema();
+    if (!isTensorOperator(schema))
+        throw Uncompilable{refusedOperator};
     CallOperator call{*op, {}, {}, node.target == "torch.ops.aten.view.default"};
     const bool isFactory = !takesTensors(schema);
     for (const c10::Argument& formal : schema.arguments()) {
