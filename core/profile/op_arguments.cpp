@@ -10,8 +10,6 @@ namespace headroom {
 
 namespace {
 
-using nlohmann::json;
-
 struct Type
 {
     std::string_view name; ///< as Kineto writes it
@@ -54,7 +52,7 @@ std::string OpArguments::value(std::size_t position) const
 
 std::optional<Sizes> OpArguments::numbers(std::size_t position) const
 {
-    const json list = json::parse(value(position), nullptr, false);
+    const nlohmann::json list = nlohmann::json::parse(value(position), nullptr, false);
     return list.is_array() ? sizesIn(list) : std::nullopt;
 }
 
@@ -66,10 +64,10 @@ bool setType(TensorShape& shape, std::string_view number)
     return type.itemSize > 0;
 }
 
-std::optional<Sizes> sizesIn(const json& list)
+std::optional<Sizes> sizesIn(const nlohmann::json& list)
 {
     Sizes sizes;
-    for (const json& size : list) {
+    for (const nlohmann::json& size : list) {
         if (!size.is_number_integer() || size.get<std::int64_t>() < 0
             || size.get<std::int64_t>() > static_cast<std::int64_t>(mostElements))
             return std::nullopt;
@@ -94,7 +92,7 @@ OpSignature::Value numbersIn(const std::string& text)
     OpSignature::Value value;
     if (text == "True" || text == "False") {
         value = {OpSignature::Value::Kind::integers, {}, {text == "True"}};
-    } else if (const json read = json::parse(text, nullptr, false); read.is_number()) {
+    } else if (const nlohmann::json read = nlohmann::json::parse(text, nullptr, false); read.is_number()) {
         const std::int64_t number = read.is_number_integer() ? read.get<std::int64_t>() : read.get<double>() != 0;
         value = {OpSignature::Value::Kind::integers, {}, {number}};
     } else if (auto list = read.is_array() && !read.empty() ? sizesIn(read) : std::nullopt) {
@@ -123,10 +121,10 @@ Type typeIn(std::string_view kernel)
 }
 
 /// Adds a list of tensors from their sizes, such as [[2, 3], [4, 3]]. Returns false if it cannot be read.
-bool addList(const json& sizes, const Type& type, OpArguments& arguments)
+bool addList(const nlohmann::json& sizes, const Type& type, OpArguments& arguments)
 {
     OpSignature::Value list{OpSignature::Value::Kind::tensors, {}, {}};
-    for (const json& one : sizes) {
+    for (const nlohmann::json& one : sizes) {
         auto read = one.is_array() ? sizesIn(one) : std::nullopt;
         if (!read || type.itemSize == 0)
             return false;
@@ -142,10 +140,10 @@ bool addList(const json& sizes, const Type& type, OpArguments& arguments)
 std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Span& span, std::string_view kernel)
 {
     const Profile::Arguments& given = profile.arguments[span.arguments];
-    const auto list = [&](Profile::Text text) { return json::parse(profile.texts[text], nullptr, false); };
-    const json sizes = list(given.sizes);
-    const json strides = list(given.strides);
-    const json names = list(given.types);
+    const auto list = [&](Profile::Text text) { return nlohmann::json::parse(profile.texts[text], nullptr, false); };
+    const nlohmann::json sizes = list(given.sizes);
+    const nlohmann::json strides = list(given.strides);
+    const nlohmann::json names = list(given.types);
     if (!sizes.is_array() || !names.is_array() || sizes.size() != names.size())
         return std::nullopt;
     OpArguments arguments;
