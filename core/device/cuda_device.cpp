@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/cuda_device.h"
 
+#include "core/device/argument_checks.h"
 #include "core/device/attention_choice.h"
 #include "core/device/boxed_values.h"
 #include "core/device/card_limit.h"
@@ -14,6 +15,7 @@
 #include "core/device/silence.h"
 #include "core/device/simulated_guard.h"
 #include "core/device/simulated_state.h"
+#include "core/device/sparse_tensor.h"
 #include "core/device/unsupported.h"
 
 #include <ATen/native/transformers/attention.h>
@@ -42,37 +44,51 @@ bool isOnDevice(const c10::IValue& value)
     return found;
 }
 
-/// Throws if an argument is not on the one GPU that is simulated, or is not a dense tensor.
-void checkArgument(const c10::OperatorHandle& op, const c10::IValue& value)
-{
-    if (value.isDevice()) {
-        TORCH_CHECK(!isSimulated(value.toDevice()) || value.toDevice().index() <= 0,
-                    "CUDA error: invalid device ordinal. Headroom simulates one GPU, cuda:0, and ", op.operator_name(),
-                    " asks for ", value.toDevice(), ".");
-        return;
-    }
-    forEachTensor(value, [&](const at::Tensor& tensor) { refuseOthersThanDense(op, tensor); });
-}
-
 bool concernsDevice(const c10::OperatorHandle& op, const Stack& stack)
 {
     return std::ranges::any_of(argumentsOf(op, stack), isOnDevice);
 }
 
-bool concernsCuda(const c10::OperatorHandle& op, Stack* stack)
+/// Throws if the call names a GPU that is not simulated, or has tensors that are not on the device as CUDA's kernel
+/// needs them. Returns whether it has a sparse tensor.
+bool checkArguments(const c10::OperatorHandle& op, const Stack& stack)
 {
-    if (!concernsDevice(op, *stack))
-        return false;
-    const auto values = argumentsOf(op, *stack);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-        const c10::IValue& value = values[i];
-        checkArgument(op, value);
-        if (value.isInt() && op.schema().arguments()[i].name() == "layout"
-            && static_cast<at::Layout>(value.toInt()) != at::kStrided
-            && static_cast<at::Layout>(value.toInt()) != at::kJagged)
-            refuseSparse(op, stack);
+    bool sparse = false;
+    bool onCpu = false;
+    for (const c10::IValue& value : argumentsOf(op, stack)) {
+        TORCH_CHECK(!value.isDevice() || !isSimulated(value.toDevice()) || value.toDevice().index() <= 0,
+                    "CUDA error: invalid device ordinal. Headroom simulates one GPU, cuda:0, and ", op.operator_name(),
+                    " asks for ", value.toDevice(), ".");
+        forEachTensor(value, [&](const at::Tensor& tensor) {
+            sparse |= tensor.is_sparse();
+            if (!tensor.is_sparse())
+                refuseOthersThanDense(op, tensor);
+            onCpu |= tensor.device().is_cpu();
+        });
     }
-    return true;
+    if (sparse)
+        return true;
+    const OpTraits& traits = traitsOf(op);
+    if (onCpu)
+        checkDevices(op, stack, traits.devices);
+    if (traits.types.check)
+        traits.types.check(argumentsOf(op, stack), traits.types.kernel);
+    return false;
+}
+
+/// Returns whether a call makes a sparse tensor.
+bool makesSparse(const c10::OperatorHandle& op, const Stack& stack)
+{
+    const auto values = argumentsOf(op, stack);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        if (!values[i].isInt() || op.schema().arguments()[i].name() != "layout")
+            continue;
+        const auto layout = static_cast<at::Layout>(values[i].toInt());
+        if (layout != at::kStrided && layout != at::kJagged && layout != at::kSparse)
+            refuseSparse(op, nullptr);
+        return layout == at::kSparse;
+    }
+    return false;
 }
 
 /// Draws the deferred values of the CPU tensors that an op reads. A copy to the device reads only those of small
@@ -98,6 +114,7 @@ void makeWhatCudaReads(const c10::OperatorHandle& op, const Stack& stack)
 /// without interception.
 void cudaKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
 {
+    checkArguments(op, *stack);
     makeWhatCudaReads(op, *stack);
     callWithKnownValues(op, stack);
 }
@@ -106,6 +123,18 @@ void cudaKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
 void cudaAutogradKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
 {
     op.redispatchBoxed(DispatchKeySet(DispatchKey::AutogradPrivateUse1), stack);
+}
+
+/// Replaces the autocast kernel of cuDNN's recurrent networks, the only one in libtorch_cuda.
+void cudaAutocastKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
+{
+    op.redispatchBoxed(DispatchKeySet(DispatchKey::AutocastPrivateUse1), stack);
+}
+
+/// Replaces the kernels for sparse tensors that do not only call dense ops.
+void cudaSparseKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
+{
+    op.redispatchBoxed(DispatchKeySet(DispatchKey::SparsePrivateUse1), stack);
 }
 
 /// Returns whether an op only decomposes into others above autograd. A kernel below autograd would lose its gradients.
@@ -130,8 +159,7 @@ struct Replacement
 
 std::vector<Replacement> replacements()
 {
-    return {{DispatchKey::SparseCUDA, c10::KernelFunction::makeFromBoxedFunction<&refusal<refuseSparse>>()},
-            {DispatchKey::SparseCsrCUDA, c10::KernelFunction::makeFromBoxedFunction<&refusal<refuseSparse>>()},
+    return {{DispatchKey::SparseCsrCUDA, c10::KernelFunction::makeFromBoxedFunction<&refusal<refuseSparse>>()},
             {DispatchKey::QuantizedCUDA, c10::KernelFunction::makeFromBoxedFunction<&refusal<refuseQuantized>>()},
             {DispatchKey::NestedTensorCUDA, c10::KernelFunction::makeFromBoxedFunction<&refusal<refuseNested>>()}};
 }
@@ -147,6 +175,7 @@ void replaceCudaKernels()
     };
     const auto kernel = c10::KernelFunction::makeFromBoxedFunction<&cudaKernel>();
     const auto autogradKernel = c10::KernelFunction::makeFromBoxedFunction<&cudaAutogradKernel>();
+    const auto sparseKernel = c10::KernelFunction::makeFromBoxedFunction<&cudaSparseKernel>();
     const std::vector<Replacement> refused = replacements();
     for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
         const auto op = dispatcher.findSchema(name);
@@ -158,11 +187,15 @@ void replaceCudaKernels()
             replace(name, DispatchKey::CUDA, kernel);
         if (op->hasKernelForDispatchKey(DispatchKey::AutogradPrivateUse1))
             replace(name, DispatchKey::AutogradCUDA, autogradKernel);
+        if (op->hasKernelForDispatchKey(DispatchKey::SparsePrivateUse1))
+            replace(name, DispatchKey::SparseCUDA, sparseKernel);
         for (const Replacement& replacement : refused) {
             if (op->hasKernelForDispatchKey(replacement.key))
                 replace(name, replacement.key, replacement.kernel);
         }
     }
+    replace({"aten::_cudnn_rnn", ""}, DispatchKey::AutocastCUDA,
+            c10::KernelFunction::makeFromBoxedFunction<&cudaAutocastKernel>());
     registrations->push_back(dispatcher.registerFallback(DispatchKey::CUDA, kernel, "headroom"));
     for (const Replacement& replacement : refused)
         registrations->push_back(dispatcher.registerFallback(replacement.key, replacement.kernel, "headroom"));
@@ -191,6 +224,7 @@ Status simulateCuda(const DeviceSpec& spec)
     at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(&fusedAttentionChoice);
     registerMetaKernels();
     registerCollectives();
+    claimSparseStubs();
     replaceCudaKernels();
     return {};
 }
@@ -205,7 +239,11 @@ void call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack)
             op.redispatchBoxed(keys, stack);
         return;
     }
-    if (concernsCuda(op, stack)) {
+    if (concernsDevice(op, *stack)) {
+        if (checkArguments(op, *stack) || makesSparse(op, *stack)) {
+            op.redispatchBoxed(keys, stack); // the kernel calls ops on dense tensors
+            return;
+        }
         makeWhatCudaReads(op, *stack);
         callWithKnownValues(op, stack);
     } else if (!deferFill(op, stack)) {

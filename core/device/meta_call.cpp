@@ -5,6 +5,7 @@
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
 #include "core/device/cannot_simulate.h"
+#include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 #include "core/device/unsupported.h"
 
@@ -14,7 +15,9 @@
 #include <c10/util/Exception.h>
 
 #include <cstring>
+#include <string_view>
 #include <tuple>
+#include <typeinfo>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -262,7 +265,7 @@ MetaKernels& ownMetaKernels()
     return *kernels;
 }
 
-void runMeta(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+void dispatchToMeta(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
     const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
     const auto own = ownMetaKernels().find(op);
@@ -270,6 +273,22 @@ void runMeta(const c10::OperatorHandle& op, torch::jit::Stack* stack)
         op.redispatchBoxed(DispatchKeySet(DispatchKey::Meta), stack);
     else
         own->second.callBoxed(op, DispatchKeySet(DispatchKey::Meta), stack);
+}
+
+/// Runs the Meta kernel. An error about devices names the device that the program has.
+void runMeta(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+{
+    constexpr std::string_view metaName = "meta";
+    try {
+        dispatchToMeta(op, stack);
+    } catch (const c10::Error& error) {
+        std::string sentence = error.what_without_backtrace();
+        if (typeid(error) != typeid(c10::Error) || sentence.find("device") == std::string::npos)
+            throw;
+        for (std::size_t at = sentence.find(metaName); at != std::string::npos; at = sentence.find(metaName, at))
+            sentence.replace(at, metaName.size(), device().str());
+        TORCH_CHECK(false, sentence);
+    }
 }
 
 void countFallback(const c10::OperatorHandle& op)

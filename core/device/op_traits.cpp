@@ -109,6 +109,8 @@ OpTraits read(const c10::OperatorHandle& op)
     traits.wholeByCuda = name == "aten::histc";
     traits.computable = !op.hasTag(at::Tag::nondeterministic_seeded) && !traits.keepsValues
         && name.find("empty") == std::string_view::npos && op.hasComputedKernelForDispatchKey(DispatchKey::CPU);
+    traits.devices = deviceCheckOf(op);
+    traits.types = typeCheckOf(op);
     const auto& arguments = schema.arguments();
     for (std::size_t i = 0; i < std::min(arguments.size(), maxArguments); ++i) {
         const bool destination = name == "aten::_copy_from" && i == 1; // its schema does not say so

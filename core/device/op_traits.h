@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/device/argument_checks.h"
 #include "core/device/partly_known.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -43,6 +44,8 @@ struct OpTraits
     bool checksGradients = false; ///< GradScaler's check for infinities, which writes to the second argument
     bool ofOneNumber = false; ///< maps tensors of one number to a tensor of one number: logical_not, any
     bool wholeByCuda = false; ///< only CUDA's kernel takes integers: histc, which counts the tokens of each expert
+    DeviceCheck devices = DeviceCheck::none; ///< how CUDA's kernel checks that its tensors are on one device
+    TypeCheck types; ///< which dtypes CUDA's kernel takes
     Partly partly; ///< how known elements of the arguments make elements of the result known
     std::uint64_t written = 0;
     std::uint64_t overwritten = 0; ///< subset of `written`: arguments whose old values are not read

@@ -13,9 +13,8 @@ namespace headroom::sim {
 
 void refuseSparse(const c10::OperatorHandle& op, torch::jit::Stack*)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "The simulated device holds dense tensors only, and ", op.operator_name(),
-                                " got a sparse one. Use dense gradients (Embedding(sparse=False)), or measure this "
-                                "model on a GPU.");
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "The simulated device has sparse tensors of the layout torch.sparse_coo only, and ",
+                                op.operator_name(), " needs another. Measure this model on a GPU.");
 }
 
 void refuseQuantized(const c10::OperatorHandle& op, torch::jit::Stack*)

@@ -3,6 +3,7 @@
 #include "core/record/op_cost.h"
 
 #include "core/device/boxed_values.h"
+#include "core/device/sparse_tensor.h"
 
 #include <ATen/Context.h>
 
@@ -23,6 +24,11 @@ TensorShape tensorShapeOf(const at::Tensor& tensor)
         shape.strides.assign(tensor.strides().begin(), tensor.strides().end());
     }
     return shape;
+}
+
+void addShapes(const at::Tensor& tensor, std::vector<TensorShape>& shapes)
+{
+    forEachDense(tensor, [&](const at::Tensor& dense) { shapes.push_back(tensorShapeOf(dense)); });
 }
 
 /// Longer lists are those of _foreach_ ops and fused optimizers, for which only the total size counts.
@@ -47,7 +53,7 @@ bool isNumber(const at::Tensor& tensor)
 void encodeList(SignatureEncoder& signature, const c10::IValue& value)
 {
     std::vector<TensorShape> shapes;
-    forEachTensor(value, [&](const at::Tensor& tensor) { shapes.push_back(tensorShapeOf(tensor)); });
+    forEachTensor(value, [&](const at::Tensor& tensor) { addShapes(tensor, shapes); });
     if (shapes.size() <= mostTensors) {
         signature.beginTensors(shapes.size());
         for (const TensorShape& shape : shapes)
@@ -62,6 +68,10 @@ void encodeList(SignatureEncoder& signature, const c10::IValue& value)
 
 void encode(SignatureEncoder& signature, const c10::IValue& value)
 {
+    if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_sparse()) {
+        signature.beginTensors(2);
+        return forEachDense(value.toTensor(), [&](const at::Tensor& dense) { signature.tensor(tensorShapeOf(dense)); });
+    }
     if (value.isTensor() && value.toTensor().defined() && !isNumber(value.toTensor()))
         return signature.tensor(tensorShapeOf(value.toTensor()));
     if (isListOfTensors(value))
@@ -112,7 +122,7 @@ void OpCost::add(const c10::IValue& value)
     encode(signature_, value);
     forEachTensor(value, [&](const at::Tensor& tensor) {
         if (!isNumber(tensor))
-            shapes_.push_back(tensorShapeOf(tensor));
+            addShapes(tensor, shapes_);
     });
 }
 
@@ -153,7 +163,7 @@ void OpCost::addOutputs(const OpFacts& facts, const torch::jit::Stack& stack)
     signature_.results();
     for (std::size_t i = stack.size() - facts.returns; i < stack.size(); ++i) {
         encode(signature_, stack[i]);
-        forEachTensor(stack[i], [&](const at::Tensor& tensor) { shapes_.push_back(tensorShapeOf(tensor)); });
+        forEachTensor(stack[i], [&](const at::Tensor& tensor) { addShapes(tensor, shapes_); });
     }
 }
 

@@ -5,6 +5,7 @@
 #include "core/device/hosted_memory.h"
 #include "core/device/known_storage.h"
 #include "core/device/simulated_state.h"
+#include "core/device/sparse_tensor.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -27,10 +28,15 @@ at::IValue ask(const char* name, std::vector<at::IValue> stack)
     return std::move(stack.front());
 }
 
-/// Returns the tensors that hold the memory of a tensor of a Python class such as DTensor; empty: it is no such tensor,
-/// or its class does not say. Python answers (packaging/python/torch_headroom/_wrappers.py).
+/// Returns the tensors that hold the memory of a sparse tensor, or of one of a Python class such as DTensor; empty: it
+/// is no such tensor, or its class does not say. Python answers (packaging/python/torch_headroom/_wrappers.py).
 std::vector<at::Tensor> partsOf(const at::Tensor& tensor)
 {
+    if (tensor.is_sparse()) {
+        std::vector<at::Tensor> parts;
+        forEachDense(tensor, [&](const at::Tensor& dense) { parts.push_back(dense); });
+        return parts;
+    }
     if (!tensor.key_set().has(c10::DispatchKey::Python))
         return {};
     return ask("torch_headroom::parts", {tensor}).toTensorVector();
@@ -39,6 +45,8 @@ std::vector<at::Tensor> partsOf(const at::Tensor& tensor)
 /// Returns the same tensor made of other parts, without its autograd history.
 at::Tensor withParts(const at::Tensor& tensor, const std::vector<at::Tensor>& parts)
 {
+    if (tensor.is_sparse())
+        return withDense(tensor, parts[0], parts[1]);
     return ask("torch_headroom::with_parts", {tensor, parts}).toTensor();
 }
 

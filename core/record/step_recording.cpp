@@ -7,6 +7,7 @@
 #include "core/device/boxed_values.h"
 #include "core/device/simulated_guard.h"
 #include "core/device/simulated_state.h"
+#include "core/device/sparse_tensor.h"
 #include "core/record/shadow_save.h"
 #include "core/trace/graph_ops.h"
 
@@ -104,8 +105,10 @@ void StepRecording::addModule(std::string_view fqn, std::string_view type, Modul
 
 void StepRecording::declare(const at::Tensor& tensor, Category category)
 {
-    if (const sim::Block* block = blockOf(tensor))
-        declared_.try_emplace(block, category);
+    forEachDense(tensor, [&](const at::Tensor& dense) {
+        if (const sim::Block* block = blockOf(dense))
+            declared_.try_emplace(block, category);
+    });
 }
 
 void StepRecording::start(const EndState* before)
@@ -172,18 +175,18 @@ StorageId StepRecording::storageOf(const at::Tensor& tensor) const
 void StepRecording::addStorages(const c10::IValue& value, std::vector<StorageId>& storages) const
 {
     forEachTensor(value, [&](const at::Tensor& tensor) {
-        if (const StorageId storage = storageOf(tensor))
-            storages.push_back(storage);
+        forEachDense(tensor, [&](const at::Tensor& dense) {
+            if (const StorageId storage = storageOf(dense))
+                storages.push_back(storage);
+        });
     });
 }
 
 std::vector<StorageId> StepRecording::storagesOf(at::ArrayRef<at::Tensor> tensors) const
 {
     std::vector<StorageId> storages;
-    for (const at::Tensor& tensor : tensors) {
-        if (const StorageId storage = storageOf(tensor))
-            storages.push_back(storage);
-    }
+    for (const at::Tensor& tensor : tensors)
+        addStorages(tensor, storages);
     return storages;
 }
 
@@ -334,6 +337,8 @@ void StepRecording::giveBackSaved()
 
 void StepRecording::retype(const at::Tensor& tensor, Category category)
 {
+    if (tensor.defined() && tensor.is_sparse())
+        return forEachDense(tensor, [&](const at::Tensor& dense) { retype(dense, category); });
     {
         const std::lock_guard lock(mutex_);
         if (const StorageId storage = storageOf(tensor); storage.valid()) {

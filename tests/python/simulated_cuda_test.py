@@ -622,15 +622,6 @@ class Refusals(unittest.TestCase):
             self.assertIn(word, str(caught.exception))
         self.assertEqual(torch.ones(2, device="cuda").sum().item(), 2)
 
-    def test_sparse_gradients(self):
-        def step():
-            layer = nn.Embedding(10, 4, sparse=True).cuda()
-            layer(torch.tensor([1, 2], device="cuda")).sum().backward()
-
-        self.refused(step, "sparse", "Embedding(sparse=False)")
-        self.refused(lambda: torch.eye(3, device="cuda").to_sparse(), "sparse")
-        self.refused(lambda: torch.eye(3).to_sparse().cuda(), "sparse")
-
     def test_other_gpus(self):
         self.refused(lambda: torch.zeros(2, device="cuda:1"), "cuda:0", "cuda:1")
         self.refused(lambda: torch.zeros(2).to("cuda:1"), "cuda:1")

@@ -171,9 +171,30 @@ SDPBackend choose(const Tensor& query, const Tensor& key, const Tensor& value, c
     return attentionBackend(parameters, simulatedState().spec.computeCapability);
 }
 
+/// validate_sdpa_input().
+void checkInputs(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask)
+{
+    TORCH_CHECK(query.dtype() == key.dtype() && query.dtype() == value.dtype(),
+                "Expected query, key, and value to have the same dtype, but got query.dtype: ", query.dtype(),
+                " key.dtype: ", key.dtype(), " and value.dtype: ", value.dtype(), " instead.");
+    TORCH_CHECK(query.device() == key.device() && query.device() == value.device(),
+                "Expected query, key, and value to have the same device type, but got query.device: ", query.device(),
+                " key.device: ", key.device(), " and value.device: ", value.device(), " instead.");
+    TORCH_CHECK(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2,
+                "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: ", query.dim(),
+                " key.dim: ", key.dim(), " and value.dim: ", value.dim(), " instead.");
+    if (!mask.has_value() || !mask->defined())
+        return;
+    const at::ScalarType type = mask->scalar_type();
+    TORCH_CHECK(type == at::kBool || type == at::kFloat || type == query.scalar_type(),
+                "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: ",
+                mask->dtype(), " and  query.dtype: ", query.dtype(), " instead.");
+}
+
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& userMask,
                  double dropout, bool causal, std::optional<double> scale, bool gqa)
 {
+    checkInputs(query, key, value, userMask);
     const SDPBackend backend = choose(query, key, value, userMask, dropout, causal, gqa);
     const bool needsLogsumexp
         = at::GradMode::is_enabled() && (query.requires_grad() || key.requires_grad() || value.requires_grad());

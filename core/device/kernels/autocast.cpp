@@ -44,9 +44,10 @@ recurrentInHalf(const Tensor& input, at::TensorList weights, std::int64_t weight
                 c10::SymInt projectedSize, std::int64_t layers, bool batchFirst, double dropout, bool train,
                 bool bidirectional, c10::SymIntArrayRef batchSizes, const OptionalTensor& dropoutState)
 {
-    const c10::impl::ExcludeDispatchKeyGuard guard(
-        c10::getAutocastRelatedKeySetFromBackend(c10::BackendComponent::PrivateUse1Bit));
     const at::DeviceType device = input.device().type();
+    const auto backend
+        = device == c10::DeviceType::CUDA ? c10::BackendComponent::CUDABit : c10::BackendComponent::PrivateUse1Bit;
+    const c10::impl::ExcludeDispatchKeyGuard guard(c10::getAutocastRelatedKeySetFromBackend(backend));
     const auto half = [&](const Tensor& tensor) { return at::autocast::cached_cast(at::kHalf, tensor, device); };
     Tensor halfBuffer;
     std::vector<Tensor> halves;

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -47,11 +48,29 @@ void checkChannels(const Tensor& input, const Tensor& weight, const std::optiona
                 " elements, but got bias of size ", bias->sizes(), " instead");
 }
 
+/// Makes the checks of check_input_same_type_as_parameters() in the same file. A type is a dtype on a device.
+void checkTypes(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias)
+{
+    // An input on the CPU selects the kernel of oneDNN.
+    const auto words = [&](const char* parameter) {
+        return input.device().is_cpu() ? std::string(") should be the same or input should be a MKLDNN tensor and ")
+                + parameter + " is a dense tensor"
+                                       : std::string(") should be the same");
+    };
+    TORCH_CHECK(input.options().type_equal(weight.options()), "Input type (", input.toString(), ") and weight type (",
+                weight.toString(), words("weight"));
+    TORCH_CHECK(!at::isIntegralType(input.scalar_type(), /*includeBool=*/true),
+                "getCudnnDataTypeFromScalarType() not supported for ", input.scalar_type());
+    TORCH_CHECK(!bias || !bias->defined() || input.options().type_equal(bias->options()), "Input type (",
+                input.toString(), ") and bias type (", bias->toString(), words("bias"));
+}
+
 Tensor convolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
                    c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
                    bool transposed, c10::SymIntArrayRef outputPadding, c10::SymInt groups)
 {
     checkChannels(input, weight, bias, transposed, number(groups));
+    checkTypes(input, weight, bias);
     std::vector<std::int64_t> sizes{input.size(0), transposed ? weight.size(1) * number(groups) : weight.size(0)};
     for (std::int64_t dim = 2; dim < input.dim(); ++dim) {
         const auto i = static_cast<std::size_t>(dim - 2);

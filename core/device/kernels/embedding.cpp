@@ -6,6 +6,7 @@
 #include "core/device/kernels/known_sizes.h"
 
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/_embedding_bag_sparse_backward.h>
 #include <torch/library.h>
 
 #include <optional>
@@ -59,12 +60,14 @@ Tensor embeddingBagBackward(const Tensor& gradOutput, const Tensor&, const Tenso
     return emptyTensor({number(rows), gradOutput.size(1)}, gradOutput.scalar_type());
 }
 
-Tensor anyEmbeddingBagBackward(const Tensor& gradOutput, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                               const Tensor&, c10::SymInt rows, bool, std::int64_t, bool sparse,
-                               const std::optional<Tensor>&, std::int64_t)
+Tensor anyEmbeddingBagBackward(const Tensor& gradOutput, const Tensor& indices, const Tensor& offsets,
+                               const Tensor& offset2bag, const Tensor& bagSizes, const Tensor&, c10::SymInt rows,
+                               bool scaleByFrequency, std::int64_t mode, bool sparse,
+                               const std::optional<Tensor>& weights, std::int64_t padding)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(!sparse,
-                                "The simulated device holds dense tensors only: use EmbeddingBag(sparse=False).");
+    if (sparse)
+        return at::_embedding_bag_sparse_backward_symint(gradOutput, indices, offsets, offset2bag, bagSizes,
+                                                         std::move(rows), scaleByFrequency, mode, weights, padding);
     return emptyTensor({number(rows), gradOutput.size(1)}, gradOutput.scalar_type());
 }
 

@@ -100,6 +100,9 @@ std::vector<std::int64_t> indexedSizes(const Tensor& self, const c10::IValue& in
 Tensor& indexPut(Tensor& self, const c10::List<std::optional<Tensor>>& indices, const Tensor& values, bool, bool)
 {
     const c10::IValue list(indices);
+    TORCH_CHECK_INDEX(self.scalar_type() == values.scalar_type(),
+                      "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+                      " for the destination and ", values.scalar_type(), " for the source.");
     checkPositions(self, list);
     if (checkMasks(self, list))
         return self;
@@ -112,6 +115,7 @@ Tensor& indexPut(Tensor& self, const c10::List<std::optional<Tensor>>& indices, 
 Tensor& indexFill(Tensor& self, std::int64_t dim, const Tensor& index, const at::Scalar&)
 {
     dim = at::maybe_wrap_dim(dim, self.dim());
+    TORCH_CHECK_INDEX(index.scalar_type() == at::kLong, "index_fill_(): Expected dtype int64 for index.");
     TORCH_CHECK_INDEX(index.dim() <= 1, "Index has to be a vector/scalar");
     checkPosition(index, dim, self.dim() == 0 ? 1 : self.size(dim));
     return self;

@@ -98,12 +98,33 @@ Tensor partOf(const Tensor& whole, at::IntArrayRef sizes, at::IntArrayRef stride
     return Tensor(std::move(impl));
 }
 
+/// Makes the checks of check_attributes() in aten/src/ATen/native/RNN.h.
+void checkLike(const Tensor& input, const Tensor& other, const char* name)
+{
+    TORCH_CHECK(input.device() == other.device(), "Input and ", name,
+                " tensors are not at the same device, found input tensor at ", input.device(), " and ", name,
+                " tensor at ", other.device());
+    TORCH_CHECK(input.scalar_type() == other.scalar_type(), "Input and ", name,
+                " tensors are not the same dtype, found input tensor with ", input.scalar_type(), " and ", name,
+                " tensor with ", other.scalar_type());
+}
+
+void checkAttributes(const Tensor& input, TensorList weights, const Tensor& hx, const OptionalTensor& cx)
+{
+    checkLike(input, hx, "hidden");
+    if (given(cx))
+        checkLike(input, *cx, "hidden");
+    for (const Tensor& weight : weights)
+        checkLike(input, weight, "parameter");
+}
+
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>
 cudnnRnn(const Tensor& input, TensorList weights, std::int64_t, const OptionalTensor& weightBuffer, const Tensor& hx,
          const OptionalTensor& cx, std::int64_t mode, c10::SymInt hiddenSize, c10::SymInt projectedSize,
          std::int64_t layers, bool batchFirst, double, bool train, bool bidirectional, c10::SymIntArrayRef batchSizes,
          const OptionalTensor&)
 {
+    checkAttributes(input, weights, hx, cx);
     const std::int64_t directions = bidirectional ? 2 : 1;
     const std::int64_t hidden = number(hiddenSize);
     const std::int64_t out = number(projectedSize) != 0 ? number(projectedSize) : hidden;

@@ -16,11 +16,18 @@ def _rounded_width(width):
     return rounded(width, 32 if width <= 128 else 64)
 
 
-def _check(query):
+def check_dtypes(query, key, value):
+    for name, other in (("key", key), ("value", value)):
+        if other.dtype != query.dtype:
+            raise RuntimeError(f"query and {name} must have the same dtype")
+
+
+def _check(query, key, value):
     if torch.cuda.get_device_capability()[0] < 8:
         raise RuntimeError("flash-attn 2 needs a GPU of compute capability 8.0 or newer")
     if query.dtype not in (torch.float16, torch.bfloat16):
         raise RuntimeError(f"flash-attn 2 takes float16 and bfloat16, and got {query.dtype}")
+    check_dtypes(query, key, value)
     if query.shape[-1] > _WIDEST or query.shape[-1] % 8:
         raise RuntimeError(f"flash-attn 2 takes heads of a width up to {_WIDEST} that is a multiple of 8, got "
                            f"{query.shape[-1]}")
@@ -60,7 +67,7 @@ def _parts(query, batch, length, key_length, dropout):
 
 def _forward(name, query, key, value, out, slopes, dropout, window, causal, keeps_probabilities, shape, ends=None):
     """Runs mha_fwd or mha_varlen_fwd."""
-    _check(query)
+    _check(query, key, value)
     batch, length, key_length = shape
     heads = query.shape[-2]
     out = torch.empty_like(query) if out is None else out
@@ -92,7 +99,7 @@ def varlen_fwd(q, k, v, out, cu_seqlens_q, cu_seqlens_k, seqused_k, leftpad_k, b
 
 def _backward(name, dout, q, k, v, out, lse, dq, dk, dv, window, causal, deterministic, shape, ends=None):
     """Runs mha_bwd or mha_varlen_bwd."""
-    _check(q)
+    _check(q, k, v)
     batch, length = shape
     heads, width = q.shape[-2:]
     dq, dk, dv = (torch.empty_like(of) if given is None else given for given, of in ((dq, q), (dk, k), (dv, v)))

@@ -7,7 +7,7 @@ import torch
 
 from . import _opaque
 from ._attention_work import BACKWARD, FORWARD, flops
-from ._flash_attention import floats
+from ._flash_attention import check_dtypes, floats
 from ._library import HeadroomError
 from ._opaque import rounded
 
@@ -36,6 +36,7 @@ def fwd(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=None, 
     """Runs mha_fwd as in training: one split, no cache of keys."""
     if num_splits > 1 or k_new is not None or page_table is not None:
         raise HeadroomError("flash_attn_3.fwd with a cache of keys or several splits is not in Headroom's table")
+    check_dtypes(q, k, v)
     ends = _ends(cu_seqlens_q, cu_seqlens_k)
     batch, length, tokens = _batch(q, ends, max_seqlen_q)
     heads = q.shape[-2]

@@ -28,9 +28,22 @@ def launch(name, reads, writes, flops=0, how=None):
     reads, writes = ([tensor for tensor in tensors if tensor is not None] for tensors in (reads, writes))
     if not any(tensor.is_cuda for tensor in (*reads, *writes)):
         return
+    if how == TABLE:
+        _check_devices(name, (*reads, *writes))
     # PyTorch's modes and subclasses do not see a launch.
     with torch._C.DisableTorchFunctionSubclass(), torch._C._DisableTorchDispatch():
         torch.ops.headroom.opaque.default(name, reads, writes, int(flops))
+
+
+def is_out_of_reach(tensor):
+    """Returns whether a kernel on the GPU cannot read the tensor: it is in memory of the CPU that is not pinned."""
+    return tensor.device.type == "cpu" and tensor.numel() > 0 and not tensor.is_pinned()
+
+
+def _check_devices(name, tensors):
+    for tensor in filter(is_out_of_reach, tensors):
+        raise RuntimeError(f"{name}: Expected all tensors to be on the same device, but found at least two devices, cuda:0 "
+                           f"and cpu! The tensor of the size {list(tensor.shape)} is on the CPU.")
 
 
 def rounded(size, multiple):

@@ -107,6 +107,9 @@ def _run(self, *arguments, grid, warmup, **named):
 def _launch(kernel, arguments):
     if not hasattr(kernel, "headroom_launches"):
         kernel.headroom_launches = _triton_accesses.Launches(kernel)
+    for position, value in enumerate(arguments.values()):
+        if any(map(_opaque.is_out_of_reach, _triton_accesses.tensors_in(value))):
+            raise ValueError(f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?)")
     accesses = kernel.headroom_launches.accesses(arguments)
     reads, writes = ([tensor for name, value in arguments.items() if name in names
                       for tensor in _triton_accesses.tensors_in(value)] for names in (accesses.reads, accesses.writes))

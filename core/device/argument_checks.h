@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <span>
+
+namespace headroom::sim {
+
+/// How CUDA's kernel of an op checks that all its tensors are on one device.
+enum class DeviceCheck {
+    none, ///< not at all, or by code of its own
+    structured, ///< all tensors are on one device; a structured kernel, whose message names it in another way than
+    same, ///< the same check of any other kernel
+    iterator, ///< TensorIterator's check: an input may be a number on the CPU
+    indexed, ///< f(self, indices, values, …): the indices may be on the CPU
+    lists, ///< _foreach_ ops: TensorIterator's check of the first tensors of all lists, of the second tensors, …
+    masked, ///< f(self, mask, value): the value may be on the CPU
+};
+
+DeviceCheck deviceCheckOf(const c10::OperatorHandle& op);
+
+/// Throws as CUDA's kernel does if its tensors are on different devices. Call this only for an op with tensors on the
+/// simulated device and on another.
+void checkDevices(const c10::OperatorHandle& op, const torch::jit::Stack& stack, DeviceCheck check);
+
+/// Throws as CUDA's kernel does if the dtypes of an op's arguments are not what the kernel computes with.
+struct TypeCheck
+{
+    void (*check)(std::span<const c10::IValue> arguments, const char* kernel) = nullptr; ///< null: no check is missing
+    const char* kernel = ""; ///< the name with which CUDA's kernel says that a type is not implemented
+};
+
+/// Returns the check that neither the op's Meta kernel nor its kernel on the device makes.
+TypeCheck typeCheckOf(const c10::OperatorHandle& op);
+
+} // namespace headroom::sim

@@ -1,0 +1,268 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a card refuses, the simulated one refuses in the same words: tensors on another device, other dtypes. What a card
+takes, it takes."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import unittest
+
+import support
+from recorded_script import Recorded
+
+torch = support.simulated("a100-80gb")
+
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+_SCRIPTS = pathlib.Path(__file__).with_name("faults")
+_SOURCES = pathlib.Path(__file__).resolve().parents[2]
+CPU, CUDA = "cpu", "cuda"
+TWO_DEVICES = "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!"
+
+
+def rand(*sizes, device=CUDA, dtype=torch.float32):
+    return torch.randn(sizes, device=device).to(dtype)
+
+
+def zeros(*sizes, device=CUDA, dtype=torch.long):
+    return torch.zeros(sizes, device=device, dtype=dtype)
+
+
+def elsewhere(argument, method, device="cpu", common="cuda:0"):
+    return (f"Expected all tensors to be on the same device, but got {argument} is on {device}, different from other "
+            f"tensors on {common} (when checking argument in method wrapper_CUDA_{method})")
+
+
+class Refused(unittest.TestCase):
+    def refused(self, sentence, work, error=RuntimeError):
+        with self.assertRaises(error) as caught:
+            work()
+        self.assertEqual(str(caught.exception).splitlines()[0], sentence)
+
+
+class Devices(Refused):
+    def test_products(self):
+        x, w = rand(20, 100), rand(100, 100, device=CPU)
+        self.refused(elsewhere("mat2", "mm"), lambda: x @ w)
+        self.refused(elsewhere("mat2", "mm", "cuda:0", "cpu"), lambda: w @ x.T)
+        self.refused(elsewhere("self", "mm_out_out", "cuda:0", "cpu"),
+                     lambda: torch.mm(x, w.cuda(), out=torch.empty(20, 100)))
+        self.refused(elsewhere("mat1", "addmm"), lambda: nn.Linear(100, 100, device=CUDA)(w))
+        self.refused(elsewhere("mat1", "addmm", "cuda:0", "cpu"), lambda: nn.Linear(100, 100)(x))
+        self.refused(elsewhere("mat2", "bmm"), lambda: torch.bmm(rand(2, 3, 4), rand(2, 4, 5, device=CPU)))
+
+    def test_modules(self):
+        x = rand(20, 100)
+        image = rand(2, 3, 8, 8)
+        conv = nn.Conv2d(3, 4, 3)
+        self.refused("Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same",
+                     lambda: conv(image))
+        self.refused("Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same or "
+                     "input should be a MKLDNN tensor and weight is a dense tensor",
+                     lambda: nn.Conv2d(3, 4, 3).cuda()(image.cpu()))
+        self.refused(elsewhere("weight", "_native_layer_norm"), lambda: nn.LayerNorm(100)(x))
+        self.refused(elsewhere("weight", "_native_group_norm"), lambda: nn.GroupNorm(4, 100)(x))
+        self.refused(elsewhere("weight", "_native_batch_norm"), lambda: nn.BatchNorm1d(100)(x))
+        self.refused(elsewhere("weight", "_cudnn_batch_norm"), lambda: nn.BatchNorm2d(3)(image))
+        self.refused(elsewhere("index", "_index_select"), lambda: nn.Embedding(10, 4).cuda()(zeros(3, device=CPU)))
+        self.refused(elsewhere("index", "_index_select", "cuda:0", "cpu"), lambda: nn.Embedding(10, 4)(zeros(3)))
+        self.refused("Input and parameter tensors are not at the same device, found input tensor at cuda:0 and parameter "
+                     "tensor at cpu", lambda: nn.LSTM(100, 4)(x))
+        q = rand(1, 2, 8, 16)
+        self.refused("Expected query, key, and value to have the same device type, but got query.device: cuda:0 "
+                     "key.device: cpu and value.device: cuda:0 instead.",
+                     lambda: F.scaled_dot_product_attention(q, q.cpu(), q))
+
+    def test_losses(self):
+        x = rand(20, 100)
+        self.refused(elsewhere("target", "nll_loss_forward"), lambda: F.cross_entropy(x, zeros(20, device=CPU)))
+        for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.binary_cross_entropy_with_logits, F.kl_div):
+            self.refused(TWO_DEVICES, lambda loss=loss: loss(x, rand(20, 100, device=CPU)))
+
+    def test_other_ops(self):
+        x, other = rand(20, 100), rand(20, 100, device=CPU)
+        index, mask = zeros(20, 1, device=CPU), zeros(20, 100, device=CPU, dtype=torch.bool)
+        self.refused(TWO_DEVICES, lambda: x + other)
+        self.refused(TWO_DEVICES, lambda: x.mul_(other))
+        self.refused(TWO_DEVICES, lambda: other.mul_(x))
+        self.refused(TWO_DEVICES, lambda: torch.zeros(()).add_(x.sum()))
+        self.refused(TWO_DEVICES, lambda: torch.add(x, x, out=other))
+        self.refused(TWO_DEVICES, lambda: torch.where(mask, x, x))
+        self.refused(TWO_DEVICES, lambda: torch._foreach_add([x], [other]))
+        self.refused(TWO_DEVICES, lambda: x.index_put_((index[:, 0],), other))
+        self.refused(elsewhere("tensors", "cat"), lambda: torch.cat([x, other]))
+        self.refused(elsewhere("tensors", "cat"), lambda: torch.stack([x, other]))
+        self.refused(elsewhere("tensors", "cat", "cuda:0", "cpu"), lambda: torch.cat([other, x]))
+        self.refused(elsewhere("index", "gather"), lambda: x.gather(1, index))
+        self.refused(elsewhere("index", "_index_select"), lambda: x.index_select(0, index[:, 0]))
+        self.refused(elsewhere("index", "scatter_add_"), lambda: x.scatter_add_(1, index, x))
+        self.refused("expected self and mask to be on the same device, but got mask on cpu and self on cuda:0",
+                     lambda: x.masked_fill(mask, 0.0))
+        indices = "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
+        self.refused(indices, lambda: other[zeros(2)])
+        self.refused(indices, lambda: other.index_put_((zeros(2),), torch.tensor(1.0)))
+
+    def test_what_a_card_takes(self):
+        x, index = rand(20, 100), zeros(2, device=CPU)
+        number = torch.tensor(2.0)
+        for result in (x + number, number * x, x.mul_(number), x[index], x.masked_fill(x > 0, number),
+                       torch.where(x > 0, x, number), torch.where(x > 0, number, x), x.clamp(max=2), torch.add(1, x),
+                       torch._foreach_mul([x, x], number)[0], torch._foreach_div([x], [number])[0],
+                       torch.lerp(x, x, 0.5)):
+            self.assertEqual(result.device.type, "cuda")
+        x[index] = 1.0
+        x[index] = torch.tensor(3.0)
+        x[0] = rand(100, device=CPU)
+        x.copy_(rand(20, 100, device=CPU).pin_memory(), non_blocking=True)
+        torch._foreach_copy_([x], [rand(20, 100, device=CPU)])
+        x.fill_(number).index_fill_(0, index.cuda(), number).bernoulli_(torch.full((20, 100), 0.5))
+        self.assertTrue(nn.utils.rnn.pack_padded_sequence(x[None], torch.tensor([20]), batch_first=True).data.is_cuda)
+        for options in ({"fused": True}, {"foreach": True}, {"foreach": False}, {"capturable": True}):
+            parameter = nn.Parameter(rand(4))
+            parameter.grad = rand(4)
+            optimizer = torch.optim.AdamW([parameter], lr=torch.tensor(0.1) if "fused" in options else 0.1, **options)
+            optimizer.step()
+            optimizer.step()
+
+
+class Types(Refused):
+    def test_products(self):
+        x, half = rand(8, 8), rand(8, 8, dtype=torch.bfloat16)
+        self.refused("expected mat1 and mat2 to have the same dtype, but got: float != c10::BFloat16", lambda: x @ half)
+        self.refused("mat1 and mat2 must have the same dtype, but got BFloat16 and Float",
+                     lambda: nn.Linear(8, 8).cuda()(half))
+        self.refused("expected scalar type Float but found BFloat16", lambda: torch.bmm(x[None], half[None]))
+        self.refused("expected scalar type Float but found BFloat16", lambda: torch.mv(x, half[0]))
+        self.refused('"addmm_cuda" not implemented for \'Long\'', lambda: zeros(4, 4) @ zeros(4, 4), NotImplementedError)
+
+    def test_modules(self):
+        x, half = rand(8, 8), rand(8, 8, dtype=torch.bfloat16)
+        image, weight = rand(1, 3, 8, 8), rand(4, 3, 3, 3, dtype=torch.float16)
+        self.refused("Input type (torch.cuda.FloatTensor) and weight type (torch.cuda.HalfTensor) should be the same",
+                     lambda: F.conv2d(image, weight))
+        self.refused("expected scalar type BFloat16 but found Float", lambda: nn.LayerNorm(8).cuda()(half))
+        self.refused("expected scalar type Float but found BFloat16",
+                     lambda: F.batch_norm(x, None, None, half[0], half[0], True))
+        self.refused("expected scalar type BFloat16 but found Float", lambda: nn.GroupNorm(2, 8).cuda()(half))
+        q = rand(1, 2, 8, 64)
+        self.refused("Expected query, key, and value to have the same dtype, but got query.dtype: float key.dtype: "
+                     "c10::BFloat16 and value.dtype: float instead.",
+                     lambda: F.scaled_dot_product_attention(q, q.bfloat16(), q))
+        self.refused("Index put requires the source and destination dtypes match, got Float for the destination and "
+                     "BFloat16 for the source.", lambda: x.index_put_((zeros(1),), half), IndexError)
+        self.refused('"nll_loss_forward_reduce_cuda_kernel_2d_index" not implemented for \'Int\'',
+                     lambda: F.cross_entropy(x, zeros(8, dtype=torch.int32)), NotImplementedError)
+        self.refused("expected scalar type Float but found BFloat16",
+                     lambda: F.grid_sample(rand(1, 1, 4, 4), rand(1, 4, 4, 2, dtype=torch.bfloat16), align_corners=True))
+
+    def test_what_a_card_takes(self):
+        x, half = rand(8, 8), rand(8, 8, dtype=torch.bfloat16)
+        for result in (x + half, torch.cat([x, half]), torch.where(x > 0, x, half), nn.BatchNorm1d(8).cuda()(half),
+                       nn.BatchNorm2d(8).cuda()(half[None, :, None]), F.mse_loss(x, half), x[zeros(2, dtype=torch.int32)],
+                       F.embedding(zeros(2, dtype=torch.int32), x), F.nll_loss(x, zeros(8, dtype=torch.uint8))):
+            self.assertTrue(result.is_cuda)
+
+
+# CUDA has no kernel for these dtypes of these ops, but the simulated card takes them. Not all samples of einsum are
+# products.
+_ACCEPTED = {"einsum", "igamma", "igammac", "angle", "histogram", "histogramdd", "histc", "native_dropout_backward",
+             "scatter_reduce_prod", "scatter_reduce_amin", "scatter_reduce_amax"}
+
+
+class Samples(unittest.TestCase):
+    def test_dtypes_that_cuda_has_no_kernel_for(self):
+        """PyTorch's op samples say which dtypes each device takes."""
+        os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = "cpu"
+        try:
+            from torch.testing._internal.common_methods_invocations import op_db
+        except ImportError as error:
+            self.skipTest(f"PyTorch's op samples cannot be imported: {error}")
+        from torch.utils._pytree import tree_map_only
+
+        refused, accepted = 0, set()
+        for op in op_db:
+            for dtype in (torch.int64, torch.bool, torch.bfloat16, torch.float16, torch.float32):
+                if dtype not in op.supported_dtypes("cpu") or dtype in op.supported_dtypes("cuda"):
+                    continue
+                sample = next(iter(op.sample_inputs("cpu", dtype)))
+                arguments = tree_map_only(torch.Tensor, torch.Tensor.cuda, (sample.input, sample.args, sample.kwargs))
+                try:
+                    op(arguments[0], *arguments[1], **arguments[2])
+                    accepted.add(op.formatted_name)
+                except (RuntimeError, NotImplementedError):
+                    refused += 1
+        self.assertEqual(accepted - _ACCEPTED, set())
+        self.assertGreater(refused, 20)
+
+
+class Scripts(Recorded):
+    def test_tensors_left_on_the_cpu(self):
+        for kind, sentence in (("teacher", elsewhere("mat1", "addmm", "cuda:0", "cpu")),
+                               ("labels", elsewhere("target", "nll_loss_forward")),
+                               ("embedding", elsewhere("index", "_index_select", "cuda:0", "cpu"))):
+            result = self.run_script(_SCRIPTS / "left_on_cpu.py", "--gpu", "a100-80gb", arguments=(kind,))
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(f"RuntimeError: {sentence}", result.stderr)
+            self.assertIn("left_on_cpu.py", result.stderr)
+
+    def test_recurrent_networks_under_autocast(self):
+        for kind in ("LSTM", "GRU", "RNN"):
+            result = self.run_script(_SCRIPTS / "rnn_autocast.py", "--gpu", "a100-80gb", arguments=(kind,))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("ran torch.float16", result.stdout)
+
+
+class Lists(unittest.TestCase):
+    """Facts of the installed PyTorch."""
+
+    def test_checks_of_the_yaml(self):
+        for module in ("torchgen", "yaml"):
+            if importlib.util.find_spec(module) is None:
+                self.skipTest(f"this Python has no {module}")
+        from torchgen.gen import parse_native_yaml
+        from torchgen.model import DeviceCheckType, DispatchKey
+
+        if not torch.__version__.startswith("2.11."):
+            self.skipTest("the lists are those of torch 2.11")
+        folder = pathlib.Path(torch.__file__).parents[1] / "torchgen/packaged/ATen/native"
+        parsed = parse_native_yaml(str(folder / "native_functions.yaml"), str(folder / "tags.yaml"))
+        text = (folder / "native_functions.yaml").read_text(encoding="utf-8")
+        by_iterator = {re.match(r"[\w.]+", entry)[0] for entry in text.split("\n- func: ")[1:]
+                       if "device_check: NoCheck   # TensorIterator" in entry}
+        expected = {"structured": set(), "other": set(), "iterator": set()}
+        for function in parsed.native_functions:
+            name = str(function.func.name)
+            structured = function.structured or function.structured_delegate is not None
+            if name.startswith("_test") or not (structured or parsed.backend_indices[DispatchKey.CUDA].has_kernel(function)):
+                continue
+            if name in by_iterator:
+                expected["iterator"].add(name)
+            elif function.device_check != DeviceCheckType.NoCheck:
+                expected["structured" if structured else "other"].add(name)
+        source = (_SOURCES / "core/device/argument_checks.cpp").read_text(encoding="utf-8")
+        listed = {kind: set(names.split()) for kind, names in re.findall(r'(\w+)Ops = R"ops\((.*?)\)ops"', source, re.DOTALL)}
+        apart = set(" ".join(re.findall(r'(?:indexed|masked|unchecked)Ops = "(.*?)"', source)).split())
+        self.assertEqual(listed["structured"], expected["structured"])
+        self.assertEqual(listed["other"], expected["other"])
+        self.assertEqual(listed["iterator"] | apart, expected["iterator"])
+        self.assertFalse(listed["iterator"] & apart)
+
+    def test_no_kernel_of_cuda_is_left(self):
+        """A kernel that launches on the card would end in an error of the driver."""
+        launching = re.compile(r"(RegisterCUDA|RegisterQuantizedCUDA|RegisterNestedTensorCUDA|RegisterSparseCsrCUDA)\w*\.cpp|"
+                               r"\.cu:|/cudnn/|/native/cuda/")
+        keys = ("CUDA", "AutogradCUDA", "AutocastCUDA", "SparseCUDA", "SparseCsrCUDA", "QuantizedCUDA", "NestedTensorCUDA")
+        left = []
+        for op in torch._C._dispatch_get_all_op_names():
+            for line in torch._C._dispatch_dump(op).splitlines():
+                key, _, rest = line.partition(": ")
+                if key in keys and launching.search(rest):
+                    left.append(f"{op} at {line}")
+        self.assertEqual(left, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
