@@ -133,7 +133,8 @@ class Tensors(unittest.TestCase):
             if not cuda.has_kernel(function):
                 continue
             shared = cpu.has_kernel(function) and cpu.get_kernel(function).kernel == cuda.get_kernel(function).kernel
-            kernel = re.search(r"^SparseCUDA: (.*)$", torch._C._dispatch_dump(f"aten::{function.func.name}"), re.MULTILINE)
+            kernels = torch._C._dispatch_dump(f"aten::{function.func.name}")
+            kernel = re.search(r"^SparseCUDA: (.*)$", kernels, re.MULTILINE)
             self.assertEqual("RegisterSparseCUDA" in kernel[1], shared, str(function.func.name))
 
 

@@ -42,8 +42,8 @@ def is_out_of_reach(tensor):
 
 def _check_devices(name, tensors):
     for tensor in filter(is_out_of_reach, tensors):
-        raise RuntimeError(f"{name}: Expected all tensors to be on the same device, but found at least two devices, cuda:0 "
-                           f"and cpu! The tensor of the size {list(tensor.shape)} is on the CPU.")
+        raise RuntimeError(f"{name}: Expected all tensors to be on the same device, but found at least two devices, "
+                           f"cuda:0 and cpu! The tensor of the size {list(tensor.shape)} is on the CPU.")
 
 
 def rounded(size, multiple):
