@@ -375,7 +375,12 @@ class Plans(Compiled):
                               "--activation-memory-budget", "0.3,0.6", "-o", self.step, script],
                              capture_output=True, text=True)
         self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertEqual([point["memory_budget"] for point in json.loads(ran.stdout)["points"]], [0.3, 0.6, None])
+        points = json.loads(ran.stdout)["points"]
+        self.assertEqual([point["memory_budget"] for point in points], [0.3, 0.6, None])
+        eager = points[-1]  # its time is that which plan tells of the same file
+        plan = subprocess.run([HEADROOM, "plan", eager["step"], "--budget", "1024GiB", "--calibration", "none", "--json"],
+                              capture_output=True, text=True)
+        self.assertAlmostEqual(json.loads(plan.stdout)["step_ms"], eager["step_ms"])
 
     def test_of_what_is_not_compiled_now_are_refused(self):
         self.record(self.step)
