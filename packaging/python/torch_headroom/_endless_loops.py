@@ -1,21 +1,24 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads of values that the simulated GPU invents: branches that depend on one are counted, and loops that may wait for
-one forever are ended with a message."""
+"""What the program reads of the simulated GPU without data, and is told anyway: invented values, of which branches that
+depend on one are counted, and that work is done. Loops that may wait for an invented value forever are ended with a
+message."""
 
 import atexit
 import ctypes
-import dis
 import os
 import sys
 import threading
 
 import torch
 
-# Number of reads of invented values at one place after which the enclosing loop is ended. The limit for a `for` is
-# higher, as it usually ends and may be long: a layer of a mixture reads values for each expert.
+from . import _code_loops
+
+# Numbers of reads of invented values at one place: from which on a `while` around it is watched, after which one is
+# ended that still runs, and after which any loop is. A `for` usually ends and may be long, as a `while` that counts.
+_READS_UNWATCHED = 1_000
 _MOST_READS_IN_WHILE = 10_000
-_MOST_READS_IN_FOR = 1_000_000
+_MOST_READS = 1_000_000
 
 _OURS = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep)
 
@@ -49,39 +52,88 @@ class Inventions:
 decisions = Inventions()  # truth values on which the program branches
 sizes = Inventions()  # sizes of results
 of_other_ranks = Inventions()  # values of other ranks, which were taken to equal this rank's
+queries = Inventions()  # questions whether work of the GPU is done, which was said to be
+timings = Inventions()  # times between events, which were those of this machine
 
 # Arguments of headroom_on_invented_value()'s callback.
-_OTHER_RANK = 3
-_COUNTED = {1: decisions, 2: sizes, _OTHER_RANK: of_other_ranks}
+_OTHER_RANK, _DONE = 3, 4
+_COUNTED = {1: decisions, 2: sizes, _OTHER_RANK: of_other_ranks, _DONE: queries}
 
 
 class _Reads:
-    """Counts the reads of invented values at each place of the program."""
+    """Counts the reads of invented values at each place of the program, and watches a `while` around one with many."""
 
     def __init__(self):
         self._counts = {}
+        self._watches = {}
 
     def add(self, what):
         frame = _program_frame(sys._getframe().f_back)
         counted = _COUNTED.get(what)
         if counted:
             counted.add(frame)
-        if frame is None or what == _OTHER_RANK:
+        if frame is None or what in (_OTHER_RANK, _DONE):
             return
-        place = frame.f_code, frame.f_lineno
+        place = threading.get_ident(), frame.f_code, frame.f_lineno
         count = self._counts[place] = self._counts.get(place, 0) + 1
-        if count % _MOST_READS_IN_WHILE == 0:
-            self._end_loop(frame, count)
+        if count % _READS_UNWATCHED == 0:
+            self._look(place, frame, count)
 
-    def _end_loop(self, frame, count):
-        """Ends the loop around a place with `count` reads, unless it is a `for` that may be long."""
-        loop, is_for = _loop_around(frame)
-        if loop is None or (is_for and count < _MOST_READS_IN_FOR):
+    def _look(self, place, frame, count):
+        around, loops = _loops_around(frame)
+        if not loops:
             return
-        place = f"{loop.f_code.co_filename}:{loop.f_lineno}"
-        _end(frame, f"{place}: this loop has read {count:,} values of the GPU that Headroom simulates, which has no "
-                    "data and invents them, and may never end: end it after a number of steps, or by values that are "
-                    "made on the CPU")
+        watch = self._watches.get(place)
+        if watch is None or not watch.sees(around, loops[0]):
+            watch = self._watches[place] = _Watch(around, loops, count - _READS_UNWATCHED)
+        reads = count - watch.begin
+        if reads >= _MOST_READS_IN_WHILE and not watch.has_progress(around, loops, _MOST_READS // reads):
+            self._end(around, frame, reads)
+        elif count >= _MOST_READS:
+            self._end(around, frame, count)
+
+    def _end(self, around, frame, reads):
+        _end(frame, f"{around.f_code.co_filename}:{around.f_lineno}: this loop has read {reads:,} values of the GPU "
+                    "that Headroom simulates, which has no data and invents them, and may never end: end it after a "
+                    "number of steps, or by values that are made on the CPU")
+
+
+def _loops_around(frame):
+    """Returns the loops in which a frame runs, innermost first, with their frame; (None, []) without a loop."""
+    while frame is not None:
+        loops = [loop for loop in _code_loops.loops_of(frame.f_code) if frame.f_lasti in loop]
+        if loops:
+            return frame, loops
+        frame = _program_frame(frame.f_back)
+    return None, []
+
+
+class _Watch:
+    """Compares two moments of a loop. It does not hold the loop's frame, which keeps the program's tensors alive."""
+
+    def __init__(self, frame, loops, begin):
+        self.begin = begin  # number of reads before
+        self._loop = loops[0]
+        self._before = _code_loops.numbers(frame, loops)
+        frame.f_trace = self
+
+    def __call__(self, *_):
+        """The frame's mark is no trace function: it sees nothing."""
+
+    def sees(self, frame, loop):
+        """Returns whether this is the loop in the same call of its function."""
+        return frame.f_trace is self and loop is self._loop
+
+    def has_progress(self, frame, loops, times):
+        """Returns whether something else than invented values says how long the loop runs. `times` is how much longer it
+        may run if it counts."""
+        if self._loop.is_for or self._loop.yields:
+            return True
+        after = _code_loops.numbers(frame, loops)
+        if after.begins != self._before.begins:  # the loop has begun again, in one around it
+            self._before, self.begin = after, self.begin + _MOST_READS_IN_WHILE
+            return True
+        return _code_loops.is_counting(self._before.tests, after.tests, times)
 
 
 def _program_frame(frame):
@@ -89,31 +141,6 @@ def _program_frame(frame):
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     return frame
-
-
-def _loop_around(frame):
-    """Returns the frame with the innermost loop in which `frame` runs, and whether that is a `for`; (None, False)
-    without a loop."""
-    while frame is not None:
-        is_for = _innermost_loop(frame.f_code, frame.f_lasti)
-        if is_for is not None:
-            return frame, is_for
-        frame = _program_frame(frame.f_back)
-    return None, False
-
-
-def _innermost_loop(code, at):
-    """Returns whether the loop around an instruction is a `for`; None without a loop. A loop is a backward jump."""
-    names = {}
-    begin = None
-    for instruction in dis.get_instructions(code):
-        names[instruction.offset] = instruction.opname
-        if instruction.opcode not in dis.hasjrel and instruction.opcode not in dis.hasjabs:
-            continue
-        target = instruction.argval
-        if target <= at <= instruction.offset and (begin is None or target > begin):
-            begin = target
-    return None if begin is None else names[begin] == "FOR_ITER"
 
 
 def _end(frame, sentence):

@@ -17,6 +17,9 @@ _OF_INVENTIONS = {
     _endless_loops.of_other_ranks:
         "the program read what other ranks told {}, and they were taken to hold what this one holds: on the card the "
         "step may go another way from there",
+    _endless_loops.queries:
+        "the program asked {} whether work of the card is done (query), and was told that it is: on the card it may not "
+        "be, and memory that waits for it lives longer",
 }
 
 
@@ -32,7 +35,7 @@ def ask(source):
 
 def begin():
     """Resets the counters at the start of a step."""
-    for inventions in _OF_INVENTIONS:
+    for inventions in (*_OF_INVENTIONS, _endless_loops.timings):
         inventions.clear()
     _opaque.launches.clear()
 
