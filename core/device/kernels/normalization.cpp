@@ -206,8 +206,75 @@ batchNormImplIndex(const Tensor& input, const OptionalTensor& weight, const Opti
     return {output, mean, var, reserve, 0};
 }
 
+// The ops of torch.nn.SyncBatchNorm, which only CUDA has (aten/src/ATen/native/cuda/Normalization.cu).
+
+std::tuple<Tensor, Tensor> batchNormStatistics(const Tensor& input, double)
+{
+    const at::ScalarType type = accumulateType(input);
+    return {emptyTensor({channelsOf(input)}, type), emptyTensor({channelsOf(input)}, type)};
+}
+
+std::tuple<Tensor, Tensor> gatheredStatistics(const Tensor& mean)
+{
+    const at::ScalarType type = accumulateType(mean);
+    return {emptyTensor({mean.size(1)}, type), emptyTensor({mean.size(1)}, type)};
+}
+
+std::tuple<Tensor, Tensor> batchNormGather(const Tensor&, const Tensor& mean, const Tensor&, const OptionalTensor&,
+                                           const OptionalTensor&, double, double, std::int64_t)
+{
+    return gatheredStatistics(mean);
+}
+
+std::tuple<Tensor, Tensor> batchNormGatherWithCounts(const Tensor&, const Tensor& mean, const Tensor&,
+                                                     const OptionalTensor&, const OptionalTensor&, double, double,
+                                                     const Tensor&)
+{
+    return gatheredStatistics(mean);
+}
+
+Tensor batchNormElements(const Tensor& input, const OptionalTensor&, const OptionalTensor&, const Tensor&,
+                         const Tensor&, double)
+{
+    return emptyLike(input);
+}
+
+Tensor& batchNormElementsOut(const Tensor& input, const OptionalTensor&, const OptionalTensor&, const Tensor&,
+                             const Tensor&, double, Tensor& out)
+{
+    resizeOut(out, input.sizes());
+    return out;
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> batchNormReduction(const Tensor&, const Tensor& input, const Tensor& mean,
+                                                              const Tensor&, const OptionalTensor& weight, bool ofInput,
+                                                              bool ofWeight, bool ofBias)
+{
+    const auto sum = [&] { return ofInput ? emptyContiguous(mean) : Tensor(); };
+    const auto gradient = [&](bool wanted) {
+        return wanted && given(weight) ? emptyTensor({channelsOf(input)}, weight->scalar_type()) : Tensor();
+    };
+    Tensor ofOutput = sum();
+    Tensor ofProduct = sum();
+    Tensor weightGradient = gradient(ofWeight);
+    return {ofOutput, ofProduct, weightGradient, gradient(ofBias)};
+}
+
+Tensor batchNormBackwardElements(const Tensor&, const Tensor& input, const Tensor&, const Tensor&,
+                                 const OptionalTensor&, const Tensor&, const Tensor&, const Tensor&)
+{
+    return emptyLike(input);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
+    library.impl("batch_norm_stats", batchNormStatistics);
+    library.impl("batch_norm_gather_stats", batchNormGather);
+    library.impl("batch_norm_gather_stats_with_counts", batchNormGatherWithCounts);
+    library.impl("batch_norm_elemt", batchNormElements);
+    library.impl("batch_norm_elemt.out", batchNormElementsOut);
+    library.impl("batch_norm_backward_reduce", batchNormReduction);
+    library.impl("batch_norm_backward_elemt", batchNormBackwardElements);
     library.impl("native_layer_norm", layerNorm);
     library.impl("native_layer_norm_backward", layerNormBackward);
     library.impl("_fused_rms_norm", rmsNorm);
