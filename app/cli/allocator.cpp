@@ -72,6 +72,7 @@ Result<Allocator> allocatorOf(const AllocatorArguments& arguments, const StepTra
     if (!arguments.gpu.empty()) {
         ASSIGN_OR_RETURN(const DeviceSpec gpu, findDeviceSpec(arguments.gpu));
         rules.capacity = cardMemory(gpu, step).allocators();
+        rules.total = gpu.memory;
         workspaces = workspacesOf(step, gpu);
     }
     if (!arguments.capacity.empty()) {

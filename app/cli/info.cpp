@@ -143,6 +143,7 @@ Json cardJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocat
         run = simulateAllocator(trace, timeline, rules, workspaces);
         AllocatorRules full = rules;
         full.capacity = card.allocators();
+        full.total = card.total;
         fits = run.stats.reservedPeak <= full.capacity || !simulateAllocator(trace, timeline, full, workspaces).failure;
     }
     return {{"total_bytes", card.total},

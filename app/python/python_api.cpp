@@ -4,6 +4,8 @@
 
 #include "core/base/json_text.h"
 #include "core/base/try.h"
+#include "core/cost/gpu_facts.h"
+#include "core/device/allocator_settings.h"
 #include "core/device/autograd_threads.h"
 #include "core/device/card_limit.h"
 #include "core/device/cuda_device.h"
@@ -12,6 +14,7 @@
 #include "core/device/known_storage.h"
 #include "core/device/memory_pools.h"
 #include "core/device/meta_call.h"
+#include "core/device/pinned_memory.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 #include "core/device/stream_observer.h"
@@ -20,12 +23,17 @@
 #include "core/trace/graph_ops.h"
 
 #include <nlohmann/json.hpp>
+#include <torch/csrc/profiler/combined_traceback.h>
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
 
 namespace headroom::python {
 namespace {
@@ -65,8 +73,12 @@ at::Tensor tensorOf(void* data)
 
 nlohmann::json describe(const DeviceSpec& spec)
 {
+    const GpuFacts facts = gpuFactsOf(spec);
     return {{"name", spec.name},
             {"title", spec.title},
+            {"clock_khz", facts.clockKHz},
+            {"memory_clock_khz", facts.memoryClockKHz},
+            {"memory_bits", facts.busWidth},
             {"memory_bytes", spec.memory},
             {"compute_capability", spec.computeCapability},
             {"multiprocessors", spec.multiprocessors},
@@ -75,6 +87,97 @@ nlohmann::json describe(const DeviceSpec& spec)
             {"float32_flops", spec.float32Flops},
             {"tensor_float32_flops", spec.tensorFloat32Flops},
             {"half_flops", spec.halfFlops}};
+}
+
+/// The frames of Python stacks, each of which a snapshot has once.
+class Frames
+{
+public:
+    /// Returns the stack's list of indices.
+    nlohmann::json of(const sim::AllocationHistory::Stack& stack)
+    {
+        if (!stack)
+            return nlohmann::json::array();
+        const auto [entry, isNew] = known_.try_emplace(stack.get());
+        if (isNew) {
+            const torch::SymbolizedTracebacks read = torch::symbolize({torch::getCapturedTracebackFromContext(stack)});
+            for (const std::uint64_t frame : read.tracebacks.front())
+                entry->second.push_back(add(read.all_frames[frame]));
+        }
+        return entry->second;
+    }
+    const nlohmann::json& all() const { return frames_; }
+
+private:
+    std::size_t add(const torch::unwind::Frame& frame)
+    {
+        const auto key = std::tuple(frame.filename, frame.funcname, frame.lineno);
+        const auto [number, isNew] = numbers_.try_emplace(key, frames_.size());
+        if (isNew)
+            frames_.push_back({{"name", frame.funcname}, {"filename", frame.filename}, {"line", frame.lineno}});
+        return number->second;
+    }
+
+    std::unordered_map<const c10::GatheredContext*, std::vector<std::size_t>> known_;
+    std::map<std::tuple<std::string, std::string, std::uint64_t>, std::size_t> numbers_;
+    nlohmann::json frames_ = nlohmann::json::array();
+};
+
+nlohmann::json segmentJson(const CachingAllocator::SegmentState& segment, const sim::SimulatedAllocator::Snapshot& all,
+                           Frames& frames)
+{
+    const auto stackOf = [&](const auto& stacks, CachingAllocator::Block address) {
+        const auto found = stacks.find(address);
+        return frames.of(found == stacks.end() ? nullptr : found->second);
+    };
+    Bytes total = 0;
+    Bytes allocated = 0;
+    Bytes active = 0;
+    Bytes requested = 0;
+    auto blocks = nlohmann::json::array();
+    for (const CachingAllocator::Segment::Part& part : segment.parts) {
+        const bool isActive = part.requested > 0;
+        total += part.size;
+        active += isActive ? part.size : 0;
+        allocated += isActive && !part.awaitsFree ? part.size : 0;
+        requested += part.requested;
+        const char* const state = !isActive ? "inactive" : part.awaitsFree ? "active_pending_free" : "active_allocated";
+        blocks.push_back({{"address", part.address},
+                          {"size", part.size},
+                          {"requested_size", part.requested},
+                          {"state", state},
+                          {"stack", stackOf(all.blockStacks, part.address)}});
+    }
+    return {{"address", segment.address},
+            {"total_size", total},
+            {"allocated_size", allocated},
+            {"active_size", active},
+            {"requested_size", requested},
+            {"stream", streamOfPlace(static_cast<std::uint32_t>(segment.stream))},
+            {"pool", poolOfPlace(static_cast<std::uint32_t>(segment.stream))},
+            {"segment_type", segment.small ? "small" : "large"},
+            {"is_expandable", segment.expandable},
+            {"stack", stackOf(all.segmentStacks, segment.address)},
+            {"blocks", blocks}};
+}
+
+std::string snapshotText(const sim::SimulatedAllocator::Snapshot& snapshot)
+{
+    Frames frames;
+    auto segments = nlohmann::json::array();
+    for (const CachingAllocator::SegmentState& segment : snapshot.segments)
+        segments.push_back(segmentJson(segment, snapshot, frames));
+    auto entries = nlohmann::json::array();
+    for (const sim::AllocationHistory::Entry& entry : snapshot.entries)
+        entries.push_back({{"action", sim::AllocationHistory::actionName(entry.action)},
+                           {"addr", entry.address},
+                           {"size", entry.size},
+                           {"stream", streamOfPlace(entry.place)},
+                           {"pool", poolOfPlace(entry.place)},
+                           {"time_us", entry.microseconds},
+                           {"metadata", entry.metadata},
+                           {"stack", frames.of(entry.stack)}});
+    return jsonText({{"segments", segments}, {"entries", entries}, {"frames", frames.all()}});
 }
 
 } // namespace
@@ -190,12 +293,52 @@ void headroom_memory(HeadroomMemory* memory)
                card ? sim::usableOfCard() : 0};
 }
 
-void headroom_limit_memory(double fraction)
+void headroom_enlarge_card(double size)
 {
-    if (python::simulatedCard())
-        sim::limitCard(fraction);
-    else
-        sim::limitMemory(0);
+    sim::limitCard(size);
+}
+
+void headroom_set_memory_fraction(double fraction)
+{
+    sim::setMemoryFraction(fraction);
+}
+
+int headroom_apply_allocator_settings()
+{
+    return python::guarded([] { sim::applyAllocatorSettings(); });
+}
+
+const char* headroom_allocator_settings()
+{
+    static thread_local std::string text;
+    text = allocatorSettings(sim::simulatedState().allocator.rules());
+    return text.c_str();
+}
+
+void headroom_on_out_of_memory(void (*tell)(std::int64_t, std::int64_t, std::int64_t))
+{
+    sim::SimulatedAllocator::onOutOfMemory(tell);
+}
+
+void headroom_start_history(int stacks, std::int64_t maxEntries, std::uint32_t skipped, int clears)
+{
+    sim::simulatedState().allocator.startHistory({static_cast<sim::AllocationHistory::Stacks>(stacks),
+                                                  static_cast<std::size_t>(maxEntries), skipped, clears != 0});
+}
+
+void headroom_register_pinned(const void* address, std::int64_t bytes)
+{
+    sim::registerPinned(address, static_cast<std::size_t>(bytes));
+}
+
+void headroom_unregister_pinned(const void* address)
+{
+    sim::unregisterPinned(address);
+}
+
+void headroom_stop_history()
+{
+    sim::simulatedState().allocator.stopHistory();
 }
 
 int headroom_resize_storage(void* storage, std::int64_t bytes)
@@ -269,43 +412,28 @@ void headroom_memory_stats(std::int64_t* numbers)
         for (const auto& counter : {pool.allocation, pool.segment, pool.active, pool.inactiveSplit, pool.allocatedBytes,
                                     pool.reservedBytes, pool.activeBytes, pool.inactiveSplitBytes, pool.requestedBytes})
             add(counter);
+    add(counters.oversizeAllocations);
+    add(counters.oversizeSegments);
     for (const std::int64_t number : {counters.retries, counters.synchronizations, counters.outOfMemories})
         *numbers++ = number;
 }
 
-const char* headroom_memory_segments()
+const char* headroom_memory_snapshot(int isNoted)
 {
     static thread_local std::string text;
-    auto segments = nlohmann::json::array();
-    for (const CachingAllocator::SegmentState& segment : sim::simulatedState().allocator.segments()) {
-        Bytes total = 0;
-        Bytes allocated = 0;
-        Bytes active = 0;
-        Bytes requested = 0;
-        auto blocks = nlohmann::json::array();
-        for (const CachingAllocator::Segment::Part& part : segment.parts) {
-            const bool isActive = part.requested > 0;
-            total += part.size;
-            active += isActive ? part.size : 0;
-            allocated += isActive && !part.awaitsFree ? part.size : 0;
-            requested += part.requested;
-            const char* const state = !isActive ? "inactive"
-                : part.awaitsFree               ? "active_pending_free"
-                                                : "active_allocated";
-            blocks.push_back(
-                {{"address", part.address}, {"size", part.size}, {"requested_size", part.requested}, {"state", state}});
-        }
-        segments.push_back({{"address", segment.address},
-                            {"total_size", total},
-                            {"allocated_size", allocated},
-                            {"active_size", active},
-                            {"requested_size", requested},
-                            {"stream", streamOfPlace(static_cast<std::uint32_t>(segment.stream))},
-                            {"pool", poolOfPlace(static_cast<std::uint32_t>(segment.stream))},
-                            {"segment_type", segment.small ? "small" : "large"},
-                            {"blocks", blocks}});
-    }
-    text = jsonText(segments);
+    text = python::snapshotText(sim::simulatedState().allocator.snapshot(isNoted != 0));
+    return text.c_str();
+}
+
+void headroom_set_memory_metadata(const char* text)
+{
+    sim::simulatedState().allocator.setMetadata(text);
+}
+
+const char* headroom_memory_metadata()
+{
+    static thread_local std::string text;
+    text = sim::simulatedState().allocator.metadata();
     return text.c_str();
 }
 

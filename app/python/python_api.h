@@ -110,17 +110,39 @@ struct HeadroomMemory
     std::int64_t usable; ///< usable by PyTorch: without CUDA's context and cuBLAS's workspaces
 };
 HEADROOM_PYTHON_API void headroom_memory(HeadroomMemory* memory);
-/// Writes the 111 numbers of torch.cuda.memory_stats(). For all, small and large blocks these are nine counters
-/// (CachingAllocator::PoolCounters) of four numbers each; then retries, synchronizations of all streams, and failures.
+/// Writes the 119 numbers of torch.cuda.memory_stats(). For all, small and large blocks these are nine counters
+/// (CachingAllocator::PoolCounters) of four numbers each; then those of oversize allocations and segments; then
+/// retries, synchronizations of all streams, and failures.
 HEADROOM_PYTHON_API void headroom_memory_stats(std::int64_t* numbers);
-/// Returns segments and blocks as JSON, as torch.cuda.memory_snapshot() reports them.
-HEADROOM_PYTHON_API const char* headroom_memory_segments();
+/// Returns segments and blocks as JSON, as torch.cuda.memory_snapshot() reports them, and the history: {"segments",
+/// "entries": [{"action", "addr", "size", "stream", "pool", "time_us", "stack"}], "frames": [{"name", "filename",
+/// "line"}]}. A stack is a list of indices of frames; segments and blocks have one, too. With `isNoted` the history
+/// gets an entry.
+HEADROOM_PYTHON_API const char* headroom_memory_snapshot(int isNoted);
+/// The text that later entries of the history have as "metadata".
+HEADROOM_PYTHON_API void headroom_set_memory_metadata(const char* text);
+HEADROOM_PYTHON_API const char* headroom_memory_metadata();
+/// Starts what torch.cuda.memory._record_memory_history() asks for, with `stacks` and the others as the numbers of
+/// AllocationHistory::Options (core/device/allocation_history.h); or stops it and drops what was kept.
+HEADROOM_PYTHON_API void headroom_start_history(int stacks, std::int64_t maxEntries, std::uint32_t skipped, int clears);
+HEADROOM_PYTHON_API void headroom_stop_history();
 HEADROOM_PYTHON_API void headroom_reset_peak();
 HEADROOM_PYTHON_API void headroom_reset_accumulated();
 HEADROOM_PYTHON_API void headroom_empty_cache();
 
-/// Limits allocations to a share of the card's memory, as torch.cuda.set_per_process_memory_fraction() does.
-HEADROOM_PYTHON_API void headroom_limit_memory(double fraction);
+/// Makes the card `size` times as large.
+HEADROOM_PYTHON_API void headroom_enlarge_card(double size);
+/// Limits the program to a share of the card's memory, as torch.cuda.set_per_process_memory_fraction() does.
+HEADROOM_PYTHON_API void headroom_set_memory_fraction(double fraction);
+
+/// Applies PyTorch's settings of the caching allocator (core/device/allocator_settings.h).
+HEADROOM_PYTHON_API int headroom_apply_allocator_settings();
+/// Returns the settings that the card's allocator follows now, where they differ from PyTorch's defaults.
+HEADROOM_PYTHON_API const char* headroom_allocator_settings();
+
+/// Sets the function that is called before an allocation fails, with the requested bytes, the bytes that the program
+/// may take in all, and the free bytes of the device; null: none.
+HEADROOM_PYTHON_API void headroom_on_out_of_memory(void (*tell)(std::int64_t, std::int64_t, std::int64_t));
 
 /// From here on, allocations of this thread go to the private pool of this number. With `onStream` these are the
 /// allocations of any thread on this thread's current stream, as during the capture of a CUDA graph.
@@ -139,6 +161,10 @@ HEADROOM_PYTHON_API void headroom_graph_end(void* graph);
 HEADROOM_PYTHON_API void headroom_graph_forget(void* graph);
 HEADROOM_PYTHON_API int headroom_graph_replay(void* graph);
 
+/// Makes memory of the program pinned, as cudaHostRegister() does, and undoes that.
+HEADROOM_PYTHON_API void headroom_register_pinned(const void* address, std::int64_t bytes);
+HEADROOM_PYTHON_API void headroom_unregister_pinned(const void* address);
+
 /// Resizes a storage on the device; `storage` is the _cdata of a torch.UntypedStorage.
 HEADROOM_PYTHON_API int headroom_resize_storage(void* storage, std::int64_t bytes);
 /// Does what Tensor.record_stream() does; `storage` is as above, `stream` is a torch.Stream's stream_id.
@@ -149,7 +175,8 @@ HEADROOM_PYTHON_API std::int64_t headroom_invented_values();
 
 /// Sets the function that is called after each invented value, in the thread that reads the value; null: none. Its
 /// argument is 1 for a truth value on which the program branches, 2 for the size of a result, otherwise 0. It is 3
-/// after a value that depends on another rank of the job and was taken from this one, which does not count as invented.
+/// after a value that depends on another rank of the job and was taken from this one, and 4 after work of the card was
+/// said to be done: these do not count as invented.
 HEADROOM_PYTHON_API void headroom_on_invented_value(void (*tell)(int));
 
 /// Returns the ops that ran on zeros for lack of a kernel, as JSON: [{"op", "count"}].

@@ -140,6 +140,7 @@ Result<AllocatorRules> allocatorRules(const QString& settings, const QString& ca
     if (!card.isEmpty()) {
         if (const Result<DeviceSpec> device = findDeviceSpec(card.toStdString()); device.ok()) {
             rules.capacity = cardMemory(*device, trace).allocators();
+            rules.total = device->memory;
         } else {
             const Result<Bytes> bytes = parseBytes(card.toStdString());
             if (!bytes || *bytes == 0)

@@ -50,8 +50,9 @@ Bytes AllocatorRules::segmentSize(Bytes size) const noexcept
 
 Bytes AllocatorRules::limit() const noexcept
 {
-    return memoryFraction > 0 && capacity > 0 ? static_cast<Bytes>(memoryFraction * static_cast<double>(capacity))
-                                              : unlimited;
+    const Bytes whole = total > 0 ? total : capacity;
+    return memoryFraction > 0 && whole > 0 ? static_cast<Bytes>(memoryFraction * static_cast<double>(whole))
+                                           : unlimited;
 }
 
 } // namespace headroom

@@ -26,6 +26,7 @@ struct AllocatorRules
     Bytes minLargeSegment = 10 * MiB; ///< kMinLargeAlloc: from this size on, a request gets its own segment
     Bytes largeRounding = 2 * MiB; ///< kRoundLarge: such a segment is a multiple of it
     Bytes capacity = 0; ///< capacity of the device; 0: no limit
+    Bytes total = 0; ///< memory of the device, of which memoryFraction is a share; 0: it is the capacity
 
     /// max_split_size_mb: blocks of at least this size are not split, and serve only requests of at least this size.
     Bytes maxSplit = unlimited;
@@ -44,13 +45,14 @@ struct AllocatorRules
     Bytes roundSize(Bytes requested) const noexcept; ///< returns the size of the block for a request
     Bytes segmentSize(Bytes size) const noexcept; ///< returns the size of a new segment for a block of `size` bytes
     Bytes limit() const noexcept; ///< returns the bytes that memoryFraction allows; unlimited if it is not set
+    bool collectsGarbage() const noexcept { return garbageCollection > 0 && limit() != unlimited; }
 
     friend bool operator==(const AllocatorRules&, const AllocatorRules&) = default;
 };
 
 /// Returns `rules` with the settings of PYTORCH_CUDA_ALLOC_CONF, such as
-/// "max_split_size_mb:128,roundup_power2_divisions:[256:1,512:2,>:8]". Other settings get PyTorch's defaults; the
-/// capacity stays. Options that do not change the reserved memory (pinned_*, release_lock_on_cudamalloc, …) are
+/// "max_split_size_mb:128,roundup_power2_divisions:[256:1,512:2,>:8]". Other settings get PyTorch's defaults; capacity
+/// and total stay. Options that do not change the reserved memory (pinned_*, release_lock_on_cudamalloc, …) are
 /// accepted and ignored. Errors (badInput) name the wrong token and what was expected.
 Result<AllocatorRules> withAllocatorSettings(AllocatorRules rules, std::string_view settings);
 

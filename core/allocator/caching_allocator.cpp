@@ -20,6 +20,8 @@ void forEachCounter(CachingAllocator::Counters& counters, Change change)
              {&Pool::allocation, &Pool::segment, &Pool::active, &Pool::inactiveSplit, &Pool::allocatedBytes,
               &Pool::reservedBytes, &Pool::activeBytes, &Pool::inactiveSplitBytes, &Pool::requestedBytes})
             change(pool.*counter);
+    change(counters.oversizeAllocations);
+    change(counters.oversizeSegments);
 }
 
 } // namespace
@@ -55,7 +57,7 @@ std::optional<CachingAllocator::Block> CachingAllocator::allocate(Bytes requeste
 
     Chunk* chunk = std::exchange(looksForFit_, true) ? bestFit(request) : nullptr;
     if (!chunk) {
-        if (rules_.limit() != AllocatorRules::unlimited && rules_.garbageCollection > 0)
+        if (rules_.collectsGarbage())
             collectGarbage();
         chunk = newMemory(request, false);
         if (!chunk && releaseOversize(request))
@@ -75,7 +77,7 @@ std::optional<CachingAllocator::Block> CachingAllocator::allocate(Bytes requeste
 CachingAllocator::Chunk* CachingAllocator::bestFit(Request& request)
 {
     Pool& pool = *request.pool;
-    if (rules_.limit() != AllocatorRules::unlimited && rules_.garbageCollection > 0)
+    if (rules_.collectsGarbage())
         ++pool.calls;
     Chunk key;
     key.size = request.size;
@@ -132,6 +134,8 @@ CachingAllocator::Chunk* CachingAllocator::newSegment(Request& request)
     }
     Chunk* chunk = newChunk(segmentAddress(size), size, request.stream, request.pool);
     count(*chunk, &PoolCounters::segment, 1);
+    if (size >= rules_.maxSplit)
+        counters_.oversizeSegments.add(1);
     report(*chunk, chunk->address, size, true);
     return chunk;
 }
@@ -348,6 +352,8 @@ void CachingAllocator::countAllocated(const Chunk& chunk, int sign) noexcept
 {
     count(chunk, &PoolCounters::allocation, sign);
     count(chunk, &PoolCounters::allocatedBytes, sign * chunk.size);
+    if (chunk.size >= rules_.maxSplit)
+        counters_.oversizeAllocations.add(sign);
 }
 
 void CachingAllocator::countActive(const Chunk& chunk, int sign) noexcept
@@ -369,7 +375,7 @@ std::vector<CachingAllocator::SegmentState> CachingAllocator::segments() const
     std::vector<SegmentState> segments;
     for (const auto& [address, chunk] : chunks) {
         if (!chunk->previous || !chunk->previous->mapped)
-            segments.push_back({chunk->stream, chunk->pool->small, address, {}});
+            segments.push_back({chunk->stream, chunk->pool->small, chunk->range != nullptr, address, {}});
         segments.back().parts.push_back({address, chunk->size, chunk->requested, chunk->awaitsFree});
     }
     return segments;

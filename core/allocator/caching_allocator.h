@@ -44,6 +44,8 @@ public:
 
     /// Sets the capacity of the device in bytes; 0: no limit. Reserved memory stays.
     void setCapacity(Bytes capacity) noexcept { rules_.capacity = capacity; }
+    /// Sets rules for later requests, as torch.cuda.memory._set_allocator_settings() does. Segments stay as they are.
+    void setRules(const AllocatorRules& rules) noexcept { rules_ = rules; }
     const AllocatorRules& rules() const noexcept { return rules_; }
     /// Returns segments without an allocated block to the device, as torch.cuda.empty_cache() does.
     void releaseUnused();
@@ -90,6 +92,8 @@ public:
     struct Counters
     {
         std::array<PoolCounters, 3> pools; ///< all, small, large
+        Counter oversizeAllocations; ///< of at least max_split_size_mb
+        Counter oversizeSegments;
         std::int64_t retries = 0;
         std::int64_t synchronizations = 0; ///< times that all streams were synchronised to release unused segments
         std::int64_t outOfMemories = 0;
@@ -153,6 +157,7 @@ public:
     {
         Stream stream = 0;
         bool small = false;
+        bool expandable = false; ///< the pages that are mapped together
         Block address = 0;
         std::vector<Segment::Part> parts;
     };

@@ -45,6 +45,8 @@ void CachingAllocator::releaseSegment(Chunk* chunk)
     chunk->pool->free.erase(chunk);
     storage_->extents.erase(chunk->address);
     count(*chunk, &PoolCounters::segment, -1);
+    if (chunk->size >= rules_.maxSplit)
+        counters_.oversizeSegments.add(-1);
     report(*chunk, chunk->address, chunk->size, false);
     drop(chunk);
 }

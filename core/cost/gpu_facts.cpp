@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cost/gpu_facts.h"
 
+#include "core/base/json_reader.h"
+#include "core/cost/resource_tables.h"
+
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 
@@ -60,7 +64,34 @@ std::string nameOf(const GpuFacts& facts)
         + std::to_string(std::llround(static_cast<double>(facts.memory) / static_cast<double>(GiB))) + "gb";
 }
 
+/// The clocks and the bus of one entry of resources/devices.json.
+GpuFacts factsOf(const json::Json& device)
+{
+    constexpr int kHzPerMHz = 1000;
+    const auto number = [&](const char* key) { return static_cast<int>(json::at(device, key, json::number)); };
+    GpuFacts facts;
+    facts.clockKHz = number("clock_mhz") * kHzPerMHz;
+    facts.memoryClockKHz = number("memory_clock_mhz") * kHzPerMHz;
+    facts.busWidth = number("memory_bits");
+    return facts;
+}
+
 } // namespace
+
+GpuFacts gpuFactsOf(const DeviceSpec& spec)
+{
+    static const auto known = json::read(devicesJson(), "devices.json", [](const json::Json& document) {
+                                  return json::at(document, "devices", json::listOf(factsOf));
+                              }).value();
+    const auto specs = deviceSpecs();
+    const auto place = std::ranges::find(specs, spec.name, &DeviceSpec::name);
+    GpuFacts facts = place == specs.end() ? GpuFacts() : known[static_cast<std::size_t>(place - specs.begin())];
+    facts.name = spec.title;
+    facts.memory = spec.memory;
+    facts.computeCapability = spec.computeCapability;
+    facts.multiprocessors = spec.multiprocessors;
+    return facts;
+}
 
 DeviceSpec deviceSpecOf(const GpuFacts& facts)
 {

@@ -20,6 +20,9 @@ struct GpuFacts
     int busWidth = 0; ///< bits
 };
 
+/// What CUDA reports of a GPU of resources/devices.json.
+GpuFacts gpuFactsOf(const DeviceSpec& spec);
+
 /// The DeviceSpec of a GPU, from resources/devices.json or with rates computed from clocks and architecture.
 DeviceSpec deviceSpecOf(const GpuFacts& facts);
 

@@ -17,7 +17,7 @@ namespace {
 struct CardLimit
 {
     std::mutex mutex;
-    double fraction = 1;
+    double times = 1; ///< the card's memory
     std::int64_t ranksPerNode = 0; ///< 0: as in the card's topology
     struct Communicator
     {
@@ -51,10 +51,13 @@ Bytes usable(const CardLimit& limit)
 
 void apply(const CardLimit& limit)
 {
-    if (limit.fraction == 0)
-        return limitMemory(0);
-    const auto share = static_cast<Bytes>(static_cast<double>(simulatedState().spec.memory) * limit.fraction);
-    limitMemory(limit.fraction > 1 ? share : std::max<Bytes>(std::min(share, usable(limit)), 1));
+    SimulatedAllocator& allocator = simulatedState().allocator;
+    const bool isLarger = limit.times > 1;
+    const auto total = static_cast<Bytes>(static_cast<double>(simulatedState().spec.memory) * limit.times);
+    allocator.setCapacity(isLarger ? total : std::max<Bytes>(usable(limit), 1));
+    AllocatorRules rules = allocator.rules();
+    rules.total = total;
+    allocator.setRules(rules);
 }
 
 } // namespace
@@ -77,11 +80,21 @@ std::string restOfCard()
     return nccl.empty() ? "CUDA's context and cuBLAS's workspaces" : "CUDA's context, cuBLAS's workspaces and " + nccl;
 }
 
-void limitCard(double fraction)
+void limitCard(double times)
 {
     const std::lock_guard lock(limit().mutex);
-    limit().fraction = fraction;
+    limit().times = times;
     apply(limit());
+}
+
+void setMemoryFraction(double fraction)
+{
+    constexpr double none = 1e-12; // 0 would mean that there is no limit
+    SimulatedAllocator& allocator = simulatedState().allocator;
+    const std::lock_guard lock(limit().mutex);
+    AllocatorRules rules = allocator.rules();
+    rules.memoryFraction = std::max(fraction, none);
+    allocator.setRules(rules);
 }
 
 void setRanksPerNode(std::int64_t ranks)

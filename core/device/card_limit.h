@@ -19,9 +19,11 @@ NcclMemory communicators();
 /// size if there are communicators.
 std::string restOfCard();
 
-/// Limits the card to a share of its memory, as torch.cuda.set_per_process_memory_fraction does. A fraction above 1
-/// simulates a card with that many times the memory, all of it usable.
-void limitCard(double fraction);
+/// Limits the card to that memory. `times` above 1 simulates a card with that many times the memory, all of it usable.
+void limitCard(double times = 1);
+
+/// Limits the program to a share of the card's memory, as torch.cuda.set_per_process_memory_fraction() does.
+void setMemoryFraction(double fraction);
 
 /// Sets the number of ranks on a node, which decides the connections that NCCL makes.
 void setRanksPerNode(std::int64_t ranks);

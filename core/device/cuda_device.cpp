@@ -218,7 +218,7 @@ Status simulateCuda(const DeviceSpec& spec)
     SimulatedState& state = simulatedState();
     state.spec = spec;
     state.type = c10::DeviceType::CUDA;
-    limitCard(1);
+    limitCard();
     c10::SetAllocator(c10::DeviceType::CUDA, &state.allocator, /*priority=*/1); // libtorch_cuda's has priority 0
     c10::impl::device_guard_impl_registry[static_cast<std::size_t>(c10::DeviceType::CUDA)].store(&simulatedGuard());
     at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(&fusedAttentionChoice);

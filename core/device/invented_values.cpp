@@ -30,6 +30,11 @@ void tellOfOtherRanks()
     tellOf(Invented::otherRanks);
 }
 
+void tellOfDone()
+{
+    tellOf(Invented::done);
+}
+
 void onInventedValue(void (*tell)(Invented))
 {
     told = tell;

@@ -21,7 +21,12 @@ struct Use
     std::uint32_t pool = 0;
     PoolUser user = PoolUser::thread;
     std::thread::id thread;
-    std::uint32_t stream = 0;
+    std::vector<std::uint32_t> streams;
+
+    bool isOnStream(std::uint32_t stream) const
+    {
+        return user == PoolUser::stream && std::ranges::find(streams, stream) != streams.end();
+    }
 };
 
 std::mutex mutex;
@@ -34,7 +39,7 @@ std::atomic<bool> anyUse{false};
 void beginAllocateToPool(std::uint32_t pool, PoolUser user)
 {
     const std::lock_guard lock(mutex);
-    uses.push_back({pool, user, std::this_thread::get_id(), currentStreamNumber()});
+    uses.push_back({pool, user, std::this_thread::get_id(), {currentStreamNumber()}});
     anyUse = true;
 }
 
@@ -45,6 +50,31 @@ void endAllocateToPool(std::uint32_t pool)
     if (last != uses.rend())
         uses.erase(std::next(last).base());
     anyUse = !uses.empty();
+}
+
+std::uint32_t poolOfStream(std::uint32_t stream)
+{
+    if (!anyUse)
+        return 0;
+    const std::lock_guard lock(mutex);
+    for (const Use& use : uses | std::views::reverse)
+        if (use.isOnStream(stream))
+            return use.pool;
+    return 0;
+}
+
+void joinPool(std::uint32_t pool, std::uint32_t stream)
+{
+    if (!anyUse)
+        return;
+    const std::lock_guard lock(mutex);
+    for (Use& use : uses | std::views::reverse) {
+        if (use.user != PoolUser::stream || use.pool != pool)
+            continue;
+        if (!use.isOnStream(stream))
+            use.streams.push_back(stream);
+        return;
+    }
 }
 
 void giveUpPool(std::uint32_t pool)
@@ -66,7 +96,7 @@ std::uint32_t currentPlace()
         return stream;
     const std::lock_guard lock(mutex);
     for (const Use& use : uses | std::views::reverse)
-        if (use.user == PoolUser::thread ? use.thread == std::this_thread::get_id() : use.stream == stream)
+        if (use.user == PoolUser::thread ? use.thread == std::this_thread::get_id() : use.isOnStream(stream))
             return placeOf(stream, use.pool);
     return stream;
 }

@@ -15,6 +15,12 @@ void beginAllocateToPool(std::uint32_t pool, PoolUser user);
 /// Ends the latest beginAllocateToPool() of this pool.
 void endAllocateToPool(std::uint32_t pool);
 
+/// Returns the pool of a stream with PoolUser::stream; 0: it has none.
+std::uint32_t poolOfStream(std::uint32_t stream);
+/// Adds a stream to those of this pool, as a stream joins a capture when it waits for an event of it. Does nothing if
+/// no beginAllocateToPool(pool, PoolUser::stream) lasts.
+void joinPool(std::uint32_t pool, std::uint32_t stream);
+
 /// Declares that the pool is no longer used: its free segments then return to the device when memory is short.
 void giveUpPool(std::uint32_t pool);
 bool isGivenUp(std::uint32_t pool);

@@ -26,10 +26,7 @@ PinnedRanges& ranges()
 
 void unpin(void* address)
 {
-    {
-        const std::lock_guard lock(ranges().mutex);
-        ranges().ends.erase(static_cast<const std::byte*>(address));
-    }
+    unregisterPinned(address);
     c10::GetDefaultCPUAllocator()->raw_deallocate(address);
 }
 
@@ -41,9 +38,7 @@ public:
         if (bytes == 0)
             return {nullptr, nullptr, &c10::detail::deleteNothing, c10::Device(c10::kCPU)};
         void* address = c10::GetDefaultCPUAllocator()->raw_allocate(bytes);
-        const auto* begin = static_cast<const std::byte*>(address);
-        const std::lock_guard lock(ranges().mutex);
-        ranges().ends[begin] = begin + bytes;
+        registerPinned(address, bytes);
         return {address, address, &unpin, c10::Device(c10::kCPU)};
     }
     c10::DeleterFnPtr raw_deleter() const override { return &unpin; }
@@ -56,6 +51,19 @@ c10::Allocator* pinnedMemoryAllocator()
 {
     static auto* const allocator = new PinnedMemoryAllocator;
     return allocator;
+}
+
+void registerPinned(const void* address, std::size_t bytes)
+{
+    const auto* begin = static_cast<const std::byte*>(address);
+    const std::lock_guard lock(ranges().mutex);
+    ranges().ends[begin] = begin + bytes;
+}
+
+void unregisterPinned(const void* address)
+{
+    const std::lock_guard lock(ranges().mutex);
+    ranges().ends.erase(static_cast<const std::byte*>(address));
 }
 
 bool isPinnedMemory(const void* address)

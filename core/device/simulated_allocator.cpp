@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/simulated_allocator.h"
 
+#include "core/device/allocator_settings.h"
 #include "core/device/card_limit.h"
 #include "core/device/hosted_memory.h"
 #include "core/device/memory_pools.h"
@@ -12,11 +13,19 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <utility>
 
 namespace headroom::sim {
 namespace {
+
+using Action = AllocationHistory::Action;
+
+/// Where the caching allocator's own addresses begin, as a real card's do: they differ from those of storages.
+constexpr CachingAllocator::Block firstSegment = CachingAllocator::Block{0x7f00} << 32;
+
+std::atomic<void (*)(Bytes, Bytes, Bytes)> toldOfOutOfMemory{nullptr};
 
 /// A non-canonical address, which every 64-bit machine of today rejects: bits 48 to 63 do not repeat bit 47.
 constexpr std::uintptr_t firstAddress = std::uintptr_t{1} << 60;
@@ -44,6 +53,7 @@ void DeviceMemory::exchange(DeviceMemory& other) noexcept
     std::swap(requested_, other.requested_);
     std::swap(counted_, other.counted_);
     usedBy_.swap(other.usedBy_);
+    std::swap(stream_, other.stream_);
     std::swap(place_, other.place_);
 }
 
@@ -56,21 +66,26 @@ c10::DataPtr SimulatedAllocator::allocate(std::size_t bytes)
 {
     if (bytes == 0)
         return {nullptr, nullptr, &c10::detail::deleteNothing, device()};
+    constexpr std::size_t exbibyte = std::size_t{1} << 60; // c10/cuda/CUDACachingAllocator.cpp
+    TORCH_CHECK_WITH(OutOfMemoryError, bytes < exbibyte, "CUDA out of memory. Tried to allocate more than 1EB memory.");
+    if (simulatedState().type == c10::DeviceType::CUDA)
+        applyAllocatorSettingsOnce();
     auto block = std::make_unique<Block>();
     block->requested = static_cast<Bytes>(bytes);
     block->stream = currentPlace();
     block->memory = std::make_shared<DeviceMemory>(block->requested);
+    const AllocationHistory::Stack stack = history_.stack();
     std::shared_ptr<BlockObserver> observer;
     bool fits = false;
     {
         const std::lock_guard lock(mutex_);
         observer = observer_;
-        fits = take(*block->memory, block->stream);
+        fits = take(*block->memory, block->stream, stack);
         if (fits)
             link(block.get());
     }
     if (!fits)
-        refuse(block->requested, observer);
+        refuse(block->requested, observer, stack);
     if (observer)
         observer->allocated(*block);
     return hand(block.release());
@@ -106,18 +121,22 @@ c10::DataPtr SimulatedAllocator::allocateHeld(Bytes bytes, void* address, BlockT
     return hand(block);
 }
 
-bool SimulatedAllocator::take(DeviceMemory& memory, std::uint32_t stream)
+bool SimulatedAllocator::take(DeviceMemory& memory, std::uint32_t stream, const AllocationHistory::Stack& stack)
 {
     if (cache_) {
+        allocating_ = stack;
         freeAwaited();
         const auto allocate = [&] { return cache_->allocate(memory.requested_, stream, {0, poolOfPlace(stream)}); };
         memory.place_ = allocate();
         if (!memory.place_ && releaseGivenUp(*cache_))
             memory.place_ = allocate();
+        allocating_ = nullptr;
         if (!memory.place_) {
             ++stats_.outOfMemories;
             return false;
         }
+        memory.stream_ = stream;
+        history_.add(Action::alloc, *memory.place_, memory.requested_, stream, stack);
     }
     memory.counted_ = true;
     const Bytes rounded = roundedToBlock(memory.requested_);
@@ -133,23 +152,40 @@ bool SimulatedAllocator::take(DeviceMemory& memory, std::uint32_t stream)
 
 void SimulatedAllocator::giveBack(DeviceMemory& memory)
 {
+    const AllocationHistory::Stack stack = history_.stackOfFree();
     const std::lock_guard lock(mutex_);
     stats_.live -= roundedToBlock(memory.requested_);
     stats_.requested -= memory.requested_;
     --stats_.blocks;
     if (!memory.place_)
         return;
+    const Awaited block{*memory.place_, memory.requested_, memory.stream_};
+    history_.add(Action::freeRequested, block.place, block.requested, block.stream, stack);
     if (memory.usedBy_.empty())
-        return cache_->free(*memory.place_);
-    cache_->requestFree(*memory.place_);
-    awaited_.push_back(*memory.place_);
+        return free(block, stack);
+    cache_->requestFree(block.place);
+    awaited_.push_back(block);
+}
+
+void SimulatedAllocator::free(const Awaited& block, const AllocationHistory::Stack& stack)
+{
+    cache_->free(block.place);
+    history_.add(Action::freeCompleted, block.place, block.requested, block.stream, stack);
 }
 
 void SimulatedAllocator::freeAwaited()
 {
-    for (const CachingAllocator::Block block : awaited_)
-        cache_->free(block);
+    for (const Awaited& block : awaited_)
+        free(block);
     awaited_.clear();
+}
+
+void SimulatedAllocator::noteSegment(const CachingAllocator::SegmentEvent& event)
+{
+    const Action action = event.pages ? event.taken ? Action::segmentMap : Action::segmentUnmap
+        : event.taken                 ? Action::segmentAlloc
+                                      : Action::segmentFree;
+    history_.add(action, event.address, event.size, static_cast<std::uint32_t>(event.stream), allocating_);
 }
 
 void SimulatedAllocator::recordStream(const c10::DataPtr& data, std::uint32_t stream)
@@ -170,18 +206,30 @@ void SimulatedAllocator::recordStream(const c10::DataPtr& data, std::uint32_t st
         observer->used(*block, stream);
 }
 
-void SimulatedAllocator::refuse(Bytes bytes, const std::shared_ptr<BlockObserver>& observer)
+void SimulatedAllocator::refuse(Bytes bytes, const std::shared_ptr<BlockObserver>& observer,
+                                const AllocationHistory::Stack& stack)
 {
     const MemoryStats now = stats();
     const Bytes reserved = now.reserved;
     const Bytes deviceFree = std::max<Bytes>(capacity_ - reserved, 0);
+    const Bytes total = simulatedState().spec.memory;
+    const Bytes limit = rules().limit();
+    {
+        const std::lock_guard lock(mutex_);
+        history_.add(Action::outOfMemory, static_cast<CachingAllocator::Block>(deviceFree), bytes, currentPlace(),
+                     stack);
+    }
+    if (auto* const tell = toldOfOutOfMemory.load())
+        tell(bytes, limit == AllocatorRules::unlimited ? total : limit, deviceFree);
     if (observer)
         observer->refused(bytes, deviceFree);
     // Programs look for the words of c10/cuda/CUDACachingAllocator.cpp.
     TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", formatBytes(bytes),
-                     ". GPU 0 has a total capacity of ", formatBytes(simulatedState().spec.memory), " of which ",
-                     formatBytes(deviceFree), " is free. Of the allocated memory ", formatBytes(now.live),
-                     " is allocated by PyTorch, and ", formatBytes(reserved - now.live),
+                     ". GPU 0 has a total capacity of ", formatBytes(total), " of which ", formatBytes(deviceFree),
+                     " is free. ",
+                     limit == AllocatorRules::unlimited ? std::string() : formatBytes(limit) + " allowed; ",
+                     "Of the allocated memory ", formatBytes(now.live), " is allocated by PyTorch, and ",
+                     formatBytes(reserved - now.live),
                      " is reserved by PyTorch but unallocated. This GPU is simulated by Headroom: ", restOfCard(),
                      " take the rest of the card, cuDNN's may take more there.");
 }
@@ -289,9 +337,76 @@ void SimulatedAllocator::setCapacity(Bytes capacity)
 {
     const std::lock_guard lock(mutex_);
     capacity_ = capacity;
-    if (!cache_)
+    if (!cache_) {
         cache_.emplace();
+        cache_->placeNextSegment(firstSegment);
+        cache_->setSegmentObserver([this](const CachingAllocator::SegmentEvent& event) { noteSegment(event); });
+    }
     cache_->setCapacity(capacity);
+}
+
+AllocatorRules SimulatedAllocator::rules() const
+{
+    const std::lock_guard lock(mutex_);
+    return cache_ ? cache_->rules() : AllocatorRules();
+}
+
+void SimulatedAllocator::setRules(AllocatorRules rules)
+{
+    const std::lock_guard lock(mutex_);
+    if (!cache_)
+        return;
+    rules.capacity = capacity_;
+    cache_->setRules(rules);
+}
+
+void SimulatedAllocator::startHistory(const AllocationHistory::Options& options)
+{
+    const std::lock_guard lock(mutex_);
+    history_.start(options);
+}
+
+void SimulatedAllocator::stopHistory()
+{
+    const std::lock_guard lock(mutex_);
+    history_.stop();
+}
+
+SimulatedAllocator::Snapshot SimulatedAllocator::snapshot(bool isNoted)
+{
+    const std::lock_guard lock(mutex_);
+    Snapshot result;
+    if (!cache_)
+        return result;
+    result.segments = cache_->segments();
+    result.entries.assign(history_.entries().begin(), history_.entries().end());
+    for (const CachingAllocator::SegmentState& segment : result.segments) {
+        if (auto stack = history_.stackOfSegment(segment.address))
+            result.segmentStacks.emplace(segment.address, std::move(stack));
+        for (const CachingAllocator::Segment::Part& part : segment.parts)
+            if (auto stack = history_.stackOfBlock(part.address))
+                result.blockStacks.emplace(part.address, std::move(stack));
+    }
+    if (isNoted)
+        history_.add(Action::snapshot, 0, cache_->stats().active, 0);
+    return result;
+}
+
+void SimulatedAllocator::setMetadata(std::string text)
+{
+    const std::lock_guard lock(mutex_);
+    history_.setMetadata(std::move(text));
+}
+
+std::string SimulatedAllocator::metadata() const
+{
+    const std::lock_guard lock(mutex_);
+    return history_.metadata();
+}
+
+void SimulatedAllocator::onOutOfMemory(void (*tell)(Bytes, Bytes, Bytes))
+{
+    toldOfOutOfMemory = tell;
 }
 
 void SimulatedAllocator::emptyCache()
@@ -308,12 +423,6 @@ CachingAllocator::Counters SimulatedAllocator::counters() const
 {
     const std::lock_guard lock(mutex_);
     return cache_ ? cache_->counters() : CachingAllocator::Counters();
-}
-
-std::vector<CachingAllocator::SegmentState> SimulatedAllocator::segments() const
-{
-    const std::lock_guard lock(mutex_);
-    return cache_ ? cache_->segments() : std::vector<CachingAllocator::SegmentState>();
 }
 
 void SimulatedAllocator::resetAccumulated()

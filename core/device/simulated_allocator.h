@@ -4,6 +4,7 @@
 
 #include "core/allocator/caching_allocator.h"
 #include "core/base/bytes.h"
+#include "core/device/allocation_history.h"
 #include "core/device/simulated_device.h"
 
 #include <c10/core/Allocator.h>
@@ -15,6 +16,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace headroom::sim {
@@ -51,6 +54,7 @@ private:
     Bytes requested_;
     bool counted_ = false; ///< it is part of the allocator's statistics
     std::vector<std::uint32_t> usedBy_;
+    std::uint32_t stream_ = 0; ///< and pool of the allocation
     std::optional<CachingAllocator::Block> place_; ///< in the caching allocator, on a device with a limit
 };
 
@@ -124,11 +128,32 @@ public:
     /// Limits the device to `capacity` bytes: allocate() then throws c10::OutOfMemoryError when the caching allocator
     /// has no room. Blocks that already exist do not count.
     void setCapacity(Bytes capacity);
+    /// The rules of the caching allocator: PyTorch's defaults at first.
+    AllocatorRules rules() const;
+    /// Sets the rules for later allocations, on a device with a limit. The capacity stays.
+    void setRules(AllocatorRules rules);
     void emptyCache();
-    /// The values of torch.cuda.memory_stats() and memory_snapshot(); empty on a device without a limit.
+    /// The values of torch.cuda.memory_stats(); empty on a device without a limit.
     CachingAllocator::Counters counters() const;
-    std::vector<CachingAllocator::SegmentState> segments() const;
     void resetAccumulated();
+
+    void startHistory(const AllocationHistory::Options& options);
+    void stopHistory();
+    struct Snapshot
+    {
+        std::vector<CachingAllocator::SegmentState> segments;
+        std::vector<AllocationHistory::Entry> entries; ///< oldest first
+        std::unordered_map<CachingAllocator::Block, AllocationHistory::Stack> blockStacks; ///< by address
+        std::unordered_map<CachingAllocator::Block, AllocationHistory::Stack> segmentStacks;
+    };
+    /// Returns the segments and the history; empty on a device without a limit. With `isNoted` the history gets an
+    /// entry.
+    Snapshot snapshot(bool isNoted);
+    void setMetadata(std::string text);
+    std::string metadata() const;
+    /// Sets the function that is called before an allocation fails, in its thread, with the requested bytes, the bytes
+    /// that the program may take in all, and the free bytes of the device; null: none.
+    static void onOutOfMemory(void (*tell)(Bytes requested, Bytes allowed, Bytes deviceFree));
     /// Counted blocks that exist now, oldest first.
     std::vector<Block*> liveBlocks() const;
 
@@ -141,11 +166,20 @@ private:
     /// Creates a block of 0 bytes, which is not reported to the observer.
     c10::DataPtr allocateNothing();
     /// Counts `memory` and takes its place in the caching allocator. Returns false if there is no room.
-    bool take(DeviceMemory& memory, std::uint32_t stream);
+    bool take(DeviceMemory& memory, std::uint32_t stream, const AllocationHistory::Stack& stack);
+    void noteSegment(const CachingAllocator::SegmentEvent& event);
+    struct Awaited
+    {
+        CachingAllocator::Block place = 0; ///< in cache_
+        Bytes requested = 0;
+        std::uint32_t stream = 0; ///< and pool
+    };
     void giveBack(DeviceMemory& memory);
+    void free(const Awaited& block, const AllocationHistory::Stack& stack = {});
     void freeAwaited();
     /// Reports the failed allocation to the observer, if there is one, and throws.
-    [[noreturn]] void refuse(Bytes bytes, const std::shared_ptr<BlockObserver>& observer);
+    [[noreturn]] void refuse(Bytes bytes, const std::shared_ptr<BlockObserver>& observer,
+                             const AllocationHistory::Stack& stack);
     void link(Block* block);
     void append(Block* block);
     void release(Block* block);
@@ -157,7 +191,9 @@ private:
     MemoryStats stats_;
     Bytes capacity_ = 0;
     std::optional<CachingAllocator> cache_; ///< only on a device with a limit
-    std::vector<CachingAllocator::Block> awaited_; ///< of cache_: freed, but other streams may still use them
+    std::vector<Awaited> awaited_; ///< freed, but other streams may still use them
+    AllocationHistory history_;
+    AllocationHistory::Stack allocating_; ///< stack of the allocation that runs now
     Block* oldest_ = nullptr;
     Block* youngest_ = nullptr;
 };

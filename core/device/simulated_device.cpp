@@ -42,11 +42,6 @@ MemoryStats memoryStats()
     return simulatedState().allocator.stats();
 }
 
-void limitMemory(Bytes capacity)
-{
-    simulatedState().allocator.setCapacity(capacity);
-}
-
 void emptyCache()
 {
     simulatedState().allocator.emptyCache();

@@ -40,10 +40,6 @@ struct MemoryStats
 MemoryStats memoryStats();
 void resetPeak();
 
-/// Limits the device to `capacity` bytes, managed as by the caching allocator, fragmentation included. An allocation
-/// without room throws c10::OutOfMemoryError. There is no limit at first.
-void limitMemory(Bytes capacity);
-
 /// Returns unused segments of the caching allocator to the device, as torch.cuda.empty_cache() does.
 void emptyCache();
 

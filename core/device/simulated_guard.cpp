@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/simulated_guard.h"
 
+#include "core/device/invented_values.h"
+#include "core/device/memory_pools.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 #include "core/device/stream_observer.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <utility>
@@ -33,7 +37,13 @@ struct Event
 {
     Clock::time_point time;
     std::uint32_t number = newEvent();
+    std::uint32_t pool = 0; ///< of the capture of a CUDA graph in which it was recorded; 0: in none
+    std::uint64_t recorded = 0; ///< value of `records` when it was recorded
+    bool awaited = false; ///< the program has waited for it since
 };
+
+std::atomic<std::uint64_t> records{0}; ///< number of events that were recorded
+std::atomic<std::uint64_t> awaitedRecords{0}; ///< that number when the program last waited for the whole device
 
 /// The guard of one device. c10's NoOpDeviceGuardImpl cannot be used: it counts no device, and the autograd engine then
 /// has no thread for it.
@@ -47,28 +57,31 @@ public:
     void uncheckedSetDevice(c10::Device) const noexcept override {}
     c10::DeviceIndex deviceCount() const noexcept override { return 1; }
 
+    c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; } // all dtypes, as CUDA's
+
     c10::Stream getStream(c10::Device) const override { return streamOf(currentStream); }
     c10::Stream getDefaultStream(c10::Device) const override { return streamOf(defaultStream); }
-    c10::Stream getNewStream(c10::Device, int priority) const override
-    {
-        return streamOf(newStreamNumber(/*isHighPriority=*/priority < 0));
-    }
+    c10::Stream getNewStream(c10::Device, int priority) const override { return streamOf(newStreamNumber(-priority)); }
     c10::Stream getStreamFromGlobalPool(c10::Device, bool isHighPriority) const override
     {
-        return streamOf(newStreamNumber(isHighPriority));
+        return streamOf(newStreamNumber(isHighPriority ? highestPriority : 0));
     }
     c10::Stream exchangeStream(c10::Stream stream) const override
     {
         return streamOf(std::exchange(currentStream, stream.id()));
     }
-    bool queryStream(const c10::Stream&) const override { return true; }
+    bool queryStream(const c10::Stream&) const override
+    {
+        tellOfDone();
+        return true;
+    }
     void synchronizeStream(const c10::Stream& stream) const override
     {
         const std::uint32_t event = newEvent();
         tell(StreamEventKind::record, numberOf(stream), event);
         tell(StreamEventKind::synchronize, 0, event);
     }
-    void synchronizeDevice(c10::DeviceIndex) const override {}
+    void synchronizeDevice(c10::DeviceIndex) const override { awaitedRecords = records.load(); }
     void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override
     {
         simulatedState().allocator.recordStream(data, numberOf(stream));
@@ -80,18 +93,33 @@ public:
             *event = new Event;
         auto& recorded = *static_cast<Event*>(*event);
         recorded.time = Clock::now();
+        recorded.pool = poolOfStream(numberOf(stream));
+        recorded.recorded = ++records;
+        recorded.awaited = false;
         tell(StreamEventKind::record, numberOf(stream), recorded.number);
     }
     void block(void* event, const c10::Stream& stream) const override
     {
-        if (event)
-            tell(StreamEventKind::wait, numberOf(stream), static_cast<Event*>(event)->number);
+        if (!event)
+            return;
+        const auto& awaited = *static_cast<Event*>(event);
+        joinPool(awaited.pool, numberOf(stream));
+        tell(StreamEventKind::wait, numberOf(stream), awaited.number);
     }
-    bool queryEvent(void*) const override { return true; }
+    bool queryEvent(void* event) const override
+    {
+        const auto* const asked = static_cast<Event*>(event);
+        if (asked && !asked->awaited && asked->recorded > awaitedRecords)
+            tellOfDone();
+        return true;
+    }
     void synchronizeEvent(void* event) const override
     {
-        if (event)
-            tell(StreamEventKind::synchronize, 0, static_cast<Event*>(event)->number);
+        if (!event)
+            return;
+        auto& awaited = *static_cast<Event*>(event);
+        awaited.awaited = true;
+        tell(StreamEventKind::synchronize, 0, awaited.number);
     }
     void destroyEvent(void* event, c10::DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
     double elapsedTime(void* first, void* second, c10::DeviceIndex) const override
@@ -110,11 +138,12 @@ std::uint32_t currentStreamNumber() noexcept
     return static_cast<std::uint32_t>(currentStream);
 }
 
-std::uint32_t newStreamNumber(bool isHighPriority) noexcept
+std::uint32_t newStreamNumber(int priority) noexcept
 {
     constexpr std::uint32_t poolSize = 32;
-    static std::atomic<std::uint32_t> made[2]{};
-    return 1 + (isHighPriority ? poolSize : 0) + made[isHighPriority ? 1 : 0]++ % poolSize;
+    static std::array<std::atomic<std::uint32_t>, highestPriority + 1> made{};
+    const auto pool = static_cast<std::uint32_t>(std::clamp(priority, 0, highestPriority));
+    return 1 + pool * poolSize + made.at(pool)++ % poolSize;
 }
 
 const c10::impl::DeviceGuardImplInterface& simulatedGuard()

@@ -45,6 +45,7 @@ public:
         , workspaces_(workspacesOf(step, card))
     {
         rules_.capacity = cardMemory(card, step).allocators();
+        rules_.total = card.memory;
         if (const Result<AllocatorRules> own = withAllocatorSettings(rules_, recordedAllocatorSettings(step.info)))
             rules_ = *own;
     }

@@ -3,12 +3,14 @@
 #include "core/record/captured_graph.h"
 
 #include "core/device/boxed_values.h"
+#include "core/device/memory_pools.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_guard.h"
 #include "core/device/simulated_state.h"
 #include "core/record/shadow_save.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/Event.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -30,6 +32,20 @@ public:
     ReplayScope(const ReplayScope&) = delete;
     ReplayScope& operator=(const ReplayScope&) = delete;
 };
+
+/// Makes another stream the current one, which waits for the one before.
+void continueOn(c10::StreamId id)
+{
+    const c10::impl::DeviceGuardImplInterface& guard = sim::simulatedGuard();
+    const c10::Stream before = guard.getStream(sim::device());
+    if (before.id() == id)
+        return;
+    const c10::Stream after(c10::Stream::UNSAFE, before.device(), id);
+    c10::Event event(before.device_type());
+    event.record(before);
+    event.block(after);
+    guard.exchangeStream(after);
+}
 
 } // namespace
 
@@ -75,7 +91,7 @@ CapturedGraph::~CapturedGraph()
 
 void CapturedGraph::begin()
 {
-    stream_ = sim::currentStreamNumber();
+    pool_ = sim::poolOfStream(sim::currentStreamNumber());
     calls_.clear();
     freedBefore_.clear();
     capturing = this;
@@ -115,7 +131,7 @@ std::size_t CapturedGraph::add(const c10::OperatorHandle& op, const torch::jit::
     const std::lock_guard lock(mutex_);
     noteFreed();
     const std::span<const c10::IValue> arguments = argumentsOf(op, stack);
-    Call call{op, {arguments.begin(), arguments.end()}, {}, {}, {}};
+    Call call{op, sim::currentStreamNumber(), {arguments.begin(), arguments.end()}, {}, {}, {}};
     for (c10::IValue& argument : call.arguments)
         mapTensors(argument, [&](const at::Tensor& tensor) {
             call.memories.push_back(memoryOf(tensor));
@@ -157,7 +173,8 @@ void CapturedGraph::noteFreed()
 void CapturedGraph::run(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run)
 {
     CapturedGraph* const graph = capturing;
-    if (!graph || sim::currentStreamNumber() != graph->stream_ || op.schema().name().starts_with("torch_headroom::")) {
+    if (!graph || sim::poolOfStream(sim::currentStreamNumber()) != graph->pool_
+        || op.schema().name().starts_with("torch_headroom::")) {
         run();
         return;
     }
@@ -214,8 +231,12 @@ void CapturedGraph::replay()
     const ReplayScope scope;
     for (const MemoryPtr& memory : freedBefore_)
         memory->again = {};
-    for (const Call& call : calls_)
+    const c10::Stream current = sim::simulatedGuard().getStream(sim::device());
+    for (const Call& call : calls_) {
+        continueOn(call.stream);
         run(call);
+    }
+    continueOn(current.id());
 }
 
 } // namespace headroom

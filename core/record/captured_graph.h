@@ -14,9 +14,10 @@
 
 namespace headroom {
 
-/// A CUDA graph on the simulated device: the ops that ran on a stream during its capture, in any thread. A replay runs
-/// them again on the same memory: it writes the storages that the program holds, and creates and frees those that died
-/// in the capture.
+/// A CUDA graph on the simulated device: the ops that ran during its capture on the stream of the capture or on one
+/// that joined it (joinPool()), in any thread. A replay runs them again, on the same streams one after the other, and
+/// on the same memory: it writes the storages that the program holds, and creates and frees those that died in the
+/// capture.
 class CapturedGraph
 {
 public:
@@ -25,7 +26,8 @@ public:
     CapturedGraph(const CapturedGraph&) = delete;
     CapturedGraph& operator=(const CapturedGraph&) = delete;
 
-    /// Captures the ops of this thread's current stream from here on. One graph is captured at a time.
+    /// Captures the ops of this thread's current stream from here on, which has a private pool (beginAllocateToPool()).
+    /// One graph is captured at a time.
     void begin();
     void end();
     /// Frees the memory that a replay creates. All parts of a graph are forgotten before the first is replayed.
@@ -58,6 +60,7 @@ private:
     struct Call
     {
         c10::OperatorHandle op;
+        c10::StreamId stream = 0;
         torch::jit::Stack arguments;
         std::vector<MemoryPtr> memories; ///< memory of each tensor argument, in order; null: not on the device
         std::vector<MemoryPtr> made; ///< memory of each result that the op created; null: not new
@@ -73,7 +76,7 @@ private:
     static void run(const Call& call);
 
     std::mutex mutex_;
-    std::uint32_t stream_ = 0;
+    std::uint32_t pool_ = 0;
     std::vector<MemoryPtr> freedBefore_; ///< memory of other graphs that was freed before this capture
     std::vector<Call> calls_;
 };

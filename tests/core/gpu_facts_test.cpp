@@ -23,6 +23,19 @@ TEST(GpuFacts, AKnownCardIsFoundByWhatItIs)
     }
 }
 
+TEST(GpuFacts, TheRatesOfACardFollowFromItsOwnClocks)
+{
+    for (const DeviceSpec& spec : deviceSpecs()) {
+        GpuFacts facts = gpuFactsOf(spec);
+        facts.memory *= 10; // so that it is not found in the list
+        const DeviceSpec computed = deviceSpecOf(facts);
+        EXPECT_NEAR(computed.float32Flops / spec.float32Flops, 1, 0.01) << spec.name;
+        // The figure of a B200 is the data sheet's, 8 TB/s.
+        EXPECT_NEAR(computed.gigabytesPerSecond / spec.gigabytesPerSecond, 1, spec.name == "b200-180gb" ? 0.05 : 1e-6)
+            << spec.name;
+    }
+}
+
 TEST(GpuFacts, ASliceOfACardIsNotTheCard)
 {
     const DeviceSpec slice = deviceSpecOf({"NVIDIA H200 MIG 1g.18gb", 16 * GiB, 90, 16, 1'980'000, 3'201'000, 6144});

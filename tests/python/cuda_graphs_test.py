@@ -187,6 +187,39 @@ class OfTheProgram(Graphs):
         graph.replay()
         self.assertEqual(y.tolist(), [8, 10, 12])
 
+    def test_streams_that_join_a_capture(self):
+        x = torch.tensor([1, 2, 3], device="cuda")
+        large = torch.zeros(16 * MIB, dtype=torch.uint8, device="cuda")
+        graph, main, side, other = torch.cuda.CUDAGraph(), *(torch.cuda.Stream() for _ in range(3))
+        main.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.graph(graph, stream=main):
+            y = x * 2
+            side.wait_stream(main)
+            with torch.cuda.stream(side):
+                z = x + 1
+                dropped = large + 1
+                del dropped
+            with torch.cuda.stream(other):  # it has not joined
+                apart = x + 5
+            main.wait_stream(side)
+            total = y + z
+        (number,) = set(pools()) - {0}
+        streams = {s["stream"] for s in torch.cuda.memory_snapshot() if s["segment_pool_id"][1] == number}
+        self.assertEqual(streams, {main.stream_id, side.stream_id})
+        before = pools()
+        x.copy_(torch.tensor([4, 5, 6]))
+        current = torch.cuda.current_stream()
+        step = recorded(graph.replay, 1)
+        self.assertEqual(torch.cuda.current_stream(), current)
+        self.assertEqual(total.tolist(), [13, 16, 19])
+        self.assertEqual(apart.tolist(), [6, 7, 8])
+        self.assertEqual(pools(), before)
+        self.assertEqual(len([op for op in step["ops"] if op["name"] in ("aten.add.Tensor", "aten.mul.Tensor")]), 4)
+
+    def test_the_default_stream_is_not_captured(self):
+        with self.assertRaisesRegex(RuntimeError, "must be captured on a non-default stream"):
+            torch.cuda.CUDAGraph().capture_begin()
+
     def test_memory_that_is_gone(self):
         x = torch.randn(ROWS, WIDTH, device="cuda")
         graph = torch.cuda.CUDAGraph()

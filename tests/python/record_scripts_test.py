@@ -82,6 +82,24 @@ class Scripts(Recorded):
         self.assertEqual(phases["start"]["parameter"], floats(20000 * width, *layer * 6, 4 * width, 4))
 
 
+class Faults(Recorded):
+    """Scripts that ended in an error of the simulation once."""
+
+    def record(self, name, *arguments):
+        script = pathlib.Path(__file__).with_name("faults") / name
+        result = self.run_script(script, "--strict", "--steps", "9", arguments=arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(self.step.exists())
+        return result
+
+    def test_a_script_that_starts_cudas_profiler(self):
+        self.assertIn("ended", self.record("cuda_profiler.py").stdout)
+
+    def test_a_for_over_many_values(self):
+        for length in ("short", "long"):
+            self.assertIn("ended by itself", self.record("long_for.py", length).stdout)
+
+
 _LOOP = """
     import torch
     model = torch.nn.Linear(1000, 1000).cuda()

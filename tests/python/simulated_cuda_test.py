@@ -6,7 +6,10 @@ import contextlib
 import copy
 import functools
 import importlib.util
+import inspect
 import io
+import os
+import re
 import tempfile
 import threading
 import unittest
@@ -26,6 +29,7 @@ from torch.utils.checkpoint import (  # noqa: E402
     create_selective_checkpoint_contexts,
 )
 from torch_headroom import _remarks  # noqa: E402
+from torch_headroom._library import HeadroomError  # noqa: E402
 
 GIB = 1 << 30
 
@@ -68,6 +72,20 @@ class Tensors(unittest.TestCase):
         self.assertEqual(properties.multi_processor_count, 132)
         self.assertEqual(torch.cuda.mem_get_info()[1], properties.total_memory)
         self.assertTrue(torch.cuda.is_bf16_supported())
+
+    def test_every_property(self):
+        properties = torch.cuda.get_device_properties()
+        self.assertEqual((properties.clock_rate, properties.memory_clock_rate), (1_980_000, 2_619_000))
+        self.assertEqual((properties.memory_bus_width, properties.L2_cache_size), (5120, 50 << 20))
+        self.assertEqual(properties.shared_memory_per_block, 48 << 10)
+        self.assertEqual(properties.shared_memory_per_block_optin, 227 << 10)
+        self.assertEqual((len(properties.uuid.bytes), len(str(properties.uuid))), (16, 36))
+        # Those of the class in this version of torch, where its stub says them.
+        stub = Path(torch._C.__file__).with_name("_C") / "__init__.pyi"
+        names = re.search(r"class _CudaDeviceProperties:\n((?:    \w+: .*\n)+)", stub.read_text())
+        for name in re.findall(r"    (\w+):", names[1]):
+            self.assertTrue(hasattr(properties, name), name)
+        self.assertIn(torch.float16, torch.accelerator.get_device_capability()["supported_dtypes"])
 
     def test_default_device(self):
         torch.set_default_device("cuda")
@@ -491,6 +509,95 @@ class Runtime(unittest.TestCase):
         torch.cuda.synchronize(device)
         self.assertEqual(torch.cuda.Stream(device=device).device, torch.device("cuda:0"))
 
+    def test_priorities(self):
+        self.assertEqual(torch.cuda.Stream.priority_range(), (0, -3))
+        for asked, given in ((0, 0), (-1, -1), (-3, -3), (-100, -3), (100, 0)):
+            self.assertEqual(torch.cuda.Stream(priority=asked).priority, given)
+        self.assertEqual(torch.cuda.current_stream().priority, 0)
+
+    def test_streams_of_other_libraries(self):
+        own = torch.cuda.Stream()
+        self.assertEqual(torch.cuda.ExternalStream(own.cuda_stream), own)
+        handle = 0x7F001234
+        stream = torch.cuda.ExternalStream(handle)
+        self.assertEqual((stream.cuda_stream, stream.priority), (handle, 0))
+        self.assertEqual(torch.cuda.ExternalStream(handle, device="cuda:0"), stream)
+        self.assertNotIn(stream, (own, torch.cuda.ExternalStream(handle + 8), torch.cuda.default_stream()))
+        with torch.cuda.stream(stream):
+            self.assertEqual(torch.cuda.current_stream().cuda_stream, handle)
+            torch.ones(2, device="cuda")
+        stream.synchronize()
+        self.assertEqual(torch.cuda.get_stream_from_external(handle).cuda_stream, handle)
+
+    def test_memory_of_other_libraries(self):
+        before = torch.cuda.memory_allocated()
+        address = torch.cuda.caching_allocator_alloc(1 << 20)
+        other = torch.cuda.caching_allocator_alloc(100, stream=torch.cuda.Stream())
+        self.assertNotEqual(address, other)
+        self.assertEqual(torch.cuda.memory_allocated() - before, (1 << 20) + 512)
+        torch.cuda.caching_allocator_delete(address)
+        torch.cuda.caching_allocator_delete(other)
+        self.assertEqual(torch.cuda.memory_allocated(), before)
+        self.assertIsInstance(torch.cuda.current_blas_handle(), int)
+        with self.assertRaisesRegex(torch.OutOfMemoryError, "more than 1EB"):
+            torch.empty(2**40, 2**22, dtype=torch.uint8, device="cuda")
+
+    def test_registered_memory_is_pinned(self):
+        tensor = torch.zeros(1000)
+        self.assertFalse(tensor.is_pinned())
+        runtime = torch.cuda.cudart()
+        self.assertEqual(runtime.cudaHostRegister(tensor.data_ptr(), tensor.nbytes, 0), 0)
+        self.assertTrue(tensor.is_pinned())
+        runtime.cudaHostUnregister(tensor.data_ptr())
+        self.assertFalse(tensor.is_pinned())
+
+    def test_the_profilers_of_cuda(self):
+        torch.cuda.profiler.start()
+        with torch.cuda.profiler.profile():
+            torch.ones(2, device="cuda")
+        torch.cuda.profiler.stop()
+        torch.cuda.check_error(torch.cuda.cudart().cudaProfilerStart())
+        handle = torch.cuda.nvtx.range_start("range")
+        torch.cuda.nvtx.range_end(handle)
+
+    def test_questions_whether_work_is_done(self):
+        _remarks.begin()
+        event = torch.cuda.Event()
+        self.assertTrue(event.query())  # nothing was recorded
+        event.record()
+        event.synchronize()
+        self.assertTrue(event.query())
+        event.record()
+        torch.cuda.synchronize()
+        self.assertTrue(event.query())
+        self.assertNotIn("query", "\n".join(_remarks.of_step()))
+        event.record()
+        self.assertTrue(event.query())  # a card may still work here
+        self.assertTrue(torch.cuda.current_stream().query())
+        self.assertRegex("\n".join(_remarks.of_step()),
+                         r"asked 2 times, first at .*simulated_cuda_test.py:\d+ whether work of the card is done")
+        _remarks.begin()
+
+    def test_ops_of_synchronized_batch_normalization(self):
+        half = torch.randn(4, 8, 6, 6, device="cuda", dtype=torch.float16).to(memory_format=torch.channels_last)
+        one, rows = torch.ones(8, device="cuda"), torch.ones(2, 8, device="cuda")
+        numbers = torch.ones(2, device="cuda", dtype=torch.int32)
+        for name, results, sizes, types in (
+            ("stats", torch.batch_norm_stats(half, 1e-5), [(8,)] * 2, [torch.float32] * 2),
+            ("gather", torch.batch_norm_gather_stats_with_counts(half, rows, rows, one, one, 0.1, 1e-5, rows[:, 0]),
+             [(8,)] * 2, [torch.float32] * 2),
+            ("elements", [torch.batch_norm_elemt(half, one, one, one, one, 1e-5)], [half.shape], [torch.float16]),
+            ("reduce", torch.batch_norm_backward_reduce(half, half, one, one, one, True, True, True), [(8,)] * 4,
+             [torch.float32] * 4),
+            ("backward", [torch.batch_norm_backward_elemt(half, half, one, one, one, one, one, numbers)], [half.shape],
+             [torch.float16]),
+        ):
+            with self.subTest(op=name):
+                self.assertEqual([tuple(result.shape) for result in results], [tuple(size) for size in sizes])
+                self.assertEqual([result.dtype for result in results], types)
+                if results[0].dim() == 4:
+                    self.assertEqual(results[0].stride(), half.stride())
+
     def test_raw_streams(self):
         from torch._C import _cuda_getCurrentRawStream as raw
 
@@ -634,9 +741,22 @@ class Refusals(unittest.TestCase):
             warnings.simplefilter("ignore")
             self.refused(lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], device="cuda") * 2, "nested")
 
-    def test_sensors_and_history(self):
+    def test_sensors_and_counters_of_the_driver(self):
         self.refused(torch.cuda.utilization, "sensor")
-        self.refused(torch.cuda.memory._record_memory_history, "torch_headroom.record")
+        self.refused(torch.cuda.device_memory_used, "sensor")
+        self.refused(torch.cuda.host_memory_stats, "host_memory_stats", "pinned memory")
+
+    def test_what_only_a_driver_does(self):
+        from torch.cuda import gds, green_contexts, nccl
+
+        tensor = torch.ones(2, device="cuda")
+        self.refused(lambda: green_contexts.GreenContext.create(1), "GreenContext", "multiprocessors")
+        self.refused(lambda: nccl.all_reduce([tensor]), "torch.cuda.nccl.all_reduce", "several GPUs")
+        self.refused(lambda: nccl.broadcast([tensor]), "torch.cuda.nccl.broadcast")
+        self.refused(lambda: gds.gds_register_buffer(tensor.untyped_storage()), "gds", "cuFile")
+        self.refused(lambda: torch.cuda._compile_kernel("void f() {}", "f"), "_compile_kernel", "machine code")
+        self.refused(lambda: torch.cuda.caching_allocator_enable(False), "caching_allocator_enable")
+        self.refused(torch.cuda.tunable.get_rotating_buffer_size, "rotating_buffer_size")
 
     def test_kernels_compiled_at_run_time(self):
         double = torch.cuda.jiterator._create_jit_fn("template <typename T> T twice(T x) { return x + x; }")
@@ -647,6 +767,49 @@ class Refusals(unittest.TestCase):
         self.refused(lambda: memory.CUDAPluggableAllocator("alloc.so", "malloc", "free"), "CUDAPluggableAllocator")
         self.refused(lambda: memory.change_current_allocator(None), "CUDAPluggableAllocator")
         self.refused(lambda: torch.cuda.MemPool(object()), "CUDAPluggableAllocator")
+
+
+class Everything(unittest.TestCase):
+    """No function of these modules that can be called without arguments ends in a driver's error."""
+
+    _MODULES = ("cuda", "cuda.memory", "cuda.nvtx", "cuda.random", "cuda.tunable", "cuda.graphs", "cuda.nccl",
+                "cuda.profiler", "cuda.streams", "accelerator", "accelerator.memory", "backends.cuda", "backends.cudnn")
+    _OF_OTHERS = re.compile("amdsmi|nvml|flamegraph|usage|_check_tuning")  # libraries of AMD, a download
+
+    def test_functions(self):
+        folder = tempfile.TemporaryDirectory()  # for what some write into the present one
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(folder.name)
+        functions = {}
+        for name in self._MODULES:
+            module = importlib.import_module(f"torch.{name}")
+            for key in {*dir(module), *getattr(module, "__all__", ())}:
+                function = getattr(module, key, None)
+                module_of_function = getattr(function, "__module__", None) or ""
+                if callable(function) and not inspect.isclass(function) and module_of_function.startswith("torch"):
+                    functions.setdefault(function, f"torch.{name}.{key}")
+        called = 0
+        for function, name in functions.items():
+            try:
+                parameters = inspect.signature(function).parameters.values()
+            except ValueError:  # a constant of C++
+                continue
+            needed = [p for p in parameters
+                      if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+            if needed or self._OF_OTHERS.search(name) or name.endswith((".seed", ".seed_all", "._dump_snapshot")):
+                continue
+            called += 1
+            with self.subTest(function=name), warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+                warnings.simplefilter("ignore")
+                try:
+                    function()
+                except HeadroomError:
+                    pass  # refused by name
+        self.addCleanup(torch.cuda.memory._record_memory_history, None)
+        self.addCleanup(torch.cuda.tunable.enable, False)
+        self.addCleanup(torch.cuda.tunable.record_untuned_enable, False)
+        self.assertGreater(called, 100)
 
 
 class KernelsOfLibraries(unittest.TestCase):

@@ -208,7 +208,7 @@ std::uint32_t streamOf(const std::string& group)
     const std::lock_guard lock(mutex);
     const auto [entry, isNew] = streams->try_emplace(group);
     if (isNew)
-        entry->second = newStreamNumber(/*isHighPriority=*/false);
+        entry->second = newStreamNumber(/*priority=*/0);
     return entry->second;
 }
 

@@ -11,6 +11,7 @@ import weakref
 
 import torch
 
+from . import _simulate_history
 from ._library import HeadroomError, check
 from ._simulate_refusals import change_after_import, refuse_allocators
 
@@ -40,6 +41,9 @@ class CUDAGraph:
     def capture_begin(self, pool=None, **options):
         if self._capturing:
             raise RuntimeError("a CUDA graph is being captured already")
+        if torch.cuda.current_stream() == torch.cuda.default_stream():
+            raise RuntimeError("CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to "
+                               "replay them on the default stream.)")
         self._pool = tuple(pool) if pool else new_pool()
         self._stream = torch.cuda.current_stream()
         self._release.append(_keep(self, self._pool))
@@ -191,7 +195,7 @@ def settings():
     """Returns the segments of private pools as a setting of the step (core/allocator/private_pools.h)."""
     if not _users:
         return []
-    segments = [s for s in torch.cuda.memory_snapshot() if _users[s["segment_pool_id"][1]]]
+    segments = [s for s in _simulate_history.segments(_library) if _users[s["segment_pool_id"][1]]]
     texts = [f"{s['segment_pool_id'][1] << 16 | s['stream']}:{s['segment_type']}:{s['total_size']}" for s in segments]
     return [("private pools", " ".join(texts))] if texts else []
 

@@ -25,9 +25,10 @@ def simulate(gpu="h100-80gb"):
     one for `.item()`, all elements where a mask or nonzero() selects some. topk(), argmax() and similar ops choose all
     elements in turn, so that each expert of a mixture gets as many tokens as the others. If a part of an operator's
     input is known, the results that follow from it are known too: unknown | True is True. A `while` that reads ten
-    thousand invented values is ended, as it may never end by itself. Tensors on the CPU have their values as without
-    Headroom, but the random values of large tensors are drawn only when they are read. Memory is the card's: an
-    allocation beyond it raises torch.OutOfMemoryError, after which the program may go on.
+    thousand invented values is ended unless it counts, as it may never end by itself; so is any loop after a million.
+    Tensors on the CPU have their values as without Headroom, but the random values of large tensors are drawn only when
+    they are read. Memory is the card's: an allocation beyond it raises torch.OutOfMemoryError, after which the program
+    may go on.
     """
     global _card
     card = _known_card(gpu)

@@ -6,13 +6,15 @@ The device itself is C++ (core/device/cuda_device.h). This module has the functi
 driver, and the few classes made of CUDA objects.
 """
 
+import hashlib
+import os
 import sys
 import threading
 import time
 
 import torch
 
-from . import _cuda_graphs, _simulate_memory
+from . import _cuda_graphs, _endless_loops, _simulate_memory
 from ._around import patch_around
 from ._library import HeadroomError
 
@@ -34,14 +36,33 @@ class DeviceProperties:
         self.shared_memory_per_block_optin = _SHARED_KIB[capability] << 10
         self.shared_memory_per_multiprocessor = (_SHARED_KIB[capability] + 1) << 10
         self.L2_cache_size = card["l2_bytes"]
+        self.clock_rate = card["clock_khz"]
+        self.memory_clock_rate = card["memory_clock_khz"]
+        self.memory_bus_width = card["memory_bits"]
         self.is_integrated = 0
         self.is_multi_gpu_board = 0
-        self.gcnArchName = ""
+        self.gcnArchName = self.name  # as PyTorch's for CUDA
+        self.uuid = Uuid(card["name"])
         self.pci_bus_id = self.pci_device_id = self.pci_domain_id = 0
 
     def __repr__(self):
         return (f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
-                f"total_memory={self.total_memory // (1 << 20)}MB, multi_processor_count={self.multi_processor_count})")
+                f"total_memory={self.total_memory >> 20}MB, multi_processor_count={self.multi_processor_count}, "
+                f"uuid={self.uuid}, pci_bus_id={self.pci_bus_id}, pci_device_id={self.pci_device_id}, "
+                f"pci_domain_id={self.pci_domain_id}, L2_cache_size={self.L2_cache_size >> 20}MB)")
+
+
+class Uuid:
+    """torch._C._CUuuid: the same for each simulated card of a name."""
+
+    def __init__(self, name):
+        self.bytes = list(hashlib.sha256(name.encode()).digest()[:16])
+
+    def __str__(self):
+        digits = bytes(self.bytes).hex()
+        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+    __repr__ = __str__
 
 
 # Most shared memory of a block in KiB, by compute capability (CUDA C++ Programming Guide, technical specifications).
@@ -74,18 +95,47 @@ class Stream(torch.Stream):
 
     @property
     def cuda_stream(self):
-        return self.stream_id
+        return _external.get(self.stream_id, self.stream_id)
 
     @property
     def priority(self):
-        return 0
+        return -((self.stream_id - 1) // _STREAMS_OF_PRIORITY) if 0 < self.stream_id < _FIRST_EXTERNAL else 0
+
+    @staticmethod
+    def priority_range():
+        return 0, -3  # of those that CUDA has, PyTorch supports these on every card
 
     def __repr__(self):
         return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
 
 
+_STREAMS_OF_PRIORITY = 32  # core/device/simulated_guard.h
+_FIRST_EXTERNAL = 1 + 4 * _STREAMS_OF_PRIORITY
+_external = {}  # number of a stream -> the program's handle
+
+
+class ExternalStream(Stream):
+    """torch.cuda.ExternalStream: a stream of its own for each handle that is not that of a torch.cuda.Stream."""
+
+    def __new__(cls, stream_ptr, device=None, **identity):
+        _only_device(_index_of(device))
+        number, index, kind = stream_of_handle(stream_ptr)
+        return Stream.__new__(cls, stream_id=number, device_index=index, device_type=kind)
+
+
+def stream_of_handle(handle, _=None):
+    """Returns (stream_id, device_index, device_type) of the stream with a handle of the CUDA driver."""
+    number = handle
+    if not 0 <= handle < _FIRST_EXTERNAL:
+        known = (known for known, its_handle in _external.items() if its_handle == handle)
+        number = next(known, _FIRST_EXTERNAL + len(_external))
+        _external[number] = handle
+    return number, 0, _cuda_type()
+
+
 class Event(torch.Event):
-    """torch.cuda.Event. elapsed_time() is the time of the simulation on this machine, not the card's."""
+    """torch.cuda.Event. elapsed_time() is the time of the simulation on this machine, not the card's. query() is always
+    true, which a remark says where a card might still work."""
 
     def __new__(cls, enable_timing=False, blocking=False, interprocess=False, external=False):
         if interprocess:
@@ -105,13 +155,18 @@ class Event(torch.Event):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._time is None or end_event._time is None:
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        _endless_loops.timings.add(sys._getframe(1))
         return (end_event._time - self._time) * 1e3
+
+    @property
+    def cuda_event(self):
+        return self.event_id
+
+    def __repr__(self):
+        return f"<torch.cuda.Event {self.cuda_event:#x}>" if self.cuda_event else "<torch.cuda.Event uninitialized>"
 
     def wait(self, stream=None):
         super().wait(torch.cuda.current_stream() if stream is None else stream)
-
-    def query(self):
-        return True
 
 
 def patch(library, card):
@@ -119,10 +174,12 @@ def patch(library, card):
     properties = DeviceProperties(card)
     functions = _driver_functions(properties) | _simulate_memory.functions(library) | _cuda_graphs.functions(library)
     substitutes = _install(functions)
-    substitutes |= {id(torch.cuda.Stream): Stream, id(torch.cuda.Event): Event} | _cuda_graphs.substitutes()
+    substitutes |= {id(torch.cuda.Stream): Stream, id(torch.cuda.Event): Event,
+                    id(torch.cuda.ExternalStream): ExternalStream} | _cuda_graphs.substitutes()
+    for name, function in (_of_module(properties) | _simulate_memory.patch(library)).items():
+        substitutes[id(getattr(torch.cuda, name, function))] = function  # other modules have copies
+        setattr(torch.cuda, name, function)
     _substitute(substitutes)
-    _patch_module(properties)
-    _simulate_memory.patch(library)
     # Python's threads must turn interception on; autograd's threads inherit it.
     patch_around(threading.Thread, "_bootstrap_inner", before=lambda _: library.headroom_intercept_thread())
 
@@ -177,11 +234,11 @@ def _driver_functions(properties):
         stream = Stream(stream_id=stream_id, device_index=device_index, device_type=device_type)
         torch._C._accelerator_setStream(stream)
 
-    idle = ("init", "synchronize", "sleep", "ipc_collect", "set_sync_debug_mode", "clearCublasWorkspaces")
+    idle = ("init", "sleep", "ipc_collect", "set_sync_debug_mode", "clearCublasWorkspaces")
     values = {
         "getDeviceCount": 1, "getDevice": 0, "hasPrimaryContext": True, "canDeviceAccessPeer": False,
         "getCompiledVersion": 13000, "getArchFlags": f"sm_{properties.major}{properties.minor}", "isInBadFork": False,
-        "get_sync_debug_mode": 0,
+        "get_sync_debug_mode": 0, "getCurrentBlasHandle": _BLAS_HANDLE, "tunableop_get_results": (),
     }
     return {f"_cuda_{name}": always(None) for name in idle} | {
         f"_cuda_{name}": always(value) for name, value in values.items()
@@ -194,7 +251,12 @@ def _driver_functions(properties):
         "_cuda_getCurrentRawStream": lambda _: torch._C._accelerator_getStream(0).stream_id,
         "_cuda_getDefaultStream": lambda _: (0, 0, _cuda_type()),
         "_cuda_setStream": set_stream,
+        "_cuda_getStreamFromExternal": stream_of_handle,
+        "_cuda_synchronize": lambda: torch._C._accelerator_synchronizeDevice(0),
     }
+
+
+_BLAS_HANDLE = 0x5600_0000_0000  # like an address; no library can use it
 
 
 def _cuda_type():
@@ -221,7 +283,8 @@ def _substitute(substitutes):
                 setattr(module, key, substitutes[id(value)])
 
 
-def _patch_module(properties):
+def _of_module(properties):
+    """Returns replacements for functions of torch.cuda, by name; sets what else the module has."""
     cuda = torch.cuda
 
     def get_device_properties(device=None):
@@ -233,15 +296,19 @@ def _patch_module(properties):
     def is_bf16_supported(including_emulation=True):
         return properties.major >= 8 or including_emulation
 
+    os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")  # as PyTorch does at the first use of CUDA
     cuda._initialized = True
     cuda._queued_calls.clear()  # they would compare the card with the wheel's architectures
-    cuda._is_compiled = cuda.is_available = lambda: True
-    cuda.device_count = lambda: 1
-    cuda.get_device_properties = cuda._get_device_properties = get_device_properties
-    cuda.is_bf16_supported = is_bf16_supported
     cuda.default_generators = (torch.Generator(device="cuda:0"),)
-    for name in ("utilization", "temperature", "power_draw", "clock_rate", "memory_usage"):
-        setattr(cuda, name, _no_sensor(name))
+    sensors = {"utilization", "temperature", "power_draw", "clock_rate", "memory_usage", "device_memory_used"}
+    return {name: _no_sensor(name) for name in sensors & cuda.__dict__.keys()} | {
+        "_is_compiled": lambda: True,
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "get_device_properties": get_device_properties,
+        "_get_device_properties": get_device_properties,
+        "is_bf16_supported": is_bf16_supported,
+    }
 
 
 def _no_sensor(name):

@@ -4,10 +4,11 @@
 it follows the rules of CUDA's caching allocator."""
 
 import ctypes
-import json
+import enum
 
 import torch
 
+from . import _simulate_history
 from ._library import HeadroomError, check
 
 
@@ -27,62 +28,64 @@ def read(library):
 
 _COUNTERS = ("allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes", "active_bytes",
              "inactive_split_bytes", "requested_bytes")
+_OVERSIZE = ("oversize_allocations", "oversize_segments")
 _POOLS = ("all", "small_pool", "large_pool")
 _NUMBERS = ("current", "peak", "allocated", "freed")
 
 
 def _statistics(library):
     """Returns the result of torch._C._cuda_memoryStats."""
-    numbers = (ctypes.c_int64 * (len(_POOLS) * len(_COUNTERS) * len(_NUMBERS) + 3))()
+    numbers = (ctypes.c_int64 * ((len(_POOLS) * len(_COUNTERS) + len(_OVERSIZE)) * len(_NUMBERS) + 3))()
     library.headroom_memory_stats(numbers)
     next_number = iter(numbers)
     result = {counter: {} for counter in _COUNTERS}
     for pool in _POOLS:
         for counter in _COUNTERS:
             result[counter][pool] = {name: next(next_number) for name in _NUMBERS}
+    for counter in _OVERSIZE:
+        result[counter] = {name: next(next_number) for name in _NUMBERS}
     for name in ("num_alloc_retries", "num_sync_all_streams", "num_ooms"):
         result[name] = next(next_number)
     if torch.torch_version.TorchVersion(torch.__version__) >= "2.13":
         result["num_oom_rejections"] = 0  # needs throw_on_cudamalloc_oom, which is not simulated
     segments = result["segment"]["all"]
-    result |= {"num_device_alloc": segments["allocated"], "num_device_free": segments["freed"], "max_split_size": -1}
-    # Blocks of at least max_split_size count as oversize; it is not set.
-    result |= {name: dict.fromkeys(_NUMBERS, 0) for name in ("oversize_allocations", "oversize_segments")}
+    result |= {"num_device_alloc": segments["allocated"], "num_device_free": segments["freed"]}
+    result["max_split_size"] = _simulate_history.max_split_size(library)
     return result
-
-
-def _segments(library):
-    """Returns the result of torch.cuda.memory_snapshot(). Addresses are the allocator's own; those of tensors
-    differ."""
-    segments = json.loads(library.headroom_memory_segments())
-    for segment in segments:
-        segment |= {"device": 0, "segment_pool_id": (0, segment.pop("pool")), "is_expandable": False, "frames": []}
-        for block in segment["blocks"]:
-            block["frames"] = []
-    return segments
 
 
 def functions(library):
     """Returns replacements for functions of torch._C, by name."""
-    library.headroom_limit_memory.argtypes = [ctypes.c_double]
-    library.headroom_memory_segments.restype = ctypes.c_char_p
-    for name in ("headroom_reset_peak", "headroom_reset_accumulated", "headroom_empty_cache"):
+    library.headroom_set_memory_fraction.argtypes = [ctypes.c_double]
+    for name in ("headroom_set_memory_fraction", "headroom_reset_peak", "headroom_reset_accumulated", "headroom_empty_cache"):
         getattr(library, name).restype = None
     fraction = [1.0]
 
     def set_fraction(value, device=None):
         fraction[0] = value
-        library.headroom_limit_memory(value)
+        library.headroom_set_memory_fraction(value)
+
+    set_settings = torch._C._accelerator_setAllocatorSettings
+
+    has_environment = [False]
+
+    def set_allocator_settings(settings):
+        if not has_environment[0]:
+            check_value(library.headroom_apply_allocator_settings())  # those of the environment come first
+            has_environment[0] = True
+        set_settings(settings)
+        check_value(library.headroom_apply_allocator_settings())
 
     replacements = {
         "_cuda_setMemoryFraction": set_fraction,
         "_cuda_getMemoryFraction": lambda device=None: fraction[0],
-        "_cuda_memorySnapshot": lambda *_: {
-            "segments": _segments(library), "device_traces": [], "allocator_settings": {}
-        },
         "_cuda_getAllocatorBackend": lambda: "native",
-        "_cuda_record_memory_history": _no_history,
-        "_cuda_record_memory_history_legacy": _no_history,
+        "_accelerator_setAllocatorSettings": set_allocator_settings,
+        "_cuda_cudaCachingAllocator_raw_alloc": _raw_allocate,
+        "_cuda_cudaCachingAllocator_raw_delete": lambda address: _raw.pop(address),
+        "_cuda_cudaCachingAllocator_enable": _enable_cache,
+        "_cuda_lock_mutex": lambda: None,
+        "_cuda_unlock_mutex": lambda: None,
         "_accelerator_isAllocatorInitialized": lambda: True,
         "_accelerator_getMemoryInfo": lambda device=None: _free_and_total(library),
     }
@@ -94,12 +97,31 @@ def functions(library):
         ("emptyCache", "emptyCache", lambda: library.headroom_empty_cache()),
     ):
         replacements |= {f"_cuda_{cuda}": function, f"_accelerator_{accelerator}": function}
-    return replacements
+    return replacements | _simulate_history.functions(library)
 
 
-def _no_history(*_, **__):
-    raise HeadroomError("the caching allocator's history is not kept on the GPU that Headroom simulates; record the "
-                        "step instead: python -m torch_headroom.record")
+def check_value(code):
+    """Raises ValueError, as PyTorch does for a wrong setting, if `code`, returned by a call of the library, is not 0."""
+    try:
+        check(code)
+    except HeadroomError as error:
+        raise ValueError(str(error)) from None
+
+
+_raw = {}  # address -> tensor: memory of torch.cuda.caching_allocator_alloc()
+
+
+def _raw_allocate(size, stream):
+    with torch.cuda.stream(torch.cuda.ExternalStream(stream)):
+        tensor = torch.empty(size, dtype=torch.uint8, device="cuda")
+    _raw[tensor.data_ptr()] = tensor
+    return tensor.data_ptr()
+
+
+def _enable_cache(enabled=True):
+    if not enabled:
+        raise HeadroomError("torch.cuda.caching_allocator_enable(False) takes each tensor's memory from the CUDA driver, "
+                            "whose rules Headroom does not simulate: leave the caching allocator on")
 
 
 def _free_and_total(library):
@@ -107,28 +129,50 @@ def _free_and_total(library):
     return max(memory.usable - memory.reserved, 0), memory.capacity
 
 
+_FIRST_STREAM_HANDLE = 0x5500_0000_0000  # like an address, and none of a torch.cuda.Stream's
+
+
 class _CudaRuntime:
     """torch.cuda.cudart(): the few functions that training scripts call."""
 
     def __init__(self, library):
         self._library = library
+        self._streams = 0
 
     def cudaMemGetInfo(self, device=0):
         return _free_and_total(self._library)
 
-    def _succeed(self, *_):
-        return 0
+    class cudaError(enum.IntEnum):
+        success = 0
 
-    cudaProfilerStart = cudaProfilerStop = cudaHostRegister = cudaHostUnregister = _succeed
+    def _succeed(self, *_):
+        return self.cudaError.success
+
+    cudaProfilerStart = cudaProfilerStop = cudaStreamDestroy = _succeed
+
+    def cudaHostRegister(self, address, size, flags):
+        self._library.headroom_register_pinned(address, size)
+        return self.cudaError.success
+
+    def cudaHostUnregister(self, address):
+        self._library.headroom_unregister_pinned(address)
+        return self.cudaError.success
+
+    def cudaStreamCreate(self, address):
+        """Writes the handle of a new stream to an address."""
+        self._streams += 1
+        ctypes.c_uint64.from_address(address).value = _FIRST_STREAM_HANDLE + self._streams
+        return self.cudaError.success
 
     def __getattr__(self, name):
         raise HeadroomError(f"{name} of the CUDA runtime cannot be called on the GPU that Headroom simulates")
 
 
 def patch(library):
-    runtime = _CudaRuntime(library)
-    torch.cuda.cudart = lambda: runtime
+    """Installs the replacements. Returns those of functions of torch.cuda, by name."""
+    runtime = torch.cuda._cudart = _CudaRuntime(library)
     _patch_storages(library)
+    return {"cudart": lambda: runtime}
 
 
 def _patch_storages(library):
@@ -137,6 +181,8 @@ def _patch_storages(library):
     storage_class = torch.UntypedStorage
     make, resize, to = storage_class.__new__, storage_class.resize_, storage_class.to
     library.headroom_resize_storage.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    library.headroom_register_pinned.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    library.headroom_unregister_pinned.argtypes = [ctypes.c_void_p]
     library.headroom_record_stream.argtypes = [ctypes.c_void_p, ctypes.c_uint32]
     library.headroom_record_stream.restype = None
 

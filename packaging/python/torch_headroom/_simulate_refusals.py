@@ -23,6 +23,34 @@ def refuse_allocators(*arguments, **named):
                         "simulates does not have: record without it, by the rules of PyTorch's own allocator")
 
 
+def _refusing(name, what):
+    """Returns a function that refuses what the CUDA driver does."""
+
+    def refuse(*arguments, **named):
+        raise HeadroomError(f"{name} {what}, which the GPU that Headroom simulates does not have")
+
+    return refuse
+
+
+# Functions and classes of torch._C that end in a driver's error -> their name in torch.cuda and what they do.
+_OF_THE_DRIVER = {
+    "_cuda_setCheckpointPoolState": ("torch._C._cuda_setCheckpointPoolState",
+                                     "restores a private pool from a state of CUDA's own allocator"),
+    "_cuda_hostMemoryStats": ("torch.cuda.host_memory_stats", "reads the counters of CUDA's allocator of pinned memory"),
+    "_gds_register_buffer": ("torch.cuda.gds", "needs the cuFile library"),
+    "_gds_deregister_buffer": ("torch.cuda.gds", "needs the cuFile library"),
+    "_gds_register_handle": ("torch.cuda.gds", "needs the cuFile library"),
+    "_nccl_all_reduce": ("torch.cuda.nccl.all_reduce", "runs several GPUs from one process"),
+    "_nccl_reduce": ("torch.cuda.nccl.reduce", "runs several GPUs from one process"),
+    "_nccl_broadcast": ("torch.cuda.nccl.broadcast", "runs several GPUs from one process"),
+    "_nccl_all_gather": ("torch.cuda.nccl.all_gather", "runs several GPUs from one process"),
+    "_nccl_reduce_scatter": ("torch.cuda.nccl.reduce_scatter", "runs several GPUs from one process"),
+    "_nccl_init_rank": ("torch.cuda.nccl.init_rank", "joins GPUs of several processes"),
+    "_cuda_tunableop_get_rotating_buffer_size": ("torch.cuda.tunable.get_rotating_buffer_size",
+                                                 "depends on the cache that a driver reports"),
+}
+
+
 class _Imports(importlib.abc.MetaPathFinder):
     """Finds modules that are changed after their import. A search tells truly whether a module is installed, except for
     the kernels of installed libraries (_extensions.py)."""
@@ -99,6 +127,11 @@ def _refuse_jiterator(code, name, *arguments):
                         "choose PyTorch's own operators, or record this step on a GPU")
 
 
+def _refuse_green_contexts(module):
+    module.GreenContext.create = staticmethod(_refusing("torch.cuda.green_contexts.GreenContext",
+                                                        "divides the multiprocessors of a card by the CUDA driver"))
+
+
 def _leave_torchscript_unfused():
     """Keeps TorchScript's fuser off, whatever the program says: it would generate CUDA code and compile it."""
     torch._C._jit_set_texpr_fuser_enabled(False)
@@ -117,12 +150,17 @@ def patch():
     from ._simulate_cuda import _substitute
 
     torch._C._cuda_jiterator_compile_and_launch_kernel = _refuse_jiterator
+    for name, (public, what) in _OF_THE_DRIVER.items():
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, _refusing(public, what))
     _leave_torchscript_unfused()
     memory = torch.cuda.memory
     _substitute(dict.fromkeys(map(id, (memory.CUDAPluggableAllocator, memory.change_current_allocator)),
                               refuse_allocators))
     sys.meta_path.insert(0, _Imports())
     _extensions.run_own_code_of_ops(torch)
+    torch.cuda._compile_kernel = _refusing("torch.cuda._compile_kernel", "runs machine code")
+    change_after_import("torch.cuda.green_contexts", _refuse_green_contexts)
     change_after_import("triton", _simulate_triton.patch)
     change_after_import("bitsandbytes.functional", _managed_memory.patch_bitsandbytes)
     change_after_import("deepspeed.ops.op_builder.builder", _deepspeed.patch)

@@ -18,16 +18,19 @@ from ._batch import sizes_of, sizes_with
 from ._categories import GRADIENT, implement_retype_parts, retype
 from ._compiled_autograd import CompiledBackward
 from ._compiling import compiling
-from ._endless_loops import decisions
+from ._endless_loops import decisions, timings
 from ._library import check, load
 from ._loop import in_backward
 from ._modules import Inventory, ModuleNames, is_plain, state_tensors, tensors_of
+from ._simulate import simulated_card
+from ._simulate_history import settings_in_use
 from ._step_hooks import say_if_own
 
 _REPLAYED = ("the step replays a CUDA graph: its ops are those that the capture recorded, and belong to no call of "
              "a module, so that no plan recomputes them")
 _ON_SIDE_STREAM = ("the step ran on a stream of its own, as programs warm up before they capture a CUDA graph: if this "
                    "one replays one later, record a replay (a higher number with --steps)")
+_TIMED = "elapsed_time() was called {}, and told times of this machine: the card's are in the step"
 _ENDED_EARLY = "the step ended early, by {}: what comes after that is missing, and no plan can be made of it"
 
 
@@ -54,9 +57,9 @@ def _readable(word):
     return os.fsencode(word).decode(errors="replace")
 
 
-# Environment variables that set the size of cuBLAS's workspaces and the caching allocator's options.
-_ALLOCATOR_VARIABLES = ("CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE", "PYTORCH_CUDA_ALLOC_CONF",
-                        "PYTORCH_ALLOC_CONF")
+# Environment variables that set the size of cuBLAS's workspaces, and the caching allocator's options.
+_WORKSPACE_VARIABLES = ("CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE")
+_ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # PyTorch reads the first that is set
 
 
 class StepRecorder:
@@ -178,6 +181,8 @@ class StepRecorder:
         if self.calls_in_transforms:
             self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), "
                               "where no checkpoint can be: their memory counts, but no plan recomputes them")
+        if timings.count:
+            self.notes.append(_TIMED.format(timings))
         self.notes += [_REPLAYED] if self.replays else [_ON_SIDE_STREAM] if self._on_side_stream else []
         info = json.dumps(self._info(step, ended_early)).encode()
         self._stop()
@@ -236,7 +241,8 @@ class StepRecorder:
             noted.append(("ended early", ended_early))
             remarks = [*remarks, _ENDED_EARLY.format(ended_early)]
         # Read at the end of the step: the program may set them itself, before its first matrix product.
-        noted += [(key, _readable(os.environ[key])) for key in _ALLOCATOR_VARIABLES if key in os.environ]
+        noted += [(key, _readable(os.environ[key])) for key in _WORKSPACE_VARIABLES if key in os.environ]
+        noted += self._allocator_settings()
         noted += [("invented decisions", str(decisions))] if decisions.count else []
         return {
             "model": self.model, "device": "sim", "dtype": str(dtype).removeprefix("torch."),
@@ -244,6 +250,13 @@ class StepRecorder:
             "sequence": sequence, "steps": step, "settings": noted, "arguments": self._again,
             "remarks": _remarks.of_step() + remarks,
         } | self._rank()
+
+    def _allocator_settings(self):
+        """Returns the caching allocator's options: those that the simulated card used, or what its variable says."""
+        if simulated_card() is None:
+            return [(key, _readable(os.environ[key])) for key in _ALLOCATOR_VARIABLES if key in os.environ][:1]
+        settings = settings_in_use(self.library)
+        return [("PYTORCH_CUDA_ALLOC_CONF", settings)] if settings else []
 
     def _rank(self):
         """Returns the rank of this process, if it belongs to a job or the program created a process group itself."""

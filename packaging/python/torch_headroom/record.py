@@ -392,7 +392,7 @@ def _record(options):
     with _lasting_objects():
         _prepare(options)
     if options.unlimited and options.device == "sim":
-        limit = load().headroom_limit_memory
+        limit = load().headroom_enlarge_card
         limit.argtypes, limit.restype = [ctypes.c_double], None
         limit(1e6)
     recorder, has_step, outcome = _record_script(options, progress)

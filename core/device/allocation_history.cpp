@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/device/allocation_history.h"
+
+#include <torch/csrc/profiler/combined_traceback.h>
+
+#include <dlfcn.h>
+
+#include <array>
+#include <chrono>
+
+namespace headroom::sim {
+
+const char* AllocationHistory::actionName(Action action)
+{
+    constexpr std::array names{"alloc",         "free_requested", "free_completed",
+                               "segment_alloc", "segment_free",   "segment_map",
+                               "segment_unmap", "snapshot",       "oom"};
+    return names.at(static_cast<std::size_t>(action));
+}
+
+void AllocationHistory::start(const Options& options)
+{
+    if (options.clears)
+        entries_.clear();
+    options_ = options;
+    stacks_ = options.stacks;
+    while (entries_.size() > options_.maxEntries)
+        entries_.pop_front();
+}
+
+void AllocationHistory::stop()
+{
+    start({.clears = true});
+    blocks_.clear();
+    segments_.clear();
+}
+
+AllocationHistory::Stack AllocationHistory::stack() const
+{
+    return stacks_.load() != Stacks::none
+        ? torch::CapturedTraceback::gather(/*python=*/true, /*script=*/true, /*cpp=*/false)
+        : nullptr;
+}
+
+AllocationHistory::Stack AllocationHistory::stackOfFree() const
+{
+    if (stacks_.load() != Stacks::ofFrees)
+        return nullptr;
+    // Only a process of Python has this function, and this library is not linked with Python.
+    static auto* const holdsGil = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
+    return holdsGil && holdsGil() != 0 ? stack() : nullptr;
+}
+
+void AllocationHistory::add(Action action, Address address, Bytes size, std::uint32_t place, const Stack& stack)
+{
+    if (stack && action == Action::alloc)
+        blocks_.insert_or_assign(address, stack);
+    else if (stack && action == Action::segmentAlloc)
+        segments_.insert_or_assign(address, stack);
+    else if (action == Action::freeCompleted)
+        blocks_.erase(address);
+    else if (action == Action::segmentFree)
+        segments_.erase(address);
+    if (options_.maxEntries == 0 || (options_.skipped >> static_cast<unsigned>(action) & 1U) != 0)
+        return;
+    if (entries_.size() == options_.maxEntries)
+        entries_.pop_front();
+    const bool hasStack = options_.stacks >= Stacks::ofAllocations;
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    entries_.push_back({action, address, size, place,
+                        std::chrono::duration_cast<std::chrono::microseconds>(now).count(), hasStack ? stack : nullptr,
+                        metadata_});
+}
+
+AllocationHistory::Stack AllocationHistory::find(const StackByAddress& stacks, Address address)
+{
+    const auto found = stacks.find(address);
+    return found == stacks.end() ? nullptr : found->second;
+}
+
+} // namespace headroom::sim
