@@ -125,7 +125,7 @@ class Environment(unittest.TestCase):
             (reserved, {"PYTORCH_CUDA_ALLOC_CONF": "large_segment_size_mb:60"}, 60),
             (reserved, both, 40),
             (late + reserved, {}, 60),
-            ("torch.ones(1, device='cuda')\n" + late + reserved, {}, 20),
+            ("torch.ones(1, device='cuda')\n" + late + reserved, {}, 22),
         ):
             result = self.ran(code, **variables)
             self.assertEqual(result.stdout, f"{expected}\n", result.stderr)
