@@ -16,6 +16,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from . import _copies
+from ._containers import is_a
 from ._copies import NOT_AGAIN, Unrepeatable, built, kind_of, stand_in
 from ._modules import inner_tensors, is_plain
 
@@ -128,7 +129,8 @@ class _HeldArgument(_copies.Held):
 
 
 def _version(tensor):
-    return 0 if tensor.is_inference() else tensor._version
+    with torch._C.DisableTorchFunctionSubclass():  # a class of the program may answer otherwise
+        return 0 if torch.Tensor.is_inference(tensor) else torch.Tensor._version.__get__(tensor)
 
 
 def _handed_over(args, kwargs):
@@ -139,7 +141,7 @@ def _handed_over(args, kwargs):
     given, places = [], {}
     for values in (args, kwargs.values()):
         for value in values:
-            if isinstance(value, torch.Tensor) and id(value) not in places:
+            if is_a(value, torch.Tensor) and id(value) not in places:
                 places[id(value)] = len(given)
                 given.append(value)
         if given:

@@ -15,6 +15,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from . import _copies
+from ._containers import attributes_of, is_a
 from ._copies import Held, Unrepeatable, built, kind_of, stand_in
 
 _MOST = 1000  # largest number of values in an attribute that is kept
@@ -134,15 +135,15 @@ class _Walk(_copies.Walk):
 def _owners(root):
     """Yields the dicts with attributes, and those with buffers, of a module and all modules inside of it, after the
     module's number."""
-    found, waiting = {root}, [root]
+    found, waiting = {id(root)}, [root]
     while waiting:
         module = waiting.pop()
-        yield len(found) - len(waiting), module.__dict__
+        yield len(found) - len(waiting), attributes_of(module)
         if module._buffers:
             yield len(found) - len(waiting), module._buffers
         for child in module._modules.values():
-            if child is not None and child not in found:
-                found.add(child)
+            if child is not None and id(child) not in found:
+                found.add(id(child))
                 waiting.append(child)
 
 
@@ -150,7 +151,7 @@ def _is_kept(name, value):
     if type(name) is not str:  # fully_shard's own state
         return False
     kind = kind_of(type(value))
-    return isinstance(value, _NUMBERS_AND_TEXTS) if kind == _copies.LEAF else kind not in (_copies.OBJECT, _copies.ONCE)
+    return is_a(value, _NUMBERS_AND_TEXTS) if kind == _copies.LEAF else kind not in (_copies.OBJECT, _copies.ONCE)
 
 
 def _put_back(owner, recipes, made):

@@ -6,6 +6,7 @@ from collections import Counter
 
 import torch
 
+from ._containers import is_a, values_in
 from ._modules import tensors_of
 
 
@@ -38,9 +39,9 @@ def _direct(arguments):
     """Returns the tensors that are arguments themselves or values of dicts; items of lists may be parts of a batch."""
     found, waiting = [], list(arguments)
     for value in waiting:
-        if isinstance(value, dict):
-            waiting.extend(value.values())
-        elif isinstance(value, torch.Tensor):
+        if is_a(value, dict):
+            waiting.extend(values_in(value))
+        elif is_a(value, torch.Tensor):
             found.extend(tensors_of(value))
     return found
 

@@ -14,6 +14,7 @@ import types
 
 import torch
 
+from ._containers import attributes_of, bases_of, has_member, is_a, keys_of, values_in
 
 NOT_AGAIN = ("so that it cannot run again in backward; give it a copy (in transformers: use_cache=False) and record "
               "the step again, or leave the module out of the plan (--pin)")
@@ -76,6 +77,7 @@ _LEAVES = (str, bytes, int, float, complex, type(None), torch.Size, torch.nn.Mod
 _CONTAINERS = ((torch.Tensor, TENSOR), (tuple, TUPLE), (list, LIST), (dict, DICT), ((set, frozenset), SET),
                (collections.deque, DEQUE), (torch.Generator, RANDOM))
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+_DEFAULT = collections.defaultdict.default_factory  # descriptor
 _kinds = {}
 
 
@@ -92,12 +94,12 @@ def _find_kind(cls):
     for classes, kind in _CONTAINERS:
         if issubclass(cls, classes):
             return kind
-    if hasattr(cls, "__next__"):
+    if has_member(cls, "__next__"):
         return ONCE
     if issubclass(cls, types.SimpleNamespace):
         return OBJECT
     # Python objects are copied. Objects that must be closed, or whose state is in C, are shared.
-    if not cls.__flags__ & _HEAP_TYPE or hasattr(cls, "__del__"):
+    if not cls.__flags__ & _HEAP_TYPE or has_member(cls, "__del__"):
         return LEAF
     try:
         object.__new__(cls)
@@ -108,14 +110,14 @@ def _find_kind(cls):
 
 @functools.lru_cache(maxsize=None)
 def _slots_of(cls):
-    bases = [base for base in reversed(cls.__mro__) if base.__flags__ & _HEAP_TYPE]
+    bases = [base for base in reversed(bases_of(cls)) if base.__flags__ & _HEAP_TYPE]
     members = {name: member for base in bases for name, member in vars(base).items()}
     return {name: member for name, member in members.items() if isinstance(member, types.MemberDescriptorType)}
 
 
 def _state_of(value):
     """Returns an object's attributes, from its __dict__ and its slots."""
-    state = dict(getattr(value, "__dict__", ()))
+    state = dict(attributes_of(value) or ())
     for name, member in _slots_of(type(value)).items():
         try:
             state[name] = member.__get__(value)
@@ -147,13 +149,13 @@ class Copy:
             copy = collections.deque.__new__(cls)
             collections.deque.__init__(copy, (), self.option)
             return copy
-        copy = next(base for base in cls.__mro__ if base.__module__ in ("builtins", "collections")).__new__(cls)
-        if self.kind == DICT and isinstance(copy, collections.defaultdict):
-            copy.default_factory = self.option
+        copy = next(base for base in bases_of(cls) if base.__module__ in ("builtins", "collections")).__new__(cls)
+        if issubclass(cls, collections.defaultdict):
+            _DEFAULT.__set__(copy, self.option)
         return copy
 
     def tuple_of(self, items):
-        if hasattr(self.cls, "n_fields"):  # torch.return_types
+        if "n_unnamed_fields" in self.cls.__dict__:  # a struct sequence, as in torch.return_types
             return self.cls(items)
         return (frozenset if issubclass(self.cls, frozenset) else tuple).__new__(self.cls, items)
 
@@ -165,9 +167,15 @@ class Copy:
         elif self.kind == DEQUE:
             collections.deque.extend(copy, items)
         elif self.kind == DICT:
-            place = (collections.OrderedDict if isinstance(copy, collections.OrderedDict) else dict).__setitem__
+            place = (collections.OrderedDict if is_a(copy, collections.OrderedDict) else dict).__setitem__
             for key, item in zip(self.keys, items):
                 place(copy, key, item)
+
+
+def _name_of_key(key, place):
+    """Returns what stands for a dict's key in a path, which is hashed and printed: its place if its class is the
+    program's."""
+    return key if type(key) in (str, bytes, int, float, bool, type(None)) else f"number {place + 1}"
 
 
 class Walk:
@@ -203,9 +211,10 @@ class Walk:
             return self.tensor(value, path, inside)
         if kind == ONCE:
             self.fail(path, f"is a {type(value).__name__}, which can be read only once, {NOT_AGAIN}")
-        if kind == TUPLE or isinstance(value, frozenset):
-            items = self._values(value, range(len(value)), path, inside)
-            if all(map(operator.is_, items, value)):
+        if kind == TUPLE or is_a(value, frozenset):
+            values = values_in(value)
+            items = self._values(values, range(len(values)), path, inside)
+            if all(map(operator.is_, items, values)):
                 return value
             copy = Copy(TUPLE, type(value))
             copy.items = items
@@ -213,15 +222,17 @@ class Walk:
         return self._mutable(kind, value, path, inside)
 
     def _mutable(self, kind, value, path, inside):
+        cls = type(value)
         if kind == RANDOM:
-            return Copy(kind, type(value), value.clone_state())
-        option = value.maxlen if kind == DEQUE else getattr(value, "default_factory", None) if kind == DICT else None
-        copy = self._know(value, Copy(kind, type(value), option))  # registered first, as it may contain itself
-        if kind == DICT:
-            copy.keys = list(value)
-            copy.items = self._values(value.values(), copy.keys, path, inside)
-        elif kind != OBJECT:
-            copy.items = self._values(value, range(len(value)), path, inside)
+            return Copy(kind, cls, torch.Generator.clone_state(value))
+        option = (collections.deque.maxlen.__get__(value) if kind == DEQUE
+                  else _DEFAULT.__get__(value) if issubclass(cls, collections.defaultdict) else None)
+        copy = self._know(value, Copy(kind, cls, option))  # registered first, as it may contain itself
+        if kind != OBJECT:
+            values = values_in(value)
+            copy.keys = keys_of(value) if kind == DICT else ()
+            names = map(_name_of_key, copy.keys, range(len(values))) if kind == DICT else range(len(values))
+            copy.items = self._values(values, names, path, inside)
         state = _state_of(value)
         self._count(len(state), path)
         copy.state = {name: self.value(item, path, name, ATTRIBUTE, True) for name, item in state.items()}
@@ -241,7 +252,7 @@ class Walk:
 
 def built(value, given, made):
     """Builds the value of a recipe; `made` maps recipes to copies that exist already, `given` is for Held.built()."""
-    if isinstance(value, Held):
+    if is_a(value, Held):
         return value.built(given)
     if type(value) is not Copy:
         return value
@@ -258,5 +269,5 @@ def built(value, given, made):
         if name in slots:
             slots[name].__set__(copy, item)
         else:
-            copy.__dict__[name] = item
+            attributes_of(copy)[name] = item
     return copy

@@ -12,6 +12,7 @@ from torch.nn.parameter import UninitializedTensorMixin
 
 from ._around import patch_around
 from ._compiling import compiling
+from ._containers import attributes_of, is_a, values_in
 
 _PLAIN = {torch.Tensor: True, torch.nn.Parameter: True}
 
@@ -26,18 +27,16 @@ def is_plain(kind):
     return known
 
 
-def _collect(value, found):
+def _collect(value, found, above=()):
     # Fast path: a model's calls have many values, most of few classes.
     if _PLAIN.get(type(value)):
         found.append(value)
-    elif isinstance(value, torch.Tensor):
+    elif is_a(value, torch.Tensor):
         found.extend(plain_parts(value))
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            _collect(item, found)
-    elif isinstance(value, dict):  # also model outputs in transformers
-        for item in value.values():
-            _collect(item, found)
+    elif is_a(value, (tuple, list, dict)) and id(value) not in above:  # also model outputs in transformers
+        above = *above, id(value)
+        for item in values_in(value):
+            _collect(item, found, above)
 
 
 def plain_parts(tensor):
@@ -119,8 +118,20 @@ def _has_own_groups(optimizer):
     return "param_groups" in vars(optimizer)
 
 
+def parameters_of(module):
+    """Yields the parameters of a module and of all modules inside of it; a program may override parameters()."""
+    known, waiting = {id(module)}, [module]
+    while waiting:
+        inner = waiting.pop()
+        yield from (parameter for parameter in inner._parameters.values() if parameter is not None)
+        for child in inner._modules.values():
+            if child is not None and id(child) not in known:
+                known.add(id(child))
+                waiting.append(child)
+
+
 def _has_parameters(module):
-    return any(True for _ in module.parameters())
+    return any(True for _ in parameters_of(module))
 
 
 def is_compiled(module):

@@ -6,6 +6,8 @@ import warnings
 
 import torch
 
+from ._modules import parameters_of
+
 
 class MemoryWatch:
     """Compares the allocated memory at the borders of checkpointed modules with the plan and with its budget, and warns
@@ -26,7 +28,7 @@ class MemoryWatch:
     def __init__(self, policy, model):
         self._policy = policy
         self._model = model
-        self._device = next((p.device for p in model.parameters() if p.is_cuda), None)
+        self._device = next((p.device for p in parameters_of(model) if p.is_cuda), None)
         self._before = None  # peak in bytes before the first step
         self._steps = 0
         self._not_planned = None  # bytes beside those of the plan, at the first module of this step
@@ -70,7 +72,7 @@ class MemoryWatch:
             self._warn(f"{where} the step holds {held:,} bytes, {most:,} were planned")
 
     def _missing_gradients(self):
-        return sum(p.nbytes for p in self._model.parameters() if p.is_cuda and p.requires_grad and p.grad is None)
+        return sum(p.nbytes for p in parameters_of(self._model) if p.is_cuda and p.requires_grad and p.grad is None)
 
     def _warn(self, sentence):
         warnings.warn(f"{self._policy.source}: {sentence}: it is another step than the one that was recorded, or "
