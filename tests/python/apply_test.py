@@ -21,6 +21,7 @@ except (ImportError, OSError) as error:
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_headroom import PolicyError, apply, remove
@@ -444,6 +445,16 @@ class Refusals(ApplyTest):
         message = self.refused(net, document)
         self.assertSentence(message, "the model has no module Net.layers.0.attn; did you rename it to "
                             "Net.layers.0.attention?")
+        document["modules"][0] |= {"fqn": "Net.layers.0.norms", "types": ["Net", "ModuleList", "Block", "Dropout"]}
+        self.assertSentence(self.refused(net, document), "the model has no module Net.layers.0.norms; was the policy made "
+                            "for another model?")
+
+    def test_a_model_with_fewer_layers(self):
+        document = policy_of(model(), ["layers.0", "layers.1"])
+        document["modules"][0]["fqn"], document["modules"][1]["fqn"] = "Net.layers.4", "Net.layers.3.mlp"
+        message = self.refused(model(), document)
+        self.assertSentence(message, "the model has no module Net.layers.4 nor 1 more of the policy's 2; its layers has 3 "
+                            "modules: make the model as it was recorded, or record the step and plan again")
 
     def test_modules_that_are_not_there(self):
         net = model()
@@ -710,15 +721,51 @@ class Refusals(ApplyTest):
             return made
 
         document["modules"][0]["types"] = ["Net", "ModuleList", "Block"]
-        for flagged in (("layers.1",), ("", "layers.1"), ("head",)):
+        for flagged in (("layers.1",), ("", "layers.1"), ("head",), ("layers.0.mlp",), ("",)):
             made = net(*flagged)
             self.assertIs(apply(made, self.written(document)), made)
             self.assertIn("forward", made.layers[0].__dict__)
         self.refused(net("", "layers.0"), document, "module layers.0 checkpoints itself already")
-        self.refused(net("layers.0.mlp"), document, "module layers.0.mlp checkpoints itself already")
-        made = model()
-        made.gradient_checkpointing = True
-        self.refused(made, document, "the model checkpoints itself already")
+
+    def test_checkpoints_around_and_inside_of_the_policys_modules(self):
+        """A flag says nothing of what a module of diffusers checkpoints: what runs decides."""
+
+        class Flagged(Block):
+            gradient_checkpointing = True  # as a block of diffusers: it may checkpoint parts only
+            part, reentrant = "attention", False
+
+            def forward(self, x, scale=None):
+                if self.part == "attention":
+                    x = x + checkpoint(self.attention, self.norm(x), use_reentrant=self.reentrant)
+                    return x + self.mlp(x)
+                x = x + self.attention(self.norm(x))
+                return x + (checkpoint(self.mlp, x, use_reentrant=self.reentrant) if self.part == "mlp" else self.mlp(x))
+
+        def net(part, reentrant):
+            made = model(dropout=0)
+            for layer in made.layers:
+                layer.__class__, layer.part, layer.reentrant = Flagged, part, reentrant
+            return made
+
+        document = policy_of(model(), ["layers.0.mlp", "layers.2.mlp"])
+        document["modules"][0]["types"] = document["modules"][1]["types"] = ["Net", "ModuleList", "Block", "Sequential"]
+        for reentrant in (False, True):
+            for part in ("attention", "nothing"):
+                expected, _ = step(net(part, reentrant))
+                applied = apply(net(part, reentrant), self.written(document))
+                for _ in range(2):
+                    gradients, ran = step(applied)
+                    self.assertEqual(ran["aten.gelu.default"], 5, "three layers, two of them again")
+                    for one, other in zip(gradients, expected):
+                        self.assertTrue(torch.equal(one, other))
+            for entry, part, sentence in (("mlp", "mlp", "it runs inside of a checkpoint of the program's own"),
+                                          ("", "mlp", "it checkpoints a part of itself"),
+                                          ("", "attention", "it checkpoints a part of itself")):
+                name = f"layers.0.{entry}".rstrip(".")
+                applied = apply(net(part, reentrant), self.written(policy_of(model(dropout=0), [name])))
+                with self.assertRaisesRegex(PolicyError, f"module Net.{name}: {sentence}, which the recorded step did"):
+                    step(applied)
+                self.assertNotIn("forward", applied.layers[0].__dict__)
 
 
 class Wrapped(ApplyTest):

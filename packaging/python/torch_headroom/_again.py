@@ -11,6 +11,8 @@ import weakref
 import torch
 from torch.nn.attention import _cur_sdpa_kernel_backends, _sdpa_kernel
 
+from ._checkpointing import pack_hook
+
 
 class Surroundings:
     """State of the process that a forward may read, as it is when this object is made."""
@@ -77,11 +79,10 @@ class _Packed:
 def _graph_without_tensors():
     """Hands what autograd saves to checkpoint(), and takes it off the graph at the end. Otherwise a tensor that the
     forward stores anywhere keeps its graph alive, and the graph all activations."""
-    hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
-    if hooks is None:
+    hand_over = pack_hook()
+    if hand_over is None:
         yield
         return
-    hand_over = hooks[0]
     alive = weakref.WeakSet()
 
     def pack(tensor):

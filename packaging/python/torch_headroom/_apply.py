@@ -13,7 +13,7 @@ import weakref
 import torch
 
 from ._compiled_region import CompiledRegion, compiled_calls
-from ._modules import without_compilation
+from ._modules import parameters_of, without_compilation
 from ._objects import find
 from ._optimizer_hooks import before_steps
 from ._policy import PolicyError, read_policy
@@ -152,7 +152,7 @@ class _Applied:
         self._warn_of_others()
 
     def _is_stepped_by(self, optimizer):
-        own = {id(parameter) for parameter in self.root.parameters()}
+        own = {id(parameter) for parameter in parameters_of(self.root)}
         return any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"])
 
     def _warn_of_others(self):
@@ -189,8 +189,9 @@ def _unwrapped(model):
 
 
 def _refuse_other_checkpointing(root, fits):
-    """Refuses modules that are checkpointed already: nested checkpoints would recompute twice and exceed the plan.
-    Others keep their own checkpoints, as they had them when the step was recorded."""
+    """Refuses modules that are known to be checkpointed already: nested checkpoints would recompute twice and exceed the
+    plan. Others keep their own checkpoints, as they had them when the step was recorded. What a flag of another module
+    does is only known when the module runs (_region.py)."""
     touched = {id(module) for fit in fits for module in fit.base.modules()}
     planned = {id(module) for fit in fits for module in fit.modules}
     inside = {id(part) for fit in fits for module in fit.modules for part in module.modules()}
@@ -198,23 +199,19 @@ def _refuse_other_checkpointing(root, fits):
         where = f"module {name}" if name else "the model"
         if region_of(module) is not None and id(module) in touched:
             raise PolicyError(f"{where} has a policy already: call torch_headroom.remove(model) first")
-        if id(module) not in inside and not (_contains(module, planned) and _runs_its_checkpoints(module)):
+        if id(module) not in inside and not any(id(part) in planned for part in module.modules()):
             continue
         if type(module).__name__ == "CheckpointWrapper":
             raise PolicyError(f"{where} is checkpointed by checkpoint_wrapper already: leave that out first")
-        if getattr(module, "gradient_checkpointing", False) is True:
+        if _checkpoints_itself(module):
             raise PolicyError(f"{where} checkpoints itself already: call model.gradient_checkpointing_disable() first")
 
 
-def _contains(module, planned):
-    return any(id(part) in planned for part in module.modules())
-
-
-def _runs_its_checkpoints(module):
-    """Returns whether a module's flag `gradient_checkpointing` is its own: transformers also sets it on models whose
-    layers check their own flags."""
-    return not any(kind.__name__ == "GradientCheckpointingLayer" for part in module.modules() if part is not module
-                   for kind in type(part).__mro__)
+def _checkpoints_itself(module):
+    """Returns whether a module is a layer of transformers with the flag that makes its call a checkpoint. The flag of
+    another module (transformers' models, diffusers' blocks) may concern a part of it, or nothing."""
+    return (getattr(module, "gradient_checkpointing", False) is True
+            and any(kind.__name__ == "GradientCheckpointingLayer" for kind in type(module).__mro__))
 
 
 def _refuse_scripted_parts(fits):

@@ -170,9 +170,35 @@ def _no_fit(model, policy, parts):
 
 
 def _missing(model, name, entries):
-    known = dict(model.named_modules())
-    missing = [entry.fqn for entry in entries if entry.fqn[len(name) + 1 :] not in known]
-    close = difflib.get_close_matches(missing[0][len(name) + 1 :], known, n=1)
-    return (f"the model has no module {missing[0]}"
-            + (f" nor {len(missing) - 1} more of the policy's {len(entries)}" if len(missing) > 1 else "")
-            + (f"; did you rename it to {name}.{close[0]}?" if close else "; was the policy made for another model?"))
+    known = dict(model.named_modules(remove_duplicate=False))
+    inside = [(entry, entry.fqn[len(name) + 1 :]) for entry in entries]
+    missing = [(entry, path) for entry, path in inside if path not in known]
+    entry, path = missing[0]
+    more = f" nor {len(missing) - 1} more of the policy's {len(entries)}" if len(missing) > 1 else ""
+    why = _fewer(known, path) or _renamed(known, entry, path, {path for _, path in inside}, name)
+    return f"the model has no module {entry.fqn}{more}; {why or 'was the policy made for another model?'}"
+
+
+def _fewer(known, path):
+    """Returns a sentence if a numbered module is missing from a list that has fewer of these; empty otherwise."""
+    parts = path.split(".")
+    for depth, part in enumerate(parts):
+        above = ".".join(parts[:depth])
+        if ".".join(parts[: depth + 1]) in known:
+            continue
+        numbers = [key for key in known[above]._modules if key.isdecimal()]
+        if not part.isdecimal() or not numbers:
+            return ""
+        return (f"{f'its {above}' if above else 'it'} has {len(numbers)} modules: make the model as it was recorded, or "
+                "record the step and plan again")
+    return ""
+
+
+def _renamed(known, entry, path, planned, root):
+    """Returns a question for the module that has the missing one's class and a similar name, which the policy does not
+    use; empty if there is none."""
+    free = [other for other, module in known.items()
+            if other and other not in planned and (not entry.types or _is_a(module, entry.types[-1]))
+            and re.sub(r"\d+", "", other) != re.sub(r"\d+", "", path)]
+    close = difflib.get_close_matches(path, free, n=1)
+    return f"did you rename it to {root}.{close[0]}?" if close else ""

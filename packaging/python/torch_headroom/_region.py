@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import types
 from collections import Counter
 
@@ -17,7 +18,9 @@ from ._again import Surroundings
 from ._arguments import Arguments
 from ._attributes import Attributes
 from ._autocast import Recomputing, beside_cached_casts
+from ._checkpointing import in_reentrant_checkpoint, is_of_checkpoint, pack_hook
 from ._copies import Unrepeatable
+from ._loop import in_backward
 from ._modules import is_plain, tensors_of
 from ._own_ops import with_own_ops
 from ._policy import BUFFER, HeldBytes, ModulePolicy
@@ -26,6 +29,19 @@ _OF_A_GRAPH = ("it was recorded inside of a graph of torch.compile, where PyTorc
                "recomputed: set torch._functorch.config.activation_memory_budget instead, which `python -m "
                "torch_headroom.record --activation-memory-budget 0.25,0.5,0.75` compares, or plan the step recorded "
                "without torch.compile")
+
+
+_NESTED = ("which the recorded step did not do: turn that off (in transformers and diffusers: "
+           "model.gradient_checkpointing_disable()), or record the step again as it runs now")
+
+
+class _Running(threading.local):
+    """What a thread runs now."""
+
+    calls = 0  # number of forwards and recomputations of regions
+
+
+running = _Running()
 
 
 class Region:
@@ -73,6 +89,8 @@ class Region:
             return checkpoint(forward, *args, use_reentrant=False, context_fn=self.compiled_context_fn)
         if not self.checked:
             self.applied.check_modules()
+        if not self.settled:
+            self._refuse_inside_of_a_checkpoint()
         watch, held = self.applied.watch, self.policy.held
         if module._forward_pre_hooks or module._forward_hooks:  # hooks ran in the recording, but run outside here
             held = HeldBytes()
@@ -88,6 +106,17 @@ class Region:
             self.refuse(str(error))
         watch.at(f"at the end of module {self.policy.fqn}", held.end)
         return result
+
+    def _refuse_inside_of_a_checkpoint(self):
+        if running.calls == 0 and (is_of_checkpoint(pack_hook()) or (in_backward() and in_reentrant_checkpoint())):
+            self.refuse(f"it runs inside of a checkpoint of the program's own, {_NESTED}")
+
+    def refuse_own_checkpoint(self, hook):
+        """Refuses a module that checkpoints a part of itself; `hook` is the pack_hook() of the module's own checkpoint.
+        Called at each op of a watched forward."""
+        now = pack_hook()
+        if (now is not hook and is_of_checkpoint(now)) or (not torch.is_grad_enabled() and in_reentrant_checkpoint()):
+            self.refuse(f"it checkpoints a part of itself, {_NESTED}")
 
     def forward_of(self, module):
         """Returns the forward without the policy, bound to `module`, which may be a copy of the original."""
@@ -191,6 +220,7 @@ class _Call:
         self._attributes = Attributes(module)
         self.watched = not region.settled or any(held.path not in region.read for held in self._attributes.tensors)
         self._unread = {}  # storage -> tensors
+        self._hook = self._depth = None  # in its forward: pack_hook() of its checkpoint, running.calls
         if self.watched:
             self._await(self._arguments.held())
             self._await([held for held in self._attributes.tensors if not region.read.get(held.path)])
@@ -209,7 +239,15 @@ class _Call:
         return self._region.contexts(self)
 
     def __call__(self, *given):
+        running.calls += 1
+        try:
+            return self._run(given)
+        finally:
+            running.calls -= 1
+
+    def _run(self, given):
         if self._first is not None:
+            self._hook, self._depth = pack_hook(), running.calls
             (args, kwargs), self._first = self._first, None
             return self._forward(*args, **kwargs)
         self._region.recomputes()
@@ -228,6 +266,8 @@ class _Call:
 
     def watch(self, args, kwargs):
         """Marks the arguments of a forward op as read."""
+        if running.calls == self._depth:  # not in a region inside of this one
+            self._region.refuse_own_checkpoint(self._hook)
         if self._unread:
             for tensor in tensors_of((args, kwargs)):
                 for held in self._unread.pop(_storage(tensor), ()):
