@@ -139,6 +139,18 @@ class WithoutOptimizers(Recorded):
                 again = self.recorded(self._LOOP.format(backward=backward, update=update), "--steps", "3")
                 self.assertEqual(again["ops"], document["ops"])
 
+    def test_gradients_of_autograd_grad_are_a_backward_pass(self):
+        loss = "loss = head(output).pow(2).mean()"
+        update = "torch.no_grad()(lambda: parameter.sub_(0.1 * {}))()"
+        by_grad = self.recorded(self._LOOP.format(
+            backward=f"{loss}; gradients = dict(zip(parameters, torch.autograd.grad(loss, parameters)))",
+            update=update.format("gradients.pop(parameter)")))
+        self.assertIn("there is no torch.optim optimizer", by_grad["notes"][0])
+        self.assertEqual(self.noted("steps"), 2)
+        by_backward = self.recorded(self._LOOP.format(backward=f"{loss}; loss.backward()",
+                                                      update=update.format("parameter.grad")))
+        self.assertEqual(by_grad["compute_ms"], by_backward["compute_ms"])
+
     def test_what_changes_the_parameters_is_the_optimizers(self):
         momentum = "buffers.setdefault(parameter, torch.zeros_like(parameter)).mul_(0.9).add_(parameter.grad)"
         documents = [
@@ -157,6 +169,9 @@ class WithoutOptimizers(Recorded):
     def test_what_is_missing_is_said(self):
         for script, sentence in (
             (self._LOOP.format(backward="pass", update="pass"), "train.py made no backward pass; "),
+            (self._LOOP.format(backward="torch.autograd.grad(output.sum(), parameters[0], create_graph=True)", update="pass"),
+             "train.py took gradients only as a part of its forward (torch.autograd.grad() with create_graph or inside of "
+             "a module) and made no backward pass after that; "),
             (self._LOOP.format(backward="sgd = torch.optim.SGD(parameters, lr=0.1)", update="pass").replace(
                 "            for", "            output.sum().backward()\n            for"),
              "train.py never called step() of its SGD; "),
@@ -272,6 +287,28 @@ class Exceptions(Recorded):
 
     def test_a_full_card(self):
         self.assertIsNone(self.ended_early(inside="x = torch.empty(2**40, device='cuda')"))
+
+    def test_a_full_card_outside_of_a_step(self):
+        """Nothing is recorded there, so that only the message can say where it was."""
+        for first in (True, False):
+            script = self.written("""
+                import torch
+                model = torch.nn.Linear(1000, 1000).cuda()
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                def evaluate():
+                    with torch.no_grad():
+                        return [model(torch.empty(2**40, device="cuda"))]
+                {first}
+                model(torch.randn(64, 1000, device="cuda")).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                evaluate()
+                """.format(first="evaluate()" if first else ""))
+            result = self.run_script(script, "--gpu", "t4-16gb")
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn("in evaluate\n", result.stderr)
+            self.assertRegex(result.stderr.splitlines()[-1], r"train.py: CUDA out of memory.* Line 7 of .*train.py, in "
+                             r"evaluate, asked for it\. \(--unlimited records")
 
     def test_in_a_block_of_the_program(self):
         script = self.written("""

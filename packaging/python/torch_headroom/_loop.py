@@ -4,6 +4,8 @@
 
 import torch
 
+from ._modules import parameters_of
+
 
 def in_backward():
     return torch._C._current_graph_task_id() != -1
@@ -30,7 +32,12 @@ class Loop:
     def _ignore(self, *_):
         pass
 
-    module_called = compilation_begins = backward_begins = backward_ended = _ignore
+    def has_no_optimizer(self):
+        """Returns whether a call of torch.autograd.grad() is the backward pass of a step, as the program changes the
+        parameters itself."""
+        return False
+
+    module_called = compilation_begins = gradient_taken = backward_begins = backward_ended = _ignore
     optimizer_done = zero_grad_begins = zero_grad_done = captured = replay_begins = _ignore
 
 
@@ -66,6 +73,7 @@ class ScriptLoop(Loop):
         self._early = False  # the step began before an optimizer existed, and has not reached backward
         self.by_hand = False  # no optimizer exists: the script changes the parameters itself
         self._updates = False  # by_hand only: from backward on
+        self._has_gradients = False  # torch.autograd.grad() was called
         self._stepped = {}  # optimizer -> number of its steps in this step
         self._cleared = set()
         self._unused = set()  # optimizers
@@ -87,7 +95,7 @@ class ScriptLoop(Loop):
             return
         if self._complete:
             self._end()
-        if torch.is_grad_enabled() and any(p.requires_grad for p in module.parameters()):
+        if torch.is_grad_enabled() and any(p.requires_grad for p in parameters_of(module)):
             if self._early:
                 self._recorder.discard()
             self._recorder.inventory.add_root(module)
@@ -117,6 +125,12 @@ class ScriptLoop(Loop):
             self.by_hand = not self._recorder.inventory.optimizers()
             self._early = False
             self._complete = self.awaits_forward = self.by_hand
+
+    def gradient_taken(self):
+        self._has_gradients = True
+
+    def has_no_optimizer(self):
+        return self.by_hand or (self._early and not self._recorder.inventory.optimizers())
 
     def backward_ended(self):
         if self.by_hand and not self._updates:
@@ -194,6 +208,9 @@ class ScriptLoop(Loop):
             return ("has no torch.optim optimizer and calls no module outside of torch.func: put its loop into "
                     "`with torch_headroom.record(\"step.hrs\") as rec:` and call rec.step() after each step")
         stepped, missing = (" and ".join(self._names[made_step]) for made_step in (True, False))
+        if not stepped and not missing and self._has_gradients:
+            return ("took gradients only as a part of its forward (torch.autograd.grad() with create_graph or inside of a "
+                    "module) and made no backward pass after that")
         if not stepped and not missing:
             return "made no backward pass"
         if not stepped:

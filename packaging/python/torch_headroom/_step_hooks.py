@@ -218,11 +218,14 @@ class Hooks:
             # A backward pass inside another one belongs to a checkpoint's recomputation.
             if in_backward():
                 return original(*args, **kwargs)
-            if of_parameters:
-                loop.backward_begins()
             builds_graph = bool(kwargs.get("create_graph", len(args) > position and args[position]))
             # A gradient that is part of the loss, such as a gradient penalty or forces, belongs to the forward.
             marks = of_parameters or not (builds_graph or recorder.depth)
+            of_step = of_parameters or (marks and loop.has_no_optimizer())
+            if not of_parameters:
+                loop.gradient_taken()
+            if of_step:
+                loop.backward_begins()
             at = self._at if of_parameters else recorder.at
             if marks:
                 at(_instants.FORWARD_END)
@@ -236,7 +239,7 @@ class Hooks:
                     recorder.at(_instants.BACKWARD_GRAPH_END)
             if marks:
                 at(_instants.BACKWARD_END)
-            if of_parameters:
+            if of_step:
                 loop.backward_ended()
             return result
 

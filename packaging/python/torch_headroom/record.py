@@ -172,6 +172,15 @@ def _own_traceback(error):
     return report
 
 
+def _place_in(report):
+    """Returns where the program's own code was at the end of a traceback, as a sentence."""
+    import torch
+
+    library = str(pathlib.Path(torch.__file__).parent)
+    frames = [frame for frame in report.stack if not frame.filename.startswith(library)]
+    return f" Line {frames[-1].lineno} of {frames[-1].filename}, in {frames[-1].name}, asked for it." if frames else ""
+
+
 def _outcome_of(options, error):
     import torch
 
@@ -182,8 +191,10 @@ def _outcome_of(options, error):
     if isinstance(error, HeadroomError):
         return _Outcome(str(error), error.exit_code)
     if isinstance(error, torch.OutOfMemoryError):
+        report = _own_traceback(error)
+        print("".join(report.format()), end="", file=sys.stderr)
         advice = " (--unlimited records the step as on a larger card)" if options.device == "sim" else ""
-        return _Outcome(f"{options.script}: {str(error).splitlines()[0]}{advice}", 2)
+        return _Outcome(f"{options.script}: {str(error).splitlines()[0]}{_place_in(report)}{advice}", 2)
     if isinstance(error, EndlessLoop):
         return _Outcome(str(error), 2)
     if isinstance(error, SystemExit):
