@@ -43,8 +43,10 @@ class Xformers(Extensions):
     def test_it_calls_pytorch_s_attention_as_if_its_library_had_loaded(self):
         from xformers import _cpp_lib
 
+        said = lambda: any("xformers" in sentence for sentence in _remarks.of_step())
+        self.assertFalse(said(), "imported, but not called")
         self.assertTrue(_cpp_lib._built_with_cuda)
-        self.assertTrue(any("xformers" in sentence for sentence in _remarks.of_step()))
+        self.assertTrue(said())
 
 
 class FlashAttention(Extensions):

@@ -87,12 +87,20 @@ class _Loader(importlib.abc.Loader):
             change(module)
 
 
+class _TakenToBeBuilt:
+    """The answer to whether xformers' extension module was loaded. Its attention asks at each call; libraries that
+    import xformers only because it is installed never ask."""
+
+    def __bool__(self):
+        _remarks.add("xformers' extension module does not load on this machine, and was taken to load on the card: "
+                     "where it does not, either, xformers refuses to run there (python -m xformers.info)")
+        return True
+
+
 def _say_that_xformers_is_built(module):
     """xformers' attention calls PyTorch's own kernels, but only where its extension module was loaded."""
     if not module._built_with_cuda:
-        _remarks.add("xformers' extension module does not load on this machine, and was taken to load on the card: "
-                     "where it does not, either, xformers refuses to run there (python -m xformers.info)")
-        module._built_with_cuda = True
+        module._built_with_cuda = _TakenToBeBuilt()
 
 
 @contextlib.contextmanager
