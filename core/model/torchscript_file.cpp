@@ -50,7 +50,9 @@ private:
 Status TorchScriptCheck::run()
 {
     records_ = reader_.getAllRecords();
-    for (const char* needed : {"data.pkl", "constants.pkl", "version"})
+    // Files of format version 6 and later, such as those of models with gelu(), have their version in .data.
+    const char* const version = reader_.hasRecord(".data/version") ? ".data/version" : "version";
+    for (const char* needed : {"data.pkl", "constants.pkl", version})
         if (!reader_.hasRecord(needed))
             return badInput(file_.name_ + " is not a TorchScript file: it has no " + needed);
     RETURN_IF_ERROR(checkSizes());
