@@ -130,6 +130,27 @@ def _encoder(full):
     return model, (torch.randn(8, length, width), torch.randint(0, 10, (8,))), _cross_entropy
 
 
+class _Repeated(torch.nn.Module):
+    """Calls each of its layers several times, so that the gradients of a weight's cast are added in an order."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(
+            torch.nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True, norm_first=True) for _ in range(2))
+        self.head = torch.nn.Linear(width, 10)
+
+    def forward(self, x):
+        for _ in range(3):
+            for layer in self.layers:
+                x = layer(x)
+        return self.head(x.mean(1))
+
+
+def _repeated(full):
+    width, length = (768, 512) if full else (64, 32)
+    return _Repeated(width), (torch.randn(8, length, width), torch.randint(0, 10, (8,))), _cross_entropy
+
+
 @dataclasses.dataclass
 class _Graph:
     """As PyTorch Geometric's Data."""
@@ -275,6 +296,7 @@ CASES = {
     "t5": Case("transformers", _t5),
     "encoder": Case("torch", _encoder),
     "encoder_autocast": Case("torch", _encoder, autocast=True),
+    "repeated_autocast": Case("torch", _repeated, autocast=True),
     "resnet": Case("torchvision", _resnet, optimizer=lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9)),
     "vit": Case("torchvision", _vit),
     "graph": Case("torch", _graph),

@@ -84,5 +84,9 @@ def _are_plain(*tensors):
 
 def _cast(tensor):
     """Casts an argument of linear() as autocast does, which casts from the last to the first: einsum() is in the same
-    list, and is only a view then."""
-    return torch.einsum("...->...", tensor)
+    list, and is only a view then. Its base is the cast: the view would be a node of the graph, which changes the order
+    in which the gradients of a weight that several calls use are added."""
+    viewed = torch.einsum("...->...", tensor)
+    if viewed.dtype == tensor.dtype:
+        return tensor
+    return viewed._base if viewed._is_view() else viewed

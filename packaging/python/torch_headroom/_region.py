@@ -249,7 +249,10 @@ class _Call:
         if self._first is not None:
             self._hook, self._depth = pack_hook(), running.calls
             (args, kwargs), self._first = self._first, None
-            return self._forward(*args, **kwargs)
+            try:
+                return self._forward(*args, **kwargs)
+            finally:
+                self._hook = None  # it holds the checkpoint, which holds this call
         self._region.recomputes()
         try:
             self._arguments.check("between its forward and its recomputation")
