@@ -94,6 +94,13 @@ OpFacts read(const c10::OperatorHandle& op)
     return facts;
 }
 
+/// Whether this thread has entered torch.autocast: its key is excluded outside of that, too.
+bool isInsideAutocast()
+{
+    at::autocast::increment_nesting();
+    return at::autocast::decrement_nesting() > 0;
+}
+
 } // namespace
 
 OpFacts opFacts(const c10::OperatorHandle& op)
@@ -110,7 +117,7 @@ bool isAutocastCast(OpFacts::Kind kind, const torch::jit::Stack& stack, std::siz
         return false;
     const at::Tensor& weight = stack[stack.size() - arguments].toTensor();
     if (!weight.defined() || weight.scalar_type() != at::kFloat || !weight.requires_grad() || !weight.is_leaf()
-        || weight.is_view() || !at::autocast::is_autocast_cache_enabled()
+        || weight.is_view() || !at::autocast::is_autocast_cache_enabled() || !isInsideAutocast()
         || !at::autocast::is_autocast_available(weight.device().type()))
         return false;
     // Autocast excludes its own key while it runs an op, which tells its casts from those that the program calls.

@@ -5,7 +5,11 @@
 #include "core/base/bytes.h"
 #include "core/trace/memory_event.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
+#include <numeric>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -15,7 +19,14 @@ namespace {
 
 constexpr Bytes leastGrowth = MiB; ///< of a step that keeps activations, for a remark
 
-/// The activations that are live.
+/// Whether a tensor of this category may be the graph of a step, or a result.
+bool isOfGraph(Category category)
+{
+    return category == Category::activation || category == Category::temporary || category == Category::gradient
+        || category == Category::other;
+}
+
+/// The activations, gradients and temporaries that are live.
 class LiveActivations : public TimelessMemory
 {
 public:
@@ -37,33 +48,166 @@ public:
             return;
         for (std::uint32_t storage = 0; storage < blocks_.size(); ++storage)
             found_[storage] = live(storage) > 0;
-        foundBytes_ = sum([](std::uint32_t) { return true; });
     }
 
-    KeptActivations kept() const
+    /// `ofAutograd`: by storage, whether autograd saves it when the step ends.
+    KeptActivations kept(const std::vector<bool>& ofAutograd) const
     {
-        const Bytes earlier = sum([this](std::uint32_t storage) { return found_[storage]; });
-        return {earlier, sum([](std::uint32_t) { return true; }) - foundBytes_};
+        KeptActivations kept;
+        Bytes gradients = 0; // of earlier steps
+        Bytes parameters = 0;
+        std::multiset<Bytes> made;
+        std::vector<Bytes> gone;
+        Bytes inGraph = 0;
+        for (std::uint32_t storage = 0; storage < blocks_.size(); ++storage) {
+            const Bytes bytes = live(storage);
+            parameters += categories_[storage] == Category::parameter ? blocks_[storage].bytes : 0;
+            if (found_[storage] && bytes == 0)
+                gone.push_back(blocks_[storage].bytes);
+            else if (found_[storage])
+                (categories_[storage] == Category::gradient ? gradients : kept.earlier) += bytes;
+            else if (!found_[storage] && bytes > 0)
+                made.insert(bytes);
+            inGraph += !found_[storage] && ofAutograd[storage] ? bytes : 0;
+        }
+        kept.earlier += std::max<Bytes>(0, gradients - parameters); // each parameter may have one
+        kept.more = withoutReplacements(std::move(made), std::move(gone));
+        kept.inGraph = inGraph >= kept.more / 2;
+        return kept;
     }
 
 private:
-    Bytes live(std::uint32_t storage) const
+    /// The sum of what the step has made, without what replaces something that is gone: blocks of the same size, else
+    /// the largest ones, as a step of another shape replaces an output by one of another size.
+    static Bytes withoutReplacements(std::multiset<Bytes> made, std::vector<Bytes> gone)
     {
-        return categories_[storage] == Category::activation ? blocks_[storage].live() : 0;
+        std::size_t others = 0;
+        for (const Bytes bytes : gone)
+            if (const auto same = made.find(bytes); same != made.end())
+                made.erase(same);
+            else
+                ++others;
+        for (; others > 0 && !made.empty(); --others)
+            made.erase(std::prev(made.end()));
+        return std::accumulate(made.begin(), made.end(), Bytes(0));
     }
-    template <class Counts>
-    Bytes sum(const Counts& counts) const
-    {
-        Bytes bytes = 0;
-        for (std::uint32_t storage = 0; storage < blocks_.size(); ++storage)
-            bytes += counts(storage) ? live(storage) : 0;
-        return bytes;
-    }
+
+    Bytes live(std::uint32_t storage) const { return isOfGraph(categories_[storage]) ? blocks_[storage].live() : 0; }
 
     std::vector<HeldBlock> blocks_; ///< by storage
     std::vector<Category> categories_;
     std::vector<bool> found_; ///< live when the step began
-    Bytes foundBytes_ = 0;
+};
+
+/// By storage: whether autograd saves it when the step ends.
+std::vector<bool> savedAtTheEnd(const StepTrace& step)
+{
+    std::vector<bool> released(step.packs.size(), false);
+    std::vector<bool> saved(step.storages.size(), false);
+    for (std::uint32_t event = 0; event < step.events.size(); ++event)
+        if (step.events.kind[EventIndex(event)] == EventKind::release)
+            released[step.events.a[EventIndex(event)]] = true;
+    for (std::uint32_t pack = 0; pack < step.packs.size(); ++pack)
+        if (const StorageId storage = step.packs.storage[PackId(pack)]; storage.valid() && !released[pack])
+            saved[storage.value] = true;
+    return saved;
+}
+
+/// Finds calls of modules whose saved tensors no backward pass uses.
+class UnusedForwards
+{
+public:
+    explicit UnusedForwards(const StepTrace& step)
+        : step_(step)
+        , usesSaved_(step.calls.size(), false)
+        , callOf_(step.packs.size())
+        , isUsed_(step.packs.size(), false)
+    {
+        std::vector<std::uint32_t> running;
+        bool isBackward = false;
+        for (std::uint32_t at = 0; at < step.events.size(); ++at) {
+            const std::uint32_t a = step.events.a[EventIndex(at)];
+            switch (step.events.kind[EventIndex(at)]) {
+            case EventKind::enter:
+                running.push_back(a);
+                break;
+            case EventKind::exit:
+                running.pop_back();
+                break;
+            case EventKind::pack:
+                if (!isBackward && !running.empty())
+                    callOf_[a] = CallId(running.back());
+                break;
+            case EventKind::unpack:
+                isUsed_[a] = true;
+                break;
+            case EventKind::mark:
+                hasBackward_ = hasBackward_ || static_cast<Mark>(a) == Mark::backwardEnd;
+                isBackward = static_cast<Mark>(a) == Mark::forwardEnd;
+                break;
+            default:
+                break;
+            }
+        }
+        for (std::uint32_t pack = 0; pack < step.packs.size(); ++pack)
+            for (CallId call = callOf_[pack]; call.valid() && isUsed_[pack]; call = step.calls.parent[call])
+                usesSaved_[call.value] = true;
+    }
+
+    std::vector<UnusedForward> found() const
+    {
+        if (!hasBackward_)
+            return {};
+        const std::vector<bool> needed = storagesInUse();
+        std::map<ModuleId, std::set<StorageId>> kept;
+        std::map<ModuleId, std::set<CallId>> calls;
+        for (std::uint32_t pack = 0; pack < step_.packs.size(); ++pack) {
+            const StorageId storage = step_.packs.storage[PackId(pack)];
+            const CallId call = outermostUnused(callOf_[pack]);
+            if (!call.valid() || !storage.valid() || needed[storage.value])
+                continue;
+            kept[step_.calls.module[call]].insert(storage);
+            calls[step_.calls.module[call]].insert(call);
+        }
+        std::vector<UnusedForward> found;
+        for (const auto& [module, storages] : kept) {
+            UnusedForward unused{std::string(step_.moduleFqn(module)), std::ssize(calls[module]), 0};
+            for (const StorageId storage : storages)
+                unused.bytes += step_.storages.bytes[storage];
+            if (unused.bytes >= leastGrowth)
+                found.push_back(std::move(unused));
+        }
+        return found;
+    }
+
+private:
+    /// The outermost call around this one, or this one, of which no backward pass uses a saved tensor.
+    CallId outermostUnused(CallId call) const
+    {
+        CallId found;
+        for (; call.valid() && !usesSaved_[call.value]; call = step_.calls.parent[call])
+            found = call;
+        return found;
+    }
+
+    /// By storage: whether a backward pass uses it, or it is none that the step has made.
+    std::vector<bool> storagesInUse() const
+    {
+        std::vector<bool> needed(step_.storages.size());
+        for (std::uint32_t storage = 0; storage < needed.size(); ++storage)
+            needed[storage] = !step_.storages.creator[StorageId(storage)].valid()
+                || !isOfGraph(step_.storages.category[StorageId(storage)]);
+        for (std::uint32_t pack = 0; pack < step_.packs.size(); ++pack)
+            if (const StorageId storage = step_.packs.storage[PackId(pack)]; storage.valid() && isUsed_[pack])
+                needed[storage.value] = true;
+        return needed;
+    }
+
+    const StepTrace& step_;
+    std::vector<bool> usesSaved_; ///< by call: whether a backward pass uses a tensor that was saved inside of it
+    std::vector<CallId> callOf_; ///< by pack: the innermost call of the forward; invalid in backward
+    std::vector<bool> isUsed_; ///< by pack
+    bool hasBackward_ = false;
 };
 
 } // namespace
@@ -73,7 +217,12 @@ KeptActivations keptActivations(const StepTrace& step)
     LiveActivations live(step);
     for (std::uint32_t event = 0; event < step.events.size(); ++event)
         applyRecordedEvent(live, step, event);
-    return live.kept();
+    return live.kept(savedAtTheEnd(step));
+}
+
+std::vector<UnusedForward> unusedForwards(const StepTrace& step)
+{
+    return UnusedForwards(step).found();
 }
 
 std::vector<FallbackOp> fallbackOps(const StepTrace& step)
@@ -95,15 +244,21 @@ std::vector<std::string> remarks(const StepTrace& step)
         sentences.push_back(fallback.op + " in " + (fallback.module.empty() ? "no module" : fallback.module)
                             + " has no kernel on the simulated GPU and ran " + std::to_string(fallback.count)
                             + " times on zeros to learn its shapes");
+    if (!step.info.source.empty())
+        return sentences;
+    for (const UnusedForward& unused : unusedForwards(step))
+        sentences.push_back(unused.module + " ran " + (unused.calls > 1 ? std::to_string(unused.calls) + " times " : "")
+                            + "with gradients on, and no backward pass used the " + formatBytes(unused.bytes)
+                            + " that autograd kept for it: call it inside of torch.no_grad()");
     const KeptActivations kept = keptActivations(step);
-    if (step.info.source.empty() && kept.more >= leastGrowth && kept.earlier >= kept.more / 2)
-        sentences.push_back("the program keeps " + formatBytes(kept.earlier)
-                            + " of activations of earlier steps, and this "
-                              "step adds "
-                            + formatBytes(kept.more)
-                            + ": every step takes more than the one before, and the "
-                              "peak is of this one only. A loss or an output that is kept holds its graph: keep "
-                              "loss.item() or output.detach()");
+    const bool isGrowth = kept.earlier >= kept.more / 2 || (kept.inGraph && kept.earlier > 0);
+    if (kept.more >= leastGrowth && isGrowth)
+        sentences.push_back(
+            "the program keeps " + formatBytes(kept.earlier) + " of activations of earlier steps, and this step adds "
+            + formatBytes(kept.more)
+            + ": every step takes more than the one before, and the peak is of this one only. A loss or an "
+              "output that is kept holds its graph, and so does a gradient made with create_graph: keep "
+              "loss.item() or output.detach(), and clear such gradients by zero_grad(set_to_none=True)");
     return sentences;
 }
 

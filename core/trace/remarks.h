@@ -19,16 +19,28 @@ struct FallbackOp
 };
 std::vector<FallbackOp> fallbackOps(const StepTrace& step);
 
-/// Activations that the program holds beyond the step's end (a loss that is summed up holds its graph).
+/// Activations, temporaries and gradients that the program holds beyond the step's end (a loss that is summed up holds
+/// its graph).
 struct KeptActivations
 {
-    Bytes earlier = 0; ///< of earlier steps, when this step ends
-    Bytes more = 0; ///< by which the step leaves more than it found
+    Bytes earlier = 0; ///< of earlier steps, when this step ends, without one gradient of each parameter
+    Bytes more = 0; ///< what the step has made and leaves, without what replaces something that it found
+    bool inGraph = false; ///< at least half of `more` is saved by autograd when the step ends
 };
 KeptActivations keptActivations(const StepTrace& step);
 
+/// Forwards with gradients on, of one module, whose saved tensors no backward pass used: torch.no_grad() is missing.
+struct UnusedForward
+{
+    std::string module; ///< the outermost one of which this is true
+    std::int64_t calls = 0;
+    Bytes bytes = 0; ///< saved for nothing, at least 1 MiB
+};
+std::vector<UnusedForward> unusedForwards(const StepTrace& step); ///< none in a step without backward
+
 /// Returns one sentence for each known difference between the recorded step and the user's program on a real GPU: the
-/// recorder's remarks, the fallback ops, and whether each step takes more than the one before.
+/// recorder's remarks, the fallback ops, forwards without a backward, and whether each step takes more than the one
+/// before.
 std::vector<std::string> remarks(const StepTrace& step);
 
 } // namespace headroom

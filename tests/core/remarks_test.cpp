@@ -50,5 +50,91 @@ TEST(Remarks, anOutputThatIsReplacedByTheNextIsNoGrowth)
     EXPECT_THAT(remarks(*stepThatKeeps(40 * MiB, 0, 0)), IsEmpty()) << "a table that is made once";
 }
 
+TEST(Remarks, GradientsThatHoldAGraphAreGrowth)
+{
+    StepTraceBuilder builder; // backward(create_graph=True), whose gradients the program keeps
+    builder.addModule("Net", "Net", {});
+    builder.alloc(64 * MiB, Category::parameter, {});
+    builder.alloc(20 * MiB, Category::activation, {});
+    builder.alloc(64 * MiB, Category::gradient, {});
+    builder.mark(Mark::stepBegin);
+    builder.pack(builder.alloc(20 * MiB, Category::activation, {}), {});
+    builder.mark(Mark::forwardEnd);
+    builder.pack(builder.alloc(30 * MiB, Category::temporary, {}), {});
+    builder.alloc(64 * MiB, Category::gradient, {});
+    builder.mark(Mark::backwardEnd);
+    const StepTracePtr step = *builder.finish();
+    EXPECT_EQ(keptActivations(*step).earlier, 20 * MiB);
+    EXPECT_EQ(keptActivations(*step).more, 114 * MiB);
+}
+
+TEST(Remarks, GrowthIsFoundOverStepsOfDifferentShapes)
+{
+    const auto step = [](Bytes earlier, Bytes outputBefore, Bytes output, Bytes graph) {
+        StepTraceBuilder builder;
+        builder.addModule("Net", "Net", {});
+        builder.alloc(earlier, Category::activation, {});
+        const StorageId before = builder.alloc(outputBefore, Category::activation, {});
+        builder.mark(Mark::stepBegin);
+        builder.alloc(output, Category::activation, {});
+        builder.pack(builder.alloc(graph, Category::activation, {}), {});
+        builder.free(before);
+        return *builder.finish();
+    };
+    const StepTracePtr longer = step(2 * MiB, 1 * MiB, 50 * MiB, 40 * MiB);
+    EXPECT_EQ(keptActivations(*longer).more, 40 * MiB);
+    EXPECT_THAT(remarks(*longer),
+                ElementsAre(HasSubstr("keeps 2.00 MiB of activations of earlier steps, and this step "
+                                      "adds 40.00 MiB: every step takes more")));
+    const StepTracePtr shorter = step(80 * MiB, 100 * MiB, 5 * MiB, 4 * MiB);
+    EXPECT_EQ(keptActivations(*shorter).more, 4 * MiB) << "though the step leaves less than it found";
+    EXPECT_THAT(remarks(*shorter), ElementsAre(HasSubstr("this step adds 4.00 MiB")));
+    EXPECT_THAT(remarks(*step(0, 1 * MiB, 50 * MiB, 40 * MiB)), IsEmpty()) << "a graph that is kept once";
+}
+
+/// A step with a model and a teacher. Each of the two runs once, and a backward pass uses only the model's.
+StepTracePtr stepWithTeacher(bool hasBackward, Bytes kept)
+{
+    StepTraceBuilder builder;
+    const StringId mm = builder.string("aten.mm.default");
+    const ModuleId root = builder.addModule("models", "Models", {});
+    const ModuleId student = builder.addModule("models.Student", "Student", root);
+    const ModuleId teacher = builder.addModule("models.Teacher", "Teacher", root);
+    const ModuleId layer = builder.addModule("models.Teacher.layer", "Linear", teacher);
+    const StorageId weight = builder.alloc(64 * MiB, Category::parameter, {});
+    builder.mark(Mark::stepBegin);
+    const auto run = [&](ModuleId module, Bytes bytes) {
+        const CallId call = builder.enter(module, {});
+        const OpId op = builder.beginOp({mm, {}, module, call, {}, Phase::forward});
+        const StorageId saved = builder.alloc(bytes, Category::activation, op);
+        builder.endOp(op, {});
+        builder.pack(weight, op);
+        const PackId pack = builder.pack(saved, op);
+        builder.exit(call, {});
+        return pack;
+    };
+    const CallId outer = builder.enter(teacher, {});
+    run(layer, kept);
+    builder.exit(outer, {});
+    const PackId used = run(student, 8 * MiB);
+    if (hasBackward) {
+        builder.mark(Mark::forwardEnd);
+        builder.unpack(used);
+        builder.unpackEnd(used);
+        builder.mark(Mark::backwardEnd);
+    }
+    return *builder.finish();
+}
+
+TEST(Remarks, AForwardWithoutABackwardIsNamed)
+{
+    EXPECT_THAT(
+        remarks(*stepWithTeacher(true, 24 * MiB)),
+        ElementsAre("models.Teacher ran with gradients on, and no backward pass used the 24.00 MiB that autograd "
+                    "kept for it: call it inside of torch.no_grad()"));
+    EXPECT_THAT(remarks(*stepWithTeacher(true, 512)), IsEmpty()) << "too little to matter";
+    EXPECT_THAT(remarks(*stepWithTeacher(false, 24 * MiB)), IsEmpty()) << "a step that ended in its forward";
+}
+
 } // namespace
 } // namespace headroom
