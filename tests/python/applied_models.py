@@ -8,6 +8,7 @@ import dataclasses
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention.flex_attention import flex_attention
 
 
 @dataclasses.dataclass
@@ -127,6 +128,50 @@ def _encoder(full):
     width, length = (768, 512) if full else (64, 32)
     layers = [torch.nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True) for _ in range(12 if full else 3)]
     model = torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(length * width, 10))
+    return model, (torch.randn(8, length, width), torch.randint(0, 10, (8,))), _cross_entropy
+
+
+class _Flexible(torch.nn.Module):
+    """flex_attention() that is not compiled: an operator of higher order."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.qkv, self.out = torch.nn.LayerNorm(width), *(torch.nn.Linear(width, n * width) for n in (3, 1))
+        self.wide = torch.nn.Sequential(torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width))
+        self.slope = torch.nn.Parameter(torch.rand(4))
+
+    def forward(self, x):
+        query, key, value = (part.unflatten(-1, (4, -1)).transpose(1, 2) for part in self.qkv(self.norm(x)).chunk(3, -1))
+        y = flex_attention(query, key, value, score_mod=lambda score, batch, head, i, j: score + self.slope[head] * (i - j))
+        x = x + self.out(y.transpose(1, 2).flatten(2))
+        return x + self.wide(x)
+
+
+def _flexible(full):
+    width, length = (768, 512) if full else (64, 128)
+    layers = [_Flexible(width) for _ in range(3)]
+    model = torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(length * width, 10))
+    return model, (torch.randn(4, length, width), torch.randint(0, 10, (4,))), _cross_entropy
+
+
+class _Casting(torch.nn.Module):
+    """Casts weights itself, as transformers' Mamba: under autocast as well, which does not keep these casts."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.inner = torch.nn.LayerNorm(width), torch.nn.Linear(width, 2 * width)
+        self.shift, self.decay = torch.nn.Parameter(torch.randn(2 * width)), torch.nn.Parameter(torch.rand(2 * width))
+        self.out = torch.nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        h = self.inner(self.norm(x))
+        h = F.softplus(h + self.shift.to(h.dtype)) * self.decay.type_as(h).sigmoid()
+        return x + self.out(h.float().cumsum(1).to(h.dtype))
+
+
+def _casting(full):
+    width, length = (1024, 512) if full else (64, 128)
+    model = torch.nn.Sequential(*map(_Casting, [width] * 3), torch.nn.Flatten(), torch.nn.Linear(length * width, 10))
     return model, (torch.randn(8, length, width), torch.randint(0, 10, (8,))), _cross_entropy
 
 
@@ -296,6 +341,9 @@ CASES = {
     "t5": Case("transformers", _t5),
     "encoder": Case("torch", _encoder),
     "encoder_autocast": Case("torch", _encoder, autocast=True),
+    "flexible": Case("torch", _flexible, cpu=False),
+    "casting": Case("torch", _casting),
+    "casting_autocast": Case("torch", _casting, autocast=True),
     "repeated_autocast": Case("torch", _repeated, autocast=True),
     "resnet": Case("torchvision", _resnet, optimizer=lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9)),
     "vit": Case("torchvision", _vit),

@@ -6,16 +6,52 @@ TransformerEngine's own autocast."""
 import contextlib
 import functools
 import sys
+import threading
 
 import torch
 
 _CAST = torch.ops.aten._to_copy.default
 
 
+class _Casts(threading.local):
+    """Casts that the program itself calls, in a thread."""
+
+    running = 0  # number of these
+
+
+_casts = _Casts()
+
+
+def _own_cast(name):
+    """Returns a method of torch.Tensor that casts. While the method runs, a cast is the program's own: inside of a
+    dispatch mode, nothing else tells that from autocast's."""
+    original = getattr(torch.Tensor, name)
+
+    @functools.wraps(original)
+    def cast(*args, **kwargs):
+        _casts.running += 1
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _casts.running -= 1
+
+    return cast
+
+
+OWN_CASTS = {name: _own_cast(name) for name in ("to", "type", "type_as", "float", "double", "half", "bfloat16")}
+
+
+def _is_inside_autocast():
+    """Returns whether this thread has entered torch.autocast. Inside of autocast's kernels is_autocast_enabled() is
+    False."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting() > 0
+
+
 def is_cached_cast(op, args):
     """Returns whether an op seen by a dispatch mode is autocast's own cast of a weight (cached_cast in
-    aten/src/ATen/autocast_mode.cpp)."""
-    if op is not _CAST or not isinstance(args[0], torch.Tensor):
+    aten/src/ATen/autocast_mode.cpp). The program's own casts are told apart where OWN_CASTS replace torch's."""
+    if op is not _CAST or _casts.running or not isinstance(args[0], torch.Tensor) or not _is_inside_autocast():
         return False
     weight = args[0]
     key = torch._C.DispatchKey.AutocastCPU if weight.device.type == "cpu" else torch._C.DispatchKey.AutocastCUDA
@@ -36,7 +72,11 @@ def beside_cached_casts(mode, watch=None, result=None):
 @functools.cache
 def _beside_cached_casts(mode_class):
     class BesideCachedCasts(mode_class):
+        supports_higher_order_operators = True
+
         def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+            if isinstance(op, torch._ops.HigherOrderOperator):
+                return _run_inside(self, op, args, kwargs or {})
             if getattr(op, "namespace", None) == "torch_headroom":
                 return op(*args, **(kwargs or {}))
             if not is_cached_cast(op, args):
@@ -49,6 +89,16 @@ def _beside_cached_casts(mode_class):
             return op(*args, **(kwargs or {}))
 
     return BesideCachedCasts
+
+
+def _run_inside(mode, op, args, kwargs):
+    """Runs an operator of higher order, such as flex_attention(), whose own ops `mode` sees as those of a composite one:
+    they are what was recorded. An operator that is written for other keys runs as one op that is not kept."""
+    kernel = op.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
+    if kernel is None:
+        return op(*args, **kwargs)
+    with mode:
+        return kernel(*args, **kwargs)
 
 
 class Recomputing:

@@ -1,12 +1,14 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """linear() and scaled_dot_product_attention() of torch.nn.functional under a dispatch mode, with the same ops as without
-one."""
+one, and the program's own casts told from autocast's."""
 
 import threading
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from ._autocast import OWN_CASTS
 
 
 def with_own_ops(forward):
@@ -25,6 +27,7 @@ class OwnOps:
     ops than recorded, with one more tensor."""
 
     _torchs = {}  # name in torch.nn.functional -> torch's function
+    _torchs_casts = {}  # name -> torch's method, if torch.Tensor does not inherit it
     _lock = threading.Lock()
     _entered = 0  # number of threads that have entered; the replacements are correct in all threads
 
@@ -34,6 +37,10 @@ class OwnOps:
                 for own in (linear, scaled_dot_product_attention):
                     OwnOps._torchs[own.__name__] = getattr(torch.nn.functional, own.__name__)
                     setattr(torch.nn.functional, own.__name__, own)
+                for name, own in OWN_CASTS.items():
+                    if name in torch.Tensor.__dict__:
+                        OwnOps._torchs_casts[name] = torch.Tensor.__dict__[name]
+                    setattr(torch.Tensor, name, own)
             OwnOps._entered += 1
 
     def __exit__(self, kind, value, traceback):
@@ -42,6 +49,10 @@ class OwnOps:
             if OwnOps._entered == 0:
                 for name, function in OwnOps._torchs.items():
                     setattr(torch.nn.functional, name, function)
+                for name in OWN_CASTS:
+                    delattr(torch.Tensor, name)
+                for name, method in OwnOps._torchs_casts.items():
+                    setattr(torch.Tensor, name, method)
 
 
 def linear(input, weight, bias=None):
