@@ -146,6 +146,8 @@ class Region:
             seen[name] += 1
             saved = (name, index) in self.policy.saved
             if kept is not None:
+                if not context.is_recompute:
+                    kept.runs(op, args, kwargs)
                 kept.next = name if saved and not context.is_recompute else None
             return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
 
@@ -332,16 +334,29 @@ class _Kept:
     def __init__(self):
         self.next = None  # name of the op that runs, if it is saved
         self._results = []
+        self._names = {}  # storage of a result -> name
+        self._written = None  # name of an op whose result was changed through an alias without its version
 
     def add(self, result):
         name, self.next = self.next, None
         if name is not None:
-            self._results += [(name, tensor, tensor._version) for tensor in tensors_of(result)
-                              if not tensor.is_inference()]
+            found = [tensor for tensor in tensors_of(result) if not tensor.is_inference()]
+            self._results += [(name, tensor, tensor._version) for tensor in found]
+            self._names |= {_storage(tensor): name for tensor in found}
+
+    def runs(self, op, args, kwargs):
+        """Notes what an op that is about to run changes in place: unsafe_split(), in cells of recurrent nets, and .data
+        make aliases that have versions of their own."""
+        for place, argument in enumerate(op._schema.arguments if self._names else ()):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                value = args[place] if place < len(args) else kwargs.get(argument.name)
+                for tensor in tensors_of(value):
+                    self._written = self._written or self._names.get(_storage(tensor))
 
     def changed(self):
         """Returns the name of an op whose result was changed in place; None: there is none."""
-        return next((name for name, tensor, version in self._results if tensor._version != version), None)
+        return self._written or next(
+            (name for name, tensor, version in self._results if tensor._version != version), None)
 
 
 class _Checking:
