@@ -138,11 +138,10 @@ class _Flexible(torch.nn.Module):
         super().__init__()
         self.norm, self.qkv, self.out = torch.nn.LayerNorm(width), *(torch.nn.Linear(width, n * width) for n in (3, 1))
         self.wide = torch.nn.Sequential(torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width))
-        self.slope = torch.nn.Parameter(torch.rand(4))
 
     def forward(self, x):
         query, key, value = (part.unflatten(-1, (4, -1)).transpose(1, 2) for part in self.qkv(self.norm(x)).chunk(3, -1))
-        y = flex_attention(query, key, value, score_mod=lambda score, batch, head, i, j: score + self.slope[head] * (i - j))
+        y = flex_attention(query, key, value, score_mod=lambda score, batch, head, i, j: score + (i - j))
         x = x + self.out(y.transpose(1, 2).flatten(2))
         return x + self.wide(x)
 
