@@ -220,7 +220,7 @@ void GradientHooks::add(const std::shared_ptr<StepRecording>& recording, const a
         if (const auto alive = weak.lock())
             alive->retype(gradient, Category::gradient);
     });
-    hooked_.push_back({parameter, arrival.get()});
+    hooked_.push_back({WeakTensor(parameter.getIntrusivePtr()), arrival.get()});
     addLeafHook(parameter, std::move(arrival));
     auto next = std::move(torch::autograd::impl::post_acc_grad_hooks(parameter));
     torch::autograd::impl::set_post_acc_grad_hooks(parameter,
@@ -231,12 +231,15 @@ std::vector<at::Tensor> GradientHooks::removeAll()
 {
     std::vector<at::Tensor> parameters;
     for (const Hooked& hooked : hooked_) {
-        auto& hooks = torch::autograd::impl::hooks(hooked.parameter);
+        auto alive = hooked.parameter.lock();
+        if (!alive)
+            continue;
+        const at::Tensor& parameter = parameters.emplace_back(std::move(alive));
+        auto& hooks = torch::autograd::impl::hooks(parameter);
         std::erase_if(hooks, [&](const auto& hook) { return hook.get() == hooked.arrival; });
-        auto& accumulated = torch::autograd::impl::post_acc_grad_hooks(hooked.parameter);
+        auto& accumulated = torch::autograd::impl::post_acc_grad_hooks(parameter);
         if (auto* notice = dynamic_cast<AccumulatedNotice*>(accumulated.get()))
             accumulated = notice->takeNext();
-        parameters.push_back(hooked.parameter);
     }
     hooked_.clear();
     return parameters;

@@ -24,7 +24,8 @@ void hookArguments(const std::shared_ptr<StepRecording>& recording, CallId call,
 void hookResults(const std::shared_ptr<StepRecording>& recording, CallId call, at::ArrayRef<at::Tensor> results);
 
 /// Hooks on parameters that give gradients the category gradient. As in MemTracker, they run when a gradient arrives
-/// and again when it has been accumulated. The destructor removes them, since parameters outlive the step.
+/// and again when it has been accumulated. The destructor removes them, since parameters outlive the step. It holds no
+/// parameter.
 class GradientHooks
 {
 public:
@@ -34,13 +35,13 @@ public:
     GradientHooks& operator=(const GradientHooks&) = delete;
 
     void add(const std::shared_ptr<StepRecording>& recording, const at::Tensor& parameter);
-    /// Returns the parameters that had hooks.
+    /// Returns the living parameters that had hooks.
     std::vector<at::Tensor> removeAll();
 
 private:
     struct Hooked
     {
-        at::Tensor parameter;
+        WeakTensor parameter;
         const torch::autograd::FunctionPreHook* arrival = nullptr;
     };
     std::vector<Hooked> hooked_;

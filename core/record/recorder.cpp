@@ -9,6 +9,7 @@
 #include "core/record/step_recording.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/version.h>
 
@@ -32,7 +33,9 @@ struct Recorder::State
     bool leavesSaves = false;
     bool clearsGradients = false;
     bool refused = false; ///< another recorder was active
+    at::CallbackHandle nodesRun = at::INVALID_CALLBACK_HANDLE;
 
+    void hookSaves();
     void declareModel();
     void registerModel();
     void stop();
@@ -127,13 +130,45 @@ void Recorder::begin()
     state.recording->start(state.before ? &*state.before : nullptr);
     state.registerModel();
     state.declared.clear();
+    state.tree = {}; // the program may drop its model within the step
     StepRecording::activate(state.recording);
     if (!state.real && !state.leavesSaves)
-        setDefaultSavedTensorHooks([weak = std::weak_ptr(state.recording)]() -> std::unique_ptr<ShadowSave> {
-            const auto alive = weak.lock();
-            return alive && !alive->compiles() ? std::make_unique<ShadowSave>(alive) : nullptr;
-        });
+        state.hookSaves();
     state.interception.emplace();
+}
+
+/// Makes autograd's saves report to the recording. A leaf that requires a gradient stays as it is (see SavedLeaves).
+void Recorder::State::hookSaves()
+{
+    setDefaultSavedTensorHooks([weak = std::weak_ptr(recording)]() -> std::unique_ptr<ShadowSave> {
+        const auto alive = weak.lock();
+        if (!alive || alive->compiles())
+            return nullptr;
+        const at::Tensor tensor = tensorToSave();
+        if (!tensor.requires_grad() || !tensor.is_leaf())
+            return std::make_unique<ShadowSave>(alive);
+        alive->packLeaf(tensor);
+        return nullptr;
+    });
+    setGradFnObserver([](const at::TensorBase& tensor, const NodePtr& node) {
+        if (node && !SavedLeaves::awaits(*node))
+            return;
+        const NodePtr running = node ? NodePtr() : torch::autograd::get_current_node();
+        const auto active = node || running ? StepRecording::active() : nullptr;
+        if (active && node)
+            active->nodeIsMade(node);
+        else if (active)
+            active->leafIsAsked(tensor, *running);
+    });
+    const auto noContext = [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> { return nullptr; };
+    const auto ends = [](const at::RecordFunction&, at::ObserverContext*) {
+        const NodePtr node = torch::autograd::get_current_node();
+        const auto active = StepRecording::active();
+        if (node && active && !torch::autograd::get_current_graph_task_keep_graph())
+            active->nodeHasRun(*node);
+    };
+    nodesRun = at::addGlobalCallback(
+        at::RecordFunctionCallback(noContext, ends).scopes({at::RecordScope::BACKWARD_FUNCTION}));
 }
 
 void Recorder::State::stop()
@@ -142,6 +177,9 @@ void Recorder::State::stop()
         return;
     interception.reset();
     setDefaultSavedTensorHooks({});
+    setGradFnObserver(nullptr);
+    if (nodesRun != at::INVALID_CALLBACK_HANDLE)
+        at::removeCallback(std::exchange(nodesRun, at::INVALID_CALLBACK_HANDLE));
     recording->giveBackSaved();
     StepRecording::activate(nullptr);
     gradientHooks.removeAll();
@@ -261,7 +299,6 @@ Result<StepTracePtr> Recorder::finish()
         state.recording->mark(Mark::zeroGradEnd);
     state.stop();
     const std::shared_ptr<StepRecording> recording = std::move(state.recording);
-    state.tree = {};
     return recording->finish();
 }
 

@@ -31,7 +31,7 @@ struct ModelTree
     {
         ModuleId module; ///< owner
         std::string name; ///< "weight"
-        at::Tensor tensor; ///< holds the parameter while the tree lives
+        at::Tensor tensor;
         Category category = Category::parameter; ///< parameter or buffer
     };
     /// A parameter whose memory belongs to tensors inside of it, such as a DTensor; those are registered.
@@ -63,7 +63,8 @@ public:
     Recorder(const Recorder&) = delete;
     Recorder& operator=(const Recorder&) = delete;
 
-    /// Declares the model, from which gradients get their names. Before begin().
+    /// Declares the model, from which gradients get their names. Before begin(), which drops its tensors: a recorded
+    /// program decides alone how long they live.
     void setModel(ModelTree tree);
     /// Declares a tensor of the batch, counted as input. Before begin().
     void addInput(const at::Tensor& tensor);

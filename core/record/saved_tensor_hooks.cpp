@@ -2,16 +2,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/saved_tensor_hooks.h"
 
-#include "core/record/autograd_node.h"
-
+#include <ATen/core/VariableHooksInterface.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <atomic>
 #include <utility>
 
 namespace headroom {
 namespace {
 
 thread_local const SavedTensorHooksFactory* innermost = nullptr;
+thread_local c10::TensorImpl* toSave = nullptr; ///< the tensor that was last asked whether it is a leaf
+std::atomic<GradFnObserver> gradFnObserver{nullptr};
 
 SavedTensorHooksFactory& defaultFactory()
 {
@@ -72,13 +74,100 @@ private:
     torch::autograd::Engine* inner_ = nullptr;
 };
 
+/// libtorch's interface to autograd's data of a tensor. It forwards all calls and notes two of them: a saved variable
+/// asks its tensor whether it is a leaf just before it asks for hooks, and asks a tensor that it saved without hooks
+/// for its node when a node unpacks it.
+class NotingVariableHooks final : public at::impl::VariableHooksInterface
+{
+    using Interface = at::impl::VariableHooksInterface;
+    using Base = at::TensorBase;
+    using GradFn = decltype(std::declval<const Interface&>().grad_fn(std::declval<const Base&>()));
+    using DType = std::optional<c10::ScalarType>;
+
+public:
+    static void install()
+    {
+        static auto* const hooks = [] {
+            auto* const made
+                = new NotingVariableHooks(*at::impl::GetVariableHooks()); // never destroyed: tensors use it
+            at::impl::SetVariableHooks(made);
+            return made;
+        }();
+        (void)hooks;
+    }
+
+    bool is_leaf(const Base& tensor) const override
+    {
+        toSave = tensor.unsafeGetTensorImpl();
+        return inner_.is_leaf(tensor);
+    }
+    GradFn grad_fn(const Base& tensor) const override
+    {
+        GradFn node = inner_.grad_fn(tensor);
+        if (const GradFnObserver observe = gradFnObserver.load(std::memory_order_relaxed))
+            observe(tensor, node);
+        return node;
+    }
+
+#define HEADROOM_FORWARD(Result, name, parameters, arguments)                                                          \
+    Result name parameters const override                                                                              \
+    {                                                                                                                  \
+        return inner_.name arguments;                                                                                  \
+    }
+    HEADROOM_FORWARD(Base, tensor_data, (const Base& tensor), (tensor))
+    HEADROOM_FORWARD(Base, variable_data, (const Base& tensor), (tensor))
+    HEADROOM_FORWARD(unsigned, _register_hook, (const Base& tensor, std::function<Base(const Base&)> hook),
+                     (tensor, std::move(hook)))
+    HEADROOM_FORWARD(void, remove_hook, (const Base& tensor, unsigned position), (tensor, position))
+    HEADROOM_FORWARD(bool, is_view, (const Base& tensor), (tensor))
+    HEADROOM_FORWARD(const Base&, base, (const Base& tensor), (tensor))
+    HEADROOM_FORWARD(const std::string&, name, (const Base& tensor), (tensor))
+    HEADROOM_FORWARD(std::int64_t, output_nr, (const Base& tensor), (tensor))
+    HEADROOM_FORWARD(void, set_data, (const Base& tensor, const Base& data), (tensor, data))
+    HEADROOM_FORWARD(Base, data, (const Base& tensor), (tensor))
+    HEADROOM_FORWARD(std::int64_t, _version, (const Base& tensor), (tensor))
+    HEADROOM_FORWARD(void, retain_grad, (const Base& tensor), (tensor))
+    HEADROOM_FORWARD(bool, retains_grad, (const Base& tensor), (tensor))
+    HEADROOM_FORWARD(void, _backward,
+                     (const at::Tensor& tensor, at::TensorList inputs, const std::optional<at::Tensor>& gradient,
+                      std::optional<bool> keepGraph, bool createGraph),
+                     (tensor, inputs, gradient, keepGraph, createGraph))
+    HEADROOM_FORWARD(void, requires_grad_, (const Base& tensor, bool needs), (tensor, needs))
+    HEADROOM_FORWARD(void, basic_autograd_not_implemented_fallback,
+                     (const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack),
+                     (op, keys, stack))
+    HEADROOM_FORWARD(DType, grad_dtype, (const Base& tensor), (tensor))
+    HEADROOM_FORWARD(void, set_grad_dtype, (const Base& tensor, const DType& type), (tensor, type))
+#undef HEADROOM_FORWARD
+
+private:
+    explicit NotingVariableHooks(const Interface& inner)
+        : inner_(inner)
+    {
+    }
+
+    const Interface& inner_;
+};
+
 } // namespace
+
+at::Tensor tensorToSave()
+{
+    using Pointer = c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+    return toSave ? at::Tensor(Pointer::reclaim_copy(toSave)) : at::Tensor();
+}
+
+void setGradFnObserver(GradFnObserver observer)
+{
+    gradFnObserver = observer;
+}
 
 SavedTensorHooksScope::SavedTensorHooksScope(SavedTensorHooksFactory factory)
     : factory_(std::move(factory))
     , outer_(std::exchange(innermost, &factory_))
 {
     HookingEngine::install();
+    NotingVariableHooks::install();
 }
 
 SavedTensorHooksScope::~SavedTensorHooksScope()
@@ -89,6 +178,7 @@ SavedTensorHooksScope::~SavedTensorHooksScope()
 void setDefaultSavedTensorHooks(SavedTensorHooksFactory factory)
 {
     HookingEngine::install();
+    NotingVariableHooks::install();
     defaultFactory() = std::move(factory);
 }
 

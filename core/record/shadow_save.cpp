@@ -6,9 +6,11 @@
 #include "core/device/known_storage.h"
 #include "core/device/simulated_state.h"
 #include "core/device/sparse_tensor.h"
+#include "core/record/saved_tensor_hooks.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/function.h>
 
 namespace headroom {
 namespace {
@@ -73,6 +75,8 @@ at::Tensor shapeOf(const at::Tensor& tensor)
 
 ShadowSave::ShadowSave(const std::shared_ptr<StepRecording>& recording)
     : recording_(recording)
+    , leaf_(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>())
+    , version_(0)
     , storage_(c10::intrusive_ptr<c10::StorageImpl>())
 {
 }
@@ -91,7 +95,7 @@ bool ShadowSave::packParts(const at::Tensor& tensor)
     std::vector<at::Tensor> shapes;
     for (const at::Tensor& part : partsOf(tensor)) {
         parts_.push_back(std::make_unique<ShadowSave>(recording_.lock()));
-        parts_.back()->call_pack_hook(part);
+        parts_.back()->packTensor(part);
         shapes.push_back(shapeOf(part));
     }
     if (!shapes.empty())
@@ -100,6 +104,16 @@ bool ShadowSave::packParts(const at::Tensor& tensor)
 }
 
 void ShadowSave::call_pack_hook(const at::Tensor& tensor)
+{
+    TORCH_INTERNAL_ASSERT(tensor.is_same(tensorToSave()), "this libtorch asks for hooks in another way");
+    version_ = tensor.unsafeGetTensorImpl()->version_counter();
+    savedVersion_ = version_.current_version();
+    node_ = WeakNodePtr(tensor.grad_fn());
+    outputNumber_ = tensor.output_nr();
+    packTensor(tensor);
+}
+
+void ShadowSave::packTensor(const at::Tensor& tensor)
 {
     if (packParts(tensor))
         return;
@@ -114,14 +128,41 @@ void ShadowSave::call_pack_hook(const at::Tensor& tensor)
         if (!sim::isSimulated(tensor.device()))
             address_ = tensor.storage().mutable_data();
         kept_ = shapeOf(tensor);
+        if (!tensor.requires_grad())
+            leaf_ = WeakTensor(tensor.getIntrusivePtr());
     } else {
         // The autograd history of a result holds these hooks: the kept tensor must not hold that history.
-        kept_ = detached(tensor, /*allowMetadataChange=*/false);
+        kept_ = tensor.requires_grad() ? detached(tensor, /*allowMetadataChange=*/false) : tensor;
     }
+}
+
+/// Raises the error of SavedVariable::unpack(), which checks only tensors without hooks
+/// (torch/csrc/autograd/saved_variable.cpp).
+void ShadowSave::checkVersion() const
+{
+    const std::uint32_t now = version_.current_version();
+    if (now == savedVersion_)
+        return;
+    const NodePtr node = node_.lock();
+    TORCH_CHECK(false,
+                "one of the variables needed for gradient computation has been modified by an inplace operation: [",
+                kept_.toString(), " ", kept_.sizes(), "]",
+                node ? c10::str(", which is output ", outputNumber_, " of ", node->name(), ",") : "", " is at version ",
+                now, "; expected version ", savedVersion_,
+                " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, "
+                "with torch.autograd.set_detect_anomaly(True).");
+}
+
+/// Returns the saved tensor without a history, if the program still holds it.
+at::Tensor ShadowSave::original() const
+{
+    auto alive = leaf_.lock();
+    return alive ? at::Tensor(std::move(alive)) : at::Tensor();
 }
 
 at::Tensor ShadowSave::call_unpack_hook()
 {
+    checkVersion();
     if (!parts_.empty()) {
         std::vector<at::Tensor> parts;
         for (const auto& part : parts_)
@@ -133,6 +174,11 @@ at::Tensor ShadowSave::call_unpack_hook()
         recording->unpack(pack_);
     if (!pack_.shadowed)
         return kept_;
+    if (at::Tensor tensor = original(); tensor.defined()) {
+        if (recording)
+            recording->unpackEnd(pack_);
+        return tensor;
+    }
     // The contents may have changed since they were saved, and CUDA would read the new ones.
     if (const auto alive = storage_.lock())
         contents_ = sim::knownContents(*alive);
@@ -164,7 +210,9 @@ c10::DataPtr ShadowSave::withContents(c10::DataPtr block) const
 
 void ShadowSave::holdStorage(c10::Storage& again, sim::BlockTag tag)
 {
-    if (auto alive = storage_.lock()) {
+    if (at::Tensor tensor = original(); tensor.defined()) {
+        kept_ = std::move(tensor);
+    } else if (auto alive = storage_.lock()) {
         kept_ = onStorage(kept_, c10::Storage(std::move(alive)));
     } else {
         if (!again) {

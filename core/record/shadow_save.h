@@ -24,7 +24,8 @@ at::Tensor shapeOf(const at::Tensor& tensor);
 /// device stays taken for as long as autograd would hold it. On unpacking, the backward node gets a shadow: a tensor of
 /// the same shape on a storage that takes no memory; its end is the end of the node's hold. When the recording ends, a
 /// graph that outlives it gets the storages themselves. A tensor of a Python class such as DTensor is saved as its
-/// parts.
+/// parts. A tensor without a history is itself unpacked, as without hooks, if the step did not create its storage, or
+/// the program still holds it. As without hooks, unpacking a tensor that was changed in place since is an error.
 class ShadowSave final : public torch::autograd::SavedVariableHooks
 {
 public:
@@ -45,13 +46,22 @@ public:
     void holdStorage(c10::Storage& again, sim::BlockTag tag);
 
 private:
+    void packTensor(const at::Tensor& tensor);
     bool packParts(const at::Tensor& tensor);
+    void checkVersion() const;
+    at::Tensor original() const;
     c10::DataPtr withContents(c10::DataPtr block) const;
 
     std::weak_ptr<StepRecording> recording_;
     StepRecording::Pack pack_;
     std::vector<std::unique_ptr<ShadowSave>> parts_; ///< saves of the parts of a tensor of a Python class
-    at::Tensor kept_; ///< the tensor, detached; only its shape if shadowed
+    at::Tensor kept_; ///< the tensor, detached if it has a history; only its shape if shadowed
+    /// If shadowed: the original, if it has no history.
+    WeakTensor leaf_;
+    c10::VariableVersion version_;
+    std::uint32_t savedVersion_ = 0;
+    WeakNodePtr node_{NodePtr()}; ///< of the tensor
+    std::int64_t outputNumber_ = 0; ///< of that node
     c10::weak_intrusive_ptr<c10::StorageImpl> storage_; ///< if shadowed: the original
     Bytes storageBytes_ = 0;
     c10::Storage contents_; ///< known contents of the storage (core/device/known_storage.h)

@@ -152,7 +152,7 @@ void StepRecording::addRegistered(ModuleId module, std::string_view name, const 
 
 bool StepRecording::addLeaf(const at::Tensor& leaf, ModuleId owner)
 {
-    return leaves_.try_emplace(leaf.unsafeGetTensorImpl(), owner).second;
+    return leaves_.try_emplace(leaf.unsafeGetTensorImpl(), WeakTensor(leaf.getIntrusivePtr()), owner).second;
 }
 
 StorageId StepRecording::tagged(const sim::Block* block) const
@@ -219,8 +219,12 @@ void StepRecording::allocated(sim::Block& block)
 void StepRecording::freed(sim::Block& block)
 {
     const std::lock_guard lock(mutex_);
-    if (const StorageId storage = tagged(&block))
-        builder_.free(storage);
+    const StorageId storage = tagged(&block);
+    if (!storage.valid())
+        return;
+    builder_.free(storage);
+    for (const PackId pack : savedLeaves_.takeStorage(storage))
+        builder_.holdNoStorage(pack);
 }
 
 void StepRecording::moved(sim::Block& old, sim::Block& replacement)
@@ -283,14 +287,63 @@ StepRecording::Pack StepRecording::pack(const at::Tensor& tensor)
         pack.address = block->address;
         pack.memory = block->memory;
     }
-    // A node saves its inputs before its op begins, its results after. An op that saves a tensor of another device may
-    // not be part of the step.
-    const auto ops = static_cast<std::uint32_t>(builder_.opCount());
-    OpId op;
-    if (pack.storage.valid())
-        op = nodes_.nodesWait() ? OpId(ops) : ops > 0 ? OpId(ops - 1) : OpId();
-    pack.id = builder_.pack(pack.storage, op);
+    pack.node = NodeNumber::last();
+    pack.id = builder_.pack(pack.storage, savingOp(pack.storage));
     return pack;
+}
+
+/// Returns the op for which autograd saves a tensor now: a node saves its inputs before its op begins, its results
+/// after. An op that saves a tensor of another device may not be part of the step.
+OpId StepRecording::savingOp(StorageId storage) const
+{
+    const auto ops = static_cast<std::uint32_t>(builder_.opCount());
+    if (!storage.valid())
+        return {};
+    return nodes_.nodesWait() ? OpId(ops) : ops > 0 ? OpId(ops - 1) : OpId();
+}
+
+void StepRecording::packLeaf(const at::Tensor& leaf)
+{
+    const std::lock_guard lock(mutex_);
+    SavedLeaves::Leaf saved;
+    saved.storage = storageOf(leaf);
+    saved.op = savingOp(saved.storage);
+    saved.afterOp = !nodes_.nodesWait();
+    saved.tensor = leaf.unsafeGetTensorImpl();
+    saved.node = NodeNumber::last();
+    saved.pack = builder_.pack(saved.storage, saved.op);
+    savedLeaves_.add(saved);
+}
+
+void StepRecording::nodeIsMade(const NodePtr& node)
+{
+    const std::lock_guard lock(mutex_);
+    savedLeaves_.nodeIsMade(node);
+}
+
+void StepRecording::leafIsAsked(const at::TensorBase& leaf, const torch::autograd::Node& node)
+{
+    const bool isPython = isPythonNode(node);
+    const int task = torch::autograd::get_current_graph_task_id();
+    const std::lock_guard lock(mutex_);
+    const OpId op = nodes_.opOf(node.thread_id(), node.sequence_nr());
+    const PackId pack = savedLeaves_.unpackedBy(node, isPython, op, leaf.unsafeGetTensorImpl(), task);
+    if (!pack.valid())
+        return;
+    builder_.unpack(pack, passOf(task));
+    builder_.unpackEnd(pack); // the leaf itself holds its storage
+}
+
+void StepRecording::nodeHasRun(const torch::autograd::Node& node)
+{
+    const std::lock_guard lock(mutex_);
+    releaseLeaves(savedLeaves_.takeOf(node));
+}
+
+void StepRecording::releaseLeaves(const std::vector<PackId>& packs)
+{
+    for (const PackId pack : packs)
+        builder_.release(pack);
 }
 
 void StepRecording::unpack(const Pack& pack)
@@ -310,8 +363,11 @@ void StepRecording::unpackEnd(const Pack& pack)
 
 void StepRecording::release(const Pack& pack)
 {
+    const bool isGone = !torch::autograd::get_current_node(); // with its graph
     const std::lock_guard lock(mutex_);
     builder_.release(pack.id);
+    if (isGone)
+        releaseLeaves(savedLeaves_.takeOf(pack.node));
 }
 
 void StepRecording::remember(ShadowSave& save, const Pack& pack)
@@ -391,6 +447,7 @@ void StepRecording::mark(Mark mark)
     const std::lock_guard lock(mutex_);
     if (measurement_)
         measurement_->countNonPyTorch(builder_, nonPyTorch);
+    releaseLeaves(savedLeaves_.takeOfDestroyed());
     builder_.mark(mark);
     if (mark == Mark::forwardEnd)
         phase_ = Phase::backward;

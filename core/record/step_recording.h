@@ -11,6 +11,7 @@
 #include "core/record/node_table.h"
 #include "core/record/op_cost.h"
 #include "core/record/op_facts.h"
+#include "core/record/saved_leaves.h"
 #include "core/trace/step_trace_builder.h"
 
 #include <ATen/core/Tensor.h>
@@ -29,6 +30,8 @@
 namespace headroom {
 
 class ShadowSave;
+
+using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
 /// A step while it is recorded. The interceptor, the allocator, autograd's saved tensors and the hooks report to it,
 /// and it passes their reports to the builder. The step's thread and autograd's threads may call its methods.
@@ -110,6 +113,7 @@ public:
     {
         PackId id;
         StorageId storage;
+        NodeNumber node; ///< the last node when the tensor was saved
         bool shadowed = false; ///< the step created the storage: autograd's hold is recorded separately
         void* address = nullptr; ///< address of the storage's block
         std::shared_ptr<sim::DeviceMemory> memory; ///< if shadowed: the memory, which autograd would hold on the card
@@ -118,6 +122,14 @@ public:
     void unpack(const Pack& pack);
     void unpackEnd(const Pack& pack);
     void release(const Pack& pack);
+    /// Records a leaf that autograd saves without hooks.
+    void packLeaf(const at::Tensor& leaf);
+    /// An op reads a result of a node that saved a leaf (SavedLeaves::awaits()).
+    void nodeIsMade(const NodePtr& node);
+    /// `node`, which runs now, may unpack a leaf.
+    void leafIsAsked(const at::TensorBase& leaf, const torch::autograd::Node& node);
+    /// A node has run in a backward pass that does not keep the graph: autograd releases what it saved.
+    void nodeHasRun(const torch::autograd::Node& node);
     /// Registers a saved tensor of which only the shape is kept, until forget().
     void remember(ShadowSave& save, const Pack& pack);
     void forget(ShadowSave& save);
@@ -183,6 +195,9 @@ private:
     };
     Situation situation() const;
     static std::string pythonNameOf(const torch::autograd::Node& node);
+    static bool isPythonNode(const torch::autograd::Node& node);
+    OpId savingOp(StorageId storage) const;
+    void releaseLeaves(const std::vector<PackId>& packs);
 
     sim::Block* blockOf(const at::Tensor& tensor) const;
     StorageId storageOf(const at::Tensor& tensor) const;
@@ -214,9 +229,15 @@ private:
     std::unordered_map<const sim::Block*, Category> declared_;
     std::unordered_map<c10::OperatorHandle, OpFacts> facts_;
     std::unordered_map<std::type_index, StringId> nodeNames_;
-    std::unordered_map<const c10::TensorImpl*, ModuleId> leaves_;
+    struct OwnedLeaf
+    {
+        WeakTensor leaf; ///< no other tensor gets its address
+        ModuleId owner;
+    };
+    std::unordered_map<const c10::TensorImpl*, OwnedLeaf> leaves_;
     NodeTable nodes_;
     std::unordered_map<ShadowSave*, Pack> saved_;
+    SavedLeaves savedLeaves_;
     std::vector<ModuleId> opModules_; ///< by OpId
     std::vector<ModuleId> opRegions_; ///< by OpId: RunningOp::region
     std::optional<std::string> origin_; ///< path given to setOrigin()

@@ -35,8 +35,13 @@ std::string_view withoutNamespace(std::string_view name)
 /// GIL may wait for mutex_.
 std::string StepRecording::pythonNameOf(const torch::autograd::Node& node)
 {
+    return isPythonNode(node) ? node.name() : std::string();
+}
+
+bool StepRecording::isPythonNode(const torch::autograd::Node& node)
+{
     static const std::string_view pythonNode = "N5torch8autograd6PyNodeE";
-    return typeid(node).name() == pythonNode ? node.name() : std::string();
+    return typeid(node).name() == pythonNode;
 }
 
 StepRecording::Situation StepRecording::situation() const
@@ -137,7 +142,7 @@ void StepRecording::place(const Situation& where, StepTraceBuilder::Op& op)
         const auto* accumulate = dynamic_cast<const torch::autograd::AccumulateGrad*>(where.node.get());
         const auto leaf = accumulate ? leaves_.find(accumulate->variable.unsafeGetTensorImpl()) : leaves_.end();
         if (leaf != leaves_.end())
-            op.module = leaf->second;
+            op.module = leaf->second.owner;
         return;
     }
     const OpId forward = nodes_.opOf(where.node->thread_id(), where.node->sequence_nr());
@@ -157,6 +162,8 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     const std::lock_guard lock(mutex_);
     if (!isOfStep(where))
         return;
+    if (!where.backward)
+        releaseLeaves(savedLeaves_.takeOfDestroyed());
     OpFacts& facts = factsOf(op);
     const std::size_t first = stack.size() - facts.arguments;
     for (std::size_t i = 0; i < facts.arguments; ++i) {

@@ -82,6 +82,8 @@ public:
     void retype(StorageId storage, Category category);
 
     PackId pack(StorageId storage, OpId op); ///< `storage` is invalid for a tensor that is not on the device
+    /// Autograd saved a leaf whose data the program has replaced: the pack, not released yet, has held no storage.
+    void holdNoStorage(PackId pack) { tables_.packs.storage.rows[pack.value] = {}; }
     void unpack(PackId pack, std::uint32_t pass = 0) { event(EventKind::unpack, pack.value, pass); }
     void unpackEnd(PackId pack) { event(EventKind::unpackEnd, pack.value); }
     void release(PackId pack) { event(EventKind::release, pack.value); }

@@ -18,6 +18,7 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/generated/Functions.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <atomic>
@@ -67,6 +68,16 @@ protected:
         for (std::uint32_t i = 0; i < trace.ops.size(); ++i)
             names.emplace_back(trace.opName(OpId(i)));
         return names;
+    }
+
+    /// What autograd did with the tensors that it saved.
+    static std::vector<std::string> savedIn(const StepTrace& trace)
+    {
+        std::vector<std::string> events = listing(trace);
+        std::erase_if(events, [](const std::string& event) {
+            return event.find("pack") == std::string::npos && event.find("release") == std::string::npos;
+        });
+        return events;
     }
 
     static OpId find(const StepTrace& trace, const std::string& name, Phase phase)
@@ -385,6 +396,83 @@ TEST_F(RecorderTest, TensorsOfTheCpuArePackedWithoutAStorage)
     ASSERT_EQ(trace->packs.size(), 2U);
     EXPECT_FALSE(trace->packs.storage[PackId(0)].valid());
     EXPECT_TRUE(at::equal(weight.grad(), at::full({4}, 2.0)));
+}
+
+/// x · w, of two leaves.
+struct Product
+{
+    Model model{"Net"};
+    Tensor weight = model.parameter(ModuleId(0), "weight", {4, 4});
+    Tensor input = emptyOnCard({2, 4}).set_requires_grad(true);
+    std::vector<std::string> packs{"pack 0 of 0 by aten.mm.default", "pack 1 of 1 by aten.mm.default"};
+};
+
+TEST_F(RecorderTest, ALeafIsUnpackedAsItIs)
+{
+    Product step;
+    const StepTracePtr trace = record(step.model, {step.input}, [&] {
+        const Tensor product = at::mm(step.input, step.weight);
+        const auto& node = static_cast<const torch::autograd::generated::MmBackward0&>(*product.grad_fn());
+        EXPECT_TRUE(node.mat2_.unpack(product.grad_fn()).is_same(step.weight));
+        EXPECT_TRUE(node.self_.unpack(product.grad_fn()).is_same(step.input));
+        return product.sum();
+    });
+    ASSERT_TRUE(trace);
+    step.packs.insert(step.packs.end(),
+                      {"unpack 0", "unpackEnd 0", "unpack 1", "unpackEnd 1", "release 0", "release 1"});
+    EXPECT_THAT(savedIn(*trace), ElementsAreArray(step.packs));
+}
+
+TEST_F(RecorderTest, LeavesAreReleasedWithTheirGraph)
+{
+    Product step;
+    Recorder recorder({}, card());
+    recorder.setModel(step.model.tree());
+    recorder.addInput(step.input);
+    recorder.begin();
+    at::mm(step.input, step.weight).sum();
+    at::ones({2}, step.input.options());
+    const Result<StepTracePtr> trace = recorder.finish();
+    ASSERT_TRUE(trace.ok()) << trace.error().message;
+    step.packs.insert(step.packs.end(), {"release 0", "release 1"});
+    EXPECT_THAT(savedIn(**trace), ElementsAreArray(step.packs));
+}
+
+TEST_F(RecorderTest, DataThatALeafNoLongerHasIsNotHeld)
+{
+    Product step;
+    const Tensor data = step.weight.data();
+    step.weight.set_data(emptyOnCard({0}));
+    Tensor loss;
+    Recorder recorder({}, card());
+    recorder.setModel(step.model.tree());
+    recorder.begin();
+    step.weight.set_data(at::ones({4, 4}, step.input.options()));
+    loss = at::mm(step.input, step.weight).sum();
+    step.weight.set_data(data);
+    loss.backward();
+    const Result<StepTracePtr> trace = recorder.finish();
+    ASSERT_TRUE(trace.ok()) << trace.error().message;
+    ASSERT_EQ((*trace)->packs.size(), 2U);
+    EXPECT_FALSE((*trace)->packs.storage[PackId(0)].valid());
+    EXPECT_TRUE((*trace)->packs.storage[PackId(1)].valid());
+}
+
+TEST_F(RecorderTest, ASavedTensorThatWasChangedIsAnErrorAsWithoutARecording)
+{
+    Product step;
+    Recorder recorder({}, card());
+    recorder.begin();
+    const Tensor result = at::mm(step.input, step.weight).relu();
+    const Tensor loss = result.add_(1).sum();
+    try {
+        loss.backward();
+        ADD_FAILURE() << "nothing was raised";
+    } catch (const c10::Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("has been modified by an inplace operation: ["));
+        EXPECT_THAT(error.what(), HasSubstr("is at version 1; expected version 0 instead"));
+    }
+    EXPECT_TRUE(recorder.finish().ok());
 }
 
 TEST_F(RecorderTest, AGraphMayOutliveItsRecording)

@@ -28,13 +28,13 @@ def watch():
 
 def declare(modules):
     """Declares before a step what the optimizers hold. Parameters that are their own master weights stay parameters,
-    as retype() does not change tensors that are declared already. `modules` are ModuleNames.modules."""
+    as retype() does not change tensors that are declared already. `modules` are pairs of a number and a module."""
     _owners.clear()
     if not _living:
         return
-    for number, (_, _, _, module) in enumerate(modules):
-        named = module._parameters.items() if module is not None else ()
-        _owners.update((id(parameter), (number, name)) for name, parameter in named if parameter is not None)
+    for number, module in modules:
+        _owners.update((id(parameter), (number, name)) for name, parameter in module._parameters.items()
+                       if parameter is not None)
     for zero in _living:
         weights = tensors_of([getattr(zero, name, None) for name in _MASTER_WEIGHTS])
         retype(weights, OPTIMIZER)

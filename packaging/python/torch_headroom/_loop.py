@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Finds where a step of a training loop begins and ends, without the script's help."""
 
+import weakref
+
 import torch
 
 from ._modules import parameters_of
@@ -37,7 +39,7 @@ class Loop:
         parameters itself."""
         return False
 
-    module_called = compilation_begins = gradient_taken = backward_begins = backward_ended = _ignore
+    module_called = models_gone = compilation_begins = gradient_taken = backward_begins = backward_ended = _ignore
     optimizer_done = zero_grad_begins = zero_grad_done = captured = replay_begins = _ignore
 
 
@@ -74,9 +76,10 @@ class ScriptLoop(Loop):
         self.by_hand = False  # no optimizer exists: the script changes the parameters itself
         self._updates = False  # by_hand only: from backward on
         self._has_gradients = False  # torch.autograd.grad() was called
-        self._stepped = {}  # optimizer -> number of its steps in this step
-        self._cleared = set()
-        self._unused = set()  # optimizers
+        # The program may drop its optimizers, such as after it ran out of memory.
+        self._stepped = weakref.WeakKeyDictionary()  # optimizer -> number of its steps in this step
+        self._cleared = weakref.WeakSet()
+        self._unused = weakref.WeakSet()
         self._names = {True: [], False: []}  # classes of the optimizers, which may die before the script ends, by
         # whether they made their step
 
@@ -101,6 +104,14 @@ class ScriptLoop(Loop):
             self._recorder.inventory.add_root(module)
             self._functional = False
             self._begin((*args, kwargs))
+
+    def models_gone(self, module, args, kwargs):
+        """Called instead of module_called() after the program has dropped all models of the running step, as one does
+        that tries a smaller batch with a new model after it ran out of memory: the step begins again."""
+        self._recorder.discard()
+        self._complete = False
+        self.awaits_forward = True
+        self.module_called(module, args, kwargs)
 
     def captured(self):
         if self._recorder.recording:

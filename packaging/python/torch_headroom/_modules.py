@@ -3,8 +3,10 @@
 """The models and optimizers of a script, found without its help, and the names of the modules."""
 
 import contextlib
+import copy
 import functools
 import gc
+import types
 import weakref
 
 import torch
@@ -150,12 +152,36 @@ def has_hooks(module):
                 or module._backward_pre_hooks)
 
 
+class _Around(functools.partial):
+    """Replaces the forward of a module, and looks like it: to inspect, copy and pickle."""
+
+    def __new__(cls, module, around):
+        made = super().__new__(cls, around, module.forward)
+        made._module, made.__wrapped__ = module, module.forward
+        return made
+
+    def __getattr__(self, name):
+        return getattr(self.__wrapped__, name)
+
+    def __deepcopy__(self, memo):
+        forward = self.__wrapped__
+        copied = memo.get(id(self._module))
+        if copied is None or getattr(forward, "__self__", None) is not self._module:
+            return copy.deepcopy(forward, memo)
+        return types.MethodType(forward.__func__, copied)
+
+    def __reduce__(self):
+        forward = self.__wrapped__
+        if getattr(forward, "__func__", None) is type(self._module).forward:
+            return getattr, (self._module, "forward")
+        return copy.copy, (forward,)
+
+
 @contextlib.contextmanager
 def around_forward(module, around):
     """Replaces the module's forward by around(forward, …) inside the context."""
     own = module.__dict__.get("forward")
-    forward = module.forward
-    module.__dict__["forward"] = functools.partial(around, forward)
+    module.__dict__["forward"] = _Around(module, around)
     try:
         yield
     finally:
@@ -216,14 +242,17 @@ def _partition(parameter):
 
 
 class ModuleNames:
-    """The numbered module tree of a step: one model under its class name, or several under a common root."""
+    """The numbered module tree of a step: one model under its class name, or several under a common root. It keeps no
+    module alive, as a program may drop its model within a step, such as one that ran out of memory."""
 
-    def __init__(self, roots):
-        self.modules = []  # (fqn, type, parent's number or -1, module or None), parents first
-        self.numbers = {}  # id(module) -> number
+    def __init__(self, roots, numbers):
+        """Adds the modules to `numbers`, an empty dict, and removes them when they die: id(module) -> number."""
+        self.numbers = numbers
+        self._compiled = []  # weak references
+        self._modules = []  # (fqn, type, parent's number or -1, weak reference or None), parents first
         parent = -1
         if len(roots) > 1:
-            self.modules.append(("models", "Models", -1, None))
+            self._modules.append(("models", "Models", -1, None))
             parent = 0
         used = {}
         for root in roots:
@@ -233,7 +262,7 @@ class ModuleNames:
             self._add_tree(root, name if parent < 0 else f"models.{name}", parent)
         for module in filter(is_compiled, _living(torch.nn.Module)):
             if id(without_compilation(module)) in self.numbers:
-                self.numbers[id(module)] = self.numbers[id(without_compilation(module))]
+                self._compiled.append(self._numbered(module, self.numbers[id(without_compilation(module))]))
 
     def _add_tree(self, root, prefix, parent):
         """Adds modules in the order of root.named_modules(), which would pass each module through one generator per
@@ -243,21 +272,35 @@ class ModuleNames:
             fqn, above, module = waiting.pop()
             if id(module) in self.numbers:
                 continue
-            number = self.numbers[id(module)] = len(self.modules)
-            self.modules.append((fqn, _class_name(module), above, module))
+            number = len(self._modules)
+            self._modules.append((fqn, _class_name(module), above, self._numbered(module, number)))
             children = [(f"{fqn}.{name}", number, without_compilation(child)) for name, child in module._modules.items()
                         if child is not None]
             waiting.extend(reversed(children))
 
+    def _numbered(self, module, number):
+        numbers, key = self.numbers, id(module)
+        numbers[key] = number
+        return weakref.ref(module, lambda _: numbers.pop(key, None))
+
+    @property
+    def has_modules(self):
+        return bool(self._modules)
+
+    def living(self):
+        """Yields the number of each living module, and the module."""
+        for number, (_, _, _, known) in enumerate(self._modules):
+            module = known and known()
+            if module is not None:
+                yield number, module
+
     def declare(self, library, registered):
         """Declares the modules and their parameters and buffers to the library."""
-        for fqn, kind, parent, _ in self.modules:
+        for fqn, kind, parent, _ in self._modules:
             library.headroom_recording_module(fqn.encode(), kind.encode(), parent)
         owners, names, held, kinds = [], [], [], []
         owners_of_wrapped, wrapped = [], []
-        for number, (_, _, _, module) in enumerate(self.modules):
-            if module is None:
-                continue
+        for number, module in self.living():
             for tensors, is_buffer in ((module._parameters, False), (module._buffers, True)):
                 for name, tensor in tensors.items():
                     if tensor is None or isinstance(tensor, UninitializedTensorMixin):

@@ -110,13 +110,13 @@ class StepRecorder:
         ops = torch.ops.torch_headroom
         check(self.library.headroom_recording_new())
         roots = self.inventory.roots()
-        self._names = ModuleNames(roots)
+        self._names = ModuleNames(roots, self.numbers)
         self._names.declare(self.library, ops.registered.default)
         ops.inputs.default(tensors_of(arguments))
         places = {}
         self._held, self._attributes = HeldInCalls(places), AttributesInCalls(places)
         self._sizes = sizes_of(arguments)
-        _deepspeed_memory.declare(self._names.modules)
+        _deepspeed_memory.declare(self._names.living())
         ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
         # Those of plain parameters the library finds itself.
         retype([p.grad for p in self._parameters() if not is_plain(type(p))], GRADIENT)
@@ -124,7 +124,6 @@ class StepRecorder:
         compiling.graphs = 0
         self.compiled_backward.step_begins(self.library)
         check(self.library.headroom_recording_begin())
-        self.numbers.update(self._names.numbers)
         self.recording = True
         self.autocast = torch.is_autocast_enabled("cuda")
         self.calls = self.calls_in_transforms = self.replays = 0
@@ -138,6 +137,10 @@ class StepRecorder:
             around = torch._C._autograd._top_saved_tensors_default_hooks(True)
             if around:
                 say_if_own(around[0])
+
+    def models_are_gone(self):
+        """Returns whether the running step had models, and the program has dropped them all."""
+        return self.recording and self._names.has_modules and next(self._names.living(), None) is None
 
     def own_update(self, begins):
         """Reports the start or end of the code in which a program without an optimizer may update its parameters."""
@@ -222,8 +225,7 @@ class StepRecorder:
         self.numbers.clear()
 
     def _parameters(self):
-        of_modules = [m._parameters.values() for _, _, _, m in self._names.modules if m is not None]
-        return [p for values in of_modules for p in values if p is not None]
+        return [p for _, m in self._names.living() for p in m._parameters.values() if p is not None]
 
     def _info(self, step, ended_early):
         optimizers = sorted({type(o).__name__.lower() for o in self.inventory.optimizers()})

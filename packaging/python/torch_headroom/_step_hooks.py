@@ -3,6 +3,8 @@
 """The recorder's changes of torch while it is active: calls of modules, optimizers and backward report to it."""
 
 import functools
+import sys
+import weakref
 
 import torch
 from torch.utils.checkpoint import _recomputation_hook
@@ -16,10 +18,41 @@ from ._optimizer_hooks import after_steps, before_steps
 
 
 def say_if_own(pack_hook):
-    """Adds a remark that the program saves tensors in its own way, unless `pack_hook` is a checkpoint's."""
-    if getattr(pack_hook, "__module__", "") != torch.utils.checkpoint.__name__:
+    """Adds a remark that the program saves tensors in its own way, unless `pack_hook` is a checkpoint's, of torch or of
+    an applied policy."""
+    module = getattr(pack_hook, "__module__", None) or ""
+    if module != torch.utils.checkpoint.__name__ and module.partition(".")[0] != __package__:
         _remarks.add("the program keeps tensors for backward by hooks of its own (saved_tensors_hooks, save_on_cpu): "
                      "these are part of the peak as they are, and no plan recomputes them")
+
+
+def _note_saved(context, *tensors):
+    """Notes the tensors that a torch.autograd.Function saves, and their attributes, unless the program has hooks."""
+    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+        return
+    context.headroom_saved = [(weakref.ref(tensor), vars(tensor)) if isinstance(tensor, torch.Tensor) else None
+                              for tensor in tensors]
+
+
+def _saved_tensors(context):
+    """Returns the saved tensors as they are without a recording: autograd then keeps the tensors themselves."""
+    found = torch._C._FunctionBase.saved_tensors.__get__(context)
+    noted = context.__dict__.get("headroom_saved", ())
+    if compiling.now or len(noted) != len(found):
+        return found
+    return tuple(_as_saved(context, tensor, known) for tensor, known in zip(found, noted))
+
+
+def _as_saved(context, tensor, known):
+    if type(tensor) is not torch.Tensor or known is None:
+        return tensor
+    original, attributes = known[0](), known[1]
+    if original is tensor or (original is not None and original.grad_fn is context):  # autograd does not keep results
+        return tensor
+    if original is not None:
+        return original
+    vars(tensor).update(attributes)
+    return tensor
 
 
 class _Placed:
@@ -105,6 +138,10 @@ class Hooks:
         self._undo = []
 
     def install(self):
+        # Each call of a module takes more frames here, and modules may call themselves.
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(2 * limit)
+        self._undo.append(lambda: sys.setrecursionlimit(limit))
         compiling.listeners.append(self._compile)
         self._undo.append(lambda: compiling.listeners.remove(self._compile))
         module, optimizer = torch.nn.Module, torch.optim.Optimizer
@@ -116,6 +153,10 @@ class Hooks:
         for name, instant in (("__enter__", _instants.RECOMPUTATION_BEGIN), ("__exit__", _instants.RECOMPUTATION_END)):
             self._replace(_recomputation_hook, name, around(before=lambda *_, at=instant: self._recorder.at(at)))
         self._replace(torch.autograd.graph.saved_tensors_hooks, "__enter__", around(before=self._saves_begin))
+        functions = torch.autograd.function
+        self._replace(functions.FunctionCtx, "save_for_backward", around(before=_note_saved))
+        functions.BackwardCFunction.saved_tensors = property(_saved_tensors)
+        self._undo.append(lambda: delattr(functions.BackwardCFunction, "saved_tensors"))
         self._undo.append(before_steps(self._before_step))
         self._undo.append(after_steps(self._after_step))
         _distributed_fsdp.install(self._replace, self._recorder)
@@ -155,6 +196,9 @@ class Hooks:
             if loop.awaits_forward:
                 loop.module_called(module, args, kwargs)
             number = numbers.get(id(module))
+            if number is None and not numbers and recorder.models_are_gone():
+                loop.models_gone(module, args, kwargs)
+                number = numbers.get(id(module))
             # A compiled wrapper calls the program's module, which is the same call.
             if number is None or recorder.compiled == (number, recorder.depth):
                 return original(module, *args, **kwargs)
@@ -177,6 +221,7 @@ class Hooks:
             recorder.depth += 1
             begun = enter(number, tensors)
             recorder.add_held(begun, args, kwargs, tensors)
+            del tensors  # the module may take tensors out of a list among its arguments, and drop them
             attributes = recorder.add_attributes(begun, module)
             recorder.calls += 1
             if recorder.calls < 5:  # a trainer may enable autocast inside the model, after calls of outer modules
