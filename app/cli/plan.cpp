@@ -123,7 +123,7 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
     json["reason"] = plan.reason;
     if (source.trace) {
         json["predicted_peak_bytes"] = answer.predictedPeak;
-        json["remarks"] = remarks(*source.trace);
+        json["remarks"] = planRemarks(*source.trace);
         addObstacles(json, "not_checkpointable", notCheckpointable(*source.info));
         addObstacles(json, "whole_only", wholeOnly(*source.info));
     }
@@ -145,6 +145,12 @@ void printCard(Bytes budget, const StepTrace& step, std::ostream& out)
             << " has\n              without CUDA's context, cuBLAS's workspaces and NCCL's buffers.\n";
 }
 
+void printRemarks(const PlanSource& source, std::ostream& out)
+{
+    for (const std::string& remark : source.trace ? planRemarks(*source.trace) : std::vector<std::string>())
+        out << "Remark        " << remark << '\n';
+}
+
 void print(const Answer& answer, const PlanSource& source, const PlanCommandArguments& arguments, std::ostream& out)
 {
     const Plan& plan = answer.plan;
@@ -163,16 +169,16 @@ void print(const Answer& answer, const PlanSource& source, const PlanCommandArgu
         printCard(plan.budget, *source.trace, out);
     if (plan.status == PlanStatus::infeasible) {
         out << "Least budget  " << exactBytes(plan.leastBudget) << '\n';
+        printRemarks(source, out);
         printNotCheckpointable(notCheckpointable(*source.info), out);
         if (answer.scriptRecomputeMs > 0)
             out << "Starts from   " << ownCheckpoints(answer.scriptRecomputeMs, "\n              ") << '\n';
         return;
     }
     out << "Peak          " << exactBytes(plan.peak) << "; without checkpointing " << exactBytes(plan.baselinePeak)
-        << (plan.worldSize > 1 && !plansExactly(arguments) ? " on one card" : "");
-    for (const std::string& remark : source.trace ? remarks(*source.trace) : std::vector<std::string>())
-        out << "\nRemark        " << remark;
-    out << "\nRecompute     " << formatMs(plan.recomputeMs);
+        << (plan.worldSize > 1 && !plansExactly(arguments) ? " on one card" : "") << '\n';
+    printRemarks(source, out);
+    out << "Recompute     " << formatMs(plan.recomputeMs);
     if (plan.stepMs > 0)
         out << ", " << formatPercent(plan.recomputeMs / plan.stepMs) << " of the " << formatMs(plan.stepMs)
             << " of forward and backward" << (source.trace ? axisNote(*source.trace) : std::string());

@@ -106,6 +106,7 @@ Status begin()
     running.recorder->setModel(std::move(running.tree));
     running.tree = {};
     running.recorder->begin();
+    running.recorder->reportsRecomputations();
     running.begun = true;
     return {};
 }

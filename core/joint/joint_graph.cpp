@@ -4,6 +4,7 @@
 
 #include "core/joint/op_kinds.h"
 #include "core/policy/step_planner.h"
+#include "core/trace/graph_ops.h"
 
 #include <algorithm>
 #include <numeric>
@@ -111,7 +112,7 @@ Result<JointGraph> Builder::build()
     std::size_t backward = 0;
     for (std::uint32_t i = 0; i < trace_.ops.size(); ++i) {
         const OpId op(i);
-        const bool again = (trace_.ops.flags[op] & opRecomputed) != 0;
+        const bool again = (trace_.ops.flags[op] & (opRecomputed | opInBackwardForward)) != 0;
         if (trace_.ops.phase[op] == Phase::forward && !again) {
             forwardOp(op);
             ++forward;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/joint/op_kinds.h"
 
+#include "core/trace/graph_ops.h"
+
 #include <algorithm>
 #include <array>
 
@@ -53,10 +55,6 @@ constexpr auto drawsRandom = std::to_array<std::string_view>({
 });
 // clang-format on
 
-constexpr auto updatingStatistics
-    = std::to_array<std::string_view>({"_batch_norm_with_update", "_native_batch_norm_legit", "cudnn_batch_norm",
-                                       "miopen_batch_norm", "native_batch_norm"});
-
 template <class Names>
 bool contains(const Names& names, std::string_view name)
 {
@@ -81,7 +79,7 @@ std::string_view packetOf(std::string_view name)
 OpKind opKind(std::string_view name)
 {
     static_assert(std::ranges::is_sorted(recomputable) && std::ranges::is_sorted(computeIntensive)
-                  && std::ranges::is_sorted(drawsRandom) && std::ranges::is_sorted(updatingStatistics));
+                  && std::ranges::is_sorted(drawsRandom));
     const std::string_view packet = packetOf(name);
     OpKind kind;
     kind.recomputable = contains(recomputable, packet);
@@ -89,7 +87,7 @@ OpKind opKind(std::string_view name)
     kind.fusible = kind.recomputable || kind.random;
     kind.computeIntensive = contains(computeIntensive, packet);
     kind.concatenation = packet == "cat";
-    kind.updatesStatistics = contains(updatingStatistics, packet);
+    kind.updatesStatistics = updatesRunningStatistics(name);
     return kind;
 }
 

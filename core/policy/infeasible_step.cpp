@@ -54,14 +54,47 @@ bool isCompiled(const StepInfo& info)
     return std::ranges::any_of(info.settings, [](const auto& setting) { return setting.first == "compiled graphs"; });
 }
 
-std::string whatWouldHelp(const StepInfo& info, const Plan& plan, const Timeline& least, Bytes leastWithoutWishes)
+/// Bytes of temporary memory at the peak that an earlier backward pass or step left: gradients that are not reduced
+/// yet.
+Bytes waitingGradients(const StepTrace& trace, const Timeline& timeline)
+{
+    std::vector<bool> alive(trace.storages.size(), false);
+    std::vector<bool> waits(trace.storages.size(), false);
+    for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
+        const EventKind kind = trace.events.kind[EventIndex(event)];
+        const std::uint32_t a = trace.events.a[EventIndex(event)];
+        if (kind == EventKind::alloc || kind == EventKind::free)
+            alive[a] = kind == EventKind::alloc;
+        else if (kind == EventKind::mark
+                 && (a == static_cast<std::uint32_t>(Mark::stepBegin)
+                     || a == static_cast<std::uint32_t>(Mark::backwardEnd)))
+            for (std::size_t storage = 0; storage < alive.size(); ++storage)
+                waits[storage] = waits[storage] || alive[storage];
+    }
+    const std::size_t count = timeline.peakChange == Timeline::npos ? 0 : timeline.peakChange + 1;
+    Bytes bytes = 0;
+    for (const LiveBlock& block : liveBlocks(trace, timeline, count))
+        if (block.category == Category::temporary && waits[block.storage.value])
+            bytes += block.bytes;
+    return bytes;
+}
+
+std::string whatWouldHelp(const StepTrace& trace, const Plan& plan, const Timeline& least, Bytes leastWithoutWishes)
 {
     if (leastWithoutWishes > 0 && leastWithoutWishes <= plan.budget)
         return "without pins and AC units plans exist from " + formatBytes(leastWithoutWishes) + " on";
-    if (isCompiled(info))
+    if (isCompiled(trace.info))
         return "what runs inside of a graph of torch.compile is for PyTorch's partitioner to recompute, as `python -m "
                "torch_headroom.record --activation-memory-budget 0.25,0.5,0.75` with the script shows: a step and a "
                "peak for each fraction";
+    const Bytes gradients = bytesOf(least, Category::gradient); // a rank's own are at most of its parameters' size
+    const bool areWhole = trace.info.distributed && gradients > 2 * bytesOf(least, Category::parameter);
+    const Bytes whole
+        = bytesOf(least, Category::unshardedGradient) + waitingGradients(trace, least) + (areWhole ? gradients : 0);
+    if (whole > least.peak / 2)
+        return "most of it is gradients of whole parameters, which wait until they are reduced over the ranks "
+               "(no_sync, "
+               "set_requires_gradient_sync(False)): reduce them in each backward";
     const Bytes sharded = bytesOf(least, Category::parameter) + bytesOf(least, Category::gradient)
         + bytesOf(least, Category::optimizer);
     if (sharded > least.peak / 2)
@@ -82,7 +115,7 @@ std::string whyStepDoesNotFit(const StepTrace& trace, const Plan& plan, const Ti
     return "No plan fits " + formatBytes(plan.budget) + ": with all recomputed that may be, the step still takes "
         + formatBytes(least.peak) + " (" + groupedDigits(least.peak) + " B)" + where + ", of which "
         + largestParts(least) + largestModules(trace, least) + "; "
-        + whatWouldHelp(trace.info, plan, least, leastWithoutWishes) + ".";
+        + whatWouldHelp(trace, plan, least, leastWithoutWishes) + ".";
 }
 
 } // namespace headroom

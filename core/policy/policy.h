@@ -47,6 +47,10 @@ struct Policy
     } predicted;
     std::vector<Module> modules;
     std::vector<std::string> objects; ///< names of the models in the step, if there are several
+    /// Those of `objects` that save tensors for backward, too, and of which the plan checkpoints nothing.
+    std::vector<std::string> objectsLeft = {};
+    /// Names of the modules whose forward reads the card's memory, which is another one under a plan.
+    std::vector<std::string> memoryReaders = {};
 };
 
 /// Makes the policy of a plan that has discard ratios only: in each module it selects the ops to save by opPolicy(),

@@ -121,6 +121,8 @@ Policy policyIn(const json::Json& json)
     policy.worldSize = static_cast<int>(
         json::integerFrom(json::member(json, "world_size"), 1, mostOfInt, "a number of ranks, 1 or more"));
     policy.objects = json::atOr(json, "objects", json::listOf(json::string), std::vector<std::string>());
+    policy.objectsLeft = json::atOr(json, "objects_left", json::listOf(json::string), std::vector<std::string>());
+    policy.memoryReaders = json::atOr(json, "memory_readers", json::listOf(json::string), std::vector<std::string>());
     const json::Json& predicted = json::member(json, "predicted");
     policy.predicted.peak = json::at(predicted, "peak_bytes", json::bytes);
     policy.predicted.recomputeMs = json::at(predicted, "recompute_ms", json::notNegative);
@@ -139,8 +141,10 @@ Policy policyIn(const json::Json& json)
 
 std::string toJson(const Policy& policy)
 {
-    std::string json = "{\n  \"budget_bytes\": " + std::to_string(policy.budget) + ",\n  \"headroom_policy\": "
-        + std::to_string(newestVersion) + ",\n  \"model\": " + jsonText(policy.model) + ",\n  \"modules\": [";
+    std::string json = "{\n  \"budget_bytes\": " + std::to_string(policy.budget)
+        + ",\n  \"headroom_policy\": " + std::to_string(newestVersion)
+        + (policy.memoryReaders.empty() ? "" : ",\n  \"memory_readers\": " + list(policy.memoryReaders))
+        + ",\n  \"model\": " + jsonText(policy.model) + ",\n  \"modules\": [";
     const char* separator = "\n";
     for (const Policy::Module& module : policy.modules) {
         json += separator + toJson(module);
@@ -149,6 +153,8 @@ std::string toJson(const Policy& policy)
     json += policy.modules.empty() ? "],\n" : "\n  ],\n";
     if (!policy.objects.empty())
         json += "  \"objects\": " + list(policy.objects) + ",\n";
+    if (!policy.objectsLeft.empty())
+        json += "  \"objects_left\": " + list(policy.objectsLeft) + ",\n";
     json += "  \"predicted\": {\"gap\": " + jsonText(policy.predicted.gap) + ", " + heldJson(policy.modules)
         + "\"peak_bytes\": " + std::to_string(policy.predicted.peak)
         + ", \"recompute_ms\": " + jsonText(policy.predicted.recomputeMs) + "},\n";

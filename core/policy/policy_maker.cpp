@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace headroom {
@@ -63,6 +64,43 @@ std::vector<std::string> objectsOf(const StepTrace& trace)
         if (trace.modules.parent[ModuleId(i)] == ModuleId(0))
             objects.emplace_back(policyFqn(trace, ModuleId(i)));
     return objects;
+}
+
+/// Policy::objectsLeft of a plan's regions.
+std::vector<std::string> objectsLeft(const StepModel& model, const CheckpointPlan& regions)
+{
+    const StepTrace& trace = *model.trace();
+    const auto objectOf = [&](ModuleId module) {
+        const std::string_view fqn = policyFqn(trace, module);
+        return std::string(fqn.substr(0, fqn.find('.')));
+    };
+    std::set<std::string> planned, saving;
+    for (const CheckpointRegion& region : regions)
+        planned.insert(objectOf(region.module));
+    for (std::uint32_t i = 0; i < trace.calls.size(); ++i)
+        if (model.index().calls[i].saves())
+            saving.insert(objectOf(trace.calls.module[CallId(i)]));
+    std::vector<std::string> left;
+    std::ranges::copy_if(objectsOf(trace), std::back_inserter(left), [&](const std::string& object) {
+        return saving.contains(object) && !planned.contains(object);
+    });
+    return left;
+}
+
+/// Policy::memoryReaders, as the recorder notes them: names with a comma between them.
+std::vector<std::string> memoryReaders(const StepTrace& trace)
+{
+    constexpr std::string_view separator = ", ";
+    const std::string_view noted = trace.info.setting("memory read in");
+    const ModuleNames names = moduleNames(trace);
+    std::vector<std::string> readers;
+    for (std::size_t begin = 0; begin < noted.size();) {
+        const std::size_t end = std::min(noted.find(separator, begin), noted.size());
+        if (const auto module = names.find(std::string(noted.substr(begin, end - begin))); module != names.end())
+            readers.emplace_back(policyFqn(trace, module->second));
+        begin = end + separator.size();
+    }
+    return readers;
 }
 
 } // namespace
@@ -170,6 +208,8 @@ Policy policyOf(const StepModel& model, const CheckpointPlan& regions, const Pla
     policy.worldSize = plan.worldSize;
     policy.predicted = {plan.peak, plan.recomputeMs, plan.gap};
     policy.objects = objectsOf(trace);
+    policy.objectsLeft = objectsLeft(model, regions);
+    policy.memoryReaders = memoryReaders(trace);
     for (const CheckpointRegion& region : regions) {
         Policy::Module entry{std::string(policyFqn(trace, region.module)), 0, {}, typesOf(trace, region.module)};
         for (const std::string& name : {entry.fqn, std::string(trace.moduleFqn(region.module))})

@@ -13,6 +13,7 @@
 #include "core/policy/step_options.h"
 #include "core/sac/step_statistics.h"
 #include "core/trace/phase_times.h"
+#include "core/trace/remarks.h"
 #include "core/trace/whole_step.h"
 
 #include <algorithm>
@@ -172,6 +173,8 @@ Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, c
     });
     if (leftOut != modules.info->stats.end())
         none.plan.reason += " " + leftOut->fqn + " cannot be checkpointed: " + leftOut->obstacle + ".";
+    if (const std::string note = noteOnCarriedGraph(*step.trace()); !note.empty())
+        none.plan.reason += " Beside that, " + note + ".";
     return none;
 }
 

@@ -4,9 +4,11 @@
 
 #include "core/predict/regions.h"
 #include "core/predict/step_index.h"
+#include "core/trace/graph_ops.h"
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 
 namespace headroom {
@@ -20,11 +22,13 @@ public:
         : trace_(trace)
         , index_(index)
         , changes_(trace.storages.size())
+        , reads_(trace.storages.size())
+        , opEnd_(trace.ops.size(), 0)
         , begin_(trace.storages.size(), 0)
         , free_(trace.storages.size(), StepIndex::never)
         , firstUnpack_(trace.packs.size(), StepIndex::never)
         , lastUnpack_(trace.packs.size(), 0)
-        , holdsCheckpoint_(trace.modules.size(), false)
+        , inLargerGraph_(findInLargerGraphs())
         , gathered_(findGathered())
     {
         for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
@@ -37,51 +41,56 @@ public:
             else if (kind == EventKind::unpack) {
                 firstUnpack_[a] = std::min(firstUnpack_[a], event);
                 lastUnpack_[a] = event;
-            } else if (kind == EventKind::opEnd)
+            } else if (kind == EventKind::opEnd) {
+                opEnd_[a] = event;
                 for (const StorageId storage : trace.ops.mutated[OpId(a)])
                     if (!gathered_[storage.value])
                         changes_[storage.value].push_back(event);
+            } else if (kind == EventKind::mark && static_cast<Mark>(a) == Mark::stepBegin)
+                stepBegin_ = event;
         }
+        findReads();
         ofStep_ = findObstacleOfStep();
-        findOwnCheckpoints();
+        holdsCheckpoint_ = modulesAround(modulesWith(opRecomputed));
+        runsInBackward_ = modulesWith(opInBackwardForward);
+        holdsImplicit_ = modulesAround(runsInBackward_);
     }
 
     CheckpointObstacle ofStep() const { return ofStep_; }
 
-    CheckpointObstacle of(CallId id) const
+    CheckpointObstacle of(CallId id)
     {
         const StepIndex::Call& call = index_.calls[id.value];
         if (!call.saves())
             return CheckpointObstacle::none;
+        if (inLargerGraph_[trace_.calls.module[id].value])
+            return CheckpointObstacle::inLargerGraph;
         const Region region = regionOf(index_, id);
         const std::uint32_t ranAgain = lastRecomputation(region);
-        const auto isChanged = [&](StorageId storage) {
-            const auto& changes = changes_[storage.value];
-            const auto next = std::ranges::upper_bound(changes, region.enter);
-            return next != changes.end() && *next < ranAgain;
-        };
         for (std::uint32_t i = call.firstOp; i < call.endOp; ++i)
             if (std::ranges::any_of(trace_.ops.mutated[OpId(i)], [this](StorageId s) { return gathered_[s.value]; }))
                 return CheckpointObstacle::gathersInside;
-        if (std::ranges::any_of(trace_.calls.arguments[id], isChanged))
+        if (std::ranges::any_of(trace_.calls.arguments[id],
+                                [&](StorageId argument) { return isChanged(argument, region.enter, ranAgain); }))
             return CheckpointObstacle::argumentChanged;
-        for (std::uint32_t i = call.firstOp; i < call.endOp; ++i)
-            for (const StorageId input : trace_.ops.inputs[OpId(i)])
-                if (begin_[input.value] < region.enter && !changes(OpId(i), input) && isChanged(input))
-                    return CheckpointObstacle::stateChanged;
+        if (const CheckpointObstacle obstacle = obstacleOfState(region, ranAgain); obstacle != CheckpointObstacle::none)
+            return obstacle;
         if (usesReplaced(id, ranAgain))
             return CheckpointObstacle::stateReplaced;
         for (std::uint32_t event = call.enter; event < call.exit; ++event)
             if (trace_.events.kind[EventIndex(event)] == EventKind::unpack
                 && trace_.events.a[EventIndex(event)] >= call.firstPack)
                 return CheckpointObstacle::ownBackward;
-        return holdsCheckpoint_[trace_.calls.module[id].value] ? CheckpointObstacle::ownCheckpoint : ofStep_;
+        const std::uint32_t module = trace_.calls.module[id].value;
+        if (runsInBackward_[module] || holdsImplicit_[module])
+            return CheckpointObstacle::inBackward;
+        return holdsCheckpoint_[module] ? CheckpointObstacle::ownCheckpoint : ofStep_;
     }
 
 private:
     bool runsInBackward(OpId op) const
     {
-        return trace_.ops.node[op].valid() && (trace_.ops.flags[op] & opRecomputed) == 0;
+        return trace_.ops.node[op].valid() && (trace_.ops.flags[op] & (opRecomputed | opInBackwardForward)) == 0;
     }
 
     /// The event up to which the tensors that a region reads must not change. An optimizer that steps during backward,
@@ -96,6 +105,110 @@ private:
             last = std::max(last, lastUnpack_[pack]);
         }
         return index_.isInSeveralPasses(index_.calls[region.call.value]) ? last : first;
+    }
+
+    bool isChanged(StorageId storage, std::uint32_t from, std::uint32_t to) const
+    {
+        const auto& changes = changes_[storage.value];
+        const auto next = std::ranges::upper_bound(changes, from);
+        return next != changes.end() && *next < to;
+    }
+
+    /// Finds what is in the way among the tensors that a region did not make and that are no arguments, such as
+    /// buffers.
+    CheckpointObstacle obstacleOfState(const Region& region, std::uint32_t ranAgain)
+    {
+        for (std::uint32_t i = region.firstOp; i < region.endOp; ++i)
+            for (const StorageId input : trace_.ops.inputs[OpId(i)]) {
+                if (begin_[input.value] < region.enter && isChanged(input, region.enter, ranAgain)
+                    && computesWith(OpId(i), input, region.enter))
+                    return changes(OpId(i), input) ? CheckpointObstacle::stateUpdated
+                                                   : CheckpointObstacle::stateChanged;
+            }
+        for (std::uint32_t i = region.firstOp; i < region.endOp; ++i)
+            for (const StorageId storage : trace_.ops.mutated[OpId(i)])
+                if (begin_[storage.value] < region.enter && !gathered_[storage.value] && isReadAfter(storage, ranAgain))
+                    return CheckpointObstacle::changedTwice;
+        return CheckpointObstacle::none;
+    }
+
+    /// Whether a result of an op may depend on what `input` holds, apart from `input` itself if the op changes it: a
+    /// tensor that the op makes, or one that is younger than `from` (an event). A view computes nothing.
+    bool computesWith(OpId op, StorageId input, std::uint32_t from) const
+    {
+        const auto inputs = trace_.ops.inputs[op];
+        const auto outputs = trace_.ops.outputs[op];
+        const auto mutated = trace_.ops.mutated[op];
+        if (!changes(op, input))
+            return outputs.empty() || !mutated.empty() || std::ranges::any_of(outputs, [&](StorageId output) {
+                       return std::ranges::find(inputs, output) == inputs.end();
+                   });
+        return !updatesRunningStatistics(trace_.opName(op))
+            && (std::ranges::any_of(outputs, [&](StorageId output) { return !changes(op, output); })
+                || std::ranges::any_of(mutated, [&](StorageId other) { return begin_[other.value] >= from; }));
+    }
+
+    /// Whether gradients depend on what a tensor holds after a region ran again, the region itself aside, which does
+    /// not read the tensor. What lives from step to step is read in the next step as in this one.
+    bool isReadAfter(StorageId storage, std::uint32_t ranAgain)
+    {
+        const std::vector<OpId>& reads = reads_[storage.value];
+        const bool lasts = begin_[storage.value] < stepBegin_ && free_[storage.value] == StepIndex::never;
+        if (reads.empty() || (!lasts && opEnd_[reads.back().value] <= ranAgain))
+            return false;
+        const auto [known, isNew] = depends_.try_emplace(storage, false);
+        if (isNew)
+            known->second = gradientsDependOn(storage);
+        return known->second;
+    }
+
+    /// Follows what a changed tensor holds through the ops that read it, until autograd saves a result or the program
+    /// reads one. DistributedDataParallel's broadcast of running statistics ends in these again, and in nothing else.
+    bool gradientsDependOn(StorageId storage) const
+    {
+        std::vector<bool> differs(trace_.storages.size(), false);
+        differs[storage.value] = true;
+        for (std::uint32_t i = reads_[storage.value].front().value; i < trace_.ops.size(); ++i) {
+            const OpId op(i);
+            if (!isOfForwardOrBackward(op) || std::ranges::none_of(trace_.ops.inputs[op], [&](StorageId input) {
+                    return differs[input.value] && computesWith(op, input, begin_[input.value] + 1);
+                }))
+                continue;
+            const auto outputs = trace_.ops.outputs[op];
+            const auto mutated = trace_.ops.mutated[op];
+            if (outputs.empty() && mutated.empty()) // item()
+                return true;
+            for (const auto results : {outputs, mutated})
+                for (const StorageId result : results)
+                    differs[result.value] = true;
+        }
+        for (std::uint32_t pack = 0; pack < trace_.packs.size(); ++pack) {
+            const StorageId saved = trace_.packs.storage[PackId(pack)];
+            const OpId op = trace_.packs.op[PackId(pack)];
+            const bool isStatistic = op.valid() && updatesRunningStatistics(trace_.opName(op)) && changes(op, saved);
+            if (saved.valid() && differs[saved.value] && !isStatistic)
+                return true;
+        }
+        return false;
+    }
+
+    bool isOfForwardOrBackward(OpId op) const
+    {
+        const Phase phase = trace_.ops.phase[op];
+        return (phase == Phase::forward || phase == Phase::backward) && !isBatchNormBackward(trace_.opName(op));
+    }
+
+    /// Notes for each storage that is changed the ops of forward and backward that read it.
+    void findReads()
+    {
+        for (std::uint32_t i = 0; i < trace_.ops.size(); ++i) {
+            const OpId op(i);
+            if (!isOfForwardOrBackward(op))
+                continue;
+            for (const StorageId input : trace_.ops.inputs[op])
+                if (!changes_[input.value].empty() && computesWith(op, input, begin_[input.value] + 1))
+                    reads_[input.value].push_back(op);
+        }
     }
 
     /// Whether a call computes with what the program let go of before the call ran again: not an argument, which
@@ -130,6 +243,19 @@ private:
         return category == Category::activation || category == Category::temporary || category == Category::other;
     }
 
+    /// By module: whether it is, or is inside of, a module that the recorder notes: names with a comma between them.
+    std::vector<bool> findInLargerGraphs() const
+    {
+        const std::string noted = ", " + std::string(trace_.info.setting("in larger graphs")) + ",";
+        std::vector<bool> found(trace_.modules.size(), false);
+        for (std::uint32_t i = 0; i < found.size(); ++i) {
+            const ModuleId parent = trace_.modules.parent[ModuleId(i)];
+            const std::string name = ", " + std::string(trace_.moduleFqn(ModuleId(i))) + ",";
+            found[i] = (parent.valid() && found[parent.value]) || noted.find(name) != std::string::npos;
+        }
+        return found;
+    }
+
     /// By storage: whether FSDP gathers it. It has the same content after each gather, before forward and backward.
     std::vector<bool> findGathered() const
     {
@@ -152,17 +278,25 @@ private:
         return castsOutliveBackward() ? CheckpointObstacle::castsOutliveBackward : CheckpointObstacle::none;
     }
 
-    /// Finds the modules that contain a module which the recorded step recomputes.
-    void findOwnCheckpoints()
+    /// Returns by module whether it runs ops with a flag.
+    std::vector<bool> modulesWith(std::uint16_t flag) const
     {
-        std::vector<bool> runsAgain(trace_.modules.size(), false);
+        std::vector<bool> runs(trace_.modules.size(), false);
         for (std::uint32_t op = 0; op < trace_.ops.size(); ++op)
-            if ((trace_.ops.flags[OpId(op)] & opRecomputed) != 0 && trace_.ops.call[OpId(op)].valid())
-                runsAgain[trace_.calls.module[trace_.ops.call[OpId(op)]].value] = true;
+            if ((trace_.ops.flags[OpId(op)] & flag) != 0 && trace_.ops.call[OpId(op)].valid())
+                runs[trace_.calls.module[trace_.ops.call[OpId(op)]].value] = true;
+        return runs;
+    }
+
+    /// Returns by module whether one of its calls contains a call of one of `modules`.
+    std::vector<bool> modulesAround(const std::vector<bool>& modules) const
+    {
+        std::vector<bool> around(trace_.modules.size(), false);
         for (std::uint32_t i = 0; i < trace_.calls.size(); ++i)
-            if (runsAgain[trace_.calls.module[CallId(i)].value])
+            if (modules[trace_.calls.module[CallId(i)].value])
                 for (CallId above = trace_.calls.parent[CallId(i)]; above.valid(); above = trace_.calls.parent[above])
-                    holdsCheckpoint_[trace_.calls.module[above].value] = true;
+                    around[trace_.calls.module[above].value] = true;
+        return around;
     }
 
     bool castsOutliveBackward() const
@@ -192,10 +326,17 @@ private:
     const StepTrace& trace_;
     const StepIndex& index_;
     std::vector<std::vector<std::uint32_t>> changes_; ///< by storage: events at which an op has changed it, ascending
+    std::vector<std::vector<OpId>> reads_; ///< by storage that is changed: ops of forward and backward, ascending
+    std::vector<std::uint32_t> opEnd_; ///< by op: event
+    std::map<StorageId, bool> depends_; ///< gradientsDependOn(), as far as it is known
+    std::uint32_t stepBegin_ = 0; ///< event
     std::vector<std::uint32_t> begin_; ///< by storage: event of its allocation
     std::vector<std::uint32_t> free_; ///< by storage: event from which on the program does not hold it
     std::vector<std::uint32_t> firstUnpack_, lastUnpack_; ///< by pack: event
-    std::vector<bool> holdsCheckpoint_; ///< by module
+    std::vector<bool> holdsCheckpoint_; ///< by module: whether it contains one that the recorded step recomputes
+    std::vector<bool> runsInBackward_; ///< by module: whether a node's backward runs it
+    std::vector<bool> holdsImplicit_; ///< by module: whether it contains one that a node's backward runs
+    std::vector<bool> inLargerGraph_; ///< by module
     std::vector<bool> gathered_; ///< by storage
     CheckpointObstacle ofStep_ = CheckpointObstacle::none; ///< obstacle of all modules
 };
@@ -212,6 +353,12 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
     case CheckpointObstacle::stateChanged:
         return "it reads a tensor that is changed in place before it would run again, so that it would not compute the "
                "same";
+    case CheckpointObstacle::stateUpdated:
+        return "an op in it computes with a state that the op itself changes (a range, a running average), so that it "
+               "would compute something else when it runs again";
+    case CheckpointObstacle::changedTwice:
+        return "it changes a tensor in place that the step reads elsewhere, and would change the tensor a second time "
+               "when it runs again";
     case CheckpointObstacle::stateReplaced:
         return "it reads a tensor that the program has replaced before it would run again (a state from call to call), "
                "so that it would compute something else";
@@ -223,8 +370,13 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
                "casts: leave it before each backward";
     case CheckpointObstacle::ownCheckpoint:
         return "the program checkpoints a part of it already";
+    case CheckpointObstacle::inBackward:
+        return "a backward runs it, or a part of it, to take gradients of its own (as an implicit layer)";
     case CheckpointObstacle::ownBackward:
         return "a backward pass runs inside of its forward";
+    case CheckpointObstacle::inLargerGraph:
+        return "torch.compile compiled it as a part of something larger, where only PyTorch's partitioner decides "
+               "what is recomputed";
     case CheckpointObstacle::gathersInside:
         return "fully_shard gathers the parameters of modules inside of it, one after the other: checkpoint these";
     }
@@ -233,7 +385,7 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
 
 CheckpointObstacles checkpointObstacles(const StepTrace& trace, const StepIndex& index)
 {
-    const ObstacleFinder finder(trace, index);
+    ObstacleFinder finder(trace, index);
     CheckpointObstacles obstacles{finder.ofStep(), {}};
     obstacles.ofModules.resize(trace.modules.size(), CheckpointObstacle::none);
     for (std::size_t module = 0; module < obstacles.ofModules.size(); ++module)

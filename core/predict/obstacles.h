@@ -18,13 +18,17 @@ enum class CheckpointObstacle : std::uint8_t {
     none,
     argumentChanged, ///< an argument is changed in place, by the module or after it
     stateChanged, ///< it reads another tensor, such as a buffer, that is changed in place before it would run again
+    stateUpdated, ///< an op of it computes with a state that the op itself changes, as a fake quantization's range
+    changedTwice, ///< it changes a tensor in place that other ops of forward or backward read afterwards
     stateReplaced, ///< it computes with a tensor that the program has replaced by then, as a recurrent module's state
     secondOrder, ///< a backward pass builds a graph (create_graph). The order in which autograd runs that graph depends
                  ///< on how many nodes each thread has created, and recomputations create nodes
     castsOutliveBackward, ///< autocast's casts of weights are used again after a backward pass, but a recomputation
                           ///< empties autocast's cache
     ownCheckpoint, ///< the program already checkpoints the module or a part of it
+    inBackward, ///< a backward runs a part of it to take gradients of its own, as implicit layers do
     ownBackward, ///< a backward pass inside its forward uses tensors that it saved
+    inLargerGraph, ///< torch.compile compiled it as a part of something larger, whose graphs cannot be taken apart
     gathersInside, ///< FSDP gathers parameters inside it, which are alive at other times when it runs again
 };
 

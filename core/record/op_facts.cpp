@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/op_facts.h"
 
+#include "core/trace/graph_ops.h"
 #include "core/trace/step_trace.h"
 
 #include <ATen/autocast_mode.h>
@@ -71,8 +72,13 @@ OpFacts read(const c10::OperatorHandle& op)
     facts.arguments = schema.arguments().size();
     facts.returns = schema.returns().size();
     bool writes = false;
+    const bool hasStatistics = updatesRunningStatistics(facts.name);
     for (const c10::Argument& argument : schema.arguments()) {
         facts.written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
+        // Most schemas of batch normalisation do not say that the op writes them.
+        facts.statistics.push_back(hasStatistics && argument.name().starts_with("running_"));
+        if (hasStatistics && argument.name() == "training")
+            facts.training = facts.written.size() - 1;
         writes = writes || facts.written.back();
         if (argument.name() == "dropout_p" || argument.name() == "dropout")
             facts.dropout = facts.written.size() - 1;
@@ -109,6 +115,13 @@ OpFacts opFacts(const c10::OperatorHandle& op)
     static thread_local std::unordered_map<c10::OperatorHandle, OpFacts> table;
     const auto found = table.find(op);
     return found != table.end() ? found->second : table.emplace(op, read(op)).first->second;
+}
+
+bool writes(const OpFacts& facts, const torch::jit::Stack& stack, std::size_t first, std::size_t argument)
+{
+    if (!facts.statistics[argument])
+        return facts.written[argument];
+    return !facts.training || stack[first + *facts.training].toBool();
 }
 
 bool isAutocastCast(OpFacts::Kind kind, const torch::jit::Stack& stack, std::size_t arguments)

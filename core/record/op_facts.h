@@ -22,12 +22,17 @@ struct OpFacts
     std::uint16_t flags = 0; ///< opView, opInPlace, opRandom, opCreate, opSacIgnored
     std::size_t arguments = 0;
     std::size_t returns = 0;
-    std::vector<bool> written; ///< by argument: whether the schema marks it as written
+    std::vector<bool> written; ///< by argument: whether the op writes it
+    std::vector<bool> statistics; ///< by argument: running statistics, which the op writes in training only
+    std::optional<std::size_t> training; ///< index of the flag of batch normalisation; none: the op always trains
     std::optional<std::size_t> dropout; ///< index of the dropout probability; at 0 the op is not random
     enum class Kind : std::uint8_t { ordinary, cast, convolution, convolutionBackward, opaque } kind = Kind::ordinary;
 };
 
 OpFacts opFacts(const c10::OperatorHandle& op);
+
+/// Returns whether this call, whose arguments begin at `first` in `stack`, writes its argument number `argument`.
+bool writes(const OpFacts& facts, const torch::jit::Stack& stack, std::size_t first, std::size_t argument);
 
 /// Returns whether this call, which is about to run, is autocast's own cast of a weight. Autocast keeps the result
 /// until its context ends (opAutocastCast; cached_cast() in aten/src/ATen/autocast_mode.cpp).

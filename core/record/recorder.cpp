@@ -259,6 +259,12 @@ void Recorder::setRecomputes(bool recomputes)
         state_->recording->setRecomputes(recomputes);
 }
 
+void Recorder::reportsRecomputations()
+{
+    if (state_->recording)
+        state_->recording->reportsRecomputations();
+}
+
 void Recorder::setCompiles(bool compiles)
 {
     if (state_->recording)

@@ -108,6 +108,9 @@ public:
     /// Start and end of a checkpoint's recomputation. Inside a torch.autograd.Function, neither gradients nor modules
     /// show it.
     void setRecomputes(bool recomputes);
+    /// Says that setRecomputes() reports every recomputation but those of reentrant checkpoints, so that another
+    /// forward inside of a backward is none.
+    void reportsRecomputations();
     /// Start and end of a compilation by PyTorch: its ops are not part of the step.
     void setCompiles(bool compiles);
     /// The facts of the step; complete them between begin() and finish().

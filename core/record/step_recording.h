@@ -164,6 +164,7 @@ public:
     /// Sets whether a backward pass builds a graph of itself: GradMode then does not distinguish a recomputed forward.
     void setBuildsBackwardGraph(bool builds);
     void setRecomputes(bool recomputes);
+    void reportsRecomputations() { reportsRecomputations_ = true; }
     /// Sets whether PyTorch compiles. Its ops are then not part of the step: they run on tensors without memory, or
     /// fold constants.
     void setCompiles(bool compiles);
@@ -183,13 +184,14 @@ private:
     {
         CallId call;
         ModuleId module;
-        bool again; ///< called inside a backward node: a checkpoint recomputes its region
+        bool again; ///< called inside a backward node
+        bool own; ///< the node's own computation (isOwnForward), no recomputation of a checkpoint
     };
     /// The state of autograd in which an op or an allocation happens.
     struct Situation
     {
         bool backward = false; ///< inside a backward pass
-        bool recomputed = false; ///< a forward op that runs again inside the backward pass
+        bool recomputed = false; ///< a forward op that runs inside the backward pass
         NodePtr node; ///< the node that runs now
         std::string pythonName; ///< of a torch.autograd.Function, whose C++ class is the same for all
     };
@@ -198,6 +200,7 @@ private:
     static bool isPythonNode(const torch::autograd::Node& node);
     OpId savingOp(StorageId storage) const;
     void releaseLeaves(const std::vector<PackId>& packs);
+    bool isOwnForward(const std::string& pythonName) const;
 
     sim::Block* blockOf(const at::Tensor& tensor) const;
     StorageId storageOf(const at::Tensor& tensor) const;
@@ -244,7 +247,9 @@ private:
     std::unordered_map<std::string_view, ModuleId> moduleOfName_; ///< index of moduleNames_, if an origin was set
     std::vector<OpenCall> calls_;
     HeldArguments heldArguments_;
-    std::atomic<int> callsAgain_{0}; ///< number of recomputed calls in calls_
+    std::atomic<int> callsAgain_{0}; ///< number of calls in calls_ with `again`
+    std::atomic<int> ownCallsAgain_{0}; ///< number of those with `own`
+    bool reportsRecomputations_ = false; ///< whether recomputations_ counts those of all but reentrant checkpoints
     std::atomic<int> recomputations_{0}; ///< number of recomputations that run now
     std::atomic<bool> compiles_{false};
     std::unordered_map<int, std::uint32_t> passes_; ///< autograd's graph task -> number of the backward pass

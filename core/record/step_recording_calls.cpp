@@ -11,12 +11,15 @@ namespace headroom {
 CallId StepRecording::enter(ModuleId module, at::ArrayRef<at::Tensor> arguments)
 {
     CallId call;
-    const bool again = torch::autograd::get_current_node() != nullptr;
+    const auto node = torch::autograd::get_current_node();
+    const bool again = node != nullptr;
+    const bool own = again && isOwnForward(pythonNameOf(*node));
     {
         const std::lock_guard lock(mutex_);
         call = builder_.enter(module, storagesOf(arguments));
-        calls_.push_back({call, module, again});
+        calls_.push_back({call, module, again, own});
         callsAgain_ += again ? 1 : 0;
+        ownCallsAgain_ += own ? 1 : 0;
         if (measurement_)
             measurement_->addCall(module);
     }
@@ -51,6 +54,7 @@ void StepRecording::exit(CallId call, at::ArrayRef<at::Tensor> results)
     builder_.exit(call, storagesOf(results));
     if (!calls_.empty() && calls_.back().call == call) {
         callsAgain_ -= calls_.back().again ? 1 : 0;
+        ownCallsAgain_ -= calls_.back().own ? 1 : 0;
         calls_.pop_back();
     }
 }

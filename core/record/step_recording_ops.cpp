@@ -44,6 +44,14 @@ bool StepRecording::isPythonNode(const torch::autograd::Node& node)
     return typeid(node).name() == pythonNode;
 }
 
+/// Returns whether forward ops that run inside the backward of a node are a computation of its own, in a Function or in
+/// a hook. Reentrant checkpoints (PyTorch's, DeepSpeed's, Megatron's) are Functions, too, with no other mark than their
+/// names.
+bool StepRecording::isOwnForward(const std::string& pythonName) const
+{
+    return reportsRecomputations_ && recomputations_ == 0 && pythonName.find("heckpoint") == std::string::npos;
+}
+
 StepRecording::Situation StepRecording::situation() const
 {
     Situation where;
@@ -169,7 +177,7 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     for (std::size_t i = 0; i < facts.arguments; ++i) {
         const std::size_t before = running.inputs.size();
         addStorages(stack[first + i], running.inputs);
-        if (facts.written[i])
+        if (writes(facts, stack, first, i))
             running.mutated.insert(running.mutated.end(), running.inputs.begin() + static_cast<std::ptrdiff_t>(before),
                                    running.inputs.end());
     }
@@ -180,7 +188,9 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     running.flags |= facts.flags;
     if (facts.dropout && stack[first + *facts.dropout].isDouble() && stack[first + *facts.dropout].toDouble() == 0)
         running.flags &= static_cast<std::uint16_t>(~opRandom);
-    running.flags |= where.recomputed ? opRecomputed : 0;
+    const bool own = where.recomputed && (ownCallsAgain_ > 0 || isOwnForward(where.pythonName));
+    running.flags |= own ? opInBackwardForward : 0;
+    running.flags |= where.recomputed && !own ? opRecomputed : 0;
     running.flags |= isAutocastCast(facts.kind, stack, facts.arguments) ? opAutocastCast : 0;
     running.flags |= running.cost.hasTensorInput() ? 0 : opNoTensorInput;
 

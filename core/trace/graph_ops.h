@@ -5,6 +5,7 @@
 #include "core/trace/step_trace.h"
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace headroom {
@@ -30,8 +31,21 @@ constexpr std::uint32_t poolOfPlace(std::uint32_t place)
 /// Another OpFlag: the op ran inside a graph of torch.compile. A checkpoint cannot keep its result alone.
 inline constexpr std::uint16_t opInCompiledGraph = 2048;
 
+/// Another OpFlag: the op ran inside a backward pass, in a forward that is no recomputation by a checkpoint. A
+/// torch.autograd.Function ran it in its backward, as implicit layers do to take gradients of their own.
+inline constexpr std::uint16_t opInBackwardForward = 4096;
+
 /// Returns for each op the place in a private pool where it allocates, as ops of a CUDA graph do; 0: it has none.
 /// Returns an empty list if no op has one.
 std::vector<std::uint32_t> graphPlaces(const StepTrace& trace);
+
+/// Returns whether an op ("aten.cudnn_batch_norm.default"), or a kernel of Inductor with one in its name, is a batch
+/// normalisation that updates running statistics in training. Its other results do not depend on them then; the test of
+/// mutating ops runs each of these ops twice.
+bool updatesRunningStatistics(std::string_view opName);
+
+/// Returns whether an op is the backward of a batch normalisation. In training it gets the running statistics, too, and
+/// does not use them.
+bool isBatchNormBackward(std::string_view opName);
 
 } // namespace headroom

@@ -46,14 +46,17 @@ public:
     {
         if (mark != Mark::stepBegin)
             return;
-        for (std::uint32_t storage = 0; storage < blocks_.size(); ++storage)
+        for (std::uint32_t storage = 0; storage < blocks_.size(); ++storage) {
             found_[storage] = live(storage) > 0;
+            foundBytes_ += categories_[storage] == Category::activation ? live(storage) : 0;
+        }
     }
 
     /// `ofAutograd`: by storage, whether autograd saves it when the step ends.
     KeptActivations kept(const std::vector<bool>& ofAutograd) const
     {
         KeptActivations kept;
+        kept.found = foundBytes_;
         Bytes gradients = 0; // of earlier steps
         Bytes parameters = 0;
         std::multiset<Bytes> made;
@@ -97,6 +100,7 @@ private:
     std::vector<HeldBlock> blocks_; ///< by storage
     std::vector<Category> categories_;
     std::vector<bool> found_; ///< live when the step began
+    Bytes foundBytes_ = 0; ///< activations among them
 };
 
 /// By storage: whether autograd saves it when the step ends.
@@ -225,6 +229,61 @@ std::vector<UnusedForward> unusedForwards(const StepTrace& step)
     return UnusedForwards(step).found();
 }
 
+Bytes keptByGraphs(const StepTrace& step)
+{
+    struct Holders
+    {
+        bool program = false;
+        int autograd = 0;
+    };
+    std::vector<Holders> holders(step.storages.size());
+    std::vector<Category> categories(step.storages.category.begin(), step.storages.category.end());
+    const auto save = [&](std::uint32_t pack, int change) {
+        if (const StorageId storage = step.packs.storage[PackId(pack)]; storage.valid())
+            holders[storage.value].autograd += change;
+    };
+    for (std::uint32_t event = 0; event < step.events.size(); ++event) {
+        const std::uint32_t a = step.events.a[EventIndex(event)];
+        switch (step.events.kind[EventIndex(event)]) {
+        case EventKind::alloc:
+            holders[a].program = true;
+            break;
+        case EventKind::free:
+            holders[a].program = false;
+            break;
+        case EventKind::pack:
+            save(a, 1);
+            break;
+        case EventKind::release:
+            save(a, -1);
+            break;
+        case EventKind::retype:
+            categories[a] = static_cast<Category>(step.events.b[EventIndex(event)]);
+            break;
+        default:
+            break;
+        }
+    }
+    Bytes bytes = 0;
+    for (std::size_t storage = 0; storage < holders.size(); ++storage)
+        if (categories[storage] == Category::activation && !holders[storage].program && holders[storage].autograd > 0)
+            bytes += step.storages.bytes[StorageId(static_cast<std::uint32_t>(storage))];
+    return bytes;
+}
+
+std::string noteOnCarriedGraph(const StepTrace& step)
+{
+    const Bytes kept = keptByGraphs(step);
+    const Bytes found = keptActivations(step).found;
+    if (kept < leastGrowth || found < leastGrowth)
+        return {};
+    return "the step begins with " + formatBytes(found)
+        + " of activations that the step before left alive in a graph without a backward (as of a teacher's output, "
+          "until the program replaces the output). Plans count them as recorded, though checkpoints make them fewer: "
+          "the executed peak may be lower than planned, and a lower budget possible. Run that forward under "
+          "torch.no_grad(), or delete its output before the next one (del), and record the step again";
+}
+
 std::vector<FallbackOp> fallbackOps(const StepTrace& step)
 {
     std::map<std::pair<std::string_view, std::string_view>, std::int64_t> counts;
@@ -259,6 +318,14 @@ std::vector<std::string> remarks(const StepTrace& step)
             + ": every step takes more than the one before, and the peak is of this one only. A loss or an "
               "output that is kept holds its graph, and so does a gradient made with create_graph: keep "
               "loss.item() or output.detach(), and clear such gradients by zero_grad(set_to_none=True)");
+    return sentences;
+}
+
+std::vector<std::string> planRemarks(const StepTrace& step)
+{
+    std::vector<std::string> sentences = remarks(step);
+    if (std::string note = noteOnCarriedGraph(step); !note.empty())
+        sentences.push_back(std::move(note));
     return sentences;
 }
 

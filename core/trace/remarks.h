@@ -23,6 +23,7 @@ std::vector<FallbackOp> fallbackOps(const StepTrace& step);
 /// its graph).
 struct KeptActivations
 {
+    Bytes found = 0; ///< activations of earlier steps, when this step begins
     Bytes earlier = 0; ///< of earlier steps, when this step ends, without one gradient of each parameter
     Bytes more = 0; ///< what the step has made and leaves, without what replaces something that it found
     bool inGraph = false; ///< at least half of `more` is saved by autograd when the step ends
@@ -38,9 +39,20 @@ struct UnusedForward
 };
 std::vector<UnusedForward> unusedForwards(const StepTrace& step); ///< none in a step without backward
 
+/// Bytes of activations that only autograd holds when the step ends: a graph whose backward never ran, which the
+/// program holds by an output until a later step replaces it.
+Bytes keptByGraphs(const StepTrace& step);
+
+/// Returns a sentence if the step begins with such a graph of the step before, which a plan counts as it was recorded;
+/// empty if not. Checkpoints change what such a graph holds, so that a plan's start is another one.
+std::string noteOnCarriedGraph(const StepTrace& step);
+
 /// Returns one sentence for each known difference between the recorded step and the user's program on a real GPU: the
 /// recorder's remarks, the fallback ops, forwards without a backward, and whether each step takes more than the one
 /// before.
 std::vector<std::string> remarks(const StepTrace& step);
+
+/// Returns the remarks on a plan of the step: those on the step, and noteOnCarriedGraph().
+std::vector<std::string> planRemarks(const StepTrace& step);
 
 } // namespace headroom

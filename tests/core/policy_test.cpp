@@ -118,11 +118,16 @@ TEST(PolicyJson, isReadAsItWasWritten)
 TEST(PolicyJson, saysWhichObjectsAndClasses)
 {
     Policy policy = smallPolicy();
-    policy.objects = {"Net", "Net_2"};
+    policy.objects = {"Net", "Net_2", "Net_3"};
+    policy.objectsLeft = {"Net_2"};
+    policy.memoryReaders = {"Net.a"};
     policy.modules[0].types = {"Net", "Attention"};
     const std::string json = toJson(policy);
     EXPECT_THAT(json, HasSubstr("      ],\n      \"types\": [\"Net\", \"Attention\"]\n    },\n"));
-    EXPECT_THAT(json, HasSubstr("  ],\n  \"objects\": [\"Net\", \"Net_2\"],\n  \"predicted\""));
+    EXPECT_THAT(json,
+                HasSubstr("  ],\n  \"objects\": [\"Net\", \"Net_2\", \"Net_3\"],\n"
+                          "  \"objects_left\": [\"Net_2\"],\n  \"predicted\""));
+    EXPECT_THAT(json, HasSubstr("\n  \"memory_readers\": [\"Net.a\"],\n  \"model\""));
     EXPECT_EQ(toJson(again(policy)), json);
 }
 

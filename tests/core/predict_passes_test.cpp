@@ -304,14 +304,15 @@ TEST(PredictObstacles, AnArgumentThatIsChangedAfterBackwardIsNone)
 
 namespace {
 
-/// An op that reads `inputs`; returns its result of so many units.
-StorageId reading(HandStep& step, const char* name, std::span<const StorageId> inputs, Bytes units)
+/// An op that reads `inputs` and changes `mutated`; returns its result of so many units.
+StorageId reading(HandStep& step, const char* name, std::span<const StorageId> inputs, Bytes units,
+                  std::span<const StorageId> mutated = {})
 {
     StepTraceBuilder::Op op;
     op.name = step.builder.string(name);
     const OpId id = step.builder.beginOp(op);
     const StorageId outputs[] = {step.builder.alloc(units * allocationGranularity, Category::activation, id)};
-    step.builder.endOp(id, {.ms = 1, .inputs = inputs, .outputs = outputs});
+    step.builder.endOp(id, {.ms = 1, .inputs = inputs, .outputs = outputs, .mutated = mutated});
     return outputs[0];
 }
 
@@ -334,6 +335,64 @@ TEST(PredictObstacles, AStateThatIsReadAndChanged)
     };
     EXPECT_THAT(run(true), HasSubstr("Net.block cannot be checkpointed: it reads a tensor that is changed in place"));
     EXPECT_EQ(run(false), "");
+}
+
+// A fake quantization that updates its range and quantizes with it; batch normalisation does not use what it updates.
+TEST(PredictObstacles, AnOpThatComputesWithTheStateItChanges)
+{
+    const auto run = [](const char* name) {
+        HandStep step;
+        const StorageId range = step.make("range", 2);
+        step.enter(blockId, {step.batch});
+        const StorageId inputs[] = {step.batch, range};
+        const PackId saved = step.pack(reading(step, name, inputs, 16, std::span(inputs).last(1)));
+        step.exit();
+        step.unpack({saved});
+        step.unpackEnd({saved});
+        step.release({saved});
+        return refusal(step.finish(), {{blockId, {}}});
+    };
+    EXPECT_THAT(run("aten._fused_moving_avg_obs_fq_helper.default"),
+                HasSubstr("an op in it computes with a state that the op itself changes"));
+    EXPECT_THAT(run("library.scaled.default"), HasSubstr("a state that the op itself changes"));
+    EXPECT_EQ(run("aten.native_batch_norm.default"), "");
+}
+
+// A counter of a module scales what another module saves, in this step after backward or in each one.
+TEST(PredictObstacles, AStateThatIsReadElsewhere)
+{
+    enum class Read { never, asView, byAnother, byBroadcast };
+    const auto run = [](Read read) {
+        HandStep step;
+        const StorageId count = step.make("count", 2);
+        step.enter(blockId, {step.batch});
+        const PackId saved = step.pack(step.make("A", 16));
+        step.op("aten.add_.Tensor", {}, {count});
+        step.exit();
+        step.unpack({saved});
+        step.unpackEnd({saved});
+        step.release({saved});
+        const StorageId inputs[] = {step.batch, count};
+        if (read == Read::asView) {
+            StepTraceBuilder::Op view;
+            view.name = step.builder.string("aten.select.int");
+            step.builder.endOp(step.builder.beginOp(view),
+                               {.ms = 0, .inputs = std::span(inputs).last(1), .outputs = std::span(inputs).last(1)});
+        } else if (read == Read::byAnother) {
+            step.release({step.pack(reading(step, "aten.mul.Tensor", inputs, 4))});
+        } else if (read == Read::byBroadcast) {
+            const StorageId flat[] = {reading(step, "aten.cat.default", std::span(inputs).last(1), 4), count};
+            StepTraceBuilder::Op copy;
+            copy.name = step.builder.string("aten.copy_.default");
+            step.builder.endOp(step.builder.beginOp(copy),
+                               {.ms = 1, .inputs = flat, .mutated = std::span(flat).last(1)});
+        }
+        return refusal(step.finish(), {{blockId, {}}});
+    };
+    EXPECT_THAT(run(Read::byAnother), HasSubstr("it changes a tensor in place that the step reads elsewhere"));
+    EXPECT_EQ(run(Read::never), "");
+    EXPECT_EQ(run(Read::asView), "");
+    EXPECT_EQ(run(Read::byBroadcast), "") << "DistributedDataParallel's of buffers";
 }
 
 // self.memory is read and then replaced by the call's own: run again, the module would read that one.

@@ -136,5 +136,34 @@ TEST(Remarks, AForwardWithoutABackwardIsNamed)
     EXPECT_THAT(remarks(*stepWithTeacher(false, 24 * MiB)), IsEmpty()) << "a step that ended in its forward";
 }
 
+// A teacher's output is not detached: its graph lives until the next step's output replaces it.
+TEST(Remarks, aGraphOfTheStepBeforeIsNamedBesideAPlan)
+{
+    const auto stepWith = [](bool heldByTheProgram, bool released) {
+        StepTraceBuilder builder;
+        builder.addModule("Net", "Net", {});
+        const StorageId old = builder.alloc(40 * MiB, Category::activation, {});
+        builder.mark(Mark::stepBegin);
+        const StorageId saved = builder.alloc(40 * MiB, Category::activation, {});
+        const PackId pack = builder.pack(saved, {});
+        if (!heldByTheProgram)
+            builder.free(saved);
+        builder.free(old);
+        builder.mark(Mark::backwardEnd);
+        if (released)
+            builder.release(pack);
+        return *builder.finish();
+    };
+    EXPECT_EQ(keptByGraphs(*stepWith(false, false)), 40 * MiB);
+    EXPECT_THAT(
+        planRemarks(*stepWith(false, false)),
+        ElementsAre(HasSubstr("the step begins with 40.00 MiB of activations that the step before left alive in a "
+                              "graph without a backward")));
+    EXPECT_THAT(remarks(*stepWith(false, false)), IsEmpty()) << "the step is as on the card";
+    EXPECT_THAT(planRemarks(*stepWith(true, true)), IsEmpty())
+        << "an output that the program keeps is the same in a plan";
+    EXPECT_THAT(planRemarks(*stepWith(false, true)), IsEmpty());
+}
+
 } // namespace
 } // namespace headroom

@@ -333,6 +333,52 @@ class Plans(Compiled):
                 self.assertLessEqual(peak, budget)
                 headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy)
 
+    def test_what_is_offered_runs(self):
+        """However a program compiles: `apply` takes what `plan` offers, and the step is as predicted; or `plan` refuses."""
+        shapes = {"model": False, "model with breaks": False, "method with breaks": False, "function with breaks": False,
+                  "blocks with breaks": True, "parts of blocks": True, "blocks of a model that is not": True}
+        for shape, offered in shapes.items():
+            with self.subTest(shape=shape):
+                torch._dynamo.reset()
+                gc.collect()
+                peak = self.record_shape(shape, self.step)
+                planned = subprocess.run([HEADROOM, "plan", self.step, "--budget", str(peak * 8 // 10), "-o", self.policy],
+                                         capture_output=True, text=True)
+                self.assertEqual(planned.returncode, 0 if offered else 3, planned.stderr)
+                if not offered:
+                    self.assertIn("torch_headroom.record --activation-memory-budget", planned.stderr)
+                    continue
+                self.assertTrue(json.loads(self.policy.read_text())["modules"])
+                gc.collect()
+                self.assertLessEqual(self.record_shape(shape, self.executed, self.policy), peak * 8 // 10)
+                headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy)
+
+    def record_shape(self, shape, path, policy=None):
+        model = Net(layers=4, breaks="breaks" in shape).cuda()
+        if policy:
+            torch_headroom.apply(model, policy)
+        run = model
+        if shape.startswith("model"):
+            run = torch.compile(model)
+        elif shape.startswith("method"):
+            model.compile()
+        elif shape.startswith("function"):
+            run = torch.compile(lambda *data: model(*data))
+        else:
+            for i, block in enumerate(model.blocks):
+                if shape == "parts of blocks":
+                    block.up = torch.compile(block.up)
+                elif i % 2 == 0 or shape == "blocks with breaks":
+                    block.compile()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with torch_headroom.record(path) as recording:
+            for _ in range(2):
+                run(*batch(8 * ROWS)).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                recording.step()
+        return recording.summary["peak_bytes"]
+
     def test_of_compiled_regions_does_not_fit_one_graph(self):
         budget = self.record(self.step) * 6 // 10
         headroom("plan", self.step, "--budget", budget, "-o", self.policy)

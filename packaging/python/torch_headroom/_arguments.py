@@ -41,7 +41,7 @@ class Arguments:
     def check(self, when):
         """Raises Unrepeatable if a tensor was changed in place since the call began."""
         for held in self._tensors:
-            if _version(held.tensor) != held.version:
+            if version_of(held.tensor) != held.version:
                 raise Unrepeatable(
                     f"its argument {_name_of(self._forward, held.path)} is changed in place {when}, {NOT_AGAIN}")
 
@@ -116,7 +116,7 @@ class _HeldArgument(_copies.Held):
 
     def __init__(self, tensor, path, place, inside):
         super().__init__(tensor, path)
-        self.version = _version(tensor)
+        self.version = version_of(tensor)
         self.place = place
         self.inside = inside  # whether it is inside an object
 
@@ -128,7 +128,8 @@ class _HeldArgument(_copies.Held):
         self.tensor = stand_in(self.tensor)
 
 
-def _version(tensor):
+def version_of(tensor):
+    """Returns the number of in-place changes of a tensor so far."""
     with torch._C.DisableTorchFunctionSubclass():  # a class of the program may answer otherwise
         return 0 if torch.Tensor.is_inference(tensor) else torch.Tensor._version.__get__(tensor)
 

@@ -85,7 +85,7 @@ def _beside_cached_casts(mode_class):
                     self.headroom_result(result)
                 return result
             if self.headroom_watch is not None:
-                self.headroom_watch(args, kwargs or {})
+                self.headroom_watch(op, args, kwargs or {})
             return op(*args, **(kwargs or {}))
 
     return BesideCachedCasts

@@ -6,6 +6,8 @@ decide what is recomputed."""
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 from ._modules import is_compiled, without_compilation
@@ -38,6 +40,9 @@ class CompiledRegion(Region):
         self._owner, self._name = owner, name
         self._graph = getattr(owner, name)
 
+    def run(self, module, args, kwargs):
+        return super().run(module, *_cast_by_fully_shard(module, args, kwargs))
+
     def put_on(self, module):
         setattr(self._owner, self._name, lambda *args, **kwargs: self.run(module, args, kwargs))
         module.headroom_region = self
@@ -48,3 +53,17 @@ class CompiledRegion(Region):
 
     def forward_of(self, module):
         return self._graph
+
+
+def _cast_by_fully_shard(module, args, kwargs):
+    """Casts arguments as the hook of fully_shard does before the forward. The graph contains that hook, and a
+    recomputation, in backward, runs it without its cast."""
+    state = module._get_fsdp_state() if hasattr(module, "_get_fsdp_state") else None
+    policy = getattr(state, "_mp_policy", None)
+    if policy is None or not policy.cast_forward_inputs or policy.param_dtype is None:
+        return args, kwargs
+    from torch.distributed.fsdp._fully_shard._fsdp_common import _cast_fp_tensor
+    from torch.distributed.utils import _apply_to_tensors
+
+    cast = functools.partial(_cast_fp_tensor, policy.param_dtype)
+    return _apply_to_tensors(cast, args), _apply_to_tensors(cast, kwargs)

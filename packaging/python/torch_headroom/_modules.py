@@ -16,6 +16,7 @@ from ._around import patch_around
 from ._compiling import compiling
 from ._containers import attributes_of, is_a, values_in
 
+_eval_frame_callback = torch._C._dynamo.eval_frame.get_eval_frame_callback
 _PLAIN = {torch.Tensor: True, torch.nn.Parameter: True}
 
 
@@ -139,6 +140,11 @@ def _has_parameters(module):
 def is_compiled(module):
     """Returns whether the module is torch.compile()'s wrapper of the program's own."""
     return type(module).__name__ == "OptimizedModule"
+
+
+def in_larger_graph():
+    """Returns whether torch.compile compiles what is called now, as a part of something that was called before."""
+    return _eval_frame_callback() not in (None, False)
 
 
 def without_compilation(module):

@@ -43,12 +43,26 @@ def find(model, policy, wanted=None, taken=()):
     fits = {}
     for fit in (fit for part in found for fit in part):
         fits.setdefault(id(fit.base), []).append(fit)
+    if wanted is None:
+        _refuse_left(model, policy, parts, (fit for part in found for fit in part))
     if parts and not fits and not _is_left_as_it_is(model, policy, parts):
         raise PolicyError(f"{policy.source}: {_no_fit(model, policy, parts)}")
     for same in fits.values():
         if any(fit.plan() != same[0].plan() for fit in same):
             raise PolicyError(f"{policy.source}: {_several_names(model, same)}")
     return [next((fit for fit in same if fit.name not in taken), same[0]) for same in fits.values()]
+
+
+def _refuse_left(model, policy, parts, fits):
+    """Refuses a model that may also be another one of the step, of the same class, which the plan leaves as it is."""
+    for fit in fits:
+        kind = _classes(fit.name, parts[fit.name][0])[0] if fit.name in parts else None
+        left = [name for name in policy.objects_left if kind in _classes_by_name(name)]
+        if left:
+            names = ", ".join(name for name in policy.objects if name == fit.name or name in left)
+            raise PolicyError(f"{policy.source}: the step had {names} (the one that was called first in front), each of "
+                              f"which fits this {type(model).__name__}, and the plan checkpoints only {fit.name}: say "
+                              f"which it is, as in torch_headroom.apply(model, policy, object=\"{fit.name}\")")
 
 
 def _outermost(found):

@@ -56,6 +56,8 @@ class Policy:
     objects: tuple = ()  # names of the models in the step; empty if there was one
     budget: int = 0  # bytes; 0: unknown
     peak: int = 0  # predicted bytes
+    objects_left: tuple = ()  # those of `objects` that save tensors, too, and of which the plan checkpoints nothing
+    memory_readers: tuple = ()  # names of modules whose forward reads the card's memory
 
 
 def read_policy(path) -> Policy:
@@ -117,12 +119,16 @@ class _Reader:
             for outer in fqns:
                 if inner.startswith(outer + "."):
                     self.fail("modules", f"{inner} is inside of {outer}; a checkpointed module contains no other")
-        objects = self.get(document, "$", "objects", list, "a list") if "objects" in document else []
-        if not all(isinstance(name, str) for name in objects):
-            self.fail("objects", "expected names of models")
+        objects, left, readers = (self.names(document, key) for key in ("objects", "objects_left", "memory_readers"))
         peak = self.bytes(predicted, "predicted.peak_bytes", "peak_bytes")
         budget = self.bytes(document, "budget_bytes", "budget_bytes")
-        return Policy(self.source, model, modules, tuple(objects), budget, peak)
+        return Policy(self.source, model, modules, objects, budget, peak, left, readers)
+
+    def names(self, document, key):
+        names = self.get(document, "$", key, list, "a list") if key in document else []
+        if not all(isinstance(name, str) for name in names):
+            self.fail(key, "expected names of models")
+        return tuple(names)
 
     def bytes(self, entry, where, key):
         value = entry.get(key, 0)

@@ -9,17 +9,18 @@ import contextlib
 import functools
 import threading
 import types
+import weakref
 from collections import Counter
 
 import torch
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from ._again import Surroundings
-from ._arguments import Arguments
+from ._arguments import Arguments, version_of
 from ._attributes import Attributes
 from ._autocast import Recomputing, beside_cached_casts
 from ._checkpointing import in_reentrant_checkpoint, is_of_checkpoint, pack_hook
-from ._copies import Unrepeatable
+from ._copies import NOT_AGAIN, Unrepeatable
 from ._loop import in_backward
 from ._modules import is_plain, tensors_of
 from ._own_ops import with_own_ops
@@ -60,6 +61,8 @@ class Region:
         self.difference = None  # sentence: how the last forward differs from the recording
         self.recomputed = False  # a recomputation has run
         self.subclass = None  # class name of wrapper tensors among the arguments of its ops
+        self.computed_with = set()  # paths of attributes that a watched call computed with, not only changed
+        self.changed = set()  # paths of attributes that an op of a watched call changed in place
         self.read = {}  # path of a tensor among a watched call's arguments and attributes -> whether an op read it
         self.compiled_context_fn = lambda: self.contexts(None)  # must be a function, not a bound method
         self.replaced = module.__dict__.get("forward")  # another patch of the instance, which then runs inside
@@ -134,10 +137,10 @@ class Region:
         kept = _Kept() if watch is not None and self.policy.saved else None
 
         def decide(context, op, *args, **kwargs):
+            if watch is not None:
+                watch(op, args, kwargs)
             if on_gpu and not _touches_gpu(args, kwargs):  # the recording has no ops on the CPU
                 return CheckpointPolicy.MUST_RECOMPUTE
-            if watch is not None:
-                watch(args, kwargs)
             if not self.checked:
                 self.subclass = self.subclass or _subclass_in((args, kwargs))
             name = str(op)
@@ -184,9 +187,16 @@ class Region:
             if self.policy.is_of_a_graph() and BUFFER not in calls:
                 return _OF_A_GRAPH
             ran = f"ran {calls[name]} times" if calls[name] else "never ran"
-            return (f"{name} {ran} in its forward, {count} times when the step was recorded; "
-                    "record the step again as it runs now (same batch layout, dtype, autocast and device)")
+            return f"{name} {ran} in its forward, {count} times when the step was recorded; {self._what_to_do()}"
         return None
+
+    def _what_to_do(self):
+        readers = self.applied.document.memory_readers
+        if any(f"{reader}.".startswith(f"{self.policy.fqn}.") for reader in readers):
+            return ("it reads the card's memory, of which a plan leaves another part free, so that a step recorded "
+                    "again would differ again: give it a fixed number in place of that (a chunk size) first, or leave it "
+                    f"out of the plan with --pin {self.policy.fqn}=save")
+        return "record the step again as it runs now (same batch layout, dtype, autocast and device)"
 
     def refuse(self, sentence):
         self.applied.refuse(f"module {self.policy.fqn}: {sentence}")
@@ -226,7 +236,13 @@ class _Call:
         if self.watched:
             self._await(self._arguments.held())
             self._await([held for held in self._attributes.tensors if not region.read.get(held.path)])
+        self._states = {}  # storage -> attributes
+        self._versions = []  # (attribute, its tensor, number of changes when the call began)
         for held in filter(_is_seen, self._attributes.tensors):
+            if self.watched:
+                self._states.setdefault(_storage(held.tensor), []).append(held)
+            if self.watched or held.path in region.computed_with:
+                self._versions.append((held, weakref.ref(held.tensor), version_of(held.tensor)))
             if not region.read.get(held.path):
                 held.let_go()
 
@@ -258,6 +274,7 @@ class _Call:
         self._region.recomputes()
         try:
             self._arguments.check("between its forward and its recomputation")
+            self._check_states("between its forward and its recomputation")
         except Unrepeatable as error:
             self._region.refuse(str(error))
         args, kwargs = self._arguments.again(given)
@@ -269,17 +286,33 @@ class _Call:
                 raise
             self._region.refuse_changed("an op", "the program, after the module's forward,")
 
-    def watch(self, args, kwargs):
-        """Marks the arguments of a forward op as read."""
+    def watch(self, op, args, kwargs):
+        """Marks the arguments of a forward op as read, and attributes among them as states that it computes with."""
         if running.calls == self._depth:  # not in a region inside of this one
             self._region.refuse_own_checkpoint(self._hook)
         if self._unread:
             for tensor in tensors_of((args, kwargs)):
                 for held in self._unread.pop(_storage(tensor), ()):
                     held.hold(tensor)
+        if self._states:
+            computed, changed = uses_of(op, args, kwargs)
+            for tensors, paths in ((computed, self._region.computed_with), (changed, self._region.changed)):
+                paths.update(held.path for tensor in tensors_of(tensors) for held in self._states.get(_storage(tensor), ()))
+
+    def _check_states(self, when):
+        """Raises Unrepeatable if a buffer or an attribute was changed in place since the call began and the forward
+        computes with it. Ops with several results change their arguments without a new version."""
+        for held, known, version in self._versions:
+            tensor = known()
+            if held.path not in self._region.computed_with or tensor is None:
+                continue
+            if version_of(tensor) != version or held.path in self._region.changed:
+                raise Unrepeatable(f"it computes with its buffer or attribute `{held.path[1]}`, which is changed in "
+                                   f"place {when}, {NOT_AGAIN}")
 
     def end_forward(self):
         self._arguments.check("by its forward")
+        self._check_states("by its forward")
         read, held = self._region.read, self._arguments.held()
         if self.watched:
             unread = {tensor for tensors in self._unread.values() for tensor in tensors}
@@ -289,6 +322,46 @@ class _Call:
         else:  # a tensor at a new place counts as read
             unread = {tensor for tensor in held if not read.get(tensor.path, True)}
         self._arguments.end_forward(unread)
+
+
+def uses_of(op, args, kwargs):
+    """Returns the arguments of an op on which its results depend, and those that it changes in place. Results do not
+    depend on what the op changes, unless it also returns another tensor (a fake quantization that updates its range).
+    Batch normalisation in training updates its running statistics and does not use them. Views compute nothing."""
+    schema = getattr(op, "_schema", None)
+    if schema is None:  # a higher-order op
+        return (args, kwargs), ()
+    results = [value.alias_info for value in schema.returns]
+    if results and all(alias is not None and not alias.is_write for alias in results):
+        return (), ()
+    makes_others = any(alias is None for alias in results)
+    in_training = _updates_statistics(op, schema, args, kwargs)
+    computed, changed = [], []
+    for argument, value in (*zip(schema.arguments, args), *_named(schema, kwargs)):
+        statistic = in_training and argument.name.startswith("running_")
+        changes = statistic or (argument.alias_info is not None and argument.alias_info.is_write)
+        if changes:
+            changed.append(value)
+        if not changes or (makes_others and not statistic):
+            computed.append(value)
+    return computed, changed
+
+
+def _named(schema, kwargs):
+    return [(argument, kwargs[argument.name]) for argument in schema.arguments if argument.name in kwargs]
+
+
+_UPDATING_STATISTICS = frozenset((
+    "_batch_norm_with_update", "_native_batch_norm_legit", "batch_norm_gather_stats",
+    "batch_norm_gather_stats_with_counts", "batch_norm_update_stats", "cudnn_batch_norm", "miopen_batch_norm",
+    "native_batch_norm"))  # as in core/trace/graph_ops.cpp
+
+
+def _updates_statistics(op, schema, args, kwargs):
+    if op.namespace != "aten" or op._schema.name.partition("::")[2] not in _UPDATING_STATISTICS:
+        return False
+    place = next((i for i, argument in enumerate(schema.arguments) if argument.name == "training"), None)
+    return place is None or bool(args[place] if place < len(args) else kwargs.get("training"))
 
 
 def _touches_gpu(args, kwargs):

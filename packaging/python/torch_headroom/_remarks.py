@@ -3,7 +3,7 @@
 """Remarks on how a recorded step differs from the user's program on the card, as sentences with the effect. They are
 shown beside the peak wherever a step is shown (core/trace/remarks.h)."""
 
-from . import _endless_loops, _managed_memory, _opaque
+from . import _endless_loops, _managed_memory, _memory_reads, _opaque
 
 _said = {}  # sentence -> True, in order: those that apply to every step of this process
 _sources = []  # functions that return sentences
@@ -38,11 +38,12 @@ def begin():
     for inventions in (*_OF_INVENTIONS, _endless_loops.timings):
         inventions.clear()
     _opaque.launches.clear()
+    _memory_reads.begin()
 
 
 def of_step():
     """Returns the sentences of the last step."""
-    sentences = [*_said, *_of_kernels(), *(sentence for source in _sources for sentence in source())]
+    sentences = [*_said, *_memory_reads.sentences(), *_of_kernels(), *(sentence for source in _sources for sentence in source())]
     if _managed_memory.live:
         sentences.append(f"{_managed_memory.live:,} bytes are managed memory of paged optimizers, which is the host's "
                          "and not part of the peak: on the card it takes room only where there is some")

@@ -10,6 +10,7 @@ import torch
 
 from . import _simulate_history
 from ._library import HeadroomError, check
+from ._memory_reads import noted
 
 
 class _Memory(ctypes.Structure):
@@ -87,10 +88,10 @@ def functions(library):
         "_cuda_lock_mutex": lambda: None,
         "_cuda_unlock_mutex": lambda: None,
         "_accelerator_isAllocatorInitialized": lambda: True,
-        "_accelerator_getMemoryInfo": lambda device=None: _free_and_total(library),
+        "_accelerator_getMemoryInfo": noted(lambda device=None: _free_and_total(library)),
     }
     for cuda, accelerator, function in (
-        ("memoryStats", "getDeviceStats", lambda device=None: _statistics(library)),
+        ("memoryStats", "getDeviceStats", noted(lambda device=None: _statistics(library))),
         ("resetPeakMemoryStats", "resetPeakStats", lambda device=None: library.headroom_reset_peak()),
         ("resetAccumulatedMemoryStats", "resetAccumulatedStats",
          lambda device=None: library.headroom_reset_accumulated()),
@@ -139,6 +140,7 @@ class _CudaRuntime:
         self._library = library
         self._streams = 0
 
+    @noted
     def cudaMemGetInfo(self, device=0):
         return _free_and_total(self._library)
 

@@ -11,7 +11,7 @@ import weakref
 
 import torch
 
-from . import _cuda_graphs, _deepspeed_memory, _instants, _remarks, _wrappers
+from . import _cuda_graphs, _deepspeed_memory, _instants, _memory_reads, _remarks, _wrappers
 from ._arguments import HeldInCalls
 from ._attributes import AttributesInCalls
 from ._batch import sizes_of, sizes_with
@@ -76,6 +76,7 @@ class StepRecorder:
         implement_retype_parts()
         _wrappers.install()
         _deepspeed_memory.watch()
+        _memory_reads.follow(self._place)
         self.inventory = Inventory()
         self.numbers = {}  # id(module) -> number, in the running step; read by the hook
         self.recording = False
@@ -87,7 +88,10 @@ class StepRecorder:
         self._on_side_stream = False  # whether the step began on another stream than the default one
         self.calls_in_transforms = 0  # number of further calls inside torch.func
         self.depth = 0  # number of nested module calls that run now
+        self.running = 0  # number of the innermost of their modules
         self.compiled = None  # (number of the last called compiled module, depth inside it)
+        self.in_larger_graphs = set()  # numbers of modules that torch.compile compiled as a part of something larger
+        self.wrapped = set()  # numbers of modules that the program called by torch.compile()'s wrapper
         self.step = 0  # number of the last finished step
         self.notes = []  # notes on that step, sentences
         self._names = None
@@ -100,6 +104,11 @@ class StepRecorder:
         # Read now, as the program may change its folder.
         origin = [("program", shlex.join(program)), ("interpreter", sys.executable), ("folder", os.getcwd())]
         self._origin = [(key, _readable(value)) for key, value in origin]
+
+    def _place(self):
+        if not self.recording:
+            return ""
+        return self._names.modules[self.running][0] if self.depth else "backward" if in_backward() else ""
 
     def note(self, key, value):
         """Adds a setting with which the steps are recorded."""
@@ -127,6 +136,8 @@ class StepRecorder:
         self.recording = True
         self.autocast = torch.is_autocast_enabled("cuda")
         self.calls = self.calls_in_transforms = self.replays = 0
+        self.in_larger_graphs.clear()
+        self.wrapped.clear()
         self._on_side_stream = torch.cuda.current_stream() != torch.cuda.default_stream()
 
     def add_root_call(self, arguments):
@@ -224,12 +235,27 @@ class StepRecorder:
         self.recording = False
         self.numbers.clear()
 
+    def _in_larger_graphs(self):
+        """Returns the names of the outermost modules that no checkpoint can surround, as torch.compile compiled them
+        as a part of something larger. A whole model behind a wrapper is such a module, too: the wrapper is not a part
+        of the model to which a policy is applied."""
+        modules = self._names.modules
+        models = {number for number, (name, _, _, _) in enumerate(modules) if "." not in name.removeprefix("models.")}
+        found = self.in_larger_graphs | self.wrapped & models
+
+        def is_inside(number):
+            parent = modules[number][2]
+            return parent >= 0 and (parent in found or is_inside(parent))
+
+        return [modules[number][0] for number in sorted(found) if not is_inside(number)]
+
     def _parameters(self):
         return [p for _, m in self._names.living() for p in m._parameters.values() if p is not None]
 
     def _info(self, step, ended_early):
         optimizers = sorted({type(o).__name__.lower() for o in self.inventory.optimizers()})
         parameters = self._parameters()
+        in_larger_graphs = self._in_larger_graphs()
         dtype = next((p.dtype for p in parameters), torch.float32)
         self._on_cpu = bool(parameters) and all(p.device.type == "cpu" for p in parameters)
         self._names = None
@@ -237,8 +263,12 @@ class StepRecorder:
         noted = self._origin + _cuda_graphs.settings()
         if compiling.graphs:
             noted.append(("compiled graphs", str(compiling.graphs)))
+        if in_larger_graphs:
+            noted.append(("in larger graphs", ", ".join(in_larger_graphs)))
         settings, remarks = self.compiled_backward.step_ends()
         noted += settings
+        if _memory_reads.modules():
+            noted.append(("memory read in", ", ".join(_memory_reads.modules())))
         if ended_early:
             noted.append(("ended early", ended_early))
             remarks = [*remarks, _ENDED_EARLY.format(ended_early)]

@@ -13,7 +13,7 @@ from . import _cuda_graphs, _distributed_fsdp, _instants, _remarks
 from ._around import around
 from ._compiling import compiling
 from ._loop import in_backward, in_transform
-from ._modules import around_forward, has_hooks, is_compiled, state_tensors, tensors_of
+from ._modules import around_forward, has_hooks, in_larger_graph, is_compiled, state_tensors, tensors_of
 from ._optimizer_hooks import after_steps, before_steps
 
 
@@ -207,8 +207,11 @@ class Hooks:
                 return original(module, *args, **kwargs)
             if recorder.depth == 0:
                 recorder.add_root_call((*args, kwargs))
+            if in_larger_graph():
+                recorder.in_larger_graphs.add(number)
             if is_compiled(module):
                 recorder.compiled = number, recorder.depth + 1
+                recorder.wrapped.add(number)
             # A checkpoint does not run the module's hooks (which gather the parameters of a sharded module) again, so
             # the recorded call is only the module's forward.
             if has_hooks(module):
@@ -218,6 +221,7 @@ class Hooks:
 
         def recorded(module, number, run, *args, **kwargs):
             tensors = tensors_of((args, kwargs))
+            around, recorder.running = recorder.running, number
             recorder.depth += 1
             begun = enter(number, tensors)
             recorder.add_held(begun, args, kwargs, tensors)
@@ -230,9 +234,11 @@ class Hooks:
                 result = run(*args, **kwargs)
             except BaseException:
                 recorder.depth -= 1
+                recorder.running = around
                 leave(begun, [])
                 raise
             recorder.depth -= 1
+            recorder.running = around
             recorder.drop_attributes(begun, module, attributes)
             leave(begun, tensors_of(result))
             return result
