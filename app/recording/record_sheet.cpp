@@ -38,7 +38,7 @@ RecordSheet::RecordSheet(const RecordRequest& request, const QString& recorder, 
     const QString name = QFileInfo(request.model).fileName();
     setWindowTitle(tr("Record %1").arg(name));
     auto* column = makeLayout<QVBoxLayout>(this, {margin, margin - 4, margin, margin - 4}, 4);
-    auto* title = new ElidedLabel(Qt::ElideMiddle, this);
+    auto* title = new ElidedLabel(ElidedLabel::Elide::middle, this);
     title->setText(windowTitle());
     title->setProperty("selection", true);
     auto* words = new QLabel(

@@ -6,6 +6,8 @@
 #include "app/recording/sentence.h"
 #include "core/base/json_reader.h"
 
+#include <QRegularExpression>
+
 #include <csignal>
 #include <optional>
 
@@ -43,9 +45,12 @@ std::optional<Progress> progressIn(const QByteArray& line)
     return progress && progress->done <= 1 ? std::optional(*progress) : std::nullopt;
 }
 
+/// Whether Python found no torch_headroom.record to run. The message names the package in any failure of a script:
+/// "torch_headroom.record: train.py raised ModuleNotFoundError: No module named 'datasets'".
 bool lacksPackage(const QString& message)
 {
-    return message.contains(QLatin1String("No module named")) && message.contains(QLatin1String("torch_headroom"));
+    static const QRegularExpression words(QStringLiteral("No module named '?torch_headroom(\\.record)?'?\\)?$"));
+    return message == withoutProgram(message) && words.match(message).hasMatch();
 }
 
 } // namespace
@@ -82,6 +87,8 @@ void RecorderRun::begin(const RecordCommand& command)
     errors_ = {};
     stage_.clear();
     lastMessage_.clear();
+    cause_.clear();
+    inTraceback_ = false;
 }
 
 void RecorderRun::launch(const QStringList& arguments)
@@ -128,8 +135,18 @@ void RecorderRun::readMessage(const QByteArray& line, QStringList& shown)
     }
     const QString text = shownLine(line);
     shown << text;
-    if (!text.trimmed().isEmpty())
-        lastMessage_ = text.trimmed();
+    const QString message = text.trimmed();
+    if (message.isEmpty())
+        return;
+    lastMessage_ = message;
+    if (message.startsWith(QLatin1String("Traceback (most recent call last)"))) {
+        inTraceback_ = true;
+    } else if (inTraceback_ && !text.at(0).isSpace()) {
+        inTraceback_ = false;
+        cause_ = message;
+    } else if (withoutProgram(message) != message) {
+        cause_ = message;
+    }
 }
 
 void RecorderRun::ended(int exitCode, QProcess::ExitStatus status)
@@ -154,16 +171,17 @@ void RecorderRun::ended(int exitCode, QProcess::ExitStatus status)
 
 QString RecorderRun::reasonOfExit(int exitCode) const
 {
-    if (command_.isScript && lacksPackage(lastMessage_))
+    if (command_.isScript && cause_.isEmpty() && lacksPackage(lastMessage_))
         return tr("%1 has no package torch-headroom: install it with `%2`.")
             .arg(command_.program, installCommand(command_.program));
     if (exitCode > shellSignalBase && exitCode < shellSignalBase + SIGSYS)
         return reasonOfSignal(exitCode - shellSignalBase);
-    if (lastMessage_.isEmpty())
+    const QString said = cause_.isEmpty() ? lastMessage_ : cause_; // others may print after the cause
+    if (said.isEmpty())
         return tr("%1 was not recorded: it ended with exit code %2 and no message.").arg(command_.title).arg(exitCode);
-    const QString message = withoutProgram(lastMessage_);
-    return command_.isScript && message == lastMessage_ ? sentence(command_.title + QStringLiteral(": ") + message)
-                                                        : sentence(message);
+    const QString message = withoutProgram(said);
+    return command_.isScript && message == said ? sentence(command_.title + QStringLiteral(": ") + message)
+                                                : sentence(message);
 }
 
 QString RecorderRun::reasonOfSignal(int signal) const

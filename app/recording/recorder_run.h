@@ -59,6 +59,9 @@ private:
     OutputLines errors_;
     QString stage_; ///< the latest stage
     QString lastMessage_; ///< the last line of stderr that is not progress
+    /// The last line of stderr that names the cause of a failure: the program's own sentence, or a Python exception.
+    QString cause_;
+    bool inTraceback_ = false; ///< the lines are those of a traceback, which ends with the exception
     bool cancelling_ = false;
 };
 

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace headroom {
 namespace {
@@ -19,6 +21,34 @@ const auto folderPrefix = QStringLiteral(".recording-");
 QString resultIn(const QTemporaryDir& folder)
 {
     return folder.filePath(QStringLiteral("step.hrs"));
+}
+
+/// The name of the recording `number` to `destination`: "train.hrs", "train-2.hrs".
+QString numbered(const QString& destination, int number)
+{
+    const QFileInfo file(destination);
+    return number == 1
+        ? destination
+        : file.dir().filePath(QStringLiteral("%1-%2.%3").arg(file.completeBaseName()).arg(number).arg(file.suffix()));
+}
+
+/// Moves a file without replacing another one; false: errno says why.
+bool moveToNewName(const QString& from, const QString& to)
+{
+    const QByteArray before = QFile::encodeName(from);
+    const QByteArray after = QFile::encodeName(to);
+    if (::renameat2(AT_FDCWD, before.constData(), AT_FDCWD, after.constData(), RENAME_NOREPLACE) == 0)
+        return true;
+    // Some file systems know only links.
+    return errno == EINVAL && ::link(before.constData(), after.constData()) == 0;
+}
+
+bool haveSameContent(const QString& one, const QString& other)
+{
+    QFile a(one);
+    QFile b(other);
+    return a.open(QIODevice::ReadOnly) && b.open(QIODevice::ReadOnly) && a.size() == b.size()
+        && a.readAll() == b.readAll();
 }
 
 /// Removes the folders of programs that were killed during a recording.
@@ -42,6 +72,14 @@ Recording::Recording(QObject* parent)
 Recording::~Recording()
 {
     abandon(); // before its folder is removed
+}
+
+QString Recording::freePath(const QString& destination)
+{
+    int number = 1;
+    while (QFileInfo::exists(numbered(destination, number)))
+        ++number;
+    return numbered(destination, number);
 }
 
 void Recording::start(const RecordCommand& command, const QString& destination)
@@ -98,8 +136,16 @@ void Recording::exited(int exitCode)
 
 void Recording::keepResult(const QString& remark)
 {
-    const QByteArray from = QFile::encodeName(resultIn(*folder_));
-    const bool kept = std::rename(from.constData(), QFile::encodeName(destination_).constData()) == 0;
+    const QString from = resultIn(*folder_);
+    QString path = destination_;
+    bool kept = moveToNewName(from, path);
+    for (int number = 2; !kept && errno == EEXIST; ++number) {
+        kept = haveSameContent(from, path); // the same step again needs no second file
+        if (kept)
+            break;
+        path = numbered(destination_, number);
+        kept = moveToNewName(from, path);
+    }
     if (!kept) {
         fail(command().isScript
                  ? tr("%1 ended before it made a training step, so there is nothing to show.").arg(command().title)
@@ -107,7 +153,7 @@ void Recording::keepResult(const QString& remark)
         return;
     }
     folder_.reset();
-    Q_EMIT finished(destination_, remark);
+    Q_EMIT finished(path, remark);
 }
 
 void Recording::cleanUp()

@@ -12,7 +12,7 @@ namespace headroom {
 
 /// A run that makes a step file. It ends with exactly one of finished(), failed() and cancelled(). The step file is
 /// written in a temporary folder and moved to its destination when complete: a cancelled or failed recording leaves
-/// nothing.
+/// nothing. No recording replaces another one: if the destination is taken, the next free name is used.
 class Recording : public RecorderRun
 {
     Q_OBJECT
@@ -21,9 +21,12 @@ public:
     ~Recording() override;
 
     void start(const RecordCommand& command, const QString& destination);
+    /// The path that a recording to `destination` gets: "train.hrs", or "train-2.hrs" if that is taken.
+    static QString freePath(const QString& destination);
 
 Q_SIGNALS:
-    /// `remark`: a problem after the step was complete, such as an exception of the script; empty: none.
+    /// `path`: the destination, or the next free name. `remark`: a problem after the step was complete, such as an
+    /// exception of the script; empty: none.
     void finished(const QString& path, const QString& remark);
 
 protected:

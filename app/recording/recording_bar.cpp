@@ -157,18 +157,27 @@ void RecordingBar::showFailure(const QString& reason, bool canChange)
     action_->setText(tr("Change options…"));
     action_->setEnabled(true);
     action_->setVisible(canChange);
-    output_->setVisible(!log_->document()->isEmpty());
-    output_->setToolTip(tr("What was printed before"));
+    showOutput();
     showState();
     show();
     announce(*this);
 }
 
+void RecordingBar::showOutput()
+{
+    const QString text = log_->toPlainText();
+    output_->setVisible(!text.isEmpty());
+    output_->setToolTip(tr("What was printed before"));
+    // Python's tracebacks, and those of its fault handler.
+    output_->setChecked(text.contains(QLatin1String("(most recent call ")));
+    log_->moveCursor(QTextCursor::End);
+}
+
 void RecordingBar::finish()
 {
     ticking_.stop();
+    flush(); // showFailure() may be called later, for what went wrong after the step
     failed_ = false;
-    waiting_.clear();
     hide();
 }
 

@@ -30,6 +30,7 @@ public:
     void begin(const QString& title, bool showsOutput);
     void setProgress(double share, const QString& stage); ///< share < 0: not known
     void addLines(const QStringList& lines);
+    /// Shows why the recording failed, and what was printed if that has a traceback.
     void showFailure(const QString& reason, bool canChange);
     void finish(); ///< hides the bar
 
@@ -49,6 +50,7 @@ protected:
 
 private:
     void layOut();
+    void showOutput();
     void showState();
     void tick();
     void flush();

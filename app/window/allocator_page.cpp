@@ -119,6 +119,7 @@ AllocatorAnswer allocatorAnswer(const StepTrace& trace, const Timeline& timeline
         answer.words += AllocatorPage::tr(" With workspaces: %1 of cuBLAS, at most %2 of cuDNN (estimated).")
                             .arg(bytesText(kept, 2), bytesText(during, 2));
     answer.curves.durationMs = timeline.durationMs;
+    answer.curves.intervals = count;
     answer.curves.capacity = rules.capacity;
     Stretches active(timeline.durationMs, count, run.start.active);
     Stretches reserved(timeline.durationMs, count, run.start.reserved);

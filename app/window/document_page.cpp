@@ -84,6 +84,7 @@ DocumentPage::DocumentPage(Session& session, Jobs& jobs, Actions& actions, QWidg
     , lower_(new LowerPages(session, jobs, actions, *timeline_, tradeOff_, this))
     , inspector_(new Inspector)
     , budgetBar_(new BudgetBar)
+    , exportTip_(actions.exportPolicy->toolTip())
 {
     layOut();
     wireSession();
@@ -120,7 +121,8 @@ void DocumentPage::layOut()
     comparisonCard_->hide();
     column->addWidget(sides_, 1);
     column->addWidget(cardAround(budgetBar_));
-    setTabOrder(modules_->filter(), modules_);
+    // Not the panel, whose focus proxy is the tree: Qt would skip the filter on the way forward.
+    setTabOrder(modules_->filter(), modules_->tree());
 }
 
 void DocumentPage::resizeEvent(QResizeEvent* event)
@@ -285,6 +287,7 @@ void DocumentPage::showBudgetRange()
     const Bytes axisMax = peak + peak / 20;
     const Bytes axisMin = least > 0 ? std::max<Bytes>(0, least - (peak - least) / 4) : peak / 5;
     budgetBar_->setStep(session_.step()->engine->trace());
+    budgetBar_->setPossible(whyNoPlan(session_).isEmpty());
     budgetBar_->setRange(least, peak, axisMin, axisMax);
     timeline_->setBudgetRange(axisMin, axisMax);
 }
@@ -318,7 +321,7 @@ void DocumentPage::showNoAnswer()
 
 void DocumentPage::showAnswer()
 {
-    if (!session_.answer()) {
+    if (!session_.answer() || !whyNoPlan(session_).isEmpty()) {
         showNoAnswer();
         return;
     }
@@ -419,14 +422,18 @@ void DocumentPage::showInspector()
     if (ops)
         inspector_->opsPanel()->setFacts(opsFacts(session_));
     inspector_->setInfeasible(infeasibleFacts(session_));
+    const QString noPlan = whyNoPlan(session_);
+    const QString noExport = whyNoExport(session_);
+    actions_.exportPolicy->setEnabled(noExport.isEmpty());
+    actions_.exportPolicy->setToolTip(noExport.isEmpty() ? exportTip_ : noExport);
     // The line is red if no plan fits, and then says nothing about the cost curve and the clock.
     QStringList lines{solverLine(session_)};
-    if (session_.feasible())
+    if (session_.feasible() && noPlan.isEmpty())
         lines << frontierLine(session_) << clockLine(session_);
     lines.removeAll(QString());
-    inspector_->setSolver(lines.join(QChar::LineFeed), !session_.answer() || session_.feasible(),
+    inspector_->setSolver(lines.join(QChar::LineFeed), !session_.answer() || session_.feasible() || !noPlan.isEmpty(),
                           ops ? 0 : static_cast<int>(session_.request().pins.size()));
-    const TimelinePtr shown = session_.shownTimeline();
+    const TimelinePtr shown = noPlan.isEmpty() ? session_.shownTimeline() : nullptr;
     inspector_->setPeaks(session_.step()->engine->recorded()->atPeak,
                          shown ? std::optional(shown->atPeak) : std::nullopt);
 }

@@ -82,6 +82,7 @@ private:
     LowerPages* lower_;
     Inspector* inspector_;
     BudgetBar* budgetBar_;
+    const QString exportTip_; ///< tool tip of the action while there is a plan to export
     QSplitter* sides_;
     QSplitter* centre_;
     bool selectionIsOurs_ = false; ///< the window selected the module, not the user

@@ -78,13 +78,8 @@ void Exporter::askFrontier()
 
 bool Exporter::writePolicyTo(const QString& path)
 {
-    if (const Status can = plannable(session_.step()->trace()); !can) {
-        messages_.showError(tr("There is no plan to export: %1.").arg(QString::fromStdString(can.error().message)));
-        return false;
-    }
-    if (!session_.feasible()) {
-        messages_.showError(tr("There is no plan to export: none fits the budget of %1.")
-                                .arg(QString::fromStdString(formatBytes(session_.budget()))));
+    if (const QString why = whyNoExport(session_); !why.isEmpty()) {
+        messages_.showError(why);
         return false;
     }
     if (!session_.answerIsCurrent()) {

@@ -58,11 +58,12 @@ void Jobs::open(const QString& path, const TimeChoice& times, const std::optiona
             readSnapshotFile(path, part, report, stop);
             return;
         }
+        const std::optional<FileStamp> stamp = stampOf(file);
         const Result<StepTracePtr> trace = readMeasured(file);
         if (!trace)
             report([this, path, reason = text(trace.error())] { Q_EMIT openFailed(path, reason); });
         else if (!stop.stop_requested())
-            makeStep(path, *trace, times, report);
+            makeStep(path, *trace, times, stamp, report);
     });
 }
 
@@ -78,6 +79,7 @@ SnapshotWatch Jobs::watch(const QString& path, const QString& stage, const Repor
 void Jobs::readSnapshotFile(const QString& path, const std::optional<ImportRequest>& part, const Report& report,
                             const std::stop_token& stop)
 {
+    const std::optional<FileStamp> stamp = stampOf(std::filesystem::path(path.toStdU16String()));
     const Result<SnapshotPtr> read
         = readSnapshot(std::filesystem::path(path.toStdU16String()), part ? part->range : SnapshotRange(),
                        watch(path, tr("Reading"), report, stop));
@@ -87,7 +89,7 @@ void Jobs::readSnapshotFile(const QString& path, const std::optional<ImportReque
         report([this, path, reason = text(read.error())] { Q_EMIT openFailed(path, reason); });
         return;
     }
-    const auto snapshot = std::make_shared<const ReadSnapshot>(ReadSnapshot{path, *read, devicesOf(**read)});
+    const auto snapshot = std::make_shared<const ReadSnapshot>(ReadSnapshot{path, *read, devicesOf(**read), stamp});
     if (part || !snapshot->asksForPart())
         makePart(snapshot, part.value_or(ImportRequest()), report, stop);
     else
@@ -114,18 +116,20 @@ void Jobs::makePart(const ReadSnapshotPtr& snapshot, const ImportRequest& part, 
     if (!imported)
         report([this, path, reason = text(imported.error())] { Q_EMIT openFailed(path, reason); });
     else
-        makeStep(path, imported->step, TimeChoice{TimeModel::kernel, {}, "none"}, report);
+        makeStep(path, imported->step, TimeChoice{TimeModel::kernel, {}, "none"}, snapshot->stamp, report);
 }
 
 void Jobs::changeTimes(const OpenStepPtr& step, const TimeChoice& times)
 {
     const Report report = reportOpening();
     openLane_.cancel();
-    openLane_.post(
-        [this, step, times, report](const std::stop_token&) { makeStep(step->path, step->file, times, report); });
+    openLane_.post([this, step, times, report](const std::stop_token&) {
+        makeStep(step->path, step->file, times, step->stamp, report);
+    });
 }
 
-void Jobs::makeStep(const QString& path, const StepTracePtr& trace, const TimeChoice& times, const Report& report)
+void Jobs::makeStep(const QString& path, const StepTracePtr& trace, const TimeChoice& times,
+                    const std::optional<FileStamp>& stamp, const Report& report)
 {
     const auto fail
         = [&](const Error& error) { report([this, path, reason = text(error)] { Q_EMIT openFailed(path, reason); }); };
@@ -136,9 +140,9 @@ void Jobs::makeStep(const QString& path, const StepTracePtr& trace, const TimeCh
     const Result<StepEnginePtr> engine = makeEngine_(timed->step);
     if (!engine)
         return fail(engine.error());
-    const auto step
-        = std::make_shared<const OpenStep>(OpenStep{path, *engine, moduleNames(*timed->step), trace, timed->times,
-                                                    times, (*engine)->clock({}), collectiveModules(*timed->step)});
+    const auto step = std::make_shared<const OpenStep>(OpenStep{path, *engine, moduleNames(*timed->step), trace,
+                                                                timed->times, times, (*engine)->clock({}),
+                                                                collectiveModules(*timed->step), stamp});
     report([this, step] { Q_EMIT opened(step); });
 }
 

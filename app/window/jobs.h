@@ -47,7 +47,8 @@ private:
     void makePart(const ReadSnapshotPtr& snapshot, const ImportRequest& part, const Report& report,
                   const std::stop_token& stop);
     SnapshotWatch watch(const QString& path, const QString& stage, const Report& report, const std::stop_token& stop);
-    void makeStep(const QString& path, const StepTracePtr& trace, const TimeChoice& times, const Report& report);
+    void makeStep(const QString& path, const StepTracePtr& trace, const TimeChoice& times,
+                  const std::optional<FileStamp>& stamp, const Report& report);
 
     StepEngineFactory makeEngine_;
     quint64 openGeneration_ = 0;

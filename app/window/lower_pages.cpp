@@ -124,9 +124,9 @@ void LowerPages::showLiveMemory(const LiveBlocksAt& memory)
     if (!memory.table.hasUnits)
         panel_->setLiveTitle(blocks);
     else if (units_)
-        panel_->setLiveTitle(live_->groupCount() == 1
+        panel_->setLiveTitle(memory.table.names == 1
                                  ? tr("%1 that FSDP has unsharded in one unit").arg(blocks)
-                                 : tr("%1 that FSDP has unsharded in %2 units").arg(blocks).arg(live_->groupCount()));
+                                 : tr("%1 that FSDP has unsharded in %2 units").arg(blocks).arg(memory.table.names));
     else
         panel_->setLiveTitle(tr("%1; FSDP has %2 of it unsharded").arg(blocks, bytesText(memory.table.unsharded, 2)));
 }

@@ -15,8 +15,10 @@
 #include "app/window/opener.h"
 #include "app/window/ops_choice_desk.h"
 #include "app/window/ops_desk.h"
+#include "app/window/plan_text.h"
 #include "app/window/record_desk.h"
 #include "app/window/step_header.h"
+#include "app/window/step_watch.h"
 #include "app/window/verify_desk.h"
 #include "app/window/what_if.h"
 #include "views/plot/timeline_view.h"
@@ -34,6 +36,7 @@
 #include <QMessageBox>
 #include <QMimeData>
 #include <QPushButton>
+#include <QScreen>
 #include <QStackedWidget>
 #include <QVBoxLayout>
 
@@ -80,14 +83,18 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     , exporter_(new Exporter(session_, settings_, *messages_, this))
     , opener_(new Opener({session_, jobs_, settings_, *actions_, *messages_, *start_, *recordDesk_, *whatIf_,
                           [this] { return mayCloseStep(); }, this}))
+    , stepWatch_(new StepWatch(session_, this))
     , manualDesk_(new ManualDesk(*this, settings_, *actions_->manual))
 {
     setObjectName(windowName);
     setAcceptDrops(true);
+    new WrappedToolTips(this);
+    qApp->installEventFilter(this); // plots and fields would refuse a dropped file, or take its name
     layOut();
     wireSession();
     wireActions();
     wireDesks();
+    wireMessages();
     start_->setDemos(demoModels());
     showPage();
     restoreGeometry(settings_.layout(windowName));
@@ -97,6 +104,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
 MainWindow::~MainWindow()
 {
     session_.disconnect(this);
+    session_.undoStack().disconnect(this);
     jobs_.disconnect(this);
     delete opener_;
     delete recordDesk_; // the desks end their recordings before the widgets that show them are deleted
@@ -187,6 +195,30 @@ void MainWindow::wireDesks()
                              }});
     });
     connect(measuredDesk_, &MeasuredDesk::wanted, this, [this](const QString& path) { openFile(path); });
+    connect(stepWatch_, &StepWatch::changed, this, &MainWindow::sayChanged);
+}
+
+/// An error leaves when something succeeds that the user asked for after it.
+void MainWindow::wireMessages()
+{
+    const auto succeed = [this] {
+        if (session_.answerIsCurrent())
+            messages_->succeed();
+    };
+    connect(&session_.undoStack(), &QUndoStack::indexChanged, this, [this, succeed] {
+        messages_->beginAction();
+        succeed();
+    });
+    connect(&session_, &Session::answerChanged, this, succeed);
+    connect(&session_, &Session::comparisonChanged, this, [this] {
+        messages_->beginAction();
+        if (session_.comparison())
+            messages_->succeed();
+    });
+    connect(opener_, &Opener::opened, this, [this] {
+        if (recordingBar_->failed())
+            recordingBar_->finish();
+    });
 }
 
 void MainWindow::openFile(const QString& path, std::optional<Bytes> budget, const QString& select, PlanMode mode)
@@ -197,6 +229,25 @@ void MainWindow::openFile(const QString& path, std::optional<Bytes> budget, cons
 bool MainWindow::closeStep()
 {
     return opener_->closeStep();
+}
+
+void MainWindow::fitScreen()
+{
+    const QSize free = screen()->availableSize();
+    if (width() <= free.width() && height() <= free.height())
+        return;
+    resize(size().boundedTo(free));
+    setWindowState(windowState() | Qt::WindowMaximized);
+}
+
+void MainWindow::sayChanged(const QString& path)
+{
+    messages_->showNote(
+        tr("%1 has changed since it was opened. The window shows what it held then.").arg(QFileInfo(path).fileName()),
+        {tr("Reload"), [this] {
+             messages_->dismiss();
+             opener_->reload();
+         }});
 }
 
 void MainWindow::refusePlan(const QString& reason)
@@ -262,7 +313,8 @@ void MainWindow::showAbout()
 /// Asks what to do with a plan that has changed since the last export; false: the step stays open.
 bool MainWindow::mayCloseStep()
 {
-    if (!session_.dirty() || !askBeforeClosing_)
+    const bool hasPlan = whyNoExport(session_).isEmpty();
+    if (!session_.dirty() || !hasPlan || !askBeforeClosing_)
         return true;
     QMessageBox box(QMessageBox::Question, tr("Headroom"), tr("The plan has changed since it was opened or exported."),
                     QMessageBox::NoButton, this);
@@ -291,22 +343,40 @@ void MainWindow::closeEvent(QCloseEvent* event)
     QMainWindow::closeEvent(event);
 }
 
-void MainWindow::dragEnterEvent(QDragEnterEvent* event)
+void MainWindow::changeEvent(QEvent* event)
 {
-    if (!draggedFile(*event->mimeData()).isEmpty())
-        event->acceptProposedAction();
+    if (event->type() == QEvent::ActivationChange && isActiveWindow())
+        stepWatch_->look();
+    QMainWindow::changeEvent(event);
 }
 
-void MainWindow::dropEvent(QDropEvent* event)
+bool MainWindow::eventFilter(QObject* watched, QEvent* event)
 {
-    const QString path = draggedFile(*event->mimeData());
+    const QEvent::Type type = event->type();
+    if (type != QEvent::DragEnter && type != QEvent::DragMove && type != QEvent::Drop && type != QEvent::DragLeave)
+        return QMainWindow::eventFilter(watched, event);
+    const auto* widget = qobject_cast<QWidget*>(watched);
+    if (!widget || widget->window() != this)
+        return false;
+    if (type != QEvent::DragLeave)
+        takesDrag_ = takeDrag(*static_cast<QDropEvent*>(event));
+    return takesDrag_;
+}
+
+/// Takes a file that is dragged over the window, wherever it is, and opens it when it is dropped.
+bool MainWindow::takeDrag(QDropEvent& event)
+{
+    const QString path = draggedFile(*event.mimeData());
     if (path.isEmpty())
-        return;
-    event->acceptProposedAction();
+        return false;
+    event.acceptProposedAction();
+    if (event.type() != QEvent::Drop)
+        return true;
     if (session_.isOpen() && QFileInfo(path).suffix() == QLatin1String("hrs"))
         measuredDesk_->compareOrOpen(path);
     else
         openFile(path);
+    return true;
 }
 
 } // namespace headroom

@@ -29,6 +29,7 @@ class OpsChoiceDesk;
 class OpsDesk;
 class RecordDesk;
 class RecordingBar;
+class StepWatch;
 class VerifyDesk;
 class WhatIf;
 
@@ -60,6 +61,7 @@ public:
     /// Compares a measured step or a memory snapshot with the open step, or with the one that is being opened.
     void compareWith(const QString& path);
     bool closeStep(); ///< false: the user wants to export the plan first
+    void fitScreen(); ///< makes the window no larger than its screen
 
     Session& session() noexcept { return session_; }
     Jobs& jobs() noexcept { return jobs_; }
@@ -84,14 +86,15 @@ Q_SIGNALS:
 
 protected:
     void closeEvent(QCloseEvent* event) override;
-    void dragEnterEvent(QDragEnterEvent* event) override;
-    void dropEvent(QDropEvent* event) override;
+    void changeEvent(QEvent* event) override;
+    bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
     void layOut();
     void wireSession();
     void wireActions();
     void wireDesks();
+    void wireMessages();
 
     void refusePlan(const QString& reason);
     void askForMeasured();
@@ -99,6 +102,8 @@ private:
     void showTitle();
     bool planIsComing() const; ///< the window does not show the plan for the budget yet
     void showAbout();
+    void sayChanged(const QString& path);
+    bool takeDrag(QDropEvent& event);
     bool mayCloseStep();
 
     Settings& settings_;
@@ -121,9 +126,11 @@ private:
     OpsChoiceDesk* opsChoiceDesk_;
     Exporter* exporter_;
     Opener* opener_;
+    StepWatch* stepWatch_;
     ManualDesk* manualDesk_;
     QString measuredFile_; ///< compared as soon as the step is open
     bool askBeforeClosing_ = true;
+    bool takesDrag_ = false; ///< what is dragged over the window is a file
 };
 
 } // namespace headroom

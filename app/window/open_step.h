@@ -4,6 +4,7 @@
 
 #include "app/window/ops_answer.h"
 #include "app/window/step_engine.h"
+#include "core/base/mapped_file.h"
 #include "core/cost/step_times.h"
 #include "core/policy/policy_maker.h"
 #include "core/predict/module_effect.h"
@@ -31,6 +32,7 @@ struct OpenStep
     TimeChoice choice = {}; ///< the requested op times
     std::optional<StepClock> clock = {}; ///< clock without a plan; nullopt: the step has none (hasClock())
     std::vector<ModuleId> collectiveModules = {}; ///< by row of StepTrace::Collectives
+    std::optional<FileStamp> stamp = {}; ///< state of the file before it was read
 
     const StepTrace& trace() const { return *engine->trace(); }
     /// By ModuleId: the effects of the empty plan.
@@ -44,6 +46,7 @@ struct ReadSnapshot
     QString path;
     SnapshotPtr snapshot;
     std::vector<SnapshotDevice> devices;
+    std::optional<FileStamp> stamp = {}; ///< state of the file before it was read
 
     /// From this number of events on, the user must choose a part.
     static constexpr std::size_t manyEvents = 1'000'000;

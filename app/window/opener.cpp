@@ -69,7 +69,7 @@ void Opener::wireRecording()
             parts_.messages.dismiss();
     });
     connect(&parts_.records, &RecordDesk::recorded, this, [this](const QString& path, const QString& remark) {
-        openStep(path, {{}, {}, remark, PlanMode::modules, {}});
+        openStep(path, {{}, {}, remark, PlanMode::modules, {}, {}, true});
     });
     connect(&parts_.whatIf, &WhatIf::recorded, this,
             [this](const QString& path, const QString& sizes, const QString& card) {
@@ -138,6 +138,15 @@ void Opener::changeTimes(const TimeChoice& times)
     parts_.jobs.changeTimes(step, wanted);
 }
 
+void Opener::reload()
+{
+    const Session& session = parts_.session;
+    if (session.isOpen())
+        openStep(
+            session.step()->path,
+            {{}, {}, {}, PlanMode::modules, tr("reading %1 again").arg(QFileInfo(session.step()->path).fileName())});
+}
+
 /// Asks for a part of a snapshot that is large or has several devices.
 void Opener::askForPart(const ReadSnapshotPtr& snapshot)
 {
@@ -164,23 +173,49 @@ void Opener::takeStep(const OpenStepPtr& step)
         return;
     }
     parts_.messages.dismiss();
-    if (session.isOpen() && !parts_.mayCloseStep())
+    const Wanted wanted = std::exchange(wanted_, {}); // while the user is asked, something else may be opened
+    if (session.isOpen() && !parts_.mayCloseStep()) {
+        keepForLater(step, wanted);
         return;
+    }
     parts_.settings.addRecentFile(step->path);
     fillRecentFiles();
-    const Wanted wanted = std::exchange(wanted_, {});
     session.open(step, wanted.budget.value_or(firstBudget(step->trace(), step->engine->recorded()->peak)), wanted.mode);
     if (const ModuleId module = moduleNamed(step->trace(), wanted.select.toStdString()); module.valid())
         session.select(module);
     Q_EMIT opened(wanted.budget.has_value());
     if (!wanted.remark.isEmpty())
-        parts_.messages.showError(wanted.remark);
+        showRemark(wanted.remark);
     else if (const auto failures = outOfMemoryEvents(step->trace()); !failures.empty())
-        parts_.messages.showError(
+        parts_.messages.showNote(
             tr("Out of memory at %1. %2")
                 .arg(msText(failures.front().ms),
                      QString::fromStdString(whyOutOfMemory(step->trace(), failures.front())))
             + (failures.size() > 1 ? tr(" It happened %1 times.").arg(failures.size()) : QString()));
+}
+
+/// The user keeps the open step. A recording that was made for nothing so far is offered.
+void Opener::keepForLater(const OpenStepPtr& step, const Wanted& wanted)
+{
+    Q_EMIT nothingOpened();
+    if (!wanted.isRecording)
+        return;
+    parts_.settings.addRecentFile(step->path);
+    fillRecentFiles();
+    parts_.messages.showNote(tr("%1 is recorded; the step before stays open.").arg(QFileInfo(step->path).fileName()),
+                             {tr("Open"), [this, path = step->path, wanted] { openStep(path, wanted); }});
+}
+
+/// Shows what went wrong after the step was recorded, and offers what the script printed.
+void Opener::showRemark(const QString& remark)
+{
+    MessageBar::Action output;
+    if (parts_.records.hasOutput())
+        output = {tr("Show output"), [this, remark] {
+                      parts_.messages.dismiss();
+                      parts_.records.showOutput(remark);
+                  }};
+    parts_.messages.showError(remark, output);
 }
 
 void Opener::refuse(const QString& reason)

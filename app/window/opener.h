@@ -52,6 +52,7 @@ public:
         PlanMode mode = PlanMode::modules;
         QString inPlace; ///< reason for replacing the open step: "batch 64"; empty: a new document
         std::string card = {}; ///< GPU of the open step's times, if another one is chosen
+        bool isRecording = false; ///< the file was recorded now
     };
     void openFile(const QString& path, const Wanted& wanted);
     /// Sets the op times of steps that are opened from now on, as for withTimes().
@@ -60,6 +61,8 @@ public:
     void usePart(const std::optional<ImportRequest>& part) { part_ = part; }
     /// Replaces the open step by the same step with other times; one undo step.
     void changeTimes(const TimeChoice& times);
+    /// Reads the open step's file again; one undo step. Budget, pins and selection stay.
+    void reload();
     bool closeStep(); ///< false: the user keeps it open
 
 Q_SIGNALS:
@@ -74,6 +77,8 @@ private:
     bool isMeasurementOfOpenStep(const QString& path) const;
     void openStep(const QString& path, const Wanted& wanted);
     void takeStep(const OpenStepPtr& step);
+    void keepForLater(const OpenStepPtr& step, const Wanted& wanted);
+    void showRemark(const QString& remark);
     void calibrateTimes(bool calibrated);
     void askForPart(const ReadSnapshotPtr& snapshot);
     void refuse(const QString& reason);

@@ -87,7 +87,7 @@ QString withoutHeadline(const QString& reason)
 /// Why the plan treats the module as it does, in a sentence or two.
 QString reasonText(const Session& session, ModuleId module)
 {
-    if (!session.feasible())
+    if (!session.feasible() || !whyNoPlan(session).isEmpty())
         return {};
     const PlanAnswer& answer = *session.answer();
     const ModuleEffect& effect = answer.effects[module.value];
@@ -269,9 +269,10 @@ ModuleFacts moduleFacts(const Session& session)
         return facts;
     }
     facts.reason = reasonText(session, module);
-    if (const Status can = plannable(trace); !can)
-        facts.whyNot = sentence(QString::fromStdString(can.error().message));
-    else if (!stats)
+    facts.whyNot = whyNoPlan(session);
+    if (!facts.whyNot.isEmpty())
+        return facts;
+    if (!stats)
         facts.whyNot = tr("This module did not run in the recorded step.");
     else if (stats->isLeaf)
         facts.whyNot = tr("A module without children is not checkpointed on its own, only with one around it.");
@@ -307,6 +308,8 @@ QString planSummary(const Session& session)
 {
     if (!session.isOpen() || session.mode() == PlanMode::ops)
         return {};
+    if (const QString why = whyNoPlan(session); !why.isEmpty())
+        return why;
     if (!session.answer())
         return tr("Solving …");
     if (!session.feasible())
@@ -324,7 +327,7 @@ QString planSummary(const Session& session)
 
 std::optional<InfeasibleFacts> infeasibleFacts(const Session& session)
 {
-    if (!session.answer() || session.feasible())
+    if (!session.answer() || session.feasible() || !whyNoPlan(session).isEmpty())
         return std::nullopt;
     const Plan& plan = session.answer()->step.plan;
     InfeasibleFacts facts;
@@ -361,13 +364,33 @@ QString frontierLine(const Session& session)
     return tr("The cost curve shows %1 of many plans, %2 of them proven").arg(count).arg(proven);
 }
 
+QString whyNoPlan(const Session& session)
+{
+    const Status can = session.isOpen() ? plannable(session.step()->trace()) : Status();
+    return can ? QString() : sentence(QString::fromStdString(can.error().message));
+}
+
+QString whyNoExport(const Session& session)
+{
+    if (!session.isOpen())
+        return {};
+    if (const QString why = whyNoPlan(session); !why.isEmpty())
+        return tr("There is no plan to export: %1").arg(why);
+    if (session.mode() == PlanMode::ops && !session.whyNoOps().isEmpty())
+        return tr("There is no plan to export: %1").arg(session.whyNoOps());
+    if (session.answer() && !session.feasible())
+        return tr("There is no plan to export: none fits the budget of %1.").arg(bytesText(session.budget(), 2));
+    return {};
+}
+
 QString solverLine(const Session& session)
 {
+    if (!whyNoPlan(session).isEmpty())
+        return tr("No plan is possible of this step");
     if (session.mode() == PlanMode::ops)
         return opsSolverLine(session);
     if (!session.answer())
-        return session.isOpen() && !plannable(session.step()->trace()) ? tr("This step cannot be planned")
-                                                                       : tr("Solving …");
+        return tr("Solving …");
     const Plan& plan = session.answer()->step.plan;
     const QString time = msText(plan.solveMs);
     switch (plan.status) {

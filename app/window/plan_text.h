@@ -52,6 +52,11 @@ QString planSummary(const Session& session);
 /// Why no plan fits; nullopt: there is no answer, or a plan fits.
 std::optional<InfeasibleFacts> infeasibleFacts(const Session& session);
 
+/// Why no plan of the open step is possible, whatever the budget, in a sentence; empty: plans are possible.
+QString whyNoPlan(const Session& session);
+/// Why there is no policy to export, in a sentence; empty: there is one, or the plan is being solved.
+QString whyNoExport(const Session& session);
+
 /// "Proven optimal in 1.10 ms".
 QString solverLine(const Session& session);
 QString frontierLine(const Session& session); ///< whether the frontier is complete and proven; empty: not known yet

@@ -11,6 +11,7 @@
 #include <QDir>
 #include <QFileInfo>
 #include <QMessageBox>
+#include <QPlainTextEdit>
 #include <QPushButton>
 
 #include <algorithm>
@@ -162,7 +163,7 @@ void RecordDesk::openSheet(const RecordRequest& request)
 {
     if (sheet_)
         sheet_->reject();
-    sheet_ = new RecordSheet(request, places_.recorder, destination(request.name()), window_);
+    sheet_ = new RecordSheet(request, places_.recorder, Recording::freePath(destination(request.name())), window_);
     sheet_->setAttribute(Qt::WA_DeleteOnClose);
     connect(sheet_, &QDialog::accepted, this, [this, sheet = sheet_.data()] { start(sheet->request()); });
     sheet_->open();
@@ -176,6 +177,16 @@ void RecordDesk::start(const RecordRequest& request)
     settings_.setRecordChoices(request.model, fileChoices(request));
     request_ = request;
     run(recordCommand(request, places_.recorder), request.name());
+}
+
+bool RecordDesk::hasOutput() const
+{
+    return !bar_.log()->document()->isEmpty();
+}
+
+void RecordDesk::showOutput(const QString& remark)
+{
+    bar_.showFailure(remark, request_.has_value());
 }
 
 void RecordDesk::recordDemo(const DemoModel& demo)

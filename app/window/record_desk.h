@@ -38,11 +38,14 @@ public:
     void askAgain(const StepTrace& trace, const std::string& card);
     void recordDemo(const DemoModel& demo);
     void start(const RecordRequest& request);
+    bool hasOutput() const; ///< the last recording printed something
+    void showOutput(const QString& remark); ///< of the last recording, in the bar
 
     Recording& recording() noexcept { return recording_; }
     RecordSheet* sheet() const; ///< null: no sheet is open
     const QString& recorder() const noexcept { return places_.recorder; }
-    QString destination(const QString& name) const; ///< path of the step file of a recording named `name`
+    /// Path of the step file of the first recording named `name`.
+    QString destination(const QString& name) const;
 
 Q_SIGNALS:
     void busyChanged(bool busy);

@@ -10,7 +10,11 @@
 
 #include <QApplication>
 #include <QDir>
+#include <QIcon>
+#include <QPainter>
+#include <QPixmap>
 #include <QStandardPaths>
+#include <QSvgRenderer>
 #include <QTemporaryDir>
 
 #include <cstdio>
@@ -46,6 +50,23 @@ QString samplePath()
     return QDir::cleanPath(QFile::exists(installed)
                                ? installed
                                : folder.filePath(QStringLiteral("../../resources/samples/transformer.hrs")));
+}
+
+/// The program's icon. Without it a window has none unless Headroom is installed, where the desktop file names one. It
+/// is drawn here, since Qt's plugin that reads SVG icons may be missing.
+QIcon programIcon()
+{
+    QSvgRenderer drawing(QStringLiteral(":/headroom/icons/headroom.svg"));
+    QIcon icon;
+    for (const int size : {16, 24, 32, 48, 64, 128, 256}) {
+        QPixmap picture(size, size);
+        picture.fill(Qt::transparent);
+        QPainter painter(&picture);
+        drawing.render(&painter);
+        painter.end();
+        icon.addPixmap(picture);
+    }
+    return icon;
 }
 
 void applyOptions(MainWindow& window, const WindowOptions& options)
@@ -88,6 +109,7 @@ int runWindow(int& argc, char** argv, const WindowOptions& options)
     QApplication::setApplicationVersion(QStringLiteral(HEADROOM_VERSION));
     QApplication::setOrganizationName(QStringLiteral("Headroom"));
     QApplication::setDesktopFileName(QStringLiteral("org.headroom.Headroom"));
+    QApplication::setWindowIcon(programIcon());
 
     // A screenshot shows the window with the default settings, and does not change the user's.
     const auto temporary = picture ? std::make_unique<QTemporaryDir>() : nullptr;
@@ -96,6 +118,8 @@ int runWindow(int& argc, char** argv, const WindowOptions& options)
     const QString recordings = QDir(data).filePath(QStringLiteral("recordings"));
     MainWindow window({makePlannerEngine, recorderPath(), recordings, samplePath()}, settings);
     applyOptions(window, options);
+    if (!picture)
+        window.fitScreen();
     window.show();
     return picture ? takeScreenshot(window, options) : QApplication::exec();
 }

@@ -43,7 +43,7 @@ StepHeader::StepHeader(Actions& actions, QWidget* parent)
     : QWidget(parent)
     , name_(new QLabel(this))
     , sizes_(new SizeFields(this))
-    , facts_(new ElidedLabel(Qt::ElideRight, this))
+    , facts_(new ElidedLabel(ElidedLabel::Elide::end, this))
     , remarks_(new RemarksButton(this))
     , times_(new QToolButton(this))
 {

@@ -3,11 +3,15 @@
 #include "core/base/mapped_file.h"
 
 #include "core/base/bytes.h"
+#include "core/base/try.h"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <fcntl.h>
+#include <mutex>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
@@ -15,6 +19,7 @@
 #include <utility>
 
 namespace headroom {
+
 namespace {
 
 /// Returns what a path is that is no regular file.
@@ -35,7 +40,111 @@ const char* kindOf(mode_t mode)
     }
 }
 
+Error cannotOpen(const std::filesystem::path& path, int code)
+{
+    return badInput("cannot open " + path.string() + ": " + std::generic_category().message(code));
+}
+
+Error hasChanged(const std::filesystem::path& path)
+{
+    return badInput(path.string()
+                    + " changed while it was read: read it again when the program that writes it has ended");
+}
+
+FileStamp stampOf(const struct stat& status)
+{
+    constexpr std::int64_t nsPerSecond = 1'000'000'000;
+    return {status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec * nsPerSecond + status.st_mtim.tv_nsec};
+}
+
+/// Memory of `size` bytes, or a mapping of `file` if it is not -1; MAP_FAILED: errno says why.
+std::byte* map(std::size_t size, int protection, int file)
+{
+    const int flags = MAP_PRIVATE | (file < 0 ? MAP_ANONYMOUS : 0);
+    return static_cast<std::byte*>(::mmap(nullptr, size, protection, flags, file, 0));
+}
+
+// An access behind the end of a file that another program has cut off raises SIGBUS, which ends the process. The
+// handler puts pages of zeros in place of those that are gone, and the access goes on. It may only use atomics and
+// system calls.
+
+struct GuardedMapping
+{
+    std::atomic<bool> taken = false;
+    std::atomic<std::uintptr_t> begin = 0; ///< 0: none
+    std::atomic<std::uintptr_t> end = 0;
+};
+
+constexpr std::size_t mostGuarded = 256;
+std::array<GuardedMapping, mostGuarded> guardedMappings;
+struct sigaction handlerBefore;
+
+/// Hands a signal on to the handler that was installed before ours.
+void passOn(int signal, siginfo_t* info, void* context)
+{
+    if (handlerBefore.sa_flags & SA_SIGINFO)
+        handlerBefore.sa_sigaction(signal, info, context);
+    else if (handlerBefore.sa_handler != SIG_DFL && handlerBefore.sa_handler != SIG_IGN)
+        handlerBefore.sa_handler(signal);
+    else
+        ::sigaction(signal, &handlerBefore, nullptr); // the access is repeated, and ends the process
+}
+
+void replaceLostPages(int signal, siginfo_t* info, void* context)
+{
+    const int error = errno;
+    const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+    for (const GuardedMapping& mapping : guardedMappings) {
+        const std::uintptr_t begin = mapping.begin;
+        const std::uintptr_t end = mapping.end;
+        if (begin == 0 || address < begin || address >= end)
+            continue;
+        const std::uintptr_t page = address & ~(static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE)) - 1);
+        void* const made = ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+        if (made == MAP_FAILED)
+            break;
+        errno = error;
+        return;
+    }
+    errno = error;
+    passOn(signal, info, context);
+}
+
+void installGuard()
+{
+    static std::once_flag once;
+    std::call_once(once, [] {
+        struct sigaction handler = {};
+        handler.sa_sigaction = replaceLostPages;
+        handler.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        ::sigemptyset(&handler.sa_mask);
+        ::sigaction(SIGBUS, &handler, &handlerBefore);
+    });
+}
+
+/// Returns the place of the mapping in the list; mostGuarded: the list is full.
+std::size_t guard(std::span<const std::byte> bytes)
+{
+    installGuard();
+    for (std::size_t i = 0; i < mostGuarded; ++i) {
+        if (guardedMappings[i].taken.exchange(true))
+            continue;
+        const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+        guardedMappings[i].end = begin + bytes.size();
+        guardedMappings[i].begin = begin;
+        return i;
+    }
+    return mostGuarded;
+}
+
 } // namespace
+
+std::optional<FileStamp> stampOf(const std::filesystem::path& path)
+{
+    struct stat status = {};
+    return ::stat(path.c_str(), &status) == 0 ? std::optional(stampOf(status)) : std::nullopt;
+}
 
 Result<InputFile> InputFile::open(const std::filesystem::path& path, std::size_t most)
 {
@@ -105,18 +214,67 @@ Result<std::string> InputFile::text() const
     }
 }
 
+MappedFile::MappedFile(std::filesystem::path path, InputFile input)
+    : path_(std::move(path))
+    , input_(std::move(input))
+{
+    struct stat status = {};
+    if (::fstat(input_->descriptor(), &status) == 0)
+        stamp_ = stampOf(status);
+    stamp_.size = static_cast<std::int64_t>(input_->size());
+}
+
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem::path& path)
 {
-    const auto file = InputFile::open(path);
-    if (!file)
-        return file.error();
-    if (file->size() == 0)
-        return std::shared_ptr<const MappedFile>(new MappedFile({}));
-    const void* address = ::mmap(nullptr, file->size(), PROT_READ, MAP_PRIVATE, file->descriptor(), 0);
+    ASSIGN_OR_RETURN(InputFile input, InputFile::open(path));
+    const std::size_t size = input.size();
+    const std::shared_ptr<MappedFile> file(new MappedFile(path, std::move(input)));
+    if (size == 0)
+        return std::shared_ptr<const MappedFile>(file);
+    std::byte* const address = map(size, PROT_READ, file->input_->descriptor());
     if (address == MAP_FAILED)
-        return badInput("cannot open " + path.string() + ": " + std::generic_category().message(errno));
-    return std::shared_ptr<const MappedFile>(
-        new MappedFile(std::span(static_cast<const std::byte*>(address), file->size())));
+        return cannotOpen(path, errno);
+    file->bytes_ = {address, size};
+    file->guard_ = guard(file->bytes_);
+    if (file->guard_ == mostGuarded)
+        return badInput("cannot open " + path.string() + ": too many files are being read");
+    return std::shared_ptr<const MappedFile>(file);
+}
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::read(const std::filesystem::path& path)
+{
+    ASSIGN_OR_RETURN(InputFile input, InputFile::open(path));
+    const std::size_t size = input.size();
+    const std::shared_ptr<MappedFile> file(new MappedFile(path, std::move(input)));
+    file->guard_ = mostGuarded;
+    if (size == 0)
+        return std::shared_ptr<const MappedFile>(file);
+    std::byte* const address = map(size, PROT_READ | PROT_WRITE, -1);
+    if (address == MAP_FAILED)
+        return cannotOpen(path, errno);
+    file->bytes_ = {address, size};
+    for (std::size_t done = 0; done < size;) {
+        const ssize_t got = ::read(file->input_->descriptor(), address + done, size - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return cannotOpen(path, errno);
+        if (got == 0)
+            return hasChanged(path);
+        done += static_cast<std::size_t>(got);
+    }
+    RETURN_IF_ERROR(file->unchanged());
+    file->input_.reset();
+    ::mprotect(address, size, PROT_READ);
+    return std::shared_ptr<const MappedFile>(file);
+}
+
+Status MappedFile::unchanged() const
+{
+    struct stat status = {};
+    if (input_ && (::fstat(input_->descriptor(), &status) != 0 || stampOf(status) != stamp_))
+        return hasChanged(path_);
+    return {};
 }
 
 void MappedFile::readAhead() const noexcept
@@ -134,6 +292,10 @@ void MappedFile::letGo(std::size_t end) const noexcept
 
 MappedFile::~MappedFile()
 {
+    if (guard_ < mostGuarded && !bytes_.empty()) {
+        guardedMappings[guard_].begin = 0;
+        guardedMappings[guard_].taken = false;
+    }
     if (!bytes_.empty())
         ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }

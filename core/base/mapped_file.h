@@ -5,9 +5,11 @@
 #include "core/base/error.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -49,30 +51,57 @@ private:
     int file_ = -1;
 };
 
-/// A read-only mapping of a file. Every object that refers to its bytes shares the ownership of the MappedFile.
+/// Tells two states of a file apart: another file under the name, another size, or a later write.
+struct FileStamp
+{
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    std::int64_t size = 0; ///< in bytes
+    std::int64_t modifiedNs = 0;
+
+    friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+/// The stamp of the file at `path`; nullopt: there is none.
+std::optional<FileStamp> stampOf(const std::filesystem::path& path);
+
+/// The bytes of a file, read-only. Every object that refers to the bytes shares the ownership of the MappedFile.
+///
+/// Another program may change the file meanwhile. A file that is replaced (rename) does not matter: its old bytes stay.
+/// A file that is written in place does:
+/// - read() copies the bytes, so that they never change. For data that is checked once and then trusted.
+/// - open() maps the file. Bytes that were cut off read as zeros, and others may differ from one access to the next.
+/// For
+///   large files whose reader checks each byte that it takes, and calls unchanged() at the end.
 class MappedFile
 {
 public:
-    /// Errors (badInput): the file does not exist, cannot be read, or is not a regular file.
+    /// Maps the file. Errors (badInput): the file does not exist, cannot be read, or is not a regular file.
     static Result<std::shared_ptr<const MappedFile>> open(const std::filesystem::path& path);
+    /// Copies the file into memory. Errors as for open(), and: the file changed while it was read.
+    static Result<std::shared_ptr<const MappedFile>> read(const std::filesystem::path& path);
 
     ~MappedFile();
     MappedFile(const MappedFile&) = delete;
     MappedFile& operator=(const MappedFile&) = delete;
 
     std::span<const std::byte> bytes() const noexcept { return bytes_; } ///< begins at a page boundary
+    /// The error (badInput) if the file was written to since open(): what was read of it means nothing.
+    Status unchanged() const;
 
-    /// Tells the kernel to read ahead, since the file is read once from front to back (madvise).
+    /// Tells the kernel to read ahead, since the file is read once from front to back (madvise). After open() only.
     void readAhead() const noexcept;
-    /// Releases this process's pages before `end` (madvise). A later access reads them from the file again.
+    /// Releases this process's pages before `end` (madvise). A later access reads them from the file again. After
+    /// open() only.
     void letGo(std::size_t end) const noexcept;
 
 private:
-    explicit MappedFile(std::span<const std::byte> bytes)
-        : bytes_(bytes)
-    {
-    }
+    MappedFile(std::filesystem::path path, InputFile input);
+
+    std::filesystem::path path_; ///< for messages
+    std::optional<InputFile> input_; ///< nullopt after read()
+    FileStamp stamp_; ///< at the time of open()
     std::span<const std::byte> bytes_;
+    std::size_t guard_ = 0; ///< place in the list of guarded mappings
 };
 
 } // namespace headroom

@@ -127,7 +127,9 @@ Result<Pickle> TorchScriptCheck::pickle(const std::string& record)
 Result<TorchScriptFile> TorchScriptFile::open(const std::filesystem::path& path)
 {
     ASSIGN_OR_RETURN(auto file, MappedFile::open(path));
-    return read(file->bytes(), path.string(), file);
+    Result<TorchScriptFile> made = read(file->bytes(), path.string(), file);
+    RETURN_IF_ERROR(file->unchanged());
+    return made;
 }
 
 Result<TorchScriptFile> TorchScriptFile::read(ByteSpan bytes, std::string name, std::shared_ptr<const void> memory)

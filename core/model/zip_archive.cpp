@@ -49,7 +49,9 @@ std::string firstSentence(const std::exception& error)
 Result<ZipArchive> ZipArchive::open(const std::filesystem::path& path)
 {
     ASSIGN_OR_RETURN(auto file, MappedFile::open(path));
-    return read(file->bytes(), path.string(), file);
+    Result<ZipArchive> archive = read(file->bytes(), path.string(), file);
+    RETURN_IF_ERROR(file->unchanged());
+    return archive;
 }
 
 Result<ZipArchive> ZipArchive::read(Span bytes, std::string name, std::shared_ptr<const void> memory)

@@ -323,9 +323,10 @@ Result<Profile> read(TextInput& input, const std::string& name)
 Result<Profile> readProfile(const std::filesystem::path& path)
 {
     ASSIGN_OR_RETURN(auto file, MappedFile::open(path));
-    const auto bytes = file->bytes();
-    TextInput input(bytes, std::move(file));
-    return read(input, path.string());
+    TextInput input(file->bytes(), file);
+    Result<Profile> profile = read(input, path.string());
+    RETURN_IF_ERROR(file->unchanged());
+    return profile;
 }
 
 Result<Profile> readProfile(std::span<const std::byte> bytes, const std::string& name)

@@ -41,6 +41,8 @@ Result<ImportedSnapshot> importSnapshot(SnapshotPtr snapshot, const std::filesys
                                : ": expected torch.cuda.memory._record_memory_history() to have been on before"));
     ASSIGN_OR_RETURN(imported.step,
                      stepOf(*imported.snapshot, imported.history, imported.device, path.filename().string(), watch));
+    if (imported.snapshot->file)
+        RETURN_IF_ERROR(imported.snapshot->file->unchanged());
     return imported;
 }
 

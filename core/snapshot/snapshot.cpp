@@ -152,9 +152,10 @@ Error stoppedReading()
     return badInput("the reading was stopped");
 }
 
-Result<SnapshotPtr> readSnapshot(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                                 const std::string& name, SnapshotRange range,
-                                 const std::function<bool(std::size_t)>& goesOn)
+namespace {
+
+Result<std::shared_ptr<Snapshot>> snapshotIn(std::span<const std::byte> bytes, const std::string& name,
+                                             SnapshotRange range, const std::function<bool(std::size_t)>& goesOn)
 {
     if (std::isnan(range.fromMs) || std::isnan(range.toMs) || range.fromMs < 0 || range.toMs <= range.fromMs)
         return badInput("the range of time is empty: expected it to begin at 0 ms or later and to end after that");
@@ -167,7 +168,16 @@ Result<SnapshotPtr> readSnapshot(std::span<const std::byte> bytes, std::shared_p
     } catch (const WrongPickle& wrong) {
         return badInput(name + " " + wrong.what + " (byte " + std::to_string(unpickler.position()) + ")");
     }
-    auto snapshot = std::make_shared<Snapshot>(std::move(records.result()));
+    return std::make_shared<Snapshot>(std::move(records.result()));
+}
+
+} // namespace
+
+Result<SnapshotPtr> readSnapshot(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                                 const std::string& name, SnapshotRange range,
+                                 const std::function<bool(std::size_t)>& goesOn)
+{
+    ASSIGN_OR_RETURN(auto snapshot, snapshotIn(bytes, name, range, goesOn));
     snapshot->memory = std::move(owner);
     return SnapshotPtr(std::move(snapshot));
 }
@@ -189,9 +199,13 @@ Result<SnapshotPtr> readSnapshot(const std::filesystem::path& path, SnapshotRang
             watch.progressed(static_cast<double>(position) / size);
         return !watch.stop.stop_requested();
     };
-    Result<SnapshotPtr> snapshot = readSnapshot(file->bytes(), file, path.string(), range, goesOn);
+    const auto snapshot = snapshotIn(file->bytes(), path.string(), range, goesOn);
+    RETURN_IF_ERROR(file->unchanged());
     file->letGo(file->bytes().size());
-    return snapshot;
+    if (!snapshot)
+        return snapshot.error();
+    (*snapshot)->file = file;
+    return SnapshotPtr(*snapshot);
 }
 
 } // namespace headroom

@@ -123,6 +123,7 @@ struct Snapshot
     }
 
     std::shared_ptr<const void> memory; ///< keeps the texts alive
+    std::shared_ptr<const MappedFile> file; ///< the file that was read; null: it was read from other bytes
 };
 
 using SnapshotPtr = std::shared_ptr<const Snapshot>;

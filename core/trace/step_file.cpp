@@ -169,7 +169,7 @@ private:
                            + std::to_string(section->elementBytes) + " bytes, expected type "
                            + std::to_string(static_cast<std::uint32_t>(elementType<T>())) + " and "
                            + std::to_string(sizeof(T)));
-        // The column is used in place in the mapped file: its elements are plain and aligned.
+        // The column is used in place in the file's bytes: its elements are plain and aligned.
         span = {reinterpret_cast<const T*>(bytes_.data() + section->offset), section->count};
         return {};
     }
@@ -266,7 +266,7 @@ Result<StepTracePtr> openStep(std::span<const std::byte> bytes, std::shared_ptr<
 
 Result<StepTracePtr> readStepTrace(const std::filesystem::path& path)
 {
-    ASSIGN_OR_RETURN(auto file, MappedFile::open(path));
+    ASSIGN_OR_RETURN(auto file, MappedFile::read(path)); // once checked, its columns are trusted
     return stepformat::openStep(file->bytes(), file, path.string(), stepformat::Checksums::verify);
 }
 

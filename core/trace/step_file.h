@@ -9,9 +9,10 @@
 
 namespace headroom {
 
-/// Maps a step file; only the section table and the StepInfo are parsed. Every offset, count, id and checksum is
-/// checked, so that a damaged file is never read out of bounds. Errors (badInput) name the file, the offset and what
-/// was expected: not a step file, written by a newer Headroom, truncated, damaged.
+/// Reads a step file into memory, so that a later change of the file does not change the step; only the section table
+/// and the StepInfo are parsed. Every offset, count, id and checksum is checked, so that a damaged file is never read
+/// out of bounds. Errors (badInput) name the file, the offset and what was expected: not a step file, written by a
+/// newer Headroom, truncated, damaged, changed while it was read.
 Result<StepTracePtr> readStepTrace(const std::filesystem::path& path);
 
 /// Writes the step to `path` as an AtomicFile.

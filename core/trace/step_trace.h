@@ -363,7 +363,7 @@ struct StepTrace : StepTables<RowView>
 {
     StepInfo info;
 
-    /// Owner of the columns' memory: a mapped file or the builder's vectors.
+    /// Owner of the columns' memory: a file's bytes or the builder's vectors.
     std::shared_ptr<const void> memory;
 
     /// Returns the op's signature (core/cost/op_signature.h); empty if the file has none.

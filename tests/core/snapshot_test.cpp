@@ -561,6 +561,23 @@ TEST(SnapshotFile, SaysWhatIsWrong)
     EXPECT_THAT(message("\x80\x04]N}e."), HasSubstr("ends a group that has no beginning"));
 }
 
+TEST(SnapshotFile, AFileThatIsCutOffMeanwhileIsRefused)
+{
+    const TemporaryFolder folder;
+    const std::filesystem::path path = folder.path() / "growing.pickle";
+    const auto changed = HasSubstr("growing.pickle changed while it was read");
+    std::ofstream(path, std::ios::binary) << "\x80\x04](" << std::string(6 << 20, 'N') << "e.";
+    SnapshotWatch watch;
+    watch.progressed = [&](double) { std::filesystem::resize_file(path, 100); };
+    EXPECT_THAT(readSnapshot(path, {}, watch).error().message, changed);
+
+    std::filesystem::copy_file(data("full.pickle"), path, std::filesystem::copy_options::overwrite_existing);
+    const Result<SnapshotPtr> whole = readSnapshot(path);
+    ASSERT_TRUE(whole.ok()) << whole.error().message;
+    std::filesystem::resize_file(path, 0); // before its events are followed
+    EXPECT_THAT(importSnapshot(*whole, path, {}).error().message, changed);
+}
+
 /// Cut anywhere, it is refused; with bytes changed, it is refused or is another snapshot, and nothing else happens.
 TEST(SnapshotFile, DamageIsFound)
 {

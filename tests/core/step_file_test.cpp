@@ -3,6 +3,7 @@
 #include "core/trace/step_file.h"
 
 #include "core/base/checksum.h"
+#include "core/base/mapped_file.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_format.h"
 #include "core/trace/step_trace_builder.h"
@@ -13,10 +14,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <sys/resource.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace headroom;
@@ -58,6 +63,18 @@ protected:
     TemporaryFolder folder_;
     std::filesystem::path path_ = folder_.path() / "step.hrs";
 };
+
+/// What a program does that writes into the file of an open step: `cp other.hrs step.hrs`, `: > step.hrs`.
+void writeInPlace(const std::filesystem::path& path, const std::string& content)
+{
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+}
+
+std::string contentOf(const std::filesystem::path& path)
+{
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
 
 } // namespace
 
@@ -406,6 +423,60 @@ TEST(StepFormat, RandomChangesNeverReadOutOfBounds)
             << region.error().message;
     }
     EXPECT_GT(opened, 1000); // changes of fillings, of text and of byte counts are harmless
+}
+
+TEST_F(StepFile, AnOpenStepStaysAsItWasReadWhateverIsWrittenIntoItsFile)
+{
+    const StepTracePtr step = makeSyntheticStep(tiny());
+    ASSERT_TRUE(writeStepTrace(*step, path_).ok());
+    const Bytes peak = predict(*step, {}).value().peak;
+    for (const std::string& content : {std::string(), std::string(200'000, '\xff'), std::string("not a step")}) {
+        ASSERT_TRUE(writeStepTrace(*step, path_).ok());
+        const Result<StepTracePtr> open = readStepTrace(path_);
+        ASSERT_TRUE(open.ok()) << open.error().message;
+        writeInPlace(path_, content);
+        EXPECT_TRUE(validate(**open).ok());
+        EXPECT_EQ(predict(**open, {}).value().peak, peak);
+    }
+}
+
+TEST_F(StepFile, AFileThatIsBeingWrittenIsReadWholeOrRefused)
+{
+    SyntheticOptions large = tiny();
+    large.blocks = 40;
+    ASSERT_TRUE(writeStepTrace(*makeSyntheticStep(large), path_).ok());
+    const std::string longer = contentOf(path_);
+    ASSERT_TRUE(writeStepTrace(*makeSyntheticStep(tiny()), path_).ok());
+    const std::string shorter = contentOf(path_);
+    std::atomic<bool> done = false;
+    std::thread writer([&] {
+        for (bool turn = false; !done; turn = !turn)
+            writeInPlace(path_, turn ? shorter : longer);
+    });
+    for (int i = 0; i < 300; ++i) {
+        const Result<StepTracePtr> open = readStepTrace(path_);
+        if (open)
+            EXPECT_TRUE(validate(**open).ok());
+        else
+            EXPECT_EQ(open.error().kind, ErrorKind::badInput) << open.error().message;
+    }
+    done = true;
+    writer.join();
+}
+
+TEST_F(StepFile, AMappedFileThatIsCutOffReadsAsZerosAndSaysSo)
+{
+    writeInPlace(path_, std::string(100'000, 'x'));
+    const auto file = MappedFile::open(path_);
+    ASSERT_TRUE(file.ok());
+    EXPECT_TRUE((*file)->unchanged().ok());
+    const auto count = [&] { return std::ranges::count((*file)->bytes(), std::byte{'x'}); };
+    EXPECT_EQ(count(), 100'000);
+    std::filesystem::resize_file(path_, 10'000);
+    EXPECT_EQ(count(), 10'000);
+    EXPECT_THAT(
+        (*file)->unchanged().error().message,
+        EndsWith("step.hrs changed while it was read: read it again when the program that writes it has ended"));
 }
 
 TEST(Checksum, IsXxh64)

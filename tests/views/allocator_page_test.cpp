@@ -11,16 +11,19 @@
 #include "core/predict/predict.h"
 #include "core/snapshot/import.h"
 #include "tests/core/synthetic_step.h"
+#include "views/theme/theme.h"
 #include "views/widgets/allocator_panel.h"
 #include "views/widgets/budget_bar.h"
 
 #include <QAction>
+#include <QApplication>
 #include <QLabel>
 #include <QLineEdit>
 #include <QTemporaryDir>
 #include <QTest>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 using namespace headroom;
@@ -117,6 +120,7 @@ private Q_SLOTS:
         QTRY_VERIFY(panel().plot()->curves().failureMs.has_value());
         QVERIFY(panel().words()->text().startsWith(QStringLiteral("Does not fit: out of memory at ")));
         QVERIFY(panel().plot()->curves().reserved.size() < panel().plot()->curves().recorded.size());
+        QVERIFY(panel().plot()->curves().reserved.size() < panel().plot()->curves().intervals);
         panel().cardEdit()->setText(QStringLiteral("a lot"));
         QVERIFY(panel().words()->text().contains(QStringLiteral("such as 24GiB")));
         panel().cardEdit()->setText(QStringLiteral("a100-80gb"));
@@ -140,6 +144,22 @@ private Q_SLOTS:
     }
 
     /// Highest bytes of each stretch, by hand.
+    void curvesEndWhereMemoryRanOut()
+    {
+        applyTheme(*qApp, Theme::light());
+        ReservedPlot plot;
+        plot.resize(500, 200);
+        const BytesOverTime half(50, GiB);
+        plot.setCurves({100, 100, half, half, {}, 50, 0});
+        const QImage picture = plot.grab().toImage();
+        const QRgb inUse = Theme::light().color(Category::optimizer).rgb();
+        int last = 0; // of the filled area, below the legend
+        for (int x = 0; x < picture.width(); ++x)
+            last = picture.pixel(x, 165) == inUse ? x : last;
+        // The axis goes from 76 to 486.
+        QVERIFY2(std::abs(last - (76 + 205)) <= 2, qPrintable(QString::number(last)));
+    }
+
     void curvesKeepEverySpike()
     {
         const StepTracePtr trace = makeSyntheticStep();

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/views/made_up.h"
+#include "views/plot/budget_steps.h"
 #include "views/theme/theme.h"
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/budget_edit.h"
@@ -11,8 +12,12 @@
 #include <QApplication>
 #include <QLineEdit>
 #include <QPushButton>
+#include <QSet>
 #include <QSignalSpy>
 #include <QTest>
+
+#include <algorithm>
+#include <cmath>
 
 using namespace headroom;
 
@@ -247,6 +252,42 @@ private Q_SLOTS:
         QVERIFY(!button->isVisible());
     }
 
+    void clickOnALabelSetsItsStop()
+    {
+        // "A100 80GB" stands beside its stop: a click there is not one on the scale below the word.
+        bar_->setRange(27 * GiB, 70 * GiB, 10 * GiB, 90 * GiB);
+        const std::vector<CardSize> cards = cardSizes(10 * GiB, 90 * GiB, nullptr);
+        QVERIFY(!cards.empty());
+        const double perByte = (scale_->width() - 28) / (80.0 * GiB);
+        QSet<Bytes> reached;
+        for (int x = 16; x < scale_->width() - 16; x += 4) {
+            bar_->setBudget(2 * x < scale_->width() ? 89 * GiB : 11 * GiB);
+            QTest::mouseClick(scale_, Qt::LeftButton, {}, {x, 9});
+            const Bytes budget = bar_->budget();
+            const bool isStop = budget == 70 * GiB || std::ranges::count(cards, budget, &CardSize::bytes) > 0;
+            const double away = 14 + (static_cast<double>(budget) - 10.0 * GiB) * perByte - x;
+            QVERIFY2(isStop || std::abs(away) < 5, qPrintable(QString::number(away)));
+            if (isStop && std::abs(away) > 20)
+                reached << budget;
+        }
+        QVERIFY(reached.size() >= 2);
+        QVERIFY(reached.contains(70 * GiB));
+    }
+
+    void stepWithoutAPlanHasNoFigures()
+    {
+        Plan plan;
+        plan.status = PlanStatus::optimal;
+        bar_->setPossible(false);
+        bar_->setResult(nullptr, false);
+        QCOMPARE(figure(0), QStringLiteral("None possible"));
+        for (int i = 1; i < 5; ++i)
+            QVERIFY(!bar_->findChildren<ResultFigure*>().at(i)->isVisible());
+        bar_->setPossible(true);
+        bar_->setResult(&plan, false);
+        QVERIFY(figure(0) != QStringLiteral("None possible"));
+    }
+
     void isAccessible()
     {
         auto* interface = QAccessible::queryAccessibleInterface(scale_);
@@ -256,10 +297,10 @@ private Q_SLOTS:
         QCOMPARE(interface->text(QAccessible::Value), QStringLiteral("40.00 GiB"));
         auto* value = interface->valueInterface();
         QVERIFY(value);
-        QCOMPARE(value->currentValue().toLongLong(), 40 * GiB);
-        QCOMPARE(value->maximumValue().toLongLong(), 74 * GiB);
-        QCOMPARE(value->minimumStepSize().toLongLong(), 64 * MiB);
-        value->setCurrentValue(QVariant::fromValue<qlonglong>(50 * GiB));
+        QCOMPARE(value->currentValue().toDouble(), 40.0); // what a screen reader speaks is in GiB
+        QCOMPARE(value->maximumValue().toDouble(), 74.0);
+        QCOMPARE(value->minimumStepSize().toDouble(), 1.0 / 16);
+        value->setCurrentValue(50.0);
         QCOMPARE(bar_->budget(), 50 * GiB);
     }
 

@@ -4,6 +4,8 @@
 #   copies.py   prints its arguments and folder, reports progress and writes a copy of step.hrs beside the script
 #   raises.py   the same, then ends with an exception
 #   fails.py    an exception before any step
+#   imports.py  cannot import another package, and others print after that
+#   missing.py  Python finds no package
 #   nothing.py  ends well without a step
 #   waits.py    says so and waits to be ended
 if [ "$1" = -c ]; then
@@ -38,6 +40,19 @@ case "$script" in
         echo "ValueError: no data in ./data" >&2
         exit 1
         ;;
+    */imports.py)
+        echo "Traceback (most recent call last):" >&2
+        echo "  File \"imports.py\", line 1, in <module>" >&2
+        echo "ModuleNotFoundError: No module named 'datasets'" >&2
+        echo "torch_headroom.record: imports.py raised ModuleNotFoundError: No module named 'datasets'" >&2
+        echo "[W1125 ProcessGroup.cpp:1] Warning: destroy_process_group() was not called" >&2
+        exit 2
+        ;;
+    */missing.py)
+        echo "python3: Error while finding module specification for 'torch_headroom.record'" \
+            "(ModuleNotFoundError: No module named 'torch_headroom')" >&2
+        exit 1
+        ;;
     */nothing.py) exit 0 ;;
 esac
 echo "arguments: $*"
@@ -46,6 +61,7 @@ echo '{"done":0.5,"stage":"step 1"}' >&2
 cp "$(dirname "$script")/step.hrs" "$output"
 case "$script" in
     */raises.py)
+        echo "Traceback (most recent call last):" >&2
         echo "RuntimeError: after the step" >&2
         exit 1
         ;;

@@ -9,6 +9,8 @@
 #include <QAbstractItemModelTester>
 #include <QTest>
 
+#include <set>
+
 using namespace headroom;
 
 class TableModelsTest : public QObject
@@ -35,6 +37,27 @@ private Q_SLOTS:
         QCOMPARE(static_cast<std::size_t>(count), blocks_.size());
         model.clear();
         QCOMPARE(model.rowCount(), 0);
+    }
+
+    void groupsOfACategoryAddUpToItsBytes()
+    {
+        CategoryBytes expected{};
+        for (const LiveBlock& block : blocks_)
+            expected[static_cast<std::size_t>(block.category)] += block.bytes;
+        CategoryBytes found{};
+        const LiveBlocksTable table = makeLiveBlocksTable(trace_, blocks_);
+        std::set<ModuleId> modules;
+        std::size_t inModules = 0;
+        for (const LiveBlocksTable::Group& group : table.groups) {
+            found[static_cast<std::size_t>(group.category)] += group.bytes;
+            for (const std::uint32_t block : group.blocks)
+                QVERIFY(table.blocks[block].live.category == group.category);
+            inModules += group.module.valid() ? 1 : 0;
+            if (group.module.valid())
+                modules.insert(group.module);
+        }
+        QVERIFY(found == expected);
+        QVERIFY(modules.size() < inModules); // weights, gradients and activations of one module
     }
 
     void largestModuleComesFirstAndSortingTurnsAround()

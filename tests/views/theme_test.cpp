@@ -1,14 +1,19 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/plot/text_line.h"
 #include "views/theme/desktop_look.h"
+#include "views/theme/looks.h"
 #include "views/theme/theme.h"
 
 #include <QApplication>
 #include <QFontDatabase>
 #include <QFontInfo>
 #include <QFontMetrics>
+#include <QHelpEvent>
 #include <QLabel>
+#include <QSet>
 #include <QTest>
+#include <QToolTip>
 
 #include <array>
 #include <cmath>
@@ -169,6 +174,76 @@ private Q_SLOTS:
     {
         const DesktopLook look;
         QCOMPARE(look.isDark(), QGuiApplication::palette().color(QPalette::Window).lightness() < 128);
+    }
+
+    void shortenedNamesStillDiffer_data()
+    {
+        QTest::addColumn<QStringList>("names");
+        QTest::newRow("layers") << QStringList{
+            QStringLiteral("transformer.h.0.attn.c_attn"), QStringLiteral("transformer.h.1.attn.c_attn"),
+            QStringLiteral("transformer.h.11.attn.c_attn"), QStringLiteral("transformer.h.0.attn.c_proj"),
+            QStringLiteral("transformer.h.0.mlp.c_proj")};
+        QTest::newRow("encoder, decoder") << QStringList{QStringLiteral("model.encoder.layers.0.self_attn.q_proj"),
+                                                         QStringLiteral("model.decoder.layers.0.self_attn.q_proj"),
+                                                         QStringLiteral("model.decoder.layers.0.encoder_attn.q_proj")};
+        QTest::newRow("stages") << QStringList{QStringLiteral("layers.1.blocks.2"), QStringLiteral("layers.2.blocks.2"),
+                                               QStringLiteral("layers.2.blocks.1")};
+        QTest::newRow("wrapped") << QStringList{
+            QStringLiteral("_fsdp_wrapped_module.layers.3._checkpoint_wrapped_module.mlp"),
+            QStringLiteral("_fsdp_wrapped_module.layers.3._checkpoint_wrapped_module.attention")};
+    }
+    void shortenedNamesStillDiffer()
+    {
+        QFETCH(const QStringList, names);
+        const QFont font = Theme::light().body;
+        const QFontMetricsF metrics(font);
+        for (double width = 400; width > metrics.horizontalAdvance(QStringLiteral("m.e.l.00.s.encoder_attn"));
+             width -= 7) {
+            QSet<QString> shown;
+            for (const QString& name : names) {
+                const QString text = shortenedName(font, name, width);
+                QVERIFY(metrics.horizontalAdvance(text) <= width);
+                QVERIFY2(text.endsWith(name.section(u'.', -1)), qPrintable(text));
+                shown << text;
+            }
+            QVERIFY2(shown.size() == names.size(), qPrintable(QStringList(shown.values()).join(u' ')));
+        }
+        for (double width = 120; width > 30; width -= 7) {
+            for (const QString& name : names) {
+                const QString text = shortenedName(font, name, width);
+                QVERIFY2(metrics.horizontalAdvance(text) <= width || text == QStringLiteral("…") || text.isEmpty(),
+                         qPrintable(text));
+            }
+        }
+    }
+
+    void shortenedNamesKeepTheWordsBefore()
+    {
+        const QFont font = Theme::light().title;
+        const QString whole = QStringLiteral("Trade-off of transformer.h.0.attn.c_attn");
+        QCOMPARE(shortenedName(font, whole, 1000), whole);
+        QCOMPARE(shortenedName(font, whole, lineWidth(font, whole) - 1),
+                 QStringLiteral("Trade-off of t.h.0.attn.c_attn"));
+    }
+
+    void longToolTipsAreLaidOutInLines()
+    {
+        const QString tip = QStringLiteral("a word ").repeated(100) + QStringLiteral("\nanother paragraph");
+        const QStringList lines = WrappedToolTips::wrapped(tip).split(u'\n');
+        for (const QString& line : lines)
+            QVERIFY(line.size() <= WrappedToolTips::tipColumns);
+        QCOMPARE(lines.join(u' ').simplified(), QString(tip).replace(u'\n', u' ').simplified());
+        QCOMPARE(lines.last(), QStringLiteral("another paragraph"));
+
+        WrappedToolTips wraps(nullptr);
+        QWidget widget;
+        widget.setToolTip(tip);
+        widget.show();
+        QVERIFY(QTest::qWaitForWindowExposed(&widget));
+        QHelpEvent help(QEvent::ToolTip, {5, 5}, widget.mapToGlobal(QPoint(5, 5)));
+        QApplication::sendEvent(&widget, &help);
+        QTRY_COMPARE(QToolTip::text(), WrappedToolTips::wrapped(tip));
+        QToolTip::hideText();
     }
 };
 

@@ -463,12 +463,24 @@ private Q_SLOTS:
         QVERIFY(!interface->text(QAccessible::Name).isEmpty());
         auto* value = interface->valueInterface();
         QVERIFY(value);
-        QCOMPARE(value->currentValue().toLongLong(), 48 * GiB);
-        QCOMPARE(value->minimumValue().toLongLong(), 20 * GiB);
+        QCOMPARE(value->currentValue().toDouble(), 48.0); // GiB
+        QCOMPARE(value->minimumValue().toDouble(), 20.0);
         QSignalSpy committed(view_.get(), &TimelineView::budgetCommitted);
-        value->setCurrentValue(QVariant::fromValue<qlonglong>(40 * GiB));
+        value->setCurrentValue(40.0);
         QCOMPARE(committed.count(), 1);
         QCOMPARE(interface->text(QAccessible::Value), QStringLiteral("40.00 GiB"));
+    }
+
+    void cardOfTheCursorFitsInALowPlot()
+    {
+        for (const int height : {230, 280, 340, 520}) {
+            view_->resize(1000, height);
+            waitUntilPainted();
+            hover(at(allMs_ / 2));
+            const QRectF card = canvas_->cursorLayer().cardRect();
+            QVERIFY(!card.isEmpty());
+            QVERIFY2(canvas_->geometryOfPlot().plot.contains(card), qPrintable(QString::number(height)));
+        }
     }
 
     void followsTheLook()

@@ -14,8 +14,11 @@
 #include <QAbstractItemModelTester>
 #include <QLabel>
 #include <QMenu>
+#include <QScreen>
+#include <QScrollArea>
 #include <QSignalSpy>
 #include <QTest>
+#include <QTimer>
 #include <QToolButton>
 #include <QTreeView>
 
@@ -182,6 +185,33 @@ private Q_SLOTS:
         remarks().setFocus(Qt::TabFocusReason);
         QVERIFY(remarks().focusPolicy() & Qt::TabFocus);
         QCOMPARE(readWith([&] { QTest::keyClick(&remarks(), Qt::Key_Space); }), clicked);
+    }
+
+    void manyRemarksStayInsideTheScreen()
+    {
+        StepTrace step = **readStepTrace(file().toStdString());
+        for (int i = 0; i < 40; ++i)
+            step.info.remarks.push_back(
+                "remark " + std::to_string(i)
+                + " says at length what the card would do, why the "
+                  "simulated one does not, and by how much the peak may differ for that reason");
+        const QString path = inFolder(QStringLiteral("many.hrs"));
+        QVERIFY(writeStepTrace(step, path.toStdString()));
+        window().openFile(path);
+        QTRY_VERIFY(session().isOpen() && remarks().text() == QStringLiteral("40 remarks"));
+        QMenu* popup = window().findChild<QMenu*>(QStringLiteral("remarksPopup"));
+        const QRect screen = window().screen()->availableGeometry();
+        popup->popup(screen.center());
+        QVERIFY(screen.contains(popup->geometry()));
+        auto* scroll = popup->findChild<QScrollArea*>();
+        QVERIFY(scroll->isVisible());
+        const QLabel* last = scroll->findChildren<QLabel*>().last();
+        scroll->ensureWidgetVisible(const_cast<QLabel*>(last), 0, 0);
+        const QRect shown(last->mapToGlobal(QPoint(0, 0)), last->size());
+        QVERIFY(screen.contains(shown));
+        QCOMPARE(last->text(), QString::fromStdString(step.info.remarks.back()));
+        QVERIFY(last->heightForWidth(last->width()) <= last->height()); // whole
+        popup->close();
     }
 };
 

@@ -4,20 +4,29 @@
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
 #include "app/window/planner_engine.h"
+#include "core/trace/step_file.h"
+#include "tests/core/synthetic_step.h"
 #include "tests/views/window_fixture.h"
+#include "views/plot/timeline_view.h"
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/message_bar.h"
+#include "views/widgets/result_figure.h"
 
+#include <QAbstractScrollArea>
 #include <QAction>
 #include <QApplication>
 #include <QDropEvent>
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QLabel>
+#include <QLineEdit>
 #include <QMenu>
 #include <QMimeData>
 #include <QPushButton>
+#include <QScreen>
 #include <QTest>
+
+#include <cstdio>
 
 using namespace headroom;
 
@@ -164,6 +173,149 @@ private Q_SLOTS:
         QDropEvent drop(QPointF(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
         QApplication::sendEvent(&window(), &drop);
         QTRY_VERIFY(window().session().isOpen());
+    }
+
+    /// Plots take drags as their scenes want, and a line of text takes the file's name.
+    void fileCanBeDroppedAnywhere()
+    {
+        openStep();
+        const QString other = inFolder(QStringLiteral("other.hrs"));
+        QVERIFY(writeStepTrace(*makeSyntheticStep({.blocks = 3}), other.toStdString()).ok());
+        QMimeData data;
+        data.setUrls({QUrl::fromLocalFile(other)});
+        int count = 0;
+        for (QWidget* widget : window().findChildren<QWidget*>()) {
+            if (!widget->isVisible() || widget->window() != &window())
+                continue;
+            QDragEnterEvent enter(QPoint(1, 1), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+            QApplication::sendEvent(widget, &enter);
+            QVERIFY2(enter.isAccepted(), widget->metaObject()->className());
+            QDragMoveEvent move(QPoint(2, 2), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+            QApplication::sendEvent(widget, &move);
+            QVERIFY2(move.isAccepted(), widget->metaObject()->className());
+            ++count;
+        }
+        QVERIFY(count > 50);
+        for (QWidget* target : {static_cast<QWidget*>(window().page().timeline()->findChild<QAbstractScrollArea*>()),
+                                static_cast<QWidget*>(window().page().findChild<QLineEdit*>())}) {
+            window().closeStep();
+            openStep();
+            if (auto* area = qobject_cast<QAbstractScrollArea*>(target))
+                target = area->viewport();
+            QVERIFY(target);
+            QDragEnterEvent enter(QPoint(1, 1), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+            QApplication::sendEvent(target, &enter);
+            QDropEvent drop(QPointF(2, 2), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+            QApplication::sendEvent(target, &drop);
+            QTRY_COMPARE(window().session().step()->path, other);
+            QVERIFY(window().page().findChild<QLineEdit*>()->text().isEmpty());
+        }
+    }
+
+    void changedFileIsSaidAndReadAgain_data()
+    {
+        QTest::addColumn<bool>("replaced");
+        QTest::newRow("another file takes its name") << true;
+        QTest::newRow("written in place") << false;
+    }
+    void changedFileIsSaidAndReadAgain()
+    {
+        QFETCH(const bool, replaced);
+        const QString path = inFolder(QStringLiteral("changes.hrs"));
+        QFile::remove(path);
+        QVERIFY(QFile::copy(file(), path));
+        window().openFile(path);
+        QTRY_VERIFY(window().session().isOpen() && window().session().answerIsCurrent());
+        const Bytes budget = peak() * 3 / 5;
+        window().session().commitBudget(budget);
+        window().session().setPin("Transformer.layers.1", Pin::save);
+
+        const StepTracePtr other = makeSyntheticStep({.blocks = 6, .activation = 64 * MiB, .weight = 8 * MiB});
+        const QString made = inFolder(QStringLiteral("made.hrs"));
+        QVERIFY(writeStepTrace(*other, made.toStdString()).ok());
+        if (replaced) {
+            QCOMPARE(std::rename(qPrintable(made), qPrintable(path)), 0);
+        } else {
+            QFile from(made);
+            QFile to(path);
+            QVERIFY(from.open(QIODevice::ReadOnly) && to.open(QIODevice::WriteOnly | QIODevice::Truncate));
+            to.write(from.readAll());
+        }
+        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::note);
+        QVERIFY(
+            window().messages().message().startsWith(QStringLiteral("changes.hrs has changed since it was opened")));
+        QCOMPARE(window().session().recordedPeak(), peak());
+        QVERIFY(!window().page().grab().isNull()); // the whole step is still there
+        window().messages().actionButton()->click();
+        QTRY_VERIFY(window().session().recordedPeak() < peak());
+        QCOMPARE(window().session().budget(), budget);
+        QVERIFY(window().session().hasPins());
+        QTest::qWait(500);
+        QVERIFY(window().messages().kind() != MessageBar::Kind::note); // nothing changed since
+    }
+
+    void windowIsNoLargerThanTheScreen()
+    {
+        window().resize(5000, 4000);
+        window().fitScreen();
+        const QSize screen = window().screen()->availableSize();
+        QVERIFY(window().width() <= std::max(screen.width(), window().minimumSizeHint().width()));
+        QVERIFY(window().height() <= std::max(screen.height(), window().minimumSizeHint().height()));
+        openStep();
+        QVERIFY2(window().minimumSizeHint().width() <= 1280 && window().minimumSizeHint().height() <= 760,
+                 qPrintable(QStringLiteral("%1 x %2")
+                                .arg(window().minimumSizeHint().width())
+                                .arg(window().minimumSizeHint().height())));
+    }
+
+    void errorLeavesWhenTheNextActionSucceeds()
+    {
+        openStep();
+        window().openFile(inFolder(QStringLiteral("gone.hrs")));
+        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        window().session().commitBudget(peak() / 2);
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        QCOMPARE(window().messages().kind(), MessageBar::Kind::none);
+
+        window().openFile(inFolder(QStringLiteral("gone.hrs")));
+        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        window().session().select(ModuleId(1)); // nothing that could have failed
+        QTest::qWait(50);
+        QCOMPARE(window().messages().kind(), MessageBar::Kind::error);
+        window().closeStep();
+        QCOMPARE(window().messages().kind(), MessageBar::Kind::none);
+    }
+
+    void budgetWithoutAPlanHasNoExport()
+    {
+        openStep();
+        window().session().commitBudget(64 * MiB);
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        QVERIFY(!window().session().feasible());
+        QVERIFY(!window().actions().exportPolicy->isEnabled());
+        QVERIFY(
+            window().actions().exportPolicy->toolTip().contains(QStringLiteral("none fits the budget of 64.00 MiB")));
+        window().session().commitBudget(peak());
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        QVERIFY(window().actions().exportPolicy->isEnabled());
+        QVERIFY(window().actions().exportPolicy->toolTip().startsWith(QStringLiteral("Write the plan")));
+    }
+
+    void stepOfWhichNoPlanIsPossibleSaysSo()
+    {
+        StepTrace step = *makeSyntheticStep({.blocks = 3});
+        step.info.settings.emplace_back("compiled autograd", "1");
+        const QString path = inFolder(QStringLiteral("compiled.hrs"));
+        QVERIFY(writeStepTrace(step, path.toStdString()).ok());
+        window().openFile(path);
+        QTRY_VERIFY(window().session().isOpen() && window().session().answerIsCurrent());
+        QCOMPARE(inspectorText("solverLine"), QStringLiteral("No plan is possible of this step"));
+        QVERIFY(!window().actions().exportPolicy->isEnabled());
+        QVERIFY(window().actions().exportPolicy->toolTip().contains(QStringLiteral("Compiled autograd")));
+        QVERIFY(!window().actions().verifyPlan->isEnabled());
+        QCOMPARE(window().page().budgetBar()->findChildren<ResultFigure*>().at(0)->number(),
+                 QStringLiteral("None possible"));
+        QVERIFY(!window().page().budgetBar()->findChildren<ResultFigure*>().at(1)->isVisible());
     }
 
     void closingShowsTheStartPageWithTheFile()

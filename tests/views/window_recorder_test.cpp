@@ -6,10 +6,10 @@
 #include "app/window/planner_engine.h"
 #include "app/window/record_desk.h"
 #include "app/window/step_header.h"
+#include "views/plot/number_text.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/size_fields.h"
-#include "views/plot/number_text.h"
 #include "views/widgets/verify_row.h"
 
 #include <QPushButton>
@@ -63,9 +63,8 @@ private Q_SLOTS:
     void planOfOpsKeepsItsWord()
     {
         window_->session().setMode(PlanMode::ops);
-        QTRY_VERIFY_WITH_TIMEOUT(window_->session().opsFrontier() && window_->session().opsFrontier()->complete
-                                     && isPlanned(),
-                                 patienceMs);
+        QTRY_VERIFY_WITH_TIMEOUT(
+            window_->session().opsFrontier() && window_->session().opsFrontier()->complete && isPlanned(), patienceMs);
         const std::vector<OpsPlan>& plans = window_->session().opsFrontier()->plans;
         VerifyRow& row = *window_->page().inspector()->verifyRow();
         for (const std::size_t index : {std::size_t{0}, plans.size() / 2}) {

@@ -4,10 +4,12 @@
 #include "app/recording/recording.h"
 #include "app/recording/recording_bar.h"
 #include "app/window/record_desk.h"
+#include "core/trace/step_file.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/window_fixture.h"
 #include "views/widgets/message_bar.h"
 
+#include <QApplication>
 #include <QComboBox>
 #include <QDir>
 #include <QLabel>
@@ -16,6 +18,7 @@
 #include <QPlainTextEdit>
 #include <QPushButton>
 #include <QTest>
+#include <QTimer>
 #include <QToolButton>
 
 using namespace headroom;
@@ -26,6 +29,12 @@ class WindowRecordingTest : public WindowFixture
     Q_OBJECT
 
 private Q_SLOTS:
+    void cleanup()
+    {
+        destroyWindow();
+        QDir(inFolder(QStringLiteral("recordings"))).removeRecursively();
+    }
+
     void demoCanBeCancelled()
     {
         demo("slow");
@@ -147,6 +156,69 @@ private Q_SLOTS:
         desk().sheet()->reject();
     }
 
+    void failedImportIsSaidWithItsTraceback()
+    {
+        startScript("imports.py");
+        QTRY_VERIFY(bar().failed());
+        QCOMPARE(bar().message(), QStringLiteral("imports.py raised ModuleNotFoundError: No module named 'datasets'."));
+        QVERIFY(bar().log()->isVisible());
+        QVERIFY(bar().log()->toPlainText().contains(QStringLiteral("File \"imports.py\", line 1")));
+    }
+
+    void missingPackageIsSaidWithTheCommandThatInstallsIt()
+    {
+        startScript("missing.py");
+        QTRY_VERIFY(bar().failed());
+        QVERIFY2(bar().message().contains(QStringLiteral("has no package torch-headroom: install it with `")),
+                 qPrintable(bar().message()));
+    }
+
+    void errorOfARecordingLeavesWhenAStepOpens()
+    {
+        startScript("fails.py");
+        QTRY_VERIFY(bar().failed());
+        openStep();
+        QVERIFY(!bar().isVisible());
+    }
+
+    void recordingsOfOneNameAreKept()
+    {
+        demo("copy:" + file().toUtf8());
+        QTRY_VERIFY(window().session().isOpen());
+        const QString first = inFolder(QStringLiteral("recordings/demo.hrs"));
+        QCOMPARE(window().session().step()->path, first);
+        const QByteArray before = contentOf(first);
+        demo("copy:" + otherStep().toUtf8());
+        const QString second = inFolder(QStringLiteral("recordings/demo-2.hrs"));
+        QTRY_COMPARE(window().session().step()->path, second);
+        QCOMPARE(contentOf(first), before);
+        QCOMPARE(contentOf(second), contentOf(otherStep()));
+        demo("copy:" + otherStep().toUtf8()); // the same bytes need no third file
+        QTRY_VERIFY(!desk().recording().running());
+        QVERIFY(!QFile::exists(inFolder(QStringLiteral("recordings/demo-3.hrs"))));
+        QCOMPARE(settings().recentFiles(), QStringList({second, first}));
+    }
+
+    void stepThatIsKeptOpenStaysOnTheDiskAndTheRecordingIsOffered()
+    {
+        demo("copy:" + file().toUtf8());
+        QTRY_VERIFY(window().session().isOpen());
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        const QString first = window().session().step()->path;
+        const QByteArray before = contentOf(first);
+        window().session().commitBudget(peak() / 2);
+        window().askBeforeClosing(true);
+        QTimer::singleShot(0, this, [] { cancelModal(); });
+        demo("copy:" + otherStep().toUtf8());
+        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::note);
+        QCOMPARE(window().session().step()->path, first);
+        QCOMPARE(contentOf(first), before);
+        QCOMPARE(window().messages().message(), QStringLiteral("demo-2.hrs is recorded; the step before stays open."));
+        window().askBeforeClosing(false);
+        window().messages().actionButton()->click();
+        QTRY_COMPARE(window().session().step()->path, inFolder(QStringLiteral("recordings/demo-2.hrs")));
+    }
+
     void exceptionAfterTheStepIsSaidBesideTheStep()
     {
         startScript("raises.py");
@@ -154,6 +226,10 @@ private Q_SLOTS:
         QCOMPARE(window().messages().kind(), MessageBar::Kind::error);
         QVERIFY2(window().messages().message().contains(QStringLiteral("RuntimeError: after the step")),
                  qPrintable(window().messages().message()));
+        QVERIFY(!bar().isVisible());
+        window().messages().actionButton()->click();
+        QVERIFY(bar().log()->isVisible());
+        QVERIFY(bar().log()->toPlainText().contains(QStringLiteral("Traceback")));
     }
 
     void aStepFileStartsNoProgramWithoutConsent()
@@ -232,6 +308,30 @@ private Q_SLOTS:
     }
 
 private:
+    static QByteArray contentOf(const QString& path)
+    {
+        QFile file(path);
+        return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+    }
+
+    QString otherStep()
+    {
+        const QString path = inFolder(QStringLiteral("other.hrs"));
+        if (!QFile::exists(path) && !writeStepTrace(*makeSyntheticStep({.blocks = 3}), path.toStdString()))
+            qFatal("no other step");
+        return path;
+    }
+
+    /// Answers the next modal question with Cancel.
+    static void cancelModal()
+    {
+        auto* box = qobject_cast<QMessageBox*>(QApplication::activeModalWidget());
+        if (box)
+            box->button(QMessageBox::Cancel)->click();
+        else
+            QTimer::singleShot(10, [] { cancelModal(); });
+    }
+
     static QString python() { return QStringLiteral(HEADROOM_SOURCE_DIR "/tests/views/fake_python.sh"); }
     RecordDesk& desk() { return window().recordDesk(); }
     RecordingBar& bar() { return window().recordingBar(); }

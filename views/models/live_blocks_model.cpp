@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace headroom {
@@ -20,14 +21,6 @@ void sortBy(std::vector<std::uint32_t>& rows, Qt::SortOrder direction, Key key)
     std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
         return direction == Qt::AscendingOrder ? key(a) < key(b) : key(b) < key(a);
     });
-}
-
-Category largestCategory(const LiveBlocksTable& table, const LiveBlocksTable::Group& group)
-{
-    CategoryBytes bytes{};
-    for (const std::uint32_t i : group.blocks)
-        bytes[static_cast<std::size_t>(table.blocks[i].live.category)] += table.blocks[i].live.bytes;
-    return static_cast<Category>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
 }
 
 LiveBlocksTable::Key keyOf(int column)
@@ -72,7 +65,7 @@ LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBl
     const StorageOwners owners(*trace);
     const bool ofUnits = of == LiveBlocksTable::Of::units;
     table.hasUnits = owners.anyUnit();
-    // Blocks of no module, such as optimizer state and inputs, are grouped by category.
+    std::set<QString> names;
     std::map<std::pair<std::uint32_t, Category>, std::size_t> groupOf;
     table.blocks.reserve(blocks.size());
     for (const LiveBlock& live : blocks) {
@@ -82,12 +75,13 @@ LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBl
             continue;
         LiveBlocksTable::Block block{live, owners.registeredRow(live.storage), 0, 0};
         const ModuleId module = ofUnits ? owners.unit(live.storage) : owners.module(live.storage);
-        const auto key = std::pair(module.value, module.valid() ? Category::other : live.category);
-        const auto [found, added] = groupOf.try_emplace(key, table.groups.size());
+        const auto [found, added] = groupOf.try_emplace({module.value, live.category}, table.groups.size());
         if (added) {
             LiveBlocksTable::Group group;
             group.module = module;
+            group.category = live.category;
             group.name = module.valid() ? QString::fromUtf8(trace->moduleFqn(module)) : categoryTitle(live.category);
+            names.insert(group.name);
             table.groups.push_back(std::move(group));
         }
         LiveBlocksTable::Group& group = table.groups[found->second];
@@ -97,8 +91,7 @@ LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBl
         table.total += live.bytes;
         table.blocks.push_back(block);
     }
-    for (LiveBlocksTable::Group& group : table.groups)
-        group.category = largestCategory(table, group);
+    table.names = names.size();
     table.order.resize(table.groups.size());
     std::iota(table.order.begin(), table.order.end(), 0U);
     table.trace = std::move(trace);
@@ -197,6 +190,8 @@ QVariant LiveBlocksModel::data(const QModelIndex& index, int role) const
         return cellAlignment(index.column() == sizeColumn);
     if (role == CategoryRole && index.column() == categoryColumn)
         return static_cast<int>(isGroup(index) ? groupAt(index).category : blockAt(index).live.category);
+    if (role == ModuleNameRole)
+        return index.column() == nameColumn && isGroup(index) && groupAt(index).module.valid();
     return isGroup(index) ? groupData(groupAt(index), index.column(), role)
                           : blockData(blockAt(index), index.column(), role);
 }
@@ -204,8 +199,8 @@ QVariant LiveBlocksModel::data(const QModelIndex& index, int role) const
 QVariant LiveBlocksModel::groupData(const Group& group, int column, int role) const
 {
     if (role == Qt::ToolTipRole)
-        return tr("%1: %n block(s), %2", nullptr, static_cast<int>(group.blocks.size()))
-            .arg(group.name, bytesText(group.bytes, 2));
+        return tr("%1, %2: %n block(s), %3", nullptr, static_cast<int>(group.blocks.size()))
+            .arg(group.name, categoryTitle(group.category), bytesText(group.bytes, 2));
     if (role != Qt::DisplayRole)
         return {};
     return column == nameColumn    ? group.name

@@ -11,8 +11,8 @@
 
 namespace headroom {
 
-/// The blocks that are alive at one instant, grouped by module, largest first. A plain value: made on a worker thread,
-/// then passed to the model.
+/// The blocks that are alive at one instant, grouped by module and category, largest first, so that the groups of one
+/// category add up to its bytes. A plain value: made on a worker thread, then passed to the model.
 struct LiveBlocksTable
 {
     /// The listed blocks: all of them by module, or those that FSDP has unsharded by unit.
@@ -23,7 +23,7 @@ struct LiveBlocksTable
         ModuleId module; ///< invalid: blocks of no module
         QString name;
         Bytes bytes = 0;
-        Category category = Category::other; ///< category with the most bytes
+        Category category = Category::other;
         int row = 0;
         std::vector<std::uint32_t> blocks; ///< indices in LiveBlocksTable::blocks, in the order of their rows
     };
@@ -41,6 +41,7 @@ struct LiveBlocksTable
     Bytes total = 0;
     Bytes unsharded = 0; ///< unsharded bytes among all live blocks
     bool hasUnits = false; ///< FSDP has units in this step
+    std::size_t names = 0; ///< number of different modules or units, and of categories outside of modules
 
     enum class Key { name, category, size };
     void sort(Key key, Qt::SortOrder direction);
@@ -48,14 +49,17 @@ struct LiveBlocksTable
 LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBlock>& blocks,
                                     LiveBlocksTable::Of of = LiveBlocksTable::Of::modules);
 
-/// Shows a LiveBlocksTable: a row for each module with the sum of its blocks, and child rows for its blocks, with the
+/// Shows a LiveBlocksTable: a row for each group with the sum of its blocks, and child rows for its blocks, with the
 /// op that allocated the block (or the parameter's name) and its size. Any column can be sorted.
 class LiveBlocksModel : public QAbstractItemModel
 {
     Q_OBJECT
 public:
     enum Column { nameColumn, categoryColumn, sizeColumn, columns };
-    enum Role { CategoryRole = Qt::UserRole }; ///< int, value of Category; in the category column only
+    enum Role {
+        CategoryRole = Qt::UserRole, ///< int, value of Category; in the category column only
+        ModuleNameRole = Qt::UserRole + 33, ///< bool: the text is the name of a module, as in OpsModel
+    };
 
     using QAbstractItemModel::QAbstractItemModel;
 

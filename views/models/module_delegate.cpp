@@ -121,7 +121,7 @@ void ModuleDelegate::paintModule(QPainter& painter, const Cell& cell) const
 
     painter.setFont(font);
     painter.setPen(cell.mark == PlanMark::none ? theme_->text : theme_->accent);
-    paintElided(painter, rest, Qt::AlignLeft | Qt::AlignVCenter, cell.text, Qt::ElideMiddle);
+    paintName(painter, rest, Qt::AlignLeft | Qt::AlignVCenter, cell.text);
 }
 
 /// Paints a pill at the right of the cell; a long one takes at most `room`. Returns its width; 0: no room for it.

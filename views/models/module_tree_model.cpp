@@ -232,6 +232,16 @@ void ModuleTreeModel::reportChanges(const std::vector<bool>& changed)
         report(row.children);
 }
 
+int ModuleTreeModel::depth() const
+{
+    std::vector<int> depths(rows_.size(), 1); // parents come before their children
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+        if (rows_[i].parent >= 0)
+            depths[i] = depths[static_cast<std::size_t>(rows_[i].parent)] + 1;
+    }
+    return depths.empty() ? 0 : *std::ranges::max_element(depths);
+}
+
 QModelIndex ModuleTreeModel::indexOf(ModuleId module, int column) const
 {
     if (!module.valid() || module.value >= rowOfModule_.size() || rowOfModule_[module.value] < 0)

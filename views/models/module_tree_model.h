@@ -58,6 +58,7 @@ public:
     void setPins(const std::map<std::string, Pin>& pins);
 
     QModelIndex indexOf(ModuleId module, int column = moduleColumn) const; ///< invalid: the module has no row
+    int depth() const; ///< number of levels of the tree
     ModuleId moduleAt(const QModelIndex& index) const;
 
     QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;

@@ -173,7 +173,12 @@ QVariant OpsModel::data(const QModelIndex& index, int role) const
         return cellAlignment(isNumber(index.column()));
     if (role == FlipRole)
         return flipOf(opAt(index)) != nullptr;
-    return role == Qt::DisplayRole ? QVariant(textOf(opAt(index), index.column())) : QVariant();
+    if (role == ModuleNameRole)
+        return index.column() == moduleColumn;
+    const bool isName = index.column() == nameColumn || index.column() == moduleColumn; // may be wider than its column
+    if (role == Qt::DisplayRole || (role == Qt::ToolTipRole && isName))
+        return textOf(opAt(index), index.column());
+    return {};
 }
 
 QString OpsModel::textOf(OpId op, int column) const

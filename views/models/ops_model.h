@@ -34,6 +34,7 @@ public:
     };
     enum Role {
         FlipRole = Qt::UserRole + 32, ///< bool: the op flips: the previous plan of the frontier treats it differently
+        ModuleNameRole, ///< bool: the text is the name of a module, as in LiveBlocksModel
     };
 
     using QAbstractTableModel::QAbstractTableModel;

@@ -4,9 +4,11 @@
 
 #include "views/models/live_blocks_model.h"
 #include "views/models/ops_model.h"
+#include "views/plot/text_line.h"
 #include "views/theme/theme.h"
 
 #include <QPainter>
+#include <QStyle>
 
 namespace headroom {
 namespace {
@@ -15,6 +17,13 @@ constexpr int rowHeight = 23;
 constexpr int swatch = 8;
 constexpr int headingGap = 10; // additional margin of a right-aligned heading
 constexpr int headingIndent = 3; // additional margin of a left-aligned heading
+
+/// What the style leaves free beside the text of a cell, in pixels.
+int textMargins(const QStyleOptionViewItem& option)
+{
+    const QStyle* style = option.widget ? option.widget->style() : nullptr;
+    return style ? 2 * (style->pixelMetric(QStyle::PM_FocusFrameHMargin, nullptr, option.widget) + 1) : 0;
+}
 
 } // namespace
 
@@ -52,6 +61,9 @@ void TableDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelIn
     // A text has the margins of its heading.
     if (!index.data(LiveBlocksModel::CategoryRole).isValid())
         option->rect.adjust(right ? 0 : headingIndent, 0, right ? -headingGap : 0, 0);
+    static_assert(int(OpsModel::ModuleNameRole) == int(LiveBlocksModel::ModuleNameRole));
+    if (option->rect.width() > 0 && index.data(OpsModel::ModuleNameRole).toBool())
+        option->text = shortenedName(option->font, option->text, option->rect.width() - textMargins(*option));
     if (index.data(OpsModel::FlipRole).toBool() && option->widget)
         option->palette.setColor(QPalette::Text, Theme::of(*option->widget).accent);
 }

@@ -10,9 +10,15 @@
 #include <QKeyEvent>
 
 #include <algorithm>
+#include <cmath>
 
 namespace headroom {
 namespace {
+
+double inGiB(Bytes bytes)
+{
+    return static_cast<double>(bytes) / static_cast<double>(GiB);
+}
 
 class AccessibleBytes : public QAccessibleWidget, public QAccessibleValueInterface
 {
@@ -32,11 +38,15 @@ public:
     {
         return kind == QAccessible::Value ? bytesText(control().value(), 2) : QAccessibleWidget::text(kind);
     }
-    QVariant currentValue() const override { return QVariant::fromValue<qlonglong>(control().value()); }
-    void setCurrentValue(const QVariant& value) override { control().moveTo(value.toLongLong()); }
-    QVariant maximumValue() const override { return QVariant::fromValue<qlonglong>(control().maximum()); }
-    QVariant minimumValue() const override { return QVariant::fromValue<qlonglong>(control().minimum()); }
-    QVariant minimumStepSize() const override { return QVariant::fromValue<qlonglong>(control().step()); }
+    // A screen reader speaks these numbers, so their unit is GiB.
+    QVariant currentValue() const override { return inGiB(control().value()); }
+    void setCurrentValue(const QVariant& value) override
+    {
+        control().moveTo(static_cast<Bytes>(std::llround(value.toDouble() * static_cast<double>(GiB))));
+    }
+    QVariant maximumValue() const override { return inGiB(control().maximum()); }
+    QVariant minimumValue() const override { return inGiB(control().minimum()); }
+    QVariant minimumStepSize() const override { return inGiB(control().step()); }
 
 private:
     BytesControl& control() const { return *static_cast<BytesControl*>(widget()); }
@@ -107,7 +117,7 @@ void BytesControl::assign(Bytes value)
     value_ = value;
     valueMoved();
     if (QAccessible::isActive()) {
-        QAccessibleValueChangeEvent event(this, QVariant::fromValue<qlonglong>(value_));
+        QAccessibleValueChangeEvent event(this, inGiB(value_));
         QAccessible::updateAccessibility(&event);
     }
 }

@@ -3,13 +3,16 @@
 #include "views/plot/hover_card.h"
 
 #include "views/plot/number_text.h"
+#include "views/plot/text_line.h"
 #include "views/plot/timeline_paint.h"
 
 #include <QFontMetricsF>
 #include <QPainter>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 namespace headroom {
 namespace {
@@ -23,7 +26,7 @@ constexpr double narrowest = 196;
 } // namespace
 
 HoverCard::HoverCard(const Instant& instant, std::span<const Band> bands, std::span<const Bytes> parts,
-                     const ByteUnit& unit, const Theme& theme)
+                     const ByteUnit& unit, const Theme& theme, double mostHeight)
     : theme_(theme)
     , title_(instant.module.isEmpty() ? QStringLiteral("Between modules") : instant.module)
     , when_(msText(instant.ms))
@@ -38,13 +41,43 @@ HoverCard::HoverCard(const Instant& instant, std::span<const Band> bands, std::s
         when_ += QLatin1String(", recomputed");
     // Top of the stack first, in the order of the bands on the screen.
     for (std::size_t i = bands.size(); i-- > 0;)
-        rows_.push_back({bands[i].title, bands[i].color(theme), inUnit(parts[i], unit, 2)});
+        rows_.push_back({bands[i].title, bands[i].color(theme), parts[i], {}});
+    const double headLines = op_.isEmpty() ? 2 : 3;
+    const double around = headLines * lineHeight + gap + 2 * cardPadding - 4;
+    joinRows(static_cast<std::size_t>(std::max((mostHeight - around) / lineHeight, 1.0)));
+    for (Row& row : rows_)
+        row.value = inUnit(row.bytes, unit, 2);
     const double head = std::max({QFontMetricsF(theme.bodyStrong).horizontalAdvance(title_),
                                   QFontMetricsF(theme.caption).horizontalAdvance(op_),
                                   QFontMetricsF(theme.caption).horizontalAdvance(when_)
                                       + QFontMetricsF(theme.numberStrong).horizontalAdvance(sum_) + 3 * gap});
-    const double lines = (op_.isEmpty() ? 2 : 3) + static_cast<double>(rows_.size());
-    size_ = {std::clamp(head, narrowest, widest) + 2 * cardPadding, lines * lineHeight + gap + 2 * cardPadding - 4};
+    size_ = {std::clamp(head, narrowest, widest) + 2 * cardPadding,
+             around + static_cast<double>(rows_.size()) * lineHeight};
+}
+
+/// Leaves `most` rows, of which the last one has the sum of those that are left out.
+void HoverCard::joinRows(std::size_t most)
+{
+    if (rows_.size() <= most)
+        return;
+    std::vector<std::size_t> largest(rows_.size());
+    std::iota(largest.begin(), largest.end(), std::size_t{0});
+    std::ranges::stable_sort(largest, std::greater(), [this](std::size_t i) { return rows_[i].bytes; });
+    Row rest{QStringLiteral("%1 others").arg(rows_.size() - most + 1), theme_.secondText, 0, {}};
+    std::vector<bool> isKept(rows_.size(), false);
+    for (std::size_t rank = 0; rank < rows_.size(); ++rank) {
+        if (rank + 1 < most)
+            isKept[largest[rank]] = true;
+        else
+            rest.bytes += rows_[largest[rank]].bytes;
+    }
+    std::vector<Row> kept;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+        if (isKept[i])
+            kept.push_back(std::move(rows_[i]));
+    }
+    kept.push_back(std::move(rest));
+    rows_ = std::move(kept);
 }
 
 double HoverCard::paintHead(QPainter& painter, const QRectF& inner) const
@@ -53,8 +86,7 @@ double HoverCard::paintHead(QPainter& painter, const QRectF& inner) const
     const auto line = [&] { return QRectF(inner.left(), y, inner.width(), lineHeight); };
     painter.setPen(theme_.text);
     painter.setFont(theme_.bodyStrong);
-    const auto title = QFontMetricsF(theme_.bodyStrong).elidedText(title_, Qt::ElideMiddle, inner.width());
-    painter.drawText(line(), Qt::AlignLeft | Qt::AlignVCenter, title);
+    painter.drawText(line(), Qt::AlignLeft | Qt::AlignVCenter, shortenedName(theme_.bodyStrong, title_, inner.width()));
     y += lineHeight;
     if (!op_.isEmpty()) {
         painter.setPen(theme_.secondText);
@@ -88,7 +120,9 @@ void HoverCard::paint(QPainter& painter, QPointF topLeft) const
         painter.drawRoundedRect(QRectF(line.left(), line.center().y() - 4, 8, 8), 1.5, 1.5);
         painter.setPen(theme_.text);
         painter.setFont(theme_.caption);
-        painter.drawText(line.adjusted(15, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter, row.title);
+        const double room = line.width() - 15 - gap - lineWidth(theme_.number, row.value);
+        painter.drawText(line.adjusted(15, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
+                         shortenedName(theme_.caption, row.title, room));
         painter.setFont(theme_.number);
         painter.drawText(line, Qt::AlignRight | Qt::AlignVCenter, row.value);
         y += lineHeight;

@@ -16,12 +16,13 @@ class QPainter;
 
 namespace headroom {
 
-/// The card beside the cross-hair: module, time and phase, op, and the bytes of each band.
+/// The card beside the cross-hair: module, time and phase, op, and the bytes of each band. It is at most `mostHeight`
+/// pixels high: the smallest bands then share a row.
 class HoverCard
 {
 public:
     HoverCard(const Instant& instant, std::span<const Band> bands, std::span<const Bytes> parts, const ByteUnit& unit,
-              const Theme& theme);
+              const Theme& theme, double mostHeight);
 
     QSizeF size() const { return size_; }
     void paint(QPainter& painter, QPointF topLeft) const;
@@ -31,8 +32,10 @@ private:
     {
         QString title;
         QColor color;
+        Bytes bytes = 0;
         QString value;
     };
+    void joinRows(std::size_t most);
     double paintHead(QPainter& painter, const QRectF& inner) const;
 
     Theme theme_;

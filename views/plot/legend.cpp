@@ -65,7 +65,7 @@ void paintSymbol(QPainter& painter, const LegendEntry& entry, const QRectF& box)
 Legend::Legend(const QString& title, std::vector<LegendEntry> entries, double width, const Theme& theme,
                double afterTitle)
     : theme_(theme)
-    , title_(QFontMetricsF(theme.title).elidedText(title, Qt::ElideMiddle, std::max(0.0, width - afterTitle)))
+    , title_(shortenedName(theme.title, title, std::max(0.0, width - afterTitle)))
     , entries_(std::move(entries))
 {
     std::vector<double> widths;

@@ -10,6 +10,7 @@
 #include <QRegularExpression>
 #include <QTextLayout>
 
+#include <algorithm>
 #include <utility>
 
 namespace headroom {
@@ -61,6 +62,35 @@ QString withBreakPoints(const QString& text)
     return made;
 }
 
+QString shortenedName(const QFont& font, const QString& text, double width)
+{
+    const QFontMetricsF metrics(font);
+    const auto fits = [&](const QString& shown) { return metrics.horizontalAdvance(shown) <= width; };
+    if (fits(text))
+        return text;
+    const qsizetype begin = text.lastIndexOf(u' ') + 1;
+    const QString before = text.left(begin);
+    QStringList parts = text.mid(begin).split(u'.');
+    const auto shown = [&](qsizetype first) -> QString {
+        return before + (first > 0 ? QStringLiteral("…") : QString()) + parts.mid(first).join(u'.');
+    };
+    for (qsizetype i = 0; i + 1 < parts.size(); ++i) {
+        // "_fsdp_wrapped_module" becomes "_f"; numbers stay.
+        const auto letter
+            = std::find_if(parts[i].cbegin(), parts[i].cend(), [](QChar c) { return c.isLetterOrNumber(); });
+        if (letter != parts[i].cend() && letter->isLetter())
+            parts[i].truncate(letter - parts[i].cbegin() + 1);
+        if (fits(shown(0)))
+            return shown(0);
+    }
+    for (qsizetype first = 1; first < parts.size(); ++first) {
+        if (fits(shown(first)))
+            return shown(first);
+    }
+    // What is left is one word, in little room: its end tells it from "c_attn", "c_proj" and "ln_1", "ln_2" beside it.
+    return metrics.elidedText(before + parts.last(), parts.size() > 1 ? Qt::ElideLeft : Qt::ElideMiddle, width);
+}
+
 double lineWidth(const QFont& font, const QString& text)
 {
     return shaped(font, text).width;
@@ -87,6 +117,12 @@ void paintElided(QPainter& painter, const QRectF& box, Qt::Alignment alignment, 
 {
     const bool fits = lineWidth(painter.font(), text) <= box.width();
     paintLine(painter, box, alignment, fits ? text : QFontMetricsF(painter.font()).elidedText(text, mode, box.width()));
+}
+
+void paintName(QPainter& painter, const QRectF& box, Qt::Alignment alignment, const QString& name)
+{
+    const bool fits = lineWidth(painter.font(), name) <= box.width();
+    paintLine(painter, box, alignment, fits ? name : shortenedName(painter.font(), name, box.width()));
 }
 
 } // namespace headroom

@@ -21,6 +21,10 @@ inline constexpr qsizetype longWord = 24;
 /// are.
 QString withBreakPoints(const QString& text);
 
+/// The name of a module, or a text that ends with one, in at most `width` pixels of `font`. Numbers and the end tell
+/// modules apart and stay longest: "transformer.h.0.attn.c_attn", "t.h.0.attn.c_attn", "t.h.0.a.c_attn", "…0.a.c_attn".
+QString shortenedName(const QFont& font, const QString& text, double width);
+
 // The functions below are for lines that are painted repeatedly, such as names, captions and numbers of many rows. They
 // shape each line once, since shaping takes longer than painting.
 
@@ -33,5 +37,8 @@ void paintLine(QPainter& painter, const QRectF& box, Qt::Alignment alignment, co
 /// Paints one line as paintLine() does, elided if it does not fit in the box.
 void paintElided(QPainter& painter, const QRectF& box, Qt::Alignment alignment, const QString& text,
                  Qt::TextElideMode mode);
+
+/// Paints the name of a module as paintLine() does, shortened if it does not fit in the box.
+void paintName(QPainter& painter, const QRectF& box, Qt::Alignment alignment, const QString& name);
 
 } // namespace headroom

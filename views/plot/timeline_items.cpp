@@ -218,7 +218,7 @@ void CursorLayer::show(double ms, Bytes sum, HoverCard card, const std::vector<Q
     card_ = std::move(card);
     point_ = {geometry().ms.toPixel(ms), geometry().bytes.toPixel(static_cast<double>(sum))};
     const auto& plot = geometry().plot;
-    cardRect_ = placeBeside(point_, card_->size(), plot.adjusted(2, 2, -2, 0), avoid, 12);
+    cardRect_ = placeBeside(point_, card_->size(), cardArea(), avoid, 12);
     bounds_ = cardRect_.adjusted(-1, -1, 1, 1) | QRectF(point_.x() - 5, plot.top(), 10, plot.height())
         | QRectF(plot.left(), point_.y() - 5, plot.width(), 10);
     update();

@@ -132,6 +132,7 @@ public:
     using TimelineLayer::TimelineLayer;
 
     void show(double ms, Bytes sum, HoverCard card, const std::vector<QRectF>& avoid);
+    double mostCardHeight() const { return cardArea().height(); } ///< in pixels
     void clear();
     QRectF cardRect() const noexcept { return cardRect_; } ///< empty while nothing is hovered
 
@@ -139,6 +140,8 @@ public:
     void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
 
 private:
+    QRectF cardArea() const { return geometry().plot.adjusted(2, 2, -2, 0); }
+
     std::optional<HoverCard> card_;
     QPointF point_;
     QRectF cardRect_;

@@ -190,7 +190,8 @@ void TimelineView::Private::hover(double ms)
     auto instant = describeInstant(trace.get(), answer->scene.main(), change);
     const double shown
         = answer->list->viewport.ms.begin + (static_cast<double>(column) + 0.5) * answer->list->viewport.columnMs();
-    HoverCard card(instant, answer->list->bands, main.at(column), byteUnitFor(bytes.end), Theme::of(*q));
+    HoverCard card(instant, answer->list->bands, main.at(column), byteUnitFor(bytes.end), Theme::of(*q),
+                   canvas->cursorLayer().mostCardHeight());
     canvas->cursorLayer().show(shown, instant.sum, std::move(card), canvas->marks().labels());
     Q_EMIT q->instantHovered(change, showsPlan());
 }

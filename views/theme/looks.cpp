@@ -3,11 +3,16 @@
 #include "views/theme/looks.h"
 
 #include <QAccessible>
+#include <QApplication>
 #include <QFrame>
+#include <QHelpEvent>
 #include <QLabel>
 #include <QProgressBar>
 #include <QStyle>
 #include <QToolButton>
+#include <QToolTip>
+
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -83,6 +88,41 @@ void announce(QWidget& widget)
         return;
     QAccessibleEvent event(&widget, QAccessible::Alert);
     QAccessible::updateAccessibility(&event);
+}
+
+WrappedToolTips::WrappedToolTips(QObject* parent)
+    : QObject(parent)
+{
+    qApp->installEventFilter(this);
+}
+
+QString WrappedToolTips::wrapped(const QString& tip)
+{
+    if (Qt::mightBeRichText(tip))
+        return tip;
+    QStringList lines;
+    for (const QString& paragraph : tip.split(u'\n')) {
+        QString line;
+        for (const QString& word : paragraph.split(u' ')) {
+            if (!line.isEmpty() && line.size() + word.size() >= tipColumns)
+                lines << std::exchange(line, {});
+            line += line.isEmpty() ? word : u' ' + word;
+        }
+        lines << line;
+    }
+    return lines.join(u'\n');
+}
+
+bool WrappedToolTips::eventFilter(QObject* watched, QEvent* event)
+{
+    const auto* widget = event->type() == QEvent::ToolTip ? qobject_cast<QWidget*>(watched) : nullptr;
+    if (!widget || widget->toolTip().isEmpty())
+        return false;
+    const QString tip = wrapped(widget->toolTip());
+    if (tip == widget->toolTip())
+        return false;
+    QToolTip::showText(static_cast<QHelpEvent*>(event)->globalPos(), tip, const_cast<QWidget*>(widget));
+    return true;
 }
 
 } // namespace headroom

@@ -44,6 +44,21 @@ void setDanger(QLabel& label, bool danger);
 /// Tells screen readers that the widget shows a message.
 void announce(QWidget& widget);
 
+/// Lays long tool tips of all widgets out in lines of `tipColumns` characters: Qt shows a plain text in one line, which
+/// does not fit on the screen.
+class WrappedToolTips : public QObject
+{
+public:
+    static constexpr int tipColumns = 90;
+
+    explicit WrappedToolTips(QObject* parent); ///< works while the object lives
+
+    static QString wrapped(const QString& tip);
+
+protected:
+    bool eventFilter(QObject* watched, QEvent* event) override;
+};
+
 /// A layout with its margins; `spacing` < 0: that of the style.
 template <class Layout>
 Layout* makeLayout(QWidget* parent, const QMargins& margins, int spacing = -1)

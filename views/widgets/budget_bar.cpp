@@ -73,8 +73,9 @@ BudgetBar::BudgetBar(QWidget* parent)
     setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
     setFocusProxy(scale_);
     setTabOrder(modes_->button(0), modes_->button(1));
-    setTabOrder(modes_->button(1), edit_);
-    setTabOrder(edit_, scale_);
+    // Not the field around the line: Qt would skip the line on the way forward.
+    setTabOrder(modes_->button(1), edit_->focusProxy());
+    setTabOrder(edit_->focusProxy(), scale_);
     setTabOrder(scale_, leastButton_);
     showFigures();
 }
@@ -108,10 +109,11 @@ QHBoxLayout* BudgetBar::makeHead()
 
 void BudgetBar::showFigures()
 {
-    time_->setVisible(!infeasible_);
-    modules_->setVisible(!infeasible_ && mode_ == PlanMode::modules);
-    fraction_->setVisible(!infeasible_ && mode_ == PlanMode::ops);
-    ops_->setVisible(!infeasible_ && mode_ == PlanMode::ops);
+    const bool hasPlan = possible_ && !infeasible_;
+    time_->setVisible(hasPlan);
+    modules_->setVisible(hasPlan && mode_ == PlanMode::modules);
+    fraction_->setVisible(hasPlan && mode_ == PlanMode::ops);
+    ops_->setVisible(hasPlan && mode_ == PlanMode::ops);
 }
 
 void BudgetBar::moved(Bytes value)
@@ -136,6 +138,8 @@ void BudgetBar::showNothing()
 {
     for (auto* figure : {peak_, time_, modules_, fraction_, ops_})
         figure->setValue(QStringLiteral("–"), {});
+    if (!possible_)
+        peak_->setValue(tr("None possible"), {});
 }
 
 void BudgetBar::showPlan(const Plan& plan)
@@ -215,6 +219,14 @@ void BudgetBar::setMode(PlanMode mode)
 {
     mode_ = mode;
     modes_->button(static_cast<int>(mode))->setChecked(true);
+    showFigures();
+}
+
+void BudgetBar::setPossible(bool possible)
+{
+    possible_ = possible;
+    for (QAbstractButton* button : modes_->buttons())
+        button->setEnabled(possible);
     showFigures();
 }
 

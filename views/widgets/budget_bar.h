@@ -50,6 +50,7 @@ public:
     /// `plan` null: no answer yet. While `busy`, the numbers of the previous plan stay, in grey.
     void setResult(const Plan* plan, bool busy);
     void setMode(PlanMode mode); ///< emits nothing
+    void setPossible(bool possible); ///< false: no plan of the step is possible, whatever the budget
     void setOps(const std::optional<OpsFigures>& figures); ///< nullopt: no plan
 
     Bytes step() const; ///< step in bytes of the keys Left and Right
@@ -81,6 +82,7 @@ private:
     QPushButton* leastButton_;
     QTimer grey_; ///< runs while the figures are of the previous plan, before they turn grey
     bool infeasible_ = false;
+    bool possible_ = true;
     PlanMode mode_ = PlanMode::modules;
 };
 

@@ -31,6 +31,7 @@ BudgetScale::BudgetScale(QWidget* parent)
     : BytesControl(parent)
 {
     setAttribute(Qt::WA_OpaquePaintEvent);
+    setMouseTracking(true); // the cursor tells labels that can be clicked
     setMinimumWidth(240);
     setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
     setAccessibleName(tr("Budget"));
@@ -184,11 +185,22 @@ std::vector<BudgetScale::StopLabel> BudgetScale::stopLabels(const QFontMetricsF&
 {
     std::vector<StopLabel> labels;
     if (recordedPeak_ > 0 && axis_.contains(static_cast<double>(recordedPeak_)))
-        labels.push_back({map().toPixel(static_cast<double>(recordedPeak_)), tr("recorded peak"), {}, false});
+        labels.push_back(
+            {recordedPeak_, map().toPixel(static_cast<double>(recordedPeak_)), tr("recorded peak"), {}, false});
     for (const auto& card : cardSizes(minimum(), maximum(), step_.get()))
-        labels.push_back({map().toPixel(static_cast<double>(card.bytes)), QString::fromStdString(card.name), {}, true});
+        labels.push_back(
+            {card.bytes, map().toPixel(static_cast<double>(card.bytes)), QString::fromStdString(card.name), {}, true});
     placeLabels(labels, metrics);
     return labels;
+}
+
+std::optional<BudgetScale::StopLabel> BudgetScale::labelAt(QPointF position) const
+{
+    for (const StopLabel& label : stopLabels(QFontMetricsF(Theme::of(*this).caption))) {
+        if (!label.box.isEmpty() && label.box.adjusted(-2, -2, 2, 2).contains(position))
+            return label;
+    }
+    return std::nullopt;
 }
 
 void BudgetScale::paintStops(QPainter& painter, const Theme& theme) const
@@ -269,6 +281,10 @@ bool BudgetScale::event(QEvent* event)
     if (event->type() != QEvent::ToolTip)
         return BytesControl::event(event);
     const auto* help = static_cast<QHelpEvent*>(event);
+    if (const auto label = labelAt(help->pos())) {
+        QToolTip::showText(help->globalPos(), tr("%1: %2").arg(label->text, bytesText(label->bytes, 2)), this);
+        return true;
+    }
     const Bytes budget = static_cast<Bytes>(map().toData(help->pos().x()));
     QString words = bytesText(budget);
     if (budget < least_)
@@ -286,6 +302,10 @@ void BudgetScale::mousePressEvent(QMouseEvent* event)
 {
     if (event->button() != Qt::LeftButton)
         return;
+    if (const auto label = labelAt(event->position())) {
+        moveTo(label->bytes);
+        return;
+    }
     const double x = event->position().x();
     const bool onKnob = std::abs(x - knobX()) <= knobRadius + 2;
     grabbedAt_ = onKnob ? x - knobX() : 0;
@@ -296,7 +316,9 @@ void BudgetScale::mousePressEvent(QMouseEvent* event)
 
 void BudgetScale::mouseMoveEvent(QMouseEvent* event)
 {
-    if (dragging())
+    if (!dragging())
+        setCursor(labelAt(event->position()) ? Qt::PointingHandCursor : Qt::ArrowCursor);
+    else
         dragTo(static_cast<Bytes>(map().toData(event->position().x() - grabbedAt_)), map().dataPerPixel(),
                event->modifiers().testFlag(Qt::ShiftModifier));
 }

@@ -11,7 +11,7 @@
 namespace headroom {
 
 /// The slider of the budget over its cost curve: hatched where no plan fits, GPU sizes and the recorded peak as stops,
-/// ticks below.
+/// ticks below. A click on the label of a stop sets the stop's budget.
 class BudgetScale : public BytesControl
 {
     Q_OBJECT
@@ -42,6 +42,7 @@ protected:
 private:
     struct StopLabel
     {
+        Bytes bytes = 0;
         double x = 0;
         QString text;
         QRectF box; ///< empty: no room for the text
@@ -51,6 +52,7 @@ private:
     double trackY() const;
     void updateStops();
     std::vector<StopLabel> stopLabels(const QFontMetricsF& metrics) const;
+    std::optional<StopLabel> labelAt(QPointF position) const;
     void placeLabels(std::vector<StopLabel>& labels, const QFontMetricsF& metrics) const;
     void paintScenery(QPainter& painter, const Theme& theme) const;
     void paintHatch(QPainter& painter, const Theme& theme) const;

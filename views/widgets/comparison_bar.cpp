@@ -14,8 +14,8 @@ namespace headroom {
 
 ComparisonBar::ComparisonBar(QWidget* parent)
     : QWidget(parent)
-    , title_(new ElidedLabel(Qt::ElideMiddle, this))
-    , axis_(new ElidedLabel(Qt::ElideRight, this))
+    , title_(new ElidedLabel(ElidedLabel::Elide::middle, this))
+    , axis_(new ElidedLabel(ElidedLabel::Elide::end, this))
     , close_(makeCloseButton(tr("Stop comparing"), this))
 {
     setAccessibleName(tr("Comparison with a measured step"));

@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/elided_label.h"
 
+#include "views/plot/text_line.h"
+
 #include <QPainter>
 
 namespace headroom {
 
-ElidedLabel::ElidedLabel(Qt::TextElideMode mode, QWidget* parent)
+ElidedLabel::ElidedLabel(Elide elide, QWidget* parent)
     : QLabel(parent)
-    , mode_(mode)
+    , elide_(elide)
 {
     setTextFormat(Qt::PlainText);
 }
@@ -22,8 +24,11 @@ void ElidedLabel::paintEvent(QPaintEvent*)
 {
     QPainter painter(this);
     painter.setPen(palette().color(foregroundRole()));
-    painter.drawText(contentsRect(), Qt::AlignLeft | Qt::AlignVCenter,
-                     fontMetrics().elidedText(text(), mode_, contentsRect().width()));
+    const int room = contentsRect().width();
+    const QString shown = elide_ == Elide::name
+        ? shortenedName(font(), text(), room)
+        : fontMetrics().elidedText(text(), elide_ == Elide::end ? Qt::ElideRight : Qt::ElideMiddle, room);
+    painter.drawText(contentsRect(), Qt::AlignLeft | Qt::AlignVCenter, shown);
 }
 
 } // namespace headroom

@@ -11,7 +11,10 @@ class ElidedLabel : public QLabel
 {
     Q_OBJECT
 public:
-    explicit ElidedLabel(Qt::TextElideMode mode, QWidget* parent = nullptr);
+    /// The part of a long text that gives way: its middle, its end, or what tells module names apart least
+    /// (shortenedName()).
+    enum class Elide { middle, end, name };
+    explicit ElidedLabel(Elide elide, QWidget* parent = nullptr);
 
     QSize minimumSizeHint() const override;
 
@@ -19,7 +22,7 @@ protected:
     void paintEvent(QPaintEvent* event) override;
 
 private:
-    Qt::TextElideMode mode_;
+    Elide elide_;
 };
 
 } // namespace headroom

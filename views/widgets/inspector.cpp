@@ -66,7 +66,7 @@ Inspector::Inspector(QWidget* parent)
 
 void Inspector::makeHead(QVBoxLayout* column)
 {
-    name_ = new ElidedLabel(Qt::ElideMiddle, this);
+    name_ = new ElidedLabel(ElidedLabel::Elide::name, this);
     name_->setObjectName(QStringLiteral("moduleName"));
     name_->setProperty("selection", true);
     description_ = makeText(this, "moduleDescription", true);

@@ -60,6 +60,17 @@ void MessageBar::showError(const QString& message, Action action)
     show(Kind::error, message, std::move(action));
 }
 
+void MessageBar::showNote(const QString& message, Action action)
+{
+    show(Kind::note, message, std::move(action));
+}
+
+void MessageBar::succeed()
+{
+    if (kind_ == Kind::error && acting_)
+        dismiss();
+}
+
 void MessageBar::showDone(const QString& message, Action action)
 {
     show(Kind::done, message, std::move(action));
@@ -88,6 +99,7 @@ QString MessageBar::message() const
 void MessageBar::show(Kind kind, const QString& message, Action action)
 {
     leaving_.stop();
+    acting_ = false;
     const bool another = kind != kind_;
     kind_ = kind;
     message_->setText(message);
@@ -107,7 +119,9 @@ void MessageBar::show(Kind kind, const QString& message, Action action)
 void MessageBar::showState()
 {
     const bool error = kind_ == Kind::error;
-    mark_->setText(error ? QStringLiteral("!") : kind_ == Kind::done ? QStringLiteral("✓") : QString());
+    mark_->setText(error || kind_ == Kind::note ? QStringLiteral("!")
+                       : kind_ == Kind::done    ? QStringLiteral("✓")
+                                                : QString());
     mark_->setVisible(!mark_->text().isEmpty());
     setLook(*this, "message", error ? QStringLiteral("error") : QStringLiteral("plain"));
 }

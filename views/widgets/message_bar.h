@@ -20,7 +20,7 @@ class MessageBar : public QFrame
 {
     Q_OBJECT
 public:
-    enum class Kind { none, done, error, progress };
+    enum class Kind { none, done, error, progress, note };
 
     struct Action
     {
@@ -30,10 +30,14 @@ public:
 
     explicit MessageBar(QWidget* parent = nullptr);
 
-    void showError(const QString& message, Action action = {}); ///< stays until closed
+    void showError(const QString& message,
+                   Action action = {}); ///< stays until closed, or until another action succeeds
+    void showNote(const QString& message, Action action = {}); ///< a fact about what is open; stays until closed
     void showDone(const QString& message, Action action = {}); ///< disappears after some seconds
     void showProgress(const QString& message, double share, Action action); ///< share < 0: not known
     void dismiss();
+    void beginAction() noexcept { acting_ = true; } ///< the user asks for something after the message
+    void succeed(); ///< an action succeeded: removes an error from before it began
 
     Kind kind() const noexcept { return kind_; }
     QString message() const;
@@ -53,6 +57,7 @@ private:
     QPushButton* action_;
     QToolButton* close_;
     std::function<void()> run_;
+    bool acting_ = false; ///< an action began after the message was shown
     QTimer leaving_;
 };
 

@@ -24,7 +24,9 @@ constexpr int measuredWidth = 104;
 constexpr int ratioWidth = 56;
 constexpr int exposedWidth = 72;
 constexpr int nameWidth = 160; // names get this width before the kept column gets its bar
-constexpr int indentation = 14;
+constexpr int indentation = 14; // of each level, less in a deep tree
+constexpr int leastIndentation = 6;
+constexpr int deepestIndentation = 84; // of the deepest level, so that its names have room
 
 /// Does not sort by module, since the model has that order: a proxy that sorts checks the place of each changed row.
 class ModuleOrder : public QSortFilterProxyModel
@@ -64,7 +66,6 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     tree_->setItemDelegate(new ModuleDelegate(tree_));
     tree_->setAccessibleName(tr("Modules"));
     tree_->setUniformRowHeights(true);
-    tree_->setIndentation(indentation);
     tree_->setExpandsOnDoubleClick(true);
     tree_->setSortingEnabled(true);
     tree_->sortByColumn(ModuleTreeModel::moduleColumn, Qt::AscendingOrder);
@@ -90,6 +91,12 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     column->addWidget(tree_, 1);
     setFocusProxy(tree_);
 
+    const auto indent = [this] {
+        tree_->setIndentation(
+            std::clamp(deepestIndentation / std::max(model_->depth(), 1), leastIndentation, indentation));
+    };
+    indent();
+    connect(model_, &QAbstractItemModel::modelReset, this, indent);
     connect(tree_->selectionModel(), &QItemSelectionModel::currentChanged, this, [this](const QModelIndex& current) {
         if (!selecting_)
             Q_EMIT moduleSelected(model_->moduleAt(proxy_->mapToSource(current)));

@@ -6,6 +6,9 @@
 
 #include <QLabel>
 #include <QMenu>
+#include <QScreen>
+#include <QScrollArea>
+#include <QScrollBar>
 #include <QVBoxLayout>
 #include <QWidgetAction>
 
@@ -14,6 +17,8 @@ namespace {
 
 constexpr int popupWidth = 420;
 constexpr int margin = 12;
+constexpr qsizetype mostInTip = 5;
+constexpr double mostOfScreen = 0.6; // of its height, before the popup scrolls
 
 } // namespace
 
@@ -34,7 +39,9 @@ void RemarksButton::setRemarks(const QStringList& remarks)
 {
     setVisible(!remarks.isEmpty());
     setText(remarks.size() == 1 ? tr("1 remark") : tr("%1 remarks").arg(remarks.size()));
-    setToolTip(remarks.join(QLatin1Char('\n')));
+    // A tool tip cannot scroll.
+    setToolTip(remarks.size() <= mostInTip ? remarks.join(QLatin1Char('\n'))
+                                           : tr("What differs from the card, and what that may change"));
     setAccessibleDescription(remarks.join(QStringLiteral(". ")));
     auto* page = new QWidget;
     auto* column = makeLayout<QVBoxLayout>(page, {margin, margin - 4, margin, margin - 4}, 8);
@@ -52,9 +59,18 @@ void RemarksButton::setRemarks(const QStringList& remarks)
         label->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
         label->setAccessibleName(remark);
     }
+    auto* scroll = new QScrollArea;
+    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    scroll->setWidget(page);
+    page->adjustSize();
+    const int most = static_cast<int>(mostOfScreen * screen()->availableSize().height());
+    const bool scrolls = page->height() > most;
+    const int bar = scrolls ? scroll->verticalScrollBar()->sizeHint().width() : 0;
+    scroll->setFixedSize(page->width() + bar, scrolls ? most : page->height());
     // A menu asks an action for its widget when the action is added.
     menu()->removeAction(sentences_);
-    sentences_->setDefaultWidget(page);
+    sentences_->setDefaultWidget(scroll);
     menu()->addAction(sentences_);
 }
 

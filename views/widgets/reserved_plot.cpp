@@ -110,7 +110,8 @@ void ReservedPlot::drawAxes(QPainter& painter, const QRectF& area) const
 void ReservedPlot::drawCurves(QPainter& painter, const QRectF& area) const
 {
     const Theme& theme = Theme::of(*this);
-    const std::size_t count = std::max({curves_.active.size(), curves_.recorded.size(), curves_.reserved.size()});
+    const std::size_t count
+        = std::max({curves_.intervals, curves_.active.size(), curves_.recorded.size(), curves_.reserved.size()});
     QPainterPath inUse = steps(curves_.active, count, top(), area);
     inUse.lineTo(inUse.currentPosition().x(), area.bottom());
     inUse.lineTo(area.left(), area.bottom());

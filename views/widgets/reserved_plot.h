@@ -18,7 +18,8 @@ using BytesOverTime = std::vector<Bytes>;
 struct ReservedCurves
 {
     double durationMs = 0;
-    BytesOverTime active; ///< bytes in use, simulated
+    std::size_t intervals = 0; ///< of the whole time axis; a curve that ends early has fewer
+    BytesOverTime active; ///< bytes in use, simulated; shorter if memory ran out
     BytesOverTime reserved; ///< reserved bytes, simulated under the settings; shorter if memory ran out
     BytesOverTime recorded; ///< reserved bytes on the real device; empty: not recorded
     std::optional<double> failureMs; ///< time at which memory runs out
