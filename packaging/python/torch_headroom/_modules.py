@@ -293,6 +293,22 @@ class ModuleNames:
     def has_modules(self):
         return bool(self._modules)
 
+    def name_of(self, number):
+        """Returns the FQN of a module."""
+        return self._modules[number][0]
+
+    def models(self):
+        """Returns the numbers of the whole models."""
+        return {number for number, (name, _, _, _) in enumerate(self._modules) if "." not in name.removeprefix("models.")}
+
+    def outermost(self, numbers):
+        """Returns the FQNs of those modules among `numbers` that are inside of no other one."""
+        def is_inside(number):
+            parent = self._modules[number][2]
+            return parent >= 0 and (parent in numbers or is_inside(parent))
+
+        return [self.name_of(number) for number in sorted(numbers) if not is_inside(number)]
+
     def living(self):
         """Yields the number of each living module, and the module."""
         for number, (_, _, _, known) in enumerate(self._modules):

@@ -108,7 +108,7 @@ class StepRecorder:
     def _place(self):
         if not self.recording:
             return ""
-        return self._names.modules[self.running][0] if self.depth else "backward" if in_backward() else ""
+        return self._names.name_of(self.running) if self.depth else "backward" if in_backward() else ""
 
     def note(self, key, value):
         """Adds a setting with which the steps are recorded."""
@@ -239,15 +239,7 @@ class StepRecorder:
         """Returns the names of the outermost modules that no checkpoint can surround, as torch.compile compiled them
         as a part of something larger. A whole model behind a wrapper is such a module, too: the wrapper is not a part
         of the model to which a policy is applied."""
-        modules = self._names.modules
-        models = {number for number, (name, _, _, _) in enumerate(modules) if "." not in name.removeprefix("models.")}
-        found = self.in_larger_graphs | self.wrapped & models
-
-        def is_inside(number):
-            parent = modules[number][2]
-            return parent >= 0 and (parent in found or is_inside(parent))
-
-        return [modules[number][0] for number in sorted(found) if not is_inside(number)]
+        return self._names.outermost(self.in_larger_graphs | self.wrapped & self._names.models())
 
     def _parameters(self):
         return [p for _, m in self._names.living() for p in m._parameters.values() if p is not None]
