@@ -10,6 +10,8 @@ namespace headroom {
 
 namespace {
 
+using Document = nlohmann::json; // files that are compiled together with this one have another short name for it
+
 struct Type
 {
     std::string_view name; ///< as Kineto writes it
@@ -52,7 +54,7 @@ std::string OpArguments::value(std::size_t position) const
 
 std::optional<Sizes> OpArguments::numbers(std::size_t position) const
 {
-    const nlohmann::json list = nlohmann::json::parse(value(position), nullptr, false);
+    const Document list = Document::parse(value(position), nullptr, false);
     return list.is_array() ? sizesIn(list) : std::nullopt;
 }
 
@@ -64,10 +66,10 @@ bool setType(TensorShape& shape, std::string_view number)
     return type.itemSize > 0;
 }
 
-std::optional<Sizes> sizesIn(const nlohmann::json& list)
+std::optional<Sizes> sizesIn(const Document& list)
 {
     Sizes sizes;
-    for (const nlohmann::json& size : list) {
+    for (const Document& size : list) {
         if (!size.is_number_integer() || size.get<std::int64_t>() < 0
             || size.get<std::int64_t>() > static_cast<std::int64_t>(mostElements))
             return std::nullopt;
@@ -92,7 +94,7 @@ OpSignature::Value numbersIn(const std::string& text)
     OpSignature::Value value;
     if (text == "True" || text == "False") {
         value = {OpSignature::Value::Kind::integers, {}, {text == "True"}};
-    } else if (const nlohmann::json read = nlohmann::json::parse(text, nullptr, false); read.is_number()) {
+    } else if (const Document read = Document::parse(text, nullptr, false); read.is_number()) {
         const std::int64_t number = read.is_number_integer() ? read.get<std::int64_t>() : read.get<double>() != 0;
         value = {OpSignature::Value::Kind::integers, {}, {number}};
     } else if (auto list = read.is_array() && !read.empty() ? sizesIn(read) : std::nullopt) {
@@ -121,10 +123,10 @@ Type typeIn(std::string_view kernel)
 }
 
 /// Adds a list of tensors from their sizes, such as [[2, 3], [4, 3]]. Returns false if it cannot be read.
-bool addList(const nlohmann::json& sizes, const Type& type, OpArguments& arguments)
+bool addList(const Document& sizes, const Type& type, OpArguments& arguments)
 {
     OpSignature::Value list{OpSignature::Value::Kind::tensors, {}, {}};
-    for (const nlohmann::json& one : sizes) {
+    for (const Document& one : sizes) {
         auto read = one.is_array() ? sizesIn(one) : std::nullopt;
         if (!read || type.itemSize == 0)
             return false;
@@ -140,10 +142,10 @@ bool addList(const nlohmann::json& sizes, const Type& type, OpArguments& argumen
 std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Span& span, std::string_view kernel)
 {
     const Profile::Arguments& given = profile.arguments[span.arguments];
-    const auto list = [&](Profile::Text text) { return nlohmann::json::parse(profile.texts[text], nullptr, false); };
-    const nlohmann::json sizes = list(given.sizes);
-    const nlohmann::json strides = list(given.strides);
-    const nlohmann::json names = list(given.types);
+    const auto list = [&](Profile::Text text) { return Document::parse(profile.texts[text], nullptr, false); };
+    const Document sizes = list(given.sizes);
+    const Document strides = list(given.strides);
+    const Document names = list(given.types);
     if (!sizes.is_array() || !names.is_array() || sizes.size() != names.size())
         return std::nullopt;
     OpArguments arguments;

@@ -262,7 +262,7 @@ TEST(ModuleInfoReader, refusesWhatIsNoModuleInfo)
               "doc.json: mod_order is 3: expected an object");
     const auto missing = readModuleInfo(referencePath("no_such.json"));
     ASSERT_FALSE(missing.ok());
-    EXPECT_THAT(missing.error().message, HasSubstr("no_such.json: cannot be opened"));
+    EXPECT_THAT(missing.error().message, HasSubstr("no_such.json: No such file or directory"));
     const auto folder = readModuleInfo(referencePath(""));
     ASSERT_FALSE(folder.ok());
     EXPECT_THAT(folder.error().message, HasSubstr("is not a regular file but a folder"));

@@ -401,8 +401,8 @@ def _plain_contexts():
 
 
 class _Kept:
-    """The results of a forward's ops that the policy saves, with their versions. The selective context keeps them, too:
-    no memory is held for longer."""
+    """The results of a forward's ops that the policy saves, with their versions, while the forward runs. After it the
+    graph holds the context, so that a result held here, which is a part of the graph, would keep both alive."""
 
     def __init__(self):
         self.next = None  # name of the op that runs, if it is saved
@@ -426,10 +426,10 @@ class _Kept:
                 for tensor in tensors_of(value):
                     self._written = self._written or self._names.get(_storage(tensor))
 
-    def changed(self):
-        """Returns the name of an op whose result was changed in place; None: there is none."""
-        return self._written or next(
-            (name for name, tensor, version in self._results if tensor._version != version), None)
+    def end(self):
+        """Ends the forward. Returns the name of an op whose result was changed in place; None: there is none."""
+        results, self._results, self._names = self._results, [], {}
+        return self._written or next((name for name, tensor, version in results if tensor._version != version), None)
 
 
 class _Checking:
@@ -444,9 +444,9 @@ class _Checking:
     def __exit__(self, kind, value, traceback):
         result = self.context.__exit__(kind, value, traceback)
         kept, self.kept = self.kept, None
+        changed = kept and kept.end()
         if kind is None:
             self.region.check(self.calls)
-            changed = kept and kept.changed()
             if changed:
                 self.region.refuse_changed(changed, "a later op of the module")
         return result
