@@ -13,8 +13,18 @@ namespace headroom::sim {
 
 void refuseSparse(const c10::OperatorHandle& op, torch::jit::Stack*)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "The simulated device has sparse tensors of the layout torch.sparse_coo only, and ",
+    TORCH_CHECK_NOT_IMPLEMENTED(false,
+                                "The simulated device has sparse tensors of the layout torch.sparse_coo only, and ",
                                 op.operator_name(), " needs another. Measure this model on a GPU.");
+}
+
+/// For the device of model files.
+void refuseAnySparse(const c10::OperatorHandle& op, torch::jit::Stack*)
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "The simulated device of model files has dense tensors only, and ",
+                                op.operator_name(),
+                                " needs a sparse one. Record the model from a Python script (python -m "
+                                "torch_headroom.record), or measure it on a GPU.");
 }
 
 void refuseQuantized(const c10::OperatorHandle& op, torch::jit::Stack*)
@@ -57,12 +67,12 @@ namespace {
 
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, library)
 {
-    library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuseSparse>());
+    library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuseAnySparse>());
 }
 
 TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, library)
 {
-    library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuseSparse>());
+    library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuseAnySparse>());
 }
 
 TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, library)

@@ -114,10 +114,10 @@ TEST_F(VerifyProgram, PlansOpsForAFractionAndFollowsThePlan)
         refused("--memory-budget=" + fraction, "expected a share from 0");
     refused("--memory-budget 0.5 --solver cbc", "expected dp, greedy or ilp");
     refused("--memory-budget 0.5 --policy policy.json", "expected one of them");
-    refused("--ops-plan plan.json", "plan.json: cannot be opened");
+    refused("--ops-plan plan.json", "cannot open plan.json: No such file");
     refused("--memory-budget 0.5 --runtime profile", "expected flops, or measured");
     refused("--memory-budget 0.5 --op-times times.json", "expected --runtime measured with it");
-    refused("--memory-budget 0.5 --runtime measured --op-times times.json", "times.json: cannot be opened");
+    refused("--memory-budget 0.5 --runtime measured --op-times times.json", "cannot open times.json: No such file");
     refused("--policy policy.json --monotone", "expected --memory-budget FRACTION with them");
 }
 

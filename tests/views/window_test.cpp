@@ -25,7 +25,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <vector>
 
 using namespace headroom;
@@ -310,40 +309,6 @@ private Q_SLOTS:
         QVERIFY(window().page().lowerPanel()->liveBlocks()->model()->rowCount() > 0);
         window().actions().showTradeOff->trigger();
         QCOMPARE(window().page().lowerPanel()->page(), LowerPanel::Page::tradeOff);
-    }
-
-    /// Tab visits every field once, in the order of the window, and Shift+Tab in the opposite one.
-    void tabGoesForwardAsBackward()
-    {
-        openStep();
-        window().activateWindow();
-        const auto round = [this](Qt::KeyboardModifiers modifiers) {
-            std::vector<QWidget*> visited;
-            window().page().modules()->filter()->setFocus();
-            do {
-                visited.push_back(window().focusWidget());
-                QTest::keyClick(window().focusWidget(), modifiers ? Qt::Key_Backtab : Qt::Key_Tab, modifiers);
-            } while (window().focusWidget() != visited.front() && visited.size() < 200);
-            return visited;
-        };
-        const std::vector<QWidget*> forward = round(Qt::NoModifier);
-        std::vector<QWidget*> backward = round(Qt::ShiftModifier);
-        std::reverse(backward.begin() + 1, backward.end());
-        const auto names = [](const std::vector<QWidget*>& widgets) {
-            QStringList all;
-            for (const QWidget* widget : widgets)
-                all << QLatin1String(widget->metaObject()->className()) + QLatin1Char(' ') + widget->objectName();
-            return all.join(QStringLiteral(", "));
-        };
-        QVERIFY2(forward == backward, qPrintable(names(forward) + QStringLiteral("\n") + names(backward)));
-        QVERIFY(forward.size() < 200);
-        QVERIFY(std::set<QWidget*>(forward.begin(), forward.end()).size() == forward.size());
-        for (QWidget* widget : window().findChildren<QWidget*>()) {
-            const bool wants = widget->isVisible() && widget->isEnabled() && widget->focusPolicy() & Qt::TabFocus
-                && widget->window() == &window() && !widget->focusProxy() && !qobject_cast<QRadioButton*>(widget);
-            QVERIFY2(!wants || std::ranges::count(forward, widget) == 1,
-                     qPrintable(names({widget}) + QStringLiteral(" of ") + names({widget->parentWidget()})));
-        }
     }
 
     void closingWhileSolvingDoesNotHang()
