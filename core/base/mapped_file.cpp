@@ -86,8 +86,10 @@ void passOn(int signal, siginfo_t* info, void* context)
         handlerBefore.sa_sigaction(signal, info, context);
     else if (handlerBefore.sa_handler != SIG_DFL && handlerBefore.sa_handler != SIG_IGN)
         handlerBefore.sa_handler(signal);
-    else
-        ::sigaction(signal, &handlerBefore, nullptr); // the access is repeated, and ends the process
+    else {
+        ::sigaction(signal, &handlerBefore, nullptr);
+        ::raise(signal); // a signal that another process sent is not repeated by an access
+    }
 }
 
 void replaceLostPages(int signal, siginfo_t* info, void* context)
