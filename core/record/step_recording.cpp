@@ -363,10 +363,13 @@ void StepRecording::unpackEnd(const Pack& pack)
 
 void StepRecording::release(const Pack& pack)
 {
-    const bool isGone = !torch::autograd::get_current_node(); // with its graph
+    // A pack is released with its graph, after its node has run, or by its node, which drops all that it saved, as
+    // graphs of torch.compile do.
+    const NodePtr running = torch::autograd::get_current_node();
+    const bool dropsAll = !running || NodeNumber::of(*running) == pack.node;
     const std::lock_guard lock(mutex_);
     builder_.release(pack.id);
-    if (isGone)
+    if (dropsAll)
         releaseLeaves(savedLeaves_.takeOf(pack.node));
 }
 

@@ -151,17 +151,15 @@ class Offered(Recorded):
     def least(self):
         return json.loads(self.plan(1).stdout)["least_budget_bytes"]
 
-    def check_offered(self, recorded, name, *options, exact=True, **environment):
-        """A plan between the least budget and the peak is executed within its budget and, if `exact`, as predicted after
-        each allocation."""
+    def check_offered(self, recorded, name, *options, **environment):
+        """A plan between the least budget and the peak is executed within its budget, and as predicted after each
+        allocation."""
         budget = (self.least() + recorded["peak_bytes"]) // 2
         planned = self.plan(budget)
         self.assertEqual(planned.returncode, 0, planned.stderr)
         self.assertTrue(json.loads(self.policy.read_text())["modules"])
         executed = self.record(name, *options, POLICY=str(self.policy), **environment)
         self.assertLessEqual(executed["peak_bytes"], budget)
-        if not exact:
-            return
         verified = json.loads(self.headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy,
                                             "--json").stdout)
         self.assertEqual(verified["reason"], "")
@@ -248,7 +246,7 @@ class Offered(Recorded):
         for named in "", "1":
             with self.subTest(named=named):
                 options = "compiled_block_cast.py", *EIGHT_RANKS
-                self.check_offered(self.record(*options, NAMED=named), *options, exact=False, NAMED=named)
+                self.check_offered(self.record(*options, NAMED=named), *options, NAMED=named)
 
     def test_gradients_inside_of_a_backward_are_no_checkpoints(self):
         script = self.written(_IMPLICIT.replace("POLICY", "__import__('os').environ.get('POLICY')"))
@@ -263,8 +261,6 @@ class Offered(Recorded):
             for name in ("Sequential", "Sequential.2", "Sequential.2.cell")})
         executed = json.loads(self.run_fault("", path=script, POLICY=str(self.policy)).stdout)
         self.assertLess(executed["peak_bytes"], recorded["peak_bytes"])
-        if not exact:
-            return
         verified = json.loads(self.headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy,
                                             "--json").stdout)
         self.assertEqual(verified["reason"], "")

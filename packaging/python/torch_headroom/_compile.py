@@ -16,8 +16,9 @@ from ._simulate_refusals import change_after_import
 
 # Modules that Dynamo must not compile, though it compiles what they call: the recorder's hooks and the replacement of
 # torch.cuda.
-_OURS = ("_arguments", "_around", "_attributes", "_batch", "_checkpointing", "_compile", "_copies", "_endless_loops",
-         "_loop", "_memory_reads", "_modules", "_opaque", "_simulate", "_step", "_step_hooks", "record")
+_OURS = ("_arguments", "_around", "_attributes", "_batch", "_checkpointing", "_compile", "_containers", "_copies",
+         "_endless_loops", "_loop", "_memory_reads", "_modules", "_opaque", "_simulate", "_step", "_step_hooks",
+         "record")
 
 
 def patch(card):
