@@ -24,7 +24,7 @@ def with_own_ops(forward):
 class OwnOps:
     """A context in which linear() and attention run the same ops under a dispatch mode as without one. Under a mode,
     such as a selective context, torch's own add the bias and the mask out of place instead of in place: these are other
-    ops than recorded, with one more tensor."""
+    ops than recorded, with one more tensor. A graph that torch.compile makes has torch's own."""
 
     _torchs = {}  # name in torch.nn.functional -> torch's function
     _torchs_casts = {}  # name -> torch's method, if torch.Tensor does not inherit it
@@ -57,7 +57,7 @@ class OwnOps:
 
 def linear(input, weight, bias=None):
     torchs = OwnOps._torchs["linear"]
-    if not _are_plain(input, weight, bias) or input.dim() < 3 or input.is_contiguous():
+    if torch.compiler.is_compiling() or not _are_plain(input, weight, bias) or input.dim() < 3 or input.is_contiguous():
         return torchs(input, weight, bias)
     if torch.is_autocast_enabled(input.device.type):
         if not input.is_cuda:  # autocast has no einsum() there, and memory is not planned
@@ -71,7 +71,7 @@ def linear(input, weight, bias=None):
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **others):
     torchs = OwnOps._torchs["scaled_dot_product_attention"]
     masks = [] if attn_mask is None else [attn_mask]
-    if not (masks or is_causal) or not _are_plain(query, key, value, *masks):
+    if torch.compiler.is_compiling() or not (masks or is_causal) or not _are_plain(query, key, value, *masks):
         return torchs(query, key, value, attn_mask, dropout_p, is_causal, **others)
     with _MaskInPlace():
         return torchs(query, key, value, attn_mask, dropout_p, is_causal, **others)
