@@ -53,6 +53,26 @@ class Invisible(Recorded):
     def test_dropped_models_and_failed_tries(self):
         self.check(_FAULTS / "deleted_model.py")
 
+    def test_batches_are_tried_until_one_fits(self):
+        """Nothing of an earlier try is there at the start of the next one."""
+        script = _FAULTS / "find_batch2.py"
+        gpu = "rtx-4090-24gb"
+        simulated = ("import runpy, sys, torch_headroom; torch_headroom.simulate(sys.argv.pop(1)); "
+                     "runpy.run_path(sys.argv.pop(1), run_name='__main__')")
+        for finder in "own", "accelerate":
+            with self.subTest(finder):
+                if finder == "accelerate":
+                    support.skip_without("accelerate")
+                tries = []
+                for command in ([sys.executable, "-c", simulated, gpu, script, finder],
+                                self.command(script, "--gpu", gpu, arguments=[finder])):
+                    result = subprocess.run(command, capture_output=True, text=True, timeout=600)
+                    self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                    tries.append([line for line in result.stdout.splitlines() if line.startswith("try ")])
+                self.assertEqual(*tries)
+                self.assertGreater(len(tries[0]), 1)
+                self.assertTrue(all(line.endswith(": 0 bytes at its start") for line in tries[0]), tries[0])
+
     def test_language_model(self):
         self.check(_HERE / "scripts" / "language_model.py", "--layers", "2")
 
@@ -92,7 +112,9 @@ class Recording(Recorded):
         self.answer([self.headroom, "verify", plain, "--executed", self.step, "--policy", policy, "--json"])
 
     def test_an_applied_policy_is_not_remarked(self):
-        self.check_plan("k_policy_remark.py", 0.85)
+        for script in "k_policy_remark.py", "apply_plain.py":
+            with self.subTest(script):
+                self.check_plan(script, 0.85)
 
     def test_a_leaf_view_is_executed_as_planned(self):
         self.check_plan("k_viewcast.py", 0.95)

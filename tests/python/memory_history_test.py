@@ -153,6 +153,17 @@ class Scripts(Recorded):
         frames = [f for e in snapshot["device_traces"][0] if e["action"] == "alloc" for f in e["frames"]]
         self.assertIn("history_script.py", {pathlib.Path(frame["filename"]).name for frame in frames})
 
+    @unittest.skipUnless(_HEADROOM, "needs the path of torch-headroom")
+    def test_a_card_that_is_full_in_the_first_step_alone(self):
+        gpu = "rtx-3060-12gb"
+        result = self.run_script(_FAULTS / "k_retry.py", "--gpu", gpu, "--steps", "3")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([line for line in result.stdout.splitlines() if line.startswith("retries")], ["retries 1"] * 2)
+        said = subprocess.run([_HEADROOM, "allocator", self.step, "--gpu", gpu, "--json"], capture_output=True, text=True)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        replayed = json.loads(said.stdout)
+        self.assertEqual((replayed["retries"], replayed["out_of_memory"]), (0, None))
+
 
 class OutOfMemory(unittest.TestCase):
     def test_observers(self):

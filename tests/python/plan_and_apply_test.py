@@ -174,6 +174,19 @@ class Offered(Recorded):
     def test_quantization_that_updates_its_range(self):
         self.check_refused(self.record("k_qat.py"), "computes with a state that the op itself changes")
 
+    def test_a_layer_that_runs_twice_under_autocast(self):
+        for kind in "attention", "layer":
+            with self.subTest(kind):
+                self.check_offered(self.record("k_loop2.py", KIND=kind), "k_loop2.py", KIND=kind)
+
+    def test_blocks_that_checkpoint_parts_of_themselves(self):
+        recorded = self.record("k_gc_flag.py")
+        self.check_offered(recorded, "k_gc_flag.py")
+        planned = json.loads(self.plan(self.least()).stdout)
+        self.assertEqual(set(planned["decisions"]), {"Sequential.1.upsampler"})
+        self.assertEqual({entry["module"] for entry in planned["not_checkpointable"]},
+                         {"Sequential", "Sequential.1", "Sequential.2"})
+
     def test_a_model_that_reads_the_cards_memory(self):
         recorded = self.record("k_free_mem.py")
         remark = ("the model reads the card's memory while it computes (mem_get_info, memory_reserved, memory_allocated, in "
