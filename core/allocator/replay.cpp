@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/allocator/replay.h"
 
+#include "core/allocator/first_step.h"
 #include "core/allocator/private_pools.h"
 #include "core/trace/graph_ops.h"
 
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <map>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -16,6 +18,9 @@
 namespace headroom {
 
 namespace {
+
+/// Steps that are played at most until the segments stay as they are.
+constexpr int mostSteps = 8;
 
 /// Allocates and frees the blocks of storages. A storage has two blocks at a time only if it exists together with its
 /// recomputed copy.
@@ -230,8 +235,39 @@ bool play(Replayer& replayer, const StepTrace& trace, const MemoryChange& change
     return true;
 }
 
+/// Allocates a block for a storage of the step's start; returns false if the device is full.
+bool takeOfStart(Replayer& replayer, const StepTrace& trace, StorageId storage)
+{
+    return replayer.take(storage, trace.storages.requested[storage], trace.storages.bytes[storage],
+                         replayer.placeOf(storage));
+}
+
+/// The storages that the first step makes and later ones find (FirstStep::made), in the order in which it makes them.
+class ToMake
+{
+public:
+    ToMake(const StepTrace& trace, std::span<const std::pair<OpId, StorageId>> made)
+        : trace_(trace)
+        , left_(made)
+    {
+    }
+
+    /// Allocates those that are made before an op or earlier; returns false if the device is full.
+    bool upTo(Replayer& replayer, OpId op)
+    {
+        for (; !left_.empty() && left_.front().first <= op; left_ = left_.subspan(1))
+            if (!takeOfStart(replayer, trace_, left_.front().second))
+                return false;
+        return true;
+    }
+
+private:
+    const StepTrace& trace_;
+    std::span<const std::pair<OpId, StorageId>> left_;
+};
+
 /// Plays the changes of one step until a request fails.
-void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, AllocatorRun& result)
+void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, ToMake toMake, AllocatorRun& result)
 {
     result.start = result.atPeak = replayer.sample();
     result.mostHeld = replayer.held();
@@ -248,7 +284,8 @@ void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, A
         }
         if (change.delta > 0)
             replayer.completeUntil(row);
-        if ((change.op && !replayer.keepWorkspacesUpTo(change.op)) || !play(replayer, trace, change, until)) {
+        if ((change.op && !(replayer.keepWorkspacesUpTo(change.op) && toMake.upTo(replayer, change.op)))
+            || !play(replayer, trace, change, until)) {
             result.failure
                 = AllocatorRun::Failure{row, change.storage, change.op, change.ms, replayer.allocator().outOfMemory()};
             return;
@@ -267,12 +304,7 @@ void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, A
 template <class Storages>
 bool takeAll(Replayer& replayer, const StepTrace& trace, const Storages& storages)
 {
-    for (const StorageId storage : storages) {
-        if (!replayer.take(storage, trace.storages.requested[storage], trace.storages.bytes[storage],
-                           replayer.placeOf(storage)))
-            return false;
-    }
-    return true;
+    return std::ranges::all_of(storages, [&](StorageId storage) { return takeOfStart(replayer, trace, storage); });
 }
 
 /// Prepares the next step: storages that live at the end of a step become the storages from which the next one starts.
@@ -310,23 +342,33 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
 {
     Replayer replayer(trace, rules, workspaces);
     const std::set<StorageId> start = aliveAtStart(trace, timeline);
+    const bool isRepeated = trace.info.source != "snapshot";
+    const FirstStep first = isRepeated ? firstStep(trace, timeline, start) : FirstStep{start, {}};
     AllocatorRun result;
-    bool fits = takeAll(replayer, trace, start);
-    if (fits && trace.info.source != "snapshot") {
-        run(replayer, trace, timeline, result);
-        if (!result.failure) {
-            result = {};
-            fits = startAgain(replayer, trace, start);
-        }
+    Bytes reservedPeak = 0;
+    bool fits = takeAll(replayer, trace, first.present);
+    for (int step = 1;; ++step) {
+        result = {};
+        result.step = step;
+        const CachingAllocator::Stats before = replayer.stats();
+        replayer.resetStats();
+        if (fits)
+            run(replayer, trace, timeline,
+                ToMake(trace, step == 1 ? std::span(first.made) : std::span<const std::pair<OpId, StorageId>>()),
+                result);
+        else
+            result.failure
+                = AllocatorRun::Failure{AllocatorRun::Failure::npos, {}, {}, 0, replayer.allocator().outOfMemory()};
+        result.stats = replayer.stats();
+        result.mostHeld = std::max(result.mostHeld, result.stats.activePeak);
+        reservedPeak = std::max(reservedPeak, result.stats.reservedPeak);
+        const bool isSettled = step > 1 && result.stats.reserved == before.reserved
+            && result.stats.segments == before.segments && result.stats.retries == 0;
+        if (result.failure || !isRepeated || isSettled || step == mostSteps)
+            break;
+        fits = startAgain(replayer, trace, start);
     }
-    if (!fits)
-        result.failure
-            = AllocatorRun::Failure{AllocatorRun::Failure::npos, {}, {}, 0, replayer.allocator().outOfMemory()};
-    replayer.resetStats();
-    if (!result.failure)
-        run(replayer, trace, timeline, result);
-    result.stats = replayer.stats();
-    result.mostHeld = std::max(result.mostHeld, result.stats.activePeak);
+    result.stats.reservedPeak = reservedPeak;
     return result;
 }
 

@@ -24,10 +24,12 @@ struct AllocatorSample
     friend bool operator==(const AllocatorSample&, const AllocatorSample&) = default;
 };
 
-/// The course of a step in the caching allocator.
+/// The course of a training run in the caching allocator, up to the step from which on segments stay as they are, or
+/// to the step that does not fit.
 struct AllocatorRun
 {
-    CachingAllocator::Stats stats; ///< at the end of the step, with its peaks
+    int step = 1; ///< number of the last step, from 1; all other figures are of this step
+    CachingAllocator::Stats stats; ///< at the end of the step, with its peaks; `reservedPeak` is that of all steps
     AllocatorSample start;
     std::vector<AllocatorSample> samples; ///< after each change of the timeline, up to a failure
     Bytes mostHeld = 0; ///< most bytes in use at once; all bytes of private pools count as in use
@@ -47,9 +49,10 @@ struct AllocatorRun
     std::optional<Failure> failure;
 };
 
-/// Simulates PyTorch's caching allocator during a step that is repeated, as in training. The timeline's changes are
-/// played twice: first on an allocator that holds the state before the step, then on the cache that the first pass
-/// left. Samples and peaks are those of the second pass. A step imported from a memory snapshot is played once.
+/// Simulates PyTorch's caching allocator during a training run whose steps are the recorded one. The first step begins
+/// without gradients and optimizer state (FirstStep), each later one on the cache that the step before left, until a
+/// step changes no segment. The order matters: optimizer state, which is made in the first step, lies in what its
+/// activations left. A step imported from a memory snapshot is played once, from the state before it.
 /// `workspaces` get blocks too; a convolution runs without its workspace if that does not fit, as PyTorch tries the
 /// next algorithm.
 AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,

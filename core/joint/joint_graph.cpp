@@ -14,14 +14,14 @@ namespace headroom {
 
 namespace {
 
-constexpr std::uint32_t never = static_cast<std::uint32_t>(-1);
+constexpr std::uint32_t outlivesStep = static_cast<std::uint32_t>(-1);
 
 /// Facts about each storage, collected in one pass over the events.
 struct StorageFacts
 {
     explicit StorageFacts(const StepTrace& trace);
 
-    std::vector<std::uint32_t> freed; ///< event; `never` when it outlives the step
+    std::vector<std::uint32_t> freed; ///< event; `outlivesStep` when it outlives the step
     std::vector<OpId> lastMutation; ///< last op of forward or backward that changes it after its creator; invalid: none
     std::vector<bool> unpacked; ///< autograd saves it, and backward unpacks it
     std::vector<bool> resized;
@@ -29,7 +29,7 @@ struct StorageFacts
 };
 
 StorageFacts::StorageFacts(const StepTrace& trace)
-    : freed(trace.storages.size(), never)
+    : freed(trace.storages.size(), outlivesStep)
     , lastMutation(trace.storages.size())
     , unpacked(trace.storages.size(), false)
     , resized(trace.storages.size(), false)

@@ -18,7 +18,7 @@ namespace headroom {
 namespace {
 
 using Action = Snapshot::Action;
-constexpr std::uint32_t never = UINT32_MAX;
+constexpr std::uint32_t neverFreed = UINT32_MAX;
 constexpr std::size_t stretch = 65'536; ///< number of events between two checks of the SnapshotWatch
 
 /// A block from its allocation to its free.
@@ -27,7 +27,7 @@ struct Life
     Snapshot::Index stack = Snapshot::none;
     Phase made = Phase::forward;
     std::uint32_t madeIn = 0; ///< number of changes of the phase before the allocation
-    std::uint32_t freedIn = never; ///< number of changes of the phase before the free
+    std::uint32_t freedIn = neverFreed; ///< number of changes of the phase before the free
     bool before = false; ///< the block was allocated before the range
 };
 
@@ -124,7 +124,7 @@ private:
                 return Category::activation;
             }
         }
-        return lifeCategory(life.made, life.freedIn == life.madeIn, life.freedIn != never);
+        return lifeCategory(life.made, life.freedIn == life.madeIn, life.freedIn != neverFreed);
     }
 
     void start()
