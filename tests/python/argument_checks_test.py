@@ -52,6 +52,8 @@ class Devices(Refused):
                      lambda: torch.mm(x, w.cuda(), out=torch.empty(20, 100)))
         self.refused(elsewhere("mat1", "addmm"), lambda: nn.Linear(100, 100, device=CUDA)(w))
         self.refused(elsewhere("mat1", "addmm", "cuda:0", "cpu"), lambda: nn.Linear(100, 100)(x))
+        self.refused(elsewhere("mat1", "addmm", "cuda:0", "cpu"),
+                     lambda: torch.addmm(rand(100, device=CPU), x, w.cuda()))
         self.refused(elsewhere("mat2", "bmm"), lambda: torch.bmm(rand(2, 3, 4), rand(2, 4, 5, device=CPU)))
 
     def test_modules(self):
@@ -98,6 +100,7 @@ class Devices(Refused):
         self.refused(elsewhere("tensors", "cat", "cuda:0", "cpu"), lambda: torch.cat([other, x]))
         self.refused(elsewhere("index", "gather"), lambda: x.gather(1, index))
         self.refused(elsewhere("index", "_index_select"), lambda: x.index_select(0, index[:, 0]))
+        self.refused(elsewhere("index", "scatter_add"), lambda: x.scatter_add(1, index, x))
         self.refused(elsewhere("index", "scatter_add_"), lambda: x.scatter_add_(1, index, x))
         self.refused("expected self and mask to be on the same device, but got mask on cpu and self on cuda:0",
                      lambda: x.masked_fill(mask, 0.0))
@@ -134,6 +137,14 @@ class Types(Refused):
         self.refused("expected mat1 and mat2 to have the same dtype, but got: float != c10::BFloat16", lambda: x @ half)
         self.refused("mat1 and mat2 must have the same dtype, but got BFloat16 and Float",
                      lambda: nn.Linear(8, 8).cuda()(half))
+        self.refused("mat1 and mat2 must have the same dtype, but got Float and BFloat16",
+                     lambda: nn.Linear(8, 8).cuda().bfloat16()(x))
+        self.refused("self and mat2 must have the same dtype, but got Float and BFloat16",
+                     lambda: torch.addmm(x[0], half, half))
+        self.refused("Input dtypes must be the same, got: input float, batch1: c10::BFloat16, batch2: c10::BFloat16",
+                     lambda: torch.baddbmm(x[None], half[None], half[None]))
+        self.refused("dot : expected both vectors to have same dtype, but found Float and BFloat16",
+                     lambda: torch.dot(x[0], half[0]))
         self.refused("expected scalar type Float but found BFloat16", lambda: torch.bmm(x[None], half[None]))
         self.refused("expected scalar type Float but found BFloat16", lambda: torch.mv(x, half[0]))
         self.refused('"addmm_cuda" not implemented for \'Long\'', lambda: zeros(4, 4) @ zeros(4, 4),
@@ -144,6 +155,13 @@ class Types(Refused):
         image, weight = rand(1, 3, 8, 8), rand(4, 3, 3, 3, dtype=torch.float16)
         self.refused("Input type (torch.cuda.FloatTensor) and weight type (torch.cuda.HalfTensor) should be the same",
                      lambda: F.conv2d(image, weight))
+        self.refused("Input type (float) and bias type (c10::BFloat16) should be the same",
+                     lambda: F.conv2d(image, weight.float(), half[0, :4]))
+        self.refused("Input type (c10::BFloat16) and bias type (float) should be the same",
+                     lambda: nn.Conv1d(8, 4, 3).cuda()(half[None]))
+        self.refused("RNN input dtype (torch.bfloat16) does not match weight dtype (torch.float32). Convert input: "
+                     "input.to(torch.float32), or convert model: model.to(torch.bfloat16)",
+                     lambda: nn.LSTM(8, 4).cuda()(half[None]), ValueError)
         self.refused("expected scalar type BFloat16 but found Float", lambda: nn.LayerNorm(8).cuda()(half))
         self.refused("expected scalar type Float but found BFloat16",
                      lambda: F.batch_norm(x, None, None, half[0], half[0], True))
@@ -159,12 +177,29 @@ class Types(Refused):
         self.refused("expected scalar type Float but found BFloat16",
                      lambda: F.grid_sample(rand(1, 1, 4, 4), rand(1, 4, 4, 2).bfloat16(), align_corners=True))
 
+    def test_other_ops(self):
+        x, half = rand(8, 8), rand(8, 8, dtype=torch.bfloat16)
+        self.refused("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; "
+                     "but got torch.cuda.FloatTensor instead (while checking arguments for embedding)",
+                     lambda: F.embedding(rand(3), x))
+        self.refused("index_add_(): self (Float) and source (BFloat16) must have the same scalar type",
+                     lambda: x.index_add(0, zeros(1), half[:1]))
+        self.refused("scatter(): Expected self.dtype to be equal to src.dtype",
+                     lambda: x.scatter_add(0, zeros(8, 8), half))
+        self.refused("expected dtype float for `end` but got dtype c10::BFloat16", lambda: torch.lerp(x, half, 0.5))
+        self.refused("expected scalar type Float but found BFloat16", lambda: torch.cdist(x, half))
+        self.refused('"cholesky_cusolver" not implemented for \'BFloat16\'', lambda: torch.linalg.cholesky(half),
+                     NotImplementedError)
+        self.refused('"max_pool2d_with_indices_out_cuda_frame" not implemented for \'Long\'',
+                     lambda: F.max_pool2d(zeros(1, 1, 4, 4), 2), NotImplementedError)
+
     def test_what_a_card_takes(self):
         x, half = rand(8, 8), rand(8, 8, dtype=torch.bfloat16)
         for result in (x + half, torch.cat([x, half]), torch.where(x > 0, x, half), nn.BatchNorm1d(8).cuda()(half),
                        nn.BatchNorm2d(8).cuda()(half[None, :, None]), F.mse_loss(x, half),
-                       x[zeros(2, dtype=torch.int32)], F.embedding(zeros(2, dtype=torch.int32), x),
-                       F.nll_loss(x, zeros(8, dtype=torch.uint8))):
+                       F.binary_cross_entropy_with_logits(x, half), torch._foreach_add([x], [half])[0],
+                       x.gather(0, zeros(1, 8, dtype=torch.int32)), x[zeros(2, dtype=torch.int32)],
+                       F.embedding(zeros(2, dtype=torch.int32), x), F.nll_loss(x, zeros(8, dtype=torch.uint8))):
             self.assertTrue(result.is_cuda)
 
 
