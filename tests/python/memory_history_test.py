@@ -159,7 +159,8 @@ class Scripts(Recorded):
         result = self.run_script(_FAULTS / "k_retry.py", "--gpu", gpu, "--steps", "3")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual([line for line in result.stdout.splitlines() if line.startswith("retries")], ["retries 1"] * 2)
-        said = subprocess.run([_HEADROOM, "allocator", self.step, "--gpu", gpu, "--json"], capture_output=True, text=True)
+        command = [_HEADROOM, "allocator", self.step, "--gpu", gpu, "--json"]
+        said = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(said.returncode, 0, said.stderr)
         replayed = json.loads(said.stdout)
         self.assertEqual((replayed["retries"], replayed["out_of_memory"]), (0, None))

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Blocks as those of diffusers' UNet: the flag gradient_checkpointing is set, and a block checkpoints its resnets alone.
-Its upsampler may still be planned. A policy is applied if POLICY names one."""
+"""Blocks as those of diffusers' UNet: the flag gradient_checkpointing is set, and a block checkpoints its resnets
+alone. Its upsampler may still be planned. A policy is applied if POLICY names one."""
 
 import os
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Temporaries of 6 and 7 GiB in turn. A card of 12 GB is full in the first step alone: from then on the segment of 7 GiB
-serves both."""
+"""Temporaries of 6 and 7 GiB in turn. A card of 12 GB is full in the first step alone: from then on the segment of 7
+GiB serves both."""
 
 import torch
 
