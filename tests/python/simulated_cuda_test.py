@@ -500,6 +500,7 @@ class Runtime(unittest.TestCase):
         torch.cuda.synchronize()
         self.assertGreaterEqual(start.elapsed_time(end), 0.0)
         self.assertTrue(end.query())
+        self.assertEqual([thing._as_parameter_.value for thing in (side, end)], [side.cuda_stream, end.cuda_event])
 
     def test_device_objects(self):
         with torch.cuda.device(0) as _:
@@ -717,6 +718,8 @@ class Memory(unittest.TestCase):
         self.assertEqual(torch.cuda.memory_allocated(), before)
         tensor.untyped_storage().resize_(8192)
         self.assertEqual(torch.cuda.memory_allocated(), before + 8192)
+        torch.ops.inductor.resize_storage_bytes_(tensor, 0)  # as graphs of compiled programs do
+        self.assertEqual(torch.cuda.memory_allocated(), before)
 
 
 class Refusals(unittest.TestCase):
@@ -753,6 +756,7 @@ class Refusals(unittest.TestCase):
         self.refused(lambda: green_contexts.GreenContext.create(1), "GreenContext", "multiprocessors")
         self.refused(lambda: nccl.all_reduce([tensor]), "torch.cuda.nccl.all_reduce", "several GPUs")
         self.refused(lambda: nccl.broadcast([tensor]), "torch.cuda.nccl.broadcast")
+        self.refused(lambda: importlib.import_module("torch.cuda._sanitizer"), "torch.cuda._sanitizer", "kernels")
         self.refused(lambda: gds.gds_register_buffer(tensor.untyped_storage()), "gds", "cuFile")
         self.refused(lambda: torch.cuda._compile_kernel("void f() {}", "f"), "_compile_kernel", "machine code")
         self.refused(lambda: torch.cuda.caching_allocator_enable(False), "caching_allocator_enable")

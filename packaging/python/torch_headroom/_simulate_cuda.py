@@ -6,6 +6,7 @@ The device itself is C++ (core/device/cuda_device.h). This module has the functi
 driver, and the few classes made of CUDA objects.
 """
 
+import ctypes
 import hashlib
 import os
 import sys
@@ -98,6 +99,10 @@ class Stream(torch.Stream):
         return _external.get(self.stream_id, self.stream_id)
 
     @property
+    def _as_parameter_(self):
+        return ctypes.c_void_p(self.cuda_stream)
+
+    @property
     def priority(self):
         return -((self.stream_id - 1) // _STREAMS_OF_PRIORITY) if 0 < self.stream_id < _FIRST_EXTERNAL else 0
 
@@ -161,6 +166,10 @@ class Event(torch.Event):
     @property
     def cuda_event(self):
         return self.event_id
+
+    @property
+    def _as_parameter_(self):
+        return ctypes.c_void_p(self.cuda_event)
 
     def __repr__(self):
         return f"<torch.cuda.Event {self.cuda_event:#x}>" if self.cuda_event else "<torch.cuda.Event uninitialized>"

@@ -12,6 +12,8 @@ from . import _simulate_history
 from ._library import HeadroomError, check
 from ._memory_reads import noted
 
+_inductor = torch.library.Library("inductor", "IMPL")
+
 
 class _Memory(ctypes.Structure):
     """HeadroomMemory of app/python/python_api.h."""
@@ -178,8 +180,8 @@ def patch(library):
 
 
 def _patch_storages(library):
-    """Patches torch.UntypedStorage, since storages that no tensor creates come from CUDA's allocator, and
-    Tensor.record_stream."""
+    """Patches torch.UntypedStorage, since storages that no tensor creates come from CUDA's allocator, the op by which
+    compiled code resizes them, and Tensor.record_stream."""
     storage_class = torch.UntypedStorage
     make, resize, to = storage_class.__new__, storage_class.resize_, storage_class.to
     library.headroom_resize_storage.argtypes = [ctypes.c_void_p, ctypes.c_int64]
@@ -203,6 +205,9 @@ def _patch_storages(library):
         check(library.headroom_resize_storage(self._cdata, size))
         return self
 
+    def resize_of_tensor(tensor, size):
+        tensor.untyped_storage().resize_(size)
+
     def record_stream(self, stream):
         library.headroom_record_stream(self.untyped_storage()._cdata, stream.stream_id)
 
@@ -216,3 +221,4 @@ def _patch_storages(library):
     storage_class.resize_, storage_class.to = resize_on_device, move
     storage_class.cuda = lambda self, device=None, non_blocking=False: move(self, device="cuda")
     torch.Tensor.record_stream = record_stream
+    _inductor.impl("resize_storage_bytes_", resize_of_tensor, "PrivateUse1")

@@ -36,6 +36,7 @@ def _refusing(name, what):
 _OF_THE_DRIVER = {
     "_cuda_setCheckpointPoolState": ("torch._C._cuda_setCheckpointPoolState",
                                      "restores a private pool from a state of CUDA's own allocator"),
+    "_activate_gpu_trace": ("torch.cuda._sanitizer", "follows the CUDA driver's streams and kernels"),
     "_cuda_hostMemoryStats": ("torch.cuda.host_memory_stats", "reads the counters of CUDA's allocator of pinned memory"),
     "_gds_register_buffer": ("torch.cuda.gds", "needs the cuFile library"),
     "_gds_deregister_buffer": ("torch.cuda.gds", "needs the cuFile library"),
