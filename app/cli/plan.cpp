@@ -8,6 +8,7 @@
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/plan/piecewise.h"
+#include "core/policy/card_planner.h"
 #include "core/policy/policy.h"
 #include "core/policy/step_planner.h"
 #include "core/policy/trainer_plan.h"
@@ -25,15 +26,27 @@ namespace {
 
 struct PlanCommandArguments : PlanArguments
 {
-    std::string budget;
+    std::string budget; ///< empty: the card's memory
+    std::string card; ///< a GPU's name or a size; empty: --budget is given
+    std::optional<std::string> settings; ///< as in PYTORCH_CUDA_ALLOC_CONF; nullopt: the recorded program's
     std::string policyFile;
     std::string trainer; ///< the trainer for which to print a configuration; empty: none
+};
+
+/// A training run under a plan on a card.
+struct OnCard
+{
+    Card card;
+    CardRun run;
+    Bytes leastMemory = 0; ///< 0: not known
+    std::optional<BetterSettings> better;
 };
 
 /// A plan and, for a recorded step, the memory and time of executing it.
 struct Answer
 {
     Plan plan;
+    std::optional<OnCard> card; ///< nullopt: no card is known
     std::optional<Policy> policy; ///< of a feasible plan for a step, if it is needed
     Bytes predictedPeak = -1; ///< of the step under that policy; -1: not predicted
     double scriptRecomputeMs = 0; ///< time that the step recomputes without the plan
@@ -65,18 +78,50 @@ Result<Answer> answerModel(const PlanSource& source, const PlanRequest& request)
     return answer;
 }
 
+/// Plans for the card of --card.
+Result<PlannedStep> plannedForCard(const StepPlanner& planner, const PlanRequest& request,
+                                   const PlanCommandArguments& arguments, std::optional<OnCard>& onCard)
+{
+    ASSIGN_OR_RETURN(Card card, cardFor(arguments.card, *planner.trace(), arguments.settings));
+    ASSIGN_OR_RETURN(PlanOnCard found, planForCard(planner, request, card));
+    ASSIGN_OR_RETURN(std::optional<BetterSettings> better, betterSettings(planner, request, card, found));
+    onCard = OnCard{std::move(card), std::move(found.run), found.leastMemory, std::move(better)};
+    return std::move(found.planned);
+}
+
+/// Whether the plan for --budget runs on the card of the recording; nullopt: it is unknown, or no plan fits.
+std::optional<OnCard> onRecordedCard(const StepTrace& step, const PlannedStep& planned)
+{
+    const Result<DeviceSpec> gpu = findDeviceSpec(step.info.gpu);
+    if (!gpu || !planned.timeline || planned.plan.worldSize > 1)
+        return std::nullopt;
+    Result<Card> card = cardFor(*gpu, step, recordedAllocatorSettings(step.info));
+    if (!card)
+        return std::nullopt;
+    CardRun run = runOnCard(*card, step, *planned.timeline);
+    return OnCard{std::move(*card), std::move(run), 0, {}};
+}
+
 /// Solves the exact formulation: all memory on the device counts.
-Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request, bool withPolicy)
+Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request, const PlanCommandArguments& arguments)
 {
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(source.trace));
-    ASSIGN_OR_RETURN(PlannedStep step, planner.solve(request));
     Answer answer;
-    answer.plan = step.plan;
-    if (step.timeline)
-        answer.predictedPeak = step.timeline->peak;
-    if (step.timeline && withPolicy)
-        answer.policy = step.policy(planner.model());
-    answer.regions = std::move(step.regions);
+    Result<PlannedStep> step
+        = arguments.card.empty() ? planner.solve(request) : plannedForCard(planner, request, arguments, answer.card);
+    if (!step)
+        return step.error();
+    if (arguments.card.empty())
+        answer.card = onRecordedCard(*source.trace, *step);
+    answer.plan = step->plan;
+    if (step->timeline)
+        answer.predictedPeak = step->timeline->peak;
+    if (step->timeline && !arguments.policyFile.empty()) {
+        answer.policy = step->policy(planner.model());
+        if (arguments.settings)
+            answer.policy->allocatorSettings = *arguments.settings;
+    }
+    answer.regions = std::move(step->regions);
     return answer;
 }
 
@@ -96,6 +141,24 @@ std::vector<Obstacle> wholeOnly(const ModuleInfo& info)
         if (hasSomethingToGive(stats) && stats.obstacle.empty() && stats.isWholeOnly)
             found.push_back({stats.fqn, wholeOnlyReason});
     return found;
+}
+
+Json toJson(const OnCard& on)
+{
+    Json json;
+    json["name"] = on.card.name;
+    json["capacity_bytes"] = on.card.rules.capacity;
+    json["settings"] = allocatorSettings(on.card.rules);
+    json["runs"] = on.run.runs;
+    json["reserved_peak_bytes"] = on.run.reservedPeak;
+    json["left_bytes"] = on.run.left;
+    json["retries"] = on.run.retries;
+    json["reason"] = on.run.reason;
+    if (on.leastMemory > 0)
+        json["least_capacity_bytes"] = on.leastMemory;
+    if (on.better)
+        json["better_settings"] = {{"settings", on.better->settings}, {"recompute_ms", on.better->recomputeMs}};
+    return json;
 }
 
 Json toJson(const Answer& answer, const PlanSource& source, bool exact)
@@ -121,6 +184,8 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
     json["least_budget_bytes"] = plan.leastBudget;
     json["binding"] = {{"module", plan.binding.module}, {"phase", plan.binding.phase}};
     json["reason"] = plan.reason;
+    if (answer.card)
+        json["card"] = toJson(*answer.card);
     if (source.trace) {
         json["predicted_peak_bytes"] = answer.predictedPeak;
         json["remarks"] = planRemarks(*source.trace);
@@ -134,15 +199,29 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
     return json;
 }
 
-/// Prints a note if the budget is more than the card of the recording has.
-void printCard(Bytes budget, const StepTrace& step, std::ostream& out)
+/// Prints whether training runs on the card.
+void printCard(const OnCard& on, std::ostream& out)
 {
-    const Result<DeviceSpec> spec = findDeviceSpec(step.info.gpu);
-    if (!spec)
-        return;
-    if (const Bytes usable = cardMemory(*spec, step).usable(); budget > usable)
-        out << "              note: it is more than the " << exactBytes(usable) << " that a " << spec->title
-            << " has\n              without CUDA's context, cuBLAS's workspaces and NCCL's buffers.\n";
+    const std::string settings = allocatorSettings(on.card.rules);
+    const std::string what
+        = on.card.name.empty() ? "a card with " + on.card.title + " for the allocator" : on.card.title;
+    const std::string with = settings.empty() ? "" : ", with PYTORCH_CUDA_ALLOC_CONF=" + settings;
+    if (on.run.runs)
+        out << "Card          runs on " << what << with << ":\n              " << exactBytes(on.run.reservedPeak)
+            << " reserved at most, " << formatBytes(on.run.left) << " left\n";
+    else
+        out << "Card          does not run on " << what << with << ":\n              " << on.run.reason << '\n';
+    if (on.run.retries > 0)
+        out << "              The card is full " << on.run.retries
+            << " times in a step: PyTorch then waits for it, and gives unused segments back.\n";
+    if (on.leastMemory > 0)
+        out << "              The plan runs with " << formatBytes(on.leastMemory)
+            << " for the allocator, and not with less.\n";
+    if (on.better)
+        out << "Settings      PYTORCH_CUDA_ALLOC_CONF=" << on.better->settings
+            << (on.run.runs ? " saves " + formatMs(on.better->savedMs) + " of recomputation"
+                            : std::string(" makes a plan possible"))
+            << ":\n              --settings " << on.better->settings << " plans for it.\n";
 }
 
 void printRemarks(const PlanSource& source, std::ostream& out)
@@ -165,8 +244,8 @@ void print(const Answer& answer, const PlanSource& source, const PlanCommandArgu
         out << "              Calculated from a step of one GPU: gathered parameters, buffers of collectives and "
                "their\n"
                "              time are left out; record the script with --nproc-per-node for those.\n";
-    if (source.trace)
-        printCard(plan.budget, *source.trace, out);
+    if (answer.card)
+        printCard(*answer.card, out);
     if (plan.status == PlanStatus::infeasible) {
         out << "Least budget  " << exactBytes(plan.leastBudget) << '\n';
         printRemarks(source, out);
@@ -241,11 +320,18 @@ Result<int> printTrainerConfig(const PlanCommandArguments& arguments, const Plan
 
 Result<int> run(const PlanCommandArguments& arguments)
 {
-    const Result<Bytes> budget = parseBytes(arguments.budget);
-    if (!budget)
-        return badInput("--budget " + budget.error().message);
     ASSIGN_OR_RETURN(PlanRequest request, planRequest(arguments));
-    request.budget = *budget;
+    if (arguments.card.empty()) {
+        const Result<Bytes> budget = parseBytes(arguments.budget);
+        if (!budget)
+            return badInput("--budget " + budget.error().message);
+        request.budget = *budget;
+    } else if (!plansExactly(arguments) || request.worldSize > 1 || !arguments.trainer.empty()) {
+        return badInput("--card runs the caching allocator on a recorded step: expected a step file, and no "
+                        "--formulation piecewise, --world-size or --trainer");
+    }
+    if (arguments.settings && arguments.card.empty())
+        return badInput("--settings are those of the card's allocator: expected --card beside them");
     if (!arguments.policyFile.empty() && arguments.stepFile.empty())
         return badInput("-o writes a policy, which names the ops of a recorded step: expected a step file in place of "
                         "--module-info");
@@ -254,8 +340,7 @@ Result<int> run(const PlanCommandArguments& arguments)
     ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
     request = asRecorded(std::move(request), source);
     ASSIGN_OR_RETURN(Answer found,
-                     plansExactly(arguments) ? answerDevice(source, request, !arguments.policyFile.empty())
-                                             : answerModel(source, request));
+                     plansExactly(arguments) ? answerDevice(source, request, arguments) : answerModel(source, request));
     if (source.trace)
         found.scriptRecomputeMs = recomputedMs(*source.trace);
 
@@ -285,9 +370,17 @@ void addPlan(CLI::App& program, Action& chosen)
     const auto arguments = std::make_shared<PlanCommandArguments>();
     CLI::App* command = addCommand(program, "plan", "The checkpoint plan of least recompute time under a budget");
     addPlanArguments(*command, *arguments);
-    command->add_option("--budget", arguments->budget, "Memory that the step may take, as 1.6GiB")
-        ->required()
-        ->type_name("SIZE");
+    CLI::Option_group* memory = command->add_option_group("Memory", "One of these is required");
+    memory->add_option("--budget", arguments->budget, "Memory that the step may take, as 1.6GiB")->type_name("SIZE");
+    memory
+        ->add_option("--card", arguments->card,
+                     "The GPU on which training has to run, by name, or a size: memory for the caching allocator")
+        ->type_name("NAME|SIZE");
+    memory->require_option(1);
+    command
+        ->add_option("--settings", arguments->settings,
+                     "--card: as in PYTORCH_CUDA_ALLOC_CONF (default: the recorded program's)")
+        ->type_name("KEY:VALUE,…");
     command->add_option("-o,--output", arguments->policyFile, "Write the policy that PyTorch training applies")
         ->type_name("policy.json");
     command

@@ -51,6 +51,8 @@ struct Policy
     std::vector<std::string> objectsLeft = {};
     /// Names of the modules whose forward reads the card's memory, which is another one under a plan.
     std::vector<std::string> memoryReaders = {};
+    /// The value of PYTORCH_CUDA_ALLOC_CONF for which a card's plan was made; empty: the recorded program's.
+    std::string allocatorSettings = {};
 };
 
 /// Makes the policy of a plan that has discard ratios only: in each module it selects the ops to save by opPolicy(),

@@ -123,6 +123,7 @@ Policy policyIn(const json::Json& json)
     policy.objects = json::atOr(json, "objects", json::listOf(json::string), std::vector<std::string>());
     policy.objectsLeft = json::atOr(json, "objects_left", json::listOf(json::string), std::vector<std::string>());
     policy.memoryReaders = json::atOr(json, "memory_readers", json::listOf(json::string), std::vector<std::string>());
+    policy.allocatorSettings = json::atOr(json, "allocator_settings", json::string, std::string());
     const json::Json& predicted = json::member(json, "predicted");
     policy.predicted.peak = json::at(predicted, "peak_bytes", json::bytes);
     policy.predicted.recomputeMs = json::at(predicted, "recompute_ms", json::notNegative);
@@ -141,7 +142,10 @@ Policy policyIn(const json::Json& json)
 
 std::string toJson(const Policy& policy)
 {
-    std::string json = "{\n  \"budget_bytes\": " + std::to_string(policy.budget)
+    std::string json = std::string("{\n")
+        + (policy.allocatorSettings.empty() ? ""
+                                            : "  \"allocator_settings\": " + jsonText(policy.allocatorSettings) + ",\n")
+        + "  \"budget_bytes\": " + std::to_string(policy.budget)
         + ",\n  \"headroom_policy\": " + std::to_string(newestVersion)
         + (policy.memoryReaders.empty() ? "" : ",\n  \"memory_readers\": " + list(policy.memoryReaders))
         + ",\n  \"model\": " + jsonText(policy.model) + ",\n  \"modules\": [";

@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/shard_options.h"
 
-#include "core/allocator/replay.h"
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
-#include "core/cost/workspaces.h"
+#include "core/policy/card_planner.h"
 #include "core/policy/trainer_plan.h"
 
 #include <algorithm>
@@ -34,56 +33,6 @@ Status checkDegrees(const std::vector<int>& degrees, const char* name, int cards
 std::string reshardName(bool reshard)
 {
     return reshard ? "always" : "never";
-}
-
-/// The caching allocator of the step's GPU, with the program's settings where Headroom knows them.
-class CardAllocator
-{
-public:
-    CardAllocator(const StepTrace& step, const DeviceSpec& card)
-        : step_(step)
-        , workspaces_(workspacesOf(step, card))
-    {
-        rules_.capacity = cardMemory(card, step).allocators();
-        rules_.total = card.memory;
-        if (const Result<AllocatorRules> own = withAllocatorSettings(rules_, recordedAllocatorSettings(step.info)))
-            rules_ = *own;
-    }
-
-    AllocatorRun run(const Timeline& timeline) const { return simulateAllocator(step_, timeline, rules_, workspaces_); }
-
-private:
-    const StepTrace& step_;
-    AllocatorRules rules_;
-    Workspaces workspaces_;
-};
-
-/// Returns the plan of the largest budget up to the request's for which the allocator finds room for every block, or
-/// the plan of the request's if there is none. Sets what `row` says of the allocator.
-Result<PlannedStep> plannedOnCard(const StepPlanner& planner, PlanRequest request, const CardAllocator& allocator,
-                                  ShardRow& row)
-{
-    // Segments take more than blocks. Each try leaves room for what the last one lacked.
-    constexpr int tries = 8;
-    constexpr Bytes leastStep = 64 * MiB;
-    ASSIGN_OR_RETURN(PlannedStep first, planner.solve(request));
-    PlannedStep planned = first;
-    for (int i = 0; i < tries && planned.plan.status != PlanStatus::infeasible; ++i) {
-        const AllocatorRun run = allocator.run(*planned.timeline);
-        if (i == 0 || !run.failure)
-            row.reserved = run.stats.reservedPeak;
-        if (!run.failure) {
-            row.fits = true;
-            row.shortage.clear();
-            return planned;
-        }
-        if (i == 0)
-            row.shortage = outOfMemorySentence(*planner.model().trace(), *run.failure);
-        const CachingAllocator::OutOfMemory& lack = run.failure->memory;
-        request.budget = planned.plan.peak - std::max(lack.wanted - lack.deviceFree, leastStep);
-        ASSIGN_OR_RETURN(planned, planner.solve(request));
-    }
-    return first;
 }
 
 } // namespace
@@ -148,7 +97,15 @@ Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, i
         ASSIGN_OR_RETURN(planned, planner.solve(request));
         row.fits = planned.plan.status != PlanStatus::infeasible;
     } else {
-        ASSIGN_OR_RETURN(planned, plannedOnCard(planner, request, CardAllocator(*step, card), row));
+        const std::string settings = recordedAllocatorSettings(step->info);
+        const bool areKnown = withAllocatorSettings({}, settings).ok();
+        ASSIGN_OR_RETURN(const Card memory, cardFor(card, *step, areKnown ? settings : std::string()));
+        ASSIGN_OR_RETURN(PlanOnCard found, planForCard(planner, request, memory));
+        planned = std::move(found.planned);
+        row.fits = found.run.runs;
+        row.reserved = found.run.reservedPeak;
+        if (planned.plan.leastBudget <= row.usable)
+            row.shortage = found.run.reason;
     }
     row.peak = planned.plan.status != PlanStatus::infeasible ? planned.plan.peak : planned.plan.leastBudget;
     ASSIGN_OR_RETURN(const StepClock clock, clockOf(*step, planner.model().index(), planned.regions));

@@ -66,9 +66,9 @@ struct ShardRow
     bool faster(const ShardRow& other) const noexcept;
 };
 
-/// Computes the row of an option from its recorded step. `worldSize` above 1 derives full sharding from a step that was
-/// recorded on one GPU. The verdict is that of a replay of the caching allocator with the GPU's capacity, as the program
-/// sets it: if the plan of the largest budget does not fit there, plans of smaller ones are tried. Errors (badInput): the step's GPU is unknown; otherwise as StepPlanner and clockOf().
+/// Computes the row of an option from its recorded step, with the plan for the step's GPU (planForCard). `worldSize`
+/// above 1 derives full sharding from a step that was recorded on one GPU; such a row says "fits" by the sum of bytes.
+/// Errors (badInput): the step's GPU is unknown; otherwise as StepPlanner and clockOf().
 Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, int worldSize = 1);
 
 /// Sorts rows that fit before those that do not, the fastest first.

@@ -270,6 +270,19 @@ Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_tok
     return step;
 }
 
+Result<PlannedStep> StepPlanner::withRegions(PlannedStep planned, CheckpointPlan regions) const
+{
+    ASSIGN_OR_RETURN(Timeline timeline, model().predict(regions));
+    planned.timeline = std::make_shared<const Timeline>(perRank(std::move(timeline), planned.plan.worldSize));
+    planned.regions = std::move(regions);
+    ASSIGN_OR_RETURN(planned.effects, effects().of(planned.regions));
+    planned.plan.decisions = decisionsOf(*trace(), planned.regions, planned.effects);
+    planned.plan.peak = planned.timeline->peak;
+    planned.plan.recomputeMs = planned.timeline->recomputeMs;
+    setBinding(*trace(), *planned.timeline, planned.plan);
+    return planned;
+}
+
 Result<std::vector<FrontierPoint>> StepPlanner::frontier(const PlanRequest& request, int points, std::stop_token stop,
                                                          const FrontierWatch& grown) const
 {

@@ -69,6 +69,9 @@ public:
     /// Returns the best plan found within `limitMs` of search, with its gap.
     Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop = {}, double limitMs = 1000) const;
 
+    /// `planned` with other regions, predicted on the step. Errors: those of predict().
+    Result<PlannedStep> withRegions(PlannedStep planned, CheckpointPlan regions) const;
+
     /// At most `points` plans from the least feasible budget to no checkpointing, by ascending peak. Each takes the
     /// least time for its peak, within its gap. With enough points these are all break points.
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop = {},

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/allocator/replay.h"
+#include "core/base/error.h"
+#include "core/cost/roofline.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace headroom {
+
+/// The memory of a GPU for one training run, as PyTorch's caching allocator gets it.
+struct Card
+{
+    std::string name; ///< of the GPU (`h100-80gb`); empty: a size
+    std::string title; ///< as the GPU calls itself; of a size, the size
+    AllocatorRules rules; ///< settings, and capacity: the bytes that the allocator may reserve
+    Workspaces workspaces; ///< the libraries' blocks of the allocator during the step; none for a size
+
+    /// Bytes that the allocator may reserve for tensors: the capacity, or the program's share of the GPU
+    /// (per_process_memory_fraction), without workspaces; at least 1.
+    Bytes forTensors() const noexcept;
+};
+
+/// The GPU for a step: its memory without CUDA's context and NCCL's buffers, under PYTORCH_CUDA_ALLOC_CONF `settings`.
+/// Error (badInput): wrong settings.
+Result<Card> cardFor(const DeviceSpec& gpu, const StepTrace& step, std::string_view settings);
+/// The card `text`: the name of a GPU, or a size such as 21GiB, which is memory for the allocator. Without `settings`
+/// those of the recorded program count. Errors (badInput): neither a known GPU nor a size, wrong settings.
+Result<Card> cardFor(std::string_view text, const StepTrace& step, const std::optional<std::string>& settings);
+
+/// A training run on a card, from its first step until segments stay as they are.
+struct CardRun
+{
+    bool runs = false;
+    Bytes reservedPeak = 0; ///< most bytes of segments, workspaces included; of a run that fails, up to there
+    Bytes left = 0; ///< capacity - reservedPeak
+    std::int64_t retries = 0; ///< times in a step that the card was full and unused segments went back
+    int failedStep = 0; ///< the step that runs out of memory, from 1; 0: none
+    std::string reason; ///< where and why, as one sentence without an end; empty: it runs
+};
+
+/// Runs the step under a plan's timeline on the card. Libraries' workspaces lie between the program's blocks, where
+/// their place depends on what nobody records (another thread's first product). A step runs only if it does so with
+/// workspaces where the recorded ops ask for them, and with none but as many bytes less.
+CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline);
+
+/// The least capacity, to 2 MiB, at which a training run of the timeline runs on a card with this one's settings and
+/// workspaces. With less memory PyTorch gives unused segments back, so that a run may fit below its reserved peak.
+Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline);
+
+} // namespace headroom

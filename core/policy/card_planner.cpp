@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/policy/card_planner.h"
+
+#include "core/base/elapsed.h"
+#include "core/base/try.h"
+#include "core/policy/arrangements.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <vector>
+
+namespace headroom {
+namespace {
+
+constexpr Bytes stepsOfRange = 400;
+constexpr double leastGain = 0.01; ///< share of forward and backward that other settings have to save
+
+double gapTo(double boundMs, double recomputeMs)
+{
+    return recomputeMs > 0 ? std::max(0.0, (recomputeMs - boundMs) / recomputeMs) : 0;
+}
+
+/// The plan that runs with the least memory among plans from the least budget up, each in all orders. The reserved peak
+/// on an unlimited card, of one run each, tells which plans are worth a search for their least memory.
+Result<std::pair<PlannedStep, Bytes>> leastOfAll(const StepPlanner& planner, PlanRequest request, Card card,
+                                                 const Plan& bound)
+{
+    constexpr int budgets = 8;
+    constexpr std::size_t searched = 3;
+    const StepTrace& step = *planner.trace();
+    Card free = card;
+    free.rules.capacity = 0;
+    std::vector<std::pair<Bytes, PlannedStep>> plans; // by reserved peak
+    for (int i = 0; i < budgets; ++i) {
+        request.budget = bound.leastBudget + (bound.baselinePeak - bound.leastBudget) / budgets * i;
+        ASSIGN_OR_RETURN(const PlannedStep planned, planner.solve(request));
+        plans.emplace_back(runOnCard(free, step, *planned.timeline).reservedPeak, planned);
+        for (CheckpointPlan& regions : arrangements(planner.model(), planned.regions)) {
+            Result<PlannedStep> other = planner.withRegions(planned, std::move(regions));
+            if (other) // every module among them can be checkpointed
+                plans.emplace_back(runOnCard(free, step, *other->timeline).reservedPeak, std::move(*other));
+        }
+    }
+    std::ranges::stable_sort(plans, {}, &std::pair<Bytes, PlannedStep>::first);
+    std::pair<PlannedStep, Bytes> best{{}, std::numeric_limits<Bytes>::max()};
+    for (std::size_t i = 0; i < std::min(plans.size(), searched); ++i)
+        if (const Bytes least = leastMemory(card, step, *plans[i].second.timeline); least < best.second)
+            best = {std::move(plans[i].second), least};
+    return best;
+}
+
+/// Makes the answer for a card on which no plan runs.
+Result<PlanOnCard> noPlan(const StepPlanner& planner, PlanRequest request, const Card& card)
+{
+    PlanOnCard none;
+    request.budget = 1;
+    ASSIGN_OR_RETURN(none.planned, planner.solve(request));
+    ASSIGN_OR_RETURN(const auto least, leastOfAll(planner, request, card, none.planned.plan));
+    none.leastMemory = least.second;
+    none.run = runOnCard(card, *planner.trace(), *least.first.timeline);
+    Plan& plan = none.planned.plan;
+    plan.budget = card.forTensors();
+    if (plan.leastBudget <= plan.budget)
+        plan.reason = "No plan that was tried runs on a card with " + formatBytes(card.rules.capacity)
+            + " for the allocator, although tensors need " + formatBytes(plan.leastBudget) + " only: " + none.run.reason
+            + ".";
+    plan.reason += " With " + formatBytes(none.leastMemory) + " for the allocator a plan runs.";
+    return none;
+}
+
+/// Runs the plan, and if need be the same plan in other orders of alike modules, on the card. Sets `found.run`, and
+/// `planned` if an order runs that the plan does not have. Returns whether one of them runs.
+Result<bool> tryOrders(const StepPlanner& planner, const Card& card, PlannedStep& planned, PlanOnCard& found)
+{
+    const StepTrace& step = *planner.trace();
+    ++found.tried;
+    found.run = runOnCard(card, step, *planned.timeline);
+    if (found.run.runs)
+        return true;
+    for (CheckpointPlan& regions : arrangements(planner.model(), planned.regions)) {
+        const Result<Timeline> timeline = planner.model().predict(regions);
+        if (!timeline) // a module among them that cannot be checkpointed
+            continue;
+        ++found.tried;
+        if (CardRun run = runOnCard(card, step, *timeline); run.runs) {
+            ASSIGN_OR_RETURN(planned, planner.withRegions(std::move(planned), std::move(regions)));
+            found.run = std::move(run);
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Settings that reserve less for some steps, expandable segments first. Those without splits leave large blocks to
+/// large requests.
+std::vector<AllocatorRules> alternatives(const AllocatorRules& rules)
+{
+    std::vector<AllocatorRules> found;
+    AllocatorRules expandable = rules;
+    expandable.expandableSegments = true;
+    found.push_back(expandable);
+    for (const Bytes size : {128 * MiB, 256 * MiB, 512 * MiB, 1024 * MiB}) {
+        AllocatorRules unsplit = rules;
+        unsplit.maxSplit = size;
+        found.push_back(unsplit);
+    }
+    std::erase(found, rules);
+    return found;
+}
+
+} // namespace
+
+Result<PlanOnCard> planForCard(const StepPlanner& planner, PlanRequest request, const Card& card,
+                               const std::stop_token& stop)
+{
+    const auto begin = std::chrono::steady_clock::now();
+    const StepTrace& step = *planner.trace();
+    request.budget = card.forTensors();
+    PlanOnCard found;
+    Result<PlannedStep> next = planner.solve(request, stop);
+    if (!next)
+        return next.error();
+    const Plan bound = next->plan;
+    const Bytes stride = std::max<Bytes>((bound.baselinePeak - bound.leastBudget) / stepsOfRange, 1);
+    while (next->plan.status != PlanStatus::infeasible && next->plan.status != PlanStatus::stopped) {
+        ASSIGN_OR_RETURN(const bool runs, tryOrders(planner, card, *next, found));
+        if (runs)
+            break;
+        request.budget = next->plan.peak > bound.leastBudget ? std::max(next->plan.peak - stride, bound.leastBudget)
+                                                             : bound.leastBudget - 1;
+        if (request.budget < 1)
+            break;
+        next = planner.solve(request, stop);
+        if (!next)
+            return next.error();
+    }
+    if (!found.run.runs && next->plan.status != PlanStatus::stopped) {
+        ASSIGN_OR_RETURN(PlanOnCard none, noPlan(planner, request, card));
+        none.tried = found.tried;
+        none.planned.plan.solveMs = elapsedMs(begin);
+        return none;
+    }
+    found.planned = std::move(*next);
+    Plan& plan = found.planned.plan;
+    if (plan.status == PlanStatus::stopped)
+        return found;
+    plan.budget = card.forTensors();
+    plan.boundMs = std::min(bound.boundMs, plan.recomputeMs);
+    plan.gap = gapTo(plan.boundMs, plan.recomputeMs);
+    plan.status = plan.gap > 0 ? PlanStatus::feasible : bound.status;
+    found.leastMemory = leastMemory(card, step, *found.planned.timeline);
+    plan.solveMs = elapsedMs(begin);
+    return found;
+}
+
+Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner, const PlanRequest& request, Card card,
+                                                     const PlanOnCard& found, const std::stop_token& stop)
+{
+    const Plan& plan = found.planned.plan;
+    std::optional<BetterSettings> best;
+    if (found.run.runs && plan.gap == 0)
+        return best;
+    const double before = found.run.runs ? plan.recomputeMs : std::numeric_limits<double>::infinity();
+    double least = found.run.runs ? before - leastGain * plan.stepMs : before;
+    for (const AllocatorRules& rules : alternatives(card.rules)) {
+        card.rules = rules;
+        ASSIGN_OR_RETURN(const PlanOnCard other, planForCard(planner, request, card, stop));
+        const double ms = other.planned.plan.recomputeMs;
+        if (!other.run.runs || ms >= least)
+            continue;
+        best = BetterSettings{allocatorSettings(rules), ms, found.run.runs ? before - ms : 0};
+        least = ms;
+    }
+    return best;
+}
+
+} // namespace headroom

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/policy/card.h"
+#include "core/policy/step_planner.h"
+
+#include <optional>
+#include <stop_token>
+#include <string>
+
+namespace headroom {
+
+/// A plan for a card.
+struct PlanOnCard
+{
+    /// The plan of least recompute time that runs on the card. If none runs, `planned.plan` is infeasible: its
+    /// leastBudget is `leastMemory`, and its reason says why. Otherwise `planned.plan.budget` is the card's memory for
+    /// tensors, and boundMs is proven for all plans whose bytes fit, whether they run or not; gap is to that.
+    PlannedStep planned;
+    CardRun run; ///< of the plan; if none runs, of the plan with the least memory
+    Bytes leastMemory = 0; ///< least capacity of a card on which that plan runs
+    int tried = 0; ///< number of plans that were run on the card
+};
+
+/// Plans a step for a card: what counts is not the bytes that the step allocates but that each step of training finds
+/// room, from the first one on (runOnCard). Plans of lower peaks may fragment more, so the planner tries plans from the
+/// largest budget downwards, in steps of 1/400 of the range, and takes the first that runs. `request.budget` is not
+/// used.
+Result<PlanOnCard> planForCard(const StepPlanner& planner, PlanRequest request, const Card& card,
+                               const std::stop_token& stop = {});
+
+/// Settings of the allocator with which a card needs less recomputation.
+struct BetterSettings
+{
+    std::string settings; ///< the value of PYTORCH_CUDA_ALLOC_CONF
+    double recomputeMs = 0; ///< of the plan with them
+    double savedMs = 0; ///< less than `found` takes; 0: no plan runs without them
+};
+
+/// Looks whether the card runs a plan of less recompute time, or one at all, with expandable segments or without splits
+/// of large blocks (max_split_size_mb), and returns the best of these settings. nullopt: none is better by 1 % of the
+/// step's time, or `found` recomputes as little as plans whose bytes fit.
+Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner, const PlanRequest& request, Card card,
+                                                     const PlanOnCard& found, const std::stop_token& stop = {});
+
+} // namespace headroom
