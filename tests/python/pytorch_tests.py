@@ -9,7 +9,9 @@ With --list, every outcome is printed. A test that takes longer than two minutes
 import argparse
 import collections
 import fnmatch
+import functools
 import importlib.util
+import inspect
 import json
 import os
 import pathlib
@@ -19,12 +21,14 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import types
 import unittest
 
 import support
 
 _REASONS = pathlib.Path(__file__).parent.parent / "data" / "pytorch_tests.json"
 _SECONDS = 120  # for one test
+_RANKS = 4  # of the machine that tests of several processes run on
 # Files below FOLDER, and what the names of their tests have to match.
 _FILES = {
     "test_cuda.py": "*",
@@ -89,16 +93,38 @@ class Results(unittest.TestResult):
         self._problem = "failed", "unexpected success"
 
 
+class _Dropped:
+    """A name that older sources import and this torch does not have. Tests that it decorates or that call it fail."""
+
+    importing = True
+
+    def __init__(self, name):
+        self.name = name
+
+    def __bool__(self):
+        return False
+
+    def __call__(self, *arguments, **named):
+        if not _Dropped.importing:
+            raise NameError(f"this torch has no {self.name}")
+        if not (arguments and inspect.isfunction(arguments[0])):
+            return self
+        return functools.wraps(arguments[0])(lambda *_, **__: self())
+
+
 def _execute(loader, module):
-    """Runs a module of sources that may be older than this torch: names that torch has dropped become None."""
+    """Runs a module of sources that may be older than this torch."""
     while True:
         try:
-            return loader.exec_module(module)
+            loader.exec_module(module)
         except ImportError as error:
             dropped = re.match(r"cannot import name '(\w+)' from '(torch[\w.]*)'", str(error))
             if not dropped:
                 raise
-            setattr(sys.modules[dropped[2]], dropped[1], None)
+            setattr(sys.modules[dropped[2]], dropped[1], _Dropped(dropped[1]))
+        else:
+            _Dropped.importing = False
+            return
 
 
 def _tests_of(suite):
@@ -109,10 +135,44 @@ def _tests_of(suite):
             yield part
 
 
+def _as_one_rank():
+    """Tests that start a process or a thread for each rank run as the first rank of a job, as recorded scripts do."""
+    from torch_headroom import _distributed, _distributed_job
+
+    job = _distributed_job.Job(_RANKS)
+    _distributed.enter(job, [])
+    import torch.distributed as dist
+    from torch.testing._internal import common_distributed
+
+    def join_or_run(test, function):
+        def run(self):
+            self.rank = 0
+            self._outcome = None  # a test that copies itself does not copy the results
+            job.processes = job.per_node = int(self.world_size)
+            dist.init_process_group("cpu:gloo,cuda:nccl", rank=0, world_size=job.processes)
+            try:
+                getattr(self, "perThreadSetUp", lambda: None)()
+                function()
+            except SystemExit as end:
+                skips = {skip.exit_code: skip.message for skip in common_distributed.TEST_SKIPS.values()}
+                raise unittest.SkipTest(skips[end.code]) from end
+            finally:
+                dist.destroy_process_group()
+
+        return types.MethodType(run, test)
+
+    for case, start in ((common_distributed.MultiProcessTestCase, "_spawn_processes"),
+                        (common_distributed.MultiThreadedTestCase, "_spawn_threads")):
+        case.join_or_run = join_or_run
+        setattr(case, start, lambda self: None)
+
+
 def _run(folder, file, gpu, done, out):
     """Runs the tests of a file that are not in `done`, in this process."""
     os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = "cuda"
     support.simulated(gpu)
+    if "/fsdp/" in file:
+        _as_one_rank()
     sys.path[:0] = [str(folder), str((folder / file).parent)]
     sys.argv[:] = [str(folder / file)]  # as if it was started
     spec = importlib.util.spec_from_file_location(pathlib.Path(file).stem, folder / file)
