@@ -293,6 +293,16 @@ class Jobs(Distributed):
                 optimizer.zero_grad()
         """, "--nproc-per-node", "8")
 
+    def test_units_that_reshard_over_fewer_ranks_fill_the_card_with_communicators(self):
+        """Each unit has a mesh of its own for what it gathers in backward."""
+        words = ["--layers", "64", "--width", "128", "--batch", "1", "--vocabulary", "1000", "--reshard"]
+        job = ("--gpu", "a100-40gb", "--nproc-per-node", "8")
+        script = _SCRIPTS / "fsdp_llama.py"
+        self.assertRegex(self.refused(script, *job, arguments=[*words, "4"]),
+                         r"out of memory.* NCCL's buffers \(estimated, 4\d\.\d\d GiB for 6\d communicators\) take the rest")
+        result = self.run_script(script, *job, arguments=[*words, "default"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_tokens_sent_to_experts(self):
         """A balanced router's: counted by histc, which takes whole numbers on CUDA alone."""
         self.recorded("""
