@@ -38,6 +38,7 @@
 #include <QPushButton>
 #include <QScreen>
 #include <QStackedWidget>
+#include <QTreeView>
 #include <QVBoxLayout>
 
 #include <utility>
@@ -170,7 +171,7 @@ void MainWindow::wireDesks()
     Actions& a = *actions_;
     connect(opener_, &Opener::opened, this, [this](bool budgetWasGiven) {
         modulesDesk_->setBudgetIsGuess(!budgetWasGiven);
-        page_->modules()->setFocus();
+        page_->modules()->tree()->setFocus();
         if (!measuredFile_.isEmpty())
             measuredDesk_->compare(std::exchange(measuredFile_, {}));
     });

@@ -12,6 +12,7 @@
 #include "core/trace/step_file.h"
 #include "tests/core/measured_step.h"
 #include "tests/core/synthetic_step.h"
+#include "tests/views/tab_order.h"
 #include "views/models/module_tree_model.h"
 #include "views/models/ops_model.h"
 #include "views/plot/timeline_canvas.h"
@@ -337,6 +338,8 @@ private Q_SLOTS:
         QVERIFY(!openButton()->isEnabled());
         to->setValue((from->minimum() + to->maximum()) / 2);
         QVERIFY(openButton()->isEnabled());
+        const QString fault = tabOrderFault(*sheet);
+        QVERIFY2(fault.isEmpty(), qPrintable(fault));
         const ImportRequest part = sheet->part();
         const Result<ImportedSnapshot> expected = importSnapshot(path.toStdString(), part);
         QVERIFY(expected.ok());

@@ -3,6 +3,8 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
+#include "app/window/step_header.h"
+#include "tests/views/tab_order.h"
 #include "tests/views/window_fixture.h"
 #include "views/models/module_tree_model.h"
 #include "views/plot/timeline_view.h"
@@ -10,6 +12,7 @@
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/budget_scale.h"
 #include "views/widgets/inspector.h"
+#include "views/widgets/lower_panel.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
 
@@ -309,6 +312,31 @@ private Q_SLOTS:
         QVERIFY(window().page().lowerPanel()->liveBlocks()->model()->rowCount() > 0);
         window().actions().showTradeOff->trigger();
         QCOMPARE(window().page().lowerPanel()->page(), LowerPanel::Page::tradeOff);
+    }
+
+    void tabGoesForwardAsBackward()
+    {
+        openStep();
+        DocumentPage& page = window().page();
+        page.modules()->filter()->setFocus();
+        const QString fault = tabOrderFault(window());
+        QVERIFY2(fault.isEmpty(), qPrintable(fault));
+        // As one reads: the modules, the plots, the inspector, the budget.
+        std::vector<QWidget*> parts;
+        for (QWidget* widget : focusRound(window(), Qt::Key_Tab)) {
+            for (QWidget* part : std::initializer_list<QWidget*>{page.modules(), page.timeline(), page.lowerPanel(),
+                                                                 page.inspector(), page.budgetBar(), page.header()}) {
+                if ((widget == part || part->isAncestorOf(widget)) && (parts.empty() || parts.back() != part))
+                    parts.push_back(part);
+            }
+        }
+        QCOMPARE(namesOf(parts),
+                 namesOf({page.modules(), page.timeline(), page.lowerPanel(), page.inspector(), page.budgetBar(),
+                          page.header()}));
+        window().closeStep();
+        window().startPage().findChild<QPushButton*>(QStringLiteral("openButton"))->setFocus();
+        const QString faultOfStart = tabOrderFault(window());
+        QVERIFY2(faultOfStart.isEmpty(), qPrintable(faultOfStart));
     }
 
     void closingWhileSolvingDoesNotHang()
