@@ -182,6 +182,8 @@ void MainWindow::wireDesks()
     connect(page_->header(), &StepHeader::timesWanted, opener_, &Opener::changeTimes);
     connect(a.compare, &QAction::triggered, this, &MainWindow::askForMeasured);
     connect(opener_, &Opener::measuredWanted, measuredDesk_, &MeasuredDesk::compareOrOpen);
+    connect(opener_, &Opener::openingBegan, measuredDesk_, &MeasuredDesk::beginOpening);
+    connect(opener_, &Opener::nothingOpened, measuredDesk_, &MeasuredDesk::endOpening);
     connect(a.stopComparing, &QAction::triggered, measuredDesk_, &MeasuredDesk::stop);
     connect(measuredDesk_, &MeasuredDesk::failed, this, [this](const QString& reason) {
         messages_->showError(reason);

@@ -26,6 +26,10 @@ public:
     /// Compares if the file is a measured step and the open one is simulated; else emits wanted().
     void compareOrOpen(const QString& path);
     void stop();
+    /// The user opens another step. A request that has no answer yet is dropped, since the later one wins. Those that
+    /// follow are asked again of that step.
+    void beginOpening();
+    void endOpening(); ///< no step was opened
     /// Sets which step of a profiler's trace is read, from now on.
     void useProfile(const ProfileRequest& request) { profile_ = request; }
     bool busy() const noexcept { return asked_ != answered_; }
@@ -37,12 +41,23 @@ Q_SIGNALS:
     void wanted(const QString& path); ///< request to open the file, which cannot be compared
 
 private:
-    void askAgain();
-    void post(const QString& path, StepTracePtr measured, bool orOpen);
+    struct Request
+    {
+        QString path; ///< file of the measured step; empty: none
+        StepTracePtr measured; ///< null: not read yet
+        bool orOpen = false;
+        bool isForNextStep = false; ///< another step was being opened when the user asked
+    };
+
+    void takeStep();
+    void ask(Request request);
+    void post();
+    void refuse(const QString& reason);
+    void forget();
 
     Session& session_;
-    QString path_; ///< file of the measured step; empty: none
-    StepTracePtr measured_;
+    Request request_; ///< the latest, whose answer is shown or will be
+    bool opening_ = false; ///< another step is being opened
     ProfileRequest profile_;
     quint64 asked_ = 0;
     quint64 answered_ = 0;

@@ -246,6 +246,77 @@ private Q_SLOTS:
         QTRY_COMPARE(window_->session().step()->path, other);
     }
 
+    /// The file before is read meanwhile, and is slower than the one that is dropped.
+    void AFileDroppedWhileAnotherOneOpensIsNotLost_data()
+    {
+        QTest::addColumn<bool>("measured");
+        QTest::addColumn<bool>("later");
+        QTest::newRow("simulated, at once") << false << false;
+        QTest::newRow("measured, at once") << true << false;
+        QTest::newRow("simulated, while the modules are measured") << false << true;
+        QTest::newRow("measured, while the modules are measured") << true << true;
+    }
+    void AFileDroppedWhileAnotherOneOpensIsNotLost()
+    {
+        QFETCH(const bool, measured);
+        QFETCH(const bool, later);
+        openAndWait(step_);
+        const QString between = write(QStringLiteral("between.hrs"), *simulated_);
+        const QString dropped = measured ? measured_ : write(QStringLiteral("dropped.hrs"), *simulated_);
+        if (later)
+            connect(&window_->jobs(), &Jobs::openProgressed, this,
+                    [&, said = false](const QString& path, const QString& stage) mutable {
+                        if (path == between && stage == QStringLiteral("Measuring modules")
+                            && !std::exchange(said, true))
+                            drop(dropped);
+                    });
+        window_->openFile(between);
+        if (!later)
+            drop(dropped);
+        if (measured) {
+            QTRY_VERIFY(window_->session().comparison() && window_->session().step()->path == between);
+            QCOMPARE(window_->session().comparedFile(), measured_);
+        } else {
+            QTRY_COMPARE(window_->session().step()->path, dropped);
+        }
+        disconnect(&window_->jobs(), nullptr, this, nullptr);
+        QTest::qWait(100);
+        QCOMPARE(window_->session().step()->path, measured ? between : dropped);
+    }
+
+    void AFileOpenedAfterADropWins()
+    {
+        openAndWait(step_);
+        const QString dropped = write(QStringLiteral("dropped.hrs"), *simulated_);
+        const QString last = write(QStringLiteral("last.hrs"), *makeSyntheticStep({.blocks = 400})); // read longer
+        drop(dropped);
+        window_->openFile(last);
+        QTRY_COMPARE(window_->session().step()->path, last);
+        QTest::qWait(100);
+        QCOMPARE(window_->session().step()->path, last);
+    }
+
+    void AComparisonAskedForWhileAnotherStepOpensIsWithThatStep()
+    {
+        openAndWait(measured_); // which cannot be compared
+        window_->openFile(step_);
+        window_->compareWith(measured_);
+        QTRY_COMPARE(window_->session().step()->path, step_);
+        QTRY_VERIFY(window_->session().comparison());
+    }
+
+    void AComparisonEndsWithTheOpeningThatIsCancelled()
+    {
+        window_->compareWith(measured_);
+        window_->openFile(write(QStringLiteral("long.hrs"), *makeSyntheticStep({.blocks = 400})));
+        QTRY_COMPARE(window_->messages().kind(), MessageBar::Kind::progress);
+        window_->messages().actionButton()->click();
+        QVERIFY(!window_->session().isOpen());
+        openAndWait(step_);
+        QTest::qWait(100);
+        QVERIFY(!window_->session().comparison());
+    }
+
     void WhatCannotBeComparedIsASentence()
     {
         openAndWait(step_);
