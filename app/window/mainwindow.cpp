@@ -199,6 +199,7 @@ void MainWindow::wireDesks()
     });
     connect(measuredDesk_, &MeasuredDesk::wanted, this, [this](const QString& path) { openFile(path); });
     connect(stepWatch_, &StepWatch::changed, this, &MainWindow::sayChanged);
+    connect(stepWatch_, &StepWatch::gone, this, &MainWindow::sayGone);
 }
 
 /// An error leaves when something succeeds that the user asked for after it.
@@ -247,10 +248,21 @@ void MainWindow::sayChanged(const QString& path)
 {
     messages_->showNote(
         tr("%1 has changed since it was opened. The window shows what it held then.").arg(QFileInfo(path).fileName()),
-        {tr("Reload"), [this] {
+        {tr("Reload"), [this, path] {
              messages_->dismiss();
-             opener_->reload();
+             if (session_.comparison() && path == session_.comparedFile())
+                 measuredDesk_->compare(path);
+             else
+                 opener_->reload();
          }});
+}
+
+void MainWindow::sayGone(const QString& path)
+{
+    messages_->showNote(
+        tr("%1 is no longer there: it was deleted, moved or renamed. The window shows what it held when "
+           "it was opened.")
+            .arg(QFileInfo(path).fileName()));
 }
 
 void MainWindow::refusePlan(const QString& reason)

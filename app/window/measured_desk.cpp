@@ -80,16 +80,17 @@ QString MeasuredDesk::whyNot() const
 
 void MeasuredDesk::compare(const QString& path)
 {
-    ask({path, nullptr, false, opening_});
+    ask({path, nullptr, {}, false, opening_});
 }
 
 void MeasuredDesk::compareOrOpen(const QString& path)
 {
-    ask({path, nullptr, true, opening_});
+    ask({path, nullptr, {}, true, opening_});
 }
 
 void MeasuredDesk::stop()
 {
+    shown_ = {};
     forget();
     session_.setComparison(nullptr, {});
 }
@@ -111,7 +112,7 @@ void MeasuredDesk::forget()
 {
     answered_ = ++asked_;
     lane_.cancel();
-    request_ = {};
+    request_ = shown_;
 }
 
 /// Asks again if the open step was replaced, or if the user asked while the step was being opened. Stops otherwise.
@@ -139,7 +140,7 @@ void MeasuredDesk::ask(Request request)
     if (const QString reason = whyNot(); reason.isEmpty())
         post();
     else if (request_.orOpen)
-        Q_EMIT wanted(std::exchange(request_, {}).path);
+        Q_EMIT wanted(std::exchange(request_, shown_).path);
     else
         refuse(reason);
 }
@@ -147,7 +148,7 @@ void MeasuredDesk::ask(Request request)
 void MeasuredDesk::refuse(const QString& reason)
 {
     if (!request_.isForNextStep)
-        request_ = {};
+        request_ = shown_;
     Q_EMIT failed(reason);
 }
 
@@ -170,21 +171,27 @@ void MeasuredDesk::post()
         };
         const QString& path = request.path;
         StepTracePtr other = request.measured;
+        std::optional<FileStamp> stamp = request.stamp;
         if (!other) {
-            Result<StepTracePtr> read = readMeasured(std::filesystem::path(path.toStdU16String()), profile);
+            const std::filesystem::path file = path.toStdU16String();
+            stamp = stampOf(file);
+            Result<StepTracePtr> read = readMeasured(file, profile);
             if (!read)
                 return fail(read.error());
             other = *std::move(read);
         }
         if (request.orOpen && (other->info.simulated || other->info.source == "snapshot"))
-            return report([this] { Q_EMIT wanted(std::exchange(request_, {}).path); });
+            return report([this] { Q_EMIT wanted(std::exchange(request_, shown_).path); });
         const Result<StepComparisonPtr> made
             = compareSteps(step->trace(), *step->engine->recorded(), other, QFileInfo(path).fileName().toStdString());
         if (!made)
             return fail(made.error());
-        report([this, other, comparison = *made] {
+        report([this, other, stamp, comparison = *made] {
             request_.measured = other;
-            session_.setComparison(comparison, request_.path);
+            request_.stamp = stamp;
+            shown_ = request_;
+            shown_.isForNextStep = false;
+            session_.setComparison(comparison, request_.path, stamp);
             if (request_.orOpen)
                 Q_EMIT comparedInstead();
         });

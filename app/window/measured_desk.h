@@ -3,11 +3,14 @@
 #pragma once
 
 #include "core/base/lane.h"
+#include "core/base/mapped_file.h"
 #include "core/compare/step_comparison.h"
 #include "core/profile/import.h"
 #include "views/widgets/comparison_bar.h"
 
 #include <QObject>
+
+#include <optional>
 
 namespace headroom {
 
@@ -45,6 +48,7 @@ private:
     {
         QString path; ///< file of the measured step; empty: none
         StepTracePtr measured; ///< null: not read yet
+        std::optional<FileStamp> stamp; ///< of the file when it was read
         bool orOpen = false;
         bool isForNextStep = false; ///< another step was being opened when the user asked
     };
@@ -56,7 +60,8 @@ private:
     void forget();
 
     Session& session_;
-    Request request_; ///< the latest, whose answer is shown or will be
+    Request request_; ///< the latest that was not refused
+    Request shown_; ///< the one whose comparison is shown
     bool opening_ = false; ///< another step is being opened
     ProfileRequest profile_;
     quint64 asked_ = 0;

@@ -284,6 +284,63 @@ private Q_SLOTS:
         QCOMPARE(window_->session().step()->path, measured ? between : dropped);
     }
 
+    void AChangedMeasuredFileIsSaidAndComparedAgain_data()
+    {
+        QTest::addColumn<QString>("file");
+        QTest::newRow("a step") << QStringLiteral("measured.hrs");
+        QTest::newRow("a memory snapshot") << QStringLiteral("snapshot.pickle");
+    }
+    void AChangedMeasuredFileIsSaidAndComparedAgain()
+    {
+        QFETCH(const QString, file);
+        const bool isStep = file.endsWith(QStringLiteral(".hrs"));
+        const QString path = folder_->filePath(file);
+        const QString snapshots = QStringLiteral(HEADROOM_TEST_DATA "/snapshots/");
+        const auto put = [&](const QString& source) {
+            QFile from(source);
+            QFile to(path);
+            QVERIFY(from.open(QIODevice::ReadOnly) && to.open(QIODevice::WriteOnly | QIODevice::Truncate));
+            to.write(from.readAll());
+        };
+        put(isStep ? measured_ : snapshots + QStringLiteral("protocol4.pickle"));
+        openAndWait(step_);
+        window_->compareWith(path);
+        QTRY_VERIFY(window_->session().comparison());
+        const StepComparisonPtr before = window_->session().comparison();
+        QTest::qWait(600);
+        QCOMPARE(window_->messages().kind(), MessageBar::Kind::none);
+
+        const StepTracePtr slower = makeMeasuredStep(
+            simulated_, "cuda:1", [&](OpId op) { return 3 * simulated_->ops.ms[op]; }, [](OpId) { return false; });
+        put(isStep ? write(QStringLiteral("slower.hrs"), *slower) : snapshots + QStringLiteral("full.pickle"));
+        QTRY_COMPARE(window_->messages().kind(), MessageBar::Kind::note);
+        QVERIFY2(window_->messages().message().startsWith(file + QStringLiteral(" has changed since it was opened")),
+                 qPrintable(window_->messages().message()));
+        QCOMPARE(window_->session().comparison(), before);
+        window_->messages().actionButton()->click();
+        QTRY_VERIFY(window_->session().comparison() && window_->session().comparison() != before);
+        QCOMPARE(window_->session().step()->path, step_);
+        QCOMPARE(window_->session().comparedFile(), path);
+        QVERIFY(window_->session().comparison()->measured->info.device != before->measured->info.device || !isStep);
+
+        QVERIFY(QFile::remove(path));
+        QTRY_VERIFY(window_->messages().message().startsWith(file + QStringLiteral(" is no longer there")));
+        QVERIFY(window_->session().comparison());
+    }
+
+    /// The measured step is the open one.
+    void AChangedMeasuredFileThatIsOpenIsSaid()
+    {
+        openAndWait(measured_);
+        write(
+            QStringLiteral("run.hrs"),
+            *makeMeasuredStep(
+                simulated_, "cuda:1", [&](OpId op) { return 3 * simulated_->ops.ms[op]; }, [](OpId) { return false; }));
+        QTRY_COMPARE(window_->messages().kind(), MessageBar::Kind::note);
+        window_->messages().actionButton()->click();
+        QTRY_COMPARE(window_->session().step()->trace().info.device, std::string("cuda:1"));
+    }
+
     void AFileOpenedAfterADropWins()
     {
         openAndWait(step_);
@@ -308,9 +365,15 @@ private Q_SLOTS:
     void AComparisonEndsWithTheOpeningThatIsCancelled()
     {
         window_->compareWith(measured_);
-        window_->openFile(write(QStringLiteral("long.hrs"), *makeSyntheticStep({.blocks = 400})));
-        QTRY_COMPARE(window_->messages().kind(), MessageBar::Kind::progress);
-        window_->messages().actionButton()->click();
+        int cancelled = 0;
+        const auto cancelling = connect(&window_->jobs(), &Jobs::openProgressed, this, [&] {
+            QCOMPARE(window_->messages().kind(), MessageBar::Kind::progress);
+            window_->messages().actionButton()->click();
+            ++cancelled;
+        });
+        window_->openFile(step_);
+        QTRY_COMPARE(cancelled, 1);
+        disconnect(cancelling);
         QVERIFY(!window_->session().isOpen());
         openAndWait(step_);
         QTest::qWait(100);
