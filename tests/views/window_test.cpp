@@ -16,6 +16,7 @@
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
 
+#include <QAbstractItemModelTester>
 #include <QClipboard>
 #include <QLabel>
 #include <QLineEdit>
@@ -293,11 +294,18 @@ private Q_SLOTS:
         window().actions().findModule->trigger();
         QLineEdit* filter = window().page().modules()->filter();
         QTest::keyClicks(filter, QStringLiteral("layers.3.att"));
-        const QAbstractItemModel* rows = window().page().modules()->tree()->model();
+        QTreeView* tree = window().page().modules()->tree();
+        const QAbstractItemModel* rows = tree->model();
+        QAbstractItemModelTester tester(tree->model(), QAbstractItemModelTester::FailureReportingMode::QtTest);
         QCOMPARE(rows->rowCount(), 1);
         QCOMPARE(rows->index(0, 0).data().toString(), QStringLiteral("layers.3"));
+        tree->sortByColumn(ModuleTreeModel::keptColumn, Qt::DescendingOrder);
         filter->clear();
         QCOMPARE(rows->rowCount(), 10);
+        tree->sortByColumn(ModuleTreeModel::moduleColumn, Qt::AscendingOrder);
+        window().session().commitBudget(peak() / 2);
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        QCOMPARE(rows->index(0, 0).data().toString(), QStringLiteral("tok_embeddings"));
     }
 
     void pinnedInstantListsWhatIsAlive()
