@@ -6,6 +6,7 @@
 #include "views/theme/theme.h"
 
 #include <QApplication>
+#include <QCheckBox>
 #include <QFontDatabase>
 #include <QFontInfo>
 #include <QFontMetrics>
@@ -132,6 +133,35 @@ private Q_SLOTS:
         QVERIFY(contrast(theme.danger, theme.dangerSoft) >= 4.5);
     }
 
+    void checkBoxesCanBeSeen_data() { looks_data(); }
+    void checkBoxesCanBeSeen()
+    {
+        QFETCH(bool, dark);
+        const auto theme = Theme::make(dark);
+        applyTheme(*qApp, theme);
+        QCheckBox box(QStringLiteral("Keep"));
+        box.resize(box.sizeHint());
+        const auto strongest = [&](bool checked) { // of the pixels of the box, beside the ground
+            box.setChecked(checked);
+            const QImage picture = box.grab().toImage();
+            const QColor ground = picture.pixelColor(picture.width() - 1, 0);
+            double most = 0;
+            int seen = 0;
+            for (int y = 0; y < picture.height(); ++y) {
+                for (int x = 0; x < 14; ++x) {
+                    const double found = contrast(picture.pixelColor(x, y), ground);
+                    most = std::max(most, found);
+                    seen += found >= 3 ? 1 : 0; // as WCAG 2 asks of controls
+                }
+            }
+            return std::pair(most, seen);
+        };
+        const auto empty = strongest(false);
+        const auto checked = strongest(true);
+        QVERIFY2(empty.first >= 3 && empty.second >= 24, qPrintable(QString::number(empty.first)));
+        QVERIFY(checked.second >= empty.second + 20);
+    }
+
     void fontsComeWithTheProgram()
     {
         loadFonts();
@@ -215,6 +245,20 @@ private Q_SLOTS:
                          qPrintable(text));
             }
         }
+    }
+
+    void shortenedOpNamesKeepTheOp()
+    {
+        const QFont font = Theme::light().body;
+        const auto room = [&](const char* text) { return lineWidth(font, QString::fromLatin1(text)) + 1; };
+        const QString norm = QStringLiteral("aten.native_layer_norm.default");
+        QCOMPARE(shortenedOpName(font, norm, 1000), norm);
+        QCOMPARE(shortenedOpName(font, norm, room("aten.native_layer_norm")), QStringLiteral("aten.native_layer_norm"));
+        QCOMPARE(shortenedOpName(font, norm, room("native_layer_norm")), QStringLiteral("native_layer_norm"));
+        const QString add = QStringLiteral("aten.add_.Tensor");
+        QCOMPARE(shortenedOpName(font, add, room("add_.Tensor")), QStringLiteral("add_.Tensor"));
+        for (double width = 200; width > 30; width -= 7)
+            QVERIFY(lineWidth(font, shortenedOpName(font, norm, width)) <= width);
     }
 
     void shortenedNamesKeepTheWordsBefore()

@@ -91,6 +91,18 @@ QString shortenedName(const QFont& font, const QString& text, double width)
     return metrics.elidedText(before + parts.last(), parts.size() > 1 ? Qt::ElideLeft : Qt::ElideMiddle, width);
 }
 
+QString shortenedOpName(const QFont& font, const QString& name, double width)
+{
+    const QFontMetricsF metrics(font);
+    const QString usual = QStringLiteral(".default");
+    QString shown = name;
+    if (metrics.horizontalAdvance(shown) > width && shown.endsWith(usual))
+        shown.chop(usual.size());
+    if (metrics.horizontalAdvance(shown) > width)
+        shown.remove(0, shown.indexOf(u'.') + 1);
+    return metrics.elidedText(shown, Qt::ElideMiddle, width);
+}
+
 double lineWidth(const QFont& font, const QString& text)
 {
     return shaped(font, text).width;
