@@ -209,26 +209,37 @@ private Q_SLOTS:
     void shortenedNamesStillDiffer_data()
     {
         QTest::addColumn<QStringList>("names");
-        QTest::newRow("layers") << QStringList{
-            QStringLiteral("transformer.h.0.attn.c_attn"), QStringLiteral("transformer.h.1.attn.c_attn"),
-            QStringLiteral("transformer.h.11.attn.c_attn"), QStringLiteral("transformer.h.0.attn.c_proj"),
-            QStringLiteral("transformer.h.0.mlp.c_proj")};
-        QTest::newRow("encoder, decoder") << QStringList{QStringLiteral("model.encoder.layers.0.self_attn.q_proj"),
-                                                         QStringLiteral("model.decoder.layers.0.self_attn.q_proj"),
-                                                         QStringLiteral("model.decoder.layers.0.encoder_attn.q_proj")};
-        QTest::newRow("stages") << QStringList{QStringLiteral("layers.1.blocks.2"), QStringLiteral("layers.2.blocks.2"),
-                                               QStringLiteral("layers.2.blocks.1")};
-        QTest::newRow("wrapped") << QStringList{
-            QStringLiteral("_fsdp_wrapped_module.layers.3._checkpoint_wrapped_module.mlp"),
-            QStringLiteral("_fsdp_wrapped_module.layers.3._checkpoint_wrapped_module.attention")};
+        QTest::addColumn<QString>("narrowest"); // a text as wide as the least width in which they can differ
+        const auto row = [](const char* title, const char* narrowest, const QStringList& names) {
+            QTest::newRow(title) << names << QString::fromLatin1(narrowest);
+        };
+        row("layers", "t.h.11.a.c_attn",
+            {QStringLiteral("transformer.h.0.attn.c_attn"), QStringLiteral("transformer.h.1.attn.c_attn"),
+             QStringLiteral("transformer.h.11.attn.c_attn"), QStringLiteral("transformer.h.0.attn.c_proj"),
+             QStringLiteral("transformer.h.0.mlp.c_proj")});
+        row("encoder, decoder", "m.e.l.00.s.encoder_attn",
+            {QStringLiteral("model.encoder.layers.0.self_attn.q_proj"),
+             QStringLiteral("model.decoder.layers.0.self_attn.q_proj"),
+             QStringLiteral("model.decoder.layers.0.encoder_attn.q_proj")});
+        row("stages", "l.2.b.2m",
+            {QStringLiteral("layers.1.blocks.2"), QStringLiteral("layers.2.blocks.2"),
+             QStringLiteral("layers.2.blocks.1")});
+        row("numbered stages", "l2.0.conv1",
+            {QStringLiteral("layer1.0.conv1"), QStringLiteral("layer2.0.conv1"), QStringLiteral("layer2.1.conv1")});
+        row("lines of a script", "m:12.m:150.m:90.linear:40",
+            {QStringLiteral("main:12.model:150.model:90.linear:40"),
+             QStringLiteral("main:12.model:151.model:90.linear:40")});
+        row("wrapped", "_f.l.3._c.attention",
+            {QStringLiteral("_fsdp_wrapped_module.layers.3._checkpoint_wrapped_module.mlp"),
+             QStringLiteral("_fsdp_wrapped_module.layers.3._checkpoint_wrapped_module.attention")});
     }
     void shortenedNamesStillDiffer()
     {
         QFETCH(const QStringList, names);
+        QFETCH(const QString, narrowest);
         const QFont font = Theme::light().body;
         const QFontMetricsF metrics(font);
-        for (double width = 400; width > metrics.horizontalAdvance(QStringLiteral("m.e.l.00.s.encoder_attn"));
-             width -= 7) {
+        for (double width = 400; width > metrics.horizontalAdvance(narrowest); width -= 7) {
             QSet<QString> shown;
             for (const QString& name : names) {
                 const QString text = shortenedName(font, name, width);

@@ -27,6 +27,7 @@
 #include <QTest>
 #include <QTextBlock>
 #include <QTextDocument>
+#include <QToolButton>
 #include <QTreeView>
 
 #include <algorithm>
@@ -342,6 +343,30 @@ private Q_SLOTS:
             }
         }
         QVERIFY2(heavy > 0, "the numbers of a sentence stand out");
+    }
+
+    void noButtonCutsItsText()
+    {
+        openStep();
+        window().resize(1280, 800);
+        QTRY_COMPARE(window().size(), QSize(1280, 800));
+        int seen = 0;
+        for (const QAbstractButton* button : window().findChildren<QAbstractButton*>()) {
+            if (!button->isVisible() || button->text().isEmpty())
+                continue;
+            QSize needed = button->sizeHint();
+            if (qobject_cast<const QToolButton*>(button))
+                needed -= QSize(0, 3); // which Qt leaves free above and below the text
+            QVERIFY2(button->width() >= needed.width() && button->height() >= needed.height(),
+                     qPrintable(QStringLiteral("%1: %2 x %3 of %4 x %5")
+                                    .arg(button->text())
+                                    .arg(button->width())
+                                    .arg(button->height())
+                                    .arg(needed.width())
+                                    .arg(needed.height())));
+            ++seen;
+        }
+        QVERIFY(seen >= 12);
     }
 
     void tabGoesForwardAsBackward()
