@@ -14,19 +14,20 @@ namespace headroom {
 ModelForm::ModelForm(QWidget* parent)
     : RecordForm(6, parent)
 {
+    // In the order in which they are read, which is that of Tab.
     QComboBox* gpu = makeGpuChoice();
     QLineEdit* batch = makeEdit("batch", tr("the model's own"), &RecordRequest::batch);
     QLineEdit* sequence = makeEdit("sequence", tr("the model's own"), &RecordRequest::sequence);
+    QComboBox* optimizer = makeChoice(
+        "optimizer", &RecordRequest::optimizer,
+        {{QStringLiteral("Adam"), "adam"}, {QStringLiteral("AdamW"), "adamw"}, {QStringLiteral("SGD"), "sgd"}});
+    QLineEdit* momentum = makeEdit("momentum", tr("none"), &RecordRequest::momentum);
     QComboBox* precision = makeChoice("precision", &RecordRequest::precision,
                                       {{tr("as the model has it"), ""},
                                        {tr("bfloat16 autocast, float32 weights"), "autocast"},
                                        {tr("all in float32"), "float32"},
                                        {tr("all in bfloat16"), "bfloat16"},
                                        {tr("all in float16"), "float16"}});
-    QComboBox* optimizer = makeChoice(
-        "optimizer", &RecordRequest::optimizer,
-        {{QStringLiteral("Adam"), "adam"}, {QStringLiteral("AdamW"), "adamw"}, {QStringLiteral("SGD"), "sgd"}});
-    QLineEdit* momentum = makeEdit("momentum", tr("none"), &RecordRequest::momentum);
     QComboBox* loss = makeChoice("loss", &RecordRequest::loss,
                                  {{tr("sum of the output"), "sum"},
                                   {tr("mean of the output"), "mean"},
@@ -34,11 +35,11 @@ ModelForm::ModelForm(QWidget* parent)
     QComboBox* lifetimes
         = makeChoice("lifetimes", &RecordRequest::lifetimes,
                      {{tr("until the module's forward returns"), "frame"}, {tr("until their last use"), "graph"}});
+    QLineEdit* settings = makeEdit("settings", tr("KEY=VALUE …"), &RecordRequest::settings);
     holdOutput_ = new QCheckBox(tr("The training loop keeps the &output until the next forward"), this);
     holdOutput_->setObjectName(QStringLiteral("holdOutput"));
     holdOutput_->setToolTip(tr("As `output = model(x)` in a loop does: one more output is alive during forward"));
     connect(holdOutput_, &QCheckBox::toggled, this, &ModelForm::changed);
-    QLineEdit* settings = makeEdit("settings", tr("KEY=VALUE …"), &RecordRequest::settings);
 
     add(tr("Simulated &GPU"), gpu, 0, 0, 6);
     add(tr("&Batch"), batch, 1, 0, 3, RecordField::batch);

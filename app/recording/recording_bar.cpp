@@ -20,6 +20,7 @@ namespace {
 
 constexpr int tickMs = 250;
 constexpr int logHeight = 168;
+constexpr int leastLogHeight = 60; // on a small screen
 constexpr double silenceSeconds = 30; // a recording without output for this long is reported
 
 } // namespace
@@ -68,7 +69,8 @@ void RecordingBar::layOut()
     log_->setProperty("code", true);
     log_->setFrameShape(QFrame::NoFrame);
     log_->setMaximumBlockCount(lineLimit);
-    log_->setFixedHeight(logHeight);
+    log_->setMinimumHeight(leastLogHeight);
+    log_->setMaximumHeight(logHeight);
     log_->setTabChangesFocus(true);
     log_->setAccessibleName(tr("Output of the recording"));
 

@@ -32,6 +32,7 @@ ScriptForm::ScriptForm(QWidget* parent)
     interpreter_->setEditable(true);
     interpreter_->setInsertPolicy(QComboBox::NoInsert);
     interpreter_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+    grid()->addWidget(makeInstall(), 1, 0, 1, 3); // here, since Tab follows the order in which widgets are made
     QLineEdit* arguments = makeEdit("arguments", tr("none, for example --batch-size 32 --config gpt2.yaml"),
                                     &RecordRequest::scriptArguments);
     workingFolder_ = makeEdit("workingFolder", {}, &RecordRequest::workingFolder);
@@ -52,7 +53,6 @@ ScriptForm::ScriptForm(QWidget* parent)
     add(tr("&Arguments of the script"), arguments, 2, 0, 3, RecordField::scriptArguments);
     addBrowse(add(tr("&Working folder"), workingFolder_, 3, 0, 3, RecordField::workingFolder),
               tr("Browse for the working folder"), &ScriptForm::browseFolder);
-    grid()->addWidget(makeInstall(), 1, 0, 1, 3); // after both buttons in the order of Tab
     add(tr("Simulated &GPU"), gpu, 4, 0, 2, tr("What “cuda” stands for in the script"));
     add(tr("&Steps"), steps, 4, 2, 1, RecordField::steps, tr("The last is recorded"));
     add(tr("P&rocesses per node"), processes, 5, 0, 1, RecordField::processes, tr("As torchrun starts it"));

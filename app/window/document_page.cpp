@@ -121,8 +121,6 @@ void DocumentPage::layOut()
     comparisonCard_->hide();
     column->addWidget(sides_, 1);
     column->addWidget(cardAround(budgetBar_));
-    // Not the panel, whose focus proxy is the tree: Qt would skip the filter on the way forward.
-    setTabOrder(modules_->filter(), modules_->tree());
 }
 
 void DocumentPage::resizeEvent(QResizeEvent* event)

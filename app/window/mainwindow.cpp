@@ -38,6 +38,7 @@
 #include <QPushButton>
 #include <QScreen>
 #include <QStackedWidget>
+#include <QTreeView>
 #include <QVBoxLayout>
 
 #include <utility>
@@ -170,7 +171,7 @@ void MainWindow::wireDesks()
     Actions& a = *actions_;
     connect(opener_, &Opener::opened, this, [this](bool budgetWasGiven) {
         modulesDesk_->setBudgetIsGuess(!budgetWasGiven);
-        page_->modules()->setFocus();
+        page_->modules()->tree()->setFocus();
         if (!measuredFile_.isEmpty())
             measuredDesk_->compare(std::exchange(measuredFile_, {}));
     });
@@ -181,6 +182,8 @@ void MainWindow::wireDesks()
     connect(page_->header(), &StepHeader::timesWanted, opener_, &Opener::changeTimes);
     connect(a.compare, &QAction::triggered, this, &MainWindow::askForMeasured);
     connect(opener_, &Opener::measuredWanted, measuredDesk_, &MeasuredDesk::compareOrOpen);
+    connect(opener_, &Opener::openingBegan, measuredDesk_, &MeasuredDesk::beginOpening);
+    connect(opener_, &Opener::nothingOpened, measuredDesk_, &MeasuredDesk::endOpening);
     connect(a.stopComparing, &QAction::triggered, measuredDesk_, &MeasuredDesk::stop);
     connect(measuredDesk_, &MeasuredDesk::failed, this, [this](const QString& reason) {
         messages_->showError(reason);
@@ -196,6 +199,7 @@ void MainWindow::wireDesks()
     });
     connect(measuredDesk_, &MeasuredDesk::wanted, this, [this](const QString& path) { openFile(path); });
     connect(stepWatch_, &StepWatch::changed, this, &MainWindow::sayChanged);
+    connect(stepWatch_, &StepWatch::gone, this, &MainWindow::sayGone);
 }
 
 /// An error leaves when something succeeds that the user asked for after it.
@@ -244,10 +248,21 @@ void MainWindow::sayChanged(const QString& path)
 {
     messages_->showNote(
         tr("%1 has changed since it was opened. The window shows what it held then.").arg(QFileInfo(path).fileName()),
-        {tr("Reload"), [this] {
+        {tr("Reload"), [this, path] {
              messages_->dismiss();
-             opener_->reload();
+             if (session_.comparison() && path == session_.comparedFile())
+                 measuredDesk_->compare(path);
+             else
+                 opener_->reload();
          }});
+}
+
+void MainWindow::sayGone(const QString& path)
+{
+    messages_->showNote(
+        tr("%1 is no longer there: it was deleted, moved or renamed. The window shows what it held when "
+           "it was opened.")
+            .arg(QFileInfo(path).fileName()));
 }
 
 void MainWindow::refusePlan(const QString& reason)

@@ -103,6 +103,7 @@ private:
     bool planIsComing() const; ///< the window does not show the plan for the budget yet
     void showAbout();
     void sayChanged(const QString& path);
+    void sayGone(const QString& path);
     bool takeDrag(QDropEvent& event);
     bool mayCloseStep();
 

@@ -66,7 +66,7 @@ MeasuredDesk::MeasuredDesk(Session& session, QObject* parent)
     : QObject(parent)
     , session_(session)
 {
-    connect(&session_, &Session::stepChanged, this, &MeasuredDesk::askAgain);
+    connect(&session_, &Session::stepChanged, this, &MeasuredDesk::takeStep);
 }
 
 QString MeasuredDesk::whyNot() const
@@ -80,46 +80,84 @@ QString MeasuredDesk::whyNot() const
 
 void MeasuredDesk::compare(const QString& path)
 {
-    if (const QString reason = whyNot(); !reason.isEmpty())
-        Q_EMIT failed(reason);
-    else
-        post(path, nullptr, false);
+    ask({path, nullptr, {}, false, opening_});
 }
 
 void MeasuredDesk::compareOrOpen(const QString& path)
 {
-    if (whyNot().isEmpty())
-        post(path, nullptr, true);
-    else
-        Q_EMIT wanted(path);
+    ask({path, nullptr, {}, true, opening_});
 }
 
 void MeasuredDesk::stop()
 {
-    answered_ = ++asked_;
-    lane_.cancel();
-    path_.clear();
-    measured_.reset();
+    shown_ = {};
+    forget();
     session_.setComparison(nullptr, {});
 }
 
-/// Compares again if the open step was replaced, and stops if another one was opened.
-void MeasuredDesk::askAgain()
+void MeasuredDesk::beginOpening()
 {
-    const bool inPlace = session_.isOpen() && session_.peakBefore() > 0 && whyNot().isEmpty();
-    if (!measured_ || !inPlace)
-        stop();
-    else
-        post(path_, measured_, false);
+    opening_ = true;
+    request_.isForNextStep = false;
+    if (busy())
+        forget();
 }
 
-void MeasuredDesk::post(const QString& path, StepTracePtr measured, bool orOpen)
+void MeasuredDesk::endOpening()
+{
+    opening_ = false;
+}
+
+void MeasuredDesk::forget()
+{
+    answered_ = ++asked_;
+    lane_.cancel();
+    request_ = shown_;
+}
+
+/// Asks again if the open step was replaced, or if the user asked while the step was being opened. Stops otherwise.
+void MeasuredDesk::takeStep()
+{
+    const bool inPlace = session_.isOpen() && session_.peakBefore() > 0;
+    Request request;
+    if (inPlace || (session_.isOpen() && request_.isForNextStep))
+        request = std::exchange(request_, {});
+    if (inPlace) {
+        request.orOpen = request.orOpen && !request.measured; // the user knows that it is compared
+    } else {
+        opening_ = false;
+        request.isForNextStep = false;
+    }
+    if (!inPlace || !whyNot().isEmpty())
+        stop(); // what is shown is a comparison with the step before
+    if (!request.path.isEmpty())
+        ask(std::move(request));
+}
+
+void MeasuredDesk::ask(Request request)
+{
+    request_ = std::move(request);
+    if (const QString reason = whyNot(); reason.isEmpty())
+        post();
+    else if (request_.orOpen)
+        Q_EMIT wanted(std::exchange(request_, shown_).path);
+    else
+        refuse(reason);
+}
+
+void MeasuredDesk::refuse(const QString& reason)
+{
+    if (!request_.isForNextStep)
+        request_ = shown_;
+    Q_EMIT failed(reason);
+}
+
+void MeasuredDesk::post()
 {
     const OpenStepPtr step = session_.step();
     const quint64 number = ++asked_;
     lane_.cancel();
-    lane_.post([this, path, measured = std::move(measured), orOpen, step, number,
-                profile = profile_](const std::stop_token&) {
+    lane_.post([this, request = request_, step, number, profile = profile_](const std::stop_token&) {
         const auto report = [&](auto send) {
             callLater(this, [this, number, send] {
                 if (number != asked_)
@@ -129,26 +167,32 @@ void MeasuredDesk::post(const QString& path, StepTracePtr measured, bool orOpen)
             });
         };
         const auto fail = [&](const Error& error) {
-            report([this, reason = sentence(QString::fromStdString(error.message))] { Q_EMIT failed(reason); });
+            report([this, reason = sentence(QString::fromStdString(error.message))] { refuse(reason); });
         };
-        StepTracePtr other = measured;
+        const QString& path = request.path;
+        StepTracePtr other = request.measured;
+        std::optional<FileStamp> stamp = request.stamp;
         if (!other) {
-            Result<StepTracePtr> read = readMeasured(std::filesystem::path(path.toStdU16String()), profile);
+            const std::filesystem::path file = path.toStdU16String();
+            stamp = stampOf(file);
+            Result<StepTracePtr> read = readMeasured(file, profile);
             if (!read)
                 return fail(read.error());
             other = *std::move(read);
         }
-        if (orOpen && (other->info.simulated || other->info.source == "snapshot"))
-            return report([this, path] { Q_EMIT wanted(path); });
+        if (request.orOpen && (other->info.simulated || other->info.source == "snapshot"))
+            return report([this] { Q_EMIT wanted(std::exchange(request_, shown_).path); });
         const Result<StepComparisonPtr> made
             = compareSteps(step->trace(), *step->engine->recorded(), other, QFileInfo(path).fileName().toStdString());
         if (!made)
             return fail(made.error());
-        report([this, path, other, orOpen, comparison = *made] {
-            path_ = path;
-            measured_ = other;
-            session_.setComparison(comparison, path);
-            if (orOpen)
+        report([this, other, stamp, comparison = *made] {
+            request_.measured = other;
+            request_.stamp = stamp;
+            shown_ = request_;
+            shown_.isForNextStep = false;
+            session_.setComparison(comparison, request_.path, stamp);
+            if (request_.orOpen)
                 Q_EMIT comparedInstead();
         });
     });

@@ -3,11 +3,14 @@
 #pragma once
 
 #include "core/base/lane.h"
+#include "core/base/mapped_file.h"
 #include "core/compare/step_comparison.h"
 #include "core/profile/import.h"
 #include "views/widgets/comparison_bar.h"
 
 #include <QObject>
+
+#include <optional>
 
 namespace headroom {
 
@@ -26,6 +29,10 @@ public:
     /// Compares if the file is a measured step and the open one is simulated; else emits wanted().
     void compareOrOpen(const QString& path);
     void stop();
+    /// The user opens another step. A request that has no answer yet is dropped, since the later one wins. Those that
+    /// follow are asked again of that step.
+    void beginOpening();
+    void endOpening(); ///< no step was opened
     /// Sets which step of a profiler's trace is read, from now on.
     void useProfile(const ProfileRequest& request) { profile_ = request; }
     bool busy() const noexcept { return asked_ != answered_; }
@@ -37,12 +44,25 @@ Q_SIGNALS:
     void wanted(const QString& path); ///< request to open the file, which cannot be compared
 
 private:
-    void askAgain();
-    void post(const QString& path, StepTracePtr measured, bool orOpen);
+    struct Request
+    {
+        QString path; ///< file of the measured step; empty: none
+        StepTracePtr measured; ///< null: not read yet
+        std::optional<FileStamp> stamp; ///< of the file when it was read
+        bool orOpen = false;
+        bool isForNextStep = false; ///< another step was being opened when the user asked
+    };
+
+    void takeStep();
+    void ask(Request request);
+    void post();
+    void refuse(const QString& reason);
+    void forget();
 
     Session& session_;
-    QString path_; ///< file of the measured step; empty: none
-    StepTracePtr measured_;
+    Request request_; ///< the latest that was not refused
+    Request shown_; ///< the one whose comparison is shown
+    bool opening_ = false; ///< another step is being opened
     ProfileRequest profile_;
     quint64 asked_ = 0;
     quint64 answered_ = 0;

@@ -50,6 +50,7 @@ void Opener::wireReading()
                                      {tr("Cancel"), [this] {
                                           parts_.jobs.forgetOpening();
                                           parts_.messages.dismiss();
+                                          Q_EMIT nothingOpened();
                                       }});
     });
     connect(&parts_.jobs, &Jobs::snapshotRead, this, &Opener::askForPart);
@@ -108,6 +109,10 @@ bool Opener::isMeasurementOfOpenStep(const QString& path) const
 
 void Opener::openStep(const QString& path, const Wanted& wanted)
 {
+    if (wanted.inPlace.isEmpty()) {
+        parts_.whatIf.cancel(); // another size of the step that is to be replaced would take the place of this one
+        Q_EMIT openingBegan();
+    }
     wanted_ = wanted;
     const Session& session = parts_.session;
     TimeChoice times = times_;

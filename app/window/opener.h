@@ -66,6 +66,8 @@ public:
     bool closeStep(); ///< false: the user keeps it open
 
 Q_SIGNALS:
+    void
+    openingBegan(); ///< another step than the open one is being read, and replaces it unless nothingOpened() follows
     void opened(bool budgetWasGiven);
     void failed(const QString& reason);
     void measuredWanted(const QString& path); ///< request to compare the file with the open step

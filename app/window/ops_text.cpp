@@ -125,7 +125,7 @@ QString policyText(const Session& session)
         + tr(" run more again than the plan: peak %1, +%2.")
               .arg(bytesText(policy->predicted.peak, 2), msText(policy->predicted.recomputeMs));
     if (policy->predicted.peak > session.budget())
-        text += tr(" <b>That does not fit the budget</b>: plans by module are made for it.");
+        text += tr(" %1: plans by module are made for it.").arg(bold(tr("That does not fit the budget")));
     return text;
 }
 

@@ -126,7 +126,8 @@ QString settingOf(const StepTrace& trace, std::string_view key)
 
 QString bold(const QString& text)
 {
-    return QStringLiteral("<b>") + text.toHtmlEscaped() + QStringLiteral("</b>");
+    // The heaviest weight of the window's fonts: Qt would draw <b> twice, a pixel apart.
+    return QStringLiteral("<span style='font-weight:600'>%1</span>").arg(text.toHtmlEscaped());
 }
 
 ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace)

@@ -60,12 +60,14 @@ void Session::open(const OpenStepPtr& step, Bytes budget, PlanMode mode)
         Q_EMIT questionChanged();
 }
 
-void Session::setComparison(const StepComparisonPtr& comparison, const QString& file)
+void Session::setComparison(const StepComparisonPtr& comparison, const QString& file,
+                            const std::optional<FileStamp>& stamp)
 {
     if (comparison == comparison_)
         return;
     comparison_ = comparison;
     comparedFile_ = file;
+    comparedStamp_ = stamp;
     Q_EMIT comparisonChanged();
 }
 

@@ -90,10 +90,13 @@ public:
 
     void setWays(const WaysOfModulePtr& ways); ///< ways of the selected module
     const WaysOfModulePtr& ways() const noexcept { return ways_; } ///< null: not known yet
-    /// Sets the comparison with a measured step, until the open step changes; null: none.
-    void setComparison(const StepComparisonPtr& comparison, const QString& file);
+    /// Sets the comparison with a measured step, until the open step changes; null: none. `stamp`: of the file when it
+    /// was read.
+    void setComparison(const StepComparisonPtr& comparison, const QString& file,
+                       const std::optional<FileStamp>& stamp = {});
     const StepComparisonPtr& comparison() const noexcept { return comparison_; }
     const QString& comparedFile() const noexcept { return comparedFile_; }
+    const std::optional<FileStamp>& comparedStamp() const noexcept { return comparedStamp_; }
 
     void select(ModuleId module); ///< invalid: none
     ModuleId selected() const noexcept { return selected_; }
@@ -156,6 +159,7 @@ private:
     std::optional<Bytes> dragStart_;
     StepComparisonPtr comparison_;
     QString comparedFile_;
+    std::optional<FileStamp> comparedStamp_;
     ModuleId selected_;
     WaysOfModulePtr ways_;
     Bytes peakBefore_ = 0;

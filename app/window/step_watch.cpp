@@ -6,6 +6,10 @@
 
 #include <QFileInfo>
 
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
 namespace headroom {
 namespace {
 
@@ -21,39 +25,63 @@ StepWatch::StepWatch(Session& session, QObject* parent)
     settling_.setInterval(settleMs);
     connect(&settling_, &QTimer::timeout, this, &StepWatch::look);
     connect(&session_, &Session::stepChanged, this, &StepWatch::watch);
+    connect(&session_, &Session::comparisonChanged, this, &StepWatch::watch);
     connect(&watcher_, &QFileSystemWatcher::fileChanged, &settling_, qOverload<>(&QTimer::start));
     connect(&watcher_, &QFileSystemWatcher::directoryChanged, &settling_, qOverload<>(&QTimer::start));
 }
 
 void StepWatch::watch()
 {
+    std::vector<File> files;
+    if (session_.isOpen() && session_.step()->stamp)
+        files.push_back({session_.step()->path, session_.step()->stamp});
+    if (session_.comparison() && session_.comparedStamp())
+        files.push_back({session_.comparedFile(), session_.comparedStamp()});
+    for (File& file : files) {
+        const auto before = std::ranges::find_if(
+            files_, [&](const File& old) { return old.path == file.path && old.shown == file.shown; });
+        if (before != files_.end())
+            file.known = before->known; // it was said
+    }
+    files_ = std::move(files);
     if (const QStringList before = watcher_.files() + watcher_.directories(); !before.isEmpty())
         watcher_.removePaths(before);
-    said_.reset();
-    settling_.stop();
-    if (!session_.isOpen())
-        return;
-    // The folder, too: the watch of a file ends when another one takes its name.
-    const QFileInfo file(session_.step()->path);
-    watcher_.addPaths({file.absoluteFilePath(), file.absolutePath()});
-    settling_.start(); // it may have changed before
+    watchPaths();
+    settling_.start(); // they may have changed before
+}
+
+/// Watches the folders, too: the watch of a file ends when another one takes its name.
+void StepWatch::watchPaths()
+{
+    QStringList paths;
+    for (const File& file : files_) {
+        const QFileInfo info(file.path);
+        for (const QString& path : {info.absoluteFilePath(), info.absolutePath()}) {
+            if (QFileInfo::exists(path) && !paths.contains(path))
+                paths << path;
+        }
+    }
+    for (const QString& watched : watcher_.files() + watcher_.directories())
+        paths.removeAll(watched);
+    if (!paths.isEmpty())
+        watcher_.addPaths(paths);
 }
 
 void StepWatch::look()
 {
-    if (!session_.isOpen() || !session_.step()->stamp)
-        return;
-    const QString& path = session_.step()->path;
-    const std::optional<FileStamp> now = stampOf(std::filesystem::path(path.toStdU16String()));
-    if (!now)
-        return; // the file is gone, or is being replaced
-    const QString file = QFileInfo(path).absoluteFilePath();
-    if (!watcher_.files().contains(file))
-        watcher_.addPath(file);
-    if (now == session_.step()->stamp || now == said_)
-        return;
-    said_ = now;
-    Q_EMIT changed(path);
+    watchPaths();
+    std::vector<File> news;
+    for (File& file : files_) {
+        const std::optional<FileStamp> now = stampOf(std::filesystem::path(file.path.toStdU16String()));
+        if (std::exchange(file.known, now) != now && now != file.shown)
+            news.push_back(file);
+    }
+    for (const File& file : news) {
+        if (file.known)
+            Q_EMIT changed(file.path);
+        else
+            Q_EMIT gone(file.path);
+    }
 }
 
 } // namespace headroom

@@ -9,31 +9,41 @@
 #include <QTimer>
 
 #include <optional>
+#include <vector>
 
 namespace headroom {
 
 class Session;
 
-/// Notices that another program has written the file of the open step, or has replaced it. The step itself does not
-/// change: it was read into memory.
+/// Notices that another program has written, replaced or removed a file that the window shows: that of the open step,
+/// or of the measured step beside it. What is shown does not change: it was read into memory.
 class StepWatch : public QObject
 {
     Q_OBJECT
 public:
     explicit StepWatch(Session& session, QObject* parent = nullptr);
 
-    void look(); ///< compares the file with the open step now; for file systems that report no changes
+    void look(); ///< compares the files with what is shown now; for file systems that report no changes
 
 Q_SIGNALS:
     void changed(const QString& path); ///< once for each change
+    void gone(const QString& path); ///< the file was removed, or has another name
 
 private:
+    struct File
+    {
+        QString path;
+        std::optional<FileStamp> shown; ///< when it was read; nullopt: it is not watched
+        std::optional<FileStamp> known = shown; ///< when it was last looked at; nullopt: it was gone
+    };
+
     void watch();
+    void watchPaths();
 
     Session& session_;
+    std::vector<File> files_;
     QFileSystemWatcher watcher_;
-    QTimer settling_; ///< runs while the file changes
-    std::optional<FileStamp> said_; ///< state of the file that was reported
+    QTimer settling_; ///< runs while the files change
 };
 
 } // namespace headroom

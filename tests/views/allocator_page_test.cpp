@@ -17,8 +17,10 @@
 
 #include <QAction>
 #include <QApplication>
+#include <QBuffer>
 #include <QLabel>
 #include <QLineEdit>
+#include <QSvgGenerator>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -158,6 +160,23 @@ private Q_SLOTS:
             last = picture.pixel(x, 165) == inUse ? x : last;
         // The axis goes from 76 to 486.
         QVERIFY2(std::abs(last - (76 + 205)) <= 2, qPrintable(QString::number(last)));
+    }
+
+    void axesHaveRoundNumbers()
+    {
+        ReservedPlot plot;
+        plot.resize(900, 240);
+        plot.setCurves(
+            {2236.44, 4, {GiB, 16 * GiB, 12 * GiB, 2 * GiB}, {GiB, 17 * GiB, 17 * GiB, 17 * GiB}, {}, {}, 0});
+        QByteArray picture;
+        QBuffer buffer(&picture);
+        QSvgGenerator svg; // the labels stay text there
+        svg.setOutputDevice(&buffer);
+        svg.setSize(plot.size());
+        plot.render(&svg);
+        const QString words = QString::fromUtf8(picture);
+        for (const char* label : {">0 GiB<", ">5 GiB<", ">15 GiB<", ">0 ms<", ">500 ms<", ">2000 ms<"})
+            QVERIFY2(words.contains(QLatin1String(label)), label);
     }
 
     void curvesKeepEverySpike()

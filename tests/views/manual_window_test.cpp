@@ -3,6 +3,7 @@
 
 // The manual's window: pages, links, search, history, keys, both themes.
 
+#include "tests/views/tab_order.h"
 #include "views/manual/manual_pages.h"
 #include "views/manual/manual_view.h"
 #include "views/manual/manual_window.h"
@@ -109,6 +110,14 @@ private Q_SLOTS:
         QCOMPARE(window_->link(), QStringLiteral("numbers.md#two-formulations"));
         Q_EMIT view().anchorClicked(QUrl(QStringLiteral("#price")));
         QCOMPARE(window_->link(), QStringLiteral("numbers.md#price"));
+    }
+
+    void tabGoesForwardAsBackward()
+    {
+        window_->showLink(QStringLiteral("commands.md"));
+        window_->search()->setFocus();
+        const QString fault = tabOrderFault(*window_);
+        QVERIFY2(fault.isEmpty(), qPrintable(fault));
     }
 
     void contentsAreReadWithTheKeyboard()

@@ -176,6 +176,14 @@ private Q_SLOTS:
             model_->indexOf(moduleNamed("Transformer.layers.3")).data(ModuleTreeModel::PinRole).toString().isEmpty());
     }
 
+    void modulesThatKeepNothingSayZero()
+    {
+        model_->setStep(trace_, std::vector<ModuleEffect>(recorded_.size()));
+        QCOMPARE(model_->headerData(ModuleTreeModel::keptColumn, Qt::Horizontal, Qt::DisplayRole).toString(),
+                 QStringLiteral("Kept, MiB"));
+        QCOMPARE(model_->index(0, ModuleTreeModel::keptColumn).data().toString(), QStringLiteral("0"));
+    }
+
     void closingLeavesNoRows()
     {
         model_->setStep(nullptr, {});

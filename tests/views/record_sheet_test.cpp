@@ -3,6 +3,7 @@
 #include "app/recording/interpreters.h"
 #include "app/recording/record_sheet.h"
 #include "app/recording/time_left.h"
+#include "tests/views/tab_order.h"
 
 #include <QCheckBox>
 #include <QClipboard>
@@ -282,6 +283,31 @@ private Q_SLOTS:
         QCOMPARE(after.batch, QString()); // of another file
         takeChoices(after, fileChoices(before));
         QCOMPARE(after.batch, before.batch);
+    }
+
+    void tabGoesForwardAsBackward_data()
+    {
+        QTest::addColumn<bool>("script");
+        QTest::newRow("model") << false;
+        QTest::newRow("script") << true;
+    }
+    void tabGoesForwardAsBackward()
+    {
+        QFETCH(const bool, script);
+        if (script)
+            openScript();
+        else
+            openModel();
+        sheet_->findChild<QComboBox*>(script ? QStringLiteral("interpreter") : QStringLiteral("gpu"))->setFocus();
+        const QString fault = tabOrderFault(*sheet_);
+        QVERIFY2(fault.isEmpty(), qPrintable(fault));
+        QPoint before;
+        for (const QWidget* widget : focusRound(*sheet_, Qt::Key_Tab)) { // as one reads
+            const QPoint place = widget->mapTo(sheet_.get(), QPoint());
+            const bool isBeside = std::abs(place.y() - before.y()) < 8 && place.x() > before.x();
+            QVERIFY2(isBeside || place.y() > before.y(), qPrintable(widget->objectName()));
+            before = place;
+        }
     }
 
     void timeLeftIsSaidOnlyWhenItMeansSomething()

@@ -6,6 +6,7 @@
 #include "views/theme/theme.h"
 
 #include <QApplication>
+#include <QCheckBox>
 #include <QFontDatabase>
 #include <QFontInfo>
 #include <QFontMetrics>
@@ -132,6 +133,35 @@ private Q_SLOTS:
         QVERIFY(contrast(theme.danger, theme.dangerSoft) >= 4.5);
     }
 
+    void checkBoxesCanBeSeen_data() { looks_data(); }
+    void checkBoxesCanBeSeen()
+    {
+        QFETCH(bool, dark);
+        const auto theme = Theme::make(dark);
+        applyTheme(*qApp, theme);
+        QCheckBox box(QStringLiteral("Keep"));
+        box.resize(box.sizeHint());
+        const auto strongest = [&](bool checked) { // of the pixels of the box, beside the ground
+            box.setChecked(checked);
+            const QImage picture = box.grab().toImage();
+            const QColor ground = picture.pixelColor(picture.width() - 1, 0);
+            double most = 0;
+            int seen = 0;
+            for (int y = 0; y < picture.height(); ++y) {
+                for (int x = 0; x < 14; ++x) {
+                    const double found = contrast(picture.pixelColor(x, y), ground);
+                    most = std::max(most, found);
+                    seen += found >= 3 ? 1 : 0; // as WCAG 2 asks of controls
+                }
+            }
+            return std::pair(most, seen);
+        };
+        const auto empty = strongest(false);
+        const auto checked = strongest(true);
+        QVERIFY2(empty.first >= 3 && empty.second >= 24, qPrintable(QString::number(empty.first)));
+        QVERIFY(checked.second >= empty.second + 20);
+    }
+
     void fontsComeWithTheProgram()
     {
         loadFonts();
@@ -179,26 +209,37 @@ private Q_SLOTS:
     void shortenedNamesStillDiffer_data()
     {
         QTest::addColumn<QStringList>("names");
-        QTest::newRow("layers") << QStringList{
-            QStringLiteral("transformer.h.0.attn.c_attn"), QStringLiteral("transformer.h.1.attn.c_attn"),
-            QStringLiteral("transformer.h.11.attn.c_attn"), QStringLiteral("transformer.h.0.attn.c_proj"),
-            QStringLiteral("transformer.h.0.mlp.c_proj")};
-        QTest::newRow("encoder, decoder") << QStringList{QStringLiteral("model.encoder.layers.0.self_attn.q_proj"),
-                                                         QStringLiteral("model.decoder.layers.0.self_attn.q_proj"),
-                                                         QStringLiteral("model.decoder.layers.0.encoder_attn.q_proj")};
-        QTest::newRow("stages") << QStringList{QStringLiteral("layers.1.blocks.2"), QStringLiteral("layers.2.blocks.2"),
-                                               QStringLiteral("layers.2.blocks.1")};
-        QTest::newRow("wrapped") << QStringList{
-            QStringLiteral("_fsdp_wrapped_module.layers.3._checkpoint_wrapped_module.mlp"),
-            QStringLiteral("_fsdp_wrapped_module.layers.3._checkpoint_wrapped_module.attention")};
+        QTest::addColumn<QString>("narrowest"); // a text as wide as the least width in which they can differ
+        const auto row = [](const char* title, const char* narrowest, const QStringList& names) {
+            QTest::newRow(title) << names << QString::fromLatin1(narrowest);
+        };
+        row("layers", "t.h.11.a.c_attn",
+            {QStringLiteral("transformer.h.0.attn.c_attn"), QStringLiteral("transformer.h.1.attn.c_attn"),
+             QStringLiteral("transformer.h.11.attn.c_attn"), QStringLiteral("transformer.h.0.attn.c_proj"),
+             QStringLiteral("transformer.h.0.mlp.c_proj")});
+        row("encoder, decoder", "m.e.l.00.s.encoder_attn",
+            {QStringLiteral("model.encoder.layers.0.self_attn.q_proj"),
+             QStringLiteral("model.decoder.layers.0.self_attn.q_proj"),
+             QStringLiteral("model.decoder.layers.0.encoder_attn.q_proj")});
+        row("stages", "l.2.b.2m",
+            {QStringLiteral("layers.1.blocks.2"), QStringLiteral("layers.2.blocks.2"),
+             QStringLiteral("layers.2.blocks.1")});
+        row("numbered stages", "l2.0.conv1",
+            {QStringLiteral("layer1.0.conv1"), QStringLiteral("layer2.0.conv1"), QStringLiteral("layer2.1.conv1")});
+        row("lines of a script", "m:12.m:150.m:90.linear:40",
+            {QStringLiteral("main:12.model:150.model:90.linear:40"),
+             QStringLiteral("main:12.model:151.model:90.linear:40")});
+        row("wrapped", "_f.l.3._c.attention",
+            {QStringLiteral("_fsdp_wrapped_module.layers.3._checkpoint_wrapped_module.mlp"),
+             QStringLiteral("_fsdp_wrapped_module.layers.3._checkpoint_wrapped_module.attention")});
     }
     void shortenedNamesStillDiffer()
     {
         QFETCH(const QStringList, names);
+        QFETCH(const QString, narrowest);
         const QFont font = Theme::light().body;
         const QFontMetricsF metrics(font);
-        for (double width = 400; width > metrics.horizontalAdvance(QStringLiteral("m.e.l.00.s.encoder_attn"));
-             width -= 7) {
+        for (double width = 400; width > metrics.horizontalAdvance(narrowest); width -= 7) {
             QSet<QString> shown;
             for (const QString& name : names) {
                 const QString text = shortenedName(font, name, width);
@@ -215,6 +256,20 @@ private Q_SLOTS:
                          qPrintable(text));
             }
         }
+    }
+
+    void shortenedOpNamesKeepTheOp()
+    {
+        const QFont font = Theme::light().body;
+        const auto room = [&](const char* text) { return lineWidth(font, QString::fromLatin1(text)) + 1; };
+        const QString norm = QStringLiteral("aten.native_layer_norm.default");
+        QCOMPARE(shortenedOpName(font, norm, 1000), norm);
+        QCOMPARE(shortenedOpName(font, norm, room("aten.native_layer_norm")), QStringLiteral("aten.native_layer_norm"));
+        QCOMPARE(shortenedOpName(font, norm, room("native_layer_norm")), QStringLiteral("native_layer_norm"));
+        const QString add = QStringLiteral("aten.add_.Tensor");
+        QCOMPARE(shortenedOpName(font, add, room("add_.Tensor")), QStringLiteral("add_.Tensor"));
+        for (double width = 200; width > 30; width -= 7)
+            QVERIFY(lineWidth(font, shortenedOpName(font, norm, width)) <= width);
     }
 
     void shortenedNamesKeepTheWordsBefore()

@@ -255,6 +255,35 @@ private Q_SLOTS:
         QVERIFY(window().messages().kind() != MessageBar::Kind::note); // nothing changed since
     }
 
+    void deletedFileIsSaid()
+    {
+        const QString path = inFolder(QStringLiteral("leaves.hrs"));
+        const QString away = inFolder(QStringLiteral("away.hrs"));
+        QVERIFY(QFile::copy(file(), path));
+        window().openFile(path);
+        QTRY_VERIFY(window().session().isOpen() && window().session().answerIsCurrent());
+        QCOMPARE(std::rename(qPrintable(path), qPrintable(away)), 0);
+        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::note);
+        QVERIFY2(window().messages().message().startsWith(QStringLiteral("leaves.hrs is no longer there")),
+                 qPrintable(window().messages().message()));
+        QVERIFY(!window().messages().actionButton()->isVisible()); // there is nothing to read
+        QVERIFY(!window().page().grab().isNull());
+
+        window().messages().dismiss();
+        QCOMPARE(std::rename(qPrintable(away), qPrintable(path)), 0); // the same file is back
+        QTest::qWait(600);
+        QCOMPARE(window().messages().kind(), MessageBar::Kind::none);
+
+        QVERIFY(QFile::remove(path));
+        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::note);
+        const StepTracePtr other = makeSyntheticStep({.blocks = 6, .activation = 64 * MiB, .weight = 8 * MiB});
+        QVERIFY(writeStepTrace(*other, path.toStdString()).ok());
+        QTRY_VERIFY(
+            window().messages().message().startsWith(QStringLiteral("leaves.hrs has changed since it was opened")));
+        window().messages().actionButton()->click();
+        QTRY_VERIFY(window().session().recordedPeak() < peak());
+    }
+
     void windowIsNoLargerThanTheScreen()
     {
         window().resize(5000, 4000);

@@ -33,6 +33,7 @@
 #include <QFile>
 #include <QFileInfo>
 #include <QLineEdit>
+#include <QMenu>
 #include <QTemporaryDir>
 #include <QTimer>
 #include <QToolButton>
@@ -177,6 +178,28 @@ void showSnapshot(MainWindow& window, Gallery& gallery)
     }
 }
 
+/// The header of a step with remarks, and what its button opens.
+void showRemarks(MainWindow& window, Gallery& gallery)
+{
+    const QTemporaryDir place;
+    const QString path = place.filePath(QStringLiteral("remarks.hrs"));
+    StepTrace step = window.session().step()->trace();
+    step.info.remarks
+        = {"xformers' attention ran as scaled_dot_product_attention: its workspace may be larger",
+           "the card's free memory was read in Model.forward: with a plan the script may decide otherwise"};
+    if (!writeStepTrace(step, path.toStdString()))
+        return;
+    window.openFile(path);
+    settle(window);
+    window.resize(1280, 800);
+    gallery.bothThemes(QStringLiteral("remarks"));
+    auto* popup = window.findChild<QMenu*>(QStringLiteral("remarksPopup"));
+    popup->popup(window.mapToGlobal(QPoint(600, 60)));
+    gallery.bothThemes(QStringLiteral("remarks-popup"), *popup);
+    popup->close();
+    window.resize(1600, 1000);
+}
+
 void showAll(MainWindow& window, Gallery& gallery, const QString& file)
 {
     window.resize(1600, 1000);
@@ -230,6 +253,7 @@ void showAll(MainWindow& window, Gallery& gallery, const QString& file)
     window.session().commitBudget(window.session().recordedPeak() / 5);
     settle(window);
     gallery.bothThemes(QStringLiteral("infeasible"));
+    showRemarks(window, gallery);
 }
 
 } // namespace

@@ -12,6 +12,7 @@
 #include "core/trace/step_file.h"
 #include "tests/core/measured_step.h"
 #include "tests/core/synthetic_step.h"
+#include "tests/views/tab_order.h"
 #include "views/models/module_tree_model.h"
 #include "views/models/ops_model.h"
 #include "views/plot/timeline_canvas.h"
@@ -245,6 +246,140 @@ private Q_SLOTS:
         QTRY_COMPARE(window_->session().step()->path, other);
     }
 
+    /// The file before is read meanwhile, and is slower than the one that is dropped.
+    void AFileDroppedWhileAnotherOneOpensIsNotLost_data()
+    {
+        QTest::addColumn<bool>("measured");
+        QTest::addColumn<bool>("later");
+        QTest::newRow("simulated, at once") << false << false;
+        QTest::newRow("measured, at once") << true << false;
+        QTest::newRow("simulated, while the modules are measured") << false << true;
+        QTest::newRow("measured, while the modules are measured") << true << true;
+    }
+    void AFileDroppedWhileAnotherOneOpensIsNotLost()
+    {
+        QFETCH(const bool, measured);
+        QFETCH(const bool, later);
+        openAndWait(step_);
+        const QString between = write(QStringLiteral("between.hrs"), *simulated_);
+        const QString dropped = measured ? measured_ : write(QStringLiteral("dropped.hrs"), *simulated_);
+        if (later)
+            connect(&window_->jobs(), &Jobs::openProgressed, this,
+                    [&, said = false](const QString& path, const QString& stage) mutable {
+                        if (path == between && stage == QStringLiteral("Measuring modules")
+                            && !std::exchange(said, true))
+                            drop(dropped);
+                    });
+        window_->openFile(between);
+        if (!later)
+            drop(dropped);
+        if (measured) {
+            QTRY_VERIFY(window_->session().comparison() && window_->session().step()->path == between);
+            QCOMPARE(window_->session().comparedFile(), measured_);
+        } else {
+            QTRY_COMPARE(window_->session().step()->path, dropped);
+        }
+        disconnect(&window_->jobs(), nullptr, this, nullptr);
+        QTest::qWait(100);
+        QCOMPARE(window_->session().step()->path, measured ? between : dropped);
+    }
+
+    void AChangedMeasuredFileIsSaidAndComparedAgain_data()
+    {
+        QTest::addColumn<QString>("file");
+        QTest::newRow("a step") << QStringLiteral("measured.hrs");
+        QTest::newRow("a memory snapshot") << QStringLiteral("snapshot.pickle");
+    }
+    void AChangedMeasuredFileIsSaidAndComparedAgain()
+    {
+        QFETCH(const QString, file);
+        const bool isStep = file.endsWith(QStringLiteral(".hrs"));
+        const QString path = folder_->filePath(file);
+        const QString snapshots = QStringLiteral(HEADROOM_TEST_DATA "/snapshots/");
+        const auto put = [&](const QString& source) {
+            QFile from(source);
+            QFile to(path);
+            QVERIFY(from.open(QIODevice::ReadOnly) && to.open(QIODevice::WriteOnly | QIODevice::Truncate));
+            to.write(from.readAll());
+        };
+        put(isStep ? measured_ : snapshots + QStringLiteral("protocol4.pickle"));
+        openAndWait(step_);
+        window_->compareWith(path);
+        QTRY_VERIFY(window_->session().comparison());
+        const StepComparisonPtr before = window_->session().comparison();
+        QTest::qWait(600);
+        QCOMPARE(window_->messages().kind(), MessageBar::Kind::none);
+
+        const StepTracePtr slower = makeMeasuredStep(
+            simulated_, "cuda:1", [&](OpId op) { return 3 * simulated_->ops.ms[op]; }, [](OpId) { return false; });
+        put(isStep ? write(QStringLiteral("slower.hrs"), *slower) : snapshots + QStringLiteral("full.pickle"));
+        QTRY_COMPARE(window_->messages().kind(), MessageBar::Kind::note);
+        QVERIFY2(window_->messages().message().startsWith(file + QStringLiteral(" has changed since it was opened")),
+                 qPrintable(window_->messages().message()));
+        QCOMPARE(window_->session().comparison(), before);
+        window_->messages().actionButton()->click();
+        QTRY_VERIFY(window_->session().comparison() && window_->session().comparison() != before);
+        QCOMPARE(window_->session().step()->path, step_);
+        QCOMPARE(window_->session().comparedFile(), path);
+        QVERIFY(window_->session().comparison()->measured->info.device != before->measured->info.device || !isStep);
+
+        QVERIFY(QFile::remove(path));
+        QTRY_VERIFY(window_->messages().message().startsWith(file + QStringLiteral(" is no longer there")));
+        QVERIFY(window_->session().comparison());
+    }
+
+    /// The measured step is the open one.
+    void AChangedMeasuredFileThatIsOpenIsSaid()
+    {
+        openAndWait(measured_);
+        write(
+            QStringLiteral("run.hrs"),
+            *makeMeasuredStep(
+                simulated_, "cuda:1", [&](OpId op) { return 3 * simulated_->ops.ms[op]; }, [](OpId) { return false; }));
+        QTRY_COMPARE(window_->messages().kind(), MessageBar::Kind::note);
+        window_->messages().actionButton()->click();
+        QTRY_COMPARE(window_->session().step()->trace().info.device, std::string("cuda:1"));
+    }
+
+    void AFileOpenedAfterADropWins()
+    {
+        openAndWait(step_);
+        const QString dropped = write(QStringLiteral("dropped.hrs"), *simulated_);
+        const QString last = write(QStringLiteral("last.hrs"), *makeSyntheticStep({.blocks = 400})); // read longer
+        drop(dropped);
+        window_->openFile(last);
+        QTRY_COMPARE(window_->session().step()->path, last);
+        QTest::qWait(100);
+        QCOMPARE(window_->session().step()->path, last);
+    }
+
+    void AComparisonAskedForWhileAnotherStepOpensIsWithThatStep()
+    {
+        openAndWait(measured_); // which cannot be compared
+        window_->openFile(step_);
+        window_->compareWith(measured_);
+        QTRY_COMPARE(window_->session().step()->path, step_);
+        QTRY_VERIFY(window_->session().comparison());
+    }
+
+    void AComparisonEndsWithTheOpeningThatIsCancelled()
+    {
+        window_->compareWith(measured_);
+        int cancelled = 0;
+        const auto cancelling = connect(&window_->jobs(), &Jobs::openProgressed, this, [&] {
+            QCOMPARE(window_->messages().kind(), MessageBar::Kind::progress);
+            window_->messages().actionButton()->click();
+            ++cancelled;
+        });
+        window_->openFile(step_);
+        QTRY_COMPARE(cancelled, 1);
+        disconnect(cancelling);
+        QVERIFY(!window_->session().isOpen());
+        openAndWait(step_);
+        QTest::qWait(100);
+        QVERIFY(!window_->session().comparison());
+    }
+
     void WhatCannotBeComparedIsASentence()
     {
         openAndWait(step_);
@@ -337,6 +472,8 @@ private Q_SLOTS:
         QVERIFY(!openButton()->isEnabled());
         to->setValue((from->minimum() + to->maximum()) / 2);
         QVERIFY(openButton()->isEnabled());
+        const QString fault = tabOrderFault(*sheet);
+        QVERIFY2(fault.isEmpty(), qPrintable(fault));
         const ImportRequest part = sheet->part();
         const Result<ImportedSnapshot> expected = importSnapshot(path.toStdString(), part);
         QVERIFY(expected.ok());

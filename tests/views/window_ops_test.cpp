@@ -27,9 +27,11 @@
 #include <QComboBox>
 #include <QFile>
 #include <QGuiApplication>
+#include <QHeaderView>
 #include <QLabel>
 #include <QPushButton>
 #include <QRadioButton>
+#include <QScrollBar>
 #include <QSignalSpy>
 #include <QTest>
 #include <QToolButton>
@@ -145,6 +147,21 @@ private Q_SLOTS:
         window().actions().planModules->trigger();
         QTRY_VERIFY(session().answerIsCurrent());
         QVERIFY(lower->ops()->isColumnHidden(OpsModel::planColumn));
+    }
+
+    void planOfAnOpIsInViewOnASmallScreen()
+    {
+        planTheMiddle();
+        window().page().lowerPanel()->showFlips();
+        const QTreeView* table = window().page().lowerPanel()->ops();
+        for (const QSize size : {QSize(1280, 800), QSize(1600, 1000)}) {
+            window().resize(size);
+            QTRY_COMPARE(window().size(), size);
+            QTRY_VERIFY(!table->horizontalScrollBar()->isVisible());
+            QVERIFY(!table->isColumnHidden(OpsModel::planColumn));
+            QCOMPARE(table->isColumnHidden(OpsModel::phaseColumn), size.width() < 1600);
+            QCOMPARE(table->header()->length(), table->viewport()->width());
+        }
     }
 
     void fractionIsCopiedForTorchCompile()

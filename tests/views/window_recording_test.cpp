@@ -144,6 +144,19 @@ private Q_SLOTS:
         QVERIFY(!desk().recording().running());
     }
 
+    void outputFitsOnASmallScreen()
+    {
+        openStep();
+        bar().begin(QStringLiteral("train.py"), true);
+        bar().outputButton()->setChecked(true);
+        window().resize(1280, 800);
+        QTRY_COMPARE(window().size(), QSize(1280, 800));
+        QVERIFY2(window().minimumSizeHint().height() <= 760,
+                 qPrintable(QString::number(window().minimumSizeHint().height())));
+        QVERIFY(bar().log()->height() >= 3 * bar().log()->fontMetrics().height());
+        bar().finish();
+    }
+
     void failedScriptOffersItsOptionsAgain()
     {
         startScript("fails.py");

@@ -3,6 +3,8 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
+#include "app/window/step_header.h"
+#include "tests/views/tab_order.h"
 #include "tests/views/window_fixture.h"
 #include "views/models/module_tree_model.h"
 #include "views/plot/timeline_view.h"
@@ -10,9 +12,11 @@
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/budget_scale.h"
 #include "views/widgets/inspector.h"
+#include "views/widgets/lower_panel.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
 
+#include <QAbstractItemModelTester>
 #include <QClipboard>
 #include <QLabel>
 #include <QLineEdit>
@@ -21,6 +25,9 @@
 #include <QSignalSpy>
 #include <QSpinBox>
 #include <QTest>
+#include <QTextBlock>
+#include <QTextDocument>
+#include <QToolButton>
 #include <QTreeView>
 
 #include <algorithm>
@@ -53,7 +60,7 @@ private Q_SLOTS:
         QCOMPARE(last.data().toString(), QStringLiteral("layers.7"));
         QVERIFY(last.data(ModuleTreeModel::PillRole).toString().isEmpty());
         QCOMPARE(inspectorText("moduleName"), QStringLiteral("layers.0"));
-        QVERIFY(inspectorText("reason").startsWith(QStringLiteral("Frees <b>")));
+        QVERIFY(inspectorText("reason").startsWith(QStringLiteral("Frees <span")));
         QVERIFY(inspectorText("solverLine").startsWith(QStringLiteral("Proven optimal in 1.10 ms")));
     }
 
@@ -290,11 +297,18 @@ private Q_SLOTS:
         window().actions().findModule->trigger();
         QLineEdit* filter = window().page().modules()->filter();
         QTest::keyClicks(filter, QStringLiteral("layers.3.att"));
-        const QAbstractItemModel* rows = window().page().modules()->tree()->model();
+        QTreeView* tree = window().page().modules()->tree();
+        const QAbstractItemModel* rows = tree->model();
+        QAbstractItemModelTester tester(tree->model(), QAbstractItemModelTester::FailureReportingMode::QtTest);
         QCOMPARE(rows->rowCount(), 1);
         QCOMPARE(rows->index(0, 0).data().toString(), QStringLiteral("layers.3"));
+        tree->sortByColumn(ModuleTreeModel::keptColumn, Qt::DescendingOrder);
         filter->clear();
         QCOMPARE(rows->rowCount(), 10);
+        tree->sortByColumn(ModuleTreeModel::moduleColumn, Qt::AscendingOrder);
+        window().session().commitBudget(peak() / 2);
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        QCOMPARE(rows->index(0, 0).data().toString(), QStringLiteral("tok_embeddings"));
     }
 
     void pinnedInstantListsWhatIsAlive()
@@ -309,6 +323,75 @@ private Q_SLOTS:
         QVERIFY(window().page().lowerPanel()->liveBlocks()->model()->rowCount() > 0);
         window().actions().showTradeOff->trigger();
         QCOMPARE(window().page().lowerPanel()->page(), LowerPanel::Page::tradeOff);
+    }
+
+    /// The heaviest weight of the fonts is that of titles: Qt draws a heavier one twice, a pixel apart.
+    void noTextIsHeavierThanTheFonts()
+    {
+        openStep();
+        int heavy = 0;
+        for (const QLabel* label : window().findChildren<QLabel*>()) {
+            QTextDocument text;
+            text.setDefaultFont(label->font());
+            text.setHtml(label->text());
+            for (QTextBlock block = text.begin(); block.isValid(); block = block.next()) {
+                for (auto part = block.begin(); !part.atEnd(); ++part) {
+                    const int weight = part.fragment().charFormat().fontWeight();
+                    QVERIFY2(weight <= QFont::DemiBold, qPrintable(label->text()));
+                    heavy += weight == QFont::DemiBold && block.length() > part.fragment().length() + 1 ? 1 : 0;
+                }
+            }
+        }
+        QVERIFY2(heavy > 0, "the numbers of a sentence stand out");
+    }
+
+    void noButtonCutsItsText()
+    {
+        openStep();
+        window().resize(1280, 800);
+        QTRY_COMPARE(window().size(), QSize(1280, 800));
+        int seen = 0;
+        for (const QAbstractButton* button : window().findChildren<QAbstractButton*>()) {
+            if (!button->isVisible() || button->text().isEmpty())
+                continue;
+            QSize needed = button->sizeHint();
+            if (qobject_cast<const QToolButton*>(button))
+                needed -= QSize(0, 3); // which Qt leaves free above and below the text
+            QVERIFY2(button->width() >= needed.width() && button->height() >= needed.height(),
+                     qPrintable(QStringLiteral("%1: %2 x %3 of %4 x %5")
+                                    .arg(button->text())
+                                    .arg(button->width())
+                                    .arg(button->height())
+                                    .arg(needed.width())
+                                    .arg(needed.height())));
+            ++seen;
+        }
+        QVERIFY(seen >= 12);
+    }
+
+    void tabGoesForwardAsBackward()
+    {
+        openStep();
+        DocumentPage& page = window().page();
+        page.modules()->filter()->setFocus();
+        const QString fault = tabOrderFault(window());
+        QVERIFY2(fault.isEmpty(), qPrintable(fault));
+        // As one reads: the modules, the plots, the inspector, the budget.
+        std::vector<QWidget*> parts;
+        for (QWidget* widget : focusRound(window(), Qt::Key_Tab)) {
+            for (QWidget* part : std::initializer_list<QWidget*>{page.modules(), page.timeline(), page.lowerPanel(),
+                                                                 page.inspector(), page.budgetBar(), page.header()}) {
+                if ((widget == part || part->isAncestorOf(widget)) && (parts.empty() || parts.back() != part))
+                    parts.push_back(part);
+            }
+        }
+        QCOMPARE(namesOf(parts),
+                 namesOf({page.modules(), page.timeline(), page.lowerPanel(), page.inspector(), page.budgetBar(),
+                          page.header()}));
+        window().closeStep();
+        window().startPage().findChild<QPushButton*>(QStringLiteral("openButton"))->setFocus();
+        const QString faultOfStart = tabOrderFault(window());
+        QVERIFY2(faultOfStart.isEmpty(), qPrintable(faultOfStart));
     }
 
     void closingWhileSolvingDoesNotHang()

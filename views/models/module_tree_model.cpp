@@ -104,8 +104,9 @@ void ModuleTreeModel::setScales()
     scale(top_);
     for (const Row& row : rows_)
         scale(row.children);
-    unit_ = byteUnitFor(static_cast<double>(std::min(largest, GiB - 1))); // MiB at most: blocks are compared
-    decimals_ = static_cast<double>(largest) >= 100 * unit_.bytes ? 0 : 1;
+    // MiB at most, since blocks are compared, and also if nothing is kept.
+    unit_ = byteUnitFor(static_cast<double>(largest > 0 ? std::min(largest, GiB - 1) : MiB));
+    decimals_ = largest > 0 && static_cast<double>(largest) < 100 * unit_.bytes ? 1 : 0;
 }
 
 void ModuleTreeModel::setPlan(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects)

@@ -175,6 +175,8 @@ QVariant OpsModel::data(const QModelIndex& index, int role) const
         return flipOf(opAt(index)) != nullptr;
     if (role == ModuleNameRole)
         return index.column() == moduleColumn;
+    if (role == OpNameRole)
+        return index.column() == nameColumn;
     const bool isName = index.column() == nameColumn || index.column() == moduleColumn; // may be wider than its column
     if (role == Qt::DisplayRole || (role == Qt::ToolTipRole && isName))
         return textOf(opAt(index), index.column());

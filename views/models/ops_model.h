@@ -35,6 +35,7 @@ public:
     enum Role {
         FlipRole = Qt::UserRole + 32, ///< bool: the op flips: the previous plan of the frontier treats it differently
         ModuleNameRole, ///< bool: the text is the name of a module, as in LiveBlocksModel
+        OpNameRole, ///< bool: the text is the name of an op
     };
 
     using QAbstractTableModel::QAbstractTableModel;

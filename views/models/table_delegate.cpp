@@ -62,8 +62,11 @@ void TableDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelIn
     if (!index.data(LiveBlocksModel::CategoryRole).isValid())
         option->rect.adjust(right ? 0 : headingIndent, 0, right ? -headingGap : 0, 0);
     static_assert(int(OpsModel::ModuleNameRole) == int(LiveBlocksModel::ModuleNameRole));
+    const int room = option->rect.width() - textMargins(*option);
     if (option->rect.width() > 0 && index.data(OpsModel::ModuleNameRole).toBool())
-        option->text = shortenedName(option->font, option->text, option->rect.width() - textMargins(*option));
+        option->text = shortenedName(option->font, option->text, room);
+    else if (option->rect.width() > 0 && index.data(OpsModel::OpNameRole).toBool())
+        option->text = shortenedOpName(option->font, option->text, room);
     if (index.data(OpsModel::FlipRole).toBool() && option->widget)
         option->palette.setColor(QPalette::Text, Theme::of(*option->widget).accent);
 }

@@ -53,6 +53,7 @@ void LegendBar::setChoices(const QString& first, const QString& second)
     choices_ = {makeSegment(first, this), makeSegment(second, this)};
     for (auto* button : choices_) {
         button->setFocusPolicy(Qt::TabFocus);
+        button->setProperty("small", true);
         group->addButton(button, button == choices_.front() ? 0 : 1);
     }
     choices_.front()->setChecked(true);

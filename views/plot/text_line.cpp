@@ -42,6 +42,14 @@ ShapedLine& shaped(const QFont& font, const QString& text)
     return *made;
 }
 
+/// "_fsdp_wrapped_module" becomes "_f". Numbers stay, since they tell modules apart: "3", "layer2" as "l2".
+QString initialOf(const QString& part)
+{
+    static const QRegularExpression form(QStringLiteral("^(_*\\p{L}).*?([^\\p{L}\\d]?\\d+)?$"));
+    const QRegularExpressionMatch match = form.match(part);
+    return match.hasMatch() ? match.captured(1) + match.captured(2) : part;
+}
+
 } // namespace
 
 QString withBreakPoints(const QString& text)
@@ -75,11 +83,7 @@ QString shortenedName(const QFont& font, const QString& text, double width)
         return before + (first > 0 ? QStringLiteral("…") : QString()) + parts.mid(first).join(u'.');
     };
     for (qsizetype i = 0; i + 1 < parts.size(); ++i) {
-        // "_fsdp_wrapped_module" becomes "_f"; numbers stay.
-        const auto letter
-            = std::find_if(parts[i].cbegin(), parts[i].cend(), [](QChar c) { return c.isLetterOrNumber(); });
-        if (letter != parts[i].cend() && letter->isLetter())
-            parts[i].truncate(letter - parts[i].cbegin() + 1);
+        parts[i] = initialOf(parts[i]);
         if (fits(shown(0)))
             return shown(0);
     }
@@ -89,6 +93,18 @@ QString shortenedName(const QFont& font, const QString& text, double width)
     }
     // What is left is one word, in little room: its end tells it from "c_attn", "c_proj" and "ln_1", "ln_2" beside it.
     return metrics.elidedText(before + parts.last(), parts.size() > 1 ? Qt::ElideLeft : Qt::ElideMiddle, width);
+}
+
+QString shortenedOpName(const QFont& font, const QString& name, double width)
+{
+    const QFontMetricsF metrics(font);
+    const QString usual = QStringLiteral(".default");
+    QString shown = name;
+    if (metrics.horizontalAdvance(shown) > width && shown.endsWith(usual))
+        shown.chop(usual.size());
+    if (metrics.horizontalAdvance(shown) > width)
+        shown.remove(0, shown.indexOf(u'.') + 1);
+    return metrics.elidedText(shown, Qt::ElideMiddle, width);
 }
 
 double lineWidth(const QFont& font, const QString& text)

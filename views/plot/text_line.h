@@ -25,6 +25,10 @@ QString withBreakPoints(const QString& text);
 /// modules apart and stay longest: "transformer.h.0.attn.c_attn", "t.h.0.attn.c_attn", "t.h.0.a.c_attn", "…0.a.c_attn".
 QString shortenedName(const QFont& font, const QString& text, double width);
 
+/// The name of an op, in `width` pixels: "aten.native_layer_norm.default" without its overload if that is the default
+/// one, then without its namespace, then elided.
+QString shortenedOpName(const QFont& font, const QString& name, double width);
+
 // The functions below are for lines that are painted repeatedly, such as names, captions and numbers of many rows. They
 // shape each line once, since shaping takes longer than painting.
 

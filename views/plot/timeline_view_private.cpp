@@ -19,11 +19,21 @@ namespace {
 constexpr int draftMs = 100;
 constexpr int settleMs = 140;
 
+/// Whole before the canvas is made: widgets get the focus in the order in which they are made.
+LegendBar* makeLegend(TimelineView* view)
+{
+    auto* legend = new LegendBar(view);
+    legend->setTitle(TimelineView::tr("Allocated memory"));
+    legend->setChoices(TimelineView::tr("by category"), TimelineView::tr("by module"));
+    legend->setChoicesEnabled(false);
+    return legend;
+}
+
 } // namespace
 
 TimelineView::Private::Private(TimelineView* view)
     : q(view)
-    , legend(new LegendBar(view))
+    , legend(makeLegend(view))
     , canvas(new TimelineCanvas(view))
     , lane(new CollectiveLane(view))
     , overview(new OverviewStrip(view))
@@ -34,16 +44,9 @@ TimelineView::Private::Private(TimelineView* view)
     column->addWidget(canvas, 1);
     column->addWidget(lane);
     column->addWidget(overview);
-    q->setFocusProxy(canvas);
-    q->setTabOrder(canvas, &canvas->handle());
-    q->setTabOrder(&canvas->handle(), lane);
-    q->setTabOrder(lane, overview);
     canvas->installEventFilter(q);
     settle.setSingleShot(true);
     settle.setInterval(settleMs);
-    legend->setTitle(tr("Allocated memory"));
-    legend->setChoices(tr("by category"), tr("by module"));
-    legend->setChoicesEnabled(false);
     connect(legend, &LegendBar::chosen, q,
             [this](int index) { q->setGrouping(index == 0 ? Grouping::category : Grouping::module); });
 

@@ -24,7 +24,6 @@ TradeOffView::TradeOffView(QWidget* parent)
     auto* column = makeLayout<QVBoxLayout>(this, {12, 8, 8, 8}, 2);
     column->addWidget(head_);
     column->addWidget(chart_, 1);
-    setFocusProxy(chart_);
     connect(chart_, &TradeOffChart::pointChosen, this, [this](double ratio) { Q_EMIT pointChosen(fqn_, ratio); });
     connect(chart_, &TradeOffChart::lookChanged, this, &TradeOffView::showPicture);
     showPicture();

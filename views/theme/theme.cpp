@@ -235,6 +235,10 @@ QSpinBox[stepped="true"]::up-button { subcontrol-position: top right; }
 QSpinBox[stepped="true"]::down-button { subcontrol-position: bottom right; }
 QSpinBox[stepped="true"]::up-arrow { image: url(:/headroom/icons/chevron-up.png); width: 8px; height: 8px; }
 QSpinBox[stepped="true"]::down-arrow { image: url(:/headroom/icons/chevron-down.png); width: 8px; height: 8px; }
+QCheckBox::indicator { width: 7px; height: 7px; padding: 2px; border: 1px solid %4; border-radius: 2px;
+    background: transparent; background-clip: content; }
+QCheckBox::indicator:checked { background: %3; }
+QCheckBox::indicator:focus { border-color: %3; }
 QComboBox QAbstractItemView { background: %1; border: 1px solid %2; }
 QSplitter::handle { background: transparent; }
 QHeaderView::section { background: %1; color: %4; border: none; border-bottom: 1px solid %2; padding: 5px 6px; }

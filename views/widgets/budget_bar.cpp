@@ -11,6 +11,7 @@
 #include <QButtonGroup>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QLineEdit>
 #include <QPushButton>
 #include <QToolButton>
 
@@ -27,10 +28,31 @@ constexpr int usualWindow = 1000;
 constexpr int curveShare = 11;
 constexpr int mostMoreCurve = 110;
 
+/// Made before the other widgets of the bar: widgets get the focus in the order in which they are made.
+QButtonGroup* makeModes(BudgetBar* bar)
+{
+    auto* modes = new QButtonGroup(bar);
+    const std::pair<QString, QString> words[]
+        = {{BudgetBar::tr("by module"), BudgetBar::tr("Meet the budget with modules that are checkpointed")},
+           {BudgetBar::tr("by op"),
+            BudgetBar::tr("Meet the budget with single ops of the whole step, as torch.compile does")}};
+    for (const auto& [text, tip] : words) {
+        auto* button = makeSegment(text, bar);
+        button->setToolTip(tip);
+        button->setProperty("small", true);
+        const int id = static_cast<int>(modes->buttons().size());
+        button->setObjectName(id == 0 ? QStringLiteral("planModules") : QStringLiteral("planOps"));
+        modes->addButton(button, id);
+    }
+    modes->button(0)->setChecked(true);
+    return modes;
+}
+
 } // namespace
 
 BudgetBar::BudgetBar(QWidget* parent)
     : QWidget(parent)
+    , modes_(makeModes(this))
     , edit_(new BudgetEdit(this))
     , scale_(new BudgetScale(this))
     , peak_(new ResultFigure(tr("Planned peak"), this))
@@ -38,7 +60,6 @@ BudgetBar::BudgetBar(QWidget* parent)
     , modules_(new ResultFigure(tr("Modules recomputed"), this))
     , fraction_(new ResultFigure(tr("Fraction kept"), this))
     , ops_(new ResultFigure(tr("Ops run again"), this))
-    , modes_(new QButtonGroup(this))
     , leastButton_(new QPushButton(this))
 {
     auto* value = new QVBoxLayout;
@@ -71,12 +92,6 @@ BudgetBar::BudgetBar(QWidget* parent)
     connect(edit_, &BudgetEdit::stepped, this, &BudgetBar::stepBy);
     connect(leastButton_, &QPushButton::clicked, this, &BudgetBar::leastBudgetWanted);
     setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-    setFocusProxy(scale_);
-    setTabOrder(modes_->button(0), modes_->button(1));
-    // Not the field around the line: Qt would skip the line on the way forward.
-    setTabOrder(modes_->button(1), edit_->focusProxy());
-    setTabOrder(edit_->focusProxy(), scale_);
-    setTabOrder(scale_, leastButton_);
     showFigures();
 }
 
@@ -84,24 +99,13 @@ BudgetBar::BudgetBar(QWidget* parent)
 QHBoxLayout* BudgetBar::makeHead()
 {
     auto* caption = makeLabel(tr("Budget"), "second", this);
-    caption->setBuddy(edit_);
+    caption->setBuddy(edit_->line());
     auto* head = new QHBoxLayout;
     head->setSpacing(0);
     head->addWidget(caption);
     head->addSpacing(6);
-    const std::pair<QString, QString> words[]
-        = {{tr("by module"), tr("Meet the budget with modules that are checkpointed")},
-           {tr("by op"), tr("Meet the budget with single ops of the whole step, as torch.compile does")}};
-    for (const auto& [text, tip] : words) {
-        auto* button = makeSegment(text, this);
-        button->setToolTip(tip);
-        button->setProperty("small", true);
-        const int id = static_cast<int>(modes_->buttons().size());
-        button->setObjectName(id == 0 ? QStringLiteral("planModules") : QStringLiteral("planOps"));
-        modes_->addButton(button, id);
+    for (QAbstractButton* button : modes_->buttons())
         head->addWidget(button);
-    }
-    modes_->button(0)->setChecked(true);
     head->addStretch(1);
     connect(modes_, &QButtonGroup::idClicked, this, [this](int id) { Q_EMIT modeWanted(static_cast<PlanMode>(id)); });
     return head;

@@ -71,6 +71,7 @@ private:
     void setMood(ResultFigure::Mood mood);
     void updateFeasible();
 
+    QButtonGroup* modes_;
     BudgetEdit* edit_;
     BudgetScale* scale_;
     ResultFigure* peak_;
@@ -78,7 +79,6 @@ private:
     ResultFigure* modules_;
     ResultFigure* fraction_; ///< this and the next replace the number of modules for plans by op
     ResultFigure* ops_;
-    QButtonGroup* modes_;
     QPushButton* leastButton_;
     QTimer grey_; ///< runs while the figures are of the previous plan, before they turn grey
     bool infeasible_ = false;

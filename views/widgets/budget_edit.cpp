@@ -30,7 +30,6 @@ BudgetEdit::BudgetEdit(QWidget* parent)
     line_->setAccessibleDescription(tr("Takes a size such as 12.5 GiB or 800 MiB"));
     line_->setToolTip(tr("Type a size: 12.5 GiB, 800 MiB"));
     line_->installEventFilter(this);
-    setFocusProxy(line_);
     setUnitOf(GiB);
     applyLook();
     connect(line_, &QLineEdit::textEdited, this, [this] { fitWidth(); });

@@ -23,6 +23,7 @@ public:
     void setValue(Bytes value); ///< ignored while the user types
     void setUnitOf(Bytes largest); ///< sets the unit to that of the bar's largest value
     void setDanger(bool danger); ///< no plan fits the budget
+    QLineEdit* line() const noexcept { return line_; }
     QString problem() const { return problem_; } ///< empty: the text is valid
 
 Q_SIGNALS:

@@ -37,6 +37,7 @@ FormField::FormField(const QString& label, QWidget* editor, const QString& hint,
 void FormField::addBeside(QWidget* widget)
 {
     row_->addWidget(widget);
+    setTabOrder(editor_, widget);
 }
 
 void FormField::setHint(const QString& hint)

@@ -19,11 +19,13 @@
 #include <QVBoxLayout>
 
 #include <algorithm>
+#include <initializer_list>
+#include <utility>
 
 namespace headroom {
 namespace {
 
-constexpr int narrowestName = 130;
+constexpr int narrowestName = 104;
 
 QTreeView* makeView(QAbstractItemModel* model, bool tree)
 {
@@ -86,9 +88,11 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     live_->header()->resizeSection(LiveBlocksModel::sizeColumn, 100);
     ops_->sortByColumn(OpsModel::numberColumn, Qt::AscendingOrder);
     ops_->viewport()->installEventFilter(this);
-    ops_->header()->resizeSection(OpsModel::numberColumn, 64);
-    ops_->header()->resizeSection(OpsModel::phaseColumn, 84);
-    ops_->header()->resizeSection(OpsModel::planColumn, 148);
+    for (const auto& [section, width] : {std::pair(OpsModel::numberColumn, 56), std::pair(OpsModel::phaseColumn, 84),
+                                         std::pair(OpsModel::bytesColumn, 82), std::pair(OpsModel::msColumn, 72),
+                                         std::pair(OpsModel::measuredColumn, 108), std::pair(OpsModel::ratioColumn, 64),
+                                         std::pair(OpsModel::planColumn, 120)})
+        ops_->header()->resizeSection(section, width);
     setOpsPlanned(false);
     setComparing(false);
 
@@ -127,15 +131,24 @@ LowerPanel::Page LowerPanel::page() const
     return static_cast<Page>(pages_->currentIndex());
 }
 
-/// Divides the width that the numbers leave between the names of op and module. Each has a minimum width, with which
-/// the table may scroll.
+/// Divides the width that the other columns leave between the names of op and module. Phase and number make room for
+/// the least width of the names; after that the table scrolls.
 void LowerPanel::giveWidths()
 {
     QHeaderView& header = *ops_->header();
-    const int numbers
-        = header.length() - header.sectionSize(OpsModel::nameColumn) - header.sectionSize(OpsModel::moduleColumn);
-    const int left = ops_->viewport()->width() - numbers;
-    const int name = std::max(left / 2, narrowestName);
+    const auto widthLeft = [&] {
+        const int names = header.sectionSize(OpsModel::nameColumn) + header.sectionSize(OpsModel::moduleColumn);
+        return ops_->viewport()->width() - (header.length() - names);
+    };
+    const std::initializer_list<int> lessNeeded{OpsModel::phaseColumn, OpsModel::numberColumn};
+    for (const int column : lessNeeded)
+        ops_->setColumnHidden(column, false);
+    for (const int column : lessNeeded) {
+        if (widthLeft() < 2 * narrowestName)
+            ops_->setColumnHidden(column, true);
+    }
+    const int left = widthLeft();
+    const int name = std::max(left * 47 / 100, narrowestName); // names of modules are longer
     header.resizeSection(OpsModel::nameColumn, name);
     header.resizeSection(OpsModel::moduleColumn, std::max(left - name, narrowestName));
 }

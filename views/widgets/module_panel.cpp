@@ -89,7 +89,6 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     auto* column = makeLayout<QVBoxLayout>(this, {8, 8, 8, 8}, 6);
     column->addWidget(filter_);
     column->addWidget(tree_, 1);
-    setFocusProxy(tree_);
 
     const auto indent = [this] {
         tree_->setIndentation(

@@ -18,7 +18,8 @@ constexpr qreal left = 76;
 constexpr qreal right = 14;
 constexpr qreal above = 26;
 constexpr qreal below = 24;
-constexpr int lines = 4; // intervals of the grid
+constexpr qreal lineGap = 20; // least distance of the grid's lines
+constexpr qreal labelGap = 90; // least distance of the labels of time
 
 /// The bytes as a staircase; `count` intervals fill the area.
 QPainterPath steps(const BytesOverTime& bytes, std::size_t count, Bytes top, const QRectF& area)
@@ -37,6 +38,12 @@ QPainterPath steps(const BytesOverTime& bytes, std::size_t count, Bytes top, con
         path.lineTo(end, y(bytes[i]));
     }
     return path;
+}
+
+/// "12.5 GiB"
+QString tickText(const Ticks& ticks, int index, const char* unit)
+{
+    return QString::number(ticks.at(index), 'f', ticks.decimals) + QLatin1Char(' ') + QString::fromUtf8(unit);
 }
 
 Bytes highest(const BytesOverTime& bytes)
@@ -90,20 +97,26 @@ void ReservedPlot::drawAxes(QPainter& painter, const QRectF& area) const
 {
     const Theme& theme = Theme::of(*this);
     painter.setFont(theme.numberCaption);
-    for (int i = 0; i <= lines; ++i) {
-        const qreal y = area.bottom() - area.height() * i / lines;
+    const ByteUnit unit = byteUnitFor(static_cast<double>(top()));
+    const AxisRange bytes{0, static_cast<double>(top()) / unit.bytes};
+    const Ticks rows = niceTicks(bytes, std::max(2, static_cast<int>(area.height() / lineGap)));
+    for (int i = 0; i < rows.count; ++i) {
+        const qreal y = area.bottom() - area.height() * rows.at(i) / bytes.end;
         painter.setPen(QPen(theme.line, 1));
         painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
         painter.setPen(theme.secondText);
         painter.drawText(QRectF(0, y - 8, left - 8, 16), Qt::AlignRight | Qt::AlignVCenter,
-                         bytesText(top() / lines * i, 1));
+                         tickText(rows, i, unit.name));
     }
-    for (int i = 0; i <= lines; ++i) {
-        const qreal x = area.left() + area.width() * i / lines;
-        const Qt::Alignment side = i == 0 ? Qt::AlignLeft : i == lines ? Qt::AlignRight : Qt::AlignHCenter;
-        const qreal from = i == 0 ? x : i == lines ? x - 80 : x - 40;
-        painter.drawText(QRectF(from, area.bottom() + 4, 80, 16), side | Qt::AlignTop,
-                         msText(curves_.durationMs * i / lines));
+    if (curves_.durationMs <= 0)
+        return;
+    const TimeUnit timeUnit = timeUnitFor({0, curves_.durationMs});
+    const AxisRange time{0, curves_.durationMs / timeUnit.ms};
+    const Ticks columns = niceTicks(time, std::max(2, static_cast<int>(area.width() / labelGap)));
+    for (int i = 0; i < columns.count; ++i) {
+        const qreal x = std::min(area.left() + area.width() * columns.at(i) / time.end, width() - labelGap / 2);
+        painter.drawText(QRectF(x - labelGap / 2, area.bottom() + 4, labelGap, 16), Qt::AlignHCenter | Qt::AlignTop,
+                         tickText(columns, i, timeUnit.name));
     }
 }
 

@@ -115,10 +115,10 @@ QWidget* StartPage::makeDropZone()
 {
     auto* zone = new DropZone(this);
     auto* row = makeLayout<QHBoxLayout>(zone, {20, 22, 20, 22});
-    auto* words = new QLabel(tr("Drop a training script (.py), a model exported by PyTorch (.pt2, TorchScript .pt) or "
-                                "a recorded step (.hrs) or a memory snapshot of PyTorch (.pickle) "
-                                "anywhere in this window."),
-                             zone);
+    auto* words
+        = new QLabel(tr("Drop a training script (.py), a model (.pt2, TorchScript .pt), a recorded step (.hrs), a "
+                        "memory snapshot (.pickle) or a trace of torch.profiler (.json) anywhere in this window."),
+                     zone);
     words->setWordWrap(true);
     auto* open = new QPushButton(tr("Open…"), zone);
     open->setObjectName(QStringLiteral("openButton"));
