@@ -52,6 +52,23 @@ class Shard(unittest.TestCase):
         self.assertEqual(fast["peak_bytes"], slow["peak_bytes"])
         self.assertGreater(slow["exposed_ms"], 10 * fast["exposed_ms"])
 
+    def test_what_fits_runs_on_the_card(self):
+        """By the sum of its blocks each step fits; only the allocator tells which one runs."""
+        script = str(_SCRIPT.parents[1] / "faults" / "split_segment.py")
+        gpu = ("--gpu", "rtx-4060-8gb")
+        for gigabytes, fits in ("3", True), ("4", False):
+            with self.subTest(gigabytes), tempfile.TemporaryDirectory() as folder:
+                command = [_PROGRAM, "shard", "--gpus", "2", "--batch", "8", *gpu, "--json", script, gigabytes]
+                done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+                (row,) = json.loads(done.stdout)["rows"]
+                self.assertLess(row["peak_bytes"], row["usable_bytes"])
+                self.assertEqual(row["fits"], fits, row)
+                command = [sys.executable, "-m", "torch_headroom.record", *gpu, "--nproc-per-node", "2", "-o",
+                           f"{folder}/step.hrs", script, gigabytes]
+                done = subprocess.run(command, capture_output=True, text=True)
+                self.assertEqual("out of memory" in done.stderr, not fits, done.stderr)
+                self.assertEqual(done.returncode == 0, fits)
+
     def test_units_of_fsdp_hold_all_that_is_unsharded(self):
         flat = "FullyShardedDataParallel._fsdp_wrapped_module"  # the script's own module, inside of the wrapper
         for how, names in (("fsdp2", {"Llama"} | {f"Llama.layers.{i}" for i in range(4)}),
