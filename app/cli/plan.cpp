@@ -199,6 +199,17 @@ Json toJson(const Answer& answer, const PlanSource& source, bool exact)
     return json;
 }
 
+/// Prints a note if the budget is more than the card of the recording has.
+void printLargeBudget(Bytes budget, const StepTrace& step, std::ostream& out)
+{
+    const Result<DeviceSpec> spec = findDeviceSpec(step.info.gpu);
+    if (!spec)
+        return;
+    if (const Bytes usable = cardMemory(*spec, step).usable(); budget > usable)
+        out << "              note: it is more than the " << exactBytes(usable) << " that a " << spec->title
+            << " has\n              without CUDA's context, cuBLAS's workspaces and NCCL's buffers.\n";
+}
+
 /// Prints whether training runs on the card.
 void printCard(const OnCard& on, std::ostream& out)
 {
@@ -210,13 +221,14 @@ void printCard(const OnCard& on, std::ostream& out)
         out << "Card          runs on " << what << with << ":\n              " << exactBytes(on.run.reservedPeak)
             << " reserved at most, " << formatBytes(on.run.left) << " left\n";
     else
-        out << "Card          does not run on " << what << with << ":\n              " << on.run.reason << '\n';
-    if (on.run.retries > 0)
-        out << "              The card is full " << on.run.retries
-            << " times in a step: PyTorch then waits for it, and gives unused segments back.\n";
+        out << "Card          does not run on " << what << with << ":\n              " << on.run.reason
+            << "\n              (step " << on.run.failedStep << " of training)\n";
+    if (on.run.runs && on.run.retries > 0)
+        out << "              Requests that wait until unused segments went back: " << on.run.retries
+            << " in a step.\n";
     if (on.leastMemory > 0)
-        out << "              The plan runs with " << formatBytes(on.leastMemory)
-            << " for the allocator, and not with less.\n";
+        out << "              The plan that needs least there runs with " << formatBytes(on.leastMemory)
+            << " for the allocator.\n";
     if (on.better)
         out << "Settings      PYTORCH_CUDA_ALLOC_CONF=" << on.better->settings
             << (on.run.runs ? " saves " + formatMs(on.better->savedMs) + " of recomputation"
@@ -244,6 +256,8 @@ void print(const Answer& answer, const PlanSource& source, const PlanCommandArgu
         out << "              Calculated from a step of one GPU: gathered parameters, buffers of collectives and "
                "their\n"
                "              time are left out; record the script with --nproc-per-node for those.\n";
+    if (source.trace && arguments.card.empty())
+        printLargeBudget(plan.budget, *source.trace, out);
     if (answer.card)
         printCard(*answer.card, out);
     if (plan.status == PlanStatus::infeasible) {

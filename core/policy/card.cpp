@@ -65,11 +65,6 @@ Card withoutWorkspaces(Card card)
     return card;
 }
 
-bool fits(const Card& card, const StepTrace& step, const Timeline& timeline)
-{
-    return !simulateAllocator(step, timeline, card.rules, card.workspaces).failure;
-}
-
 } // namespace
 
 Bytes Card::forTensors() const noexcept
@@ -93,12 +88,13 @@ Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline)
     card.rules.capacity = 0;
     const AllocatorRun free = simulateAllocator(step, timeline, card.rules, card.workspaces);
     Bytes enough = free.stats.reservedPeak;
+    if (!card.workspaces.kept.empty())
+        enough = std::max(
+            enough, simulateAllocator(step, timeline, card.rules).stats.reservedPeak + card.workspaces.keptBytes());
     Bytes tooLittle = free.stats.activePeak - 1;
     while (enough - tooLittle > precision) {
         card.rules.capacity = tooLittle + (enough - tooLittle) / 2;
-        const bool runs = fits(card, step, timeline)
-            && (card.workspaces.kept.empty() || fits(withoutWorkspaces(card), step, timeline));
-        (runs ? enough : tooLittle) = card.rules.capacity;
+        (runOnCard(card, step, timeline).runs ? enough : tooLittle) = card.rules.capacity;
     }
     return enough;
 }

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/policy/policy.h"
 #include "tests/cli/cli_test.h"
 
 #include <cmath>
@@ -21,6 +22,46 @@ TEST_F(CliTest, PlanSaysWhereItsBudgetIsMoreThanTheCard)
     // An A100 has 79.25 GiB, of which 78.803 are left for this step.
     EXPECT_THAT(headroomProgram({"plan", stepPath(), "--budget", "78.81GiB"}).out, HasSubstr("note: it is more than"));
     EXPECT_THAT(headroomProgram({"plan", stepPath(), "--budget", "78.8GiB"}).out, Not(HasSubstr("note: it is")));
+}
+
+TEST_F(CliTest, PlanForACardRunsThere)
+{
+    const auto planFor = [&](std::vector<std::string> more) {
+        std::vector<std::string> arguments{"plan", stepPath(), "--json"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return headroomProgram(arguments);
+    };
+    const auto onGpu = planFor({"--card", "rtx-4090-24gb"}).json();
+    EXPECT_EQ(onGpu["status"], "optimal");
+    EXPECT_EQ(onGpu["card"]["name"], "rtx-4090-24gb");
+    EXPECT_EQ(onGpu["card"]["runs"], true);
+    EXPECT_EQ(onGpu["card"]["left_bytes"].get<Bytes>(),
+              onGpu["card"]["capacity_bytes"].get<Bytes>() - onGpu["card"]["reserved_peak_bytes"].get<Bytes>());
+
+    const auto least = planFor({"--budget", "1"}).json();
+    const Bytes from = least["least_budget_bytes"], to = least["baseline_peak_bytes"];
+    const Finished small = planFor({"--card", std::to_string(from / 2)});
+    EXPECT_EQ(small.exitCode, 3);
+    EXPECT_TRUE(isErrorLine(small.err)) << small.err;
+    const Bytes enough = small.json()["card"]["least_capacity_bytes"];
+    EXPECT_GT(enough, from);
+    EXPECT_EQ(planFor({"--card", std::to_string(enough)}).exitCode, 0);
+
+    const std::string middle = std::to_string(from + (to - from) / 2);
+    const std::string settings = "expandable_segments:True";
+    const Finished planned = planFor({"--card", middle, "--settings", settings, "-o", path("policy.json")});
+    ASSERT_EQ(planned.exitCode, 0) << planned.err;
+    EXPECT_EQ(planned.json()["card"]["settings"], settings);
+    EXPECT_EQ(readPolicy(path("policy.json"))->allocatorSettings, settings);
+    EXPECT_THAT(headroomProgram({"plan", stepPath(), "--card", middle}).out,
+                HasSubstr("Card          runs on a card with "));
+
+    expectBadInput(planFor({}), {"--budget", "--card"});
+    expectBadInput(planFor({"--card", "8GiB", "--budget", "8GiB"}), {"--budget", "--card"});
+    expectBadInput(planFor({"--card", "rtx"}), {"card `rtx`", "expected a size"});
+    expectBadInput(planFor({"--card", "8GiB", "--world-size", "2"}), {"--card", "--world-size"});
+    expectBadInput(planFor({"--card", "8GiB", "--formulation", "piecewise"}), {"--card", "--formulation"});
+    expectBadInput(planFor({"--budget", "8GiB", "--settings", settings}), {"--settings", "expected --card"});
 }
 
 TEST_F(CliTest, PlanPrintsTheConfigurationOfATrainer)
@@ -153,7 +194,7 @@ TEST_F(CliTest, PlanOfAStepIsExactAndFits)
     ASSERT_EQ(finished.exitCode, 0) << finished.err;
     const auto plan = finished.json();
     std::vector<std::string> keys = planKeys;
-    keys.insert(keys.end(), {"predicted_peak_bytes", "remarks", "nodes", "ms_per_gib", "time_model"});
+    keys.insert(keys.end(), {"card", "predicted_peak_bytes", "remarks", "nodes", "ms_per_gib", "time_model"});
     EXPECT_EQ(keysOf(plan), keys);
     EXPECT_EQ(plan["status"], "optimal");
     EXPECT_EQ(plan["baseline_peak_bytes"], peak);

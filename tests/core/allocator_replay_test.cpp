@@ -143,6 +143,41 @@ TEST(AllocatorReplay, ARetypeMovesNoBlock)
     EXPECT_EQ(simulateAllocator(**trace, *timeline, {}).stats.reservedPeak, 12 * MiB);
 }
 
+/// A step whose optimizer state of 12 MiB was made by an earlier step: 40 MiB of activations, then an optimizer's op
+/// that updates the state. `inputs` of the op read the state.
+TEST(AllocatorReplay, OptimizerStateLiesWhereTheFirstStepsActivationsWere)
+{
+    StepTraceBuilder builder;
+    const ModuleId net = builder.addModule("Net", "Net", {});
+    builder.alloc(64 * MiB, Category::parameter, {});
+    const StorageId state = builder.alloc(12 * MiB, Category::optimizer, {});
+    builder.mark(Mark::stepBegin);
+    const StorageId activation = builder.alloc(40 * MiB, Category::activation, {});
+    builder.mark(Mark::forwardEnd);
+    builder.free(activation);
+    builder.mark(Mark::backwardEnd);
+    const OpId op = builder.beginOp({builder.string("aten._foreach_add_.Scalar"), {}, net, {}, {}, Phase::optimizer});
+    const StorageId temporary = builder.alloc(2 * MiB, Category::temporary, op);
+    StepTraceBuilder::OpResult result;
+    const std::vector<StorageId> inputs{state};
+    result.inputs = inputs;
+    builder.endOp(op, result);
+    builder.free(temporary);
+    builder.mark(Mark::stepEnd);
+    const StepTracePtr trace = *builder.finish();
+    const AllocatorRun run = simulateAllocator(*trace, *predict(*trace, {}), {});
+    // The first step reserves 64 and 40 MiB, and puts the state into the 40 MiB. The second needs 40 MiB anew.
+    EXPECT_EQ(run.stats.reservedPeak, 144 * MiB);
+    EXPECT_EQ(run.step, 3) << "the third step changes no segment";
+    EXPECT_EQ(run.stats.activePeak, 116 * MiB);
+
+    AllocatorRules card;
+    card.capacity = 120 * MiB;
+    const AllocatorRun full = simulateAllocator(*trace, *predict(*trace, {}), card);
+    ASSERT_TRUE(full.failure) << "116 MiB are in use at most, and the 28 free ones beside the state are of no use";
+    EXPECT_EQ(full.step, 2);
+}
+
 /// As CUDA's context on a real device, and what libraries take there while the step runs.
 TEST(AllocatorReplay, WhatIsNotPyTorchsTakesNoSegment)
 {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import warnings
 import weakref
 
@@ -38,6 +39,7 @@ def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn
     fits = find(root, document, object, {name for applied in others for name in applied.names})
     _refuse_other_checkpointing(root, fits)
     _refuse_scripted_parts(fits)
+    _warn_of_settings(document)
     applied = _Applied(document, root, fits)
     if not _hooks:
         _hooks.append(before_steps(_before_step))
@@ -167,6 +169,22 @@ class _Applied:
                 f"{self.document.source} has plans for {count} of {names}, to which it was not applied, and the step "
                 "may take more memory than was planned; apply it there too, or plan with --pin",
                 stacklevel=5)  # the user's line
+
+
+def _warn_of_settings(document):
+    """Warns if the plan runs on its card only with settings of the allocator that this process does not have."""
+    settings = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
+    missing = [option for option in _options(document.allocator_settings) if option not in _options(settings)]
+    if missing:
+        warnings.warn(
+            f"{document.source} was planned for a card with PYTORCH_CUDA_ALLOC_CONF={document.allocator_settings}, of "
+            f"which this process does not have {', '.join(missing)}: training may run out of memory; set the variable "
+            "before the program starts", stacklevel=3)
+
+
+def _options(settings):
+    """Returns the options of PYTORCH_CUDA_ALLOC_CONF, which commas divide, but for those in a list."""
+    return re.findall(r"[^,\[\]]+(?:\[[^\]]*\])?", settings.replace(" ", ""))
 
 
 def _unwrapped(model):

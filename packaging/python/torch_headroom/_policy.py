@@ -58,6 +58,7 @@ class Policy:
     peak: int = 0  # predicted bytes
     objects_left: tuple = ()  # those of `objects` that save tensors, too, and of which the plan checkpoints nothing
     memory_readers: tuple = ()  # names of modules whose forward reads the card's memory
+    allocator_settings: str = ""  # PYTORCH_CUDA_ALLOC_CONF with which the plan runs on its card; empty: the program's
 
 
 def read_policy(path) -> Policy:
@@ -122,7 +123,8 @@ class _Reader:
         objects, left, readers = (self.names(document, key) for key in ("objects", "objects_left", "memory_readers"))
         peak = self.bytes(predicted, "predicted.peak_bytes", "peak_bytes")
         budget = self.bytes(document, "budget_bytes", "budget_bytes")
-        return Policy(self.source, model, modules, objects, budget, peak, left, readers)
+        settings = self.get(document, "$", "allocator_settings", str, "a string") if "allocator_settings" in document else ""
+        return Policy(self.source, model, modules, objects, budget, peak, left, readers, settings)
 
     def names(self, document, key):
         names = self.get(document, "$", key, list, "a list") if key in document else []

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/policy/card_planner.h"
+
+#include "core/cost/card_memory.h"
+#include "core/policy/arrangements.h"
+#include "tests/core/synthetic_step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace headroom {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class CardPlanner : public testing::Test
+{
+protected:
+    explicit CardPlanner(Bytes activation = 24 * MiB)
+    {
+        SyntheticOptions options;
+        options.blocks = 12;
+        options.activation = activation;
+        options.weight = 12 * MiB;
+        auto step = std::make_shared<StepTrace>(*makeSyntheticStep(options));
+        step->info.gpu = "rtx-4060-8gb";
+        planner_.emplace(*StepPlanner::create(std::move(step)));
+        PlanRequest request;
+        request.budget = 1;
+        least_ = planner_->solve(request)->plan.leastBudget;
+        peak_ = planner_->recorded()->peak;
+    }
+
+    const StepTrace& step() const { return *planner_->trace(); }
+    Card card(Bytes capacity, const std::string& settings = "") const
+    {
+        return *cardFor(std::to_string(capacity), step(), settings);
+    }
+    Bytes share(double part) const { return least_ + static_cast<Bytes>(part * static_cast<double>(peak_ - least_)); }
+
+    std::optional<StepPlanner> planner_;
+    Bytes least_ = 0, peak_ = 0;
+};
+
+TEST_F(CardPlanner, PlansRunAndTrialOfBudgetsFindsNoBetterOne)
+{
+    for (const char* settings : {"", "expandable_segments:True"})
+        for (const double part : {0.3, 0.5, 0.7, 0.9}) {
+            SCOPED_TRACE(settings + std::to_string(part));
+            const Card memory = card(share(part), settings);
+            const Result<PlanOnCard> found = planForCard(*planner_, {}, memory);
+            ASSERT_TRUE(found) << found.error().message;
+            ASSERT_TRUE(found->run.runs) << found->planned.plan.reason;
+            const Plan& plan = found->planned.plan;
+            EXPECT_LE(plan.peak, memory.rules.capacity);
+            EXPECT_LE(found->run.reservedPeak, memory.rules.capacity);
+            EXPECT_EQ(found->run.left, memory.rules.capacity - found->run.reservedPeak);
+            EXPECT_TRUE(runOnCard(memory, step(), *found->planned.timeline).runs);
+            EXPECT_GE(plan.recomputeMs, plan.boundMs);
+            for (int trial = 0; trial <= 200; trial += 2) {
+                PlanRequest request;
+                request.budget = least_ + (peak_ - least_) / 200 * trial;
+                const Result<PlannedStep> other = planner_->solve(request);
+                if (request.budget <= memory.forTensors() && runOnCard(memory, step(), *other->timeline).runs) {
+                    EXPECT_LE(plan.recomputeMs, other->plan.recomputeMs * 1.0001) << "budget " << request.budget;
+                }
+            }
+        }
+}
+
+TEST_F(CardPlanner, ALargeCardNeedsNoPlan)
+{
+    const Result<PlanOnCard> found = planForCard(*planner_, {}, card(4 * peak_));
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_TRUE(found->run.runs);
+    EXPECT_THAT(found->planned.plan.decisions, IsEmpty());
+    EXPECT_EQ(found->planned.plan.status, PlanStatus::optimal);
+    const Result<std::optional<BetterSettings>> better = betterSettings(*planner_, {}, card(4 * peak_), *found);
+    ASSERT_TRUE(better);
+    EXPECT_FALSE(*better) << "nothing is recomputed";
+}
+
+TEST_F(CardPlanner, ACardThatIsTooSmallIsToldWhatWouldDo)
+{
+    const Result<PlanOnCard> none = planForCard(*planner_, {}, card(least_ / 2));
+    ASSERT_TRUE(none) << none.error().message;
+    EXPECT_FALSE(none->run.runs);
+    EXPECT_EQ(none->planned.plan.status, PlanStatus::infeasible);
+    EXPECT_GT(none->leastMemory, least_ / 2);
+    EXPECT_THAT(none->planned.plan.reason, HasSubstr("With " + formatBytes(none->leastMemory) + " for the allocator"));
+    const Result<PlanOnCard> enough = planForCard(*planner_, {}, card(none->leastMemory));
+    ASSERT_TRUE(enough) << enough.error().message;
+    EXPECT_TRUE(enough->run.runs) << enough->planned.plan.reason;
+}
+
+TEST_F(CardPlanner, TheLeastMemoryOfAPlanIsEnoughAndLittleLessIsNot)
+{
+    const Card memory = card(share(0.5));
+    const PlanOnCard found = *planForCard(*planner_, {}, memory);
+    EXPECT_LE(found.leastMemory, found.run.reservedPeak + 2 * MiB);
+    EXPECT_TRUE(runOnCard(card(found.leastMemory), step(), *found.planned.timeline).runs);
+    EXPECT_FALSE(runOnCard(card(found.leastMemory - 4 * MiB), step(), *found.planned.timeline).runs);
+}
+
+TEST_F(CardPlanner, AGpuGivesWhatContextAndWorkspacesLeave)
+{
+    const Result<Card> gpu = cardFor("rtx-4060-8gb", step(), std::nullopt);
+    ASSERT_TRUE(gpu) << gpu.error().message;
+    const CardMemory memory = cardMemory(*findDeviceSpec("rtx-4060-8gb"), step());
+    EXPECT_EQ(gpu->rules.capacity, memory.allocators());
+    EXPECT_EQ(gpu->forTensors(), memory.usable());
+    const Result<Card> half = cardFor("rtx-4060-8gb", step(), "per_process_memory_fraction:0.5");
+    ASSERT_TRUE(half);
+    EXPECT_EQ(half->forTensors(), memory.total / 2 - memory.workspaces);
+    EXPECT_THAT(cardFor("rtx-4061", step(), std::nullopt).error().message,
+                HasSubstr("card `rtx-4061`: expected a size"));
+    EXPECT_THAT(cardFor("0", step(), std::nullopt).error().message, HasSubstr("expected a size"));
+    EXPECT_THAT(cardFor("8GiB", step(), "nonsense").error().message, HasSubstr("allocator settings"));
+}
+
+TEST_F(CardPlanner, ArrangementsTakeAsLongAndMoveTheCheckpointsOfAlikeLayers)
+{
+    PlanRequest request;
+    request.budget = share(0.8);
+    const PlannedStep planned = *planner_->solve(request);
+    ASSERT_LT(planned.regions.size(), 12u) << "some layers are checkpointed, and some are not";
+    const std::vector<CheckpointPlan> others = arrangements(planner_->model(), planned.regions);
+    ASSERT_THAT(others, testing::Not(IsEmpty()));
+    for (const CheckpointPlan& regions : others) {
+        const Result<PlannedStep> other = planner_->withRegions(planned, regions);
+        ASSERT_TRUE(other) << other.error().message;
+        EXPECT_EQ(regions.size(), planned.regions.size());
+        EXPECT_NEAR(other->plan.recomputeMs, planned.plan.recomputeMs, 1e-9);
+        EXPECT_NE(other->plan.decisions, planned.plan.decisions);
+        EXPECT_EQ(other->plan.peak, other->timeline->peak);
+    }
+    EXPECT_THAT(arrangements(planner_->model(), {}), IsEmpty());
+}
+
+} // namespace
+} // namespace headroom

@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans for cards, executed: training on the simulated card runs from the first step on, and reserves the predicted
+bytes.
+
+    card_plans_test.py HEADROOM
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+import warnings
+
+import support
+
+support.need("torch")
+
+HEADROOM = sys.argv.pop()
+_SCRIPT = pathlib.Path(__file__).with_name("scripts") / "card_gpt.py"
+_RUN = "import runpy, sys, torch_headroom; torch_headroom.simulate('a100-80gb'); runpy.run_path(sys.argv[1])"
+_TOTAL = 85094039552  # bytes of an A100's memory
+EXPANDABLE = "expandable_segments:True"
+
+
+class CardPlans(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.step, cls.policy = (pathlib.Path(folder.name) / name for name in ("step.hrs", "policy.json"))
+        subprocess.run([sys.executable, "-m", "torch_headroom.record", "--gpu", "a100-80gb", "-o", cls.step, _SCRIPT],
+                       check=True, capture_output=True)
+        cls.least, cls.peak = (cls.plan("--budget", "1")[1][key] for key in ("least_budget_bytes", "baseline_peak_bytes"))
+
+    @classmethod
+    def plan(cls, *options):
+        done = subprocess.run([HEADROOM, "plan", cls.step, "--json", *options], capture_output=True, text=True)
+        return done.returncode, json.loads(done.stdout)
+
+    def trained(self, settings="", **environment):
+        """What five steps have reserved at most, and whether all of them ran."""
+        done = subprocess.run([sys.executable, "-c", _RUN, _SCRIPT], capture_output=True, text=True,
+                              env=os.environ | environment | {"PYTORCH_CUDA_ALLOC_CONF": settings})
+        rows = [int(bytes_) for bytes_ in re.findall(r"reserved (\d+)", done.stdout)]
+        self.assertTrue(len(rows) == 5 or "OutOfMemoryError" in done.stderr, done.stderr)
+        return max(rows, default=0), len(rows) == 5
+
+    def test_the_replayed_run_reserves_what_the_card_does(self):
+        for settings in "", EXPANDABLE:
+            replayed = subprocess.run([HEADROOM, "allocator", self.step, "--settings", settings, "--json"], check=True,
+                                      capture_output=True)
+            self.assertEqual(self.trained(settings), (json.loads(replayed.stdout)["reserved_peak_bytes"], True), settings)
+
+    def test_plans_run_on_their_card_and_plans_of_its_bytes_do_not(self):
+        for share in (3, 5, 7, 9):
+            capacity = self.least + (self.peak - self.least) * share // 10
+            with self.subTest(share=share):
+                code, planned = self.plan("--card", str(capacity), "-o", str(self.policy))
+                self.assertEqual(code, 0, planned["reason"])
+                reserved, runs = self.trained(LIMIT=str(capacity), POLICY=str(self.policy))
+                self.assertTrue(runs)
+                self.assertEqual(reserved, planned["card"]["reserved_peak_bytes"])
+                self.plan("--budget", str(capacity), "-o", str(self.policy))
+                self.assertFalse(self.trained(LIMIT=str(capacity), POLICY=str(self.policy))[1],
+                                 "a budget of allocated bytes would do as well")
+
+    def test_settings_are_those_of_the_plan(self):
+        share = (self.least + (self.peak - self.least) * 0.6) / _TOTAL
+        settings = f"{EXPANDABLE},per_process_memory_fraction:{share}"
+        code, planned = self.plan("--card", "a100-80gb", "--settings", settings, "-o", str(self.policy))
+        self.assertEqual(code, 0, planned["reason"])
+        self.assertGreater(planned["recompute_ms"], 0, "the case is none")
+        self.assertEqual(json.loads(self.policy.read_text())["allocator_settings"], settings)
+        self.assertTrue(self.trained(settings, POLICY=str(self.policy))[1])
+        self.assertFalse(self.trained(f"per_process_memory_fraction:{share}", POLICY=str(self.policy))[1])
+
+    def test_apply_warns_of_other_settings(self):
+        import torch
+        import torch_headroom
+
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4))
+        document = {"headroom_policy": 1, "model": "Sequential", "modules": [], "budget_bytes": 1,
+                    "allocator_settings": "expandable_segments:True,roundup_power2_divisions:[256:1,>:4]"}
+        self.policy.write_text(json.dumps(document))
+        cases = {"expandable_segments:True": "does not have roundup_power2_divisions:[256:1,>:4]:",
+                 "roundup_power2_divisions:[256:1,>:4], expandable_segments:True": None}
+        for settings, sentence in cases.items():
+            with self.subTest(settings=settings), warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                with unittest.mock.patch.dict(os.environ, PYTORCH_CUDA_ALLOC_CONF=settings):
+                    torch_headroom.apply(model, self.policy)
+                self.assertEqual([sentence in str(warning.message) for warning in caught], [True] if sentence else [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A transformer that trains with AdamW on the card at hand; POLICY is applied if it is set. Prints the most bytes that the
+allocator has reserved after each step."""
+
+import os
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+WIDTH, ROWS, LENGTH, CLASSES = 512, 8, 512, 16000
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(CLASSES, WIDTH)
+        self.blocks = nn.ModuleList(Block() for _ in range(12))
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        y = self.embedding(x)
+        for block in self.blocks:
+            y = block(y)
+        return F.cross_entropy(self.head(y).flatten(0, 1), x.flatten())
+
+
+if "LIMIT" in os.environ:
+    torch.cuda.set_per_process_memory_fraction(
+        int(os.environ["LIMIT"]) / torch.cuda.get_device_properties(0).total_memory)
+model = Net().cuda()
+if "POLICY" in os.environ:
+    import torch_headroom
+    torch_headroom.apply(model, os.environ["POLICY"])
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(5):
+    model(torch.randint(CLASSES, (ROWS, LENGTH), device="cuda")).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print("reserved", torch.cuda.max_memory_reserved(), flush=True)
