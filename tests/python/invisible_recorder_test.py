@@ -53,25 +53,32 @@ class Invisible(Recorded):
     def test_dropped_models_and_failed_tries(self):
         self.check(_FAULTS / "deleted_model.py")
 
-    def test_batches_are_tried_until_one_fits(self):
-        """Nothing of an earlier try is there at the start of the next one."""
-        script = _FAULTS / "find_batch2.py"
-        gpu = "rtx-4090-24gb"
+    def printed(self, script, *arguments, gpu="a100-80gb"):
+        """Lines that a script prints of what it sees, not recorded and recorded: the same."""
         simulated = ("import runpy, sys, torch_headroom; torch_headroom.simulate(sys.argv.pop(1)); "
                      "runpy.run_path(sys.argv.pop(1), run_name='__main__')")
+        lines = []
+        for command in ([sys.executable, "-c", simulated, gpu, script, *arguments],
+                        self.command(script, "--gpu", gpu, "--steps", "3", arguments=arguments)):
+            result = subprocess.run(command, capture_output=True, text=True, timeout=600)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            lines.append([line for line in result.stdout.splitlines() if line.startswith("seen")])
+        plain, recorded = lines
+        self.assertGreater(len(recorded), 1)
+        self.assertEqual(recorded, plain[:len(recorded)])  # the recorder ends the script early
+        return plain
+
+    def test_batches_are_tried_until_one_fits(self):
+        """Nothing of an earlier try is there at the start of the next one."""
         for finder in "own", "accelerate":
             with self.subTest(finder):
                 if finder == "accelerate":
                     support.skip_without("accelerate")
-                tries = []
-                for command in ([sys.executable, "-c", simulated, gpu, script, finder],
-                                self.command(script, "--gpu", gpu, arguments=[finder])):
-                    result = subprocess.run(command, capture_output=True, text=True, timeout=600)
-                    self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-                    tries.append([line for line in result.stdout.splitlines() if line.startswith("try ")])
-                self.assertEqual(*tries)
-                self.assertGreater(len(tries[0]), 1)
-                self.assertTrue(all(line.endswith(": 0 bytes at its start") for line in tries[0]), tries[0])
+                tries = self.printed(_FAULTS / "find_batch2.py", finder, gpu="rtx-4090-24gb")
+                self.assertTrue(all(line.endswith(": 0 bytes at its start") for line in tries), tries)
+
+    def test_hooks_that_copy_and_pickle(self):
+        self.printed(_FAULTS / "copying_hooks.py")
 
     def test_language_model(self):
         self.check(_HERE / "scripts" / "language_model.py", "--layers", "2")

@@ -164,6 +164,7 @@ class _Around(functools.partial):
     def __new__(cls, module, around):
         made = super().__new__(cls, around, module.forward)
         made._module, made.__wrapped__ = module, module.forward
+        made._copies = []  # weak references to copies of the module
         return made
 
     def __getattr__(self, name):
@@ -174,6 +175,7 @@ class _Around(functools.partial):
         copied = memo.get(id(self._module))
         if copied is None or getattr(forward, "__self__", None) is not self._module:
             return copy.deepcopy(forward, memo)
+        self._copies.append(weakref.ref(copied))
         return types.MethodType(forward.__func__, copied)
 
     def __reduce__(self):
@@ -182,17 +184,25 @@ class _Around(functools.partial):
             return getattr, (self._module, "forward")
         return copy.copy, (forward,)
 
+    def leave_copies(self):
+        """Takes from the copies of the module the forward that they would not have without this one."""
+        for known in self._copies:
+            copied = known()
+            if copied is not None and getattr(copied.__dict__.get("forward"), "__func__", None) is type(copied).forward:
+                del copied.__dict__["forward"]
+
 
 @contextlib.contextmanager
 def around_forward(module, around):
     """Replaces the module's forward by around(forward, …) inside the context."""
     own = module.__dict__.get("forward")
-    module.__dict__["forward"] = _Around(module, around)
+    ours = module.__dict__["forward"] = _Around(module, around)
     try:
         yield
     finally:
         if own is None:
             module.__dict__.pop("forward", None)
+            ours.leave_copies()
         else:
             module.__dict__["forward"] = own
 

@@ -30,7 +30,7 @@ else:
 def train(batch):
     gc.collect()
     torch.cuda.empty_cache()
-    print(f"try {batch}: {torch.cuda.memory_allocated()} bytes at its start", flush=True)
+    print(f"seen {batch}: {torch.cuda.memory_allocated()} bytes at its start", flush=True)
     with torch.device("cuda"):
         model = nn.Sequential(*(nn.Linear(8192, 8192, bias=False, dtype=torch.bfloat16) for _ in range(112)))
     model.requires_grad_(False)
