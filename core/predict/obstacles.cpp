@@ -378,7 +378,7 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
         return "torch.compile compiled it as a part of something larger, where only PyTorch's partitioner decides "
                "what is recomputed";
     case CheckpointObstacle::gathersInside:
-        return "fully_shard gathers the parameters of modules inside of it, one after the other: checkpoint these";
+        return "the parameters of modules inside of it are gathered one after the other: checkpoint these";
     }
     return "";
 }

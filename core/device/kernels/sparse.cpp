@@ -101,11 +101,7 @@ Tensor& addToDense(const Tensor& dense, const Tensor& sparse, const at::Scalar& 
     const Tensor result = out.scalar_type() == type ? out : at::empty_like(dense, out.options().dtype(type));
     const Tensor addend = dense.to(type);
     Tensor values = sparse._values().to(type);
-    if (result.is_same(addend)) {
-        TORCH_CHECK(result.is_contiguous(),
-                    "add: CUDA dense-sparse addition with a non-contiguous output tensor does not work; shout if you "
-                    "need it (see https://github.com/pytorch/pytorch/issues/1521 )");
-    } else {
+    if (!result.is_same(addend)) {
         result.resize_as_(dense);
         result.copy_(addend);
     }
