@@ -67,8 +67,9 @@ struct ShardRow
 };
 
 /// Computes the row of an option from its recorded step. `worldSize` above 1 derives full sharding from a step that was
-/// recorded on one GPU. The verdict is that of a replay of the caching allocator with the GPU's capacity, as the program
-/// sets it: if the plan of the largest budget does not fit there, plans of smaller ones are tried. Errors (badInput): the step's GPU is unknown; otherwise as StepPlanner and clockOf().
+/// recorded on one GPU. The verdict is that of a replay of the caching allocator with the GPU's capacity, as the
+/// program sets it: if the plan of the largest budget does not fit there, plans of smaller ones are tried. Errors
+/// (badInput): the step's GPU is unknown; otherwise as StepPlanner and clockOf().
 Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, int worldSize = 1);
 
 /// Sorts rows that fit before those that do not, the fastest first.

@@ -36,7 +36,8 @@ def _refusing(name, what):
 _OF_THE_DRIVER = {
     "_cuda_setCheckpointPoolState": ("torch._C._cuda_setCheckpointPoolState",
                                      "restores a private pool from a state of CUDA's own allocator"),
-    "_cuda_hostMemoryStats": ("torch.cuda.host_memory_stats", "reads the counters of CUDA's allocator of pinned memory"),
+    "_cuda_hostMemoryStats": ("torch.cuda.host_memory_stats",
+                              "reads the counters of CUDA's allocator of pinned memory"),
     "_gds_register_buffer": ("torch.cuda.gds", "needs the cuFile library"),
     "_gds_deregister_buffer": ("torch.cuda.gds", "needs the cuFile library"),
     "_gds_register_handle": ("torch.cuda.gds", "needs the cuFile library"),
