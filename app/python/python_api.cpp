@@ -169,7 +169,7 @@ std::string snapshotText(const sim::SimulatedAllocator::Snapshot& snapshot)
         segments.push_back(segmentJson(segment, snapshot, frames));
     auto entries = nlohmann::json::array();
     for (const sim::AllocationHistory::Entry& entry : snapshot.entries)
-        entries.push_back({{"action", sim::AllocationHistory::actionName(entry.action)},
+        entries.push_back({{"action", allocatorActionNames.at(static_cast<std::size_t>(entry.action))},
                            {"addr", entry.address},
                            {"size", entry.size},
                            {"stream", streamOfPlace(entry.place)},
@@ -306,6 +306,17 @@ void headroom_set_memory_fraction(double fraction)
 int headroom_apply_allocator_settings()
 {
     return python::guarded([] { sim::applyAllocatorSettings(); });
+}
+
+const char* headroom_allocator_actions()
+{
+    static const std::string text = [] {
+        std::string names;
+        for (const char* name : allocatorActionNames)
+            names.append(names.empty() ? "" : " ").append(name);
+        return names;
+    }();
+    return text.c_str();
 }
 
 const char* headroom_allocator_settings()

@@ -122,6 +122,8 @@ HEADROOM_PYTHON_API const char* headroom_memory_snapshot(int isNoted);
 /// The text that later entries of the history have as "metadata".
 HEADROOM_PYTHON_API void headroom_set_memory_metadata(const char* text);
 HEADROOM_PYTHON_API const char* headroom_memory_metadata();
+/// Returns the names of the allocator's actions in the order of their numbers, with blanks between them.
+HEADROOM_PYTHON_API const char* headroom_allocator_actions();
 /// Starts what torch.cuda.memory._record_memory_history() asks for, with `stacks` and the others as the numbers of
 /// AllocationHistory::Options (core/device/allocation_history.h); or stops it and drops what was kept.
 HEADROOM_PYTHON_API void headroom_start_history(int stacks, std::int64_t maxEntries, std::uint32_t skipped, int clears);

@@ -11,12 +11,13 @@
 ///
 ///     registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()
 ///                                                                          declares parameters and buffers of modules
-///     wrapped(int[] modules, Tensor[] tensors) -> ()                       declares parameters that wrap those, such as
-///                                                                          DTensors
+///     wrapped(int[] modules, Tensor[] tensors) -> ()                       declares parameters that wrap those, such
+///                                                                          as DTensors
 ///     inputs(Tensor[] tensors) -> ()                                       declares the batch
 ///     retype(Tensor[] tensors, int category) -> ()                         sets their Category from here on
-///     retype_parts(Tensor tensor, int category) -> ()                      the same for the tensors inside of one, which
-///                                                                          Python knows: the recorder calls it
+///     retype_parts(Tensor tensor, int category) -> ()                      the same for the tensors inside of one,
+///                                                                          which Python knows: the recorder calls
+///                                                                          it
 ///     unsharded(int unit, str[] names, Tensor[] tensors, int category) -> ()
 ///                                                                          sets their Category, and the module that is
 ///                                                                          the unit of FSDP which holds them

@@ -166,19 +166,11 @@ public:
     /// Refuses a call whose argument has one of the bits.
     void refuseBits(long call, unsigned argument, std::uint32_t bits)
     {
-        add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, 4);
-        load(lowHalf(argument));
-        add(BPF_JMP | BPF_JSET | BPF_K, bits, 0, 1);
-        refuse();
-        load(offsetof(seccomp_data, nr));
+        refuseIf(call, argument, BPF_JSET, bits);
     }
     void refuseValue(long call, unsigned argument, std::uint32_t value)
     {
-        add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, 4);
-        load(lowHalf(argument));
-        add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
-        refuse();
-        load(offsetof(seccomp_data, nr));
+        refuseIf(call, argument, BPF_JEQ, value);
     }
 
     /// Puts the filter into force for all threads of this process.
@@ -193,6 +185,15 @@ private:
     static std::size_t lowHalf(unsigned argument)
     {
         return offsetof(seccomp_data, args) + argument * sizeof(std::uint64_t); // both processors are little-endian
+    }
+    /// Refuses a call whose argument compares with the operand.
+    void refuseIf(long call, unsigned argument, int comparison, std::uint32_t operand)
+    {
+        add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, 4);
+        load(lowHalf(argument));
+        add(BPF_JMP | comparison | BPF_K, operand, 0, 1);
+        refuse();
+        load(offsetof(seccomp_data, nr));
     }
     void load(std::size_t offset)
     {
@@ -269,8 +270,10 @@ bool restrictCalls(bool gpu)
     return filter.apply();
 }
 
-/// Returns the number of bytes in the line `name` of a file in /proc, which states KiB; 0: unknown.
-std::uint64_t bytesIn(const char* file, const std::string& name)
+constexpr std::uint64_t unlimitedMemory = std::numeric_limits<std::uint64_t>::max();
+
+/// Returns the number in the line of a file that begins with `name`; 0: unknown.
+std::uint64_t numberIn(const fs::path& file, const std::string& name)
 {
     std::ifstream lines(file);
     for (std::string line; std::getline(lines, line);) {
@@ -278,9 +281,38 @@ std::uint64_t bytesIn(const char* file, const std::string& name)
             continue;
         std::uint64_t number = 0;
         std::istringstream(line.substr(name.size())) >> number;
-        return number * 1024;
+        return number;
     }
     return 0;
+}
+
+/// Names of the files of a control group that tell its memory.
+struct MemoryFiles
+{
+    const char* limit;
+    const char* usage;
+    const char* inactiveFile; ///< in memory.stat: the cache of files, which the kernel gives back
+};
+constexpr MemoryFiles ofVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
+constexpr MemoryFiles ofVersion2{"memory.max", "memory.current", "inactive_file "};
+
+/// Returns what the control group in `folder` and those around it, up to `root`, leave free. A container sees only the
+/// innermost of its groups, as the root, and may not see its own path.
+std::uint64_t freeOfGroups(const fs::path& root, const fs::path& path, const MemoryFiles& files)
+{
+    std::uint64_t free = unlimitedMemory;
+    for (fs::path group = path.relative_path();; group = group.parent_path()) {
+        const fs::path folder = root / group;
+        std::uint64_t limit = 0;
+        std::uint64_t usage = 0;
+        if (std::ifstream(folder / files.limit) >> limit) { // version 2 says "max" where there is none
+            std::ifstream(folder / files.usage) >> usage;
+            const std::uint64_t taken = usage - std::min(usage, numberIn(folder / "memory.stat", files.inactiveFile));
+            free = std::min(free, limit - std::min(limit, taken));
+        }
+        if (group.empty())
+            return free;
+    }
 }
 
 } // namespace
@@ -297,13 +329,34 @@ std::vector<std::string> confineProcess(const std::vector<std::filesystem::path>
     return inForce;
 }
 
+std::uint64_t memoryLeftByControlGroups(const std::filesystem::path& root)
+{
+    std::uint64_t free = unlimitedMemory;
+    std::ifstream groups(root / "proc/self/cgroup");
+    for (std::string line; std::getline(groups, line);) { // number:controllers:path
+        const std::size_t controllers = line.find(':') + 1;
+        const std::size_t path = line.find(':', controllers) + 1;
+        if (controllers == 0 || path == 0)
+            continue;
+        const std::string names = ',' + line.substr(controllers, path - 1 - controllers) + ',';
+        const fs::path folder = root / "sys/fs/cgroup";
+        if (names == ",,")
+            free = std::min(free, freeOfGroups(folder, line.substr(path), ofVersion2));
+        else if (names.find(",memory,") != std::string::npos)
+            free = std::min(free, freeOfGroups(folder / "memory", line.substr(path), ofVersion1));
+    }
+    return free;
+}
+
 void limitMemory()
 {
-    const std::uint64_t free = bytesIn("/proc/meminfo", "MemAvailable:");
-    const std::uint64_t used = bytesIn("/proc/self/status", "VmData:");
+    constexpr std::uint64_t KiB = 1024;
+    const std::uint64_t ofMachine = numberIn("/proc/meminfo", "MemAvailable:") * KiB;
+    const std::uint64_t used = numberIn("/proc/self/status", "VmData:") * KiB;
     constexpr std::uint64_t addressSpace = std::uint64_t{2} << 30; // of the stacks of threads, mostly unused
-    if (free == 0)
+    if (ofMachine == 0)
         return;
+    const std::uint64_t free = std::min(ofMachine, memoryLeftByControlGroups("/"));
     rlimit limit{};
     ::getrlimit(RLIMIT_DATA, &limit);
     limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, used + free + addressSpace);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -15,9 +16,13 @@ namespace headroom {
 /// the kernel's means, "Landlock" and "seccomp"; empty: the kernel has none.
 std::vector<std::string> confineProcess(const std::vector<std::filesystem::path>& readable, bool gpu);
 
-/// Limits the memory of this process to what the machine has free, so that a model that takes more ends with an error
-/// before the system kills other programs.
+/// Limits the memory of this process to what the machine and the control groups have free, so that a model that takes
+/// more ends with an error before the system kills it or other programs.
 void limitMemory();
+
+/// Returns the bytes that the control groups of this process leave free, as a container limits them; the largest number
+/// if they have no limit. `root` holds the system's folders `proc` and `sys`.
+std::uint64_t memoryLeftByControlGroups(const std::filesystem::path& root);
 
 /// Returns what confineProcess() puts into force here, as tried by a process of its own: it fails to write a file.
 /// Empty: nothing.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cost/collective_model.h"
 
+#include "core/cost/op_signature.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -105,8 +107,8 @@ bool switchReduces(const Link& link, CollectiveKind kind, const GroupShape& grou
 Link::Curve sorted(Link::Curve curve)
 {
     std::ranges::sort(curve, {}, [](const Link::Point& p) { return std::pair(p.bytes, -p.gigabytesPerSecond); });
-    const auto repeated = std::ranges::unique(curve, {}, &Link::Point::bytes);
-    curve.erase(repeated.begin(), repeated.end());
+    const auto isRepeated = [](const Link::Point& a, const Link::Point& b) { return a.bytes == b.bytes; };
+    curve.erase(std::unique(curve.begin(), curve.end(), isRepeated), curve.end());
     return curve;
 }
 

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cost/work_class.h"
 
+#include "core/base/words.h"
 #include "core/trace/step_trace.h"
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <unordered_map>
 #include <utility>
 
@@ -75,8 +75,7 @@ const std::unordered_map<std::string_view, WorkClass>& classByName()
     static const auto table = [] {
         std::unordered_map<std::string_view, WorkClass> byName;
         for (const auto& [kind, names] : classes)
-            for (const auto name : std::views::split(names, ' '))
-                byName.emplace(std::string_view(name.begin(), name.end()), kind);
+            forEachWord(names, [&, kind = kind](std::string_view name) { byName.emplace(name, kind); });
         return byName;
     }();
     return table;

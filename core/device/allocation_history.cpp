@@ -6,18 +6,9 @@
 
 #include <dlfcn.h>
 
-#include <array>
 #include <chrono>
 
 namespace headroom::sim {
-
-const char* AllocationHistory::actionName(Action action)
-{
-    constexpr std::array names{"alloc",         "free_requested", "free_completed",
-                               "segment_alloc", "segment_free",   "segment_map",
-                               "segment_unmap", "snapshot",       "oom"};
-    return names.at(static_cast<std::size_t>(action));
-}
 
 void AllocationHistory::start(const Options& options)
 {

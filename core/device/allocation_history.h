@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/allocator/allocator_action.h"
 #include "core/allocator/caching_allocator.h"
 
 #include <c10/core/Allocator.h>
@@ -24,20 +25,7 @@ class AllocationHistory
 public:
     using Stack = std::shared_ptr<c10::GatheredContext>; ///< null: not kept
     using Address = CachingAllocator::Block;
-
-    /// In the order of the names in actionName().
-    enum class Action : std::uint8_t {
-        alloc,
-        freeRequested,
-        freeCompleted,
-        segmentAlloc,
-        segmentFree,
-        segmentMap,
-        segmentUnmap,
-        snapshot,
-        outOfMemory
-    };
-    static const char* actionName(Action action); ///< as in PyTorch's snapshots
+    using Action = AllocatorAction;
 
     struct Entry
     {

@@ -6,6 +6,7 @@
 #include <ATen/core/stack.h>
 
 #include <span>
+#include <string>
 
 namespace headroom::sim {
 
@@ -19,6 +20,9 @@ enum class DeviceCheck {
     lists, ///< _foreach_ ops: TensorIterator's check of the first tensors of all lists, of the second tensors, …
     masked, ///< f(self, mask, value): the value may be on the CPU
 };
+
+/// Returns the name and the overload of an op of `aten`; empty: the op is of another library.
+std::string atenNameOf(const c10::OperatorHandle& op);
 
 DeviceCheck deviceCheckOf(const c10::OperatorHandle& op);
 

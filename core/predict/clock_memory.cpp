@@ -3,7 +3,6 @@
 #include "core/predict/clock_memory.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 namespace headroom {
@@ -41,12 +40,13 @@ double outside(TimeSpan span, const std::vector<TimeSpan>& busy)
     return free;
 }
 
-/// The rows of the events between the op before and this one.
-auto rowsBefore(const StepTrace::StreamEvents& events, OpId op)
+/// Calls visit(row) for the events between the op before and this one.
+template <class Visit>
+void forEachRowBefore(const StepTrace::StreamEvents& events, OpId op, Visit visit)
 {
-    const auto found = std::ranges::equal_range(events.op, op);
-    const auto first = static_cast<std::size_t>(found.begin() - events.op.begin());
-    return std::views::iota(first, first + found.size());
+    const auto [first, last] = std::equal_range(events.op.begin(), events.op.end(), op);
+    for (auto found = first; found != last; ++found)
+        visit(static_cast<std::size_t>(found - events.op.begin()));
 }
 
 } // namespace
@@ -141,9 +141,10 @@ void ClockMemory::happenBefore(OpId op)
 {
     const StepTrace::StreamEvents& events = trace_->streamEvents;
     const bool isAgain = op.value < begun_;
-    for (const std::size_t row : rowsBefore(events, op))
+    forEachRowBefore(events, op, [&](std::size_t row) {
         if (isAgain ? events.kind[row] != StreamEventKind::use : row >= happened_)
             happen(row);
+    });
     if (isAgain)
         return;
     begun_ = op.value + 1;
@@ -156,9 +157,10 @@ void ClockMemory::happenBefore(OpId op)
 void ClockMemory::recordBehind(OpId op, std::uint32_t stream)
 {
     const StepTrace::StreamEvents& events = trace_->streamEvents;
-    for (const std::size_t row : rowsBefore(events, OpId(op.value + 1)))
+    forEachRowBefore(events, OpId(op.value + 1), [&](std::size_t row) {
         if (events.kind[row] == StreamEventKind::record && events.stream[row] == stream)
             happen(row);
+    });
 }
 
 void ClockMemory::happen(std::size_t row)

@@ -8,7 +8,14 @@
 #include <c10/core/TensorImpl.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -22,12 +29,13 @@ struct NodeNumber
     /// Returns the number of the node that this thread created last.
     static NodeNumber last();
     static NodeNumber of(const torch::autograd::Node& node);
-    bool operator==(const NodeNumber&) const = default;
+    auto operator<=>(const NodeNumber&) const = default;
 };
 
 /// The leaves that autograd holds for backward as they are, without hooks, so that a program gets its own tensor back:
 /// its attributes, its hooks, and the data that it has by then. Only events that libtorch shows anyway tell when a node
-/// unpacks a leaf and when autograd releases it.
+/// unpacks a leaf and when autograd releases it. A step may save many leaves, and one leaf many times: each question is
+/// answered without a look at all of them.
 class SavedLeaves
 {
 public:
@@ -39,8 +47,6 @@ public:
         bool afterOp = false; ///< saved after an op, as a torch.autograd.Function of Python does; others save before it
         const c10::TensorImpl* tensor = nullptr;
         NodeNumber node; ///< the last node when the leaf was saved: the one that saves it, but for rare cases
-        WeakNodePtr made = WeakNodePtr(NodePtr()); ///< that node, once nodeIsMade() has told it
-        bool isMade = false;
         const torch::autograd::Node* reader = nullptr; ///< the node that has unpacked the leaf
         int pass = -1; ///< the last graph task that has unpacked it
     };
@@ -56,19 +62,30 @@ public:
                       int pass);
 
     /// Each removes the packs that autograd has released, and returns them: those of a node that has run, those of a
-    /// node of which another saved tensor was released, and those of destroyed nodes.
+    /// node of which another saved tensor was released, and those of destroyed nodes. The last looks at the nodes that
+    /// were made last until it has seen `most` that live, and at as many of the others in turn.
     std::vector<PackId> takeOf(const torch::autograd::Node& node);
     std::vector<PackId> takeOf(const NodeNumber& node);
-    std::vector<PackId> takeOfDestroyed();
+    std::vector<PackId> takeOfDestroyed(std::size_t most = std::numeric_limits<std::size_t>::max());
 
     /// Returns the packs of a storage that is freed while autograd holds their leaves: these have other data.
     std::vector<PackId> takeStorage(StorageId storage);
 
 private:
-    template <class Predicate>
-    std::vector<PackId> take(Predicate isTaken);
+    struct MadeNode
+    {
+        NodeNumber number;
+        WeakNodePtr node;
+    };
+    std::vector<PackId> take(std::vector<PackId> packs);
 
-    std::vector<Leaf> leaves_;
+    std::map<PackId, Leaf> leaves_;
+    std::set<std::pair<NodeNumber, PackId>> byNode_;
+    std::set<std::tuple<const c10::TensorImpl*, NodeNumber, PackId>> byTensor_;
+    std::set<std::pair<StorageId, PackId>> byStorage_; ///< of valid storages
+    std::set<std::pair<const torch::autograd::Node*, PackId>> byReader_;
+    std::vector<MadeNode> made_; ///< nodes that saved leaves, as nodeIsMade() has told them
+    std::size_t turn_ = 0; ///< the next of them that takeOfDestroyed() looks at in turn
 };
 
 } // namespace headroom

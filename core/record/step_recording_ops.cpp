@@ -22,6 +22,9 @@ namespace {
 /// The sequence number of AccumulateGrad, which lets it run as soon as possible.
 constexpr std::uint64_t accumulateGradSequence = std::numeric_limits<std::uint64_t>::max();
 
+/// Nodes that an op looks at, to know whether they are destroyed: a limit to the time of an op.
+constexpr std::size_t looksPerOp = 512;
+
 /// "torch::autograd::AccumulateGrad" → "AccumulateGrad".
 std::string_view withoutNamespace(std::string_view name)
 {
@@ -171,7 +174,7 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     if (!isOfStep(where))
         return;
     if (!where.backward)
-        releaseLeaves(savedLeaves_.takeOfDestroyed());
+        releaseLeaves(savedLeaves_.takeOfDestroyed(looksPerOp));
     OpFacts& facts = factsOf(op);
     const std::size_t first = stack.size() - facts.arguments;
     for (std::size_t i = 0; i < facts.arguments; ++i) {

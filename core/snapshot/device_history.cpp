@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <ranges>
 
 namespace headroom {
 
@@ -235,8 +234,8 @@ std::vector<SnapshotDevice> devicesOf(const Snapshot& snapshot)
         for (const Snapshot::Segment& segment : snapshot.segments)
             reserved += segment.device == static_cast<std::int64_t>(device) ? segment.size : 0;
         Bytes peak = reserved;
-        for (const Snapshot::Event& event : std::views::reverse(events)) {
-            reserved -= reservedChange(event).value_or(0);
+        for (auto event = events.rbegin(); event != events.rend(); ++event) {
+            reserved -= reservedChange(*event).value_or(0);
             peak = std::max(peak, reserved);
         }
         devices.push_back({device, events.size(), snapshot.ms(events.front()), snapshot.ms(events.back()), peak});
@@ -258,8 +257,8 @@ Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device
         events = std::span(std::ranges::find_if(all, isInside), all.end());
     }
     Undo state(snapshot, device, history);
-    for (const Snapshot::Event& event : std::views::reverse(events))
-        state.undo(event);
+    for (auto event = events.rbegin(); event != events.rend(); ++event)
+        state.undo(*event);
     if (events.empty() && history.segments.empty())
         return badInput("the snapshot holds nothing of device " + std::to_string(device)
                         + ": expected one that the program used");

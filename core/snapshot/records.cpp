@@ -39,15 +39,6 @@ constexpr std::array keys{"action",
                           "allocator_settings",
                           "external_annotations",
                           "PYTORCH_CUDA_ALLOC_CONF",
-                          "alloc",
-                          "free_requested",
-                          "free_completed",
-                          "segment_alloc",
-                          "segment_free",
-                          "segment_map",
-                          "segment_unmap",
-                          "oom",
-                          "snapshot",
                           "active_allocated",
                           "active_awaiting_free",
                           "active_pending_free",
@@ -90,13 +81,10 @@ Snapshot::Index stackOf(const Value& value)
 
 Snapshot::Action action(const Value& value)
 {
-    using enum Snapshot::Action;
-    constexpr std::array actions{alloc,      freeRequested, freeCompleted, segmentAlloc, segmentFree,
-                                 segmentMap, segmentUnmap,  outOfMemory,   snapshot};
-    constexpr auto first = static_cast<std::uint32_t>(Key::alloc);
     if (value.kind != Kind::text)
         throw WrongPickle{"holds something else than a text for 'action'"};
-    return value.index >= first && value.index - first < actions.size() ? actions[value.index - first] : other;
+    const std::size_t number = value.index - keys.size(); // wraps around for a key
+    return number < allocatorActionNames.size() ? static_cast<Snapshot::Action>(number) : Snapshot::Action::other;
 }
 
 /// Calls visit(key, value) for the keys that a snapshot has.
@@ -124,6 +112,8 @@ Records::Records(SnapshotRange range)
     snapshot_.range = range;
     for (const char* key : keys)
         string(key);
+    for (const char* action : allocatorActionNames)
+        string(action);
     snapshot_.traces.emplace_back(); // takes the events of all devices until their lists are known
 }
 

@@ -68,16 +68,7 @@ enum class Key : std::uint32_t {
     allocatorSettings,
     externalAnnotations,
     allocConf,
-    // Texts that are values of some keys.
-    alloc,
-    freeRequested,
-    freeCompleted,
-    segmentAlloc,
-    segmentFree,
-    segmentMap,
-    segmentUnmap,
-    outOfMemory,
-    snapshot,
+    // Texts that are values of some keys. The names of the allocator's actions have the next numbers.
     activeAllocated,
     activeAwaitingFree,
     activePendingFree,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/allocator/allocator_action.h"
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/mapped_file.h"
@@ -34,18 +35,7 @@ struct Snapshot
     using Index = std::uint32_t; ///< index in strings, frames, stacks, streams or blocks
     static constexpr Index none = std::numeric_limits<Index>::max();
 
-    enum class Action : std::uint8_t {
-        alloc,
-        freeRequested, ///< the program freed the block
-        freeCompleted, ///< no stream uses the block any more
-        segmentAlloc, ///< cudaMalloc
-        segmentFree, ///< cudaFree
-        segmentMap, ///< pages of an expandable segment
-        segmentUnmap,
-        outOfMemory,
-        snapshot,
-        other,
-    };
+    using Action = AllocatorAction;
 
     struct Event
     {

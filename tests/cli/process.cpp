@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 namespace headroom {
@@ -91,6 +93,26 @@ bool readBoth(Pipe& out, Pipe& err, Finished& finished)
     return true;
 }
 
+std::filesystem::path headroomBinary()
+{
+    return std::filesystem::path(HEADROOM_BIN_DIR) / "torch-headroom";
+}
+
+/// Without a display and without Qt's offscreen plugin asked for: a subcommand must not need either. And without the
+/// settings of whoever runs the tests.
+std::vector<std::pair<std::string, std::string>> headroomEnvironment()
+{
+    const std::filesystem::path home = std::filesystem::path(HEADROOM_BIN_DIR).parent_path() / "tests/home/cli";
+    std::filesystem::create_directories(home);
+    return {{"DISPLAY", ""},
+            {"WAYLAND_DISPLAY", ""},
+            {"QT_QPA_PLATFORM", ""},
+            {"XDG_RUNTIME_DIR", ""},
+            {"HOME", home.string()},
+            {"XDG_CONFIG_HOME", home.string()},
+            {"XDG_DATA_HOME", home.string()}};
+}
+
 } // namespace
 
 Finished runProgram(const std::filesystem::path& program, const std::vector<std::string>& arguments,
@@ -116,18 +138,29 @@ Finished runProgram(const std::filesystem::path& program, const std::vector<std:
 
 Finished headroomProgram(const std::vector<std::string>& arguments)
 {
-    // Without a display and without Qt's offscreen plugin asked for: a subcommand must not need either. And without the
-    // settings of whoever runs the tests.
-    const std::filesystem::path home = std::filesystem::path(HEADROOM_BIN_DIR).parent_path() / "tests/home/cli";
-    std::filesystem::create_directories(home);
-    return runProgram(std::filesystem::path(HEADROOM_BIN_DIR) / "torch-headroom", arguments,
-                      {{"DISPLAY", ""},
-                       {"WAYLAND_DISPLAY", ""},
-                       {"QT_QPA_PLATFORM", ""},
-                       {"XDG_RUNTIME_DIR", ""},
-                       {"HOME", home.string()},
-                       {"XDG_CONFIG_HOME", home.string()},
-                       {"XDG_DATA_HOME", home.string()}});
+    return runProgram(headroomBinary(), arguments, headroomEnvironment());
+}
+
+bool killedProgram(const std::vector<std::string>& arguments, const std::function<bool()>& isTime)
+{
+    const auto environment = headroomEnvironment();
+    const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    const pid_t child = fork();
+    if (child < 0)
+        throw std::runtime_error("no process for the program under test");
+    if (child == 0)
+        become(headroomBinary(), arguments, environment, nothing, nothing);
+    close(nothing);
+    int status = 0;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        if (isTime()) {
+            kill(child, SIGKILL);
+            waitpid(child, &status, 0);
+            break;
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return WIFSIGNALED(status);
 }
 
 std::vector<std::string> keysOf(const nlohmann::ordered_json& object)

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,10 @@ Finished runProgram(const std::filesystem::path& program, const std::vector<std:
 
 /// The built program torch-headroom.
 Finished headroomProgram(const std::vector<std::string>& arguments);
+
+/// Runs torch-headroom and kills it when `isTime`, which is asked all the time, says so. Returns whether it was killed
+/// before its end.
+bool killedProgram(const std::vector<std::string>& arguments, const std::function<bool()>& isTime);
 
 /// Keys of an object in their order.
 std::vector<std::string> keysOf(const nlohmann::ordered_json& object);

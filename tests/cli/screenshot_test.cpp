@@ -3,6 +3,9 @@
 #include "tests/cli/cli_test.h"
 #include "tests/core/measured_step.h"
 
+#include <chrono>
+#include <random>
+
 namespace headroom {
 namespace {
 
@@ -31,6 +34,35 @@ TEST_F(CliTest, ScreenshotOfTheWindowWithoutADisplay)
         ASSERT_GT(content.size(), 1000U);
         EXPECT_EQ(pngSize(content), std::pair(1200, 800));
     }
+}
+
+TEST_F(CliTest, AKilledScreenshotLeavesNoHalfPicture)
+{
+    using Clock = std::chrono::steady_clock;
+    constexpr const char* before = "the picture of another day";
+    constexpr std::string_view pngEnd("IEND\xae"
+                                      "B`\x82");
+    const std::vector<std::string> arguments{"screenshot", stepPath(), path("window.png"), "--size", "2400x1600"};
+    const auto begin = Clock::now();
+    ASSERT_EQ(headroomProgram(arguments).exitCode, 0);
+    const std::chrono::duration<double> whole = Clock::now() - begin;
+    std::mt19937 random(1);
+    int killed = 0;
+    for (int attempt = 0; attempt < 12; ++attempt) {
+        writeFile(path("window.png"), before);
+        const auto size = std::filesystem::file_size(path("window.png"));
+        // Every other time it is killed when the picture changes: something is written then.
+        const auto end = Clock::now() + whole * std::uniform_real_distribution(0.3, 1.1)(random);
+        killed += killedProgram(arguments, [&] {
+            return attempt % 2 == 0 ? std::filesystem::file_size(path("window.png")) != size : Clock::now() >= end;
+        });
+        for (const std::string& name : filesIn(folder.path())) {
+            const std::string content = readFile(path(name));
+            EXPECT_TRUE(name == "step.hrs" || content == before || content.ends_with(pngEnd))
+                << name << ": " << content.size() << " bytes";
+        }
+    }
+    EXPECT_GT(killed, 0);
 }
 
 TEST_F(CliTest, AMeasuredStepIsComparedOnTheCommandLine)

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
+#include <limits>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -120,6 +121,68 @@ TEST(Memory, IsLimitedToWhatTheMachineHas)
     int status = 0;
     waitpid(child, &status, 0);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/// A system's folders `proc` and `sys` with control groups.
+class ControlGroups : public testing::Test
+{
+protected:
+    ~ControlGroups() override { fs::remove_all(root_); }
+
+    void write(const fs::path& file, const std::string& content) const
+    {
+        fs::create_directories((root_ / file).parent_path());
+        std::ofstream(root_ / file) << content;
+    }
+    void writeVersion2(const fs::path& group, const std::string& limit, const std::string& usage) const
+    {
+        const fs::path folder = "sys/fs/cgroup" / group;
+        write(folder / "memory.max", limit + '\n');
+        write(folder / "memory.current", usage + '\n');
+    }
+
+    const fs::path root_ = fs::path(testing::TempDir()) / "headroom_control_groups";
+    static constexpr auto unlimited_ = std::numeric_limits<std::uint64_t>::max();
+};
+
+TEST_F(ControlGroups, WithoutALimit)
+{
+    EXPECT_EQ(memoryLeftByControlGroups(root_), unlimited_);
+    write("proc/self/cgroup", "1:cpu:/\n0::/user.slice\n");
+    EXPECT_EQ(memoryLeftByControlGroups(root_), unlimited_);
+    writeVersion2("user.slice", "max", "5000");
+    EXPECT_EQ(memoryLeftByControlGroups(root_), unlimited_);
+}
+
+TEST_F(ControlGroups, OfVersion2)
+{
+    write("proc/self/cgroup", "0::/pod/container\n");
+    writeVersion2("pod/container", "9000", "1000");
+    EXPECT_EQ(memoryLeftByControlGroups(root_), 8000U);
+    writeVersion2("pod", "6000", "4000"); // all of its containers
+    EXPECT_EQ(memoryLeftByControlGroups(root_), 2000U);
+    write("sys/fs/cgroup/pod/memory.stat", "anon 700\ninactive_file 500\ntotal_inactive_file 900\n");
+    EXPECT_EQ(memoryLeftByControlGroups(root_), 2500U);
+    writeVersion2("pod", "6000", "7000"); // the limit was lowered
+    EXPECT_EQ(memoryLeftByControlGroups(root_), 0U);
+}
+
+TEST_F(ControlGroups, OfVersion1)
+{
+    write("proc/self/cgroup", "3:cpuset:/\n2:cpu,memory:/docker/a:b\n0::/\n");
+    const auto writeGroup = [&](const fs::path& group, const std::string& limit) {
+        const fs::path folder = "sys/fs/cgroup/memory" / group;
+        write(folder / "memory.limit_in_bytes", limit);
+        write(folder / "memory.usage_in_bytes", "3000");
+        write(folder / "memory.stat", "inactive_file 10\ntotal_inactive_file 100\n");
+    };
+    writeGroup("docker/a:b", "4000");
+    EXPECT_EQ(memoryLeftByControlGroups(root_), 1100U);
+    fs::remove_all(root_ / "sys");
+    writeGroup("", "5000"); // in the container, which sees its group as the root
+    EXPECT_EQ(memoryLeftByControlGroups(root_), 2100U);
+    writeGroup("", "9223372036854771712"); // none
+    EXPECT_GT(memoryLeftByControlGroups(root_), std::uint64_t{1} << 62);
 }
 
 } // namespace

@@ -5,7 +5,7 @@
 #   cards:FOLDER  writes a copy of FOLDER/NAME.hrs for --gpu NAME
 #   *.pt2       the same with the model itself
 #   slow        writes half a file, says so, and waits to be ended
-#   hang        the same, with a child, and neither ends when it is asked to
+#   hang        the same, with a child and one in a session of its own; none ends when it is asked to
 #   refuse      a message and exit code 2
 #   crash       ends by a segmentation fault in the middle of the backward
 #   killed      ends as by the kernel's out-of-memory killer
@@ -88,7 +88,9 @@ case "$model" in
     hang)
         trap '' TERM INT
         sleep 60 &
-        echo "child $!" >&2
+        child=$!
+        setsid sleep 60 &
+        echo "children $child $!" >&2
         halfDone
         while :; do sleep 1; done
         ;;

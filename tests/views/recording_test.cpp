@@ -8,6 +8,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <algorithm>
 #include <csignal>
 
 using namespace headroom;
@@ -62,14 +63,13 @@ private Q_SLOTS:
         recording_->setGrace(100); // it does not listen
         start(QStringLiteral("hang"));
         QTRY_COMPARE(progressed_->last().at(0).toDouble(), 0.25);
-        const QString said = printed_->first().first().toStringList().first();
-        const int child = said.section(QLatin1Char(' '), 1).toInt();
-        QVERIFY2(child > 0 && ::kill(child, 0) == 0, qPrintable(said));
+        const QList<int> children = childrenOfHang();
         recording_->cancel();
         QCOMPARE(progressed_->last().at(1).toString(), QStringLiteral("ending"));
         QVERIFY(cancelled_->wait());
         expectNothingBut({});
-        QTRY_VERIFY2(!isAlive(child), "the child outlived the recording");
+        for (const int child : children)
+            QTRY_VERIFY2(!isAlive(child), "a child outlived the recording");
     }
 
     void cancelKeepsAnOlderRecording()
@@ -167,8 +167,11 @@ private Q_SLOTS:
         start(QStringLiteral("hang"));
         QTRY_COMPARE(progressed_->last().at(0).toDouble(), 0.25);
         const qint64 process = recording_->processId();
+        const QList<int> children = childrenOfHang();
         recording_.reset();
         QVERIFY(!isAlive(process));
+        for (const int child : children)
+            QTRY_VERIFY2(!isAlive(child), "a child outlived the window");
         expectNothingBut({});
     }
 
@@ -242,6 +245,17 @@ private:
         request.gpu = QStringLiteral("t4-16gb");
         QVERIFY(problems(request).isEmpty());
         recording_->start(recordCommand(request, {}), destination_);
+    }
+    /// Returns the processes that `hang` started: one of its group, and one in a session of its own.
+    QList<int> childrenOfHang() const
+    {
+        const QString said = printed_->first().first().toStringList().first();
+        QList<int> children;
+        for (const QString& number : said.section(QLatin1Char(' '), 1).split(QLatin1Char(' ')))
+            children.append(number.toInt());
+        const auto runs = [](int child) { return child > 0 && isAlive(child); };
+        [&] { QVERIFY2(children.size() == 2 && std::ranges::all_of(children, runs), qPrintable(said)); }();
+        return children;
     }
     /// A process that has ended but that nobody asked for is still known to kill().
     static bool isAlive(qint64 process)

@@ -207,9 +207,9 @@ def _unwrapped(model):
 
 
 def _refuse_other_checkpointing(root, fits):
-    """Refuses modules that are known to be checkpointed already: nested checkpoints would recompute twice and exceed the
-    plan. Others keep their own checkpoints, as they had them when the step was recorded. What a flag of another module
-    does is only known when the module runs (_region.py)."""
+    """Refuses modules that are known to be checkpointed already: nested checkpoints would recompute twice and exceed
+    the plan. Others keep their own checkpoints, as they had them when the step was recorded. What a flag of another
+    module does is only known when the module runs (_region.py)."""
     touched = {id(module) for fit in fits for module in fit.base.modules()}
     planned = {id(module) for fit in fits for module in fit.modules}
     inside = {id(part) for fit in fits for module in fit.modules for part in module.modules()}

@@ -62,7 +62,8 @@ def is_cached_cast(op, args):
 def beside_cached_casts(mode, watch=None, result=None):
     """Makes a selective context, `mode`, ignore autocast's casts of weights: whether a region runs them depends on
     earlier calls, and from torch 2.12 on a recomputation finds an op by its index. `watch`, if given, is called with
-    their arguments, and `result` with what each other op returns. The context also ignores the recorder's marks of module calls, which are not ops of the program."""
+    their arguments, and `result` with what each other op returns. The context also ignores the recorder's marks of
+    module calls, which are not ops of the program."""
     mode.__class__ = _beside_cached_casts(type(mode))
     mode.headroom_watch = watch
     mode.headroom_result = result
@@ -92,8 +93,8 @@ def _beside_cached_casts(mode_class):
 
 
 def _run_inside(mode, op, args, kwargs):
-    """Runs an operator of higher order, such as flex_attention(), whose own ops `mode` sees as those of a composite one:
-    they are what was recorded. An operator that is written for other keys runs as one op that is not kept."""
+    """Runs an operator of higher order, such as flex_attention(), whose own ops `mode` sees as those of a composite
+    one: they are what was recorded. An operator that is written for other keys runs as one op that is not kept."""
     kernel = op.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
     if kernel is None:
         return op(*args, **kwargs)

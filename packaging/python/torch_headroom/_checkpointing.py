@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The program's own checkpoints: whether the running code is inside of one, and --without-checkpointing, which runs them
-as plain calls, to show what a plan could do instead."""
+"""The program's own checkpoints: whether the running code is inside of one, and --without-checkpointing, which runs
+them as plain calls, to show what a plan could do instead."""
 
 import functools
 import sys

@@ -13,8 +13,8 @@ import torch
 
 
 class Loop:
-    """A loop from instruction `begin`, whose work begins at `head`, to `end`, a backward jump. `is_for`: an iterator ends
-    it. `yields`: its consumer may end it."""
+    """A loop from instruction `begin`, whose work begins at `head`, to `end`, a backward jump. `is_for`: an iterator
+    ends it. `yields`: its consumer may end it."""
 
     def __init__(self, begin, head, end, is_for, yields):
         self.begin, self.head, self.end, self.is_for, self.yields = begin, head, end, is_for, yields

@@ -42,8 +42,8 @@ class CUDAGraph:
         if self._capturing:
             raise RuntimeError("a CUDA graph is being captured already")
         if torch.cuda.current_stream() == torch.cuda.default_stream():
-            raise RuntimeError("CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to "
-                               "replay them on the default stream.)")
+            raise RuntimeError("CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok "
+                               "to replay them on the default stream.)")
         self._pool = tuple(pool) if pool else new_pool()
         self._stream = torch.cuda.current_stream()
         self._release.append(_keep(self, self._pool))

@@ -125,8 +125,8 @@ class _Watch:
         return frame.f_trace is self and loop is self._loop
 
     def has_progress(self, frame, loops, times):
-        """Returns whether something else than invented values says how long the loop runs. `times` is how much longer it
-        may run if it counts."""
+        """Returns whether something else than invented values says how long the loop runs. `times` is how much longer
+        it may run if it counts."""
         if self._loop.is_for or self._loop.yields:
             return True
         after = _code_loops.numbers(frame, loops)

@@ -220,8 +220,8 @@ class ScriptLoop(Loop):
                     "`with torch_headroom.record(\"step.hrs\") as rec:` and call rec.step() after each step")
         stepped, missing = (" and ".join(self._names[made_step]) for made_step in (True, False))
         if not stepped and not missing and self._has_gradients:
-            return ("took gradients only as a part of its forward (torch.autograd.grad() with create_graph or inside of a "
-                    "module) and made no backward pass after that")
+            return ("took gradients only as a part of its forward (torch.autograd.grad() with create_graph or inside "
+                    "of a module) and made no backward pass after that")
         if not stepped and not missing:
             return "made no backward pass"
         if not stepped:

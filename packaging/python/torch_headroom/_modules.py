@@ -309,7 +309,8 @@ class ModuleNames:
 
     def models(self):
         """Returns the numbers of the whole models."""
-        return {number for number, (name, _, _, _) in enumerate(self._modules) if "." not in name.removeprefix("models.")}
+        return {number for number, (name, _, _, _) in enumerate(self._modules)
+                if "." not in name.removeprefix("models.")}
 
     def outermost(self, numbers):
         """Returns the FQNs of those modules among `numbers` that are inside of no other one."""

@@ -60,9 +60,9 @@ def _refuse_left(model, policy, parts, fits):
         left = [name for name in policy.objects_left if kind in _classes_by_name(name)]
         if left:
             names = ", ".join(name for name in policy.objects if name == fit.name or name in left)
-            raise PolicyError(f"{policy.source}: the step had {names} (the one that was called first in front), each of "
-                              f"which fits this {type(model).__name__}, and the plan checkpoints only {fit.name}: say "
-                              f"which it is, as in torch_headroom.apply(model, policy, object=\"{fit.name}\")")
+            raise PolicyError(f"{policy.source}: the step had {names} (the one that was called first in front), each "
+                              f"of which fits this {type(model).__name__}, and the plan checkpoints only {fit.name}: "
+                              f"say which it is, as in torch_headroom.apply(model, policy, object=\"{fit.name}\")")
 
 
 def _outermost(found):
@@ -203,8 +203,8 @@ def _fewer(known, path):
         numbers = [key for key in known[above]._modules if key.isdecimal()]
         if not part.isdecimal() or not numbers:
             return ""
-        return (f"{f'its {above}' if above else 'it'} has {len(numbers)} modules: make the model as it was recorded, or "
-                "record the step and plan again")
+        return (f"{f'its {above}' if above else 'it'} has {len(numbers)} modules: make the model as it was recorded, "
+                "or record the step and plan again")
     return ""
 
 

@@ -194,8 +194,8 @@ class Region:
         readers = self.applied.document.memory_readers
         if any(f"{reader}.".startswith(f"{self.policy.fqn}.") for reader in readers):
             return ("it reads the card's memory, of which a plan leaves another part free, so that a step recorded "
-                    "again would differ again: give it a fixed number in place of that (a chunk size) first, or leave it "
-                    f"out of the plan with --pin {self.policy.fqn}=save")
+                    "again would differ again: give it a fixed number in place of that (a chunk size) first, or leave "
+                    f"it out of the plan with --pin {self.policy.fqn}=save")
         return "record the step again as it runs now (same batch layout, dtype, autocast and device)"
 
     def refuse(self, sentence):
@@ -297,7 +297,8 @@ class _Call:
         if self._states:
             computed, changed = uses_of(op, args, kwargs)
             for tensors, paths in ((computed, self._region.computed_with), (changed, self._region.changed)):
-                paths.update(held.path for tensor in tensors_of(tensors) for held in self._states.get(_storage(tensor), ()))
+                paths.update(held.path for tensor in tensors_of(tensors)
+                             for held in self._states.get(_storage(tensor), ()))
 
     def _check_states(self, when):
         """Raises Unrepeatable if a buffer or an attribute was changed in place since the call began and the forward

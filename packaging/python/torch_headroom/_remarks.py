@@ -18,8 +18,8 @@ _OF_INVENTIONS = {
         "the program read what other ranks told {}, and they were taken to hold what this one holds: on the card the "
         "step may go another way from there",
     _endless_loops.queries:
-        "the program asked {} whether work of the card is done (query), and was told that it is: on the card it may not "
-        "be, and memory that waits for it lives longer",
+        "the program asked {} whether work of the card is done (query), and was told that it is: on the card it may "
+        "not be, and memory that waits for it lives longer",
 }
 
 
@@ -43,7 +43,8 @@ def begin():
 
 def of_step():
     """Returns the sentences of the last step."""
-    sentences = [*_said, *_memory_reads.sentences(), *_of_kernels(), *(sentence for source in _sources for sentence in source())]
+    of_sources = (sentence for source in _sources for sentence in source())
+    sentences = [*_said, *_memory_reads.sentences(), *_of_kernels(), *of_sources]
     if _managed_memory.live:
         sentences.append(f"{_managed_memory.live:,} bytes are managed memory of paged optimizers, which is the host's "
                          "and not part of the peak: on the card it takes room only where there is some")

@@ -10,16 +10,11 @@ import sys
 
 import torch
 
-# The actions by their number in core/device/allocation_history.h.
-_ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map",
-            "segment_unmap", "snapshot", "oom")
-
-
 _CONTEXTS = (None, "state", "alloc", "all")
 
 
 def _declare(library):
-    for name in ("memory_snapshot", "memory_metadata", "allocator_settings"):
+    for name in ("memory_snapshot", "memory_metadata", "allocator_actions", "allocator_settings"):
         getattr(library, f"headroom_{name}").restype = ctypes.c_char_p
     library.headroom_start_history.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_uint32, ctypes.c_int]
     library.headroom_set_memory_metadata.argtypes = [ctypes.c_char_p]
@@ -107,6 +102,7 @@ def _checked(name, value, allowed):
 def functions(library):
     """Returns replacements for functions of torch._C, by name."""
     _declare(library)
+    actions = library.headroom_allocator_actions().decode().split()
     observers = []
 
     def record(enabled, context="all", stacks="all", max_entries=sys.maxsize, clear_history=False,
@@ -115,12 +111,12 @@ def functions(library):
         _checked("context", context, _CONTEXTS[1:])
         _checked("stacks", stacks, ("python", "all"))
         for action in skip_actions or ():
-            _checked("skip_actions", action, _ACTIONS)
+            _checked("skip_actions", action, actions)
         if enabled is None:
             library.headroom_stop_history()
             return
         entries = min(max_entries, sys.maxsize) if enabled == "all" else 0
-        skipped = sum(1 << _ACTIONS.index(action) for action in set(skip_actions or ()))
+        skipped = sum(1 << actions.index(action) for action in set(skip_actions or ()))
         library.headroom_start_history(_CONTEXTS.index(context), entries, skipped, clear_history)
 
     def record_legacy(enabled, has_context=True, max_entries=1, entries_have_context=False, of_cpp=False,

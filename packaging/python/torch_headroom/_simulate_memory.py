@@ -60,8 +60,8 @@ def _statistics(library):
 def functions(library):
     """Returns replacements for functions of torch._C, by name."""
     library.headroom_set_memory_fraction.argtypes = [ctypes.c_double]
-    for name in ("headroom_set_memory_fraction", "headroom_reset_peak", "headroom_reset_accumulated", "headroom_empty_cache"):
-        getattr(library, name).restype = None
+    for name in ("set_memory_fraction", "reset_peak", "reset_accumulated", "empty_cache"):
+        getattr(library, f"headroom_{name}").restype = None
     fraction = [1.0]
 
     def set_fraction(value, device=None):
@@ -104,7 +104,8 @@ def functions(library):
 
 
 def check_value(code):
-    """Raises ValueError, as PyTorch does for a wrong setting, if `code`, returned by a call of the library, is not 0."""
+    """Raises ValueError, as PyTorch does for a wrong setting, if a call of the library returned another `code` than
+    0."""
     try:
         check(code)
     except HeadroomError as error:
@@ -123,8 +124,8 @@ def _raw_allocate(size, stream):
 
 def _enable_cache(enabled=True):
     if not enabled:
-        raise HeadroomError("torch.cuda.caching_allocator_enable(False) takes each tensor's memory from the CUDA driver, "
-                            "whose rules Headroom does not simulate: leave the caching allocator on")
+        raise HeadroomError("torch.cuda.caching_allocator_enable(False) takes each tensor's memory from the CUDA "
+                            "driver, whose rules Headroom does not simulate: leave the caching allocator on")
 
 
 def _free_and_total(library):
