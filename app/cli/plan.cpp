@@ -227,8 +227,8 @@ void printCard(const OnCard& on, std::ostream& out)
         out << "              Requests that wait until unused segments went back: " << on.run.retries
             << " in a step.\n";
     if (on.leastMemory > 0)
-        out << "              The plan that needs least there runs with " << formatBytes(on.leastMemory)
-            << " for the allocator.\n";
+        out << "              " << (on.run.runs ? "The plan" : "A plan") << " runs from " << formatBytes(on.leastMemory)
+            << " for the allocator on.\n";
     if (on.better)
         out << "Settings      PYTORCH_CUDA_ALLOC_CONF=" << on.better->settings
             << (on.run.runs ? " saves " + formatMs(on.better->savedMs) + " of recomputation"
@@ -335,6 +335,8 @@ Result<int> printTrainerConfig(const PlanCommandArguments& arguments, const Plan
 Result<int> run(const PlanCommandArguments& arguments)
 {
     ASSIGN_OR_RETURN(PlanRequest request, planRequest(arguments));
+    if (arguments.card.empty() == arguments.budget.empty())
+        return badInput("expected either --budget SIZE or --card NAME|SIZE");
     if (arguments.card.empty()) {
         const Result<Bytes> budget = parseBytes(arguments.budget);
         if (!budget)
@@ -384,13 +386,12 @@ void addPlan(CLI::App& program, Action& chosen)
     const auto arguments = std::make_shared<PlanCommandArguments>();
     CLI::App* command = addCommand(program, "plan", "The checkpoint plan of least recompute time under a budget");
     addPlanArguments(*command, *arguments);
-    CLI::Option_group* memory = command->add_option_group("Memory", "One of these is required");
-    memory->add_option("--budget", arguments->budget, "Memory that the step may take, as 1.6GiB")->type_name("SIZE");
-    memory
+    command->add_option("--budget", arguments->budget, "Memory that the step may take, as 1.6GiB; this or --card")
+        ->type_name("SIZE");
+    command
         ->add_option("--card", arguments->card,
                      "The GPU on which training has to run, by name, or a size: memory for the caching allocator")
         ->type_name("NAME|SIZE");
-    memory->require_option(1);
     command
         ->add_option("--settings", arguments->settings,
                      "--card: as in PYTORCH_CUDA_ALLOC_CONF (default: the recorded program's)")

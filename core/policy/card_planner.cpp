@@ -15,6 +15,9 @@ namespace headroom {
 namespace {
 
 constexpr Bytes stepsOfRange = 400;
+constexpr Bytes coarserSteps = 100; ///< after `patienceMs`
+constexpr double patienceMs = 5000;
+constexpr double solveLimitMs = 150; ///< of each search after the first, whose bound is shown
 constexpr double leastGain = 0.01; ///< share of forward and backward that other settings have to save
 
 double gapTo(double boundMs, double recomputeMs)
@@ -123,16 +126,17 @@ Result<PlanOnCard> planForCard(const StepPlanner& planner, PlanRequest request, 
     if (!next)
         return next.error();
     const Plan bound = next->plan;
-    const Bytes stride = std::max<Bytes>((bound.baselinePeak - bound.leastBudget) / stepsOfRange, 1);
+    const Bytes range = bound.baselinePeak - bound.leastBudget;
     while (next->plan.status != PlanStatus::infeasible && next->plan.status != PlanStatus::stopped) {
         ASSIGN_OR_RETURN(const bool runs, tryOrders(planner, card, *next, found));
         if (runs)
             break;
+        const Bytes stride = std::max<Bytes>(range / (elapsedMs(begin) < patienceMs ? stepsOfRange : coarserSteps), 1);
         request.budget = next->plan.peak > bound.leastBudget ? std::max(next->plan.peak - stride, bound.leastBudget)
                                                              : bound.leastBudget - 1;
         if (request.budget < 1)
             break;
-        next = planner.solve(request, stop);
+        next = planner.solve(request, stop, solveLimitMs);
         if (!next)
             return next.error();
     }

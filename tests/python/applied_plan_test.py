@@ -60,8 +60,18 @@ def step(case, model, batch, loss_of, optimizer, device):
 
 
 def record(case, path, full, policy=None):
-    """Trains a fresh model for two steps; the second is recorded. Returns what the recording says of it."""
+    """Trains a fresh model for two steps; the second is recorded. Returns what the recording says of it. No garbage is
+    collected meanwhile: flex_attention makes some in every step, so that a recording and the other one would collect it,
+    and the blocks that it holds, at different places."""
     gc.collect()
+    gc.disable()
+    try:
+        return _recorded(case, path, full, policy)
+    finally:
+        gc.enable()
+
+
+def _recorded(case, path, full, policy):
     with torch.device("cuda"):
         model, batch, loss_of = case.make(full)
     if policy:
