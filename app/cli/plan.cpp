@@ -335,8 +335,6 @@ Result<int> printTrainerConfig(const PlanCommandArguments& arguments, const Plan
 Result<int> run(const PlanCommandArguments& arguments)
 {
     ASSIGN_OR_RETURN(PlanRequest request, planRequest(arguments));
-    if (arguments.card.empty() == arguments.budget.empty())
-        return badInput("expected either --budget SIZE or --card NAME|SIZE");
     if (arguments.card.empty()) {
         const Result<Bytes> budget = parseBytes(arguments.budget);
         if (!budget)
@@ -386,11 +384,13 @@ void addPlan(CLI::App& program, Action& chosen)
     const auto arguments = std::make_shared<PlanCommandArguments>();
     CLI::App* command = addCommand(program, "plan", "The checkpoint plan of least recompute time under a budget");
     addPlanArguments(*command, *arguments);
-    command->add_option("--budget", arguments->budget, "Memory that the step may take, as 1.6GiB; this or --card")
-        ->type_name("SIZE");
+    CLI::Option* budget
+        = command->add_option("--budget", arguments->budget, "Memory that the step may take, as 1.6GiB; this or --card")
+              ->type_name("SIZE");
     command
         ->add_option("--card", arguments->card,
                      "The GPU on which training has to run, by name, or a size: memory for the caching allocator")
+        ->excludes(budget)
         ->type_name("NAME|SIZE");
     command
         ->add_option("--settings", arguments->settings,
@@ -402,7 +402,11 @@ void addPlan(CLI::App& program, Action& chosen)
         ->add_option("--trainer", arguments->trainer,
                      "Plan with a trainer's own options for checkpointing, and print its configuration")
         ->type_name("torchtitan|huggingface");
-    command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
+    command->callback([=, &chosen] {
+        if (arguments->budget.empty() && arguments->card.empty())
+            throw CLI::RequiredError("Either --budget or --card");
+        chosen = [=] { return run(*arguments); };
+    });
 }
 
 } // namespace headroom::cli
