@@ -36,7 +36,8 @@ class CardPlans(unittest.TestCase):
         cls.step, cls.policy = (pathlib.Path(folder.name) / name for name in ("step.hrs", "policy.json"))
         subprocess.run([sys.executable, "-m", "torch_headroom.record", "--gpu", "a100-80gb", "-o", cls.step, _SCRIPT],
                        check=True, capture_output=True)
-        cls.least, cls.peak = (cls.plan("--budget", "1")[1][key] for key in ("least_budget_bytes", "baseline_peak_bytes"))
+        _, none = cls.plan("--budget", "1")
+        cls.least, cls.peak = none["least_budget_bytes"], none["baseline_peak_bytes"]
 
     @classmethod
     def plan(cls, *options):
@@ -55,7 +56,8 @@ class CardPlans(unittest.TestCase):
         for settings in "", EXPANDABLE:
             replayed = subprocess.run([HEADROOM, "allocator", self.step, "--settings", settings, "--json"], check=True,
                                       capture_output=True)
-            self.assertEqual(self.trained(settings), (json.loads(replayed.stdout)["reserved_peak_bytes"], True), settings)
+            reserved = json.loads(replayed.stdout)["reserved_peak_bytes"]
+            self.assertEqual(self.trained(settings), (reserved, True), settings)
 
     def test_plans_run_on_their_card_and_plans_of_its_bytes_do_not(self):
         for share in (3, 5, 7, 9):

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""linear() and scaled_dot_product_attention() of torch.nn.functional under a dispatch mode, with the same ops as without
-one, and the program's own casts told from autocast's."""
+"""linear() and scaled_dot_product_attention() of torch.nn.functional under a dispatch mode, with the same ops as
+without one, and the program's own casts told from autocast's."""
 
 import threading
 

@@ -123,7 +123,9 @@ class _Reader:
         objects, left, readers = (self.names(document, key) for key in ("objects", "objects_left", "memory_readers"))
         peak = self.bytes(predicted, "predicted.peak_bytes", "peak_bytes")
         budget = self.bytes(document, "budget_bytes", "budget_bytes")
-        settings = self.get(document, "$", "allocator_settings", str, "a string") if "allocator_settings" in document else ""
+        settings = ""
+        if "allocator_settings" in document:
+            settings = self.get(document, "$", "allocator_settings", str, "a string")
         return Policy(self.source, model, modules, objects, budget, peak, left, readers, settings)
 
     def names(self, document, key):

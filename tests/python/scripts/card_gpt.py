@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A transformer that trains with AdamW on the card at hand; POLICY is applied if it is set. Prints the most bytes that the
-allocator has reserved after each step."""
+"""A transformer that trains with AdamW on the card at hand; POLICY is applied if it is set. Prints the most bytes that
+the allocator has reserved after each step."""
 
 import os
 
