@@ -175,7 +175,7 @@ Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner,
         if (!other.run.runs || ms >= least)
             continue;
         best = BetterSettings{allocatorSettings(rules), ms, found.run.runs ? before - ms : 0};
-        least = ms;
+        least = ms - leastGain * plan.stepMs;
     }
     return best;
 }

@@ -39,8 +39,9 @@ struct BetterSettings
 };
 
 /// Looks whether the card runs a plan of less recompute time, or one at all, with expandable segments or without splits
-/// of large blocks (max_split_size_mb), and returns the best of these settings. nullopt: none is better by 1 % of the
-/// step's time, or `found` recomputes as little as plans whose bytes fit.
+/// of large blocks (max_split_size_mb), and returns the best of these settings: expandable segments, unless another one
+/// is better by 1 % of the step's time. nullopt: none is better than now by as much, or `found` recomputes as little as
+/// plans whose bytes fit.
 Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner, const PlanRequest& request, Card card,
                                                      const PlanOnCard& found, const std::stop_token& stop = {});
 

@@ -82,6 +82,16 @@ class CardPlans(unittest.TestCase):
         self.assertTrue(self.trained(settings, POLICY=str(self.policy))[1])
         self.assertFalse(self.trained(f"per_process_memory_fraction:{share}", POLICY=str(self.policy))[1])
 
+    def test_settings_that_are_named_keep_their_promise(self):
+        capacity = str(self.least + (self.peak - self.least) * 6 // 10)
+        code, planned = self.plan("--card", capacity)
+        self.assertEqual(code, 0, planned["reason"])
+        better = planned["card"]["better_settings"]
+        self.assertLess(better["recompute_ms"], planned["recompute_ms"])
+        _, other = self.plan("--card", capacity, "--settings", better["settings"])
+        self.assertTrue(other["card"]["runs"])
+        self.assertEqual(other["recompute_ms"], better["recompute_ms"])
+
     def test_apply_warns_of_other_settings(self):
         import torch
         import torch_headroom
