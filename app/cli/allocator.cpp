@@ -6,8 +6,7 @@
 #include "core/allocator/replay.h"
 #include "core/base/atomic_write.h"
 #include "core/base/try.h"
-#include "core/cost/card_memory.h"
-#include "core/cost/workspaces.h"
+#include "core/policy/card.h"
 #include "core/predict/predict.h"
 #include "core/snapshot/import.h"
 
@@ -57,23 +56,16 @@ Result<Source> readSource(const AllocatorArguments& arguments)
     return Source{std::move(step), std::nullopt};
 }
 
-/// The allocator's rules, and the workspaces of cuBLAS and cuDNN on the card of --gpu.
-struct Allocator
+/// The card of --gpu, or one without name and workspaces, with the memory of --capacity if it is given.
+Result<Card> cardOf(const AllocatorArguments& arguments, const StepTrace& step)
 {
-    AllocatorRules rules;
-    std::string card; ///< empty: no --gpu
-    Workspaces workspaces; ///< none without a card
-};
-
-Result<Allocator> allocatorOf(const AllocatorArguments& arguments, const StepTrace& step)
-{
-    AllocatorRules rules;
-    Workspaces workspaces;
-    if (!arguments.gpu.empty()) {
+    const std::string settings = arguments.settingsGiven ? arguments.settings : recordedAllocatorSettings(step.info);
+    Card card;
+    if (arguments.gpu.empty()) {
+        ASSIGN_OR_RETURN(card.rules, withAllocatorSettings({}, settings));
+    } else {
         ASSIGN_OR_RETURN(const DeviceSpec gpu, findDeviceSpec(arguments.gpu));
-        rules.capacity = cardMemory(gpu, step).allocators();
-        rules.total = gpu.memory;
-        workspaces = workspacesOf(step, gpu);
+        ASSIGN_OR_RETURN(card, cardFor(gpu, step, settings));
     }
     if (!arguments.capacity.empty()) {
         const Result<Bytes> capacity = parseBytes(arguments.capacity);
@@ -81,12 +73,9 @@ Result<Allocator> allocatorOf(const AllocatorArguments& arguments, const StepTra
             return badInput("--capacity: " + capacity.error().message);
         if (*capacity == 0)
             return badInput("--capacity 0: expected more than no memory");
-        rules.capacity = *capacity;
+        card.rules.capacity = *capacity;
     }
-    ASSIGN_OR_RETURN(const auto set,
-                     withAllocatorSettings(
-                         rules, arguments.settingsGiven ? arguments.settings : recordedAllocatorSettings(step.info)));
-    return Allocator{set, arguments.gpu, std::move(workspaces)};
+    return card;
 }
 
 Json recordedJson(const ImportedSnapshot& imported)
@@ -119,13 +108,13 @@ Json failureJson(const StepTrace& step, const AllocatorRun::Failure& failure)
     return json;
 }
 
-Json toJson(const Source& source, const Allocator& allocator, const AllocatorRun& run, const std::string& note)
+Json toJson(const Source& source, const Card& card, const AllocatorRun& run, const std::string& note)
 {
     const AllocatorSample& peak = run.atPeak;
-    const AllocatorRules& rules = allocator.rules;
+    const AllocatorRules& rules = card.rules;
     Json json;
     json["settings"] = allocatorSettings(rules);
-    json["capacity_bytes"] = rules.capacity - allocator.workspaces.keptBytes(); // for tensors
+    json["capacity_bytes"] = rules.capacity - card.workspaces.keptBytes(); // for tensors
     json["requested_peak_bytes"] = run.stats.requestedPeak;
     json["allocated_peak_bytes"] = run.stats.allocatedPeak;
     json["active_peak_bytes"] = run.stats.activePeak;
@@ -135,9 +124,9 @@ Json toJson(const Source& source, const Allocator& allocator, const AllocatorRun
                                 {"active", peak.active},
                                 {"reserved", peak.reserved},
                                 {"inactive_split", peak.inactiveSplit}};
-    if (!allocator.card.empty()) {
-        json["workspace_bytes"] = allocator.workspaces.keptBytes();
-        json["convolution_workspace_bytes"] = allocator.workspaces.mostDuringAnOp();
+    if (!card.name.empty()) {
+        json["workspace_bytes"] = card.workspaces.keptBytes();
+        json["convolution_workspace_bytes"] = card.workspaces.mostDuringAnOp();
     }
     json["segments"] = run.stats.segments;
     json["retries"] = run.stats.retries;
@@ -198,18 +187,18 @@ std::string samplesCsv(const Timeline& timeline, const AllocatorRun& run)
 Result<int> run(const AllocatorArguments& arguments)
 {
     ASSIGN_OR_RETURN(const Source source, readSource(arguments));
-    ASSIGN_OR_RETURN(const Allocator allocator, allocatorOf(arguments, *source.step));
+    ASSIGN_OR_RETURN(const Card card, cardOf(arguments, *source.step));
     ASSIGN_OR_RETURN(const Timeline timeline, predict(*source.step, {}));
-    const AllocatorRun result = simulateAllocator(*source.step, timeline, allocator.rules, allocator.workspaces);
+    const AllocatorRun result = simulateAllocator(*source.step, timeline, card.rules, card.workspaces);
     if (!arguments.output.empty()) {
         RETURN_IF_ERROR(writeAtomically(arguments.output, samplesCsv(timeline, result)));
     }
-    const Json json = toJson(source, allocator, result, noteOnActive(timeline));
+    const Json json = toJson(source, card, result, noteOnActive(timeline));
     if (arguments.json)
         printJson(json);
     else
         printAllocator(json, std::cout);
-    if (const std::string note = noteOnRules(allocator.rules); !note.empty())
+    if (const std::string note = noteOnRules(card.rules); !note.empty())
         std::cerr << "torch-headroom: note: " << note << '\n';
     return result.failure ? static_cast<int>(ErrorKind::infeasible) : 0;
 }
