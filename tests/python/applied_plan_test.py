@@ -60,24 +60,14 @@ def step(case, model, batch, loss_of, optimizer, device):
 
 
 def record(case, path, full, policy=None):
-    """Trains a fresh model for two steps; the second is recorded. Returns what the recording says of it. No garbage is
-    collected meanwhile: flex_attention makes some in every step, so that a recording and the other one would collect it,
-    and the blocks that it holds, at different places."""
-    gc.collect()
-    gc.disable()
-    try:
-        return _recorded(case, path, full, policy)
-    finally:
-        gc.enable()
-
-
-def _recorded(case, path, full, policy):
+    """Trains a fresh model for two steps; the second is recorded. Returns what the recording says of it."""
+    gc.collect()  # the model of the recording before, which lies in cycles
     with torch.device("cuda"):
         model, batch, loss_of = case.make(full)
     if policy:
         torch_headroom.apply(model, policy)
     optimizer = case.optimizer(model.parameters(), lr=1e-3)
-    with torch_headroom.record(path) as recording:
+    with torch.autograd.set_multithreading_enabled(case.engine_threads), torch_headroom.record(path) as recording:
         recording.inputs(*batch)
         for _ in range(2):
             step(case, model, batch, loss_of, optimizer, "cuda")
