@@ -144,9 +144,9 @@ class Environment(unittest.TestCase):
 class Steps(Recorded):
     """A script that needs 18.2 of 24 GB, and runs with expandable segments only."""
 
-    def record(self, *arguments, **variables):
+    def record(self, *options, **variables):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTORCH")} | variables
-        command = self.command(_FAULTS / "expandable_run.py", "--gpu", "rtx-4090-24gb", *arguments)
+        command = self.command(_FAULTS / "expandable_run.py", "--gpu", "rtx-4090-24gb", *options)
         return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=self.folder.name)
 
     def test_what_the_run_used_is_in_the_step(self):
@@ -157,7 +157,7 @@ class Steps(Recorded):
         self.assertNotIn("PYTORCH_ALLOC_CONF", settings)
 
     def test_without_the_setting_the_card_is_full(self):
-        result = self.record()
+        result = self.record("--limited")
         self.assertEqual(result.returncode, 2)
         self.assertIn("CUDA out of memory. Tried to allocate 5.00 GiB", result.stderr)
 

@@ -298,7 +298,7 @@ class Jobs(Distributed):
         words = ["--layers", "64", "--width", "128", "--batch", "1", "--vocabulary", "1000", "--reshard"]
         job = ("--gpu", "a100-40gb", "--nproc-per-node", "8")
         script = _SCRIPTS / "fsdp_llama.py"
-        self.assertRegex(self.refused(script, *job, arguments=[*words, "4"]),
+        self.assertRegex(self.refused(script, *job, "--limited", arguments=[*words, "4"]),
                          r"out of memory.* NCCL's buffers \(estimated, 4\d\.\d\d GiB for 6\d communicators\) take the rest")
         result = self.run_script(script, *job, arguments=[*words, "default"])
         self.assertEqual(result.returncode, 0, result.stderr)

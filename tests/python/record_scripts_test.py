@@ -321,7 +321,7 @@ class Failures(Recorded):
 
     def test_out_of_memory_leaves_the_step_so_far(self):
         script = self.loop(inside="big = torch.empty(2**33, 4, device='cuda') if step else None")
-        result = self.run_script(script, "--gpu", "a100-80gb")
+        result = self.run_script(script, "--gpu", "a100-80gb", "--limited")
         self.refused(result, 2, "CUDA out of memory")
         self.assertTrue(self.step.exists())
         whole = self.run_script(script, "--gpu", "a100-80gb", "--unlimited", "--json")
@@ -329,9 +329,50 @@ class Failures(Recorded):
         self.assertGreater(json.loads(whole.stdout)["peak_bytes"], 2**37)
 
     def test_out_of_memory_before_training_leaves_nothing(self):
-        result = self.run_script(self.written("import torch\ntorch.empty(2**40, device='cuda')"))
-        self.refused(result, 2, "before a training step began")
-        self.assertFalse(self.step.exists())
+        script = self.written("import torch\ntorch.empty(2**40, device='cuda')")
+        for options, sentence in (["--limited"], "before a training step began"), ([], "trained nothing"):
+            self.refused(self.run_script(script, *options), 2, sentence)
+            self.assertFalse(self.step.exists())
+
+    def test_out_of_memory_is_recorded_again_as_on_a_larger_card(self):
+        script = self.loop(inside="big = torch.empty(2**33, 4, device='cuda') if step else None")
+        unlimited = json.loads(self.run_script(script, "--gpu", "a100-80gb", "--unlimited", "--json").stdout)
+        result = self.run_script(script, "--gpu", "a100-80gb", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"train\.py: CUDA out of memory\. .* Line 7 of .*train\.py, in <module>, asked for "
+                         r"it; it is recorded again as on a larger card \(--limited ends here\)\n")
+        self.assertNotIn("Traceback", result.stderr)
+        summary = json.loads(result.stdout)
+        self.assertEqual(summary["peak_bytes"], unlimited["peak_bytes"])
+        self.assertRegex(summary["card_was_full"], r"^the request for 128\.00 GiB in line 7 of .*train\.py, in <module>$")
+        self.assertEqual(unlimited["card_was_full"], "")
+        (remark,) = [remark for remark in summary["remarks"] if "larger card" in remark]
+        self.assertIn(summary["card_was_full"], remark)
+        self.assertNotIn("--unlimited", self.noted("arguments"))
+
+    def test_out_of_memory_names_the_module(self):
+        script = self.written("""
+            import torch
+            class Wide(torch.nn.Module):
+                def forward(self, x):
+                    return x, torch.empty(2**40, device="cuda")
+            model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Sequential(Wide())).cuda()
+            model(torch.ones(1, 8, device="cuda"))
+        """)
+        result = self.run_script(script, "--limited")
+        self.refused(result, 2, "Line 5 of ")
+        self.assertIn("in forward (module Sequential.1.0), asked for it", result.stderr)
+
+    def test_a_script_that_handles_out_of_memory_runs_as_on_the_card(self):
+        script = self.loop(inside="""
+        try:
+            torch.empty(2**40, device='cuda')
+        except torch.OutOfMemoryError:
+            print("handled")""")
+        result = self.run_script(script, "--gpu", "a100-80gb", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("handled", result.stderr)
+        self.assertEqual(json.loads(result.stdout)["card_was_full"], "")
 
     def test_a_script_that_trains_nothing(self):
         result = self.run_script(self.written("import torch\ntorch.ones(3, device='cuda')"))

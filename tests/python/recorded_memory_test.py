@@ -287,7 +287,7 @@ class OutOfMemory(unittest.TestCase):
         simulated, plain = self.run_script(first="import torch_headroom; torch_headroom.simulate('a100-80gb')")
         self.assertEqual(simulated.returncode, 1)
         self.assertIn("OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB", simulated.stderr)
-        recorded, seen = self.run_script("-m", "torch_headroom.record", "--gpu", "a100-80gb")
+        recorded, seen = self.run_script("-m", "torch_headroom.record", "--gpu", "a100-80gb", "--limited")
         self.assertNotEqual(recorded.returncode, 0)
         self.assertIn("CUDA out of memory. Tried to allocate 1.00 GiB", recorded.stderr.splitlines()[-1])
         self.assertEqual(seen, plain)
@@ -309,6 +309,10 @@ class OutOfMemory(unittest.TestCase):
         result, numbers = self.run_script("-m", "torch_headroom.record", "--gpu", "a100-80gb", "--unlimited")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("note: this is more than the card's", result.stdout)
+        again, _ = self.run_script("-m", "torch_headroom.record", "--gpu", "a100-80gb")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(again.stdout.splitlines()[1], result.stdout.splitlines()[1])  # the peak
+        self.assertRegex(again.stderr, r"CUDA out of memory\. .* \(module Deep\.layers\.\d+\), asked for it")
 
 
 if __name__ == "__main__":

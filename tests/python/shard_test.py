@@ -63,8 +63,8 @@ class Shard(unittest.TestCase):
                 (row,) = json.loads(done.stdout)["rows"]
                 self.assertLess(row["peak_bytes"], row["usable_bytes"])
                 self.assertEqual(row["fits"], fits, row)
-                command = [sys.executable, "-m", "torch_headroom.record", *gpu, "--nproc-per-node", "2", "-o",
-                           f"{folder}/step.hrs", script, gigabytes]
+                command = [sys.executable, "-m", "torch_headroom.record", *gpu, "--limited", "--nproc-per-node", "2",
+                           "-o", f"{folder}/step.hrs", script, gigabytes]
                 done = subprocess.run(command, capture_output=True, text=True)
                 self.assertEqual("out of memory" in done.stderr, not fits, done.stderr)
                 self.assertEqual(done.returncode == 0, fits)

@@ -183,7 +183,7 @@ class StandIn(unittest.TestCase):
         line = done.stderr.splitlines()[-1]
         self.assertIn("torch_headroom.record: train.py: CUDA out of memory. Tried to allocate ", line)
         self.assertIn("; step.hrs holds step 1 up to there", line)
-        self.assertNotIn("--unlimited", line)
+        self.assertNotIn("larger card", done.stderr)  # a real one does not grow
         self.assertTrue((self.folder / "step.hrs").exists())
         (failure,) = summary["out_of_memory"]
         self.assertTrue(failure["module"].startswith("Net"), failure)

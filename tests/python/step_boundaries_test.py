@@ -268,7 +268,7 @@ class Exceptions(Recorded):
     def ended_early(self, first="pass", inside="pass", last="optimizer.zero_grad()"):
         """What the step file of a script that fails says of the step's end; None: nothing."""
         script = self.written(_RAISING.format(first=first, inside=inside, last=last))
-        result = self.run_script(script, "--steps", "5", "--gpu", "t4-16gb")
+        result = self.run_script(script, "--limited", "--steps", "5", "--gpu", "t4-16gb")
         self.assertEqual(result.returncode, 2, result.stderr)
         reason = dict(self.noted("settings")).get("ended early")
         remark = f"the step ended early, by {reason}: what comes after that is missing, and no plan can be made of it"
@@ -304,11 +304,14 @@ class Exceptions(Recorded):
                 optimizer.zero_grad()
                 evaluate()
                 """.format(first="evaluate()" if first else ""))
-            result = self.run_script(script, "--gpu", "t4-16gb")
+            place = r"train.py: CUDA out of memory.* Line 7 of .*train.py, in evaluate, asked for it[;,] "
+            result = self.run_script(script, "--gpu", "t4-16gb", "--limited")
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn("in evaluate\n", result.stderr)
-            self.assertRegex(result.stderr.splitlines()[-1], r"train.py: CUDA out of memory.* Line 7 of .*train.py, in "
-                             r"evaluate, asked for it\. \(--unlimited records")
+            self.assertRegex(result.stderr.splitlines()[-1], place)
+            result = self.run_script(script, "--gpu", "t4-16gb")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertRegex(result.stderr, place + "it is recorded again as on a larger card")
 
     def test_in_a_block_of_the_program(self):
         script = self.written("""

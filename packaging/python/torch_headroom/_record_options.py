@@ -44,9 +44,9 @@ def parser():
         usage="%(prog)s [options] [torchrun | accelerate launch | deepspeed [its options]] (script.py | -m module) "
         "[arguments of the script]",
         description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
-        epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before or ran "
-        "out of the card's memory: the step so far is written where there is one; or --strict and a remark; 130 "
-        "interrupted, nothing is written.",
+        epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before, or, "
+        "with --limited, ran out of the card's memory: the step so far is written where there is one; or --strict and "
+        "a remark; 130 interrupted, nothing is written.",
         allow_abbrev=False,
     )
     add = options.add_argument
@@ -55,7 +55,12 @@ def parser():
     add("--device", type=_device, default="sim", help="sim: the simulated GPU; cuda, cuda:N: the real one, measured")
     add("-o", "--output", default="step.hrs", help="the step file to write (default: %(default)s)")
     add("--steps", type=_at_least_one, default=2, help="the step to record: 2, the default, has its optimizer state")
-    flag("--unlimited", help="let the step take more memory than the card has, to see all of it")
+    memory = options.add_mutually_exclusive_group()
+    memory.add_argument("--unlimited", action="store_true",
+                        help="let the step take more memory than the card has, to see all of it")
+    memory.add_argument("--limited", action="store_true",
+                        help="end where the card's memory is full, with the step so far; by default such a script is "
+                        "recorded again as on a larger card")
     flag("--without-checkpointing", help="let what the script checkpoints itself save everything")
     add("--activation-memory-budget", type=_fractions, metavar="FRACTION[,…]",
         help="what torch.compile's partitioner may save, as torch._functorch.config.activation_memory_budget; several: "
@@ -80,8 +85,7 @@ def recorded_again(options):
     arguments."""
     device = ["--gpu", options.gpu] if options.device == "sim" else ["--device", options.device]
     arguments = [*device, "--steps", str(options.steps)]
-    if options.unlimited:
-        arguments.append("--unlimited")
+    arguments += [f"--{memory}" for memory in ("unlimited", "limited") if getattr(options, memory)]
     if options.without_checkpointing:
         arguments.append("--without-checkpointing")
     if options.activation_memory_budget:

@@ -20,7 +20,9 @@ _PATIENCE = 0.5  # seconds that processes which were left behind have to end the
 _SET_PARENT_DEATH_SIGNAL = 1
 _SET_CHILD_SUBREAPER = 36
 
-_complete = mmap.mmap(-1, 1)  # shared by both processes
+# Shared by the processes.
+_complete = mmap.mmap(-1, 1)
+_reason = mmap.mmap(-1, 4096)  # of another try: UTF-8, ends with a zero
 
 
 def result_is_complete():
@@ -28,8 +30,16 @@ def result_is_complete():
     _complete[0] = 1
 
 
+def try_again(reason):
+    """Asks in the recording's process for another run of its work in a new process, once this process has ended by
+    itself. The work is given `reason`, of which at most 4,095 bytes count."""
+    text = reason.encode(errors="replace")[:len(_reason) - 1]
+    _reason[:len(text) + 1] = text + b"\0"
+
+
 def supervise(work, program):
-    """Runs `work` in a new process. Returns its exit code; ends this process by the signal that ended the new one."""
+    """Runs `work` in a new process; `work` is given why it runs again, empty at first. Returns its exit code; ends this
+    process by the signal that ended the new one."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     parent = os.getpid()
@@ -37,18 +47,23 @@ def supervise(work, program):
     requests = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
                 if signal.getsignal(number) is not signal.SIG_IGN]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*requests, signal.SIGCHLD))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        return work()
-    status, request = _await(child, requests)
-    _end_all(_children_of(parent))
-    return _exit_code(status, request, program)
+    reason = ""
+    while True:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        _reason[0] = 0
+        child = os.fork()
+        if child == 0:
+            prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != parent:
+                os._exit(1)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            return work(reason)
+        status, request = _await(child, requests)
+        _end_all(_children_of(parent))
+        reason = _reason[:].partition(b"\0")[0].decode(errors="replace")
+        if request or not reason or not os.WIFEXITED(status):
+            return _exit_code(status, request, program)
 
 
 def _await(child, requests):

@@ -19,6 +19,7 @@ import gc
 import json
 import os
 import pathlib
+import re
 import runpy
 import signal
 import sys
@@ -29,7 +30,7 @@ import types
 from ._distributed_job import ADVICE, NAMES, job_of, take_launcher
 from ._library import HeadroomError, check, load
 from ._record_options import parser, recorded_again
-from ._supervised import result_is_complete, supervise
+from ._supervised import result_is_complete, supervise, try_again
 
 
 class Recording:
@@ -142,9 +143,10 @@ _BY_HAND = (
 class _Outcome:
     """How a script ended: a sentence if there was a problem, its reason in the step file, and the exit code."""
 
-    def __init__(self, problem="", exit_code=0, ended_early=False):
+    def __init__(self, problem="", exit_code=0, ended_early=False, card_was_full=""):
         self.problem = problem
         self.reason = ""  # _reason() of what the script raised
+        self.card_was_full = card_was_full  # the request that it had no room for, if a larger card is to be tried
         self.exit_code = exit_code
         self.ended_early = ended_early  # by the recorder
 
@@ -163,22 +165,59 @@ def _reason(error):
     return _first_line(error).encode(errors="replace").decode()  # a message may hold a path that is not text
 
 
+def _is_own(filename):
+    return filename.startswith(str(pathlib.Path(__file__).parent)) or "runpy" in filename
+
+
 def _own_traceback(error):
     """Returns the script's traceback, without the frames of Headroom and runpy."""
-    here = str(pathlib.Path(__file__).parent)
     report = traceback.TracebackException.from_exception(error)
-    frames = [f for f in report.stack if not f.filename.startswith(here) and "runpy" not in f.filename]
-    report.stack = traceback.StackSummary.from_list(frames)
+    report.stack = traceback.StackSummary.from_list([f for f in report.stack if not _is_own(f.filename)])
     return report
 
 
-def _place_in(report):
-    """Returns where the program's own code was at the end of a traceback, as a sentence."""
+def _running_module(frames):
+    """Returns the name of the innermost module whose code runs in one of the frames, from the outermost such module on,
+    as `Net.layers.3`; empty: none."""
+    import torch
+
+    running = [module for module in (frame.f_locals.get("self") for frame in frames)
+               if isinstance(module, torch.nn.Module)]
+    if not running:
+        return ""
+    root = type(running[0]).__name__
+    name = next((name for name, module in running[0].named_modules() if module is running[-1]), None)
+    if name is None:
+        return type(running[-1]).__name__
+    return f"{root}.{name}" if name else root
+
+
+def _place_of(error):
+    """Returns where the program was when it raised, as `line 7 of train.py, in forward (module Net.layers.3)`.
+    Empty: nowhere."""
     import torch
 
     library = str(pathlib.Path(torch.__file__).parent)
-    frames = [frame for frame in report.stack if not frame.filename.startswith(library)]
-    return f" Line {frames[-1].lineno} of {frames[-1].filename}, in {frames[-1].name}, asked for it." if frames else ""
+    steps = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__)
+             if not _is_own(frame.f_code.co_filename)]
+    own = [(frame.f_code, line) for frame, line in steps if not frame.f_code.co_filename.startswith(library)]
+    if not own:
+        return ""
+    code, line = own[-1]
+    module = _running_module([frame for frame, _ in steps])
+    inside = f" (module {module})" if module else ""
+    return f"line {line} of {code.co_filename}, in {code.co_name}{inside}"
+
+
+def _request_of(error):
+    """Returns what an OutOfMemoryError is about, as `the request for 1.00 GiB`."""
+    asked = re.search(r"Tried to allocate (.*?)\. ", f"{error} ")
+    return f"the request for {asked[1]}" if asked else "a request for memory"
+
+
+def _goes_on_larger_card(options):
+    """Returns whether a script that the card has no room for is recorded again as on a larger one."""
+    return options.device == "sim" and not options.unlimited and not options.limited
 
 
 def _outcome_of(options, error):
@@ -191,10 +230,13 @@ def _outcome_of(options, error):
     if isinstance(error, HeadroomError):
         return _Outcome(str(error), error.exit_code)
     if isinstance(error, torch.OutOfMemoryError):
-        report = _own_traceback(error)
-        print("".join(report.format()), end="", file=sys.stderr)
-        advice = " (--unlimited records the step as on a larger card)" if options.device == "sim" else ""
-        return _Outcome(f"{options.script}: {str(error).splitlines()[0]}{_place_in(report)}{advice}", 2)
+        place = _place_of(error)
+        asked = f" {place[0].upper()}{place[1:]}, asked for it" if place else ""
+        problem = f"{script}: {str(error).splitlines()[0]}{asked}"
+        if _goes_on_larger_card(options):
+            return _Outcome(problem, 2, card_was_full=f"{_request_of(error)}{place and ' in '}{place}")
+        print("".join(_own_traceback(error).format()), end="", file=sys.stderr)
+        return _Outcome(problem, 2)
     if isinstance(error, EndlessLoop):
         return _Outcome(str(error), 2)
     if isinstance(error, SystemExit):
@@ -234,8 +276,10 @@ class _Interrupts:
             signal.signal(signal.SIGINT, self._before)
 
 
-def _record_script(options, progress):
-    """Runs and records the script. Returns the recorder, whether it has a step, and how the script ended."""
+def _record_script(options, progress, card_was_full):
+    """Runs and records the script. `card_was_full`: the request that the card had no room for, if it ran before.
+    Returns the recorder, whether it has a step, and how the script ended."""
+    from . import _remarks
     from ._compiling import compiling
     from ._early_end import end_children, end_data_workers
     from ._loop import Finished, ScriptLoop
@@ -249,6 +293,10 @@ def _record_script(options, progress):
         recorder.note("checkpointing", "left out")
     if options.activation_memory_budget:
         recorder.note("activation_memory_budget", str(options.activation_memory_budget[0]))
+    if card_was_full:
+        recorder.note("card was full", card_was_full)
+        _remarks.add(f"the card has no room for {card_was_full}: the program runs out of memory there, and the step "
+                     "was recorded as on a larger card")
     loop = ScriptLoop(recorder, options.steps, progress)
     hooks = Hooks(recorder, loop)
     hooks.install()
@@ -277,7 +325,7 @@ def _record_script(options, progress):
         recorder.notes.append(_BY_HAND)
     if finished:
         return recorder, *_unless_on_cpu(options, recorder, _Outcome(ended_early=True))
-    if outcome.exit_code == 1:
+    if outcome.exit_code == 1 or outcome.card_was_full:
         recorder.discard()
         return recorder, False, outcome
     has_step, outcome = _last_step(options, loop, outcome)
@@ -378,7 +426,7 @@ def _prepare(options):
         leave_out()
 
 
-def _record(options):
+def _record(options, card_was_full):
     take_launcher(options)
     if job_of(options) and options.device != "sim":
         raise HeadroomError("--nproc-per-node records one process without the others, which a real GPU waits for: "
@@ -402,17 +450,23 @@ def _record(options):
     progress("load", 0)
     with _lasting_objects():
         _prepare(options)
-    if options.unlimited and options.device == "sim":
+    if (options.unlimited or card_was_full) and options.device == "sim":
         limit = load().headroom_enlarge_card
         limit.argtypes, limit.restype = [ctypes.c_double], None
         limit(1e6)
-    recorder, has_step, outcome = _record_script(options, progress)
+    recorder, has_step, outcome = _record_script(options, progress, card_was_full)
+    if outcome.card_was_full:
+        print(f"torch_headroom.record: {outcome.problem}; it is recorded again as on a larger card "
+              "(--limited ends here)", file=sys.stderr)
+        try_again(outcome.card_was_full)
+        return outcome.exit_code
     if has_step:
         progress("write", 0.95)
         summary = recorder.summary()
         recorder.write(options.output)
         result_is_complete()
-        summary |= {"notes": recorder.notes, "step": options.output, "record_ms": (time.perf_counter() - begin) * 1e3}
+        summary |= {"notes": recorder.notes, "card_was_full": card_was_full, "step": options.output,
+                    "record_ms": (time.perf_counter() - begin) * 1e3}
         progress("done", 1)
         if options.json:
             print(json.dumps(summary, indent=2), file=document)
@@ -432,17 +486,18 @@ def _record(options):
     return outcome.exit_code
 
 
-def main(arguments=None):
-    """Runs the command line. Returns the exit code."""
+def main(card_was_full=""):
+    """Runs the command line. `card_was_full`: the request that the card had no room for, if the script runs again as on
+    a larger card. Returns the exit code."""
     try:
-        options = parser().parse_args(arguments)
+        options = parser().parse_args()
         if options.version:
             print("torch_headroom.record", load().headroom_version().decode())
             return 0
         if options.gpu == "list":
             _print_gpus()
             return 0
-        return _record(options)
+        return _record(options, card_was_full)
     except HeadroomError as error:
         print(f"torch_headroom.record: {error}", file=sys.stderr)
         return error.exit_code
