@@ -19,15 +19,15 @@ import gc
 import json
 import os
 import pathlib
-import runpy
 import signal
 import sys
 import time
-import traceback
 import types
 
+from ._dependencies import Dependencies
 from ._distributed_job import ADVICE, NAMES, job_of, take_launcher
 from ._library import HeadroomError, check, load
+from ._program import own_traceback, run
 from ._record_options import parser, recorded_again
 from ._supervised import result_is_complete, supervise
 
@@ -121,17 +121,6 @@ def _print_gpus():
         print(f"{card['name']:<{width}}{card['title']}, {card['memory_bytes'] / 2**30:.0f} GiB")
 
 
-def _run(options):
-    """Runs the script as `python script.py` would."""
-    sys.argv = [options.script, *options.arguments]
-    if options.module:
-        sys.path[0] = os.getcwd()
-        runpy.run_module(options.script, run_name="__main__", alter_sys=True)
-    else:
-        sys.path[0] = str(pathlib.Path(options.script).resolve().parent)
-        runpy.run_path(options.script, run_name="__main__")
-
-
 _BY_HAND = (
     "there is no torch.optim optimizer, so the step was taken to end with the first call of a model after backward; "
     "where several backward passes make one update, put the loop into `with torch_headroom.record(\"step.hrs\") as "
@@ -163,15 +152,6 @@ def _reason(error):
     return _first_line(error).encode(errors="replace").decode()  # a message may hold a path that is not text
 
 
-def _own_traceback(error):
-    """Returns the script's traceback, without the frames of Headroom and runpy."""
-    here = str(pathlib.Path(__file__).parent)
-    report = traceback.TracebackException.from_exception(error)
-    frames = [f for f in report.stack if not f.filename.startswith(here) and "runpy" not in f.filename]
-    report.stack = traceback.StackSummary.from_list(frames)
-    return report
-
-
 def _place_in(report):
     """Returns where the program's own code was at the end of a traceback, as a sentence."""
     import torch
@@ -191,7 +171,7 @@ def _outcome_of(options, error):
     if isinstance(error, HeadroomError):
         return _Outcome(str(error), error.exit_code)
     if isinstance(error, torch.OutOfMemoryError):
-        report = _own_traceback(error)
+        report = own_traceback(error)
         print("".join(report.format()), end="", file=sys.stderr)
         advice = " (--unlimited records the step as on a larger card)" if options.device == "sim" else ""
         return _Outcome(f"{options.script}: {str(error).splitlines()[0]}{_place_in(report)}{advice}", 2)
@@ -201,7 +181,7 @@ def _outcome_of(options, error):
         if error.code in (None, 0):
             return _Outcome()
         return _Outcome(f"{script} ended with exit code {error.code}", 2)
-    print("".join(_own_traceback(error).format()), end="", file=sys.stderr)
+    print("".join(own_traceback(error).format()), end="", file=sys.stderr)
     problem = f"{script} raised {_first_line(error)}"
     if isinstance(error, KeyError) and error.args and error.args[0] in NAMES:
         problem += f": torchrun sets it; {ADVICE}"
@@ -255,7 +235,7 @@ def _record_script(options, progress):
     outcome, finished = _Outcome(), False
     with _Interrupts() as interrupts:
         try:
-            _run(options)
+            run(options.script, options.arguments, options.module)
         except Finished:
             finished = True
         except KeyboardInterrupt:
@@ -393,6 +373,7 @@ def _record(options):
 
         return record_each(options)
     begin = time.perf_counter()
+    dependencies = Dependencies() if options.dependencies else None
     document = _script_prints_on_stderr() if options.json else sys.stdout
 
     def progress(stage, done):
@@ -411,6 +392,8 @@ def _record(options):
         progress("write", 0.95)
         summary = recorder.summary()
         recorder.write(options.output)
+        if dependencies:
+            dependencies.write(options.dependencies)
         result_is_complete()
         summary |= {"notes": recorder.notes, "step": options.output, "record_ms": (time.perf_counter() - begin) * 1e3}
         progress("done", 1)
