@@ -216,9 +216,9 @@ class _Interrupts:
 
 def _record_script(options, progress):
     """Runs and records the script. Returns the recorder, whether it has a step, and how the script ended."""
+    from . import _loop
     from ._compiling import compiling
     from ._early_end import end_children, end_data_workers
-    from ._loop import Finished, ScriptLoop
     from ._step import StepRecorder
     from ._step_hooks import Hooks
 
@@ -229,14 +229,14 @@ def _record_script(options, progress):
         recorder.note("checkpointing", "left out")
     if options.activation_memory_budget:
         recorder.note("activation_memory_budget", str(options.activation_memory_budget[0]))
-    loop = ScriptLoop(recorder, options.steps, progress)
+    loop = _loop.of_script = _loop.ScriptLoop(recorder, options.steps, progress)
     hooks = Hooks(recorder, loop)
     hooks.install()
     outcome, finished = _Outcome(), False
     with _Interrupts() as interrupts:
         try:
             run(options.script, options.arguments, options.module)
-        except Finished:
+        except _loop.Finished:
             finished = True
         except KeyboardInterrupt:
             interrupts.seen = True
