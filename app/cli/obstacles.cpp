@@ -29,10 +29,4 @@ void printWholeOnly(std::span<const Obstacle> modules, std::ostream& out)
     print(modules, "Whole only    ", " is recomputed as a whole or not at all: ", " more are, too", out);
 }
 
-void addObstacles(Json& json, const char* key, std::span<const Obstacle> modules)
-{
-    for (const auto& [module, reason] : modules)
-        json[key].push_back({{"module", module}, {"reason", reason}});
-}
-
 } // namespace headroom::cli

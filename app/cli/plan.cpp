@@ -8,9 +8,7 @@
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/plan/piecewise.h"
-#include "core/policy/card_planner.h"
-#include "core/policy/policy.h"
-#include "core/policy/step_planner.h"
+#include "core/policy/plan_answer.h"
 #include "core/policy/trainer_plan.h"
 #include "core/predict/predict.h"
 #include "core/trace/phase_times.h"
@@ -33,36 +31,17 @@ struct PlanCommandArguments : PlanArguments
     std::string trainer; ///< the trainer for which to print a configuration; empty: none
 };
 
-/// A training run under a plan on a card.
-struct OnCard
-{
-    Card card;
-    CardRun run;
-    Bytes leastMemory = 0; ///< 0: not known
-    std::optional<BetterSettings> better;
-};
-
-/// A plan and, for a recorded step, the memory and time of executing it.
-struct Answer
-{
-    Plan plan;
-    std::optional<OnCard> card; ///< nullopt: no card is known
-    std::optional<Policy> policy; ///< of a feasible plan for a step, if it is needed
-    Bytes predictedPeak = -1; ///< of the step under that policy; -1: not predicted
-    double scriptRecomputeMs = 0; ///< time that the step recomputes without the plan
-    CheckpointPlan regions; ///< of the policy
-    std::string clock; ///< clockText() of the step under the policy; empty: the step has no clock
-};
-
 /// Solves PyTorch's formulation: memory as its ModuleInfo counts it.
-Result<Answer> answerModel(const PlanSource& source, const PlanRequest& request)
+Result<PlanAnswer> answerModel(const PlanSource& source, const PlanRequest& request)
 {
     ASSIGN_OR_RETURN(const PiecewisePlanner planner, PiecewisePlanner::create(source.info));
     ASSIGN_OR_RETURN(Plan plan, planner.solve(request));
-    Answer answer;
+    PlanAnswer answer;
     answer.plan = std::move(plan);
-    if (source.trace)
+    if (source.trace) {
         answer.plan.stepMs = forwardBackwardMs(*source.trace);
+        answer.scriptRecomputeMs = recomputedMs(*source.trace);
+    }
     if (!source.trace || answer.plan.status == PlanStatus::infeasible)
         return answer;
 
@@ -76,17 +55,6 @@ Result<Answer> answerModel(const PlanSource& source, const PlanRequest& request)
     answer.policy = std::move(policy);
     answer.regions = regions;
     return answer;
-}
-
-/// Plans for the card of --card.
-Result<PlannedStep> plannedForCard(const StepPlanner& planner, const PlanRequest& request,
-                                   const PlanCommandArguments& arguments, std::optional<OnCard>& onCard)
-{
-    ASSIGN_OR_RETURN(Card card, cardFor(arguments.card, *planner.trace(), arguments.settings));
-    ASSIGN_OR_RETURN(PlanOnCard found, planForCard(planner, request, card));
-    ASSIGN_OR_RETURN(std::optional<BetterSettings> better, betterSettings(planner, request, card, found));
-    onCard = OnCard{std::move(card), std::move(found.run), found.leastMemory, std::move(better)};
-    return std::move(found.planned);
 }
 
 /// Whether the plan for --budget runs on the card of the recording; nullopt: it is unknown, or no plan fits.
@@ -103,100 +71,22 @@ std::optional<OnCard> onRecordedCard(const StepTrace& step, const PlannedStep& p
 }
 
 /// Solves the exact formulation: all memory on the device counts.
-Result<Answer> answerDevice(const PlanSource& source, const PlanRequest& request, const PlanCommandArguments& arguments)
+Result<PlanAnswer> answerDevice(const PlanSource& source, const PlanRequest& request,
+                                const PlanCommandArguments& arguments)
 {
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(source.trace));
-    Answer answer;
-    Result<PlannedStep> step
-        = arguments.card.empty() ? planner.solve(request) : plannedForCard(planner, request, arguments, answer.card);
-    if (!step)
-        return step.error();
-    if (arguments.card.empty())
-        answer.card = onRecordedCard(*source.trace, *step);
-    answer.plan = step->plan;
-    if (step->timeline)
-        answer.predictedPeak = step->timeline->peak;
-    if (step->timeline && !arguments.policyFile.empty()) {
-        answer.policy = step->policy(planner.model());
-        if (arguments.settings)
-            answer.policy->allocatorSettings = *arguments.settings;
+    const bool needsPolicy = !arguments.policyFile.empty();
+    if (arguments.card.empty()) {
+        ASSIGN_OR_RETURN(const PlannedStep planned, planner.solve(request));
+        PlanAnswer answer = answerOf(planner, planned, needsPolicy);
+        answer.card = onRecordedCard(*source.trace, planned);
+        return answer;
     }
-    answer.regions = std::move(step->regions);
+    ASSIGN_OR_RETURN(Card card, cardFor(arguments.card, *source.trace, arguments.settings));
+    ASSIGN_OR_RETURN(PlanAnswer answer, answerForCard(planner, request, std::move(card), needsPolicy));
+    if (answer.policy && arguments.settings)
+        answer.policy->allocatorSettings = *arguments.settings;
     return answer;
-}
-
-std::vector<Obstacle> notCheckpointable(const ModuleInfo& info)
-{
-    std::vector<Obstacle> found;
-    for (const ModuleStats& stats : info.stats)
-        if (hasSomethingToGive(stats) && !stats.obstacle.empty())
-            found.push_back({stats.fqn, stats.obstacle});
-    return found;
-}
-
-std::vector<Obstacle> wholeOnly(const ModuleInfo& info)
-{
-    std::vector<Obstacle> found;
-    for (const ModuleStats& stats : info.stats)
-        if (hasSomethingToGive(stats) && stats.obstacle.empty() && stats.isWholeOnly)
-            found.push_back({stats.fqn, wholeOnlyReason});
-    return found;
-}
-
-Json toJson(const OnCard& on)
-{
-    Json json;
-    json["name"] = on.card.name;
-    json["capacity_bytes"] = on.card.rules.capacity;
-    json["settings"] = allocatorSettings(on.card.rules);
-    json["runs"] = on.run.runs;
-    json["reserved_peak_bytes"] = on.run.reservedPeak;
-    json["left_bytes"] = on.run.left;
-    json["retries"] = on.run.retries;
-    json["reason"] = on.run.reason;
-    if (on.leastMemory > 0)
-        json["least_capacity_bytes"] = on.leastMemory;
-    if (on.better)
-        json["better_settings"] = {{"settings", on.better->settings}, {"recompute_ms", on.better->recomputeMs}};
-    return json;
-}
-
-Json toJson(const Answer& answer, const PlanSource& source, bool exact)
-{
-    const Plan& plan = answer.plan;
-    Json json;
-    json["status"] = planStatusName(plan.status);
-    json["budget_bytes"] = plan.budget;
-    const bool isRank = source.trace && source.trace->info.distributed;
-    json["world_size"] = isRank ? source.trace->info.distributed->worldSize : plan.worldSize;
-    json["peak_bytes"] = plan.peak;
-    json["baseline_peak_bytes"] = plan.baselinePeak;
-    json["recompute_ms"] = plan.recomputeMs;
-    json["step_ms"] = plan.stepMs;
-    if (answer.scriptRecomputeMs > 0)
-        json["script_recompute_ms"] = answer.scriptRecomputeMs;
-    json["gap"] = plan.gap;
-    json["bound_ms"] = plan.boundMs;
-    json["solve_ms"] = plan.solveMs;
-    json["decisions"] = Json::object();
-    for (const auto& [fqn, ratio] : plan.decisions)
-        json["decisions"][fqn] = ratio;
-    json["least_budget_bytes"] = plan.leastBudget;
-    json["binding"] = {{"module", plan.binding.module}, {"phase", plan.binding.phase}};
-    json["reason"] = plan.reason;
-    if (answer.card)
-        json["card"] = toJson(*answer.card);
-    if (source.trace) {
-        json["predicted_peak_bytes"] = answer.predictedPeak;
-        json["remarks"] = planRemarks(*source.trace);
-        addObstacles(json, "not_checkpointable", notCheckpointable(*source.info));
-        addObstacles(json, "whole_only", wholeOnly(*source.info));
-    }
-    if (exact) {
-        json["nodes"] = plan.nodes;
-        json["ms_per_gib"] = plan.msPerGiB;
-    }
-    return json;
 }
 
 /// Prints a note if the budget is more than the card of the recording has.
@@ -242,7 +132,9 @@ void printRemarks(const PlanSource& source, std::ostream& out)
         out << "Remark        " << remark << '\n';
 }
 
-void print(const Answer& answer, const PlanSource& source, const PlanCommandArguments& arguments, std::ostream& out)
+/// `clock` is clockText() of the step under the policy; empty: the step has no clock.
+void print(const PlanAnswer& answer, const PlanSource& source, const PlanCommandArguments& arguments,
+           const std::string& clock, std::ostream& out)
 {
     const Plan& plan = answer.plan;
     out << "Plan          " << planStatusName(plan.status);
@@ -278,8 +170,8 @@ void print(const Answer& answer, const PlanSource& source, const PlanCommandArgu
     out << '\n';
     if (source.trace)
         out << "Times         " << timesTitle(source.trace->info) << '\n';
-    if (!answer.clock.empty())
-        out << "Step          " << answer.clock << '\n';
+    if (!clock.empty())
+        out << "Step          " << clock << '\n';
     if (answer.scriptRecomputeMs > 0)
         out << "Starts from   " << ownCheckpoints(answer.scriptRecomputeMs, "\n              ") << '\n';
     if (plan.msPerGiB > 0)
@@ -353,24 +245,23 @@ Result<int> run(const PlanCommandArguments& arguments)
         return printTrainerConfig(arguments, request);
     ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
     request = asRecorded(std::move(request), source);
-    ASSIGN_OR_RETURN(Answer found,
+    ASSIGN_OR_RETURN(const PlanAnswer found,
                      plansExactly(arguments) ? answerDevice(source, request, arguments) : answerModel(source, request));
-    if (source.trace)
-        found.scriptRecomputeMs = recomputedMs(*source.trace);
 
     if (!arguments.policyFile.empty() && found.policy) {
         RETURN_IF_ERROR(writePolicy(*found.policy, arguments.policyFile));
     }
     if (arguments.json) {
-        Json document = toJson(found, source, plansExactly(arguments));
+        Json document = toJson(found, source.trace.get(), *source.info, plansExactly(arguments));
         if (source.trace)
             RETURN_IF_ERROR(addClock(document, *source.trace, found.regions));
         printJson(document);
     } else {
+        std::string clock;
         if (source.trace && found.predictedPeak >= 0 && hasClock(*source.trace)) {
-            ASSIGN_OR_RETURN(found.clock, clockText(*source.trace, found.regions));
+            ASSIGN_OR_RETURN(clock, clockText(*source.trace, found.regions));
         }
-        print(found, source, arguments, std::cout);
+        print(found, source, arguments, clock, std::cout);
     }
     if (found.plan.status == PlanStatus::infeasible)
         return Error{ErrorKind::infeasible, found.plan.reason};

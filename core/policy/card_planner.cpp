@@ -58,8 +58,12 @@ Result<std::pair<PlannedStep, Bytes>> leastOfAll(const StepPlanner& planner, Pla
 Result<PlanOnCard> noPlan(const StepPlanner& planner, PlanRequest request, const Card& card)
 {
     PlanOnCard none;
-    request.budget = 1;
+    request.budget = card.forTensors(); // which the reason names, if that is too little
     ASSIGN_OR_RETURN(none.planned, planner.solve(request));
+    if (none.planned.plan.status != PlanStatus::infeasible) {
+        request.budget = 1;
+        ASSIGN_OR_RETURN(none.planned, planner.solve(request));
+    }
     ASSIGN_OR_RETURN(const auto least, leastOfAll(planner, request, card, none.planned.plan));
     none.leastMemory = least.second;
     none.run = runOnCard(card, *planner.trace(), *least.first.timeline);

@@ -7,8 +7,10 @@
     torch_headroom.export(model, args, "model.pt2")
     torch_headroom.opaque("my_kernels.forward", results=…)    declares a kernel from outside PyTorch
     torch_headroom.apply(model, "policy.json")    checkpoints as planned; torch_headroom.remove(model) undoes it
+    torch_headroom.auto_checkpoint(model, step, budget="8GB")    records, plans and applies in one call
 
-An unchanged script is recorded by `python -m torch_headroom.record train.py`.
+`python -m torch_headroom.run train.py` trains with an unchanged script so that it fits on its card;
+`python -m torch_headroom.record train.py` only records its step.
 
 Importing this package does not import torch, since simulate() must come first.
 """
@@ -16,7 +18,7 @@ Importing this package does not import torch, since simulate() must come first.
 import importlib
 
 _HOMES = {"simulate": "_simulate", "record": "record", "export": "_export", "apply": "_apply",
-          "remove": "_apply", "PolicyError": "_policy", "opaque": "_own_kernels"}
+          "remove": "_apply", "auto_checkpoint": "_auto", "PolicyError": "_policy", "opaque": "_own_kernels"}
 
 __all__ = sorted(_HOMES)
 

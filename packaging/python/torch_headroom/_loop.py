@@ -22,6 +22,9 @@ def _parameters_of(optimizer):
     return (parameter for group in optimizer.param_groups for parameter in group["params"])
 
 
+of_script = None  # the ScriptLoop of this process, if it records a script
+
+
 class Finished(BaseException):
     """Ends a script once the requested step is recorded. Not an Exception, since scripts catch those."""
 
@@ -65,7 +68,7 @@ class ScriptLoop(Loop):
 
     def __init__(self, recorder, wanted, progress):
         self._recorder = recorder
-        self._wanted = wanted
+        self.wanted = wanted
         self._progress = progress
         self.steps = 0  # number of completed steps
         self._done = 0  # finished share of the running step
@@ -254,10 +257,10 @@ class ScriptLoop(Loop):
         self._complete = False
         self._recorder.finish(self.steps)
         self.awaits_forward = True
-        if self.steps >= self._wanted:
+        if self.steps >= self.wanted:
             raise Finished
 
     def _report(self, stage, done):
         self._done = done
-        share = 0.85 / self._wanted
+        share = 0.85 / self.wanted
         self._progress(stage, min(0.05 + share * (self.steps + done), 0.9))

@@ -257,6 +257,16 @@ def _partition(parameter):
     return [] if part is None else [part]
 
 
+def names_of(roots):
+    """Yields the name of each model in a step, and the model: its class's name, numbered from the second of a class
+    on."""
+    used = {}
+    for root in roots:
+        name = _class_name(root)
+        used[name] = used.get(name, 0) + 1
+        yield name + (f"_{used[name]}" if used[name] > 1 else ""), root
+
+
 class ModuleNames:
     """The numbered module tree of a step: one model under its class name, or several under a common root. It keeps no
     module alive, as a program may drop its model within a step, such as one that ran out of memory."""
@@ -270,11 +280,7 @@ class ModuleNames:
         if len(roots) > 1:
             self._modules.append(("models", "Models", -1, None))
             parent = 0
-        used = {}
-        for root in roots:
-            name = _class_name(root)
-            used[name] = used.get(name, 0) + 1
-            name += f"_{used[name]}" if used[name] > 1 else ""
+        for name, root in names_of(roots):
             self._add_tree(root, name if parent < 0 else f"models.{name}", parent)
         for module in filter(is_compiled, _living(torch.nn.Module)):
             if id(without_compilation(module)) in self.numbers:

@@ -70,6 +70,8 @@ def parser():
     add("--nnodes", type=_at_least_one, default=1, metavar="N", help="machines of that job (default: 1)")
     add("--rank", type=int, default=0, help="which process of it (default: %(default)s)")
     flag("--strict", help="exit code 2 where the step is in any way not what the card would do")
+    add("--dependencies", metavar="FILE",
+        help="write the files and environment variables that the script has read, with their states, as JSON")
     flag("--json", help="one JSON document on stdout; the script prints on stderr")
     flag("--progress", help="progress as JSON lines on stderr")
     flag("--version", help="print the version and exit")

@@ -20,15 +20,16 @@ import json
 import os
 import pathlib
 import re
-import runpy
 import signal
 import sys
 import time
 import traceback
 import types
 
+from ._dependencies import Dependencies
 from ._distributed_job import ADVICE, NAMES, job_of, take_launcher
 from ._library import HeadroomError, check, load
+from ._program import own_traceback, run, runs_it
 from ._record_options import parser, recorded_again
 from ._supervised import result_is_complete, supervise, try_again
 
@@ -122,17 +123,6 @@ def _print_gpus():
         print(f"{card['name']:<{width}}{card['title']}, {card['memory_bytes'] / 2**30:.0f} GiB")
 
 
-def _run(options):
-    """Runs the script as `python script.py` would."""
-    sys.argv = [options.script, *options.arguments]
-    if options.module:
-        sys.path[0] = os.getcwd()
-        runpy.run_module(options.script, run_name="__main__", alter_sys=True)
-    else:
-        sys.path[0] = str(pathlib.Path(options.script).resolve().parent)
-        runpy.run_path(options.script, run_name="__main__")
-
-
 _BY_HAND = (
     "there is no torch.optim optimizer, so the step was taken to end with the first call of a model after backward; "
     "where several backward passes make one update, put the loop into `with torch_headroom.record(\"step.hrs\") as "
@@ -165,17 +155,6 @@ def _reason(error):
     return _first_line(error).encode(errors="replace").decode()  # a message may hold a path that is not text
 
 
-def _is_own(filename):
-    return filename.startswith(str(pathlib.Path(__file__).parent)) or "runpy" in filename
-
-
-def _own_traceback(error):
-    """Returns the script's traceback, without the frames of Headroom and runpy."""
-    report = traceback.TracebackException.from_exception(error)
-    report.stack = traceback.StackSummary.from_list([f for f in report.stack if not _is_own(f.filename)])
-    return report
-
-
 def _running_module(frames):
     """Returns the name of the innermost module whose code runs in one of the frames, from the outermost such module on,
     as `Net.layers.3`; empty: none."""
@@ -199,7 +178,7 @@ def _place_of(error):
 
     library = str(pathlib.Path(torch.__file__).parent)
     steps = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__)
-             if not _is_own(frame.f_code.co_filename)]
+             if not runs_it(frame.f_code.co_filename)]
     own = [(frame.f_code, line) for frame, line in steps if not frame.f_code.co_filename.startswith(library)]
     if not own:
         return ""
@@ -235,7 +214,7 @@ def _outcome_of(options, error):
         problem = f"{script}: {str(error).splitlines()[0]}{asked}"
         if _goes_on_larger_card(options):
             return _Outcome(problem, 2, card_was_full=f"{_request_of(error)}{place and ' in '}{place}")
-        print("".join(_own_traceback(error).format()), end="", file=sys.stderr)
+        print("".join(own_traceback(error).format()), end="", file=sys.stderr)
         return _Outcome(problem, 2)
     if isinstance(error, EndlessLoop):
         return _Outcome(str(error), 2)
@@ -243,7 +222,7 @@ def _outcome_of(options, error):
         if error.code in (None, 0):
             return _Outcome()
         return _Outcome(f"{script} ended with exit code {error.code}", 2)
-    print("".join(_own_traceback(error).format()), end="", file=sys.stderr)
+    print("".join(own_traceback(error).format()), end="", file=sys.stderr)
     problem = f"{script} raised {_first_line(error)}"
     if isinstance(error, KeyError) and error.args and error.args[0] in NAMES:
         problem += f": torchrun sets it; {ADVICE}"
@@ -279,10 +258,9 @@ class _Interrupts:
 def _record_script(options, progress, card_was_full):
     """Runs and records the script. `card_was_full`: the request that the card had no room for, if it ran before.
     Returns the recorder, whether it has a step, and how the script ended."""
-    from . import _remarks
+    from . import _loop, _remarks
     from ._compiling import compiling
     from ._early_end import end_children, end_data_workers
-    from ._loop import Finished, ScriptLoop
     from ._step import StepRecorder
     from ._step_hooks import Hooks
 
@@ -297,14 +275,14 @@ def _record_script(options, progress, card_was_full):
         recorder.note("card was full", card_was_full)
         _remarks.add(f"the card has no room for {card_was_full}: the program runs out of memory there, and the step "
                      "was recorded as on a larger card")
-    loop = ScriptLoop(recorder, options.steps, progress)
+    loop = _loop.of_script = _loop.ScriptLoop(recorder, options.steps, progress)
     hooks = Hooks(recorder, loop)
     hooks.install()
     outcome, finished = _Outcome(), False
     with _Interrupts() as interrupts:
         try:
-            _run(options)
-        except Finished:
+            run(options.script, options.arguments, options.module)
+        except _loop.Finished:
             finished = True
         except KeyboardInterrupt:
             interrupts.seen = True
@@ -441,6 +419,7 @@ def _record(options, card_was_full):
 
         return record_each(options)
     begin = time.perf_counter()
+    dependencies = Dependencies() if options.dependencies else None
     document = _script_prints_on_stderr() if options.json else sys.stdout
 
     def progress(stage, done):
@@ -464,6 +443,8 @@ def _record(options, card_was_full):
         progress("write", 0.95)
         summary = recorder.summary()
         recorder.write(options.output)
+        if dependencies:
+            dependencies.write(options.dependencies)
         result_is_complete()
         summary |= {"notes": recorder.notes, "card_was_full": card_was_full, "step": options.output,
                     "record_ms": (time.perf_counter() - begin) * 1e3}

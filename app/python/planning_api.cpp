@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/python/planning_api.h"
+
+#include "core/base/json_text.h"
+#include "core/base/try.h"
+#include "core/cost/gpu_facts.h"
+#include "core/cost/step_times.h"
+#include "core/policy/plan_answer.h"
+#include "core/trace/step_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace headroom::python {
+namespace {
+
+Result<StepTracePtr> stepToPlan(const char* file)
+{
+    ASSIGN_OR_RETURN(StepTracePtr step, readStepTrace(file));
+    ASSIGN_OR_RETURN(TimedStep timed, withTimes(std::move(step), TimeChoice{}));
+    RETURN_IF_ERROR(plannable(*timed.step));
+    return std::move(timed.step);
+}
+
+Result<std::string> plan(const char* file, const char* gpu, Bytes budget, const std::optional<std::string>& settings,
+                         const char* policyFile)
+{
+    ASSIGN_OR_RETURN(const StepTracePtr step, stepToPlan(file));
+    ASSIGN_OR_RETURN(const DeviceSpec spec, findDeviceSpec(gpu));
+    ASSIGN_OR_RETURN(Card card, cardFor(spec, *step, settings.value_or(recordedAllocatorSettings(step->info))));
+    if (budget > 0)
+        card.rules.capacity = std::min(card.rules.capacity, budget);
+    ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(step));
+    ASSIGN_OR_RETURN(PlanAnswer answer, answerForCard(planner, PlanRequest{}, std::move(card), true));
+    if (answer.policy && !answer.plan.decisions.empty()) {
+        answer.policy->allocatorSettings = settings.value_or("");
+        RETURN_IF_ERROR(writePolicy(*answer.policy, policyFile));
+    }
+    ASSIGN_OR_RETURN(const ModuleInfo info, modulesToPlan(planner.model()));
+    return jsonText(toJson(answer, step.get(), info, true));
+}
+
+} // namespace
+} // namespace headroom::python
+
+using namespace headroom;
+
+const char* headroom_plan(const char* step, const char* gpu, std::int64_t budget, const char* settings,
+                          const char* policy)
+{
+    return python::guardedText([&] {
+        const auto chosen = settings != nullptr ? std::optional<std::string>(settings) : std::nullopt;
+        return python::plan(step, gpu, budget, chosen, policy);
+    });
+}
+
+const char* headroom_name_of_gpu(const char* title, std::int64_t memory, int computeCapability, int multiprocessors)
+{
+    static thread_local std::string name;
+    GpuFacts facts;
+    facts.name = title;
+    facts.memory = memory;
+    facts.computeCapability = computeCapability;
+    facts.multiprocessors = multiprocessors;
+    name = deviceSpecOf(facts).name;
+    return findDeviceSpec(name) ? name.c_str() : "";
+}

@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Trains with an unmodified script on a card that would be too small without a plan.
+
+    python -m torch_headroom.run [--gpu NAME] [--budget SIZE] train.py [its arguments]
+
+records a training step of the script on the simulated card, plans it for the card at hand, and runs the script with the
+plan applied when its model first trains. The recording is kept until the script, or what it reads, changes.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import sys
+
+from . import _program
+from ._first_training import FirstTraining
+from ._library import HeadroomError
+from ._planning import bytes_of, gpu_at_hand, plan_for_card
+from ._policy import PolicyError
+from ._recordings import Program, recorded
+
+_NAME = "torch_headroom.run"
+_LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise HeadroomError(f"{message} (see python -m {_NAME} --help)")
+
+
+def parser():
+    options = _Parser(
+        prog=f"python -m {_NAME}",
+        usage="%(prog)s [options] (script.py | -m module) [arguments of the script]",
+        description="Runs a training script so that it fits on its GPU: records a step on the simulated card, plans "
+        "what to recompute, and applies the plan when the script's model first trains.",
+        epilog="Exit codes: those of the script; 2 bad usage, no step could be recorded, or the plan does not fit the "
+        "script's model; 3 no plan runs on the card; 4 there is no GPU and --gpu is missing. The recording is kept in "
+        "$XDG_CACHE_HOME/torch-headroom/recordings, by default ~/.cache, and made again when the script, its arguments, "
+        "a module or file that it reads, or a variable of its environment changes.",
+        allow_abbrev=False,
+    )
+    add = options.add_argument
+    add("--gpu", metavar="NAME", help="the card, in place of the one at hand; without a GPU the script trains on this "
+        "card, simulated (python -m torch_headroom.record --gpu list)")
+    add("--budget", metavar="SIZE", help="what the caching allocator may reserve of the card, such as 8GB or 7.5GiB; by "
+        "default all")
+    add("--device", choices=("cuda", "sim", "cpu"), help="where the script trains: cuda, the GPU, which is the default "
+        "where there is one; sim, the simulated card, the default elsewhere; cpu, where memory has no limit")
+    add("--dry-run", action="store_true", help="say what would be done, and do not train")
+    add("--json", action="store_true", help="with --dry-run: print the plan as JSON, as torch-headroom plan does")
+    add("-m", dest="module", action="store_true", help="the script is a module, as in `python -m`")
+    add("script", nargs="?", help="the training script")
+    add("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    return options
+
+
+def main(arguments=None):
+    """Runs the command line. Returns the exit code."""
+    try:
+        options = parser().parse_args(arguments)
+        _check(options)
+        gpu = _choose_gpu(options)
+        program = Program(options.script, options.arguments, options.module)
+        kept = recorded(program, gpu, _say)
+        plan = plan_for_card(kept, gpu, bytes_of(options.budget) if options.budget else 0, may_change_settings=True)
+    except HeadroomError as error:
+        _say(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        _say("interrupted before the training")
+        return 130
+    _say(plan)
+    if options.dry_run:
+        if options.json:
+            print(json.dumps(plan.answer, indent=2))
+        return 0
+    return _train(options, gpu, plan)
+
+
+def _say(sentence):
+    print(f"{_NAME}: {sentence}", file=sys.stderr, flush=True)
+
+
+def _check(options):
+    if options.script is None:
+        raise HeadroomError(f"a script is missing: python -m {_NAME} train.py")
+    if options.script in _LAUNCHERS or int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise HeadroomError("a job of several processes is not planned by this command: record one of them with "
+                            "torch_headroom.record --nproc-per-node, plan it with torch-headroom plan --card, and call "
+                            "torch_headroom.apply() in the script")
+    if not options.module and not pathlib.Path(options.script).is_file():
+        raise HeadroomError(f"{options.script}: there is no such script")
+    if options.json and not options.dry_run:
+        raise HeadroomError("--json prints a plan in place of the training: expected --dry-run beside it")
+
+
+def _choose_gpu(options):
+    """Returns the name of the card to plan for, and sets the device on which the script trains."""
+    present = None if options.gpu and options.device in ("sim", "cpu") else gpu_at_hand()
+    if options.device == "cuda" and not present:
+        raise HeadroomError("this machine has no GPU to train on: leave out --device cuda, and name a card with --gpu",
+                            4)
+    if not options.gpu and not present:
+        raise HeadroomError("this machine has no GPU: name the card to train on, simulated, with --gpu "
+                            "(python -m torch_headroom.record --gpu list)", 4)
+    options.device = options.device or ("cuda" if present else "sim")
+    return options.gpu or present
+
+
+def _train(options, gpu, plan):
+    """Runs the script under the plan. Returns the exit code."""
+    if plan.settings and "PYTORCH_ALLOC_CONF" not in os.environ:
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = plan.settings
+    try:
+        if options.device == "sim":
+            _simulate(gpu)
+        training = FirstTraining(plan.policy, plan.budget, plan.total)
+        training.install()
+        _program.run(options.script, options.arguments, options.module)
+    except (PolicyError, HeadroomError) as error:
+        _say(f"{options.script} does not train as it was recorded: {error}")
+        return 2
+    except SystemExit:
+        raise
+    except BaseException as error:
+        return _report(error)
+    if training.unapplied():
+        _say(f"{options.script}: {training.unapplied()}")
+        return 2
+    return 0
+
+
+def _simulate(gpu):
+    from ._simulate import simulate
+
+    simulate(gpu)
+    from ._simulate_values import set_seeds
+
+    set_seeds()
+
+
+def _report(error):
+    """Ends as Python does after an error that the script does not catch. Returns the exit code."""
+    trace = _program.without_runner(error.__traceback__)
+    sys.excepthook(type(error), error.with_traceback(trace), trace)
+    if isinstance(error, KeyboardInterrupt):
+        sys.stderr.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
