@@ -91,23 +91,6 @@ Json recordedJson(const ImportedSnapshot& imported)
     return json;
 }
 
-Json failureJson(const StepTrace& step, const AllocatorRun::Failure& failure)
-{
-    Json json;
-    json["instant"] = failure.ms;
-    json["op"] = failure.op ? std::string(step.opName(failure.op)) : "";
-    json["module"] = failure.op ? std::string(step.moduleFqn(step.ops.module[failure.op])) : "";
-    json["requested_bytes"] = failure.memory.requested;
-    json["block_bytes"] = failure.memory.size;
-    json["wanted_bytes"] = failure.memory.wanted;
-    json["free_bytes"] = failure.memory.deviceFree;
-    json["reserved_bytes"] = failure.memory.stats.reserved;
-    json["active_bytes"] = failure.memory.stats.active;
-    json["largest_free_block_bytes"] = failure.memory.largestFree;
-    json["reason"] = outOfMemorySentence(step, failure);
-    return json;
-}
-
 Json toJson(const Source& source, const Card& card, const AllocatorRun& run, const std::string& note)
 {
     const AllocatorSample& peak = run.atPeak;
@@ -130,7 +113,7 @@ Json toJson(const Source& source, const Card& card, const AllocatorRun& run, con
     }
     json["segments"] = run.stats.segments;
     json["retries"] = run.stats.retries;
-    json["out_of_memory"] = run.failure ? failureJson(*source.step, *run.failure) : Json();
+    json["out_of_memory"] = run.failure ? outOfMemoryJson(*source.step, *run.failure) : Json();
     json["recorded"] = source.snapshot ? recordedJson(*source.snapshot) : Json();
     if (!note.empty())
         json["active_note"] = note;

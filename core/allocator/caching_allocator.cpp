@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdlib>
+#include <functional>
 
 namespace headroom {
 namespace {
@@ -287,10 +288,12 @@ void CachingAllocator::fail(const Request& request)
     failure.size = request.size;
     failure.wanted = refused_;
     failure.deviceFree = std::max<Bytes>(std::min(deviceFree(), rules_.limit() - reserved()), 0);
-    for (const Chunk* chunk : request.pool->free) {
+    for (const Chunk* chunk : request.pool->free)
         if (chunk->stream == request.stream)
-            failure.largestFree = std::max(failure.largestFree, chunk->size);
-    }
+            failure.freeBlocks.push_back(chunk->size);
+    constexpr std::size_t shown = 8;
+    std::ranges::sort(failure.freeBlocks, std::greater());
+    failure.freeBlocks.resize(std::min(failure.freeBlocks.size(), shown));
     failure.stats = stats();
     outOfMemory_ = failure;
     ++counters_.outOfMemories;

@@ -109,8 +109,11 @@ public:
         Bytes size = 0; ///< size of the block
         Bytes wanted = 0; ///< size of the segment or pages that the device refused
         Bytes deviceFree = 0; ///< free bytes of the device, or of the program's limit
-        Bytes largestFree = 0; ///< size of the largest free block of this pool and stream
+        std::vector<Bytes> freeBlocks; ///< sizes of the largest free blocks of this pool and stream, descending, max. 8
         Stats stats; ///< after every unused segment was released
+
+        /// Whether the free bytes in segments are enough for the block, but not in one piece.
+        bool isFragmentation() const noexcept { return stats.reserved - stats.active >= size; }
     };
     const OutOfMemory& outOfMemory() const noexcept { return outOfMemory_; }
     Bytes largestFree() const; ///< returns the size of the largest free block of any pool and stream

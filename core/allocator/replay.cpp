@@ -6,6 +6,8 @@
 #include "core/allocator/private_pools.h"
 #include "core/trace/graph_ops.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -400,9 +402,9 @@ std::string outOfMemoryReason(const CachingAllocator::OutOfMemory& memory)
     const Bytes unused = memory.stats.reserved - memory.stats.active;
     std::string text = "it needs " + formatBytes(memory.wanted) + " from the device, which has "
         + formatBytes(memory.deviceFree) + " left";
-    if (unused >= memory.size)
+    if (memory.isFragmentation())
         text += ", and " + formatBytes(unused) + " lie free in segments in use, but in pieces of at most "
-            + formatBytes(memory.largestFree) + " for this pool and stream: fragmentation";
+            + formatBytes(memory.freeBlocks.empty() ? 0 : memory.freeBlocks.front()) + " for this pool and stream: fragmentation";
     else
         text += ", and of " + formatBytes(memory.stats.reserved) + " reserved all but " + formatBytes(unused)
             + " are in use";
@@ -424,6 +426,26 @@ std::string outOfMemorySentence(const StepTrace& trace, const AllocatorRun::Fail
             text += " of " + std::string(module);
     }
     return text + ": " + block + " finds no room; " + outOfMemoryReason(failure.memory);
+}
+
+nlohmann::ordered_json outOfMemoryJson(const StepTrace& trace, const AllocatorRun::Failure& failure)
+{
+    const CachingAllocator::OutOfMemory& memory = failure.memory;
+    nlohmann::ordered_json json;
+    json["instant"] = failure.ms;
+    json["op"] = failure.op ? std::string(trace.opName(failure.op)) : "";
+    json["module"] = failure.op ? std::string(trace.moduleFqn(trace.ops.module[failure.op])) : "";
+    json["requested_bytes"] = memory.requested;
+    json["block_bytes"] = memory.size;
+    json["wanted_bytes"] = memory.wanted;
+    json["free_bytes"] = memory.deviceFree;
+    json["reserved_bytes"] = memory.stats.reserved;
+    json["active_bytes"] = memory.stats.active;
+    json["largest_free_block_bytes"] = memory.freeBlocks.empty() ? 0 : memory.freeBlocks.front();
+    json["free_blocks_bytes"] = memory.freeBlocks;
+    json["fragmentation"] = memory.isFragmentation();
+    json["reason"] = outOfMemorySentence(trace, failure);
+    return json;
 }
 
 } // namespace headroom

@@ -6,6 +6,8 @@
 #include "core/timeline/timeline.h"
 #include "core/trace/workspaces.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -71,5 +73,7 @@ std::string outOfMemorySentence(const StepTrace& trace, const AllocatorRun::Fail
 /// Describes the reason alone: the bytes that were requested from the device, its free bytes, and whether the free
 /// memory is in pieces that are too small.
 std::string outOfMemoryReason(const CachingAllocator::OutOfMemory& memory);
+/// The failure as JSON, as `torch-headroom allocator --json` prints `out_of_memory`.
+nlohmann::ordered_json outOfMemoryJson(const StepTrace& trace, const AllocatorRun::Failure& failure);
 
 } // namespace headroom

@@ -6,6 +6,8 @@
 #include "core/cost/card_memory.h"
 #include "core/cost/workspaces.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 
 namespace headroom {
@@ -52,6 +54,7 @@ CardRun answerOf(const Card& card, const StepTrace& step, const AllocatorRun& ru
     if (run.failure) {
         result.failedStep = run.step;
         result.reason = outOfMemorySentence(step, *run.failure);
+        result.failure = run.failure;
     }
     return result;
 }
@@ -66,6 +69,24 @@ Card withoutWorkspaces(Card card)
 }
 
 } // namespace
+
+nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, const CardRun& run)
+{
+    nlohmann::ordered_json json;
+    json["name"] = card.name;
+    json["capacity_bytes"] = card.rules.capacity;
+    json["settings"] = allocatorSettings(card.rules);
+    json["runs"] = run.runs;
+    json["reserved_peak_bytes"] = run.reservedPeak;
+    json["left_bytes"] = run.left;
+    json["retries"] = run.retries;
+    json["reason"] = run.reason;
+    if (run.failure) {
+        json["failed_step"] = run.failedStep;
+        json["out_of_memory"] = outOfMemoryJson(step, *run.failure);
+    }
+    return json;
+}
 
 Bytes Card::forTensors() const noexcept
 {

@@ -41,7 +41,11 @@ struct CardRun
     std::int64_t retries = 0; ///< times in a step that the card was full and unused segments went back
     int failedStep = 0; ///< the step that runs out of memory, from 1; 0: none
     std::string reason; ///< where and why, as one sentence without an end; empty: it runs
+    std::optional<AllocatorRun::Failure> failure; ///< the request without room; nullopt: it runs
 };
+
+/// The card and the run as JSON, as `torch-headroom plan --card --json` prints `card`.
+nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, const CardRun& run);
 
 /// Runs the step under a plan's timeline on the card. Libraries' workspaces lie between the program's blocks, where
 /// their place depends on what nobody records (another thread's first product). A step runs only if it does so with

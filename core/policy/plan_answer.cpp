@@ -14,17 +14,9 @@ namespace {
 constexpr std::string_view wholeOnlyReason
     = "ops run inside of tensor subclasses there, where PyTorch's selective checkpointing keeps no single ones";
 
-nlohmann::ordered_json toJson(const OnCard& on)
+nlohmann::ordered_json toJson(const OnCard& on, const StepTrace& step)
 {
-    nlohmann::ordered_json json;
-    json["name"] = on.card.name;
-    json["capacity_bytes"] = on.card.rules.capacity;
-    json["settings"] = allocatorSettings(on.card.rules);
-    json["runs"] = on.run.runs;
-    json["reserved_peak_bytes"] = on.run.reservedPeak;
-    json["left_bytes"] = on.run.left;
-    json["retries"] = on.run.retries;
-    json["reason"] = on.run.reason;
+    nlohmann::ordered_json json = cardRunJson(on.card, step, on.run);
     if (on.leastMemory > 0)
         json["least_capacity_bytes"] = on.leastMemory;
     if (on.better)
@@ -105,7 +97,7 @@ nlohmann::ordered_json toJson(const PlanAnswer& answer, const StepTrace* step, c
     json["binding"] = {{"module", plan.binding.module}, {"phase", plan.binding.phase}};
     json["reason"] = plan.reason;
     if (answer.card)
-        json["card"] = toJson(*answer.card);
+        json["card"] = toJson(*answer.card, *step);
     if (step != nullptr) {
         json["predicted_peak_bytes"] = answer.predictedPeak;
         json["remarks"] = planRemarks(*step);
