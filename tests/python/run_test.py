@@ -64,8 +64,9 @@ class Runs(unittest.TestCase):
         return path
 
     def started(self, *command, **environment):
+        environment = os.environ | {"XDG_CACHE_HOME": str(self.folder / "cache")} | environment
         return subprocess.run([sys.executable, *map(str, command)], cwd=self.folder, capture_output=True, text=True,
-                              timeout=300, env=os.environ | {"XDG_CACHE_HOME": str(self.folder / "cache")} | environment)
+                              timeout=300, env=environment)
 
     def run_script(self, *arguments, **environment):
         return self.started("-m", "torch_headroom.run", *arguments, **environment)
@@ -358,8 +359,8 @@ class AutoCheckpoint(Runs):
         self.assertEqual((again.stdout, "recording" in again.stderr), (plain.stdout, False), again.stderr)
 
     def test_on_the_simulated_card(self):
-        done = self.started(self.written("import torch_headroom\ntorch_headroom.simulate('a100-80gb')\n" + textwrap.dedent(
-            _NET + self._STEP + """
+        simulated = "import torch_headroom\ntorch_headroom.simulate('a100-80gb')\n"
+        done = self.started(self.written(simulated + textwrap.dedent(_NET + self._STEP + """
     done = torch_headroom.auto_checkpoint(model, train, budget="80MB")
     for _ in range(5):
         train()

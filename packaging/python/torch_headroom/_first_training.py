@@ -3,8 +3,8 @@
 """Applies a policy to the models of an unchanged program when they first train. Imports torch only if the program has.
 
 The models get the names that the recorder gave them (_modules.names_of), at the moment at which the recorder began its
-step: at the outermost call of a module under gradients. A policy is thus applied to what was recorded, after the program
-has wrapped, moved and adapted its models."""
+step: at the outermost call of a module under gradients. A policy is thus applied to what was recorded, after the
+program has wrapped, moved and adapted its models."""
 
 import importlib.abc
 import importlib.util
@@ -125,7 +125,7 @@ class FirstTraining:
         self._share = 0
 
     def _before_step(self, optimizer, args, kwargs):
-        """Ends the search with the first step of an optimizer. apply() warns of models that are missing beside others."""
+        """Ends the search with the first step of an optimizer. apply() warns of models missing beside others."""
         self._end()
         if self._missing and not self._applied:
             raise PolicyError(self.unapplied())
