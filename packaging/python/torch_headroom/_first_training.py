@@ -17,7 +17,7 @@ from ._policy import PolicyError, read_policy
 class FirstTraining:
     """Waits from install() on until every model of the policy has been found, and applies it. `policy` is the path of a
     policy, None if the step runs as it is. `budget` limits what the program may reserve of the `total` bytes of its GPU
-    from then on; 0: it has all."""
+    from then on, where the allocator's variable came too late for that; 0: no limit is to be set."""
 
     def __init__(self, policy, budget=0, total=0):
         self._policy = policy

@@ -18,7 +18,7 @@ import sys
 from . import _program
 from ._first_training import FirstTraining
 from ._library import HeadroomError
-from ._planning import bytes_of, gpu_at_hand, plan_for_card
+from ._planning import ALLOCATOR_VARIABLES, bytes_of, gpu_at_hand, plan_for_card
 from ._policy import PolicyError
 from ._recordings import Program, recorded
 
@@ -113,12 +113,13 @@ def _choose_gpu(options):
 
 def _train(options, gpu, plan):
     """Runs the script under the plan. Returns the exit code."""
-    if plan.settings and "PYTORCH_ALLOC_CONF" not in os.environ:
-        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = plan.settings
+    if plan.settings:
+        os.environ[next((name for name in ALLOCATOR_VARIABLES if name in os.environ), ALLOCATOR_VARIABLES[-1])] = (
+            plan.settings)
     try:
         if options.device == "sim":
             _simulate(gpu)
-        training = FirstTraining(plan.policy, plan.budget, plan.total)
+        training = FirstTraining(plan.policy)
         training.install()
         _program.run(options.script, options.arguments, options.module)
     except (PolicyError, HeadroomError) as error:
