@@ -11,7 +11,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -32,8 +31,9 @@ Result<std::string> plan(const char* file, const char* gpu, Bytes budget, const 
     ASSIGN_OR_RETURN(const StepTracePtr step, stepToPlan(file));
     ASSIGN_OR_RETURN(const DeviceSpec spec, findDeviceSpec(gpu));
     ASSIGN_OR_RETURN(Card card, cardFor(spec, *step, settings.value_or(recordedAllocatorSettings(step->info))));
+    // A share, not a smaller card: with expandable segments PyTorch runs out of the two in different ways.
     if (budget > 0)
-        card.rules.capacity = std::min(card.rules.capacity, budget);
+        card.rules.memoryFraction = static_cast<double>(budget) / static_cast<double>(spec.memory);
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(step));
     ASSIGN_OR_RETURN(PlanAnswer answer, answerForCard(planner, PlanRequest{}, std::move(card), true));
     if (answer.policy && !answer.plan.decisions.empty()) {

@@ -6,9 +6,10 @@
 
 /// Plans a recorded step so that its training runs on the GPU `gpu`, as `torch-headroom plan --card --json` does, and
 /// returns that command's document without `clock`; a card that runs no plan is an answer, with the status
-/// `infeasible`. `budget` bytes limit what the allocator may reserve there; 0: all that the GPU gives. `settings` are
-/// those of PYTORCH_CUDA_ALLOC_CONF; null: the recorded program's. The policy of a plan that recomputes something is
-/// written to the file `policy`. Null after a failure.
+/// `infeasible`. `budget` bytes limit what the allocator may reserve there, as the program's share of the GPU
+/// (per_process_memory_fraction); 0: all that the GPU gives. `settings` are those of PYTORCH_CUDA_ALLOC_CONF; null: the
+/// recorded program's. The policy of a plan that recomputes something is written to the file `policy`. Null after a
+/// failure.
 HEADROOM_PYTHON_API const char* headroom_plan(const char* step, const char* gpu, std::int64_t budget,
                                               const char* settings, const char* policy);
 

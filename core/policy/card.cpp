@@ -106,7 +106,10 @@ CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timel
 Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline)
 {
     constexpr Bytes precision = 2 * MiB;
+    const bool isShare = card.rules.memoryFraction > 0;
+    const auto total = static_cast<double>(card.rules.total);
     card.rules.capacity = 0;
+    card.rules.memoryFraction = 0;
     const AllocatorRun free = simulateAllocator(step, timeline, card.rules, card.workspaces);
     Bytes enough = free.stats.reservedPeak;
     if (!card.workspaces.kept.empty())
@@ -114,8 +117,12 @@ Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline)
             enough, simulateAllocator(step, timeline, card.rules).stats.reservedPeak + card.workspaces.keptBytes());
     Bytes tooLittle = free.stats.activePeak - 1;
     while (enough - tooLittle > precision) {
-        card.rules.capacity = tooLittle + (enough - tooLittle) / 2;
-        (runOnCard(card, step, timeline).runs ? enough : tooLittle) = card.rules.capacity;
+        const Bytes middle = tooLittle + (enough - tooLittle) / 2;
+        if (isShare)
+            card.rules.memoryFraction = static_cast<double>(middle) / total;
+        else
+            card.rules.capacity = middle;
+        (runOnCard(card, step, timeline).runs ? enough : tooLittle) = middle;
     }
     return enough;
 }

@@ -53,7 +53,7 @@ nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, cons
 CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline);
 
 /// The least capacity, to 2 MiB, at which a training run of the timeline runs on a card with this one's settings and
-/// workspaces. With less memory PyTorch gives unused segments back, so that a run may fit below its reserved peak.
+/// workspaces; the least share of the GPU in bytes, if the program has a share (per_process_memory_fraction). With less memory PyTorch gives unused segments back, so that a run may fit below its reserved peak.
 Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline);
 
 } // namespace headroom

@@ -35,6 +35,7 @@ Result<std::pair<PlannedStep, Bytes>> leastOfAll(const StepPlanner& planner, Pla
     const StepTrace& step = *planner.trace();
     Card free = card;
     free.rules.capacity = 0;
+    free.rules.memoryFraction = 0;
     std::vector<std::pair<Bytes, PlannedStep>> plans; // by reserved peak
     for (int i = 0; i < budgets; ++i) {
         request.budget = bound.leastBudget + (bound.baselinePeak - bound.leastBudget) / budgets * i;

@@ -45,8 +45,8 @@ def _record(step, loop):
     """Trains until the recorder ends the program. A step ends with the begin of the next one."""
     for _ in range(loop.wanted + 1):
         step()
-    raise HeadroomError("step() made no whole training step: it has to run the model's forward, backward and the step() "
-                        "of its optimizers")
+    raise HeadroomError("step() made no whole training step: it has to run the model's forward, backward and the "
+                        "step() of its optimizers")
 
 
 def _gpu():
@@ -74,7 +74,7 @@ def _this_program():
     place = next((i for i, word in enumerate(words) if script and os.path.realpath(word) == os.path.realpath(script)),
                  None)
     if place is None:
-        raise HeadroomError("auto_checkpoint() runs the program again to record its step, and this one has no script (a "
-                            "notebook, python -c, or torch_headroom.run, which plans it already): call it in a script "
-                            "that is started by python")
+        raise HeadroomError("auto_checkpoint() runs the program again to record its step, and this one has no script "
+                            "(a notebook, python -c, or torch_headroom.run, which plans it already): call it in a "
+                            "script that is started by python")
     return Program(script, words[place + 1:])

@@ -3,8 +3,8 @@
 """Applies a policy to the models of an unchanged program when they first train. Imports torch only if the program has.
 
 The models get the names that the recorder gave them (_modules.names_of), at the moment at which the recorder began its
-step: at the outermost call of a module under gradients. A policy is thus applied to what was recorded, after the program
-has wrapped, moved and adapted its models."""
+step: at the outermost call of a module under gradients. A policy is thus applied to what was recorded, after the
+program has wrapped, moved and adapted its models."""
 
 import importlib.abc
 import importlib.util
@@ -17,7 +17,7 @@ from ._policy import PolicyError, read_policy
 class FirstTraining:
     """Waits from install() on until every model of the policy has been found, and applies it. `policy` is the path of a
     policy, None if the step runs as it is. `budget` limits what the program may reserve of the `total` bytes of its GPU
-    from then on; 0: it has all."""
+    from then on, where the allocator's variable came too late for that; 0: no limit is to be set."""
 
     def __init__(self, policy, budget=0, total=0):
         self._policy = policy
@@ -125,7 +125,7 @@ class FirstTraining:
         self._share = 0
 
     def _before_step(self, optimizer, args, kwargs):
-        """Ends the search with the first step of an optimizer. apply() warns of models that are missing beside others."""
+        """Ends the search with the first step of an optimizer. apply() warns of models missing beside others."""
         self._end()
         if self._missing and not self._applied:
             raise PolicyError(self.unapplied())

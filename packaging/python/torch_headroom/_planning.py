@@ -89,8 +89,8 @@ class PlanForCard:
 
 
 def plan_for_card(kept, gpu, budget, may_change_settings):
-    """Plans a step (_recordings.Kept) for the card `gpu`, of which the allocator may reserve `budget` bytes; 0: all that
-    it gives. With `may_change_settings` the plan is one with better settings of the allocator, where there are some and
+    """Plans a step (_recordings.Kept) for the card `gpu`, of which the allocator may reserve `budget` bytes; 0: all
+    that it gives. With `may_change_settings` the plan is one with better settings of the allocator, where there are some and
     the user has chosen none. Plans are kept beside the step. Raises HeadroomError; exit code 3 where no plan runs."""
     plan = _kept_plan(kept, gpu, budget, None)
     better = plan.answer["card"].get("better_settings")
@@ -106,9 +106,9 @@ def gpu_at_hand():
     HeadroomError for a GPU that is not known."""
     found = json.loads(_asked())
     if found and not found["name"]:
-        raise HeadroomError(f"{found['title']} is no card that Headroom knows: say with gpu the one that is most like it "
-                            f"(python -m torch_headroom.record --gpu list), and with budget what it has for the "
-                            f"allocator", 4)
+        raise HeadroomError(f"{found['title']} is no card that Headroom knows: say with gpu the one that is most like "
+                            "it (python -m torch_headroom.record --gpu list), and with budget what it has for the "
+                            "allocator", 4)
     return found["name"] if found else None
 
 

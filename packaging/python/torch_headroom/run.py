@@ -18,7 +18,7 @@ import sys
 from . import _program
 from ._first_training import FirstTraining
 from ._library import HeadroomError
-from ._planning import bytes_of, gpu_at_hand, plan_for_card
+from ._planning import ALLOCATOR_VARIABLES, bytes_of, gpu_at_hand, plan_for_card
 from ._policy import PolicyError
 from ._recordings import Program, recorded
 
@@ -39,15 +39,15 @@ def parser():
         "what to recompute, and applies the plan when the script's model first trains.",
         epilog="Exit codes: those of the script; 2 bad usage, no step could be recorded, or the plan does not fit the "
         "script's model; 3 no plan runs on the card; 4 there is no GPU and --gpu is missing. The recording is kept in "
-        "$XDG_CACHE_HOME/torch-headroom/recordings, by default ~/.cache, and made again when the script, its arguments, "
-        "a module or file that it reads, or a variable of its environment changes.",
+        "$XDG_CACHE_HOME/torch-headroom/recordings, by default ~/.cache, and made again when the script, its "
+        "arguments, a module or file that it reads, or a variable of its environment changes.",
         allow_abbrev=False,
     )
     add = options.add_argument
     add("--gpu", metavar="NAME", help="the card, in place of the one at hand; without a GPU the script trains on this "
         "card, simulated (python -m torch_headroom.record --gpu list)")
-    add("--budget", metavar="SIZE", help="what the caching allocator may reserve of the card, such as 8GB or 7.5GiB; by "
-        "default all")
+    add("--budget", metavar="SIZE", help="what the caching allocator may reserve of the card, such as 8GB or 7.5GiB; "
+        "by default all")
     add("--device", choices=("cuda", "sim", "cpu"), help="where the script trains: cuda, the GPU, which is the default "
         "where there is one; sim, the simulated card, the default elsewhere; cpu, where memory has no limit")
     add("--dry-run", action="store_true", help="say what would be done, and do not train")
@@ -113,12 +113,13 @@ def _choose_gpu(options):
 
 def _train(options, gpu, plan):
     """Runs the script under the plan. Returns the exit code."""
-    if plan.settings and "PYTORCH_ALLOC_CONF" not in os.environ:
-        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = plan.settings
+    if plan.settings:
+        os.environ[next((name for name in ALLOCATOR_VARIABLES if name in os.environ), ALLOCATOR_VARIABLES[-1])] = (
+            plan.settings)
     try:
         if options.device == "sim":
             _simulate(gpu)
-        training = FirstTraining(plan.policy, plan.budget, plan.total)
+        training = FirstTraining(plan.policy)
         training.install()
         _program.run(options.script, options.arguments, options.module)
     except (PolicyError, HeadroomError) as error:
