@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdlib>
-#include <functional>
 
 namespace headroom {
 namespace {
