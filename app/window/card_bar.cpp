@@ -134,6 +134,7 @@ void CardBar::showLine()
     if (isComputing)
         return; // offers are of the card, not of the shown plan: during a drag they stay where they are
     showOffers(line.offers);
+    Q_EMIT stateChanged(line.state);
     if (!session_.dragging() && std::exchange(spoken_, line.text) != line.text)
         announce(*verdict_);
 }

@@ -26,6 +26,7 @@ public:
     explicit CardBar(Session& session, QWidget* parent = nullptr);
 
 Q_SIGNALS:
+    void stateChanged(headroom::CardLine::State state); ///< never State::computing
     void cardWanted(const std::string& card); ///< as CardChoice::card
     void planWanted(); ///< the budget is to follow the plan for the card
     void largerWanted(); ///< the step is to be recorded again as on a larger card

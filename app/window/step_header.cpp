@@ -62,6 +62,7 @@ StepHeader::StepHeader(Session& session, Actions& actions, QWidget* parent)
     times_->setMenu(new QMenu(times_));
     connect(times_->menu(), &QMenu::aboutToShow, this, &StepHeader::fillTimes);
     connect(&session, &Session::cardChanged, this, &StepHeader::showTimes);
+    connect(card_, &CardBar::stateChanged, this, &StepHeader::showExport);
     name_->setObjectName(QStringLiteral("stepName"));
     name_->setProperty("selection", true);
     facts_->setObjectName(QStringLiteral("stepFacts"));
@@ -107,6 +108,14 @@ void StepHeader::showTimes()
 {
     if (session_.isOpen())
         times_->setText(timesBesideCard(session_));
+}
+
+/// The policy of a plan that does not run is not what the window proposes.
+void StepHeader::showExport(CardLine::State state)
+{
+    const bool proposed = state != CardLine::State::fails;
+    if (buttons_[2]->property("primary").toBool() != proposed)
+        setLook(*buttons_[2], "primary", proposed);
 }
 
 void StepHeader::fillTimes()

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "app/window/card_text.h"
 #include "app/window/open_step.h"
 
 #include <QWidget>
@@ -39,6 +40,7 @@ private:
     void fillTimes();
 
     void showTimes();
+    void showExport(CardLine::State state);
 
     const Session& session_;
     std::weak_ptr<const OpenStep> step_;

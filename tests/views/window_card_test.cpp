@@ -6,10 +6,12 @@
 #include "app/window/card_desk.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
+#include "app/window/planner_engine.h"
 #include "app/window/record_desk.h"
 #include "app/window/step_header.h"
 #include "core/policy/policy.h"
 #include "core/trace/step_file.h"
+#include "core/trace/step_trace_builder.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/window_fixture.h"
 #include "views/widgets/allocator_panel.h"
@@ -107,6 +109,9 @@ private Q_SLOTS:
         QVERIFY(window().exporter().writePolicyTo(policy));
         QCOMPARE(window().messages().kind(), MessageBar::Kind::note);
         QVERIFY(window().messages().message().contains(QStringLiteral("does not run")));
+        const auto buttons = window().page().header()->findChildren<QToolButton*>();
+        const auto exports = std::ranges::find(buttons, window().actions().exportPolicy, &QToolButton::defaultAction);
+        QVERIFY2(!(*exports)->property("primary").toBool(), "no export is proposed");
     }
 
     /// Another order of the same plan would not do: the budget of the plan for the card has that plan.
@@ -217,6 +222,64 @@ private Q_SLOTS:
         QCOMPARE(session.verdict()->of, session.answer());
     }
 
+    /// Opens the script, chooses the card, records, exports, saves and copies the line to paste: six actions.
+    void theMainPathTakesSixActions()
+    {
+        window().resize(1280, 800);
+        settings().setRecordChoices(SourceKind::script, {{QStringLiteral("interpreter"), python()}});
+        const QString script = inFolder(QStringLiteral("copies.py"));
+        makeScript(script);
+        window().openFile(script); // 1
+        auto* sheet = window().recordDesk().sheet();
+        QVERIFY(sheet);
+        auto* gpu = sheet->findChild<QComboBox*>(QStringLiteral("gpu"));
+        gpu->setCurrentIndex(gpu->findData(QStringLiteral("rtx-4090-24gb"))); // 2
+        auto* record = sheet->findChild<QPushButton*>(QStringLiteral("recordButton"));
+        QTRY_VERIFY(record->isEnabled());
+        QTest::mouseClick(record, Qt::LeftButton); // 3
+        QTRY_VERIFY(window().session().isOpen() && window().session().answerIsCurrent());
+        QCOMPARE(settings().card(), std::string("rtx-4090-24gb"));
+        settle();
+        QVERIFY2(verdict().startsWith(QStringLiteral("Runs on RTX 4090")), qPrintable(verdict()));
+        const auto* bar = window().page().header();
+        QVERIFY(window().actions().exportPolicy->isEnabled() && bar->isVisible());
+        QVERIFY(window().exporter().writePolicyTo(inFolder(QStringLiteral("path.json")))); // 4 and 5: the file dialog
+        QTest::mouseClick(window().messages().actionButton(), Qt::LeftButton); // 6
+        QCOMPARE(QGuiApplication::clipboard()->text(), QStringLiteral("torch_headroom.apply(model, \"path.json\")"));
+    }
+
+    void aStepThatEndedOutOfMemoryIsRecordedAgainAsOnALargerCard()
+    {
+        const QString script = inFolder(QStringLiteral("copies.py"));
+        makeScript(script);
+        StepTraceBuilder builder;
+        builder.addModule("Net", "Net", {});
+        builder.mark(Mark::stepBegin);
+        builder.endOp(builder.outOfMemory({}, GiB, MiB), {});
+        StepTrace full = *builder.finish().value();
+        full.info.gpu = "t4-16gb";
+        full.info.simulated = true;
+        full.info.arguments = {"--gpu", "t4-16gb", script.toStdString()};
+        full.info.settings = {{"program", "copies.py"},
+                              {"interpreter", python().toStdString()},
+                              {"folder", inFolder({}).toStdString()}};
+        QVERIFY(writeStepTrace(full, inFolder(QStringLiteral("full.hrs")).toStdString()));
+        settings().trustProgram(python());
+        MainWindow real({makePlannerEngine, {}, inFolder(QStringLiteral("recordings"))}, settings());
+        real.askBeforeClosing(false);
+        real.show();
+        real.openFile(inFolder(QStringLiteral("full.hrs")));
+        QTRY_VERIFY2(real.session().isOpen(), qPrintable(real.messages().message()));
+        QCOMPARE(real.findChild<QLabel*>(QStringLiteral("cardVerdict"))->text(),
+                 QStringLiteral("Out of memory on T4 when it was recorded"));
+        auto* again = real.findChild<QPushButton*>(QStringLiteral("cardOffer0"));
+        QCOMPARE(again->text(), QStringLiteral("Record again as on a larger card"));
+        QTest::mouseClick(again, Qt::LeftButton);
+        QTRY_COMPARE(real.session().recordedPeak(), peak());
+        QVERIFY(plannable(real.session().step()->trace()).ok());
+        QVERIFY(QFile::remove(inFolder(QStringLiteral("full.hrs"))));
+    }
+
     /// Every part of the row can be reached by Tab, and says what it is.
     void theRowIsAccessible()
     {
@@ -243,6 +306,12 @@ private:
     {
         QTRY_VERIFY(!window().cardDesk().busy() && window().session().answerIsCurrent()
                     && (window().session().verdict() || !window().session().feasible()));
+    }
+    static QString python() { return QStringLiteral(HEADROOM_SOURCE_DIR "/tests/views/fake_python.sh"); }
+    static void makeScript(const QString& path)
+    {
+        QFile script(path);
+        QVERIFY(script.open(QIODevice::WriteOnly));
     }
     QLabel* verdictLabel() { return window().findChild<QLabel*>(QStringLiteral("cardVerdict")); }
     QString verdict() { return verdictLabel()->text(); }
