@@ -127,12 +127,9 @@ QString quoted(const QString& word)
 using Member = QString RecordRequest::*;
 using Members = std::initializer_list<std::pair<const char*, Member>>;
 
-constexpr Members kindMembers{{"precision", &RecordRequest::precision},
-                              {"optimizer", &RecordRequest::optimizer},
-                              {"momentum", &RecordRequest::momentum},
-                              {"loss", &RecordRequest::loss},
-                              {"lifetimes", &RecordRequest::lifetimes},
-                              {"interpreter", &RecordRequest::interpreter}};
+constexpr Members kindMembers{{"precision", &RecordRequest::precision}, {"optimizer", &RecordRequest::optimizer},
+                              {"momentum", &RecordRequest::momentum},   {"loss", &RecordRequest::loss},
+                              {"lifetimes", &RecordRequest::lifetimes}, {"interpreter", &RecordRequest::interpreter}};
 constexpr Members fileMembers{{"batch", &RecordRequest::batch},
                               {"sequence", &RecordRequest::sequence},
                               {"settings", &RecordRequest::settings},

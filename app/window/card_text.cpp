@@ -76,10 +76,10 @@ std::vector<CardOffer> offersOf(const Session& session, bool runs)
     }
     const std::optional<std::string>& chosen = session.cardChoice().settings;
     if (runs && chosen && !chosen->empty())
-        offers.push_back({CardOffer::Kind::copy, tr("Copy variable"),
-                          tr("Copy PYTORCH_CUDA_ALLOC_CONF=%1, which training has to set")
-                              .arg(QString::fromStdString(*chosen)),
-                          0, *chosen});
+        offers.push_back(
+            {CardOffer::Kind::copy, tr("Copy variable"),
+             tr("Copy PYTORCH_CUDA_ALLOC_CONF=%1, which training has to set").arg(QString::fromStdString(*chosen)), 0,
+             *chosen});
     return offers;
 }
 
@@ -116,8 +116,8 @@ CardLine ofVerdict(const Session& session, const CardVerdict& verdict)
     line.offers = offersOf(session, verdict.run.runs);
     if (verdict.run.runs) {
         line.text = tr("Runs on %1, %2 left").arg(card, bytesText(verdict.run.left, 2));
-        line.tip = tr("Training reserves %1 at most, from its first step on.")
-                       .arg(bytesText(verdict.run.reservedPeak, 2));
+        line.tip
+            = tr("Training reserves %1 at most, from its first step on.").arg(bytesText(verdict.run.reservedPeak, 2));
         if (verdict.run.retries > 0)
             more = tr("; unused segments go back %n time(s) a step", static_cast<int>(verdict.run.retries));
     } else {
@@ -164,9 +164,7 @@ std::vector<CardEntry> cardMenu(const Session& session)
         const auto [same, isNew] = isSame.try_emplace(device.computeCapability, true);
         if (isNew && info.simulated && isKnown)
             same->second = standsFor(*step.file, device.name).ok();
-        const QString note = device.name == info.gpu ? tr("recorded")
-            : same->second                           ? QString()
-                                                     : tr("other kernels");
+        const QString note = device.name == info.gpu ? tr("recorded") : same->second ? QString() : tr("other kernels");
         menu.push_back({QString::fromStdString(device.title), note, device.name, device.name == chosen});
     }
     return menu;
@@ -191,7 +189,9 @@ CardLine cardLine(const Session& session)
                    "script, record a rank of the job."),
                 {}};
     if (session.answerIsCurrent() && !session.feasible())
-        return {CardLine::State::fails, tr("No plan fits the budget, on %1 neither").arg(card), {},
+        return {CardLine::State::fails,
+                tr("No plan fits the budget, on %1 neither").arg(card),
+                {},
                 offersOf(session, false)};
     if (session.verdict())
         return ofVerdict(session, *session.verdict());

@@ -62,8 +62,8 @@ public:
     void usePart(const std::optional<ImportRequest>& part) { part_ = part; }
     /// Replaces the open step by the same step with other times; one undo step.
     void changeTimes(const TimeChoice& times);
-    /// Makes `card` (CardChoice::card) that of the open step, with its times if the recorded kernels run there; one undo
-    /// step.
+    /// Makes `card` (CardChoice::card) that of the open step, with its times if the recorded kernels run there; one
+    /// undo step.
     void chooseCard(const std::string& card);
     /// Records the open step's script, which ended out of memory, again as on a larger card.
     void recordLarger();

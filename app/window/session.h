@@ -70,7 +70,10 @@ public:
     void setVerdict(const CardVerdictPtr& verdict);
     const CardVerdictPtr& verdict() const noexcept; ///< of the shown plan on the card; null: not known yet
     void setCardPlan(const CardPlanPtr& plan);
-    const CardPlanPtr& cardPlan() const noexcept { return cardPlan_; } ///< of the card and the pins; null: not known yet
+    const CardPlanPtr& cardPlan() const noexcept
+    {
+        return cardPlan_;
+    } ///< of the card and the pins; null: not known yet
     /// The plan for the card if the request is for its budget: it may be in an order that the planner does not choose.
     const PlannedStep* plannedForCard() const noexcept;
 

@@ -26,8 +26,8 @@ double gapTo(double boundMs, double recomputeMs)
 }
 
 /// The plan that runs with the least memory among plans from the least budget up, each in all orders. The reserved peak
-/// on an unlimited card, of one run each, tells which plans are worth a search for their least memory. Once stopped, its
-/// result is of the plans that were looked at so far.
+/// on an unlimited card, of one run each, tells which plans are worth a search for their least memory. Once stopped,
+/// its result is of the plans that were looked at so far.
 Result<std::pair<PlannedStep, Bytes>> leastOfAll(const StepPlanner& planner, PlanRequest request, Card card,
                                                  const Plan& bound, const std::stop_token& stop)
 {

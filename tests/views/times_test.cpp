@@ -87,8 +87,9 @@ private Q_SLOTS:
         open(QStringLiteral("shaped.hrs"));
         QCOMPARE(button()->text(), QStringLiteral("Kernel model"));
         QCOMPARE(card()->text(), QStringLiteral("Card: A100-SXM4-80GB"));
-        QCOMPARE(checked(),
-                 (QStringList{QStringLiteral("Kernel model"), QStringLiteral("Card of the recording\tA100-SXM4-80GB")}));
+        QCOMPARE(
+            checked(),
+            (QStringList{QStringLiteral("Kernel model"), QStringLiteral("Card of the recording\tA100-SXM4-80GB")}));
         QCOMPARE(entry(QStringLiteral("Roofline"))->isEnabled(), true);
         QVERIFY(!entry(QStringLiteral("Calibrated")));
         for (const DeviceSpec& device : deviceSpecs())

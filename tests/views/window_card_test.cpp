@@ -104,7 +104,8 @@ private Q_SLOTS:
     {
         openOnCard("64MiB");
         settle();
-        QVERIFY2(verdict().contains(QStringLiteral("no plan runs, the least that would do is ")), qPrintable(verdict()));
+        QVERIFY2(verdict().contains(QStringLiteral("no plan runs, the least that would do is ")),
+                 qPrintable(verdict()));
         const QString policy = inFolder(QStringLiteral("none.json"));
         QVERIFY(window().exporter().writePolicyTo(policy));
         QCOMPARE(window().messages().kind(), MessageBar::Kind::note);
@@ -260,9 +261,8 @@ private Q_SLOTS:
         full.info.gpu = "t4-16gb";
         full.info.simulated = true;
         full.info.arguments = {"--gpu", "t4-16gb", script.toStdString()};
-        full.info.settings = {{"program", "copies.py"},
-                              {"interpreter", python().toStdString()},
-                              {"folder", inFolder({}).toStdString()}};
+        full.info.settings = {
+            {"program", "copies.py"}, {"interpreter", python().toStdString()}, {"folder", inFolder({}).toStdString()}};
         QVERIFY(writeStepTrace(full, inFolder(QStringLiteral("full.hrs")).toStdString()));
         settings().trustProgram(python());
         MainWindow real({makePlannerEngine, {}, inFolder(QStringLiteral("recordings"))}, settings());

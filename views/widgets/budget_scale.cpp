@@ -288,8 +288,10 @@ bool BudgetScale::event(QEvent* event)
         return BytesControl::event(event);
     const auto* help = static_cast<QHelpEvent*>(event);
     if (const auto label = labelAt(help->pos())) {
-        QToolTip::showText(help->globalPos(), label->card ? tr("A plan runs on %1: %2").arg(label->text, bytesText(label->bytes, 2))
-                                                        : tr("%1: %2").arg(label->text, bytesText(label->bytes, 2)), this);
+        QToolTip::showText(help->globalPos(),
+                           label->card ? tr("A plan runs on %1: %2").arg(label->text, bytesText(label->bytes, 2))
+                                       : tr("%1: %2").arg(label->text, bytesText(label->bytes, 2)),
+                           this);
         return true;
     }
     const Bytes budget = static_cast<Bytes>(map().toData(help->pos().x()));

@@ -10,8 +10,8 @@
 
 namespace headroom {
 
-/// The slider of the budget over its cost curve: hatched where no plan fits, plans for cards and the recorded peak as stops,
-/// ticks below. A click on the label of a stop sets the stop's budget.
+/// The slider of the budget over its cost curve: hatched where no plan fits, plans for cards and the recorded peak as
+/// stops, ticks below. A click on the label of a stop sets the stop's budget.
 class BudgetScale : public BytesControl
 {
     Q_OBJECT
