@@ -23,6 +23,7 @@ struct ScreenshotArguments
     std::string size = "1600x1000";
     std::string theme;
     std::string budget;
+    std::string card;
     std::string module;
     TimeChoice times;
     std::string measured;
@@ -56,6 +57,9 @@ Result<int> run(const ScreenshotArguments& arguments, const OpenWindow& openWind
             return badInput("--budget " + budget.error().message);
         options.budget = *budget;
     }
+    if (!arguments.card.empty() && !findDeviceSpec(arguments.card) && !parseBytes(arguments.card))
+        return badInput("--card `" + arguments.card + "`: expected the name of a GPU or a size");
+    options.card = arguments.card;
     options.file = QString::fromStdString(arguments.stepFile);
     if (sourceKind(options.file) != SourceKind::step)
         return badInput(arguments.stepFile
@@ -86,6 +90,8 @@ void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWind
     command->add_option("--size", arguments->size, "Of the window in pixels (default 1600x1000)")->type_name("WxH");
     command->add_option("--theme", arguments->theme, "light or dark (default: the desktop's)");
     command->add_option("--budget", arguments->budget, "Plan for this budget")->type_name("SIZE");
+    command->add_option("--card", arguments->card, "Card on which training has to run: a GPU's name or a size")
+        ->type_name("NAME|SIZE");
     addTimeArguments(*command, arguments->times);
     addSnapshotArguments(*command, arguments->snapshot);
     addProfileArgument(*command, arguments->profileStep);

@@ -127,13 +127,9 @@ QString quoted(const QString& word)
 using Member = QString RecordRequest::*;
 using Members = std::initializer_list<std::pair<const char*, Member>>;
 
-constexpr Members kindMembers{{"gpu", &RecordRequest::gpu},
-                              {"precision", &RecordRequest::precision},
-                              {"optimizer", &RecordRequest::optimizer},
-                              {"momentum", &RecordRequest::momentum},
-                              {"loss", &RecordRequest::loss},
-                              {"lifetimes", &RecordRequest::lifetimes},
-                              {"interpreter", &RecordRequest::interpreter}};
+constexpr Members kindMembers{{"precision", &RecordRequest::precision}, {"optimizer", &RecordRequest::optimizer},
+                              {"momentum", &RecordRequest::momentum},   {"loss", &RecordRequest::loss},
+                              {"lifetimes", &RecordRequest::lifetimes}, {"interpreter", &RecordRequest::interpreter}};
 constexpr Members fileMembers{{"batch", &RecordRequest::batch},
                               {"sequence", &RecordRequest::sequence},
                               {"settings", &RecordRequest::settings},
@@ -219,6 +215,8 @@ RecordCommand recordCommand(const RecordRequest& request, const QString& recorde
     command.workingFolder = request.workingFolder;
     command.options = QStringList{QStringLiteral("-m"), QStringLiteral("torch_headroom.record")};
     add(command.options, "--gpu", request.gpu);
+    if (request.unlimited)
+        command.options << QStringLiteral("--unlimited");
     add(command.options, "--steps", request.steps);
     add(command.options, "--nproc-per-node", request.processes);
     add(command.options, "--nnodes", request.nodes);

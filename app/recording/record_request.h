@@ -48,6 +48,7 @@ struct RecordRequest
     QString processes; ///< of a distributed job, on each node; empty: the script runs alone
     QString nodes; ///< empty: one
     QString rank; ///< the process that is recorded; empty: the first
+    bool unlimited = false; ///< the step may take more memory than the card has
 
     bool isScript() const noexcept { return kind == SourceKind::script; }
     QString name() const; ///< name of the recording: "train"

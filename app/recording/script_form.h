@@ -7,6 +7,7 @@
 
 #include <QTimer>
 
+class QCheckBox;
 class QLabel;
 
 namespace headroom {
@@ -34,6 +35,7 @@ private:
 
     QComboBox* interpreter_;
     QLineEdit* workingFolder_;
+    QCheckBox* unlimited_;
     QWidget* install_;
     QLabel* installCommand_;
     FormField* interpreterField_;

@@ -5,8 +5,7 @@
 #include "app/recording/sentence.h"
 #include "app/window/session.h"
 #include "core/allocator/replay.h"
-#include "core/cost/card_memory.h"
-#include "core/cost/workspaces.h"
+#include "core/policy/card.h"
 #include "views/plot/call_later.h"
 #include "views/plot/number_text.h"
 #include "views/widgets/allocator_panel.h"
@@ -135,37 +134,18 @@ AllocatorAnswer allocatorAnswer(const StepTrace& trace, const Timeline& timeline
     return answer;
 }
 
-Result<AllocatorRules> allocatorRules(const QString& settings, const QString& card, const StepTrace& trace)
-{
-    AllocatorRules rules;
-    if (!card.isEmpty()) {
-        if (const Result<DeviceSpec> device = findDeviceSpec(card.toStdString()); device.ok()) {
-            rules.capacity = cardMemory(*device, trace).allocators();
-            rules.total = device->memory;
-        } else {
-            const Result<Bytes> bytes = parseBytes(card.toStdString());
-            if (!bytes || *bytes == 0)
-                return badInput("card `" + card.toStdString()
-                                + "`: expected its memory, such as 24GiB, or a name, such as rtx-4090-24gb");
-            rules.capacity = *bytes;
-        }
-    }
-    return withAllocatorSettings(rules, settings.toStdString());
-}
-
-Workspaces workspacesOn(const QString& card, const StepTrace& trace)
-{
-    const Result<DeviceSpec> device = findDeviceSpec(card.toStdString());
-    return device ? workspacesOf(trace, *device) : Workspaces();
-}
-
 AllocatorPage::AllocatorPage(Session& session, QObject* parent)
     : QObject(parent)
     , session_(session)
     , panel_(new AllocatorPanel)
 {
-    connect(panel_, &AllocatorPanel::questionChanged, this, &AllocatorPage::ask);
-    connect(&session_, &Session::stepChanged, this, &AllocatorPage::showStep);
+    connect(panel_, &AllocatorPanel::settingsChanged, this, [this] {
+        if (session_.isOpen())
+            session_.chooseAllocator(panel_->settings().toStdString());
+        ask(); // settings that are wrong change nothing, and are said
+    });
+    for (const auto changed : {&Session::stepChanged, &Session::cardChanged})
+        connect(&session_, changed, this, &AllocatorPage::showSettings);
     connect(&session_, &Session::answerChanged, this, &AllocatorPage::ask);
 }
 
@@ -176,12 +156,14 @@ void AllocatorPage::setShown(bool shown)
     ask();
 }
 
-/// Fills in the settings with which the step was recorded.
-void AllocatorPage::showStep()
+/// Fills in the chosen settings, else those of the recorded program.
+void AllocatorPage::showSettings()
 {
     if (!session_.isOpen())
         return;
-    panel_->setQuestion(QString::fromStdString(recordedAllocatorSettings(session_.step()->trace().info)), {});
+    const std::optional<std::string>& chosen = session_.cardChoice().settings;
+    panel_->setSettings(
+        QString::fromStdString(chosen.value_or(recordedAllocatorSettings(session_.step()->trace().info))));
     ask();
 }
 
@@ -190,17 +172,21 @@ void AllocatorPage::ask()
     const quint64 question = ++asked_;
     if (!shown_ || !session_.isOpen())
         return;
-    const Result<AllocatorRules> rules = allocatorRules(panel_->settings(), panel_->card(), session_.step()->trace());
+    const Result<AllocatorRules> rules = withAllocatorSettings({}, panel_->settings().toStdString());
     if (!rules) {
         panel_->showProblem(QString::fromStdString(rules.error().message));
         return;
     }
+    Card card;
+    card.rules = *rules;
+    if (session_.card())
+        card = *session_.card();
     const OpenStepPtr step = session_.step();
     const TimelinePtr planned = session_.shownTimeline();
     const TimelinePtr timeline = planned ? planned : step->engine->recorded();
-    lane_.post([this, question, step, timeline, rules = *rules, card = panel_->card()](std::stop_token) {
+    lane_.post([this, question, step, timeline, card](std::stop_token) {
         const auto answer = std::make_shared<const AllocatorAnswer>(
-            allocatorAnswer(step->trace(), *timeline, rules, workspacesOn(card, step->trace()), stretches));
+            allocatorAnswer(step->trace(), *timeline, card.rules, card.workspaces, stretches));
         callLater(this, [this, question, answer] {
             if (question != asked_)
                 return;

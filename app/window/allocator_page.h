@@ -16,8 +16,8 @@ namespace headroom {
 class AllocatorPanel;
 class Session;
 
-/// Computes the AllocatorPanel's result for the open step under the shown plan. It simulates on a thread of its own;
-/// the latest request wins.
+/// Computes the AllocatorPanel's result for the open step under the shown plan, on the session's card. The settings of
+/// the panel are the session's. It simulates on a thread of its own; the latest request wins.
 class AllocatorPage : public QObject
 {
     Q_OBJECT
@@ -31,7 +31,7 @@ Q_SIGNALS:
     void answered(); ///< the panel shows the result of the latest input
 
 private:
-    void showStep();
+    void showSettings();
     void ask();
 
     Session& session_;
@@ -51,10 +51,5 @@ struct AllocatorAnswer
 /// Simulates the allocator. `stretches` is the number of intervals of the time axis in the curves.
 AllocatorAnswer allocatorAnswer(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
                                 const Workspaces& workspaces, std::size_t stretches);
-
-/// The allocator's rules from the panel's text. The error (badInput) names the wrong token.
-Result<AllocatorRules> allocatorRules(const QString& settings, const QString& card, const StepTrace& trace);
-/// workspacesOf() on the GPU `card`; none if it is not the name of a known GPU.
-Workspaces workspacesOn(const QString& card, const StepTrace& trace);
 
 } // namespace headroom

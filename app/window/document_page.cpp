@@ -3,6 +3,7 @@
 #include "app/window/document_page.h"
 
 #include "app/window/actions.h"
+#include "app/window/card_text.h"
 #include "app/window/lower_pages.h"
 #include "app/window/measured_desk.h"
 #include "app/window/ops_text.h"
@@ -74,7 +75,7 @@ DocumentPage::DocumentPage(Session& session, Jobs& jobs, Actions& actions, QWidg
     : QWidget(parent)
     , session_(session)
     , actions_(actions)
-    , header_(new StepHeader(actions))
+    , header_(new StepHeader(session, actions))
     , comparison_(new ComparisonBar)
     , comparisonCard_(cardAround(comparison_))
     , moduleModel_(new ModuleTreeModel(this))
@@ -146,6 +147,8 @@ void DocumentPage::wireSession()
         showInspector();
     });
     connect(&session_, &Session::comparisonChanged, this, &DocumentPage::showComparison);
+    for (const auto changed : {&Session::stepChanged, &Session::cardChanged, &Session::cardPlanChanged})
+        connect(&session_, changed, this, [this] { budgetBar_->setCards(cardStops(session_)); });
     connect(&session_, &Session::frontierChanged, this, [this] {
         budgetBar_->setFrontier(session_.frontier() ? *session_.frontier() : std::vector<FrontierPoint>());
         showBudgetRange();
@@ -284,7 +287,6 @@ void DocumentPage::showBudgetRange()
     const Bytes least = session_.leastBudget();
     const Bytes axisMax = peak + peak / 20;
     const Bytes axisMin = least > 0 ? std::max<Bytes>(0, least - (peak - least) / 4) : peak / 5;
-    budgetBar_->setStep(session_.step()->engine->trace());
     budgetBar_->setPossible(whyNoPlan(session_).isEmpty());
     budgetBar_->setRange(least, peak, axisMin, axisMax);
     timeline_->setBudgetRange(axisMin, axisMax);

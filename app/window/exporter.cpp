@@ -3,6 +3,7 @@
 #include "app/window/exporter.h"
 
 #include "app/recording/sentence.h"
+#include "app/window/card_text.h"
 #include "app/window/ops_text.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
@@ -95,8 +96,14 @@ bool Exporter::writePolicyTo(const QString& path)
         return false;
     session_.markExported();
     const QString line = QStringLiteral("torch_headroom.apply(model, \"%1\")").arg(QFileInfo(path).fileName());
-    messages_.showDone(tr("%1 was written. In the training script: %2").arg(QFileInfo(path).fileName(), line),
-                       {tr("Copy this line"), [line] { QGuiApplication::clipboard()->setText(line); }});
+    const MessageBar::Action copy{tr("Copy this line"), [line] { QGuiApplication::clipboard()->setText(line); }};
+    const CardLine card = cardLine(session_);
+    if (card.state == CardLine::State::fails)
+        messages_.showNote(tr("%1 was written, but it does not run. %2.").arg(QFileInfo(path).fileName(), card.text),
+                           copy);
+    else
+        messages_.showDone(tr("%1 was written. In the training script: %2").arg(QFileInfo(path).fileName(), line),
+                           copy);
     return true;
 }
 

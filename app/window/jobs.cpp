@@ -24,6 +24,14 @@ double instantOf(const Timeline& timeline, std::size_t changeCount)
         : timeline.changes[std::min(changeCount, timeline.changes.size()) - 1].ms;
 }
 
+/// The times of the GPU `card`, if the step is valid for it.
+TimeChoice timesOn(const StepTrace& trace, TimeChoice times, const std::string& card)
+{
+    if (trace.info.simulated && card != trace.info.gpu && findDeviceSpec(card) && standsFor(trace, card))
+        times.gpu = card;
+    return times;
+}
+
 } // namespace
 
 Jobs::Jobs(StepEngineFactory makeEngine, QObject* parent)
@@ -47,11 +55,12 @@ bool ReadSnapshot::asksForPart() const
     return devices.size() > 1 || (!devices.empty() && devices.front().events >= manyEvents);
 }
 
-void Jobs::open(const QString& path, const TimeChoice& times, const std::optional<ImportRequest>& part)
+void Jobs::open(const QString& path, const TimeChoice& times, const std::optional<ImportRequest>& part,
+                const std::string& card)
 {
     const Report report = reportOpening();
     openLane_.cancel();
-    openLane_.post([this, path, times, part, report](const std::stop_token& stop) {
+    openLane_.post([this, path, times, part, card, report](const std::stop_token& stop) {
         report([this, path] { Q_EMIT openProgressed(path, tr("Reading"), -1); });
         const std::filesystem::path file = path.toStdU16String();
         if (isSnapshotFile(file)) {
@@ -63,7 +72,7 @@ void Jobs::open(const QString& path, const TimeChoice& times, const std::optiona
         if (!trace)
             report([this, path, reason = text(trace.error())] { Q_EMIT openFailed(path, reason); });
         else if (!stop.stop_requested())
-            makeStep(path, *trace, times, stamp, report);
+            makeStep(path, *trace, timesOn(**trace, times, card), stamp, report);
     });
 }
 

@@ -21,8 +21,9 @@ public:
     explicit Jobs(StepEngineFactory makeEngine, QObject* parent = nullptr);
 
     /// Reads a file. `part` is a part of a memory snapshot; without it, the result of a large snapshot or one of
-    /// several devices is snapshotRead().
-    void open(const QString& path, const TimeChoice& times = {}, const std::optional<ImportRequest>& part = {});
+    /// several devices is snapshotRead(). `card` is a GPU whose times a step gets if it is valid for it.
+    void open(const QString& path, const TimeChoice& times = {}, const std::optional<ImportRequest>& part = {},
+              const std::string& card = {});
     void openPart(const ReadSnapshotPtr& snapshot, const ImportRequest& part); ///< opens a part of it
     void changeTimes(const OpenStepPtr& step, const TimeChoice& times); ///< the result is opened(), again
     void listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount,

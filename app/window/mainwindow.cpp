@@ -5,6 +5,8 @@
 #include "app/recording/recording_bar.h"
 #include "app/recording/sentence.h"
 #include "app/window/actions.h"
+#include "app/window/card_bar.h"
+#include "app/window/card_desk.h"
 #include "app/window/demos.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
@@ -77,6 +79,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     , whatIf_(new WhatIf(session_, *page_->header()->sizes(), parts.recorder, parts.recordingsFolder, this))
     , verifyDesk_(
           new VerifyDesk(session_, *page_->inspector()->verifyRow(), *actions_->verifyPlan, parts.recorder, this))
+    , cardDesk_(new CardDesk(session_, this))
     , modulesDesk_(new ModulesDesk(session_, this))
     , opsDesk_(new OpsDesk(session_, this))
     , measuredDesk_(new MeasuredDesk(session_, this))
@@ -111,6 +114,7 @@ MainWindow::~MainWindow()
     delete recordDesk_; // the desks end their recordings before the widgets that show them are deleted
     delete whatIf_;
     delete verifyDesk_;
+    delete cardDesk_;
     delete modulesDesk_;
     delete opsDesk_;
     delete opsChoiceDesk_;
@@ -171,6 +175,8 @@ void MainWindow::wireDesks()
     Actions& a = *actions_;
     connect(opener_, &Opener::opened, this, [this](bool budgetWasGiven) {
         modulesDesk_->setBudgetIsGuess(!budgetWasGiven);
+        if (!budgetWasGiven)
+            cardDesk_->follow();
         page_->modules()->tree()->setFocus();
         if (!measuredFile_.isEmpty())
             measuredDesk_->compare(std::exchange(measuredFile_, {}));
@@ -180,6 +186,17 @@ void MainWindow::wireDesks()
     connect(opsChoiceDesk_, &OpsChoiceDesk::refused, this,
             [this](const QString& reason) { messages_->showError(sentence(reason)); });
     connect(page_->header(), &StepHeader::timesWanted, opener_, &Opener::changeTimes);
+    const CardBar* card = page_->header()->card();
+    connect(card, &CardBar::cardWanted, opener_, &Opener::chooseCard);
+    connect(card, &CardBar::planWanted, cardDesk_, &CardDesk::follow);
+    connect(card, &CardBar::largerWanted, opener_, &Opener::recordLarger);
+    connect(opener_, &Opener::cardChosen, cardDesk_, &CardDesk::follow);
+    // Undone and redone, too: the card is the window's, not the document's.
+    for (const auto changed : {&Session::cardChanged, &Session::stepChanged})
+        connect(&session_, changed, this, [this] {
+            if (session_.isOpen())
+                settings_.setCard(session_.cardChoice().card);
+        });
     connect(a.compare, &QAction::triggered, this, &MainWindow::askForMeasured);
     connect(opener_, &Opener::measuredWanted, measuredDesk_, &MeasuredDesk::compareOrOpen);
     connect(opener_, &Opener::openingBegan, measuredDesk_, &MeasuredDesk::beginOpening);

@@ -18,6 +18,7 @@ class QStackedWidget;
 namespace headroom {
 
 class Actions;
+class CardDesk;
 class DocumentPage;
 class Exporter;
 class FramePacer;
@@ -66,6 +67,7 @@ public:
     Session& session() noexcept { return session_; }
     Jobs& jobs() noexcept { return jobs_; }
     ModulesDesk& modulesDesk() noexcept { return *modulesDesk_; }
+    CardDesk& cardDesk() noexcept { return *cardDesk_; }
     ThemeSwitch& theme() noexcept { return theme_; }
     Actions& actions() noexcept { return *actions_; }
     DocumentPage& page() noexcept { return *page_; }
@@ -121,6 +123,7 @@ private:
     DocumentPage* page_;
     WhatIf* whatIf_;
     VerifyDesk* verifyDesk_;
+    CardDesk* cardDesk_;
     ModulesDesk* modulesDesk_;
     OpsDesk* opsDesk_;
     MeasuredDesk* measuredDesk_;

@@ -81,9 +81,10 @@ void ModulesDesk::ask()
         return;
     const quint64 generation = ++askedGeneration_;
     proofLane_.cancel();
-    planLane_.post([this, step = session_.step(), request = session_.request(), generation,
-                    closest = closest_](const std::stop_token& stop) {
-        Result<PlannedStep> planned = step->engine->solve(request, stop, firstAnswerMs);
+    const PlannedStep* known = session_.plannedForCard();
+    planLane_.post([this, step = session_.step(), request = session_.request(), generation, closest = closest_,
+                    known = known ? std::optional(*known) : std::nullopt](const std::stop_token& stop) {
+        Result<PlannedStep> planned = known ? *known : step->engine->solve(request, stop, firstAnswerMs);
         if (!planned) {
             callLater(this, [this, generation, error = planned.error()] { acceptFailure(generation, error); });
             return;
@@ -91,7 +92,8 @@ void ModulesDesk::ask()
         if (planned->plan.status == PlanStatus::stopped)
             return; // a newer request waits
         PlanAnswer made = answerOf(*step, generation, request, *std::move(planned));
-        made.proving = made.step.plan.status == PlanStatus::feasible;
+        made.step.plan.budget = request.budget;
+        made.proving = !known && made.step.plan.status == PlanStatus::feasible;
         if (made.step.plan.status == PlanStatus::infeasible)
             made.closest = closest->find(step, request, made.step.plan.leastBudget, stop);
         if (made.closest) {

@@ -118,7 +118,9 @@ void Opener::openStep(const QString& path, const Wanted& wanted)
     TimeChoice times = times_;
     if (!wanted.inPlace.isEmpty() && session.isOpen())
         times = wanted.card.empty() ? session.step()->choice : onCard(session.step()->choice, wanted.card);
-    parts_.jobs.open(path, times, std::exchange(part_, {}));
+    // A new document has the times of the user's card, unless others were asked for.
+    const bool isFree = wanted.inPlace.isEmpty() && times.gpu.empty() && times.calibration == "auto";
+    parts_.jobs.open(path, times, std::exchange(part_, {}), isFree ? parts_.settings.card() : std::string());
 }
 
 void Opener::calibrateTimes(bool calibrated)
@@ -141,6 +143,27 @@ void Opener::changeTimes(const TimeChoice& times)
         wanted.calibration = times_.calibration;
     wanted_ = {{}, {}, {}, PlanMode::modules, timesChange(step->choice, wanted), times.gpu};
     parts_.jobs.changeTimes(step, wanted);
+}
+
+void Opener::chooseCard(const std::string& card)
+{
+    const OpenStepPtr step = parts_.session.step();
+    const std::string& recorded = step->file->info.gpu;
+    const std::string& gpu = card.empty() ? recorded : card;
+    const bool isGpu = step->file->info.simulated && findDeviceSpec(gpu).ok();
+    if (isGpu && gpu != step->trace().info.gpu && standsFor(*step->file, gpu)) {
+        changeTimes(onCard(step->choice, gpu == recorded ? std::string() : gpu));
+        wanted_.chosenCard = card;
+        return;
+    }
+    parts_.session.chooseCard(card);
+    Q_EMIT cardChosen();
+    if (const Status stands = isGpu ? standsFor(*step->file, gpu) : Status(); !stands) {
+        const QString reason = QString::fromStdString(stands.error().message);
+        parts_.messages.showError(sentence(reason));
+        wanted_.card = gpu;
+        offerRecording(reason);
+    }
 }
 
 void Opener::reload()
@@ -172,9 +195,11 @@ void Opener::takeStep(const OpenStepPtr& step)
     Session& session = parts_.session;
     if (!wanted_.inPlace.isEmpty()) {
         // The step at another size or with other times replaces the open one in an undo step.
-        const QString what = std::exchange(wanted_, {}).inPlace;
+        const Wanted wanted = std::exchange(wanted_, {});
         if (session.isOpen())
-            session.replaceStep(step, what);
+            session.replaceStep(step, wanted.inPlace, wanted.chosenCard);
+        if (wanted.chosenCard)
+            Q_EMIT cardChosen();
         return;
     }
     parts_.messages.dismiss();
@@ -185,7 +210,10 @@ void Opener::takeStep(const OpenStepPtr& step)
     }
     parts_.settings.addRecentFile(step->path);
     fillRecentFiles();
-    session.open(step, wanted.budget.value_or(firstBudget(step->trace(), step->engine->recorded()->peak)), wanted.mode);
+    const std::string card = parts_.settings.card();
+    const bool isKnown = cardOf({card, {}}, step->trace()) != nullptr;
+    session.open(step, wanted.budget.value_or(firstBudget(step->trace(), step->engine->recorded()->peak, isKnown)),
+                 wanted.mode, card);
     if (const ModuleId module = moduleNamed(step->trace(), wanted.select.toStdString()); module.valid())
         session.select(module);
     Q_EMIT opened(wanted.budget.has_value());
@@ -248,6 +276,11 @@ void Opener::offerRecording(const QString& reason)
                                                      else
                                                          parts_.whatIf.want(WhatIf::card, QString::fromStdString(card));
                                                  }});
+}
+
+void Opener::recordLarger()
+{
+    parts_.records.recordLarger(*parts_.session.step()->file);
 }
 
 bool Opener::closeStep()

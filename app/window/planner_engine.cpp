@@ -32,6 +32,15 @@ public:
         return planner_.frontier(request, points, std::move(stop), grown);
     }
     Result<std::vector<ModuleWay>> ways(ModuleId module) const override { return planner_.ways(module); }
+    Result<PlanOnCard> planForCard(const PlanRequest& request, const Card& card, std::stop_token stop) const override
+    {
+        return headroom::planForCard(planner_, request, card, stop);
+    }
+    Result<std::optional<BetterSettings>> betterSettings(const PlanRequest& request, const Card& card,
+                                                         const PlanOnCard& found, std::stop_token stop) const override
+    {
+        return headroom::betterSettings(planner_, request, card, found, stop);
+    }
 
 private:
     StepPlanner planner_;
@@ -76,6 +85,15 @@ public:
         return std::vector{FrontierPoint{recorded()->peak, 0, 0}};
     }
     Result<std::vector<ModuleWay>> ways(ModuleId) const override { return std::vector<ModuleWay>(); }
+    Result<PlanOnCard> planForCard(const PlanRequest&, const Card&, std::stop_token) const override
+    {
+        return plannable(*trace()).error();
+    }
+    Result<std::optional<BetterSettings>> betterSettings(const PlanRequest&, const Card&, const PlanOnCard&,
+                                                         std::stop_token) const override
+    {
+        return plannable(*trace()).error();
+    }
 
 private:
     StepModel model_;

@@ -7,6 +7,7 @@
 #include "app/recording/recording_bar.h"
 #include "app/window/plan_text.h"
 #include "app/window/settings.h"
+#include "core/cost/roofline.h"
 
 #include <QDir>
 #include <QFileInfo>
@@ -94,6 +95,8 @@ RecordRequest RecordDesk::requestFor(const QString& path) const
     request.model = file.absoluteFilePath();
     request.workingFolder = file.absolutePath();
     takeChoices(request, settings_.recordChoices(request.kind));
+    if (const std::string card = settings_.card(); findDeviceSpec(card))
+        request.gpu = QString::fromStdString(card);
     const QString lastUsed = std::exchange(request.interpreter, {});
     takeChoices(request, settings_.recordChoices(request.model));
     if (request.isScript() && request.interpreter.isEmpty()) {
@@ -103,23 +106,47 @@ RecordRequest RecordDesk::requestFor(const QString& path) const
     return request;
 }
 
-void RecordDesk::askAgain(const StepTrace& trace, const std::string& card)
+/// The request that recorded the step.
+std::optional<RecordRequest> RecordDesk::requestAgain(const StepTrace& trace)
 {
     const QString script = recordedScript(trace);
     if (refuseWhileBusy() || refuseMissing(script))
-        return;
+        return std::nullopt;
     RecordRequest request = requestFor(script);
-    request.gpu = QString::fromStdString(card);
+    request.gpu = QString::fromStdString(trace.info.gpu);
     const QStringList arguments = recordArguments(trace);
     request.scriptArguments = shellLine(arguments.mid(arguments.indexOf(script) + 1));
     for (const auto& [key, value] : trace.info.settings) {
         if (key == "interpreter" || key == "folder")
             takeChoices(request, {{QString::fromStdString(key), QString::fromStdString(value)}});
     }
-    if (request.interpreter.isEmpty() || knows(request.interpreter, request.model))
-        openSheet(request);
+    return request;
+}
+
+void RecordDesk::askAgain(const StepTrace& trace, const std::string& card)
+{
+    std::optional<RecordRequest> request = requestAgain(trace);
+    if (!request)
+        return;
+    request->gpu = QString::fromStdString(card);
+    if (request->interpreter.isEmpty() || knows(request->interpreter, request->model))
+        openSheet(*request);
     else
-        askForConsent(request);
+        askForConsent(*request);
+}
+
+void RecordDesk::recordLarger(const StepTrace& trace)
+{
+    std::optional<RecordRequest> request = requestAgain(trace);
+    if (!request)
+        return;
+    request->unlimited = true;
+    if (!request->interpreter.isEmpty() && !knows(request->interpreter, request->model))
+        askForConsent(*request);
+    else if (problems(*request).isEmpty())
+        start(*request);
+    else
+        openSheet(*request);
 }
 
 /// Returns whether the user has chosen this Python, or it is that of the environment, which no step file names.
@@ -165,7 +192,12 @@ void RecordDesk::openSheet(const RecordRequest& request)
         sheet_->reject();
     sheet_ = new RecordSheet(request, places_.recorder, Recording::freePath(destination(request.name())), window_);
     sheet_->setAttribute(Qt::WA_DeleteOnClose);
-    connect(sheet_, &QDialog::accepted, this, [this, sheet = sheet_.data()] { start(sheet->request()); });
+    const QString proposed = sheet_->request().gpu;
+    connect(sheet_, &QDialog::accepted, this, [this, proposed, sheet = sheet_.data()] {
+        if (sheet->request().gpu != proposed) // another card was chosen, and is that of the window from now on
+            settings_.setCard(sheet->request().gpu.toStdString());
+        start(sheet->request());
+    });
     sheet_->open();
 }
 

@@ -36,6 +36,8 @@ public:
     /// Opens the sheet for the step's script and another GPU. If the step file, or the folder that it names, brings a
     /// Python that the user has not chosen before, the user is asked first: the sheet starts it to ask what it has.
     void askAgain(const StepTrace& trace, const std::string& card);
+    /// Records the step's script again at once, as on a larger card; asks first if askAgain() would.
+    void recordLarger(const StepTrace& trace);
     void recordDemo(const DemoModel& demo);
     void start(const RecordRequest& request);
     bool hasOutput() const; ///< the last recording printed something
@@ -58,6 +60,7 @@ private:
     bool refuseWhileBusy();
     bool refuseMissing(const QString& path);
     RecordRequest requestFor(const QString& path) const;
+    std::optional<RecordRequest> requestAgain(const StepTrace& trace); ///< nullopt: refused
     bool knows(const QString& interpreter, const QString& script) const;
     void askForConsent(const RecordRequest& request);
     void openSheet(const RecordRequest& request);

@@ -116,6 +116,8 @@ int runWindow(int& argc, char** argv, const WindowOptions& options)
     Settings settings = picture ? Settings(temporary->filePath(QStringLiteral("settings.ini"))) : Settings();
     const QString data = QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation);
     const QString recordings = QDir(data).filePath(QStringLiteral("recordings"));
+    if (!options.card.empty())
+        settings.setCard(options.card);
     MainWindow window({makePlannerEngine, recorderPath(), recordings, samplePath()}, settings);
     applyOptions(window, options);
     if (!picture)

@@ -11,6 +11,7 @@
 #include <QString>
 
 #include <optional>
+#include <string>
 
 namespace headroom {
 
@@ -25,6 +26,7 @@ struct WindowOptions
     QSize size; ///< size of the window; invalid: the stored one
     QString theme; ///< "light", "dark" or empty: that of the settings
     std::optional<Bytes> budget; ///< budget of the plan; nullopt: firstBudget()
+    std::string card; ///< as CardChoice::card; empty: the stored one
     bool ops = false; ///< plan by op, not by modules
     TimeChoice times;
     QString select; ///< fqn of the module to select

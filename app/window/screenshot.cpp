@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/screenshot.h"
 
+#include "app/window/card_desk.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
 #include "app/window/measured_desk.h"
@@ -48,7 +49,7 @@ void Screenshot::look()
 {
     const Session& session = window_.session();
     const bool complete = session.answerIsCurrent() && !session.answer()->proving && session.frontierIsFinal()
-        && window_.page().timeline()->upToDate() && !window_.measuredDesk().busy();
+        && window_.page().timeline()->upToDate() && !window_.measuredDesk().busy() && !window_.cardDesk().busy();
     const bool refused = session.mode() == PlanMode::ops && !session.whyNoOps().isEmpty();
     complete_ = (complete && opsAreThere(session)) || refused ? complete_ + 1 : 0;
     if (complete_ < checks)

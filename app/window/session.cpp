@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/session.h"
 
-#include "core/cost/card_memory.h"
 #include "views/plot/budget_steps.h"
 
 #include <QUndoCommand>
@@ -13,15 +12,22 @@ namespace headroom {
 
 namespace {
 
-/// One undo step of a session, made of two functions.
+/// One undo step of a session, made of two functions. Steps in a row with one `id` become one; -1: never.
 class Change : public QUndoCommand
 {
 public:
-    Change(const QString& text, std::function<void()> redo, std::function<void()> undo)
+    Change(const QString& text, std::function<void()> redo, std::function<void()> undo, int id)
         : QUndoCommand(text)
         , redo_(std::move(redo))
         , undo_(std::move(undo))
+        , id_(id)
     {
+    }
+    int id() const override { return id_; }
+    bool mergeWith(const QUndoCommand* later) override
+    {
+        redo_ = static_cast<const Change*>(later)->redo_;
+        return true;
     }
     void undo() override { undo_(); }
     void redo() override { redo_(); }
@@ -29,6 +35,7 @@ public:
 private:
     std::function<void()> redo_;
     std::function<void()> undo_;
+    int id_;
 };
 
 } // namespace
@@ -39,12 +46,12 @@ Session::Session(QObject* parent)
     connect(&undo_, &QUndoStack::cleanChanged, this, [this] { Q_EMIT dirtyChanged(dirty()); });
 }
 
-void Session::pushChange(const QString& text, std::function<void()> redo, std::function<void()> undo)
+void Session::pushChange(const QString& text, std::function<void()> redo, std::function<void()> undo, int id)
 {
-    undo_.push(new Change(text, std::move(redo), std::move(undo)));
+    undo_.push(new Change(text, std::move(redo), std::move(undo), id));
 }
 
-void Session::open(const OpenStepPtr& step, Bytes budget, PlanMode mode)
+void Session::open(const OpenStepPtr& step, Bytes budget, PlanMode mode, const std::string& card)
 {
     Q_EMIT stepAboutToChange();
     undo_.clear();
@@ -53,7 +60,9 @@ void Session::open(const OpenStepPtr& step, Bytes budget, PlanMode mode)
     request_ = {};
     request_.budget = budget;
     mode_ = mode;
+    cardChoice_ = {card, {}};
     forgetAnswers();
+    findCard();
     selected_ = {};
     Q_EMIT stepChanged();
     if (isOpen())
@@ -76,15 +85,16 @@ void Session::close()
     open(nullptr, 0);
 }
 
-void Session::replaceStep(const OpenStepPtr& step, const QString& text)
+void Session::replaceStep(const OpenStepPtr& step, const QString& text, const std::optional<std::string>& card)
 {
     if (isOpen())
         pushChange(
-            text, [this, step, pins = request_.pins] { applyStep(step, pins); },
-            [this, step = step_, pins = request_.pins] { applyStep(step, pins); });
+            text,
+            [this, step, pins = request_.pins, card = card.value_or(cardChoice_.card)] { applyStep(step, pins, card); },
+            [this, step = step_, pins = request_.pins, card = cardChoice_.card] { applyStep(step, pins, card); });
 }
 
-void Session::applyStep(const OpenStepPtr& step, const std::map<std::string, Pin>& pins)
+void Session::applyStep(const OpenStepPtr& step, const std::map<std::string, Pin>& pins, const std::string& card)
 {
     Q_EMIT stepAboutToChange();
     const std::string selected = selectedFqn();
@@ -95,7 +105,9 @@ void Session::applyStep(const OpenStepPtr& step, const std::map<std::string, Pin
         if (moduleNamed(step_->trace(), fqn).valid())
             request_.pins.emplace(fqn, pin);
     }
+    cardChoice_.card = card;
     forgetAnswers();
+    findCard();
     selected_ = moduleNamed(step_->trace(), selected);
     Q_EMIT stepChanged();
     Q_EMIT pinsChanged();
@@ -110,6 +122,8 @@ void Session::forgetAnswers()
     opsPoints_.reset();
     opsPolicy_.reset();
     whyNoOps_.clear();
+    verdict_.reset();
+    cardPlan_.reset();
     ways_.reset();
     opsChoice_.times.reset(); // times of the previous step
     opsChoice_.timesFile.clear();
@@ -188,6 +202,7 @@ void Session::clearPins()
 void Session::applyPins(const std::map<std::string, Pin>& pins)
 {
     request_.pins = pins;
+    cardPlan_.reset();
     Q_EMIT pinsChanged();
     Q_EMIT questionChanged();
 }
@@ -314,15 +329,10 @@ ModuleId moduleNamed(const StepTrace& trace, const std::string& name)
     return {};
 }
 
-Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak)
+Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak, bool cardIsKnown)
 {
-    if (!plannable(trace))
+    if (cardIsKnown || !plannable(trace))
         return recordedPeak;
-    const Result<DeviceSpec> device = findDeviceSpec(trace.info.gpu);
-    if (device) {
-        if (const Bytes usable = cardMemory(*device, trace).usable(); usable < recordedPeak)
-            return usable;
-    }
     const Bytes wanted = recordedPeak / 10 * 7;
     const Bytes step = wanted >= 2 * GiB ? 64 * MiB : wanted >= 64 * MiB ? MiB : allocationGranularity;
     return wanted / step * step;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "app/window/card_answer.h"
 #include "app/window/open_step.h"
 #include "core/compare/step_comparison.h"
 
@@ -26,11 +27,11 @@ class Session : public QObject
 public:
     explicit Session(QObject* parent = nullptr);
 
-    void open(const OpenStepPtr& step, Bytes budget, PlanMode mode = PlanMode::modules);
+    void open(const OpenStepPtr& step, Bytes budget, PlanMode mode = PlanMode::modules, const std::string& card = {});
     void close();
     /// Replaces the open step by one of the same model at other sizes. Budget, pins and selection stay, if modules of
-    /// these names exist. One undo step.
-    void replaceStep(const OpenStepPtr& step, const QString& text);
+    /// these names exist, and the card unless `card` has another one. One undo step.
+    void replaceStep(const OpenStepPtr& step, const QString& text, const std::optional<std::string>& card = {});
 
     bool isOpen() const noexcept { return step_ != nullptr; }
     const OpenStepPtr& step() const noexcept { return step_; }
@@ -60,6 +61,21 @@ public:
     /// Sets the settings of plans by op. One undo step.
     void setOpsChoice(const OpsChoice& choice);
     const OpsChoice& opsChoice() const noexcept { return opsChoice_; }
+
+    void chooseCard(const std::string& card); ///< as CardChoice::card; one undo step
+    /// As CardChoice::settings, and as long as they are valid. One undo step; while they are typed it is the same one.
+    void chooseAllocator(const std::optional<std::string>& settings);
+    const CardChoice& cardChoice() const noexcept { return cardChoice_; }
+    const CardPtr& card() const noexcept { return card_; } ///< null: none is chosen or known
+    void setVerdict(const CardVerdictPtr& verdict);
+    const CardVerdictPtr& verdict() const noexcept; ///< of the shown plan on the card; null: not known yet
+    void setCardPlan(const CardPlanPtr& plan);
+    const CardPlanPtr& cardPlan() const noexcept
+    {
+        return cardPlan_;
+    } ///< of the card and the pins; null: not known yet
+    /// The plan for the card if the request is for its budget: it may be in an order that the planner does not choose.
+    const PlannedStep* plannedForCard() const noexcept;
 
     void setAnswer(const PlanAnswerPtr& answer);
     const PlanAnswerPtr& answer() const noexcept { return answer_; } ///< null: none yet
@@ -115,6 +131,9 @@ Q_SIGNALS:
     void modeChanged(headroom::PlanMode mode);
     void opsChoiceChanged(); ///< known plans by op are obsolete
     void opsPolicyChanged();
+    void cardChanged(); ///< another card, or other settings of its allocator
+    void verdictChanged();
+    void cardPlanChanged();
     void questionChanged(); ///< budget, pins or world size changed: a new plan is needed
     void answerChanged();
     void frontierChanged();
@@ -125,8 +144,8 @@ Q_SIGNALS:
 
 private:
     /// Adds one undo step and calls `redo` at once. Each function must set everything that it changes, whatever
-    /// happened in between.
-    void pushChange(const QString& text, std::function<void()> redo, std::function<void()> undo);
+    /// happened in between. Steps in a row with one `id` become one; -1: never.
+    void pushChange(const QString& text, std::function<void()> redo, std::function<void()> undo, int id = -1);
     /// Adds one undo step that applies `to`, and takes it back by applying `from`.
     template <typename Value>
     void pushChange(const QString& text, void (Session::*apply)(Value), std::decay_t<Value> from,
@@ -136,7 +155,9 @@ private:
             text, [this, apply, to = std::move(to)] { (this->*apply)(to); },
             [this, apply, from = std::move(from)] { (this->*apply)(from); });
     }
-    void applyStep(const OpenStepPtr& step, const std::map<std::string, Pin>& pins);
+    void applyStep(const OpenStepPtr& step, const std::map<std::string, Pin>& pins, const std::string& card);
+    void applyCard(const CardChoice& choice);
+    void findCard();
     void setBudget(Bytes budget);
     void applyBudget(Bytes budget);
     void applyPins(const std::map<std::string, Pin>& pins);
@@ -156,6 +177,10 @@ private:
     FrontierPtr opsPoints_; ///< points of opsFrontier_
     OpsPolicyPtr opsPolicy_;
     QString whyNoOps_;
+    CardChoice cardChoice_;
+    CardPtr card_;
+    CardVerdictPtr verdict_;
+    CardPlanPtr cardPlan_;
     std::optional<Bytes> dragStart_;
     StepComparisonPtr comparison_;
     QString comparedFile_;
@@ -169,8 +194,11 @@ private:
 /// The module of that name, with or without the root's class name in front; invalid: no such module.
 ModuleId moduleNamed(const StepTrace& trace, const std::string& name);
 
-/// The initial budget of a step: the usable memory of its GPU if the step does not fit there, else 70 % of the recorded
-/// peak, rounded down to 64 MiB for large steps; the peak itself if the step is not plannable().
-Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak);
+/// The initial budget of a step: its recorded peak if a card is known, for which a plan is looked for if need be, or if
+/// the step is not plannable(). Else 70 % of the peak, rounded down to 64 MiB for large steps.
+Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak, bool cardIsKnown);
+
+/// The card of a choice; null: none, or not known.
+CardPtr cardOf(const CardChoice& choice, const StepTrace& step);
 
 } // namespace headroom

@@ -88,10 +88,15 @@ const Policy* Session::policyOfOps() const noexcept
 
 std::optional<Policy> Session::policy() const
 {
-    if (feasible() && !answer_->ops)
-        return answer_->step.policy(step_->engine->model());
     const Policy* ofOps = policyOfOps();
-    return ofOps ? std::optional(*ofOps) : std::nullopt;
+    std::optional<Policy> policy;
+    if (feasible() && !answer_->ops)
+        policy = answer_->step.policy(step_->engine->model());
+    else if (ofOps)
+        policy = *ofOps;
+    if (policy && cardChoice_.settings)
+        policy->allocatorSettings = *cardChoice_.settings;
+    return policy;
 }
 
 } // namespace headroom

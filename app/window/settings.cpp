@@ -10,6 +10,7 @@ namespace headroom {
 namespace {
 
 const auto recentFilesKey = QStringLiteral("recentFiles");
+const auto cardKey = QStringLiteral("card");
 const auto themeKey = QStringLiteral("theme");
 const auto exportFolderKey = QStringLiteral("exportFolder");
 const auto trustedProgramsKey = QStringLiteral("trustedPrograms");
@@ -125,6 +126,19 @@ QStringList Settings::trustedPrograms() const
 void Settings::trustProgram(const QString& path)
 {
     store_->setValue(trustedProgramsKey, trustedPrograms() << path);
+}
+
+std::string Settings::card() const
+{
+    return store_->value(cardKey).toString().toStdString();
+}
+
+void Settings::setCard(const std::string& card)
+{
+    if (card.empty())
+        store_->remove(cardKey);
+    else
+        store_->setValue(cardKey, QString::fromStdString(card));
 }
 
 QString Settings::exportFolder() const

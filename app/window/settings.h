@@ -11,6 +11,7 @@
 #include <QVariantMap>
 
 #include <memory>
+#include <string>
 
 namespace headroom {
 
@@ -47,6 +48,10 @@ public:
     /// Programs that the user has allowed a step file to name.
     QStringList trustedPrograms() const;
     void trustProgram(const QString& path);
+
+    /// The card on which training has to run, as CardChoice::card.
+    std::string card() const;
+    void setCard(const std::string& card);
 
     QString exportFolder() const; ///< folder of the last export; initially the user's documents
     void setExportFolder(const QString& folder);

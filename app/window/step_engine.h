@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/policy/step_planner.h"
+#include "core/policy/card_planner.h"
 #include "core/predict/step_clock.h"
 
 #include <functional>
@@ -31,6 +31,11 @@ public:
     virtual Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
                                                         const FrontierWatch& grown) const = 0;
     virtual Result<std::vector<ModuleWay>> ways(ModuleId module) const = 0;
+    virtual Result<PlanOnCard> planForCard(const PlanRequest& request, const Card& card,
+                                           std::stop_token stop) const = 0;
+    virtual Result<std::optional<BetterSettings>> betterSettings(const PlanRequest& request, const Card& card,
+                                                                 const PlanOnCard& found,
+                                                                 std::stop_token stop) const = 0;
 
     /// The clock of the step under a plan, by one replay; nullopt: the step has none (hasClock()).
     std::optional<StepClock> clock(const CheckpointPlan& plan) const

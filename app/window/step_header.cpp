@@ -3,7 +3,9 @@
 #include "app/window/step_header.h"
 
 #include "app/window/actions.h"
+#include "app/window/card_bar.h"
 #include "app/window/plan_text.h"
+#include "app/window/session.h"
 #include "app/window/times_text.h"
 #include "core/trace/remarks.h"
 #include "views/theme/looks.h"
@@ -17,13 +19,15 @@
 #include <QLabel>
 #include <QMenu>
 #include <QToolButton>
+#include <QVBoxLayout>
 
 namespace headroom {
 namespace {
 
-QToolButton* makeButton(QAction* action)
+/// Made before the other buttons: widgets get the focus in the order in which they are made.
+QToolButton* makeButton(QAction* action, QWidget* parent)
 {
-    auto* button = new QToolButton;
+    auto* button = new QToolButton(parent);
     button->setDefaultAction(action);
     button->setProperty("framed", true);
     button->setFocusPolicy(Qt::TabFocus);
@@ -39,12 +43,16 @@ QString lines(QStringList texts)
 
 } // namespace
 
-StepHeader::StepHeader(Actions& actions, QWidget* parent)
+StepHeader::StepHeader(Session& session, Actions& actions, QWidget* parent)
     : QWidget(parent)
+    , session_(session)
     , name_(new QLabel(this))
     , sizes_(new SizeFields(this))
     , facts_(new ElidedLabel(ElidedLabel::Elide::end, this))
     , remarks_(new RemarksButton(this))
+    , buttons_{makeButton(actions.fitStep, this), makeButton(actions.pictureMenu->menuAction(), this),
+               makeButton(actions.exportPolicy, this)}
+    , card_(new CardBar(session, this))
     , times_(new QToolButton(this))
 {
     times_->setObjectName(QStringLiteral("stepTimes"));
@@ -53,25 +61,29 @@ StepHeader::StepHeader(Actions& actions, QWidget* parent)
     times_->setPopupMode(QToolButton::InstantPopup);
     times_->setMenu(new QMenu(times_));
     connect(times_->menu(), &QMenu::aboutToShow, this, &StepHeader::fillTimes);
+    connect(&session, &Session::cardChanged, this, &StepHeader::showTimes);
+    connect(card_, &CardBar::stateChanged, this, &StepHeader::showExport);
     name_->setObjectName(QStringLiteral("stepName"));
     name_->setProperty("selection", true);
     facts_->setObjectName(QStringLiteral("stepFacts"));
     facts_->setProperty("second", true);
-    QToolButton* picture = makeButton(actions.pictureMenu->menuAction());
-    picture->setPopupMode(QToolButton::InstantPopup);
-    QToolButton* policy = makeButton(actions.exportPolicy);
-    policy->setProperty("primary", true);
-    auto* row = makeLayout<QHBoxLayout>(this, {6, 0, 0, 0}, 8);
+    buttons_[1]->setPopupMode(QToolButton::InstantPopup);
+    buttons_[2]->setProperty("primary", true);
+    auto* column = makeLayout<QVBoxLayout>(this, {6, 0, 0, 0}, 6);
+    auto* row = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 8);
     row->addWidget(name_);
     row->addSpacing(8);
     row->addWidget(sizes_);
     row->addSpacing(8);
     row->addWidget(facts_, 1);
     row->addWidget(remarks_);
-    row->addWidget(times_);
-    row->addWidget(makeButton(actions.fitStep));
-    row->addWidget(picture);
-    row->addWidget(policy);
+    for (QToolButton* button : buttons_)
+        row->addWidget(button);
+    column->addLayout(row);
+    auto* below = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 8);
+    below->addWidget(card_, 1);
+    below->addWidget(times_);
+    column->addLayout(below);
 }
 
 void StepHeader::setStep(const OpenStepPtr& step)
@@ -79,7 +91,7 @@ void StepHeader::setStep(const OpenStepPtr& step)
     step_ = step;
     const StepTrace& trace = step->trace();
     times_->setVisible(trace.info.simulated);
-    times_->setText(timesText(trace.info));
+    showTimes();
     times_->setToolTip(timesTip(*step));
     name_->setText(stepName(trace));
     name_->setToolTip(lines({QDir::toNativeSeparators(step->path), originText(trace)}));
@@ -92,6 +104,20 @@ void StepHeader::setStep(const OpenStepPtr& step)
     remarks_->setRemarks(said);
 }
 
+void StepHeader::showTimes()
+{
+    if (session_.isOpen())
+        times_->setText(timesBesideCard(session_));
+}
+
+/// The policy of a plan that does not run is not what the window proposes.
+void StepHeader::showExport(CardLine::State state)
+{
+    const bool proposed = state != CardLine::State::fails;
+    if (buttons_[2]->property("primary").toBool() != proposed)
+        setLook(*buttons_[2], "primary", proposed);
+}
+
 void StepHeader::fillTimes()
 {
     const OpenStepPtr step = step_.lock();
@@ -99,21 +125,14 @@ void StepHeader::fillTimes()
     menu->clear();
     if (!step)
         return;
-    const auto add = [this, menu](const QString& title, const std::vector<TimesEntry>& entries) {
-        menu->addSection(title);
-        for (const TimesEntry& entry : entries) {
-            QAction* action = menu->addAction(entry.note.isEmpty() ? entry.text : entry.text + u'\t' + entry.note);
-            action->setCheckable(true);
-            action->setChecked(entry.isChosen);
-            action->setEnabled(entry.isThere);
-            if (!entry.isChosen)
-                connect(action, &QAction::triggered, this, [this, times = entry.choice] { Q_EMIT timesWanted(times); });
-        }
-    };
-    const TimesMenu times = timesMenu(*step);
-    add(tr("Times"), times.models);
-    if (!times.cards.empty())
-        add(tr("Card"), times.cards);
+    for (const TimesEntry& entry : timesMenu(*step)) {
+        QAction* action = menu->addAction(entry.note.isEmpty() ? entry.text : entry.text + u'\t' + entry.note);
+        action->setCheckable(true);
+        action->setChecked(entry.isChosen);
+        action->setEnabled(entry.isThere);
+        if (!entry.isChosen)
+            connect(action, &QAction::triggered, this, [this, times = entry.choice] { Q_EMIT timesWanted(times); });
+    }
 }
 
 } // namespace headroom

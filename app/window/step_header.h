@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "app/window/card_text.h"
 #include "app/window/open_step.h"
 
 #include <QWidget>
+
+#include <array>
 
 class QLabel;
 class QToolButton;
@@ -12,19 +15,23 @@ class QToolButton;
 namespace headroom {
 
 class Actions;
+class CardBar;
 class ElidedLabel;
 class RemarksButton;
+class Session;
 class SizeFields;
 
-/// The line above the cards: the open step, how it was recorded, and frequent actions.
+/// The two lines above the panels: the open step, how it was recorded, and frequent actions; and the card on which
+/// training has to run.
 class StepHeader : public QWidget
 {
     Q_OBJECT
 public:
-    explicit StepHeader(Actions& actions, QWidget* parent = nullptr);
+    StepHeader(Session& session, Actions& actions, QWidget* parent = nullptr);
 
     void setStep(const OpenStepPtr& step);
     SizeFields* sizes() const noexcept { return sizes_; }
+    CardBar* card() const noexcept { return card_; }
 
 Q_SIGNALS:
     void timesWanted(const headroom::TimeChoice& times);
@@ -32,12 +39,18 @@ Q_SIGNALS:
 private:
     void fillTimes();
 
+    void showTimes();
+    void showExport(CardLine::State state);
+
+    const Session& session_;
     std::weak_ptr<const OpenStep> step_;
     QLabel* name_;
     SizeFields* sizes_;
     ElidedLabel* facts_;
     RemarksButton* remarks_;
-    QToolButton* times_; ///< shows the source of the op times and the GPU, with a menu of others
+    std::array<QToolButton*, 3> buttons_;
+    CardBar* card_;
+    QToolButton* times_; ///< shows the source of the op times and their GPU, with a menu of others
 };
 
 } // namespace headroom

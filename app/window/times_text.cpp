@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/times_text.h"
 
+#include "app/window/card_text.h"
 #include "app/window/plan_text.h"
 #include "core/cost/roofline.h"
 #include "views/plot/number_text.h"
@@ -10,7 +11,6 @@
 #include <QDir>
 
 #include <cmath>
-#include <map>
 
 namespace headroom {
 namespace {
@@ -27,13 +27,6 @@ QString timesTitle(const std::string& times)
         : times == "calibration" ? tr("Calibrated")
         : times == "measured"    ? tr("Measured")
                                  : tr("Roofline");
-}
-
-QString shortTitle(const std::string& gpu)
-{
-    QString title = gpuTitle(gpu);
-    const QString maker = QStringLiteral("NVIDIA ");
-    return title.startsWith(maker) ? title.mid(maker.size()) : title;
 }
 
 QString clockText(const StepClock& clock)
@@ -70,41 +63,36 @@ TimeChoice onCard(TimeChoice choice, const std::string& gpu)
     return choice;
 }
 
-TimesMenu timesMenu(const OpenStep& step)
+std::vector<TimesEntry> timesMenu(const OpenStep& step)
 {
     const StepInfo& info = step.trace().info;
     const std::string chosen = timesOf(info);
-    TimesMenu menu;
+    std::vector<TimesEntry> menu;
     const auto addModel = [&](const char* times, TimeModel model, const char* calibration) {
-        menu.models.push_back({timesTitle(times), {}, {model, step.choice.gpu, calibration}, chosen == times});
+        menu.push_back({timesTitle(times), {}, {model, step.choice.gpu, calibration}, chosen == times});
     };
     addModel("kernel", TimeModel::kernel, "none");
     if (step.trace().ops.signature.size() == 0) {
-        menu.models.back().isThere = false;
-        menu.models.back().note = tr("the file holds no shapes");
+        menu.back().isThere = false;
+        menu.back().note = tr("the file holds no shapes");
     }
     addModel("roofline", TimeModel::roofline, "none");
     if (!step.times.gpu.empty())
         addModel("calibration", step.times.model, "auto");
-    const std::string& recorded = step.file->info.gpu;
-    if (!findDeviceSpec(recorded))
-        return menu;
-    std::map<int, bool> isSame; // by compute capability: whether its kernels are those of the recorded GPU
-    for (const DeviceSpec& device : deviceSpecs()) {
-        const auto [same, isNew] = isSame.try_emplace(device.computeCapability);
-        if (isNew)
-            same->second = standsFor(*step.file, device.name).ok();
-        const QString note = device.name == recorded ? tr("recorded") : same->second ? QString() : tr("other kernels");
-        menu.cards.push_back(
-            {QString::fromStdString(device.title), note, onCard(step.choice, device.name), device.name == info.gpu});
-    }
     return menu;
 }
 
 QString timesText(const StepInfo& info)
 {
     const QString title = timesTitle(timesOf(info));
-    return info.gpu.empty() ? title : tr("%1 · %2").arg(title, shortTitle(info.gpu));
+    return info.gpu.empty() ? title : tr("%1 · %2").arg(title, shortCardTitle(gpuTitle(info.gpu)));
+}
+
+QString timesBesideCard(const Session& session)
+{
+    const StepInfo& info = session.step()->trace().info;
+    const bool isCard = session.card() && session.card()->name == info.gpu;
+    return isCard ? timesTitle(timesOf(info)) : timesText(info);
 }
 
 QString timesTip(const OpenStep& step)

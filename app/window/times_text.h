@@ -13,26 +13,23 @@ namespace headroom {
 /// A menu entry for op times of the open step.
 struct TimesEntry
 {
-    QString text; ///< "Kernel model", "NVIDIA L4"
-    QString note; ///< "recorded", or why it is not available; may be empty
+    QString text; ///< "Kernel model"
+    QString note; ///< why it is not available; may be empty
     TimeChoice choice;
     bool isChosen = false;
     bool isThere = true;
 };
 
-/// The menu of op times: the time models, and the GPUs.
-struct TimesMenu
-{
-    std::vector<TimesEntry> models;
-    std::vector<TimesEntry> cards; ///< empty: the step was recorded for an unknown GPU
-};
-TimesMenu timesMenu(const OpenStep& step);
+/// The menu of op times: the time models.
+std::vector<TimesEntry> timesMenu(const OpenStep& step);
 
 /// The same choice for another GPU, with that GPU's calibration.
 TimeChoice onCard(TimeChoice choice, const std::string& gpu);
 
 /// "Kernel model · A100-SXM4-80GB": the source of the step's op times, and the GPU.
 QString timesText(const StepInfo& info);
+/// The same without a GPU that is the chosen card.
+QString timesBesideCard(const Session& session);
 QString timesTip(const OpenStep& step);
 
 /// The text of the undo step: "times of the roofline".

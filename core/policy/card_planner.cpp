@@ -26,9 +26,10 @@ double gapTo(double boundMs, double recomputeMs)
 }
 
 /// The plan that runs with the least memory among plans from the least budget up, each in all orders. The reserved peak
-/// on an unlimited card, of one run each, tells which plans are worth a search for their least memory.
+/// on an unlimited card, of one run each, tells which plans are worth a search for their least memory. Once stopped,
+/// its result is of the plans that were looked at so far.
 Result<std::pair<PlannedStep, Bytes>> leastOfAll(const StepPlanner& planner, PlanRequest request, Card card,
-                                                 const Plan& bound)
+                                                 const Plan& bound, const std::stop_token& stop)
 {
     constexpr int budgets = 8;
     constexpr std::size_t searched = 3;
@@ -37,11 +38,13 @@ Result<std::pair<PlannedStep, Bytes>> leastOfAll(const StepPlanner& planner, Pla
     free.rules.capacity = 0;
     free.rules.memoryFraction = 0;
     std::vector<std::pair<Bytes, PlannedStep>> plans; // by reserved peak
-    for (int i = 0; i < budgets; ++i) {
+    for (int i = 0; i < budgets && !(stop.stop_requested() && i > 0); ++i) {
         request.budget = bound.leastBudget + (bound.baselinePeak - bound.leastBudget) / budgets * i;
         ASSIGN_OR_RETURN(const PlannedStep planned, planner.solve(request));
         plans.emplace_back(runOnCard(free, step, *planned.timeline).reservedPeak, planned);
         for (CheckpointPlan& regions : arrangements(planner.model(), planned.regions)) {
+            if (stop.stop_requested())
+                break;
             Result<PlannedStep> other = planner.withRegions(planned, std::move(regions));
             if (other) // every module among them can be checkpointed
                 plans.emplace_back(runOnCard(free, step, *other->timeline).reservedPeak, std::move(*other));
@@ -49,14 +52,15 @@ Result<std::pair<PlannedStep, Bytes>> leastOfAll(const StepPlanner& planner, Pla
     }
     std::ranges::stable_sort(plans, {}, &std::pair<Bytes, PlannedStep>::first);
     std::pair<PlannedStep, Bytes> best{{}, std::numeric_limits<Bytes>::max()};
-    for (std::size_t i = 0; i < std::min(plans.size(), searched); ++i)
+    for (std::size_t i = 0; i < std::min(plans.size(), searched) && !(stop.stop_requested() && i > 0); ++i)
         if (const Bytes least = leastMemory(card, step, *plans[i].second.timeline); least < best.second)
             best = {std::move(plans[i].second), least};
     return best;
 }
 
 /// Makes the answer for a card on which no plan runs.
-Result<PlanOnCard> noPlan(const StepPlanner& planner, PlanRequest request, const Card& card)
+Result<PlanOnCard> noPlan(const StepPlanner& planner, PlanRequest request, const Card& card,
+                          const std::stop_token& stop)
 {
     PlanOnCard none;
     request.budget = card.forTensors(); // which the reason names, if that is too little
@@ -65,7 +69,7 @@ Result<PlanOnCard> noPlan(const StepPlanner& planner, PlanRequest request, const
         request.budget = 1;
         ASSIGN_OR_RETURN(none.planned, planner.solve(request));
     }
-    ASSIGN_OR_RETURN(const auto least, leastOfAll(planner, request, card, none.planned.plan));
+    ASSIGN_OR_RETURN(const auto least, leastOfAll(planner, request, card, none.planned.plan, stop));
     none.leastMemory = least.second;
     none.run = runOnCard(card, *planner.trace(), *least.first.timeline);
     Plan& plan = none.planned.plan;
@@ -146,9 +150,11 @@ Result<PlanOnCard> planForCard(const StepPlanner& planner, PlanRequest request, 
             return next.error();
     }
     if (!found.run.runs && next->plan.status != PlanStatus::stopped) {
-        ASSIGN_OR_RETURN(PlanOnCard none, noPlan(planner, request, card));
+        ASSIGN_OR_RETURN(PlanOnCard none, noPlan(planner, request, card, stop));
         none.tried = found.tried;
         none.planned.plan.solveMs = elapsedMs(begin);
+        if (stop.stop_requested())
+            none.planned.plan.status = PlanStatus::stopped;
         return none;
     }
     found.planned = std::move(*next);
@@ -176,10 +182,12 @@ Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner,
     for (const AllocatorRules& rules : alternatives(card.rules)) {
         card.rules = rules;
         ASSIGN_OR_RETURN(const PlanOnCard other, planForCard(planner, request, card, stop));
+        if (stop.stop_requested())
+            return std::optional<BetterSettings>();
         const double ms = other.planned.plan.recomputeMs;
         if (!other.run.runs || ms >= least)
             continue;
-        best = BetterSettings{allocatorSettings(rules), ms, found.run.runs ? before - ms : 0};
+        best = BetterSettings{allocatorSettings(rules), ms, other.planned.plan.peak, found.run.runs ? before - ms : 0};
         least = ms - leastGain * plan.stepMs;
     }
     return best;

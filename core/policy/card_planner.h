@@ -26,7 +26,8 @@ struct PlanOnCard
 /// Plans a step for a card: what counts is not the bytes that the step allocates but that each step of training finds
 /// room, from the first one on (runOnCard). Plans of lower peaks may fragment more, so the planner tries plans from the
 /// largest budget downwards, in steps of 1/400 of the range (1/100 after five seconds), each also in other orders
-/// (arrangements()), and takes the first that runs. `request.budget` is not used.
+/// (arrangements()), and takes the first that runs. `request.budget` is not used. Stopped by `stop`, the plan has
+/// status `stopped`.
 Result<PlanOnCard> planForCard(const StepPlanner& planner, PlanRequest request, const Card& card,
                                const std::stop_token& stop = {});
 
@@ -35,6 +36,7 @@ struct BetterSettings
 {
     std::string settings; ///< the value of PYTORCH_CUDA_ALLOC_CONF
     double recomputeMs = 0; ///< of the plan with them
+    Bytes peak = 0; ///< of that plan
     double savedMs = 0; ///< less than `found` takes; 0: no plan runs without them
 };
 

@@ -154,4 +154,44 @@ Result<std::vector<ModuleWay>> BlockEngine::ways(ModuleId module) const
     return ways;
 }
 
+Result<PlanOnCard> BlockEngine::planForCard(const PlanRequest& request, const Card& card, std::stop_token stop) const
+{
+    while (control_ && control_->holdCard && !stop.stop_requested())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::vector<ModuleId> chosen;
+    const Result<std::vector<ModuleId>> open = freeBlocks(request, chosen);
+    if (!open)
+        return open.error();
+    PlanOnCard found;
+    for (std::size_t count = 0; count <= open->size() && !stop.stop_requested(); ++count) {
+        if (count > 0)
+            chosen.push_back((*open)[count - 1]);
+        found.planned = planned(request, chosen);
+        found.run = runOnCard(card, *trace(), *found.planned.timeline);
+        if (found.run.runs)
+            break;
+    }
+    found.leastMemory = leastMemory(card, *trace(), *found.planned.timeline);
+    if (!found.run.runs) {
+        found.planned.plan.status = PlanStatus::infeasible;
+        found.planned.plan.leastBudget = found.planned.plan.peak;
+        found.planned.timeline = nullptr;
+    }
+    return found;
+}
+
+Result<std::optional<BetterSettings>> BlockEngine::betterSettings(const PlanRequest& request, const Card& card,
+                                                                  const PlanOnCard& found, std::stop_token stop) const
+{
+    Card expandable = card;
+    expandable.rules.expandableSegments = true;
+    const Result<PlanOnCard> other = planForCard(request, expandable, stop);
+    const double before = found.planned.plan.recomputeMs;
+    if (!other || !other->run.runs || (found.run.runs && other->planned.plan.recomputeMs >= before))
+        return std::optional<BetterSettings>();
+    const Plan& plan = other->planned.plan;
+    return std::optional(BetterSettings{"expandable_segments:True", plan.recomputeMs, plan.peak,
+                                        found.run.runs ? before - plan.recomputeMs : 0});
+}
+
 } // namespace headroom

@@ -24,6 +24,7 @@ public:
         std::atomic<int> solves = 0;
         std::atomic<int> stopped = 0;
         std::atomic<double> proofMs = 0; ///< with a limit below it, a plan is not proven
+        std::atomic<bool> holdCard = false; ///< a plan for a card waits for the end of this
         std::atomic<bool> holdFrontier = false; ///< one whose ends are told waits for the end of this
     };
 
@@ -36,6 +37,10 @@ public:
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
                                                 const FrontierWatch& grown) const override;
     Result<std::vector<ModuleWay>> ways(ModuleId module) const override; ///< a block: all or nothing
+    /// The plan of most blocks kept that runs; settings are better if they make a plan possible, or keep more.
+    Result<PlanOnCard> planForCard(const PlanRequest& request, const Card& card, std::stop_token stop) const override;
+    Result<std::optional<BetterSettings>> betterSettings(const PlanRequest& request, const Card& card,
+                                                         const PlanOnCard& found, std::stop_token stop) const override;
 
 private:
     explicit BlockEngine(StepModel model);

@@ -256,15 +256,15 @@ private Q_SLOTS:
     {
         // "A100 80GB" stands beside its stop: a click there is not one on the scale below the word.
         bar_->setRange(27 * GiB, 70 * GiB, 10 * GiB, 90 * GiB);
-        const std::vector<CardSize> cards = cardSizes(10 * GiB, 90 * GiB, nullptr);
-        QVERIFY(!cards.empty());
+        const std::vector<CardStop> cards{{"RTX 4090", 20 * GiB}, {"A100 80GB", 50 * GiB}};
+        bar_->setCards(cards);
         const double perByte = (scale_->width() - 28) / (80.0 * GiB);
         QSet<Bytes> reached;
         for (int x = 16; x < scale_->width() - 16; x += 4) {
             bar_->setBudget(2 * x < scale_->width() ? 89 * GiB : 11 * GiB);
             QTest::mouseClick(scale_, Qt::LeftButton, {}, {x, 9});
             const Bytes budget = bar_->budget();
-            const bool isStop = budget == 70 * GiB || std::ranges::count(cards, budget, &CardSize::bytes) > 0;
+            const bool isStop = budget == 70 * GiB || std::ranges::count(cards, budget, &CardStop::bytes) > 0;
             const double away = 14 + (static_cast<double>(budget) - 10.0 * GiB) * perByte - x;
             QVERIFY2(isStop || std::abs(away) < 5, qPrintable(QString::number(away)));
             if (isStop && std::abs(away) > 20)

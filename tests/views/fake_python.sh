@@ -1,7 +1,8 @@
 #!/bin/sh
 # Stands for a Python with the package torch-headroom in tests of the window, or without it when a file `no-package` lies
 # beside the script. `-c …` answers what it has; `-m torch_headroom.record … SCRIPT` does what the script's name says:
-#   copies.py   prints its arguments and folder, reports progress and writes a copy of step.hrs beside the script
+#   copies.py   prints its arguments and folder, reports progress and writes a copy of step.hrs beside the script; if
+#               full.hrs is there, it ends out of memory with a copy of that, unless --unlimited is given
 #   raises.py   the same, then ends with an exception
 #   fails.py    an exception before any step
 #   imports.py  cannot import another package, and others print after that
@@ -18,11 +19,13 @@ fi
 shift 2
 output=""
 gpu=""
+unlimited=no
 while [ $# -gt 0 ]; do
     case "$1" in
         -o) output="$2"; shift 2 ;;
         --gpu) gpu="$2"; shift 2 ;;
         --steps) shift 2 ;;
+        --unlimited) unlimited=yes; shift ;;
         --progress) shift ;;
         *) break ;;
     esac
@@ -58,6 +61,11 @@ esac
 echo "arguments: $*"
 echo "folder: $(pwd), gpu: $gpu"
 echo '{"done":0.5,"stage":"step 1"}' >&2
+if [ -e "$(dirname "$script")/full.hrs" ] && [ $unlimited = no ]; then
+    cp "$(dirname "$script")/full.hrs" "$output"
+    echo "torch_headroom.record: $script: out of memory" >&2
+    exit 2
+fi
 cp "$(dirname "$script")/step.hrs" "$output"
 case "$script" in
     */raises.py)

@@ -2,14 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/budget_steps.h"
 
-#include "core/cost/card_memory.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <string>
-#include <string_view>
 
 namespace headroom {
 namespace {
@@ -22,15 +18,6 @@ Bytes powerOfTwoBelow(double bytes) noexcept
     return static_cast<Bytes>(std::bit_floor(static_cast<std::uint64_t>(inside)));
 }
 
-/// "NVIDIA GeForce RTX 4090" → "RTX 4090", "NVIDIA H100 80GB HBM3 (SXM)" → "H100 80GB".
-std::string shortTitle(std::string title)
-{
-    for (const std::string_view maker : {"NVIDIA ", "GeForce ", "Tesla "})
-        if (title.starts_with(maker))
-            title.erase(0, maker.size());
-    return title.substr(0, title.find(" HBM"));
-}
-
 } // namespace
 
 Bytes budgetStep(Bytes range) noexcept
@@ -41,20 +28,6 @@ Bytes budgetStep(Bytes range) noexcept
 Bytes budgetPage(Bytes range) noexcept
 {
     return 16 * budgetStep(range);
-}
-
-std::vector<CardSize> cardSizes(Bytes least, Bytes most, const StepTrace* step)
-{
-    std::vector<CardSize> sizes;
-    for (const DeviceSpec& device : deviceSpecs()) {
-        CardMemory memory = cardMemory(device);
-        if (step)
-            memory.nccl = ncclMemory(*step, topologyOf(device.name));
-        if (least <= memory.usable() && memory.usable() <= most)
-            sizes.push_back({shortTitle(device.title), memory.usable()});
-    }
-    std::ranges::sort(sizes, {}, &CardSize::bytes);
-    return sizes;
 }
 
 Bytes nextStop(std::span<const Bytes> stops, Bytes from, int direction) noexcept

@@ -16,14 +16,12 @@ namespace headroom {
 Bytes budgetStep(Bytes range) noexcept;
 Bytes budgetPage(Bytes range) noexcept; ///< 16 steps: 1 GiB on a long axis
 
-/// A known GPU as a budget.
-struct CardSize
+/// A card as a budget.
+struct CardStop
 {
     std::string name; ///< "RTX 4090"
-    Bytes bytes = 0; ///< CardMemory::usable()
+    Bytes bytes = 0; ///< budget whose plan runs on the card
 };
-/// The GPUs with bytes within [least, most], ascending. NCCL's buffers are those of `step`, none without one.
-std::vector<CardSize> cardSizes(Bytes least, Bytes most, const StepTrace* step = nullptr);
 
 /// The next stop after (direction > 0) or before `from`; `from` if there is none. `stops` are ascending.
 Bytes nextStop(std::span<const Bytes> stops, Bytes from, int direction) noexcept;

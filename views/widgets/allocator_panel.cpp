@@ -15,7 +15,6 @@ namespace headroom {
 AllocatorPanel::AllocatorPanel(QWidget* parent)
     : QWidget(parent)
     , settings_(new QLineEdit(this))
-    , card_(new QLineEdit(this))
     , words_(new QLabel(this))
     , plot_(new ReservedPlot(this))
 {
@@ -23,10 +22,6 @@ AllocatorPanel::AllocatorPanel(QWidget* parent)
     settings_->setPlaceholderText(tr("PyTorch's defaults, or for example expandable_segments:True"));
     settings_->setAccessibleName(tr("Allocator settings, as in PYTORCH_CUDA_ALLOC_CONF"));
     settings_->setClearButtonEnabled(true);
-    card_->setObjectName(QStringLiteral("allocatorCard"));
-    card_->setPlaceholderText(tr("no limit, or 24GiB"));
-    card_->setAccessibleName(tr("Memory of the card, or its name"));
-    card_->setMaximumWidth(170);
     words_->setWordWrap(true);
     words_->setProperty("second", true);
     words_->setTextInteractionFlags(Qt::TextSelectableByMouse);
@@ -35,18 +30,13 @@ AllocatorPanel::AllocatorPanel(QWidget* parent)
     row->setSpacing(8);
     auto* settingsLabel = new QLabel(tr("&Settings"), this);
     settingsLabel->setBuddy(settings_);
-    auto* cardLabel = new QLabel(tr("&Card"), this);
-    cardLabel->setBuddy(card_);
     row->addWidget(settingsLabel);
     row->addWidget(settings_, 1);
-    row->addWidget(cardLabel);
-    row->addWidget(card_);
     auto* column = makeLayout<QVBoxLayout>(this, {12, 8, 12, 8}, 6);
     column->addLayout(row);
     column->addWidget(words_);
     column->addWidget(plot_, 1);
-    for (QLineEdit* edit : {settings_, card_})
-        connect(edit, &QLineEdit::textChanged, this, &AllocatorPanel::questionChanged);
+    connect(settings_, &QLineEdit::textChanged, this, &AllocatorPanel::settingsChanged);
 }
 
 QString AllocatorPanel::settings() const
@@ -54,17 +44,11 @@ QString AllocatorPanel::settings() const
     return settings_->text().trimmed();
 }
 
-QString AllocatorPanel::card() const
+void AllocatorPanel::setSettings(const QString& settings)
 {
-    return card_->text().trimmed();
-}
-
-void AllocatorPanel::setQuestion(const QString& settings, const QString& card)
-{
-    const QSignalBlocker settingsQuiet(settings_);
-    const QSignalBlocker cardQuiet(card_);
-    settings_->setText(settings);
-    card_->setText(card);
+    const QSignalBlocker quiet(settings_);
+    if (settings_->text().trimmed() != settings) // the cursor stays while settings are typed
+        settings_->setText(settings);
 }
 
 void AllocatorPanel::showAnswer(const QString& words, const ReservedCurves& curves)

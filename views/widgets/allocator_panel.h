@@ -11,8 +11,8 @@ class QLineEdit;
 
 namespace headroom {
 
-/// The panel for trying settings of the caching allocator: fields for PYTORCH_CUDA_ALLOC_CONF and the GPU's memory, and
-/// a plot of the reserved memory. It emits the input and shows the given result; it computes nothing.
+/// The panel for trying settings of the caching allocator: a field for PYTORCH_CUDA_ALLOC_CONF, and a plot of the
+/// reserved memory. It emits the input and shows the given result; it computes nothing.
 class AllocatorPanel : public QWidget
 {
     Q_OBJECT
@@ -20,8 +20,7 @@ public:
     explicit AllocatorPanel(QWidget* parent = nullptr);
 
     QString settings() const;
-    QString card() const; ///< empty: no limit
-    void setQuestion(const QString& settings, const QString& card); ///< emits no signal
+    void setSettings(const QString& settings); ///< emits no signal
 
     void showAnswer(const QString& words, const ReservedCurves& curves);
     void showProblem(const QString& sentence); ///< shows an error in the input; the plot stays
@@ -29,14 +28,12 @@ public:
     ReservedPlot* plot() const noexcept { return plot_; }
     QLabel* words() const noexcept { return words_; }
     QLineEdit* settingsEdit() const noexcept { return settings_; }
-    QLineEdit* cardEdit() const noexcept { return card_; }
 
 Q_SIGNALS:
-    void questionChanged(); ///< emitted on every edit
+    void settingsChanged(); ///< emitted on every edit
 
 private:
     QLineEdit* settings_;
-    QLineEdit* card_;
     QLabel* words_;
     ReservedPlot* plot_;
 };

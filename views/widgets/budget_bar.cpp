@@ -172,9 +172,9 @@ void BudgetBar::setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes a
     updateFeasible();
 }
 
-void BudgetBar::setStep(StepTracePtr step)
+void BudgetBar::setCards(std::vector<CardStop> cards)
 {
-    scale_->setStep(std::move(step));
+    scale_->setCards(std::move(cards));
 }
 
 void BudgetBar::setWindowHeight(int height)

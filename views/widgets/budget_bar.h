@@ -5,6 +5,7 @@
 #include "core/plan/plan.h"
 #include "core/plan/plan_mode.h"
 #include "core/policy/step_planner.h"
+#include "views/plot/budget_steps.h"
 #include "views/widgets/result_figure.h"
 
 #include <QTimer>
@@ -32,7 +33,7 @@ struct OpsFigures
 };
 
 /// The budget and its cost: value, slider over the cost curve, planned peak, added time, and number of recomputed
-/// modules. Budgets below the least feasible one are hatched; memory sizes of common GPUs are stops.
+/// modules. Budgets below the least feasible one are hatched; plans for cards are stops.
 class BudgetBar : public QWidget
 {
     Q_OBJECT
@@ -41,8 +42,7 @@ public:
 
     /// `least` is the smallest feasible budget (0: not known yet). From `recordedPeak` on nothing is recomputed.
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
-    /// Sets the step by whose communicators cards have less memory; to be called before setRange().
-    void setStep(StepTracePtr step);
+    void setCards(std::vector<CardStop> cards); ///< stops at which a plan runs on a card
     void setWindowHeight(int height); ///< the curve's height is a share of it
     void setFrontier(std::vector<FrontierPoint> frontier); ///< peak ascending; empty: not known yet
     void setBudget(Bytes budget); ///< emits nothing

@@ -80,6 +80,12 @@ void BudgetScale::setFrontier(std::vector<FrontierPoint> frontier)
     updateStops();
 }
 
+void BudgetScale::setCards(std::vector<CardStop> cards)
+{
+    cards_ = std::move(cards);
+    updateStops();
+}
+
 void BudgetScale::updateStops()
 {
     std::vector<Bytes> stops;
@@ -87,7 +93,7 @@ void BudgetScale::updateStops()
         stops.push_back(point.peak);
     setStops(std::move(stops));
     std::vector<Bytes> magnets{least_, recordedPeak_};
-    for (const auto& card : cardSizes(minimum(), maximum(), step_.get()))
+    for (const CardStop& card : cards_)
         magnets.push_back(card.bytes);
     std::sort(magnets.begin(), magnets.end());
     setMagnets(std::move(magnets));
@@ -187,7 +193,7 @@ std::vector<BudgetScale::StopLabel> BudgetScale::stopLabels(const QFontMetricsF&
     if (recordedPeak_ > 0 && axis_.contains(static_cast<double>(recordedPeak_)))
         labels.push_back(
             {recordedPeak_, map().toPixel(static_cast<double>(recordedPeak_)), tr("recorded peak"), {}, false});
-    for (const auto& card : cardSizes(minimum(), maximum(), step_.get()))
+    for (const CardStop& card : cards_)
         labels.push_back(
             {card.bytes, map().toPixel(static_cast<double>(card.bytes)), QString::fromStdString(card.name), {}, true});
     placeLabels(labels, metrics);
@@ -282,7 +288,10 @@ bool BudgetScale::event(QEvent* event)
         return BytesControl::event(event);
     const auto* help = static_cast<QHelpEvent*>(event);
     if (const auto label = labelAt(help->pos())) {
-        QToolTip::showText(help->globalPos(), tr("%1: %2").arg(label->text, bytesText(label->bytes, 2)), this);
+        QToolTip::showText(help->globalPos(),
+                           label->card ? tr("A plan runs on %1: %2").arg(label->text, bytesText(label->bytes, 2))
+                                       : tr("%1: %2").arg(label->text, bytesText(label->bytes, 2)),
+                           this);
         return true;
     }
     const Bytes budget = static_cast<Bytes>(map().toData(help->pos().x()));

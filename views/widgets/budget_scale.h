@@ -10,8 +10,8 @@
 
 namespace headroom {
 
-/// The slider of the budget over its cost curve: hatched where no plan fits, GPU sizes and the recorded peak as stops,
-/// ticks below. A click on the label of a stop sets the stop's budget.
+/// The slider of the budget over its cost curve: hatched where no plan fits, plans for cards and the recorded peak as
+/// stops, ticks below. A click on the label of a stop sets the stop's budget.
 class BudgetScale : public BytesControl
 {
     Q_OBJECT
@@ -21,7 +21,7 @@ public:
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
     void setFrontier(std::vector<FrontierPoint> frontier);
     void setStepMs(double ms) { stepMs_ = ms; } ///< step time without recomputation, for the percentage in the tool tip
-    void setStep(StepTracePtr step) { step_ = std::move(step); } ///< its communicators take memory; before setRange()
+    void setCards(std::vector<CardStop> cards); ///< stops at which a plan runs on a card
     void setCurveHeight(int height); ///< in pixels; larger in a large window
     static constexpr int leastCurveHeight = 26;
     Bytes least() const noexcept { return least_; }
@@ -61,7 +61,7 @@ private:
     void paintTicks(QPainter& painter, const Theme& theme) const;
     void paintTrack(QPainter& painter, const Theme& theme) const;
 
-    StepTracePtr step_;
+    std::vector<CardStop> cards_;
     Bytes least_ = 0;
     Bytes recordedPeak_ = 0;
     AxisRange axis_;

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/card_desk.h"
+
+#include "app/window/session.h"
+#include "views/plot/call_later.h"
+
+#include <utility>
+
+namespace headroom {
+
+CardDesk::CardDesk(Session& session, QObject* parent)
+    : QObject(parent)
+    , session_(session)
+{
+    connect(&session_, &Session::stepAboutToChange, this, &CardDesk::forget);
+    connect(&session_, &Session::answerChanged, this, &CardDesk::askVerdict);
+    connect(&session_, &Session::cardChanged, this, &CardDesk::askVerdict);
+    for (const auto changed : {&Session::stepChanged, &Session::cardChanged, &Session::pinsChanged})
+        connect(&session_, changed, this, &CardDesk::askPlan);
+    connect(&session_, &Session::budgetChanged, this, [this] { follows_ = false; });
+}
+
+void CardDesk::follow()
+{
+    follows_ = true;
+    if (const CardPlanPtr& plan = session_.cardPlan())
+        takeBudget(*plan);
+}
+
+void CardDesk::askVerdict()
+{
+    const quint64 number = ++verdicts_;
+    const PlanAnswerPtr answer = session_.answer();
+    const CardPtr card = session_.card();
+    judging_ = card && answer && answer->fits() && answer->request.worldSize == 1;
+    if (!judging_)
+        return;
+    verdictLane_.post([this, number, answer, card, step = session_.step()](const std::stop_token&) {
+        const auto verdict = std::make_shared<const CardVerdict>(
+            CardVerdict{card, answer, runOnCard(*card, step->trace(), *answer->step.timeline)});
+        callLater(this, [this, number, verdict] {
+            if (number != verdicts_)
+                return;
+            judging_ = false;
+            session_.setVerdict(verdict);
+        });
+    });
+}
+
+void CardDesk::askPlan()
+{
+    const quint64 number = ++plans_;
+    planLane_.cancel();
+    const CardPtr card = session_.card();
+    planning_ = card && plannable(session_.step()->trace());
+    if (!planning_)
+        return;
+    PlanRequest request = session_.request();
+    request.worldSize = 1;
+    planLane_.post([this, number, card, request, step = session_.step()](const std::stop_token& stop) {
+        const auto tell = [this, number, &stop](const CardPlan& plan) {
+            if (!stop.stop_requested())
+                callLater(this, [this, number, made = std::make_shared<const CardPlan>(plan)] {
+                    if (number == plans_)
+                        accept(made);
+                });
+        };
+        Result<PlanOnCard> found = step->engine->planForCard(request, *card, stop);
+        if (!found) { // the request for a plan reports the same error
+            callLater(this, [this, number] { planning_ = planning_ && number != plans_; });
+            return;
+        }
+        CardPlan plan{card, request.pins, *std::move(found), {}, false};
+        tell(plan);
+        if (stop.stop_requested())
+            return;
+        if (Result<std::optional<BetterSettings>> better
+            = step->engine->betterSettings(request, *card, plan.found, stop))
+            plan.better = *std::move(better);
+        plan.complete = true;
+        tell(plan);
+    });
+}
+
+void CardDesk::accept(const CardPlanPtr& plan)
+{
+    planning_ = !plan->complete;
+    session_.setCardPlan(plan);
+    if (follows_)
+        takeBudget(*plan);
+}
+
+void CardDesk::takeBudget(const CardPlan& plan)
+{
+    follows_ = false;
+    const Bytes budget = plan.budget() > 0 ? plan.budget() : plan.found.planned.plan.leastBudget;
+    if (session_.undoStack().count() == 0)
+        session_.suggestBudget(budget);
+    else
+        session_.commitBudget(budget);
+}
+
+void CardDesk::forget()
+{
+    verdictLane_.cancel();
+    planLane_.cancel();
+    ++verdicts_;
+    ++plans_;
+    judging_ = planning_ = false;
+}
+
+} // namespace headroom

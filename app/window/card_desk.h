@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "app/window/card_answer.h"
+#include "core/base/lane.h"
+
+#include <QObject>
+
+namespace headroom {
+
+class Session;
+
+/// Runs the shown plan on the session's card, and plans for the card. Each runs on a worker thread of its own, the
+/// latest request wins, and results are set in the session. A verdict is of one plan on one card, so that the session
+/// never shows that of an earlier one.
+class CardDesk : public QObject
+{
+    Q_OBJECT
+public:
+    explicit CardDesk(Session& session, QObject* parent = nullptr);
+
+    /// Sets the budget to the plan for the card as soon as it is known, unless the user moves it before. A step that
+    /// was just opened gets it without an undo step.
+    void follow();
+
+    bool busy() const noexcept { return judging_ || planning_; }
+
+private:
+    void askVerdict();
+    void askPlan();
+    void accept(const CardPlanPtr& plan);
+    void takeBudget(const CardPlan& plan);
+    void forget(); ///< drops the requests for a step that is closed
+
+    Session& session_;
+    bool follows_ = false;
+    bool judging_ = false;
+    bool planning_ = false;
+    quint64 verdicts_ = 0; ///< number of requests
+    quint64 plans_ = 0;
+    Lane verdictLane_; ///< lanes are the last members: their threads end before the others are destroyed
+    Lane planLane_;
+};
+
+} // namespace headroom
