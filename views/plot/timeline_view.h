@@ -69,7 +69,7 @@ public:
     bool upToDate() const; ///< whether this step and plan are painted and in the table
 
     QSize sizeHint() const override { return {860, 480}; }
-    QSize minimumSizeHint() const override { return {420, 200}; }
+    QSize minimumSizeHint() const override { return {420, 172}; }
 
 Q_SIGNALS:
     void prepared(); ///< the worker's result is shown

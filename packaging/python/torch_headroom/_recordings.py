@@ -26,7 +26,6 @@ from ._library import HeadroomError, library_path
 _DECIDING = ("ACCELERATE_", "CUBLAS", "CUDA_", "CUDNN_", "DS_", "HEADROOM_", "HF_", "NCCL_", "NVIDIA_", "OMP_",
              "PYTHON", "PYTORCH_", "TORCH", "TRANSFORMERS_", "TRITON_")
 _UNUSED = 30 * 24 * 3600.0  # seconds after which a recording is removed
-_OUT_OF_MEMORY = "OutOfMemoryError"
 _LAST_LINES = 40  # of what a script printed before it failed
 
 
@@ -97,11 +96,8 @@ def _find(index):
 
 
 def _record(program, gpu, folder):
-    """Records as on the card; again as on a larger one if the program ran out of its memory."""
-    for unlimited in ([], ["--unlimited"]):
-        done, printed = _run_recorder(program, [*unlimited, "--gpu", gpu], folder)
-        if done == 0 or _OUT_OF_MEMORY not in printed:
-            break
+    """Records as on the card, or as on a larger one where the program does not handle that the card is full."""
+    done, printed = _run_recorder(program, gpu, folder)
     if done:
         sentences, lines = _own_sentences(printed)
         print("\n".join(lines[-_LAST_LINES:]), file=sys.stderr)
@@ -109,10 +105,10 @@ def _record(program, gpu, folder):
         raise HeadroomError(f"no step could be recorded: {sentence.partition(f'; {folder}')[0]}", done)
 
 
-def _run_recorder(program, options, folder):
+def _run_recorder(program, gpu, folder):
     """Returns the exit code and what was printed on stderr."""
     command = [sys.executable, "-m", "torch_headroom.record", "-o", str(folder / "step.hrs"), "--dependencies",
-               str(folder / "dependencies.json"), *options, *program.words()]
+               str(folder / "dependencies.json"), "--gpu", gpu, *program.words()]
     with open(folder / "record.log", "wb") as output, open(folder / "record.err", "w+b") as errors:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
         errors.seek(0)
