@@ -8,7 +8,7 @@
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/plan/piecewise.h"
-#include "core/policy/plan_answer.h"
+#include "core/policy/plan_report.h"
 #include "core/policy/trainer_plan.h"
 #include "core/predict/predict.h"
 #include "core/trace/phase_times.h"
@@ -32,11 +32,11 @@ struct PlanCommandArguments : PlanArguments
 };
 
 /// Solves PyTorch's formulation: memory as its ModuleInfo counts it.
-Result<PlanAnswer> answerModel(const PlanSource& source, const PlanRequest& request)
+Result<PlanReport> answerModel(const PlanSource& source, const PlanRequest& request)
 {
     ASSIGN_OR_RETURN(const PiecewisePlanner planner, PiecewisePlanner::create(source.info));
     ASSIGN_OR_RETURN(Plan plan, planner.solve(request));
-    PlanAnswer answer;
+    PlanReport answer;
     answer.plan = std::move(plan);
     if (source.trace) {
         answer.plan.stepMs = forwardBackwardMs(*source.trace);
@@ -71,19 +71,19 @@ std::optional<OnCard> onRecordedCard(const StepTrace& step, const PlannedStep& p
 }
 
 /// Solves the exact formulation: all memory on the device counts.
-Result<PlanAnswer> answerDevice(const PlanSource& source, const PlanRequest& request,
+Result<PlanReport> answerDevice(const PlanSource& source, const PlanRequest& request,
                                 const PlanCommandArguments& arguments)
 {
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(source.trace));
     const bool needsPolicy = !arguments.policyFile.empty();
     if (arguments.card.empty()) {
         ASSIGN_OR_RETURN(const PlannedStep planned, planner.solve(request));
-        PlanAnswer answer = answerOf(planner, planned, needsPolicy);
+        PlanReport answer = reportOf(planner, planned, needsPolicy);
         answer.card = onRecordedCard(*source.trace, planned);
         return answer;
     }
     ASSIGN_OR_RETURN(Card card, cardFor(arguments.card, *source.trace, arguments.settings));
-    ASSIGN_OR_RETURN(PlanAnswer answer, answerForCard(planner, request, std::move(card), needsPolicy));
+    ASSIGN_OR_RETURN(PlanReport answer, reportForCard(planner, request, std::move(card), needsPolicy));
     if (answer.policy && arguments.settings)
         answer.policy->allocatorSettings = *arguments.settings;
     return answer;
@@ -133,7 +133,7 @@ void printRemarks(const PlanSource& source, std::ostream& out)
 }
 
 /// `clock` is clockText() of the step under the policy; empty: the step has no clock.
-void print(const PlanAnswer& answer, const PlanSource& source, const PlanCommandArguments& arguments,
+void print(const PlanReport& answer, const PlanSource& source, const PlanCommandArguments& arguments,
            const std::string& clock, std::ostream& out)
 {
     const Plan& plan = answer.plan;
@@ -245,7 +245,7 @@ Result<int> run(const PlanCommandArguments& arguments)
         return printTrainerConfig(arguments, request);
     ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
     request = asRecorded(std::move(request), source);
-    ASSIGN_OR_RETURN(const PlanAnswer found,
+    ASSIGN_OR_RETURN(const PlanReport found,
                      plansExactly(arguments) ? answerDevice(source, request, arguments) : answerModel(source, request));
 
     if (!arguments.policyFile.empty() && found.policy) {

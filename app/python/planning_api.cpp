@@ -6,7 +6,7 @@
 #include "core/base/try.h"
 #include "core/cost/gpu_facts.h"
 #include "core/cost/step_times.h"
-#include "core/policy/plan_answer.h"
+#include "core/policy/plan_report.h"
 #include "core/trace/step_file.h"
 
 #include <nlohmann/json.hpp>
@@ -35,7 +35,7 @@ Result<std::string> plan(const char* file, const char* gpu, Bytes budget, const 
     if (budget > 0)
         card.rules.memoryFraction = static_cast<double>(budget) / static_cast<double>(spec.memory);
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(step));
-    ASSIGN_OR_RETURN(PlanAnswer answer, answerForCard(planner, PlanRequest{}, std::move(card), true));
+    ASSIGN_OR_RETURN(PlanReport answer, reportForCard(planner, PlanRequest{}, std::move(card), true));
     if (answer.policy && !answer.plan.decisions.empty()) {
         answer.policy->allocatorSettings = settings.value_or("");
         RETURN_IF_ERROR(writePolicy(*answer.policy, policyFile));

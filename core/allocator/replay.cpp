@@ -21,7 +21,7 @@ namespace headroom {
 
 namespace {
 
-/// Steps that are played at most until the segments stay as they are.
+/// Steps that are played at most until one begins with the blocks with which an earlier one began.
 constexpr int mostSteps = 8;
 
 /// Allocates and frees the blocks of storages. A storage has two blocks at a time only if it exists together with its
@@ -153,6 +153,22 @@ public:
     CachingAllocator::Stats stats() const { return allocator_.stats(); }
     const CachingAllocator& allocator() const { return allocator_; }
     Bytes held() const { return stats().active + std::max<Bytes>(poolBytes_ - inPools_, 0); }
+    /// What decides how later steps run: all blocks, and the addresses of the storages' own.
+    std::vector<std::uint64_t> layout() const
+    {
+        std::vector<std::uint64_t> found;
+        for (const CachingAllocator::SegmentState& segment : allocator_.segments())
+            for (const CachingAllocator::Segment::Part& part : segment.parts)
+                found.insert(found.end(), {segment.stream, part.address, static_cast<std::uint64_t>(part.size),
+                                           static_cast<std::uint64_t>(part.requested)});
+        std::map<StorageId, CachingAllocator::Block> blocks;
+        for (const auto& [storage, held] : live_)
+            if (!held.empty())
+                blocks.emplace(storage, held.back().block);
+        for (const auto& [storage, block] : blocks)
+            found.insert(found.end(), {storage.value, block});
+        return found;
+    }
     AllocatorSample sample() const
     {
         const CachingAllocator::Stats now = stats();
@@ -348,11 +364,13 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
     const FirstStep first = isRepeated ? firstStep(trace, timeline, start) : FirstStep{start, {}};
     AllocatorRun result;
     Bytes reservedPeak = 0;
+    std::set<std::vector<std::uint64_t>> layouts; // with which steps began
     bool fits = takeAll(replayer, trace, first.present);
     for (int step = 1;; ++step) {
         result = {};
         result.step = step;
-        const CachingAllocator::Stats before = replayer.stats();
+        if (step > 1)
+            layouts.insert(replayer.layout());
         replayer.resetStats();
         if (fits)
             run(replayer, trace, timeline,
@@ -364,11 +382,11 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
         result.stats = replayer.stats();
         result.mostHeld = std::max(result.mostHeld, result.stats.activePeak);
         reservedPeak = std::max(reservedPeak, result.stats.reservedPeak);
-        const bool isSettled = step > 1 && result.stats.reserved == before.reserved
-            && result.stats.segments == before.segments && result.stats.retries == 0;
-        if (result.failure || !isRepeated || isSettled || step == mostSteps)
+        if (result.failure || !isRepeated || step == mostSteps)
             break;
         fits = startAgain(replayer, trace, start);
+        if (fits && layouts.contains(replayer.layout())) // later steps run as those since then did
+            break;
     }
     result.stats.reservedPeak = reservedPeak;
     return result;
@@ -404,7 +422,8 @@ std::string outOfMemoryReason(const CachingAllocator::OutOfMemory& memory)
         + formatBytes(memory.deviceFree) + " left";
     if (memory.isFragmentation())
         text += ", and " + formatBytes(unused) + " lie free in segments in use, but in pieces of at most "
-            + formatBytes(memory.freeBlocks.empty() ? 0 : memory.freeBlocks.front()) + " for this pool and stream: fragmentation";
+            + formatBytes(memory.freeBlocks.empty() ? 0 : memory.freeBlocks.front())
+            + " for this pool and stream: fragmentation";
     else
         text += ", and of " + formatBytes(memory.stats.reserved) + " reserved all but " + formatBytes(unused)
             + " are in use";

@@ -26,8 +26,8 @@ struct AllocatorSample
     friend bool operator==(const AllocatorSample&, const AllocatorSample&) = default;
 };
 
-/// The course of a training run in the caching allocator, up to the step from which on segments stay as they are, or
-/// to the step that does not fit.
+/// The course of a training run in the caching allocator, up to the step after which all repeats, or to the step that
+/// does not fit.
 struct AllocatorRun
 {
     int step = 1; ///< number of the last step, from 1; all other figures are of this step
@@ -53,10 +53,10 @@ struct AllocatorRun
 
 /// Simulates PyTorch's caching allocator during a training run whose steps are the recorded one. The first step begins
 /// without gradients and optimizer state (FirstStep), each later one on the cache that the step before left, until a
-/// step changes no segment. The order matters: optimizer state, which is made in the first step, lies in what its
-/// activations left. A step imported from a memory snapshot is played once, from the state before it.
-/// `workspaces` get blocks too; a convolution runs without its workspace if that does not fit, as PyTorch tries the
-/// next algorithm.
+/// step would begin with the same blocks as an earlier one, at most eight steps. The order matters: optimizer state,
+/// which is made in the first step, lies in what its activations left. A step imported from a memory snapshot is played
+/// once, from the state before it. `workspaces` get blocks too; a convolution runs without its workspace if that does
+/// not fit, as PyTorch tries the next algorithm.
 AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
                                const Workspaces& workspaces = {});
 

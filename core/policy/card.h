@@ -32,7 +32,7 @@ Result<Card> cardFor(const DeviceSpec& gpu, const StepTrace& step, std::string_v
 /// those of the recorded program count. Errors (badInput): neither a known GPU nor a size, wrong settings.
 Result<Card> cardFor(std::string_view text, const StepTrace& step, const std::optional<std::string>& settings);
 
-/// A training run on a card, from its first step until segments stay as they are.
+/// A training run on a card, from its first step until all repeats (simulateAllocator).
 struct CardRun
 {
     bool runs = false;
@@ -53,7 +53,8 @@ nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, cons
 CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline);
 
 /// The least capacity, to 2 MiB, at which a training run of the timeline runs on a card with this one's settings and
-/// workspaces; the least share of the GPU in bytes, if the program has a share (per_process_memory_fraction). With less memory PyTorch gives unused segments back, so that a run may fit below its reserved peak.
+/// workspaces; the least share of the GPU in bytes, if the program has a share (per_process_memory_fraction). With less
+/// memory PyTorch gives unused segments back, so that a run may fit below its reserved peak.
 Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline);
 
 } // namespace headroom

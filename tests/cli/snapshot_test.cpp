@@ -148,7 +148,8 @@ TEST_F(CliTest, AllocatorPredictsWhereACardIsFull)
     const auto failure = finished.json()["out_of_memory"];
     EXPECT_THAT(keysOf(failure),
                 ElementsAre("instant", "op", "module", "requested_bytes", "block_bytes", "wanted_bytes", "free_bytes",
-                            "reserved_bytes", "active_bytes", "largest_free_block_bytes", "reason"));
+                            "reserved_bytes", "active_bytes", "largest_free_block_bytes", "free_blocks_bytes",
+                            "fragmentation", "reason"));
     EXPECT_THAT(failure["reason"].get<std::string>(), HasSubstr("finds no room"));
     const Finished fits = headroomProgram({"allocator", stepPath(), "--gpu", "a100-80gb"});
     EXPECT_EQ(fits.exitCode, 0) << fits.err;

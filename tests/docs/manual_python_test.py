@@ -11,7 +11,7 @@ import unittest
 import torch_headroom
 from torch_headroom._library import HeadroomError
 
-from torch_headroom import _record_options  # noqa: E402
+from torch_headroom import _record_options, run  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MANUAL = ROOT / "resources" / "manual"
@@ -52,8 +52,8 @@ def problem(arguments):
     return None if options.script or options.gpu == "list" else "no script"
 
 
-def options_of_module():
-    names = {name for action in _record_options.parser()._actions for name in action.option_strings}
+def options_of(module):
+    names = {name for action in module.parser()._actions for name in action.option_strings}
     return names - {"-h", "--help", "--version"}
 
 
@@ -81,7 +81,8 @@ class ManualTest(unittest.TestCase):
 
     def test_the_command_line_page_has_every_option_and_no_other(self):
         page = (MANUAL / "commands.md").read_text()
-        self.assertEqual(options_in(page, "record a script"), options_of_module())
+        self.assertEqual(options_in(page, "record a script"), options_of(_record_options))
+        self.assertEqual(options_in(page, "run a script"), options_of(run))
 
     def test_a_missing_option_is_found(self):
         page = "## record a script\n\n| `--gpu NAME` | card, or `--list` |\n\n## verify\n\n| `--steps` | |\n"

@@ -26,7 +26,7 @@ struct OnCard
 };
 
 /// The answer to the request for a plan and, for a recorded step, the memory and time of executing it.
-struct PlanAnswer
+struct PlanReport
 {
     Plan plan;
     std::optional<OnCard> card; ///< nullopt: no card is known
@@ -37,9 +37,9 @@ struct PlanAnswer
 };
 
 /// The answer of a planned step, with its policy if one is needed.
-PlanAnswer answerOf(const StepPlanner& planner, PlannedStep planned, bool needsPolicy);
+PlanReport reportOf(const StepPlanner& planner, PlannedStep planned, bool needsPolicy);
 /// Plans for a card, as planForCard(), and looks for better settings of its allocator.
-Result<PlanAnswer> answerForCard(const StepPlanner& planner, const PlanRequest& request, Card card, bool needsPolicy);
+Result<PlanReport> reportForCard(const StepPlanner& planner, const PlanRequest& request, Card card, bool needsPolicy);
 
 /// A module whose checkpoints are restricted, and why.
 struct Obstacle
@@ -56,6 +56,6 @@ void addObstacles(nlohmann::ordered_json& document, const char* key, std::span<c
 
 /// The document of `torch-headroom plan --json`, without the step's clock. `step` is null for a plan of a ModuleInfo
 /// alone; `exact` is the formulation.
-nlohmann::ordered_json toJson(const PlanAnswer& answer, const StepTrace* step, const ModuleInfo& info, bool exact);
+nlohmann::ordered_json toJson(const PlanReport& answer, const StepTrace* step, const ModuleInfo& info, bool exact);
 
 } // namespace headroom

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/policy/plan_answer.h"
+#include "core/policy/plan_report.h"
 
 #include "core/base/try.h"
 #include "core/trace/phase_times.h"
@@ -26,9 +26,9 @@ nlohmann::ordered_json toJson(const OnCard& on, const StepTrace& step)
 
 } // namespace
 
-PlanAnswer answerOf(const StepPlanner& planner, PlannedStep planned, bool needsPolicy)
+PlanReport reportOf(const StepPlanner& planner, PlannedStep planned, bool needsPolicy)
 {
-    PlanAnswer answer;
+    PlanReport answer;
     answer.scriptRecomputeMs = recomputedMs(*planner.trace());
     answer.plan = planned.plan;
     if (planned.timeline) {
@@ -40,11 +40,11 @@ PlanAnswer answerOf(const StepPlanner& planner, PlannedStep planned, bool needsP
     return answer;
 }
 
-Result<PlanAnswer> answerForCard(const StepPlanner& planner, const PlanRequest& request, Card card, bool needsPolicy)
+Result<PlanReport> reportForCard(const StepPlanner& planner, const PlanRequest& request, Card card, bool needsPolicy)
 {
     ASSIGN_OR_RETURN(PlanOnCard found, planForCard(planner, request, card));
     ASSIGN_OR_RETURN(std::optional<BetterSettings> better, betterSettings(planner, request, card, found));
-    PlanAnswer answer = answerOf(planner, std::move(found.planned), needsPolicy);
+    PlanReport answer = reportOf(planner, std::move(found.planned), needsPolicy);
     answer.card = OnCard{std::move(card), std::move(found.run), found.leastMemory, std::move(better)};
     return answer;
 }
@@ -73,7 +73,7 @@ void addObstacles(nlohmann::ordered_json& document, const char* key, std::span<c
         document[key].push_back({{"module", module}, {"reason", reason}});
 }
 
-nlohmann::ordered_json toJson(const PlanAnswer& answer, const StepTrace* step, const ModuleInfo& info, bool exact)
+nlohmann::ordered_json toJson(const PlanReport& answer, const StepTrace* step, const ModuleInfo& info, bool exact)
 {
     const Plan& plan = answer.plan;
     nlohmann::ordered_json json;
