@@ -119,6 +119,30 @@ void addTimeArguments(CLI::App& command, TimeChoice& choice, bool withCard)
         ->type_name("auto|none|FILE");
 }
 
+CLI::Option* addCardArguments(CLI::App& command, CardArguments& arguments, const std::string& description)
+{
+    CLI::Option* card = command.add_option("--card", arguments.card, description)->type_name("NAME|SIZE");
+    command
+        .add_option("--settings", arguments.settings,
+                    "--card: as in PYTORCH_CUDA_ALLOC_CONF (default: the recorded program's)")
+        ->needs(card)
+        ->type_name("KEY:VALUE,…");
+    return card;
+}
+
+Result<std::optional<Card>> cardOf(const CardArguments& arguments, const StepTrace& step)
+{
+    if (arguments.card.empty())
+        return std::optional<Card>();
+    ASSIGN_OR_RETURN(Card card, cardFor(arguments.card, step, arguments.settings));
+    return std::optional<Card>(std::move(card));
+}
+
+std::string runCell(const CardRun& run)
+{
+    return run.runs ? formatBytes(run.left) + " left" : "out of memory";
+}
+
 void addMeasuredArgument(CLI::App& command, std::string& file)
 {
     command

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/cost/step_times.h"
 #include "core/plan/plan.h"
+#include "core/policy/card.h"
 #include "core/profile/import.h"
 #include "core/sac/module_info.h"
 #include "core/snapshot/import.h"
@@ -17,6 +18,7 @@
 
 namespace CLI {
 class App;
+class Option;
 }
 
 namespace headroom::cli {
@@ -60,6 +62,24 @@ enum class StepKind { recorded, any };
 
 /// Reads a step with the chosen op times. Prints a note on stderr if the times of ops or of the CPU were measured.
 Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, StepKind kind = StepKind::recorded);
+
+/// The card on which training has to run: --card and --settings, as given.
+struct CardArguments
+{
+    std::string card; ///< a GPU's name or a size; empty: none is given
+    std::optional<std::string> settings; ///< as in PYTORCH_CUDA_ALLOC_CONF; nullopt: the recorded program's
+};
+/// Adds --card NAME|SIZE, with the description, and --settings. Returns the former.
+CLI::Option* addCardArguments(CLI::App& command, CardArguments& arguments, const std::string& description);
+/// Why --card is refused for a plan of a ModuleInfo or of several ranks that were not recorded.
+constexpr const char* cardNeedsStep
+    = "--card runs the caching allocator on a recorded step: expected a step file, and no --formulation "
+      "piecewise, --world-size or --trainer beside it";
+/// Returns the card for a step; nullopt: none is given. Errors: as cardFor().
+Result<std::optional<Card>> cardOf(const CardArguments& arguments, const StepTrace& step);
+
+/// How training runs on a card: "5.01 GiB left" or "out of memory", as the cell of a table.
+std::string runCell(const CardRun& run);
 
 /// The arguments that `plan` and `frontier` share.
 struct PlanArguments

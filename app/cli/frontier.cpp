@@ -21,12 +21,22 @@ struct FrontierArguments : PlanArguments
 {
     std::string points = "33";
     std::string output;
+    CardArguments onCard;
+};
+
+/// How training runs on the card under the plan of a point.
+struct PointOnCard
+{
+    CardRun run;
+    Bytes leastMemory = 0;
 };
 
 struct Frontier
 {
     Plan largest; ///< the plan for the largest budget: it has the least budget, the baseline and the step's time
     std::vector<FrontierPoint> points; ///< peak ascending, recomputation descending
+    std::optional<Card> card; ///< nullopt: none is asked for
+    std::vector<PointOnCard> onCard; ///< by point; empty without a card
 };
 
 /// Solves budgets that are spread evenly from the least feasible one to no checkpointing, each to its optimum. A plan
@@ -36,7 +46,7 @@ Result<Frontier> solveBudgets(const PlanSource& source, PlanRequest request, int
     ASSIGN_OR_RETURN(const PiecewisePlanner planner, PiecewisePlanner::create(source.info));
     request.budget = std::max<Bytes>(1, baseline(*source.info).peak);
     ASSIGN_OR_RETURN(const Plan largest, planner.solve(request));
-    Frontier frontier{largest, {}};
+    Frontier frontier{largest, {}, {}, {}};
     if (source.trace)
         frontier.largest.stepMs = forwardBackwardMs(*source.trace);
     if (largest.status == PlanStatus::infeasible)
@@ -56,7 +66,10 @@ Result<Frontier> solveBudgets(const PlanSource& source, PlanRequest request, int
     return frontier;
 }
 
-Result<Frontier> solveOnDevice(const PlanSource& source, PlanRequest request, int points)
+/// Finds the points of the exact formulation, and how training under each of their plans runs on the card, if one is
+/// given.
+Result<Frontier> solveOnDevice(const PlanSource& source, PlanRequest request, int points,
+                               const std::optional<Card>& card)
 {
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(source.trace));
     request.budget = std::max<Bytes>(1, planner.recorded()->peak);
@@ -64,10 +77,19 @@ Result<Frontier> solveOnDevice(const PlanSource& source, PlanRequest request, in
     if (largest.plan.status == PlanStatus::infeasible)
         return Error{ErrorKind::infeasible, largest.plan.reason};
     ASSIGN_OR_RETURN(std::vector<FrontierPoint> found, planner.frontier(request, points));
-    return Frontier{largest.plan, std::move(found)};
+    Frontier frontier{largest.plan, std::move(found), card, {}};
+    if (!card)
+        return frontier;
+    for (const FrontierPoint& point : frontier.points) {
+        request.budget = point.peak;
+        ASSIGN_OR_RETURN(const PlannedStep planned, planner.solve(request));
+        frontier.onCard.push_back({runOnCard(*card, *source.trace, *planned.timeline),
+                                   leastMemory(*card, *source.trace, *planned.timeline)});
+    }
+    return frontier;
 }
 
-Json toJson(const Frontier& frontier)
+Json toJson(const Frontier& frontier, const StepTrace* step)
 {
     Json json;
     json["complete"] = isComplete(frontier.points);
@@ -76,8 +98,15 @@ Json toJson(const Frontier& frontier)
     json["least_budget_bytes"] = frontier.largest.leastBudget;
     json["step_ms"] = frontier.largest.stepMs;
     json["points"] = Json::array();
-    for (const FrontierPoint& point : frontier.points)
+    for (std::size_t i = 0; i < frontier.points.size(); ++i) {
+        const FrontierPoint& point = frontier.points[i];
         json["points"].push_back({{"peak_bytes", point.peak}, {"recompute_ms", point.recomputeMs}, {"gap", point.gap}});
+        if (!frontier.card)
+            continue;
+        Json card = cardRunJson(*frontier.card, *step, frontier.onCard[i].run);
+        card["least_capacity_bytes"] = frontier.onCard[i].leastMemory;
+        json["points"].back()["card"] = std::move(card);
+    }
     return json;
 }
 
@@ -85,12 +114,23 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
 {
     using enum Table::Align;
     out << "Peaks count " << countedMemory(exact) << ".\n\n";
-    Table table(
-        {{"Peak", right}, {"Bytes", right}, {"Recompute ms", right}, {"Added to the step", right}, {"Gap", right}});
-    for (const FrontierPoint& point : frontier.points) {
+    std::vector<Table::Heading> columns{
+        {"Peak", right}, {"Bytes", right}, {"Recompute ms", right}, {"Added to the step", right}, {"Gap", right}};
+    if (frontier.card)
+        columns.insert(columns.end(), {{"Reserved", right}, {frontier.card->title, right}, {"Runs from", right}});
+    Table table(columns);
+    for (std::size_t i = 0; i < frontier.points.size(); ++i) {
+        const FrontierPoint& point = frontier.points[i];
         const double stepMs = frontier.largest.stepMs;
-        table.addRow({formatBytes(point.peak), groupedDigits(point.peak), formatNumber(point.recomputeMs, 3),
-                      stepMs > 0 ? formatPercent(point.recomputeMs / stepMs) : "-", formatPercent(point.gap)});
+        std::vector<std::string> cells{formatBytes(point.peak), groupedDigits(point.peak),
+                                       formatNumber(point.recomputeMs, 3),
+                                       stepMs > 0 ? formatPercent(point.recomputeMs / stepMs) : "-",
+                                       formatPercent(point.gap)};
+        if (frontier.card) {
+            const auto& [run, least] = frontier.onCard[i];
+            cells.insert(cells.end(), {run.runs ? formatBytes(run.reservedPeak) : "-", runCell(run), formatBytes(least)});
+        }
+        table.addRow(std::move(cells));
     }
     table.print(out);
     if (isComplete(frontier.points))
@@ -103,17 +143,23 @@ Result<int> run(const FrontierArguments& arguments)
 {
     ASSIGN_OR_RETURN(const int points, parseInteger("--points", arguments.points, 2, 10'000));
     ASSIGN_OR_RETURN(const PlanRequest request, planRequest(arguments));
+    if (!arguments.onCard.card.empty() && (!plansExactly(arguments) || request.worldSize > 1))
+        return badInput(cardNeedsStep);
     ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
     const PlanRequest asked = asRecorded(request, source);
+    std::optional<Card> card;
+    if (source.trace) {
+        ASSIGN_OR_RETURN(card, cardOf(arguments.onCard, *source.trace));
+    }
     ASSIGN_OR_RETURN(const Frontier frontier,
-                     plansExactly(arguments) ? solveOnDevice(source, asked, points)
+                     plansExactly(arguments) ? solveOnDevice(source, asked, points, card)
                                              : solveBudgets(source, asked, points));
     if (!arguments.output.empty()) {
         const std::string title = source.trace ? source.trace->info.model : arguments.moduleInfoFile;
         RETURN_IF_ERROR(drawFrontier({title, frontier.points, frontier.largest.stepMs}, arguments.output));
     }
     if (arguments.json)
-        printJson(toJson(frontier));
+        printJson(toJson(frontier, source.trace.get()));
     else
         print(frontier, plansExactly(arguments), std::cout);
     return 0;
@@ -128,6 +174,8 @@ void addFrontier(CLI::App& program, Action& chosen)
         = addCommand(program, "frontier", "The least recompute time for every budget, from the least feasible one up");
     addPlanArguments(*command, *arguments);
     command->add_option("--points", arguments->points, "Budgets to solve (default 33)")->type_name("N");
+    addCardArguments(*command, arguments->onCard,
+                     "Say of each plan whether training runs on this GPU, given by name or as a size, and from which on");
     command->add_option("-o,--output", arguments->output, "Write a picture or a table: .svg, .pdf, .png or .csv")
         ->type_name("FILE");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/ops_arguments.h"
 
-#include "app/cli/arguments.h"
 #include "core/base/try.h"
 #include "core/joint/ops_request.h"
 
@@ -61,7 +60,8 @@ Result<OpsQuestion> readOpsQuestion(const OpsArguments& arguments)
     if (!arguments.opTimes.empty()) {
         ASSIGN_OR_RETURN(request.measuredMs, readOpTimes(arguments.opTimes, *planner.graph().trace));
     }
-    return OpsQuestion{std::move(planner), std::move(request)};
+    ASSIGN_OR_RETURN(std::optional<Card> card, cardOf(arguments.onCard, *planner.graph().trace));
+    return OpsQuestion{std::move(planner), std::move(request), std::move(card)};
 }
 
 } // namespace headroom::cli

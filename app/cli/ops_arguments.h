@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "app/cli/arguments.h"
 #include "core/cost/step_times.h"
 #include "core/joint/ops_planner.h"
 
@@ -21,15 +22,17 @@ struct OpsArguments
     std::string runtime = "flops";
     std::string opTimes; ///< file of measured times
     TimeChoice times;
+    CardArguments onCard;
     bool json = false;
 };
 void addOpsArguments(CLI::App& command, OpsArguments& arguments);
 
-/// The planner of a recorded step, and the request without its fraction.
+/// The planner of a recorded step, the request without its fraction, and the card of --card.
 struct OpsQuestion
 {
     OpsPlanner planner;
     OpsRequest request;
+    std::optional<Card> card;
 };
 Result<OpsQuestion> readOpsQuestion(const OpsArguments& arguments);
 

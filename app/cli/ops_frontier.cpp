@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/ops_arguments.h"
 #include "app/cli/pictures.h"
@@ -83,15 +82,26 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
     json["step_ms"] = forwardBackwardMs(trace);
     json["points"] = Json::array();
     using enum Table::Align;
-    Table table({{"Fraction", right}, {"Saved", right}, {"Peak", right}, {"Bytes", right}, {"Recompute ms", right}});
+    std::vector<Table::Heading> columns{
+        {"Fraction", right}, {"Saved", right}, {"Peak", right}, {"Bytes", right}, {"Recompute ms", right}};
+    if (question.card)
+        columns.insert(columns.end(), {{"Reserved", right}, {question.card->title, right}});
+    Table table(columns);
     for (const OpsPlan& plan : plans) {
         json["points"].push_back({{"memory_budget", plan.fraction},
                                   {"saved_bytes", plan.savedBytes},
                                   {"peak_bytes", plan.peak},
                                   {"recompute_ms", plan.recomputeMs},
                                   {"recompute_flops", plan.recomputeFlops}});
-        table.addRow({formatNumber(plan.fraction, 3), formatBytes(plan.savedBytes), formatBytes(plan.peak),
-                      groupedDigits(plan.peak), formatNumber(plan.recomputeMs, 3)});
+        std::vector<std::string> cells{formatNumber(plan.fraction, 3), formatBytes(plan.savedBytes),
+                                       formatBytes(plan.peak), groupedDigits(plan.peak),
+                                       formatNumber(plan.recomputeMs, 3)};
+        if (question.card) {
+            const CardRun run = runOnCard(*question.card, trace, planner.timeline(plan));
+            json["points"].back()["card"] = cardRunJson(*question.card, trace, run);
+            cells.insert(cells.end(), {run.runs ? formatBytes(run.reservedPeak) : "-", runCell(run)});
+        }
+        table.addRow(std::move(cells));
     }
     if (!arguments.json)
         table.print(std::cout);
@@ -112,6 +122,8 @@ void addOpsFrontier(CLI::App& program, Action& chosen)
     addOpsArguments(*command, *arguments);
     command->add_option("--points", arguments->points, "Fractions to plan, spread evenly (default 101)")
         ->type_name("N");
+    addCardArguments(*command, arguments->onCard,
+                     "Say of each plan whether training runs on this GPU, given by name or as a size");
     command->add_option("-o,--output", arguments->output, "Write a picture or a table: .svg, .pdf, .png or .csv")
         ->type_name("FILE");
     command

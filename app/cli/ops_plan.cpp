@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/cli/arguments.h"
 #include "app/cli/clock.h"
 #include "app/cli/command.h"
 #include "app/cli/obstacles.h"
@@ -15,15 +14,18 @@
 
 #include <algorithm>
 #include <iostream>
+#include <limits>
 #include <map>
 
 namespace headroom::cli {
 
 namespace {
 
+constexpr int mostFractions = 101; ///< of a frontier
+
 struct OpsPlanArguments : OpsArguments
 {
-    std::string memoryBudget;
+    std::string memoryBudget; ///< empty: the card's
     std::string policyFile;
     std::vector<std::string> acUnits;
     bool monotone = false;
@@ -33,9 +35,9 @@ struct OpsPlanArguments : OpsArguments
 /// frontier, a larger step has fewer, so that the answer takes no noticeable time.
 int comparedFractions(const StepTrace& trace, bool monotone)
 {
-    constexpr int most = 101;
     constexpr std::size_t ops = 200'000;
-    return monotone ? most : std::clamp(static_cast<int>(ops / (trace.ops.size() + 1)), 3, most);
+    return monotone ? mostFractions
+                    : std::clamp(static_cast<int>(ops / (trace.ops.size() + 1)), 3, mostFractions);
 }
 
 /// Returns for each op how many ops of the same name its module's forward ran before it. PyTorch finds an op by its
@@ -65,19 +67,45 @@ struct OpsPlanAnswer
     Bytes baselinePeak = 0; ///< of the step as recorded
     const OpsPlan* lower = nullptr; ///< the frontier's plan if it has a lower peak, otherwise null
     std::vector<OpsPlan> frontier;
+    std::optional<CardRun> onCard; ///< training under the plan on the card of --card; nullopt: none is given
+    Bytes leastMemory = 0; ///< least capacity of a card on which the plan runs; 0: no card is given
 };
 
-Result<OpsPlanAnswer> answer(const OpsPlanner& planner, const OpsPlanArguments& arguments, const OpsRequest& request)
+/// Returns the plan of least recomputation that runs on the card; if none runs, the plan with the lowest peak.
+Result<OpsPlan> planForCard(const OpsQuestion& question)
+{
+    const OpsPlanner& planner = question.planner;
+    ASSIGN_OR_RETURN(std::vector<OpsPlan> plans, planner.frontier(question.request, mostFractions));
+    if (plans.empty())
+        return badInput("--card: the step has no op that can be recomputed");
+    std::size_t best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < plans.size(); ++i)
+        if (plans[i].recomputeMs < least
+            && runOnCard(*question.card, *planner.graph().trace, planner.timeline(plans[i])).runs) {
+            least = plans[i].recomputeMs;
+            best = i;
+        }
+    return std::move(plans[best]);
+}
+
+/// `forCard` is the plan to answer with; nullopt: the one that the request asks for.
+Result<OpsPlanAnswer> answer(const OpsPlanner& planner, const OpsPlanArguments& arguments, const OpsRequest& request,
+                             const std::optional<OpsPlan>& forCard)
 {
     OpsPlanAnswer found;
     ASSIGN_OR_RETURN(found.frontier,
                      planner.frontier(request, comparedFractions(*planner.graph().trace, arguments.monotone)));
-    ASSIGN_OR_RETURN(found.plan, planner.plan(request));
+    if (forCard) {
+        found.plan = *forCard;
+    } else {
+        ASSIGN_OR_RETURN(found.plan, planner.plan(request));
+    }
     OpsRequest whole = request;
     whole.fraction = 1;
     ASSIGN_OR_RETURN(found.standard, planner.plan(whole));
     found.baselinePeak = planner.recordedPeak();
-    if (found.frontier.empty())
+    if (forCard || found.frontier.empty())
         return found;
     const OpsPlan& lower = OpsPlanner::choose(found.frontier, request.fraction);
     if (lower.peak >= found.plan.peak)
@@ -102,7 +130,8 @@ std::vector<Obstacle> notCheckpointable(const OpsPlanner& planner)
     return modules;
 }
 
-Json toJson(const OpsPlanner& planner, const OpsPlanArguments& arguments, const OpsPlanAnswer& found)
+Json toJson(const OpsPlanner& planner, const std::optional<Card>& card, const OpsPlanArguments& arguments,
+            const OpsPlanAnswer& found)
 {
     const StepTrace& trace = *planner.graph().trace;
     const OpsPlan& plan = found.plan;
@@ -120,6 +149,10 @@ Json toJson(const OpsPlanner& planner, const OpsPlanArguments& arguments, const 
     json["recompute_flops"] = plan.recomputeFlops;
     json["recompute_ms"] = plan.recomputeMs;
     json["step_ms"] = forwardBackwardMs(trace);
+    if (found.onCard) {
+        json["card"] = cardRunJson(*card, trace, *found.onCard);
+        json["card"]["least_capacity_bytes"] = found.leastMemory;
+    }
     if (hasClock(trace))
         json["clock"] = clockJson(clockOf(planner.graph(), plan));
     json["lower_peak"] = nullptr;
@@ -181,7 +214,8 @@ void printOps(const StepTrace& trace, const OpsPlan& plan, std::ostream& out)
     }
 }
 
-void print(const OpsPlanner& planner, const OpsPlanArguments& arguments, const OpsPlanAnswer& found, std::ostream& out)
+void print(const OpsPlanner& planner, const std::optional<Card>& card, const OpsPlanArguments& arguments,
+           const OpsPlanAnswer& found, std::ostream& out)
 {
     const StepTrace& trace = *planner.graph().trace;
     const OpsPlan& plan = found.plan;
@@ -196,6 +230,12 @@ void print(const OpsPlanner& planner, const OpsPlanArguments& arguments, const O
     out << "; " << formatNumber(plan.recomputeFlops / 1e9, 3) << " GFLOP\n";
     if (hasClock(trace))
         out << "Step          " << clockText(clockOf(planner.graph(), plan)) << '\n';
+    if (found.onCard)
+        out << "Card          "
+            << (found.onCard->runs ? "runs on " + card->title + ", " + exactBytes(found.onCard->reservedPeak)
+                        + " reserved at most, " + runCell(*found.onCard)
+                                   : "does not run on " + card->title + ": " + found.onCard->reason)
+            << "\n              The plan runs from " << formatBytes(found.leastMemory) << " for the allocator on.\n";
     if (found.lower != nullptr)
         out << "Note          another plan takes less at its peak: " << exactBytes(found.lower->peak) << ", for "
             << formatMs(found.lower->recomputeMs) << " at a fraction of " << formatNumber(found.lower->fraction, 2)
@@ -229,20 +269,38 @@ Status writePolicyOf(const OpsPlanner& planner, const OpsPlanArguments& argument
 
 Result<int> runPlan(const OpsPlanArguments& arguments)
 {
-    ASSIGN_OR_RETURN(const double fraction, parseFraction("--memory-budget", arguments.memoryBudget));
+    const bool forCard = arguments.memoryBudget.empty();
+    double fraction = 1;
+    if (!forCard) {
+        ASSIGN_OR_RETURN(fraction, parseFraction("--memory-budget", arguments.memoryBudget));
+    }
     if (!arguments.acUnits.empty() && arguments.policyFile.empty())
         return badInput("--ac-unit names a module to checkpoint in the policy: expected -o policy.json with it");
     ASSIGN_OR_RETURN(OpsQuestion question, readOpsQuestion(arguments));
-    question.request.fraction = fraction;
     const OpsPlanner& planner = question.planner;
-    ASSIGN_OR_RETURN(const OpsPlanAnswer found, answer(planner, arguments, question.request));
+    std::optional<OpsPlan> chosen;
+    if (forCard) {
+        ASSIGN_OR_RETURN(chosen, planForCard(question));
+        fraction = chosen->fraction;
+    }
+    question.request.fraction = fraction;
+    ASSIGN_OR_RETURN(OpsPlanAnswer found, answer(planner, arguments, question.request, chosen));
+    if (question.card) {
+        const Timeline timeline = planner.timeline(found.plan);
+        found.onCard = runOnCard(*question.card, *planner.graph().trace, timeline);
+        found.leastMemory = leastMemory(*question.card, *planner.graph().trace, timeline);
+    }
     if (!arguments.policyFile.empty()) {
         RETURN_IF_ERROR(writePolicyOf(planner, arguments, found.plan));
     }
     if (arguments.json)
-        printJson(toJson(planner, arguments, found));
+        printJson(toJson(planner, question.card, arguments, found));
     else
-        print(planner, arguments, found, std::cout);
+        print(planner, question.card, arguments, found, std::cout);
+    if (found.onCard && !found.onCard->runs)
+        return Error{ErrorKind::infeasible,
+                     "the plan does not run on " + question.card->title + ": " + found.onCard->reason + "; it runs from "
+                         + formatBytes(found.leastMemory) + " for the allocator on"};
     return 0;
 }
 
@@ -256,9 +314,11 @@ void addOpsPlan(CLI::App& program, Action& chosen)
     addOpsArguments(*command, *arguments);
     command
         ->add_option("--memory-budget", arguments->memoryBudget,
-                     "0: only inputs are kept; 1: what torch.compile keeps by default; between: at most that share")
-        ->required()
+                     "0: only inputs are kept; 1: what torch.compile keeps by default; between: at most that share; "
+                     "by default the share of least recomputation that runs on the card")
         ->type_name("FRACTION");
+    addCardArguments(*command, arguments->onCard,
+                     "The GPU on which training has to run, by name, or a size: memory for the caching allocator");
     command->add_flag("--monotone", arguments->monotone,
                       "Answer with the plan of `ops-frontier`, which takes no more at its peak than that of any "
                       "larger fraction");
@@ -268,7 +328,11 @@ void addOpsPlan(CLI::App& program, Action& chosen)
         ->type_name("policy.json");
     command->add_option("--ac-unit", arguments->acUnits, "A module to checkpoint in the policy (default: the blocks)")
         ->type_name("FQN");
-    command->callback([=, &chosen] { chosen = [=] { return runPlan(*arguments); }; });
+    command->callback([=, &chosen] {
+        if (arguments->memoryBudget.empty() && arguments->onCard.card.empty())
+            throw CLI::RequiredError("Either --memory-budget or --card");
+        chosen = [=] { return runPlan(*arguments); };
+    });
 }
 
 } // namespace headroom::cli

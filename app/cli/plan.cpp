@@ -25,8 +25,7 @@ namespace {
 struct PlanCommandArguments : PlanArguments
 {
     std::string budget; ///< empty: the card's memory
-    std::string card; ///< a GPU's name or a size; empty: --budget is given
-    std::optional<std::string> settings; ///< as in PYTORCH_CUDA_ALLOC_CONF; nullopt: the recorded program's
+    CardArguments onCard;
     std::string policyFile;
     std::string trainer; ///< the trainer for which to print a configuration; empty: none
 };
@@ -76,16 +75,16 @@ Result<PlanReport> answerDevice(const PlanSource& source, const PlanRequest& req
 {
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(source.trace));
     const bool needsPolicy = !arguments.policyFile.empty();
-    if (arguments.card.empty()) {
+    ASSIGN_OR_RETURN(std::optional<Card> card, cardOf(arguments.onCard, *source.trace));
+    if (!card) {
         ASSIGN_OR_RETURN(const PlannedStep planned, planner.solve(request));
         PlanReport answer = reportOf(planner, planned, needsPolicy);
         answer.card = onRecordedCard(*source.trace, planned);
         return answer;
     }
-    ASSIGN_OR_RETURN(Card card, cardFor(arguments.card, *source.trace, arguments.settings));
-    ASSIGN_OR_RETURN(PlanReport answer, reportForCard(planner, request, std::move(card), needsPolicy));
-    if (answer.policy && arguments.settings)
-        answer.policy->allocatorSettings = *arguments.settings;
+    ASSIGN_OR_RETURN(PlanReport answer, reportForCard(planner, request, std::move(*card), needsPolicy));
+    if (answer.policy && arguments.onCard.settings)
+        answer.policy->allocatorSettings = *arguments.onCard.settings;
     return answer;
 }
 
@@ -148,7 +147,7 @@ void print(const PlanReport& answer, const PlanSource& source, const PlanCommand
         out << "              Calculated from a step of one GPU: gathered parameters, buffers of collectives and "
                "their\n"
                "              time are left out; record the script with --nproc-per-node for those.\n";
-    if (source.trace && arguments.card.empty())
+    if (source.trace && arguments.onCard.card.empty())
         printLargeBudget(plan.budget, *source.trace, out);
     if (answer.card)
         printCard(*answer.card, out);
@@ -227,17 +226,14 @@ Result<int> printTrainerConfig(const PlanCommandArguments& arguments, const Plan
 Result<int> run(const PlanCommandArguments& arguments)
 {
     ASSIGN_OR_RETURN(PlanRequest request, planRequest(arguments));
-    if (arguments.card.empty()) {
+    if (arguments.onCard.card.empty()) {
         const Result<Bytes> budget = parseBytes(arguments.budget);
         if (!budget)
             return badInput("--budget " + budget.error().message);
         request.budget = *budget;
     } else if (!plansExactly(arguments) || request.worldSize > 1 || !arguments.trainer.empty()) {
-        return badInput("--card runs the caching allocator on a recorded step: expected a step file, and no "
-                        "--formulation piecewise, --world-size or --trainer");
+        return badInput(cardNeedsStep);
     }
-    if (arguments.settings && arguments.card.empty())
-        return badInput("--settings are those of the card's allocator: expected --card beside them");
     if (!arguments.policyFile.empty() && arguments.stepFile.empty())
         return badInput("-o writes a policy, which names the ops of a recorded step: expected a step file in place of "
                         "--module-info");
@@ -278,15 +274,9 @@ void addPlan(CLI::App& program, Action& chosen)
     CLI::Option* budget
         = command->add_option("--budget", arguments->budget, "Memory that the step may take, as 1.6GiB; this or --card")
               ->type_name("SIZE");
-    command
-        ->add_option("--card", arguments->card,
+    addCardArguments(*command, arguments->onCard,
                      "The GPU on which training has to run, by name, or a size: memory for the caching allocator")
-        ->excludes(budget)
-        ->type_name("NAME|SIZE");
-    command
-        ->add_option("--settings", arguments->settings,
-                     "--card: as in PYTORCH_CUDA_ALLOC_CONF (default: the recorded program's)")
-        ->type_name("KEY:VALUE,…");
+        ->excludes(budget);
     command->add_option("-o,--output", arguments->policyFile, "Write the policy that PyTorch training applies")
         ->type_name("policy.json");
     command
@@ -294,7 +284,7 @@ void addPlan(CLI::App& program, Action& chosen)
                      "Plan with a trainer's own options for checkpointing, and print its configuration")
         ->type_name("torchtitan|huggingface");
     command->callback([=, &chosen] {
-        if (arguments->budget.empty() && arguments->card.empty())
+        if (arguments->budget.empty() && arguments->onCard.card.empty())
             throw CLI::RequiredError("Either --budget or --card");
         chosen = [=] { return run(*arguments); };
     });

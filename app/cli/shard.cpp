@@ -30,6 +30,7 @@ struct ShardArguments
     std::string folder;
     std::string jobs;
     TimeChoice times;
+    CardArguments onCard;
     bool torchtitan = false;
     bool json = false;
 };
@@ -91,6 +92,8 @@ Recording recordingOf(const ShardArguments& arguments, const ShardOption& option
              recording.output.string()};
     if (!arguments.times.gpu.empty())
         words.insert(words.end(), {"--gpu", arguments.times.gpu});
+    else if (findDeviceSpec(arguments.onCard.card))
+        words.insert(words.end(), {"--gpu", arguments.onCard.card});
     if (arguments.module)
         words.emplace_back("-m");
     words.insert(words.end(), arguments.words.begin(), arguments.words.end());
@@ -107,8 +110,11 @@ Recording recordingOf(const ShardArguments& arguments, const ShardOption& option
 /// Returns the row of a step file. An error of the file becomes the row's failure.
 ShardRow rowOf(const std::string& file, const ShardOption& option, const ShardArguments& arguments, int worldSize)
 {
-    const Result<StepTracePtr> step = readStep(file, arguments.times);
-    const Result<ShardRow> read = step ? shardRow(*step, option, worldSize) : Result<ShardRow>(step.error());
+    const auto read = [&]() -> Result<ShardRow> {
+        ASSIGN_OR_RETURN(const StepTracePtr step, readStep(file, arguments.times));
+        ASSIGN_OR_RETURN(std::optional<Card> card, cardOf(arguments.onCard, *step));
+        return shardRow(step, option, worldSize, std::move(card));
+    }();
     ShardRow row = read ? *read : ShardRow();
     row.option = option;
     row.step = file;
@@ -366,6 +372,9 @@ void addShard(CLI::App& program, Action& chosen)
         ->type_name("N");
     command->add_option("--keep", arguments->folder, "Folder that keeps the recorded steps")->type_name("FOLDER");
     addTimeArguments(*command, arguments->times);
+    addCardArguments(*command, arguments->onCard,
+                     "The GPU of each rank, by name, or a size: memory for the caching allocator (default: the GPU of "
+                     "the recording)");
     command->add_flag("--torchtitan", arguments->torchtitan,
                       "Print the fastest that fits as torchtitan's configuration");
     command->add_flag("--json", arguments->json, "Print one JSON document");

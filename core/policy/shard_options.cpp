@@ -3,7 +3,6 @@
 #include "core/policy/shard_options.h"
 
 #include "core/base/try.h"
-#include "core/cost/card_memory.h"
 #include "core/policy/card_planner.h"
 #include "core/policy/trainer_plan.h"
 
@@ -81,14 +80,19 @@ bool ShardRow::faster(const ShardRow& other) const noexcept
     return std::tuple(-samplesPerSecond, stepMs) < std::tuple(-other.samplesPerSecond, other.stepMs);
 }
 
-Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, int worldSize)
+Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, int worldSize, std::optional<Card> card)
 {
-    ASSIGN_OR_RETURN(const DeviceSpec card, findDeviceSpec(step->info.gpu));
+    if (!card) {
+        ASSIGN_OR_RETURN(const DeviceSpec gpu, findDeviceSpec(step->info.gpu));
+        const std::string settings = recordedAllocatorSettings(step->info);
+        const bool areKnown = withAllocatorSettings({}, settings).ok();
+        ASSIGN_OR_RETURN(card, cardFor(gpu, *step, areKnown ? settings : std::string()));
+    }
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(step));
     ShardRow row;
     row.option = option;
     row.calculated = worldSize > 1;
-    row.usable = cardMemory(card, *step).usable();
+    row.usable = card->forTensors();
     PlanRequest request;
     request.budget = row.usable;
     request.worldSize = worldSize;
@@ -97,10 +101,7 @@ Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, i
         ASSIGN_OR_RETURN(planned, planner.solve(request));
         row.fits = planned.plan.status != PlanStatus::infeasible;
     } else {
-        const std::string settings = recordedAllocatorSettings(step->info);
-        const bool areKnown = withAllocatorSettings({}, settings).ok();
-        ASSIGN_OR_RETURN(const Card memory, cardFor(card, *step, areKnown ? settings : std::string()));
-        ASSIGN_OR_RETURN(PlanOnCard found, planForCard(planner, request, memory));
+        ASSIGN_OR_RETURN(PlanOnCard found, planForCard(planner, request, *card));
         planned = std::move(found.planned);
         row.fits = found.run.runs;
         row.reserved = found.run.reservedPeak;

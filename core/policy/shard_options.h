@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/policy/card.h"
 #include "core/policy/step_planner.h"
 #include "core/predict/step_clock.h"
 
@@ -66,10 +67,12 @@ struct ShardRow
     bool faster(const ShardRow& other) const noexcept;
 };
 
-/// Computes the row of an option from its recorded step, with the plan for the step's GPU (planForCard). `worldSize`
+/// Computes the row of an option from its recorded step, with the plan for `card` (planForCard), by default the step's
+/// GPU under the recorded settings. `worldSize`
 /// above 1 derives full sharding from a step that was recorded on one GPU; such a row says "fits" by the sum of bytes.
 /// Errors (badInput): the step's GPU is unknown; otherwise as StepPlanner and clockOf().
-Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, int worldSize = 1);
+Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, int worldSize = 1,
+                          std::optional<Card> card = {});
 
 /// Sorts rows that fit before those that do not, the fastest first.
 void sortRows(std::vector<ShardRow>& rows);

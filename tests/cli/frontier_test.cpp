@@ -5,6 +5,7 @@
 namespace headroom {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -48,6 +49,32 @@ TEST_F(CliTest, FrontierOfAStep)
         ASSERT_EQ(finished.exitCode, 0) << finished.err;
         expectFrontier(finished.json());
     }
+}
+
+TEST_F(CliTest, FrontierSaysWhichPlansRunOnACard)
+{
+    std::vector<std::string> arguments{"frontier", stepPath(), "--points", "5", "--json"};
+    const auto plain = headroomProgram(arguments).json()["points"];
+    const std::string card = std::to_string(plain[plain.size() / 2]["peak_bytes"].get<Bytes>() + 4 * MiB);
+    arguments.insert(arguments.end(), {"--card", card});
+    const Finished finished = headroomProgram(arguments);
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto points = finished.json()["points"];
+    ASSERT_EQ(points.size(), plain.size());
+    for (std::size_t i = 0; i < points.size(); ++i) {
+        EXPECT_EQ(points[i]["peak_bytes"], plain[i]["peak_bytes"]);
+        const auto& on = points[i]["card"];
+        EXPECT_EQ(on["capacity_bytes"].get<Bytes>(), std::stoll(card));
+        EXPECT_EQ(on["runs"].get<bool>(), on["least_capacity_bytes"].get<Bytes>() <= std::stoll(card)) << on;
+        EXPECT_GE(on["least_capacity_bytes"].get<Bytes>(), points[i]["peak_bytes"].get<Bytes>());
+        EXPECT_EQ(on.contains("out_of_memory"), !on["runs"].get<bool>());
+    }
+    EXPECT_EQ(points.front()["card"]["runs"], true);
+    EXPECT_EQ(points.back()["card"]["runs"], false);
+    arguments.erase(arguments.begin() + 4); // --json
+    EXPECT_THAT(headroomProgram(arguments).out, AllOf(HasSubstr("Runs from"), HasSubstr("out of memory")));
+    arguments.insert(arguments.end(), {"--formulation", "piecewise"});
+    expectBadInput(headroomProgram(arguments), {"--card", "--formulation piecewise"});
 }
 
 TEST_F(CliTest, FrontierRefusesBadPoints)

@@ -4,6 +4,9 @@
 #include "tests/cli/cli_test.h"
 #include "tests/core/own_checkpoint.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace headroom {
 namespace {
 
@@ -35,6 +38,33 @@ TEST_F(CliTest, OpsPlanSavesUnderTheFraction)
     EXPECT_NE(plan["saved"][0]["index"], plan["saved"][1]["index"]);
     // Two matmuls, the cosine of the input, and those of all but the last matmul.
     EXPECT_EQ(plan["recomputed"].size(), 7U);
+}
+
+TEST_F(CliTest, OpsPlanForACard)
+{
+    const auto points = headroomProgram({"ops-frontier", stepPath(), "--json"}).json()["points"];
+    ASSERT_GE(points.size(), 3U);
+    const std::string card = std::to_string(points[1]["peak_bytes"].get<Bytes>() + 2 * MiB);
+    const auto onCard = headroomProgram({"ops-frontier", stepPath(), "--card", card, "--json"}).json()["points"];
+    double least = std::numeric_limits<double>::infinity();
+    for (const auto& point : onCard)
+        if (point["card"]["runs"].get<bool>())
+            least = std::min(least, point["recompute_ms"].get<double>());
+    EXPECT_FALSE(onCard.back()["card"]["runs"].get<bool>());
+    EXPECT_TRUE(onCard.back()["card"]["out_of_memory"].contains("free_blocks_bytes"));
+    const Finished planned = headroomProgram({"ops-plan", stepPath(), "--card", card, "--json"});
+    ASSERT_EQ(planned.exitCode, 0) << planned.err;
+    const auto plan = planned.json();
+    EXPECT_EQ(plan["recompute_ms"], least);
+    EXPECT_EQ(plan["card"]["runs"], true);
+    EXPECT_LE(plan["card"]["least_capacity_bytes"].get<Bytes>(), std::stoll(card));
+    EXPECT_THAT(headroomProgram({"ops-plan", stepPath(), "--card", card}).out, HasSubstr("Card          runs on "));
+    const Finished none = headroomProgram({"ops-plan", stepPath(), "--memory-budget", "1", "--card", card, "--json"});
+    EXPECT_EQ(none.exitCode, 3);
+    EXPECT_EQ(none.json()["card"]["runs"], false);
+    EXPECT_THAT(none.err, HasSubstr("it runs from "));
+    EXPECT_EQ(headroomProgram({"ops-plan", stepPath(), "--card", "1MiB"}).exitCode, 3);
+    expectBadInput(headroomProgram({"ops-plan", stepPath()}), {"--memory-budget", "--card"});
 }
 
 TEST_F(CliTest, OpsPlanForPeople)

@@ -61,7 +61,7 @@ TEST_F(CliTest, PlanForACardRunsThere)
     expectBadInput(planFor({"--card", "rtx"}), {"card `rtx`", "expected a size"});
     expectBadInput(planFor({"--card", "8GiB", "--world-size", "2"}), {"--card", "--world-size"});
     expectBadInput(planFor({"--card", "8GiB", "--formulation", "piecewise"}), {"--card", "--formulation"});
-    expectBadInput(planFor({"--budget", "8GiB", "--settings", settings}), {"--settings", "expected --card"});
+    expectBadInput(planFor({"--budget", "8GiB", "--settings", settings}), {"--settings", "requires --card"});
 }
 
 TEST_F(CliTest, PlanPrintsTheConfigurationOfATrainer)

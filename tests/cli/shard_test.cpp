@@ -81,6 +81,18 @@ TEST_F(ShardTest, ARecordedJobIsOfAMeshThatIsNotKnown)
     EXPECT_THAT(run({file}).out, HasSubstr("8          -      -   -  -            -"));
 }
 
+TEST_F(ShardTest, AnotherCardThanTheRecordings)
+{
+    const std::string file = HEADROOM_TEST_DATA "/steps/fsdp_llama.hrs";
+    const auto own = run({"--json", file}).json()["rows"][0];
+    EXPECT_EQ(own["fits"], true);
+    const std::string small = std::to_string(own["reserved_peak_bytes"].get<Bytes>() / 4);
+    const auto row = run({"--json", "--card", small, file}).json()["rows"][0];
+    EXPECT_EQ(row["usable_bytes"].get<Bytes>(), std::stoll(small));
+    EXPECT_EQ(row["fits"], false);
+    expectBadInput(run({"--settings", "expandable_segments:True", file}), {"--settings requires --card"});
+}
+
 TEST_F(ShardTest, WhatCannotBeIsOneSentence)
 {
     expectBadInput(run({}), {"expected step files, or a training script"});

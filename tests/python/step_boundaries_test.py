@@ -297,7 +297,7 @@ class Exceptions(Recorded):
                 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
                 def evaluate():
                     with torch.no_grad():
-                        return [model(torch.empty(2**40, device="cuda"))]
+                        return [model(torch.empty(2**30, 1000, device="cuda"))]
                 {first}
                 model(torch.randn(64, 1000, device="cuda")).sum().backward()
                 optimizer.step()
