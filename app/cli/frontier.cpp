@@ -128,7 +128,8 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
                                        formatPercent(point.gap)};
         if (frontier.card) {
             const auto& [run, least] = frontier.onCard[i];
-            cells.insert(cells.end(), {run.runs ? formatBytes(run.reservedPeak) : "-", runCell(run), formatBytes(least)});
+            cells.insert(cells.end(),
+                         {run.runs ? formatBytes(run.reservedPeak) : "-", runCell(run), formatBytes(least)});
         }
         table.addRow(std::move(cells));
     }
@@ -175,7 +176,7 @@ void addFrontier(CLI::App& program, Action& chosen)
     addPlanArguments(*command, *arguments);
     command->add_option("--points", arguments->points, "Budgets to solve (default 33)")->type_name("N");
     addCardArguments(*command, arguments->onCard,
-                     "Say of each plan whether training runs on this GPU, given by name or as a size, and from which on");
+                     "Say of each plan whether training runs on this GPU, given by name or as a size");
     command->add_option("-o,--output", arguments->output, "Write a picture or a table: .svg, .pdf, .png or .csv")
         ->type_name("FILE");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });

@@ -299,8 +299,8 @@ Result<int> runPlan(const OpsPlanArguments& arguments)
         print(planner, question.card, arguments, found, std::cout);
     if (found.onCard && !found.onCard->runs)
         return Error{ErrorKind::infeasible,
-                     "the plan does not run on " + question.card->title + ": " + found.onCard->reason + "; it runs from "
-                         + formatBytes(found.leastMemory) + " for the allocator on"};
+                     "the plan does not run on " + question.card->title + ": " + found.onCard->reason
+                         + "; it runs from " + formatBytes(found.leastMemory) + " for the allocator on"};
     return 0;
 }
 

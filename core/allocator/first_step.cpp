@@ -3,8 +3,10 @@
 #include "core/allocator/first_step.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -62,6 +64,20 @@ OpId beginOfOptimizerStep(const StepTrace& trace, OpId op)
     return op;
 }
 
+/// Returns when an optimizer's step that begins with `op` begins on the timeline's axis: the n-th run of ops of the
+/// optimizer is the n-th span of that phase.
+double beginOfOptimizerMs(const StepTrace& trace, const Timeline& timeline, OpId op)
+{
+    std::size_t runs = 0;
+    for (std::uint32_t i = 0; i <= op.value; ++i)
+        runs += trace.ops.phase[OpId(i)] == Phase::optimizer
+            && (i == 0 || trace.ops.phase[OpId(i - 1)] != Phase::optimizer);
+    for (const PhaseSpan& span : timeline.phases)
+        if (span.phase == Phase::optimizer && --runs == 0)
+            return span.beginMs;
+    return std::numeric_limits<double>::infinity();
+}
+
 } // namespace
 
 FirstStep firstStep(const StepTrace& trace, const Timeline& timeline, const std::set<StorageId>& start)
@@ -82,16 +98,24 @@ FirstStep firstStep(const StepTrace& trace, const Timeline& timeline, const std:
             first.present.insert(storage);
     }
     const std::unordered_map<StorageId, OpId> uses = firstUses(trace, later);
+    std::map<OpId, double> begins; // of optimizer steps
     for (const StorageId storage : later) {
         const auto use = uses.find(storage);
         if (use == uses.end()) {
             first.present.insert(storage);
             continue;
         }
-        const bool isState = trace.ops.phase[use->second] == Phase::optimizer;
-        first.made.emplace_back(isState ? beginOfOptimizerStep(trace, use->second) : use->second, storage);
+        if (trace.ops.phase[use->second] != Phase::optimizer) {
+            first.made.push_back({use->second, storage, std::numeric_limits<double>::infinity()});
+            continue;
+        }
+        const OpId begin = beginOfOptimizerStep(trace, use->second);
+        const auto known = begins.find(begin);
+        const double ms = known != begins.end() ? known->second : beginOfOptimizerMs(trace, timeline, begin);
+        begins.emplace(begin, ms);
+        first.made.push_back({begin, storage, ms});
     }
-    std::ranges::sort(first.made);
+    std::ranges::sort(first.made, {}, [](const FirstStep::Made& made) { return std::pair(made.op, made.storage); });
     return first;
 }
 

@@ -5,7 +5,6 @@
 #include "core/timeline/timeline.h"
 
 #include <set>
-#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -18,8 +17,15 @@ namespace headroom {
 /// the gradient. Leftovers of the step before, which this step replaces, do not exist.
 struct FirstStep
 {
+    /// A storage that gets its block in the step.
+    struct Made
+    {
+        OpId op; ///< the block exists from this op on
+        StorageId storage;
+        double ms = 0; ///< when an optimizer's step begins with `op`, on the timeline's axis; otherwise infinite
+    };
     std::set<StorageId> present; ///< storages of the allocator with which the first step begins
-    std::vector<std::pair<OpId, StorageId>> made; ///< ascending: the storage gets its block before this op
+    std::vector<Made> made; ///< by op, then by storage
 };
 
 /// `start` are the storages of the allocator with which the recorded step begins.

@@ -264,24 +264,37 @@ bool takeOfStart(Replayer& replayer, const StepTrace& trace, StorageId storage)
 class ToMake
 {
 public:
-    ToMake(const StepTrace& trace, std::span<const std::pair<OpId, StorageId>> made)
+    ToMake(const StepTrace& trace, std::span<const FirstStep::Made> made)
         : trace_(trace)
         , left_(made)
     {
     }
 
-    /// Allocates those that are made before an op or earlier; returns false if the device is full.
-    bool upTo(Replayer& replayer, OpId op)
+    /// Allocates those that are made before a change or earlier; returns false if the device is full. An optimizer that
+    /// works in place changes no memory by its ops, so that between ops the time counts.
+    bool upTo(Replayer& replayer, const MemoryChange& change)
     {
-        for (; !left_.empty() && left_.front().first <= op; left_ = left_.subspan(1))
-            if (!takeOfStart(replayer, trace_, left_.front().second))
+        for (; !left_.empty(); left_ = left_.subspan(1)) {
+            const FirstStep::Made& next = left_.front();
+            if (change.op ? change.op < next.op : change.ms <= next.ms)
+                break;
+            if (!takeOfStart(replayer, trace_, next.storage))
                 return false;
+        }
         return true;
+    }
+
+    /// Allocates the rest; returns false if the device is full.
+    bool rest(Replayer& replayer)
+    {
+        return std::ranges::all_of(std::exchange(left_, {}), [&](const FirstStep::Made& made) {
+            return takeOfStart(replayer, trace_, made.storage);
+        });
     }
 
 private:
     const StepTrace& trace_;
-    std::span<const std::pair<OpId, StorageId>> left_;
+    std::span<const FirstStep::Made> left_;
 };
 
 /// Plays the changes of one step until a request fails.
@@ -302,7 +315,7 @@ void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, T
         }
         if (change.delta > 0)
             replayer.completeUntil(row);
-        if ((change.op && !(replayer.keepWorkspacesUpTo(change.op) && toMake.upTo(replayer, change.op)))
+        if ((change.op && !replayer.keepWorkspacesUpTo(change.op)) || !toMake.upTo(replayer, change)
             || !play(replayer, trace, change, until)) {
             result.failure
                 = AllocatorRun::Failure{row, change.storage, change.op, change.ms, replayer.allocator().outOfMemory()};
@@ -315,6 +328,10 @@ void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, T
         const AllocatorSample& now = result.samples.back();
         if (std::pair(now.reserved, now.active) > std::pair(result.atPeak.reserved, result.atPeak.active))
             result.atPeak = now;
+    }    if (!timeline.changes.empty() && !toMake.rest(replayer)) {
+        const MemoryChange& last = timeline.changes.back();
+        result.failure = AllocatorRun::Failure{timeline.changes.size() - 1, last.storage, last.op, last.ms,
+                                               replayer.allocator().outOfMemory()};
     }
 }
 
@@ -374,7 +391,7 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
         replayer.resetStats();
         if (fits)
             run(replayer, trace, timeline,
-                ToMake(trace, step == 1 ? std::span(first.made) : std::span<const std::pair<OpId, StorageId>>()),
+                ToMake(trace, step == 1 ? std::span(first.made) : std::span<const FirstStep::Made>()),
                 result);
         else
             result.failure

@@ -106,8 +106,10 @@ CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timel
 Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline)
 {
     constexpr Bytes precision = 2 * MiB;
-    const bool isShare = card.rules.memoryFraction > 0;
+    const bool isShare = card.rules.memoryFraction > 0 && card.rules.total > 0;
     const auto total = static_cast<double>(card.rules.total);
+    const Bytes given = std::min(card.rules.capacity, card.rules.limit());
+    const bool runsThere = given > 0 && runOnCard(card, step, timeline).runs;
     card.rules.capacity = 0;
     card.rules.memoryFraction = 0;
     const AllocatorRun free = simulateAllocator(step, timeline, card.rules, card.workspaces);
@@ -115,6 +117,8 @@ Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline)
     if (!card.workspaces.kept.empty())
         enough = std::max(
             enough, simulateAllocator(step, timeline, card.rules).stats.reservedPeak + card.workspaces.keptBytes());
+    if (runsThere) // not every capacity above the least one that is found need do
+        enough = std::min(enough, given);
     Bytes tooLittle = free.stats.activePeak - 1;
     while (enough - tooLittle > precision) {
         const Bytes middle = tooLittle + (enough - tooLittle) / 2;

@@ -105,6 +105,25 @@ Result<bool> tryOrders(const StepPlanner& planner, const Card& card, PlannedStep
     return false;
 }
 
+/// Returns the next budget to try after one whose plan has this peak: 1/400 of the range below the peak, or the next
+/// lower multiple of 1/200 of the range, above the least budget or below the card's memory, where a search by hand tries.
+Bytes nextBudget(const Plan& bound, Bytes peak, Bytes budget, Bytes range, Bytes most)
+{
+    const Bytes least = bound.leastBudget;
+    if (budget <= least)
+        return least - 1;
+    const Bytes multiple = std::max<Bytes>(range / (stepsOfRange / 2), 1);
+    const Bytes aboveLeast = least + (budget - 1 - least) / multiple * multiple;
+    const Bytes belowMost = most - ((most - budget) / multiple + 1) * multiple;
+    const Bytes belowPeak = peak - std::max<Bytes>(range / stepsOfRange, 1);
+    return std::max({belowPeak, aboveLeast, belowMost});
+}
+
+bool isSamePlan(const Plan& a, const Plan& b)
+{
+    return a.peak == b.peak && a.recomputeMs == b.recomputeMs && a.decisions == b.decisions;
+}
+
 /// Settings that reserve less for some steps, expandable segments first. Those without splits leave large blocks to
 /// large requests.
 std::vector<AllocatorRules> alternatives(const AllocatorRules& rules)
@@ -136,13 +155,20 @@ Result<PlanOnCard> planForCard(const StepPlanner& planner, PlanRequest request, 
         return next.error();
     const Plan bound = next->plan;
     const Bytes range = bound.baselinePeak - bound.leastBudget;
+    std::optional<Plan> last; // that was tried
     while (next->plan.status != PlanStatus::infeasible && next->plan.status != PlanStatus::stopped) {
-        ASSIGN_OR_RETURN(const bool runs, tryOrders(planner, card, *next, found));
-        if (runs)
-            break;
-        const Bytes stride = std::max<Bytes>(range / (elapsedMs(begin) < patienceMs ? stepsOfRange : coarserSteps), 1);
-        request.budget = next->plan.peak > bound.leastBudget ? std::max(next->plan.peak - stride, bound.leastBudget)
-                                                             : bound.leastBudget - 1;
+        if (!last || !isSamePlan(*last, next->plan)) {
+            ASSIGN_OR_RETURN(const bool runs, tryOrders(planner, card, *next, found));
+            if (runs)
+                break;
+        }
+        last = next->plan;
+        const Bytes budget = std::min(request.budget, bound.baselinePeak);
+        request.budget = elapsedMs(begin) < patienceMs
+            ? nextBudget(bound, next->plan.peak, budget, range, card.forTensors())
+            : next->plan.peak - std::max<Bytes>(range / coarserSteps, 1);
+        if (request.budget < bound.leastBudget)
+            request.budget = budget > bound.leastBudget ? bound.leastBudget : bound.leastBudget - 1;
         if (request.budget < 1)
             break;
         next = planner.solve(request, stop, solveLimitMs);

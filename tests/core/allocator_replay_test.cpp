@@ -178,6 +178,31 @@ TEST(AllocatorReplay, OptimizerStateLiesWhereTheFirstStepsActivationsWere)
     EXPECT_EQ(full.step, 2);
 }
 
+/// A fused optimizer's ops work in place: no change of memory is theirs.
+TEST(AllocatorReplay, OptimizerStateIsMadeBesideTheGradientsWhereItsOpsWorkInPlace)
+{
+    StepTraceBuilder builder;
+    const ModuleId net = builder.addModule("Net", "Net", {});
+    builder.alloc(64 * MiB, Category::parameter, {});
+    const StorageId state = builder.alloc(30 * MiB, Category::optimizer, {});
+    builder.mark(Mark::stepBegin);
+    builder.mark(Mark::forwardEnd);
+    const StorageId gradient = builder.alloc(40 * MiB, Category::gradient, {});
+    builder.mark(Mark::backwardEnd);
+    const OpId op = builder.beginOp({builder.string("aten._fused_adamw_.default"), {}, net, {}, {}, Phase::optimizer});
+    StepTraceBuilder::OpResult result;
+    const std::vector<StorageId> inputs{state};
+    result.inputs = inputs;
+    result.ms = 2;
+    builder.endOp(op, result);
+    builder.mark(Mark::stepEnd);
+    builder.free(gradient);
+    builder.mark(Mark::zeroGradEnd);
+    const StepTracePtr trace = *builder.finish();
+    const AllocatorRun run = simulateAllocator(*trace, *predict(*trace, {}), {});
+    EXPECT_EQ(run.stats.reservedPeak, 134 * MiB) << "the state does not lie in what zero_grad() frees";
+}
+
 /// As CUDA's context on a real device, and what libraries take there while the step runs.
 TEST(AllocatorReplay, WhatIsNotPyTorchsTakesNoSegment)
 {
