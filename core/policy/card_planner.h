@@ -25,7 +25,7 @@ struct PlanOnCard
 
 /// Plans a step for a card: what counts is not the bytes that the step allocates but that each step of training finds
 /// room, from the first one on (runOnCard). Plans of lower peaks may fragment more, so the planner tries plans from the
-/// largest budget downwards, in steps of at most 1/400 of the range (1/100 after five seconds), each also in other orders
+/// largest budget downwards, at most 1/400 of the range apart (1/100 after five seconds), each also in other orders
 /// (arrangements()), and takes the first that runs. `request.budget` is not used. Stopped by `stop`, the plan has
 /// status `stopped`.
 Result<PlanOnCard> planForCard(const StepPlanner& planner, PlanRequest request, const Card& card,
