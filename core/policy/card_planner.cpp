@@ -18,6 +18,7 @@ constexpr Bytes stepsOfRange = 400;
 constexpr Bytes coarserSteps = 100; ///< after `patienceMs`
 constexpr double patienceMs = 5000;
 constexpr double solveLimitMs = 150; ///< of each search after the first, whose bound is shown
+constexpr double tolerance = 1e-3; ///< by which the time of a plan in another order may be longer
 constexpr double leastGain = 0.01; ///< share of forward and backward that other settings have to save
 
 double gapTo(double boundMs, double recomputeMs)
@@ -91,9 +92,10 @@ Result<bool> tryOrders(const StepPlanner& planner, const Card& card, PlannedStep
     found.run = runOnCard(card, step, *planned.timeline);
     if (found.run.runs)
         return true;
+    const double most = planned.plan.recomputeMs * (1 + tolerance);
     for (CheckpointPlan& regions : arrangements(planner.model(), planned.regions)) {
         const Result<Timeline> timeline = planner.model().predict(regions);
-        if (!timeline) // a module among them that cannot be checkpointed
+        if (!timeline || timeline->recomputeMs > most) // a module cannot be checkpointed, or alike ones take longer there
             continue;
         ++found.tried;
         if (CardRun run = runOnCard(card, step, *timeline); run.runs) {
