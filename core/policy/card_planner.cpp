@@ -95,7 +95,7 @@ Result<bool> tryOrders(const StepPlanner& planner, const Card& card, PlannedStep
     const double most = planned.plan.recomputeMs * (1 + tolerance);
     for (CheckpointPlan& regions : arrangements(planner.model(), planned.regions)) {
         const Result<Timeline> timeline = planner.model().predict(regions);
-        if (!timeline || timeline->recomputeMs > most) // a module cannot be checkpointed, or alike ones take longer there
+        if (!timeline || timeline->recomputeMs > most) // not checkpointable, or alike modules take longer there
             continue;
         ++found.tried;
         if (CardRun run = runOnCard(card, step, *timeline); run.runs) {
@@ -108,7 +108,7 @@ Result<bool> tryOrders(const StepPlanner& planner, const Card& card, PlannedStep
 }
 
 /// Returns the next budget to try after one whose plan has this peak: 1/400 of the range below the peak, or the next
-/// lower multiple of 1/200 of the range, above the least budget or below the card's memory, where a search by hand tries.
+/// lower multiple of 1/200 of the range, above the least budget or below the card's memory, as a search by hand tries.
 Bytes nextBudget(const Plan& bound, Bytes peak, Bytes budget, Bytes range, Bytes most)
 {
     const Bytes least = bound.leastBudget;
