@@ -83,6 +83,8 @@ Result<Frontier> solveOnDevice(const PlanSource& source, PlanRequest request, in
     for (const FrontierPoint& point : frontier.points) {
         request.budget = point.peak;
         ASSIGN_OR_RETURN(const PlannedStep planned, planner.solve(request));
+        if (!planned.timeline)
+            return Error{ErrorKind::internal, "the plan of a point was not found again: " + planned.plan.reason};
         frontier.onCard.push_back({runOnCard(*card, *source.trace, *planned.timeline),
                                    leastMemory(*card, *source.trace, *planned.timeline)});
     }

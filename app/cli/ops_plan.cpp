@@ -8,6 +8,7 @@
 #include "core/base/try.h"
 #include "core/joint/ops_clock.h"
 #include "core/joint/ops_policy.h"
+#include "core/predict/predict.h"
 #include "core/trace/phase_times.h"
 
 #include <CLI/CLI.hpp>
@@ -248,9 +249,23 @@ void print(const OpsPlanner& planner, const std::optional<Card>& card, const Ops
         << (arguments.runtime == "flops" ? "flops" : "profile") << "\"\n";
 }
 
-/// Writes the plan as selective checkpoints of modules, which eager PyTorch applies.
-Status writePolicyOf(const OpsPlanner& planner, const OpsPlanArguments& arguments, const OpsPlan& plan)
+/// Error (infeasible): training under the policy, which takes other memory than the plan, does not run on the card.
+Status checkOnCard(const Card& card, const StepTrace& step, const Policy& policy)
 {
+    ASSIGN_OR_RETURN(const CheckpointPlan regions, checkpointPlan(step, policy));
+    ASSIGN_OR_RETURN(const Timeline timeline, predict(step, regions));
+    const CardRun run = runOnCard(card, step, timeline);
+    if (run.runs)
+        return {};
+    return Error{ErrorKind::infeasible, "-o: as selective checkpoints of modules the plan does not run on " + card.title
+                     + ": " + run.reason + "; nothing was written"};
+}
+
+/// Writes the plan as selective checkpoints of modules, which eager PyTorch applies. With a card, the policy has to run
+/// there.
+Status writePolicyOf(const OpsQuestion& question, const OpsPlanArguments& arguments, const OpsPlan& plan)
+{
+    const OpsPlanner& planner = question.planner;
     std::vector<ModuleId> modules;
     for (const std::string& fqn : arguments.acUnits) {
         const Result<ModuleId> module = findModule(*planner.model().trace(), fqn);
@@ -258,7 +273,10 @@ Status writePolicyOf(const OpsPlanner& planner, const OpsPlanArguments& argument
             return badInput("--ac-unit: " + module.error().message);
         modules.push_back(*module);
     }
-    ASSIGN_OR_RETURN(const Policy policy, opsPolicy(planner.model(), plan, modules));
+    ASSIGN_OR_RETURN(Policy policy, opsPolicy(planner.model(), plan, modules));
+    if (question.card)
+        RETURN_IF_ERROR(checkOnCard(*question.card, *planner.model().trace(), policy));
+    policy.allocatorSettings = arguments.onCard.settings.value_or("");
     const Status written = writePolicy(policy, arguments.policyFile);
     if (written.ok())
         std::cerr << "torch-headroom: " << arguments.policyFile << ": as selective checkpoints of "
@@ -290,8 +308,8 @@ Result<int> runPlan(const OpsPlanArguments& arguments)
         found.onCard = runOnCard(*question.card, *planner.graph().trace, timeline);
         found.leastMemory = leastMemory(*question.card, *planner.graph().trace, timeline);
     }
-    if (!arguments.policyFile.empty()) {
-        RETURN_IF_ERROR(writePolicyOf(planner, arguments, found.plan));
+    if (!arguments.policyFile.empty() && (!found.onCard || found.onCard->runs)) {
+        RETURN_IF_ERROR(writePolicyOf(question, arguments, found.plan));
     }
     if (arguments.json)
         printJson(toJson(planner, question.card, arguments, found));

@@ -328,7 +328,8 @@ void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, T
         const AllocatorSample& now = result.samples.back();
         if (std::pair(now.reserved, now.active) > std::pair(result.atPeak.reserved, result.atPeak.active))
             result.atPeak = now;
-    }    if (!timeline.changes.empty() && !toMake.rest(replayer)) {
+    }
+    if (!timeline.changes.empty() && !toMake.rest(replayer)) {
         const MemoryChange& last = timeline.changes.back();
         result.failure = AllocatorRun::Failure{timeline.changes.size() - 1, last.storage, last.op, last.ms,
                                                replayer.allocator().outOfMemory()};

@@ -68,8 +68,8 @@ struct ShardRow
 };
 
 /// Computes the row of an option from its recorded step, with the plan for `card` (planForCard), by default the step's
-/// GPU under the recorded settings. `worldSize`
-/// above 1 derives full sharding from a step that was recorded on one GPU; such a row says "fits" by the sum of bytes.
+/// GPU under the recorded settings. `worldSize` above 1 derives full sharding from a step that was recorded on one GPU;
+/// such a row says "fits" by the sum of bytes.
 /// Errors (badInput): the step's GPU is unknown; otherwise as StepPlanner and clockOf().
 Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, int worldSize = 1,
                           std::optional<Card> card = {});

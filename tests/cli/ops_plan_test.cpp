@@ -5,6 +5,7 @@
 #include "tests/core/own_checkpoint.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 
 namespace headroom {
@@ -66,7 +67,16 @@ TEST_F(CliTest, OpsPlanForACard)
     EXPECT_EQ(none.exitCode, 3);
     EXPECT_EQ(none.json()["card"]["runs"], false);
     EXPECT_THAT(none.err, HasSubstr("it runs from "));
-    EXPECT_EQ(headroomProgram({"ops-plan", stepPath(), "--card", "1MiB"}).exitCode, 3);
+    EXPECT_EQ(headroomProgram({"ops-plan", stepPath(), "--card", "1MiB", "-o", path("policy.json")}).exitCode, 3);
+    const Finished written = headroomProgram({"ops-plan", stepPath(), "--card", card, "-o", path("policy.json")});
+    EXPECT_EQ(written.exitCode, 3) << "the policy recomputes whole modules, and takes more than the plan";
+    EXPECT_THAT(written.err, HasSubstr("as selective checkpoints of modules the plan does not run on"));
+    EXPECT_FALSE(std::filesystem::exists(path("policy.json")));
+    const std::string settings = "expandable_segments:True";
+    const Finished set = headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0.3", "--card", "40GiB",
+                                          "--settings", settings, "-o", path("policy.json")});
+    EXPECT_EQ(set.exitCode, 0) << set.err;
+    EXPECT_THAT(readFile(path("policy.json")), HasSubstr(settings)) << "apply() warns without them";
     expectBadInput(headroomProgram({"ops-plan", stepPath()}), {"--memory-budget", "--card"});
 }
 

@@ -91,7 +91,8 @@ class PlanForCard:
 def plan_for_card(kept, gpu, budget, may_change_settings):
     """Plans a step (_recordings.Kept) for the card `gpu`, of which the allocator may reserve `budget` bytes; 0: all
     that it gives. With `may_change_settings`, where no plan runs, the plan is one with other settings of the allocator
-    that make one possible, if the user has chosen none. Plans are kept beside the step. Raises HeadroomError; exit code 3 where no plan runs."""
+    that make one possible, if the user has chosen none. Plans are kept beside the step. Raises HeadroomError, with exit
+    code 3 where no plan runs."""
     plan = _kept_plan(kept, gpu, budget, None)
     better = plan.answer["card"].get("better_settings")
     if better and not plan.runs and may_change_settings and not any(name in os.environ for name in ALLOCATOR_VARIABLES):
