@@ -10,6 +10,7 @@
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 #include "core/predict/predict.h"
+#include "core/record/outside_memory.h"
 #include "core/record/recorder.h"
 #include "core/record/step_recording.h"
 #include "core/record/subclass_calls.h"
@@ -36,6 +37,7 @@ struct Recording
     std::unique_ptr<Recorder> recorder; ///< recorder of the running step
     std::shared_ptr<RealDevice> real; ///< device that steps are measured on; null: the simulated one
     bool begun = false;
+    std::shared_ptr<OutsideMemory> outside; ///< null on a real device
     std::optional<std::unordered_map<const void*, Category>> before; ///< state at the end of the last step
     StepTracePtr finished;
 
@@ -47,6 +49,8 @@ struct Recording
         tree = {};
         optimizerState.clear();
         begun = false;
+        if (outside)
+            sim::simulatedState().allocator.setObserver(outside);
     }
 };
 
@@ -79,6 +83,12 @@ Status measureOn(int device)
     ASSIGN_OR_RETURN(auto opened, openCuda(device));
     recording().real = std::move(opened);
     return {};
+}
+
+void watch()
+{
+    if (!recording().real && !recording().outside)
+        recording().outside = OutsideMemory::watch();
 }
 
 Status create()
@@ -175,6 +185,12 @@ Status finish(std::string_view json)
         info.settings.emplace_back("communicator bytes", std::to_string(nccl.bytes));
     }
     known = std::move(info);
+    if (running.outside) {
+        running.outside->stepFinishes();
+        running.recorder->setOutside(*running.outside);
+        if (std::string remark = running.outside->remark(); !remark.empty())
+            known.remarks.push_back(std::move(remark));
+    }
     running.before = running.recorder->endState();
     auto trace = running.recorder->finish();
     running.begun = false;
@@ -333,6 +349,11 @@ using namespace headroom;
 int headroom_measure(int device)
 {
     return python::guarded([&] { return python::measureOn(device); });
+}
+
+void headroom_recording_watch()
+{
+    python::watch();
 }
 
 int headroom_recording_new()

@@ -23,6 +23,8 @@ public:
     /// Sets the budget to the plan for the card as soon as it is known, unless the user moves it before. A step that
     /// was just opened gets it without an undo step.
     void follow();
+    /// The budget stays as it is: it was asked for.
+    void keepBudget() noexcept { follows_ = false; }
 
     bool busy() const noexcept { return judging_ || planning_; }
 

@@ -175,7 +175,9 @@ void MainWindow::wireDesks()
     Actions& a = *actions_;
     connect(opener_, &Opener::opened, this, [this](bool budgetWasGiven) {
         modulesDesk_->setBudgetIsGuess(!budgetWasGiven);
-        if (!budgetWasGiven)
+        if (budgetWasGiven)
+            cardDesk_->keepBudget();
+        else
             cardDesk_->follow();
         page_->modules()->tree()->setFocus();
         if (!measuredFile_.isEmpty())

@@ -3,17 +3,17 @@
 #include "core/allocator/replay.h"
 
 #include "core/allocator/first_step.h"
-#include "core/allocator/private_pools.h"
-#include "core/trace/graph_ops.h"
+#include "core/allocator/replayer.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
 #include <map>
+#include <ranges>
 #include <set>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -23,194 +23,6 @@ namespace {
 
 /// Steps that are played at most until one begins with the blocks with which an earlier one began.
 constexpr int mostSteps = 8;
-
-/// Allocates and frees the blocks of storages. A storage has two blocks at a time only if it exists together with its
-/// recomputed copy.
-class Replayer
-{
-public:
-    Replayer(const StepTrace& trace, const AllocatorRules& rules, const Workspaces& workspaces)
-        : places_(trace.storages.stream)
-        , allocator_(rules)
-        , workspaces_(workspaces)
-        , poolBytes_(privatePoolBytes(trace.info))
-    {
-        if (!rules.expandableSegments)
-            addPrivatePools(allocator_, trace.info);
-    }
-
-    /// Allocates a block of a storage; returns false if the device is full.
-    bool take(StorageId storage, Bytes requested, Bytes rounded, std::uint32_t place)
-    {
-        if (requested <= 0)
-            return true;
-        const auto block = allocate(requested, place);
-        if (block) {
-            live_[storage].push_back({*block, rounded, place});
-            inPools_ += poolOfPlace(place) != 0 ? rounded : 0;
-        }
-        return block.has_value();
-    }
-
-    /// Allocates the workspaces that libraries keep from the ops up to `op`; returns false if the device is full.
-    bool keepWorkspacesUpTo(OpId op)
-    {
-        for (; kept_ < workspaces_.kept.size() && workspaces_.kept[kept_].op <= op; ++kept_) {
-            const auto& [user, bytes, place] = workspaces_.kept[kept_];
-            if (!allocate(bytes, place))
-                return false;
-            inPools_ += poolOfPlace(place) != 0 ? bytes : 0;
-        }
-        return true;
-    }
-
-    /// Allocates the workspace of an op, in the place of the storage that it created, and frees it.
-    void useWorkspace(OpId op, StorageId storage)
-    {
-        const Bytes bytes = workspaces_.duringOp(op);
-        if (bytes == 0)
-            return;
-        if (const auto block = allocate(bytes, placeOf(storage)))
-            allocator_.free(*block);
-    }
-
-    /// Frees the last block of a storage. `until` is the index of the change until which another stream uses the block;
-    /// nullopt: no stream does.
-    void giveBack(StorageId storage, std::optional<std::size_t> until = {})
-    {
-        const auto found = live_.find(storage);
-        if (found == live_.end() || found->second.empty())
-            return;
-        if (until) {
-            allocator_.requestFree(found->second.back().block);
-            awaited_.emplace(*until, found->second.back());
-        } else {
-            free(found->second.back());
-        }
-        found->second.pop_back();
-    }
-
-    /// Frees the blocks that other streams used until the change at this index or an earlier one.
-    void completeUntil(std::size_t change)
-    {
-        const auto end = awaited_.upper_bound(change);
-        for (auto block = awaited_.begin(); block != end; ++block)
-            free(block->second);
-        awaited_.erase(awaited_.begin(), end);
-    }
-
-    /// Allocates the new block of a resized storage, then frees the old one, since the content is copied. Returns false
-    /// if the device is full.
-    bool resize(StorageId storage, Bytes rounded, std::uint32_t place)
-    {
-        std::vector<Held>& held = live_[storage];
-        const Held old = held.back();
-        held.pop_back();
-        const bool taken = take(storage, rounded, rounded, place);
-        free(old);
-        return taken;
-    }
-
-    std::uint32_t placeOf(StorageId storage) const { return places_.size() > 0 ? places_[storage] : 0; }
-
-    /// Returns the place of the storage's block, or that of its first allocation if it has no block.
-    std::uint32_t placeNow(StorageId storage) const
-    {
-        const auto found = live_.find(storage);
-        return found == live_.end() || found->second.empty() ? placeOf(storage) : found->second.back().place;
-    }
-
-    /// Returns the bytes of the storage's block; 0 if it has none.
-    Bytes size(StorageId storage) const
-    {
-        const auto found = live_.find(storage);
-        return found == live_.end() || found->second.empty() ? 0 : found->second.back().bytes;
-    }
-
-    void rename(StorageId from, StorageId to)
-    {
-        auto node = live_.extract(from);
-        node.key() = to;
-        live_.erase(to);
-        live_.insert(std::move(node));
-    }
-
-    std::vector<std::pair<StorageId, Bytes>> live() const
-    {
-        std::vector<std::pair<StorageId, Bytes>> result;
-        for (const auto& [storage, held] : live_) {
-            if (!held.empty())
-                result.emplace_back(storage, held.back().bytes);
-        }
-        return result;
-    }
-
-    void resetStats()
-    {
-        allocator_.resetPeaks();
-        allocator_.resetAccumulated();
-    }
-    CachingAllocator::Stats stats() const { return allocator_.stats(); }
-    const CachingAllocator& allocator() const { return allocator_; }
-    Bytes held() const { return stats().active + std::max<Bytes>(poolBytes_ - inPools_, 0); }
-    /// What decides how later steps run: all blocks, and the addresses of the storages' own.
-    std::vector<std::uint64_t> layout() const
-    {
-        std::vector<std::uint64_t> found;
-        for (const CachingAllocator::SegmentState& segment : allocator_.segments())
-            for (const CachingAllocator::Segment::Part& part : segment.parts)
-                found.insert(found.end(), {segment.stream, part.address, static_cast<std::uint64_t>(part.size),
-                                           static_cast<std::uint64_t>(part.requested)});
-        std::map<StorageId, CachingAllocator::Block> blocks;
-        for (const auto& [storage, held] : live_)
-            if (!held.empty())
-                blocks.emplace(storage, held.back().block);
-        for (const auto& [storage, block] : blocks)
-            found.insert(found.end(), {storage.value, block});
-        return found;
-    }
-    AllocatorSample sample() const
-    {
-        const CachingAllocator::Stats now = stats();
-        return {now.requested, now.allocated, now.active, now.reserved, now.inactiveSplit};
-    }
-
-private:
-    struct Held
-    {
-        CachingAllocator::Block block = 0;
-        Bytes bytes = 0;
-        std::uint32_t place = 0;
-    };
-
-    void free(const Held& held)
-    {
-        allocator_.free(held.block);
-        leavePool(held);
-    }
-    void leavePool(const Held& held) { inPools_ -= poolOfPlace(held.place) != 0 ? held.bytes : 0; }
-
-    std::optional<CachingAllocator::Block> allocate(Bytes bytes, std::uint32_t place)
-    {
-        const std::int64_t waits = allocator_.counters().synchronizations;
-        const auto block = allocator_.allocate(bytes, place, {0, poolOfPlace(place)});
-        if (allocator_.counters().synchronizations != waits) { // the allocator waited until no stream uses freed blocks
-            for (const auto& [until, held] : awaited_)
-                leavePool(held);
-            awaited_.clear();
-        }
-        return block;
-    }
-
-    StepTrace::Column<StorageId, std::uint32_t> places_; ///< places as in graph_ops.h
-    CachingAllocator allocator_;
-    const Workspaces& workspaces_;
-    Bytes poolBytes_; ///< bytes of private pools, which serve no other request
-    Bytes inPools_ = 0; ///< bytes of blocks in private pools
-    std::size_t kept_ = 0; ///< number of workspaces in workspaces_.kept that were allocated
-    std::unordered_map<StorageId, std::vector<Held>> live_;
-    std::multimap<std::size_t, Held> awaited_; ///< freed blocks, by the change until which other streams use them
-};
 
 /// Whether the storage is a block of the allocator. A real device has other memory too.
 bool isAllocators(const StepTrace& trace, StorageId storage)
@@ -336,40 +148,153 @@ void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, T
     }
 }
 
-/// Allocates a block for each storage; returns false if the device is full.
-template <class Storages>
-bool takeAll(Replayer& replayer, const StepTrace& trace, const Storages& storages)
+/// Blocks of storages that may serve each other, oldest first.
+using StoragesByKey = std::map<Replayer::Key, std::deque<StorageId>>;
+
+/// Removes and returns the oldest storage of a key; invalid: there is none.
+StorageId takeOldest(StoragesByKey& storages, const Replayer::Key& key)
 {
-    return std::ranges::all_of(storages, [&](StorageId storage) { return takeOfStart(replayer, trace, storage); });
+    const auto found = storages.find(key);
+    if (found == storages.end() || found->second.empty())
+        return {};
+    const StorageId oldest = found->second.front();
+    found->second.pop_front();
+    return oldest;
 }
 
-/// Prepares the next step: storages that live at the end of a step become the storages from which the next one starts.
-/// A missing storage of `start` takes over a left block of the same size and place (the gradient of one step is the old
-/// gradient of the next), or gets a new block. Returns false if the device is full.
-bool startAgain(Replayer& replayer, const StepTrace& trace, const std::set<StorageId>& start)
+/// Plays what a program does outside of steps; `freeOlder` frees a block that is older. Returns the blocks that stay,
+/// oldest first; nullopt: the device is full.
+template <class FreeOlder>
+std::optional<std::vector<Replayer::Held>> playOutside(Replayer& replayer, const StepTrace::Outside& changes,
+                                                       FreeOlder freeOlder)
 {
-    replayer.completeUntil(Timeline::npos); // the streams are idle when the next step begins
-    std::multimap<std::pair<Bytes, std::uint32_t>, StorageId> left; // by size and place
-    for (const auto& [storage, bytes] : replayer.live()) {
-        if (!start.contains(storage))
-            left.emplace(std::pair(bytes, replayer.placeNow(storage)), storage);
-    }
-    std::vector<StorageId> missing;
-    for (const StorageId storage : start) {
-        if (replayer.size(storage) > 0)
-            continue;
-        const auto same = left.find({trace.storages.bytes[storage], replayer.placeOf(storage)});
-        if (same != left.end()) {
-            replayer.rename(same->second, storage);
-            left.erase(same);
-        } else {
-            missing.push_back(storage);
+    std::map<std::uint32_t, Replayer::Held> blocks; // by row
+    for (std::uint32_t row = 0; row < changes.size(); ++row) {
+        const Bytes bytes = changes.bytes[row];
+        switch (changes.kind[row]) {
+        case OutsideKind::alloc:
+            if (bytes <= 0)
+                break;
+            if (const auto held = replayer.take(bytes, changes.stream[row]))
+                blocks.emplace(row, *held);
+            else
+                return std::nullopt;
+            break;
+        case OutsideKind::free:
+            if (const auto block = blocks.find(changes.block[row]); block != blocks.end()) {
+                replayer.free(block->second);
+                blocks.erase(block);
+            }
+            break;
+        case OutsideKind::freeOlder:
+            freeOlder(Replayer::Key(roundedToBlock(bytes), changes.stream[row]));
+            break;
+        case OutsideKind::emptyCache:
+            replayer.emptyCache();
+            break;
         }
     }
-    for (const auto& [place, storage] : left)
-        replayer.giveBack(storage);
-    return takeAll(replayer, trace, missing);
+    const auto staying = std::views::values(blocks);
+    return std::vector<Replayer::Held>(staying.begin(), staying.end());
 }
+
+/// The times between steps: what is before the first one, and from one to the next.
+class BetweenSteps
+{
+public:
+    /// `start` are the storages with which the recorded step begins.
+    BetweenSteps(Replayer& replayer, const StepTrace& trace, const std::set<StorageId>& start)
+        : replayer_(replayer)
+        , trace_(trace)
+        , start_(start)
+    {
+        for (std::uint32_t row = 0; row < trace.betweenSteps.size(); ++row) {
+            const OutsideKind kind = trace.betweenSteps.kind[row];
+            if (kind == OutsideKind::alloc)
+                ++made_[keyOfRow(row)];
+            else if (kind == OutsideKind::free)
+                --made_[keyOfRow(trace.betweenSteps.block[row])];
+        }
+    }
+
+    /// Prepares the first step, which finds the storages in `present`. Returns false if the device is full.
+    bool beginTraining(const std::set<StorageId>& present)
+    {
+        const auto blocks = playOutside(replayer_, trace_.beforeTraining, [](const Replayer::Key&) {});
+        return blocks && assign(*blocks, present);
+    }
+
+    /// Prepares the next step: storages that live at the end of a step become the storages from which the next one
+    /// starts. A missing storage of the start gets a block that the time between the steps makes, as a batch does, takes
+    /// over a left block of the same size and place (the gradient of one step is the old gradient of the next), or gets
+    /// a new block. Returns false if the device is full.
+    bool next()
+    {
+        replayer_.completeUntil(Timeline::npos); // the streams are idle when the next step begins
+        for (const Replayer::Held& block : unknown_)
+            replayer_.free(block);
+        unknown_.clear();
+        StoragesByKey left, batch;
+        for (const auto& [storage, held] : replayer_.live()) {
+            if (!start_.contains(storage))
+                left[Replayer::keyOf(held)].push_back(storage);
+            else if (trace_.storages.category[storage] == Category::input)
+                batch[Replayer::keyOf(held)].push_back(storage);
+        }
+        auto made = made_;
+        for (const StorageId storage : start_) {
+            if (replayer_.size(storage) > 0 || made[keyOfStart(storage)]-- > 0)
+                continue;
+            if (const StorageId same = takeOldest(left, keyOfStart(storage)); same.valid())
+                replayer_.rename(same, storage);
+        }
+        const auto blocks = playOutside(replayer_, trace_.betweenSteps, [&](const Replayer::Key& key) {
+            StorageId freed = takeOldest(left, key);
+            if (!freed.valid())
+                freed = takeOldest(batch, key);
+            if (freed.valid())
+                replayer_.giveBack(freed);
+        });
+        for (const auto& [key, storages] : left)
+            for (const StorageId storage : storages)
+                replayer_.giveBack(storage);
+        return blocks && assign(*blocks, start_);
+    }
+
+private:
+    Replayer::Key keyOfRow(std::uint32_t row) const
+    {
+        return {roundedToBlock(trace_.betweenSteps.bytes[row]), trace_.betweenSteps.stream[row]};
+    }
+    Replayer::Key keyOfStart(StorageId storage) const
+    {
+        return {trace_.storages.bytes[storage], replayer_.placeOf(storage)};
+    }
+
+    /// Gives the missing ones of `storages` these blocks, or new ones. Returns false if the device is full.
+    bool assign(const std::vector<Replayer::Held>& blocks, const std::set<StorageId>& storages)
+    {
+        StoragesByKey missing;
+        for (const StorageId storage : storages)
+            if (replayer_.size(storage) == 0)
+                missing[keyOfStart(storage)].push_back(storage);
+        for (const Replayer::Held& block : blocks) {
+            if (const StorageId storage = takeOldest(missing, Replayer::keyOf(block)); storage.valid())
+                replayer_.adopt(storage, block);
+            else
+                unknown_.push_back(block);
+        }
+        return std::ranges::all_of(storages, [&](StorageId storage) {
+            return replayer_.size(storage) > 0 || takeOfStart(replayer_, trace_, storage);
+        });
+    }
+
+    Replayer& replayer_;
+    const StepTrace& trace_;
+    const std::set<StorageId>& start_;
+    std::map<Replayer::Key, int> made_; ///< number of blocks that the time between two steps makes and keeps
+    std::vector<Replayer::Held> unknown_; ///< blocks that are no storage's: freed after the step
+};
 
 } // namespace
 
@@ -383,7 +308,8 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
     AllocatorRun result;
     Bytes reservedPeak = 0;
     std::set<std::vector<std::uint64_t>> layouts; // with which steps began
-    bool fits = takeAll(replayer, trace, first.present);
+    BetweenSteps between(replayer, trace, start);
+    bool fits = between.beginTraining(first.present);
     for (int step = 1;; ++step) {
         result = {};
         result.step = step;
@@ -402,7 +328,8 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
         reservedPeak = std::max(reservedPeak, result.stats.reservedPeak);
         if (result.failure || !isRepeated || step == mostSteps)
             break;
-        fits = startAgain(replayer, trace, start);
+        fits = between.next();
+        reservedPeak = std::max(reservedPeak, replayer.stats().reservedPeak);
         if (fits && layouts.contains(replayer.layout())) // later steps run as those since then did
             break;
     }
@@ -452,7 +379,7 @@ std::string outOfMemorySentence(const StepTrace& trace, const AllocatorRun::Fail
 {
     const std::string block = "a block of " + formatBytes(failure.memory.size);
     if (failure.change == AllocatorRun::Failure::npos)
-        return "out of memory before the step: " + block + " of its state finds no room; "
+        return "out of memory outside of forward, backward and optimizer: " + block + " finds no room; "
             + outOfMemoryReason(failure.memory);
     char instant[48];
     std::snprintf(instant, sizeof(instant), "%.2f ms", failure.ms);

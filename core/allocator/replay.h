@@ -40,7 +40,7 @@ struct AllocatorRun
     /// A request that does not fit on the device: PyTorch raises torch.OutOfMemoryError.
     struct Failure
     {
-        std::size_t change = 0; ///< index in Timeline::changes; npos: the state before the step does not fit
+        std::size_t change = 0; ///< index in Timeline::changes; npos: before the step begins, as in an evaluation
         StorageId storage;
         OpId op; ///< invalid between ops
         double ms = 0;
@@ -53,7 +53,8 @@ struct AllocatorRun
 
 /// Simulates PyTorch's caching allocator during a training run whose steps are the recorded one. The first step begins
 /// without gradients and optimizer state (FirstStep), each later one on the cache that the step before left, until a
-/// step would begin with the same blocks as an earlier one, at most eight steps. The order matters: optimizer state,
+/// step would begin with the same blocks as an earlier one, at most eight steps. What the program did before training
+/// and between two steps (StepTrace::Outside), such as an evaluation, is played there. The order matters: optimizer state,
 /// which is made in the first step, lies in what its activations left. A step imported from a memory snapshot is played
 /// once, from the state before it. `workspaces` get blocks too; a convolution runs without its workspace if that does
 /// not fit, as PyTorch tries the next algorithm.

@@ -411,12 +411,18 @@ void SimulatedAllocator::onOutOfMemory(void (*tell)(Bytes, Bytes, Bytes))
 
 void SimulatedAllocator::emptyCache()
 {
-    const std::lock_guard lock(mutex_);
-    if (!cache_)
-        return;
-    freeAwaited();
-    cache_->releaseUnused();
-    releaseGivenUp(*cache_);
+    std::shared_ptr<BlockObserver> observer;
+    {
+        const std::lock_guard lock(mutex_);
+        observer = observer_;
+        if (cache_) {
+            freeAwaited();
+            cache_->releaseUnused();
+            releaseGivenUp(*cache_);
+        }
+    }
+    if (observer)
+        observer->emptied();
 }
 
 CachingAllocator::Counters SimulatedAllocator::counters() const

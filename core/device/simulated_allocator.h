@@ -88,6 +88,8 @@ public:
     virtual void refused(Bytes requested, Bytes deviceFree) = 0;
     /// The caching allocator of a real device now reserves `bytes`. The simulated one's is replayed later.
     virtual void reserved(Bytes bytes) = 0;
+    /// The program emptied the cache.
+    virtual void emptied() {}
     /// A stream other than that of the block's allocation uses it from now on.
     virtual void used(const Block&, std::uint32_t) {}
 };

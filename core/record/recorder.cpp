@@ -282,6 +282,12 @@ StepInfo& Recorder::info()
     return state_->recording ? state_->recording->info() : state_->info;
 }
 
+void Recorder::setOutside(const OutsideMemory& outside)
+{
+    if (state_->recording)
+        state_->recording->setOutside(outside.beforeTraining(), outside.betweenSteps());
+}
+
 std::unordered_map<const void*, Category> Recorder::endState() const
 {
     return state_->recording ? state_->recording->endState() : StepRecording::EndState();

@@ -17,6 +17,8 @@
 
 namespace headroom {
 
+class OutsideMemory;
+
 /// The module tree of a model, in the order of model.modules(), as a source (demo, .pt2, TorchScript, Python) declares
 /// it.
 struct ModelTree
@@ -113,6 +115,8 @@ public:
     void reportsRecomputations();
     /// Start and end of a compilation by PyTorch: its ops are not part of the step.
     void setCompiles(bool compiles);
+    /// Sets what the program allocates outside of steps. Between begin() and finish().
+    void setOutside(const OutsideMemory& outside);
     /// The facts of the step; complete them between begin() and finish().
     StepInfo& info();
     /// Returns the storages that are alive now, for setStateBefore() of the next step's recorder. Between begin() and

@@ -173,6 +173,10 @@ public:
     /// false: the ops are the program's own again.
     void setOrigin(std::string_view path, bool inside);
 
+    void setOutside(StepTraceBuilder::Outside beforeTraining, StepTraceBuilder::Outside betweenSteps)
+    {
+        builder_.setOutside(std::move(beforeTraining), std::move(betweenSteps));
+    }
     /// The facts of the step; complete them before finish().
     StepInfo& info() noexcept { return builder_.info; }
     EndState endState() const;

@@ -157,6 +157,14 @@ void visitOptionalColumns(Visit visit, Tables&... tables)
     visit("out_of_memory.op", tables.outOfMemory.op...);
     visit("out_of_memory.requested", tables.outOfMemory.requested...);
     visit("out_of_memory.device_free", tables.outOfMemory.deviceFree...);
+    visit("before_training.kind", tables.beforeTraining.kind...);
+    visit("before_training.bytes", tables.beforeTraining.bytes...);
+    visit("before_training.stream", tables.beforeTraining.stream...);
+    visit("before_training.block", tables.beforeTraining.block...);
+    visit("between_steps.kind", tables.betweenSteps.kind...);
+    visit("between_steps.bytes", tables.betweenSteps.bytes...);
+    visit("between_steps.stream", tables.betweenSteps.stream...);
+    visit("between_steps.block", tables.betweenSteps.block...);
 }
 
 /// Whether openStep() compares checksums. Tests and fuzzers ignore them to reach the later checks.

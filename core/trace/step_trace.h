@@ -133,6 +133,15 @@ enum class StreamEventKind : std::uint8_t {
 };
 inline constexpr std::size_t streamEventKindCount = 4;
 
+/// Changes of the allocator's memory outside of a step.
+enum class OutsideKind : std::uint8_t {
+    alloc,
+    free, ///< frees the block of an earlier row
+    freeOlder, ///< frees a block that is older than the rows
+    emptyCache, ///< torch.cuda.empty_cache()
+};
+inline constexpr std::size_t outsideKindCount = 4;
+
 /// Instants of the step. Everything before stepBegin is the state that the step starts from. stepBegin occurs exactly
 /// once; the others may repeat (gradient accumulation) or be missing (an interrupted step).
 enum class Mark : std::uint32_t { stepBegin, forwardEnd, backwardEnd, stepEnd, zeroGradEnd };
@@ -347,6 +356,18 @@ struct StepTables
         Rows<Bytes> requested, deviceFree; ///< bytes asked for, and free on the device
         std::size_t size() const noexcept { return op.size(); }
     } outOfMemory;
+
+    /// Changes of the allocator's memory outside of steps, in order, such as those of an evaluation.
+    struct Outside
+    {
+        Rows<OutsideKind> kind;
+        Rows<Bytes> bytes; ///< requested, of the block that is allocated or freed
+        Rows<std::uint32_t> stream; ///< stream and private pool of the block, as in storages.stream
+        Rows<std::uint32_t> block; ///< free: the row of the block's allocation; else 0
+        std::size_t size() const noexcept { return kind.size(); }
+    };
+    Outside beforeTraining; ///< from the program's start to its first step; no rows: not recorded
+    Outside betweenSteps; ///< from the end of one step to the start of the next; no rows: none, or not recorded
 
     struct Events
     {

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -91,6 +92,14 @@ public:
     void backwardEnter(CallId call) { event(EventKind::backwardEnter, call.value); }
     void backwardExit(CallId call) { event(EventKind::backwardExit, call.value); }
     void mark(Mark mark) { event(EventKind::mark, static_cast<std::uint32_t>(mark)); }
+
+    using Outside = StepTables<OwnRows>::Outside;
+    /// Sets the changes of memory outside of steps.
+    void setOutside(Outside beforeTraining, Outside betweenSteps)
+    {
+        tables_.beforeTraining = std::move(beforeTraining);
+        tables_.betweenSteps = std::move(betweenSteps);
+    }
 
     std::size_t opCount() const noexcept { return tables_.ops.size(); }
     std::size_t storageCount() const noexcept { return tables_.storages.size(); }

@@ -235,6 +235,23 @@ void checkStreams(const StepTrace& t, ColumnChecks& checks)
     checks.rising("stream_events.position", e.position);
 }
 
+void checkOutside(const StepTrace::Outside& rows, const std::string& table, ColumnChecks& checks)
+{
+    checks.rows(table, rows.size(), {rows.bytes.size(), rows.stream.size(), rows.block.size()});
+    checks.enumerators(table + ".kind", rows.kind, outsideKindCount);
+    checks.sizes(table + ".bytes", rows.bytes);
+    std::vector<bool> alive(rows.size(), false); // by row of its allocation
+    for (std::size_t row = 0; row < rows.size() && !checks.failed(); ++row) {
+        if (rows.kind[row] == OutsideKind::alloc)
+            alive[row] = true;
+        if (rows.kind[row] != OutsideKind::free)
+            continue;
+        if (rows.block[row] >= row || !alive[rows.block[row]])
+            return checks.fail("row " + std::to_string(row) + " of " + table + " frees a block that is not alive");
+        alive[rows.block[row]] = false;
+    }
+}
+
 void checkMemory(const StepTrace& t, ColumnChecks& checks)
 {
     const auto& s = t.storages;
@@ -255,6 +272,8 @@ void checkMemory(const StepTrace& t, ColumnChecks& checks)
     checks.rising("out_of_memory.op", o.op);
     checks.sizes("out_of_memory.requested", o.requested);
     checks.sizes("out_of_memory.device_free", o.deviceFree);
+    checkOutside(t.beforeTraining, "before_training", checks);
+    checkOutside(t.betweenSteps, "between_steps", checks);
     checks.rows("packs", t.packs.size(), {t.packs.op.size()});
     checks.ids("packs.storage", t.packs.storage, s.size());
     checks.ids("packs.op", t.packs.op, t.ops.size());

@@ -178,6 +178,75 @@ TEST(AllocatorReplay, OptimizerStateLiesWhereTheFirstStepsActivationsWere)
     EXPECT_EQ(full.step, 2);
 }
 
+/// A step of a 64 MiB parameter, a 12 MiB batch that is there when it begins, and 40 MiB of activations.
+StepTracePtr stepWithABatch(StepTraceBuilder::Outside beforeTraining, StepTraceBuilder::Outside betweenSteps)
+{
+    StepTraceBuilder builder;
+    builder.addModule("Net", "Net", {});
+    builder.alloc(64 * MiB, Category::parameter, {});
+    builder.alloc(12 * MiB, Category::input, {});
+    builder.mark(Mark::stepBegin);
+    const StorageId activation = builder.alloc(40 * MiB, Category::activation, {});
+    builder.mark(Mark::forwardEnd);
+    builder.free(activation);
+    builder.mark(Mark::backwardEnd);
+    builder.mark(Mark::stepEnd);
+    builder.setOutside(std::move(beforeTraining), std::move(betweenSteps));
+    const Result<StepTracePtr> trace = builder.finish();
+    EXPECT_TRUE(trace.ok()) << trace.error().message;
+    return *trace;
+}
+
+AllocatorRun replayed(const StepTrace& trace, Bytes capacity = AllocatorRules::unlimited)
+{
+    AllocatorRules rules;
+    rules.capacity = capacity;
+    return simulateAllocator(trace, *predict(trace, {}), rules);
+}
+
+TEST(AllocatorReplay, WhatTheProgramDidBeforeTrainingIsReserved)
+{
+    using enum OutsideKind;
+    EXPECT_EQ(replayed(*stepWithABatch({}, {})).stats.reservedPeak, 116 * MiB);
+    // The parameter, an evaluation that takes 30 MiB and frees them, and the batch, which lies in these 30 MiB.
+    const auto evaluation = [](OutsideKind last) -> StepTraceBuilder::Outside {
+        return {{alloc, alloc, free, last, alloc},
+                {64 * MiB, 30 * MiB, 30 * MiB, 0, 12 * MiB},
+                {0, 0, 0, 0, 0},
+                {0, 0, 1, 0, 0}};
+    };
+    EXPECT_EQ(replayed(*stepWithABatch(evaluation(alloc), {})).stats.reservedPeak, 134 * MiB);
+    EXPECT_EQ(replayed(*stepWithABatch(evaluation(emptyCache), {})).stats.reservedPeak, 116 * MiB);
+}
+
+TEST(AllocatorReplay, WhatTheProgramDoesBetweenStepsIsReserved)
+{
+    using enum OutsideKind;
+    // An evaluation takes 60 MiB while the last batch is there; then the batch is replaced.
+    const StepTracePtr trace = stepWithABatch({}, {{alloc, free, alloc, freeOlder},
+                                                   {60 * MiB, 60 * MiB, 12 * MiB, 12 * MiB},
+                                                   {0, 0, 0, 0},
+                                                   {0, 0, 0, 0}});
+    const AllocatorRun run = replayed(*trace);
+    EXPECT_EQ(run.stats.reservedPeak, 176 * MiB) << "64, 12, 40 and 60 MiB, in which the second batch lies";
+    EXPECT_EQ(run.stats.activePeak, 116 * MiB) << "of a step";
+
+    const AllocatorRun full = replayed(*trace, 130 * MiB);
+    ASSERT_TRUE(full.failure) << "the evaluation finds 54 MiB beside parameter and batch";
+    EXPECT_EQ(full.failure->change, AllocatorRun::Failure::npos);
+    EXPECT_THAT(outOfMemorySentence(*trace, *full.failure),
+                ::testing::StartsWith("out of memory outside of forward, backward and optimizer: a block of 60.00 MiB"));
+    EXPECT_FALSE(replayed(*trace, 176 * MiB).failure);
+}
+
+TEST(AllocatorReplay, ABlockThatNoStepKnowsLivesForOneStep)
+{
+    using enum OutsideKind;
+    const AllocatorRun run = replayed(*stepWithABatch({}, {{alloc}, {100 * MiB}, {0}, {0}}));
+    EXPECT_EQ(run.stats.reservedPeak, 216 * MiB);
+    EXPECT_EQ(run.stats.activePeak, 216 * MiB) << "it is there during the step, and freed after it";
+}
+
 /// A fused optimizer's ops work in place: no change of memory is theirs.
 TEST(AllocatorReplay, OptimizerStateIsMadeBesideTheGradientsWhereItsOpsWorkInPlace)
 {

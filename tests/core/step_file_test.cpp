@@ -169,6 +169,46 @@ TEST_F(StepFile, CollectivesAndStreamsAreKept)
     EXPECT_THAT(read.resizes.stream, ElementsAre(0, 5));
 }
 
+/// A step with one row before training, and the rows given between steps.
+Result<StepTracePtr> withOutside(StepTraceBuilder::Outside betweenSteps)
+{
+    StepTraceBuilder builder;
+    builder.mark(Mark::stepBegin);
+    builder.setOutside({{OutsideKind::alloc}, {700}, {65536}, {0}}, std::move(betweenSteps));
+    return builder.finish();
+}
+
+TEST_F(StepFile, MemoryOutsideOfStepsIsKept)
+{
+    using enum OutsideKind;
+    const auto written = withOutside({{freeOlder, alloc, free, emptyCache}, {5, 9, 9, 0}, {0, 7, 7, 0}, {0, 0, 1, 0}});
+    ASSERT_TRUE(written) << written.error().message;
+    ASSERT_TRUE(writeStepTrace(**written, path_));
+    const auto result = readStepTrace(path_);
+    ASSERT_TRUE(result) << result.error().message;
+    const StepTrace& read = **result;
+    EXPECT_THAT(read.beforeTraining.kind, ElementsAre(alloc));
+    EXPECT_THAT(read.beforeTraining.bytes, ElementsAre(700));
+    EXPECT_THAT(read.beforeTraining.stream, ElementsAre(65536));
+    EXPECT_THAT(read.betweenSteps.kind, ElementsAre(freeOlder, alloc, free, emptyCache));
+    EXPECT_THAT(read.betweenSteps.bytes, ElementsAre(5, 9, 9, 0));
+    EXPECT_THAT(read.betweenSteps.stream, ElementsAre(0, 7, 7, 0));
+    EXPECT_THAT(read.betweenSteps.block, ElementsAre(0, 0, 1, 0));
+}
+
+TEST_F(StepFile, MemoryOutsideOfStepsThatCannotBeIsRefused)
+{
+    using enum OutsideKind;
+    const auto reason = [](StepTraceBuilder::Outside rows) { return withOutside(std::move(rows)).error().message; };
+    const char* const dead = "of between_steps frees a block that is not alive";
+    EXPECT_THAT(reason({{free}, {1}, {0}, {0}}), HasSubstr(dead)) << "its own row";
+    EXPECT_THAT(reason({{alloc, free, free}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}}), HasSubstr(dead)) << "a second free";
+    EXPECT_THAT(reason({{emptyCache, free}, {0, 1}, {0, 0}, {0, 0}}), HasSubstr(dead)) << "a row that allocates nothing";
+    EXPECT_THAT(reason({{alloc}, {-1}, {0}, {0}}), HasSubstr("between_steps.bytes"));
+    EXPECT_THAT(reason({{static_cast<OutsideKind>(4)}, {1}, {0}, {0}}), HasSubstr("between_steps.kind"));
+    EXPECT_THAT(reason({{alloc}, {}, {0}, {0}}), HasSubstr("between_steps"));
+}
+
 TEST_F(StepFile, AUseOfNoStorageIsRefused)
 {
     StepTraceBuilder builder;

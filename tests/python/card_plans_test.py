@@ -34,15 +34,24 @@ class CardPlans(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.step, cls.policy = (pathlib.Path(folder.name) / name for name in ("step.hrs", "policy.json"))
-        subprocess.run([sys.executable, "-m", "torch_headroom.record", "--gpu", "a100-80gb", "-o", cls.step, _SCRIPT],
-                       check=True, capture_output=True)
+        cls.record(cls.step)
         _, none = cls.plan("--budget", "1")
         cls.least, cls.peak = none["least_budget_bytes"], none["baseline_peak_bytes"]
 
     @classmethod
-    def plan(cls, *options):
-        done = subprocess.run([HEADROOM, "plan", cls.step, "--json", *options], capture_output=True, text=True)
+    def record(cls, step, **environment):
+        subprocess.run([sys.executable, "-m", "torch_headroom.record", "--gpu", "a100-80gb", "-o", step, _SCRIPT],
+                       check=True, capture_output=True, env=os.environ | environment)
+
+    @classmethod
+    def plan(cls, *options, step=None):
+        done = subprocess.run([HEADROOM, "plan", step or cls.step, "--json", *options], capture_output=True, text=True)
         return done.returncode, json.loads(done.stdout)
+
+    def replayed(self, step, settings=""):
+        done = subprocess.run([HEADROOM, "allocator", step, "--settings", settings, "--json"], check=True,
+                              capture_output=True)
+        return json.loads(done.stdout)["reserved_peak_bytes"]
 
     def trained(self, settings="", **environment):
         """What five steps have reserved at most, and whether all of them ran."""
@@ -54,10 +63,20 @@ class CardPlans(unittest.TestCase):
 
     def test_the_replayed_run_reserves_what_the_card_does(self):
         for settings in "", EXPANDABLE:
-            replayed = subprocess.run([HEADROOM, "allocator", self.step, "--settings", settings, "--json"], check=True,
-                                      capture_output=True)
-            reserved = json.loads(replayed.stdout)["reserved_peak_bytes"]
-            self.assertEqual(self.trained(settings), (reserved, True), settings)
+            self.assertEqual(self.trained(settings), (self.replayed(self.step, settings), True), settings)
+
+    def test_an_evaluation_counts(self):
+        for when in "before", "between", "before between":
+            with self.subTest(when=when):
+                step = self.step.with_name("evaluated.hrs")
+                self.record(step, EVALUATES=when)
+                for settings in "", EXPANDABLE:
+                    self.assertEqual(self.trained(settings, EVALUATES=when), (self.replayed(step, settings), True))
+                capacity = self.least + (self.peak - self.least) * 8 // 10
+                code, planned = self.plan("--card", str(capacity), "-o", str(self.policy), step=step)
+                self.assertEqual(code, 0, planned["reason"])
+                self.assertEqual(self.trained(LIMIT=str(capacity), POLICY=str(self.policy), EVALUATES=when),
+                                 (planned["card"]["reserved_peak_bytes"], True))
 
     def test_plans_run_on_their_card_and_plans_of_its_bytes_do_not(self):
         for share in (3, 5, 7, 9):

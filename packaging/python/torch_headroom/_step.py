@@ -39,6 +39,7 @@ def _declared(library):
     library.headroom_recording_module.restype = None
     library.headroom_recording_at.argtypes = [ctypes.c_int]
     library.headroom_recording_at.restype = None
+    library.headroom_recording_watch.restype = None
     library.headroom_recording_end_tracing.restype = None
     library.headroom_recording_summary.restype = ctypes.c_char_p
     library.headroom_recording_text.argtypes = [ctypes.c_char_p]
@@ -73,6 +74,7 @@ class StepRecorder:
     def __init__(self, model, program, again=(), job=None):
         self.model = _readable(model)
         self.library = _declared(load())
+        self.library.headroom_recording_watch()
         implement_retype_parts()
         _wrappers.install()
         _deepspeed_memory.watch()

@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A transformer that trains with AdamW on the card at hand; POLICY is applied if it is set. Prints the most bytes that
-the allocator has reserved after each step."""
+"""A transformer that trains with AdamW on the card at hand; POLICY is applied if it is set. EVALUATES is when it is
+evaluated on a larger batch: before training, between steps, or both. Prints the most bytes that the allocator has
+reserved after each step."""
 
 import os
 
@@ -43,8 +44,21 @@ if "POLICY" in os.environ:
     import torch_headroom
     torch_headroom.apply(model, os.environ["POLICY"])
 optimizer = torch.optim.AdamW(model.parameters())
+evaluates = os.environ.get("EVALUATES", "").split()
+
+
+def evaluate():
+    with torch.no_grad():
+        for length in LENGTH - 100, LENGTH:
+            model(torch.randint(CLASSES, (2 * ROWS, length), device="cuda"))
+
+
+if "before" in evaluates:
+    evaluate()
 for _ in range(5):
     model(torch.randint(CLASSES, (ROWS, LENGTH), device="cuda")).backward()
     optimizer.step()
     optimizer.zero_grad()
+    if "between" in evaluates:
+        evaluate()
     print("reserved", torch.cuda.max_memory_reserved(), flush=True)

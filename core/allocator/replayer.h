@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/allocator/caching_allocator.h"
+#include "core/allocator/replay.h"
+#include "core/trace/step_trace.h"
+#include "core/trace/workspaces.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace headroom {
+
+/// The caching allocator with the blocks of a step's storages, for simulateAllocator(). A storage has two blocks at a
+/// time only if it exists together with its recomputed copy.
+class Replayer
+{
+public:
+    /// `workspaces` must outlive it.
+    Replayer(const StepTrace& trace, const AllocatorRules& rules, const Workspaces& workspaces);
+
+    /// A block of the allocator. `place` is its stream and private pool (graph_ops.h).
+    struct Held
+    {
+        CachingAllocator::Block block = 0;
+        Bytes bytes = 0; ///< rounded to the allocator's block
+        std::uint32_t place = 0;
+    };
+    /// Blocks that serve each other's requests.
+    using Key = std::pair<Bytes, std::uint32_t>;
+    static Key keyOf(const Held& held) { return {held.bytes, held.place}; }
+
+    /// Allocates a block of a storage; returns false if the device is full.
+    bool take(StorageId storage, Bytes requested, Bytes rounded, std::uint32_t place);
+    /// Allocates a block that belongs to no storage; nullopt: the device is full.
+    std::optional<Held> take(Bytes requested, std::uint32_t place);
+    /// Makes the block that of a storage.
+    void adopt(StorageId storage, const Held& held) { live_[storage].push_back(held); }
+    void free(const Held& held);
+    void emptyCache() { allocator_.releaseUnused(); }
+
+    /// Allocates the workspaces that libraries keep from the ops up to `op`; returns false if the device is full.
+    bool keepWorkspacesUpTo(OpId op);
+    /// Allocates the workspace of an op, in the place of the storage that it created, and frees it.
+    void useWorkspace(OpId op, StorageId storage);
+
+    /// Frees the last block of a storage. `until` is the index of the change until which another stream uses the block;
+    /// nullopt: no stream does.
+    void giveBack(StorageId storage, std::optional<std::size_t> until = {});
+    /// Frees the blocks that other streams used until the change at this index or an earlier one.
+    void completeUntil(std::size_t change);
+    /// Allocates the new block of a resized storage, then frees the old one, since the content is copied. Returns false
+    /// if the device is full.
+    bool resize(StorageId storage, Bytes rounded, std::uint32_t place);
+    void rename(StorageId from, StorageId to);
+
+    std::uint32_t placeOf(StorageId storage) const { return places_.size() > 0 ? places_[storage] : 0; }
+    /// Returns the bytes of the storage's block; 0 if it has none.
+    Bytes size(StorageId storage) const;
+    /// The last block of each storage that has one.
+    std::map<StorageId, Held> live() const;
+
+    void resetStats();
+    CachingAllocator::Stats stats() const { return allocator_.stats(); }
+    const CachingAllocator& allocator() const { return allocator_; }
+    /// Bytes in use; all bytes of private pools count as in use.
+    Bytes held() const;
+    /// What decides how later steps run: all blocks, and the addresses of the storages' own.
+    std::vector<std::uint64_t> layout() const;
+    AllocatorSample sample() const;
+
+private:
+    void leavePool(const Held& held);
+    std::optional<CachingAllocator::Block> allocate(Bytes bytes, std::uint32_t place);
+
+    StepTrace::Column<StorageId, std::uint32_t> places_;
+    CachingAllocator allocator_;
+    const Workspaces& workspaces_;
+    Bytes poolBytes_; ///< bytes of private pools, which serve no other request
+    Bytes inPools_ = 0; ///< bytes of blocks in private pools
+    std::size_t kept_ = 0; ///< number of workspaces in workspaces_.kept that were allocated
+    std::unordered_map<StorageId, std::vector<Held>> live_;
+    std::multimap<std::size_t, Held> awaited_; ///< freed blocks, by the change until which other streams use them
+};
+
+} // namespace headroom
