@@ -4,6 +4,7 @@
 
 #include "core/record/backward_hooks.h"
 #include "core/record/interceptor.h"
+#include "core/record/outside_memory.h"
 #include "core/record/saved_tensor_hooks.h"
 #include "core/record/shadow_save.h"
 #include "core/record/step_recording.h"
@@ -11,12 +12,24 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/version.h>
 
 #include <optional>
 #include <utility>
 
 namespace headroom {
+namespace {
+
+/// Whether a tensor is a leaf of its own. A view that was made without a graph, as in the forward of a
+/// torch.autograd.Function, is a leaf that requires a gradient as its base does.
+bool isOwnLeaf(const at::Tensor& tensor)
+{
+    const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+    return meta && meta->requires_grad_ && tensor.is_leaf();
+}
+
+} // namespace
 
 struct Recorder::State
 {
@@ -137,7 +150,7 @@ void Recorder::begin()
     state.interception.emplace();
 }
 
-/// Makes autograd's saves report to the recording. A leaf that requires a gradient stays as it is (see SavedLeaves).
+/// Makes autograd's saves report to the recording. A leaf of its own stays as it is (see SavedLeaves).
 void Recorder::State::hookSaves()
 {
     setDefaultSavedTensorHooks([weak = std::weak_ptr(recording)]() -> std::unique_ptr<ShadowSave> {
@@ -145,7 +158,7 @@ void Recorder::State::hookSaves()
         if (!alive || alive->compiles())
             return nullptr;
         const at::Tensor tensor = tensorToSave();
-        if (!tensor.requires_grad() || !tensor.is_leaf())
+        if (!isOwnLeaf(tensor))
             return std::make_unique<ShadowSave>(alive);
         alive->packLeaf(tensor);
         return nullptr;

@@ -128,7 +128,7 @@ void ShadowSave::packTensor(const at::Tensor& tensor)
         if (!sim::isSimulated(tensor.device()))
             address_ = tensor.storage().mutable_data();
         kept_ = shapeOf(tensor);
-        if (!tensor.requires_grad())
+        if (tensor.is_leaf())
             leaf_ = WeakTensor(tensor.getIntrusivePtr());
     } else {
         // The autograd history of a result holds these hooks: the kept tensor must not hold that history.
