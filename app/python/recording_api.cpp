@@ -87,7 +87,7 @@ Status measureOn(int device)
 
 void watch()
 {
-    if (!recording().real && !recording().outside)
+    if (!recording().real)
         recording().outside = OutsideMemory::watch();
 }
 

@@ -36,7 +36,7 @@
 /// Records later steps on GPU number `device`, measured, instead of on the simulated one.
 HEADROOM_PYTHON_API int headroom_measure(int device);
 
-/// Records from now on what the program allocates on the simulated card outside of steps.
+/// Records from now on what the program allocates on the simulated card outside of steps; what was noted is dropped.
 HEADROOM_PYTHON_API void headroom_recording_watch();
 
 /// Starts a new recording. Storages that were alive at the end of the previous one keep their category.

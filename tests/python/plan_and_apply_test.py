@@ -74,6 +74,37 @@ _IMPLICIT = """
         optimizer.zero_grad()
 """
 
+_SAVED_VIEWS = """
+    import os
+    import torch
+    from torch import nn
+    class Gate(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            rows = a.view(-1, a.shape[-1])
+            ctx.save_for_backward(rows)
+            return (rows * rows).view(a.shape)
+        @staticmethod
+        def backward(ctx, gradient):
+            rows, = ctx.saved_tensors
+            return 2 * rows.view(gradient.shape) * gradient
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.down = nn.Linear(256, 1024, bias=False), nn.Linear(1024, 256, bias=False)
+        def forward(self, x):
+            return x + self.down(Gate.apply(self.up(x)))
+    net = nn.Sequential(*[Block() for _ in range(6)]).cuda()
+    if "POLICY" in os.environ:
+        import torch_headroom
+        torch_headroom.apply(net, os.environ["POLICY"])
+    optimizer = torch.optim.SGD(net.parameters())
+    for _ in range(3):
+        net(torch.randn(4, 1024, 256, device="cuda", requires_grad=True)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
 _CALLED_IN_BACKWARD = """
     import os
     import torch
@@ -277,6 +308,14 @@ class Offered(Recorded):
         verified = json.loads(self.headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy,
                                             "--json").stdout)
         self.assertEqual(verified["reason"], "")
+
+    def test_a_view_that_a_function_saves_is_freed(self):
+        """Without a graph, a view of what requires a gradient is a leaf that requires one, too."""
+        script = self.written(_SAVED_VIEWS)
+        self.assertEqual(self.run_fault("", path=script).returncode, 0)
+        planned = json.loads(self.plan(self.least()).stdout)
+        executed = json.loads(self.run_fault("", path=script, POLICY=str(self.policy)).stdout)
+        self.assertEqual(executed["peak_bytes"], planned["peak_bytes"])
 
     def test_an_implicit_layer_by_a_hook(self):
         """A module that a hook calls in backward is no recomputation; one under a checkpoint, of either kind, is."""
