@@ -127,6 +127,9 @@ CLI::Option* addCardArguments(CLI::App& command, CardArguments& arguments, const
                     "--card: as in PYTORCH_CUDA_ALLOC_CONF (default: the recorded program's)")
         ->needs(card)
         ->type_name("KEY:VALUE,…");
+    command.add_option("--margin", arguments.margin, "--card: memory to leave free (default: none)")
+        ->needs(card)
+        ->type_name("SIZE");
     return card;
 }
 
@@ -135,6 +138,12 @@ Result<std::optional<Card>> cardOf(const CardArguments& arguments, const StepTra
     if (arguments.card.empty())
         return std::optional<Card>();
     ASSIGN_OR_RETURN(Card card, cardFor(arguments.card, step, arguments.settings));
+    if (!arguments.margin.empty()) {
+        const Result<Bytes> margin = parseBytes(arguments.margin);
+        if (!margin)
+            return badInput("--margin: " + margin.error().message);
+        card.margin = *margin;
+    }
     return std::optional<Card>(std::move(card));
 }
 

@@ -68,8 +68,9 @@ struct CardArguments
 {
     std::string card; ///< a GPU's name or a size; empty: none is given
     std::optional<std::string> settings; ///< as in PYTORCH_CUDA_ALLOC_CONF; nullopt: the recorded program's
+    std::string margin; ///< a size; empty: none
 };
-/// Adds --card NAME|SIZE, with the description, and --settings. Returns the former.
+/// Adds --card NAME|SIZE, with the description, --settings and --margin. Returns the first.
 CLI::Option* addCardArguments(CLI::App& command, CardArguments& arguments, const std::string& description);
 /// Why --card is refused for a plan of a ModuleInfo or of several ranks that were not recorded.
 constexpr const char* cardNeedsStep

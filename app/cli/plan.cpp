@@ -100,7 +100,7 @@ void printLargeBudget(Bytes budget, const StepTrace& step, std::ostream& out)
 }
 
 /// Prints whether training runs on the card.
-void printCard(const OnCard& on, std::ostream& out)
+void printCard(const OnCard& on, const StepTrace& step, std::ostream& out)
 {
     const std::string settings = allocatorSettings(on.card.rules);
     const std::string what
@@ -118,6 +118,8 @@ void printCard(const OnCard& on, std::ostream& out)
     if (on.leastMemory > 0)
         out << "              " << (on.run.runs ? "The plan" : "A plan") << " runs from " << formatBytes(on.leastMemory)
             << " for the allocator on.\n";
+    for (const std::string& sentence : assumptions(on.card, step))
+        out << "Assumed       " << sentence << '\n';
     if (on.better)
         out << "Settings      PYTORCH_CUDA_ALLOC_CONF=" << on.better->settings
             << (on.run.runs ? " saves " + formatMs(on.better->savedMs) + " of recomputation"
@@ -150,7 +152,7 @@ void print(const PlanReport& answer, const PlanSource& source, const PlanCommand
     if (source.trace && arguments.onCard.card.empty())
         printLargeBudget(plan.budget, *source.trace, out);
     if (answer.card)
-        printCard(*answer.card, out);
+        printCard(*answer.card, *source.trace, out);
     if (plan.status == PlanStatus::infeasible) {
         out << "Least budget  " << exactBytes(plan.leastBudget) << '\n';
         printRemarks(source, out);

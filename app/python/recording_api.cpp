@@ -15,6 +15,7 @@
 #include "core/record/step_recording.h"
 #include "core/record/subclass_calls.h"
 #include "core/sac/record_summary.h"
+#include "core/trace/remarks.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_info_json.h"
 
@@ -39,6 +40,7 @@ struct Recording
     bool begun = false;
     std::shared_ptr<OutsideMemory> outside; ///< null on a real device
     std::optional<std::unordered_map<const void*, Category>> before; ///< state at the end of the last step
+    std::optional<EarlierSteps> earlier; ///< of the finished steps; nullopt: there are none
     StepTracePtr finished;
 
     void stop()
@@ -87,6 +89,7 @@ Status measureOn(int device)
 
 void watch()
 {
+    recording().earlier.reset();
     if (!recording().real)
         recording().outside = OutsideMemory::watch();
 }
@@ -185,6 +188,10 @@ Status finish(std::string_view json)
         info.settings.emplace_back("communicator bytes", std::to_string(nccl.bytes));
     }
     known = std::move(info);
+    if (running.earlier)
+        known.settings.emplace_back(EarlierSteps::setting,
+                                    std::to_string(running.earlier->least) + ' '
+                                        + std::to_string(running.earlier->most));
     if (running.outside) {
         running.outside->stepFinishes();
         running.recorder->setOutside(*running.outside);
@@ -198,6 +205,9 @@ Status finish(std::string_view json)
     if (!trace)
         return trace.error();
     running.finished = std::move(*trace);
+    const Bytes saved = savedForBackward(*running.finished);
+    const EarlierSteps earlier = running.earlier.value_or(EarlierSteps{saved, saved});
+    running.earlier = EarlierSteps{std::min(earlier.least, saved), std::max(earlier.most, saved)};
     return {};
 }
 

@@ -116,6 +116,8 @@ CardLine ofVerdict(const Session& session, const CardVerdict& verdict)
     line.offers = offersOf(session, verdict.run.runs);
     if (verdict.run.runs) {
         line.text = tr("Runs on %1, %2 left").arg(card, bytesText(verdict.run.left, 2));
+        if (verdict.card->margin > 0)
+            line.text += tr(" (%1 margin)").arg(bytesText(verdict.card->margin, 2));
         line.tip
             = tr("Training reserves %1 at most, from its first step on.").arg(bytesText(verdict.run.reservedPeak, 2));
         if (verdict.run.retries > 0)
@@ -132,8 +134,8 @@ CardLine ofVerdict(const Session& session, const CardVerdict& verdict)
     }
     const QString kernels = otherKernels(session);
     line.text += more + (kernels.isEmpty() ? QString() : tr("; %1").arg(kernels));
-    if (verdict.card->name.empty())
-        line.tip += tr(" The size is memory for the allocator: CUDA's context and the libraries' blocks come on top.");
+    for (const std::string& assumed : assumptions(*verdict.card, session.step()->trace()))
+        line.tip += QLatin1Char(' ') + sentence(QString::fromStdString(assumed));
     return line;
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <ranges>
@@ -23,6 +24,7 @@ namespace {
 
 /// Steps that are played at most until one begins with the blocks with which an earlier one began.
 constexpr int mostSteps = 8;
+constexpr int mostOfEachSize = 3; ///< the same where steps have several sizes
 
 /// Whether the storage is a block of the allocator. A real device has other memory too.
 bool isAllocators(const StepTrace& trace, StorageId storage)
@@ -46,19 +48,53 @@ bool isRetype(const MemoryChange& first, const MemoryChange& second)
         && first.category != second.category;
 }
 
+/// By storage: whether its size is that of the step's data. Others are as large as parameters, or the program's own.
+std::vector<bool> sizedByData(const StepTrace& trace, const Timeline& timeline)
+{
+    std::vector<bool> made(trace.storages.size(), false), other(trace.storages.size(), false);
+    for (const MemoryChange& change : timeline.changes) {
+        const bool isData = (change.category == Category::activation || change.category == Category::temporary)
+            && (!change.op || trace.ops.phase[change.op] != Phase::optimizer);
+        if (!isData)
+            other[change.storage.value] = true;
+        else if (change.delta > 0)
+            made[change.storage.value] = true;
+    }
+    for (std::size_t storage = 0; storage < made.size(); ++storage)
+        made[storage] = made[storage] && !other[storage];
+    return made;
+}
+
+/// The sizes of one played step: those of the recorded one, or all that is sized by data `factor` times as large.
+struct StepSize
+{
+    const std::vector<bool>& byData;
+    double factor = 1;
+
+    /// Returns the requested and the rounded bytes of a change.
+    std::pair<Bytes, Bytes> of(const StepTrace& trace, const MemoryChange& change) const
+    {
+        const StorageId storage = change.storage;
+        const Bytes rounded = std::abs(change.delta);
+        const Bytes requested = rounded == trace.storages.bytes[storage] ? trace.storages.requested[storage] : rounded;
+        if (factor == 1 || !byData[storage.value])
+            return {requested, rounded};
+        const auto scaled = static_cast<Bytes>(static_cast<double>(requested) * factor);
+        return {scaled, roundedToBlock(scaled)};
+    }
+};
+
 /// Plays one change; returns false if the device is full. `until` is as for giveBack().
-bool play(Replayer& replayer, const StepTrace& trace, const MemoryChange& change, std::optional<std::size_t> until)
+bool play(Replayer& replayer, const StepTrace& trace, const MemoryChange& change, const StepSize& sizes,
+          std::optional<std::size_t> until)
 {
     if (!isAllocators(trace, change.storage))
         return true;
     const Bytes size = replayer.size(change.storage);
+    const auto [requested, rounded] = sizes.of(trace, change);
     if (change.delta > 0 && (size == 0 || change.recomputed))
-        return replayer.take(change.storage,
-                             change.delta == trace.storages.bytes[change.storage]
-                                 ? trace.storages.requested[change.storage]
-                                 : change.delta,
-                             change.delta, change.place);
-    if (change.delta == -size)
+        return replayer.take(change.storage, requested, rounded, change.place);
+    if (change.delta < 0 && rounded == size)
         replayer.giveBack(change.storage, until);
     else if (size > 0)
         return replayer.resize(change.storage, size + change.delta, change.place);
@@ -110,7 +146,8 @@ private:
 };
 
 /// Plays the changes of one step until a request fails.
-void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, ToMake toMake, AllocatorRun& result)
+void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, ToMake toMake, const StepSize& sizes,
+         AllocatorRun& result)
 {
     result.start = result.atPeak = replayer.sample();
     result.mostHeld = replayer.held();
@@ -128,7 +165,7 @@ void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, T
         if (change.delta > 0)
             replayer.completeUntil(row);
         if ((change.op && !replayer.keepWorkspacesUpTo(change.op)) || !toMake.upTo(replayer, change)
-            || !play(replayer, trace, change, until)) {
+            || !play(replayer, trace, change, sizes, until)) {
             result.failure
                 = AllocatorRun::Failure{row, change.storage, change.op, change.ms, replayer.allocator().outOfMemory()};
             return;
@@ -225,9 +262,9 @@ public:
     }
 
     /// Prepares the next step: storages that live at the end of a step become the storages from which the next one
-    /// starts. A missing storage of the start gets a block that the time between the steps makes, as a batch does, takes
-    /// over a left block of the same size and place (the gradient of one step is the old gradient of the next), or gets
-    /// a new block. Returns false if the device is full.
+    /// starts. A missing storage of the start gets a block that the time between the steps makes, as a batch does,
+    /// takes over a left block of the same size and place (the gradient of one step is the old gradient of the next),
+    /// or gets a new block. Returns false if the device is full.
     bool next()
     {
         replayer_.completeUntil(Timeline::npos); // the streams are idle when the next step begins
@@ -299,7 +336,7 @@ private:
 } // namespace
 
 AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
-                               const Workspaces& workspaces)
+                               const Workspaces& workspaces, const std::vector<double>& sizes)
 {
     Replayer replayer(trace, rules, workspaces);
     const std::set<StorageId> start = aliveAtStart(trace, timeline);
@@ -307,30 +344,33 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
     const FirstStep first = isRepeated ? firstStep(trace, timeline, start) : FirstStep{start, {}};
     AllocatorRun result;
     Bytes reservedPeak = 0;
-    std::set<std::vector<std::uint64_t>> layouts; // with which steps began
+    const std::vector<bool> byData = sizes.empty() ? std::vector<bool>() : sizedByData(trace, timeline);
+    const int count = std::max(1, static_cast<int>(sizes.size()));
+    std::set<std::pair<int, std::vector<std::uint64_t>>> layouts; // with which steps of each size began
     BetweenSteps between(replayer, trace, start);
     bool fits = between.beginTraining(first.present);
     for (int step = 1;; ++step) {
         result = {};
         result.step = step;
+        const int size = (step - 1) % count; // of this step
         if (step > 1)
-            layouts.insert(replayer.layout());
+            layouts.emplace(size, replayer.layout());
         replayer.resetStats();
         if (fits)
             run(replayer, trace, timeline,
                 ToMake(trace, step == 1 ? std::span(first.made) : std::span<const FirstStep::Made>()),
-                result);
+                StepSize{byData, sizes.empty() ? 1 : sizes[static_cast<std::size_t>(size)]}, result);
         else
             result.failure
                 = AllocatorRun::Failure{AllocatorRun::Failure::npos, {}, {}, 0, replayer.allocator().outOfMemory()};
         result.stats = replayer.stats();
         result.mostHeld = std::max(result.mostHeld, result.stats.activePeak);
         reservedPeak = std::max(reservedPeak, result.stats.reservedPeak);
-        if (result.failure || !isRepeated || step == mostSteps)
+        if (result.failure || !isRepeated || step == (sizes.empty() ? mostSteps : mostOfEachSize * count))
             break;
         fits = between.next();
         reservedPeak = std::max(reservedPeak, replayer.stats().reservedPeak);
-        if (fits && layouts.contains(replayer.layout())) // later steps run as those since then did
+        if (fits && layouts.contains({step % count, replayer.layout()})) // later steps run as those since then did
             break;
     }
     result.stats.reservedPeak = reservedPeak;

@@ -5,6 +5,7 @@
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/cost/workspaces.h"
+#include "core/trace/remarks.h"
 
 #include <nlohmann/json.hpp>
 
@@ -44,12 +45,11 @@ Result<Card> cardFor(std::string_view text, const StepTrace& step, const std::op
 
 namespace {
 
-CardRun answerOf(const Card& card, const StepTrace& step, const AllocatorRun& run)
+CardRun answerOf(const StepTrace& step, const AllocatorRun& run)
 {
     CardRun result;
     result.runs = !run.failure;
-    result.reservedPeak = run.stats.reservedPeak;
-    result.left = std::max<Bytes>(std::min(card.rules.capacity, card.rules.limit()) - run.stats.reservedPeak, 0);
+    result.reservedPeak = result.reservedWithoutWorkspaces = run.stats.reservedPeak;
     result.retries = run.stats.retries;
     if (run.failure) {
         result.failedStep = run.step;
@@ -59,13 +59,43 @@ CardRun answerOf(const Card& card, const StepTrace& step, const AllocatorRun& ru
     return result;
 }
 
+/// A capacity with less memory; one without a limit stays so.
+Bytes lessOf(Bytes capacity, Bytes bytes)
+{
+    return capacity > 0 ? std::max<Bytes>(capacity - bytes, 1) : 0;
+}
+
+/// The card with less memory for the allocator.
+Card withLess(Card card, Bytes bytes)
+{
+    card.rules.capacity = lessOf(card.rules.capacity, bytes);
+    if (card.rules.memoryFraction > 0 && card.rules.total > 0)
+        card.rules.memoryFraction = std::max(
+            card.rules.memoryFraction - static_cast<double>(bytes) / static_cast<double>(card.rules.total), 1e-9);
+    return card;
+}
+
 /// The card if no block of its allocator is a workspace: libraries take as many bytes from elsewhere.
 Card withoutWorkspaces(Card card)
 {
-    if (card.rules.capacity > 0)
-        card.rules.capacity = std::max<Bytes>(card.rules.capacity - card.workspaces.keptBytes(), 1);
+    card.rules.capacity = lessOf(card.rules.capacity, card.workspaces.keptBytes());
     card.workspaces = {};
     return card;
+}
+
+/// Runs steps of these sizes in turn, with workspaces among the blocks and without.
+CardRun runWithSizes(const Card& card, const StepTrace& step, const Timeline& timeline,
+                     const std::vector<double>& sizes)
+{
+    CardRun result = answerOf(step, simulateAllocator(step, timeline, card.rules, card.workspaces, sizes));
+    if (!result.runs || card.workspaces.kept.empty())
+        return result;
+    const Card other = withoutWorkspaces(card);
+    CardRun without = answerOf(step, simulateAllocator(step, timeline, other.rules, other.workspaces, sizes));
+    if (!without.runs)
+        return without;
+    result.reservedWithoutWorkspaces = without.reservedPeak;
+    return result;
 }
 
 } // namespace
@@ -78,7 +108,11 @@ nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, cons
     json["settings"] = allocatorSettings(card.rules);
     json["runs"] = run.runs;
     json["reserved_peak_bytes"] = run.reservedPeak;
+    json["reserved_peak_without_workspaces_bytes"] = run.reservedWithoutWorkspaces;
     json["left_bytes"] = run.left;
+    json["margin_bytes"] = card.margin;
+    json["steps_differ"] = otherEarlierSteps(step).has_value();
+    json["assumptions"] = assumptions(card, step);
     json["retries"] = run.retries;
     json["reason"] = run.reason;
     if (run.failure) {
@@ -88,19 +122,64 @@ nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, cons
     return json;
 }
 
+Bytes Card::given() const noexcept
+{
+    return std::max<Bytes>(std::min(rules.capacity, rules.limit()) - margin, 1);
+}
+
 Bytes Card::forTensors() const noexcept
 {
-    return std::max<Bytes>(std::min(rules.capacity, rules.limit()) - workspaces.keptBytes(), 1);
+    return std::max<Bytes>(given() - workspaces.keptBytes(), 1);
+}
+
+std::vector<double> sizesOfSteps(const StepTrace& step)
+{
+    const std::optional<EarlierSteps> earlier = otherEarlierSteps(step);
+    if (!earlier)
+        return {};
+    const auto own = static_cast<double>(std::max<Bytes>(savedForBackward(step), 1));
+    const double most = std::max(static_cast<double>(earlier->most) / own, 1.0);
+    const double least = std::min(static_cast<double>(earlier->least) / own, 1.0);
+    const double larger = most + (most - least);
+    return {least, 1.0, larger, (1 + least) / 2, (1 + larger) / 2};
+}
+
+std::vector<std::string> assumptions(const Card& card, const StepTrace& step)
+{
+    std::vector<std::string> sentences;
+    if (const std::optional<EarlierSteps> earlier = otherEarlierSteps(step)) {
+        const auto own = static_cast<double>(savedForBackward(step));
+        const auto saved = [&](double size) { return formatBytes(static_cast<Bytes>(size * own)); };
+        const std::vector<double> sizes = sizesOfSteps(step);
+        sentences.push_back("the program's steps differ in size: autograd saves " + saved(1)
+                            + " in the recorded one, and " + formatBytes(earlier->least)
+                            + (earlier->most > earlier->least ? " to " + formatBytes(earlier->most) : std::string())
+                            + " in earlier ones; the answer holds for steps that save " + saved(sizes[0]) + " to "
+                            + saved(sizes[2]) + " in turn, and a larger one may run out of memory");
+    }
+    if (const Bytes most = card.workspaces.mostDuringAnOp(); most > 0)
+        sentences.push_back("cuDNN's workspaces are an estimate, " + formatBytes(most)
+                            + " at most: cuDNN chooses its algorithms on the card");
+    if (card.name.empty())
+        sentences.push_back("the size is memory for tensors and their fragmentation: what cuBLAS and cuDNN take of the "
+                            "allocator comes on top");
+    return sentences;
 }
 
 CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline)
 {
-    CardRun result = answerOf(card, step, simulateAllocator(step, timeline, card.rules, card.workspaces));
-    if (!result.runs || card.workspaces.kept.empty())
-        return result;
-    const Card other = withoutWorkspaces(card);
-    const AllocatorRun run = simulateAllocator(step, timeline, other.rules, other.workspaces);
-    return run.failure ? answerOf(other, step, run) : result;
+    const Card usable = withLess(card, card.margin);
+    CardRun result = runWithSizes(usable, step, timeline, {});
+    if (const std::vector<double> sizes = sizesOfSteps(step); result.runs && !sizes.empty()) {
+        CardRun other = runWithSizes(usable, step, timeline, sizes);
+        other.reservedPeak = std::max(other.reservedPeak, result.reservedPeak);
+        other.reservedWithoutWorkspaces = std::max(other.reservedWithoutWorkspaces, result.reservedWithoutWorkspaces);
+        result = std::move(other);
+        if (!result.runs)
+            result.reason += ", with steps of other sizes in turn, as the program has";
+    }
+    result.left = std::max<Bytes>(std::min(card.rules.capacity, card.rules.limit()) - result.reservedPeak, 0);
+    return result;
 }
 
 Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline)
@@ -112,14 +191,12 @@ Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline)
     const bool runsThere = given > 0 && runOnCard(card, step, timeline).runs;
     card.rules.capacity = 0;
     card.rules.memoryFraction = 0;
-    const AllocatorRun free = simulateAllocator(step, timeline, card.rules, card.workspaces);
-    Bytes enough = free.stats.reservedPeak;
-    if (!card.workspaces.kept.empty())
-        enough = std::max(
-            enough, simulateAllocator(step, timeline, card.rules).stats.reservedPeak + card.workspaces.keptBytes());
+    const CardRun free = runOnCard(card, step, timeline);
+    Bytes enough
+        = card.margin + std::max(free.reservedPeak, free.reservedWithoutWorkspaces + card.workspaces.keptBytes());
     if (runsThere) // not every capacity above the least one that is found need do
         enough = std::min(enough, given);
-    Bytes tooLittle = free.stats.activePeak - 1;
+    Bytes tooLittle = card.margin + timeline.peak - 1;
     while (enough - tooLittle > precision) {
         const Bytes middle = tooLittle + (enough - tooLittle) / 2;
         if (isShare)

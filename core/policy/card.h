@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace headroom {
 
@@ -19,11 +20,19 @@ struct Card
     std::string title; ///< as the GPU calls itself; of a size, the size
     AllocatorRules rules; ///< settings, and capacity: the bytes that the allocator may reserve
     Workspaces workspaces; ///< the libraries' blocks of the allocator during the step; none for a size
+    Bytes margin = 0; ///< bytes that a plan leaves free, as the user wants it
 
-    /// Bytes that the allocator may reserve for tensors: the capacity, or the program's share of the GPU
-    /// (per_process_memory_fraction), without workspaces; at least 1.
+    /// Bytes that the allocator may reserve: the capacity, or the program's share of the GPU; without the margin.
+    Bytes given() const noexcept;
+
+    /// The same without workspaces; at least 1.
     Bytes forTensors() const noexcept;
 };
+
+/// Sizes of steps relative to the recorded one, with which a plan has to run in turn, where the program's steps differ
+/// in size (otherEarlierSteps): the smallest, the recorded one, one larger than the largest so far by as much as all
+/// differ, and one between the second and each of the others. Empty: they do not differ.
+std::vector<double> sizesOfSteps(const StepTrace& step);
 
 /// The GPU for a step: its memory without CUDA's context and NCCL's buffers, under PYTORCH_CUDA_ALLOC_CONF `settings`.
 /// Error (badInput): wrong settings.
@@ -37,24 +46,30 @@ struct CardRun
 {
     bool runs = false;
     Bytes reservedPeak = 0; ///< most bytes of segments, workspaces included; of a run that fails, up to there
-    Bytes left = 0; ///< capacity - reservedPeak
+    Bytes reservedWithoutWorkspaces = 0; ///< most bytes of segments if no block of the allocator is a workspace
+    Bytes left = 0; ///< what the card gives, margin included, without reservedPeak
     std::int64_t retries = 0; ///< times in a step that the card was full and unused segments went back
     int failedStep = 0; ///< the step that runs out of memory, from 1; 0: none
     std::string reason; ///< where and why, as one sentence without an end; empty: it runs
     std::optional<AllocatorRun::Failure> failure; ///< the request without room; nullopt: it runs
 };
 
+/// What a run on the card rests on and the recording does not show, a sentence each without an end.
+std::vector<std::string> assumptions(const Card& card, const StepTrace& step);
+
 /// The card and the run as JSON, as `torch-headroom plan --card --json` prints `card`.
 nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, const CardRun& run);
 
 /// Runs the step under a plan's timeline on the card. Libraries' workspaces lie between the program's blocks, where
 /// their place depends on what nobody records (another thread's first product). A step runs only if it does so with
-/// workspaces where the recorded ops ask for them, and with none but as many bytes less.
+/// workspaces where the recorded ops ask for them, and with none but as many bytes less, each beside the margin, and
+/// with steps of other sizes (sizesOfSteps) in turn, too.
 CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline);
 
-/// The least capacity, to 2 MiB, at which a training run of the timeline runs on a card with this one's settings and
-/// workspaces; the least share of the GPU in bytes, if the program has a share (per_process_memory_fraction). With less
-/// memory PyTorch gives unused segments back, so that a run may fit below its reserved peak.
+/// The least capacity, to 2 MiB and margin included, at which a training run of the timeline runs on a card with this
+/// one's settings and workspaces; the least share of the GPU in bytes, if the program has a share
+/// (per_process_memory_fraction). With less memory PyTorch gives unused segments back, so that a run may fit below its
+/// reserved peak.
 Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline);
 
 } // namespace headroom

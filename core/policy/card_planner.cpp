@@ -77,8 +77,9 @@ Result<PlanOnCard> noPlan(const StepPlanner& planner, PlanRequest request, const
     plan.budget = card.forTensors();
     if (plan.leastBudget <= plan.budget)
         plan.reason = "No plan that was tried runs on a card with " + formatBytes(card.rules.capacity)
-            + " for the allocator, although tensors need " + formatBytes(plan.leastBudget) + " only: " + none.run.reason
-            + ".";
+            + " for the allocator"
+            + (card.margin > 0 ? ", of which " + formatBytes(card.margin) + " are left free" : std::string())
+            + ", although tensors need " + formatBytes(plan.leastBudget) + " only: " + none.run.reason + ".";
     plan.reason += " With " + formatBytes(none.leastMemory) + " for the allocator a plan runs.";
     return none;
 }

@@ -6,6 +6,7 @@
 #include "core/trace/memory_event.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -319,6 +320,49 @@ std::vector<std::string> remarks(const StepTrace& step)
               "output that is kept holds its graph, and so does a gradient made with create_graph: keep "
               "loss.item() or output.detach(), and clear such gradients by zero_grad(set_to_none=True)");
     return sentences;
+}
+
+Bytes savedForBackward(const StepTrace& step)
+{
+    std::vector<bool> made(step.storages.size(), false), counts(step.storages.size(), false);
+    bool begun = false;
+    for (std::uint32_t event = 0; event < step.events.size(); ++event) {
+        const std::uint32_t a = step.events.a[EventIndex(event)];
+        switch (step.events.kind[EventIndex(event)]) {
+        case EventKind::mark:
+            begun = begun || static_cast<Mark>(a) == Mark::stepBegin;
+            break;
+        case EventKind::alloc:
+            made[a] = begun;
+            break;
+        case EventKind::free: // what the program keeps is a state, such as a cache
+            counts[a] = made[a];
+            break;
+        default:
+            break;
+        }
+    }
+    Bytes saved = 0;
+    for (const StorageId storage : step.packs.storage) {
+        if (!storage.valid() || !counts[storage.value])
+            continue;
+        counts[storage.value] = false; // its other packs do not
+        saved += step.storages.bytes[storage];
+    }
+    return saved;
+}
+
+std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step)
+{
+    const std::string_view text = step.info.setting(EarlierSteps::setting);
+    EarlierSteps earlier;
+    const char* const end = text.data() + text.size();
+    const auto [space, error] = std::from_chars(text.data(), end, earlier.least);
+    if (error != std::errc() || space == end || std::from_chars(space + 1, end, earlier.most).ec != std::errc())
+        return std::nullopt;
+    const Bytes own = savedForBackward(step);
+    const bool differ = std::max(earlier.most - own, own - earlier.least) > own / 1000;
+    return differ ? std::optional(earlier) : std::nullopt;
 }
 
 std::vector<std::string> planRemarks(const StepTrace& step)

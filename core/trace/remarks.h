@@ -5,7 +5,9 @@
 #include "core/trace/step_trace.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace headroom {
@@ -29,6 +31,20 @@ struct KeptActivations
     bool inGraph = false; ///< at least half of `more` is saved by autograd when the step ends
 };
 KeptActivations keptActivations(const StepTrace& step);
+
+/// Bytes of what the step makes and drops, and autograd saves for backward. Steps of equal sizes save equal bytes.
+Bytes savedForBackward(const StepTrace& step);
+
+/// Bytes that earlier steps of the program saved for backward, where those differ from the recorded step's by more than
+/// a thousandth. The program's steps are of several sizes then, and a later one may be larger than all of these.
+struct EarlierSteps
+{
+    /// Name of the setting (StepInfo::settings) that has the two figures, separated by a space.
+    static constexpr std::string_view setting = "bytes saved by earlier steps";
+    Bytes least = 0;
+    Bytes most = 0;
+};
+std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step); ///< nullopt: they do not, or are not known
 
 /// Forwards with gradients on, of one module, whose saved tensors no backward pass used: torch.no_grad() is missing.
 struct UnusedForward

@@ -4,6 +4,7 @@
 
 #include "core/cost/card_memory.h"
 #include "core/policy/arrangements.h"
+#include "core/trace/remarks.h"
 #include "tests/core/synthetic_step.h"
 
 #include <gmock/gmock.h>
@@ -137,6 +138,87 @@ TEST_F(CardPlanner, ArrangementsTakeAsLongAndMoveTheCheckpointsOfAlikeLayers)
         EXPECT_EQ(other->plan.peak, other->timeline->peak);
     }
     EXPECT_THAT(arrangements(planner_->model(), {}), IsEmpty());
+}
+
+class StepsOfSeveralSizes : public CardPlanner
+{
+protected:
+    /// The step, as if earlier ones had saved so many bytes for backward, relative to it.
+    StepTrace with(double least, double most) const
+    {
+        const auto own = static_cast<double>(savedForBackward(step()));
+        StepTrace other = step();
+        other.info.settings.emplace_back(EarlierSteps::setting,
+                                         std::to_string(static_cast<Bytes>(own * least)) + ' '
+                                             + std::to_string(static_cast<Bytes>(own * most)));
+        return other;
+    }
+    std::vector<double> sizes(double least, double most) const { return sizesOfSteps(with(least, most)); }
+};
+
+TEST_F(StepsOfSeveralSizes, OneIsLargerThanTheLargestByWhatTheyDifferBy)
+{
+    using testing::DoubleNear;
+    using testing::ElementsAre;
+    const auto near = [](double size) { return DoubleNear(size, 1e-6); };
+    EXPECT_GT(savedForBackward(step()), 100 * MiB);
+    EXPECT_THAT(sizesOfSteps(step()), IsEmpty()) << "nothing is known of earlier steps";
+    EXPECT_THAT(sizes(1, 1), IsEmpty());
+    EXPECT_THAT(sizes(0.9995, 1), IsEmpty()) << "less than a thousandth";
+    EXPECT_THAT(sizes(0.9, 0.95), ElementsAre(near(0.9), 1, near(1.1), near(0.95), near(1.05)));
+    EXPECT_THAT(sizes(1.1, 1.2), ElementsAre(1, 1, near(1.4), 1, near(1.2)));
+    EXPECT_THAT(sizes(0.9, 1.2), ElementsAre(near(0.9), 1, near(1.5), near(0.95), near(1.25)));
+    for (const char* text : {"", "7", "7 ", "x 7", "7 x"}) {
+        StepTrace other = step();
+        other.info.settings.emplace_back(EarlierSteps::setting, text);
+        EXPECT_THAT(sizesOfSteps(other), IsEmpty()) << text;
+    }
+}
+
+TEST_F(StepsOfSeveralSizes, APlanRunsWithAllOfThem)
+{
+    const StepTrace differs = with(0.9, 1);
+    const Card memory = *cardFor(std::to_string(share(0.5)), differs, "");
+    EXPECT_THAT(
+        assumptions(memory, differs),
+        testing::ElementsAre(HasSubstr("the program's steps differ in size"), HasSubstr("what cuBLAS and cuDNN take")));
+    const Result<PlanOnCard> usual = planForCard(*planner_, {}, memory);
+    ASSERT_TRUE(usual) << usual.error().message;
+    const Timeline& timeline = *usual->planned.timeline;
+    EXPECT_TRUE(runOnCard(memory, step(), timeline).runs);
+    const CardRun run = runOnCard(memory, differs, timeline);
+    EXPECT_FALSE(run.runs);
+    EXPECT_THAT(run.reason, testing::EndsWith("with steps of other sizes in turn, as the program has"));
+    EXPECT_GT(leastMemory(memory, differs, timeline), leastMemory(memory, step(), timeline) + 10 * MiB);
+
+    const Result<StepPlanner> planner = StepPlanner::create(std::make_shared<StepTrace>(differs));
+    const Result<PlanOnCard> found = planForCard(*planner, {}, memory);
+    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_TRUE(found->run.runs) << found->planned.plan.reason;
+    EXPECT_GT(found->planned.plan.recomputeMs, usual->planned.plan.recomputeMs);
+    EXPECT_TRUE(runOnCard(memory, differs, *found->planned.timeline).runs);
+}
+
+TEST_F(CardPlanner, AMarginIsLeftFree)
+{
+    Card memory = card(share(0.5));
+    memory.margin = 50 * MiB;
+    const Result<PlanOnCard> found = planForCard(*planner_, {}, memory);
+    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_TRUE(found->run.runs) << found->planned.plan.reason;
+    EXPECT_GE(found->run.left, 50 * MiB);
+    EXPECT_EQ(found->run.left, memory.rules.capacity - found->run.reservedPeak);
+    const Timeline& timeline = *found->planned.timeline;
+    const Bytes least = leastMemory(memory, step(), timeline);
+    EXPECT_LE(least, memory.rules.capacity);
+    memory.margin = 0;
+    EXPECT_NEAR(static_cast<double>(least - leastMemory(memory, step(), timeline)), 50.0 * MiB, 4.0 * MiB);
+
+    Card half = *cardFor("a100-80gb", step(), "per_process_memory_fraction:0.5");
+    const CardRun whole = runOnCard(half, step(), timeline);
+    ASSERT_TRUE(whole.runs) << whole.reason;
+    half.margin = whole.left + 4 * MiB;
+    EXPECT_FALSE(runOnCard(half, step(), timeline).runs) << "the margin is taken from the program's share, too";
 }
 
 } // namespace

@@ -58,8 +58,9 @@ class CardPlans(unittest.TestCase):
         done = subprocess.run([sys.executable, "-c", _RUN, _SCRIPT], capture_output=True, text=True,
                               env=os.environ | environment | {"PYTORCH_CUDA_ALLOC_CONF": settings})
         rows = [int(bytes_) for bytes_ in re.findall(r"reserved (\d+)", done.stdout)]
-        self.assertTrue(len(rows) == 5 or "OutOfMemoryError" in done.stderr, done.stderr)
-        return max(rows, default=0), len(rows) == 5
+        steps = len(environment.get("LENGTHS", "").split()) or 5
+        self.assertTrue(len(rows) == steps or "OutOfMemoryError" in done.stderr, done.stderr)
+        return max(rows, default=0), len(rows) == steps
 
     def test_the_replayed_run_reserves_what_the_card_does(self):
         for settings in "", EXPANDABLE:
@@ -90,6 +91,24 @@ class CardPlans(unittest.TestCase):
                 self.plan("--budget", str(capacity), "-o", str(self.policy))
                 self.assertFalse(self.trained(LIMIT=str(capacity), POLICY=str(self.policy))[1],
                                  "a budget of allocated bytes would do as well")
+
+    def test_plans_of_steps_that_differ_in_size_run_with_all(self):
+        step, lengths = self.step.with_name("differs.hrs"), "480 512 496 520 488 540 500"
+        self.record(step, LENGTHS=lengths)
+        for share in 5, 7, 9:
+            with self.subTest(share=share):
+                capacity = self.least + (self.peak - self.least) * share // 10
+                code, planned = self.plan("--card", str(capacity), "-o", str(self.policy), step=step)
+                self.assertEqual(code, 0, planned["reason"])
+                self.assertIn("the program's steps differ in size", planned["card"]["assumptions"][0])
+                self.assertTrue(self.trained(LIMIT=str(capacity), POLICY=str(self.policy), LENGTHS=lengths)[1], planned["card"])
+
+    def test_a_margin_is_left_free(self):
+        capacity = self.least + (self.peak - self.least) * 7 // 10
+        code, planned = self.plan("--card", str(capacity), "--margin", "100MiB")
+        self.assertEqual(code, 0, planned["reason"])
+        self.assertGreaterEqual(planned["card"]["left_bytes"], 100 << 20)
+        self.assertEqual(planned["card"]["margin_bytes"], 100 << 20)
 
     def test_settings_are_those_of_the_plan(self):
         share = (self.least + (self.peak - self.least) * 0.6) / _TOTAL

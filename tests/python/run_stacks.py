@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Unmodified scripts under `python -m torch_headroom.run`, each on a simulated card that is 20 % smaller than what it
-reserves without a plan, for five steps. Prints a table: predicted reserved peak beside the card's
-max_memory_reserved(), or why the script is refused.
+reserves without a plan, for five steps. Prints a table: the predicted reserved peak without workspaces, which the
+simulated card has none of, beside its max_memory_reserved(), or why the script is refused.
 
     run_stacks.py 'VARIABLE=VALUE… SCRIPT ARGUMENTS'…
     run_stacks.py --measured OUTPUT [options of torch_headroom.run] SCRIPT     what it starts itself
@@ -89,7 +89,8 @@ def row(command, folder):
     found = json.loads(output.read_text())
     what = "runs" if code == 0 else "out of memory" if "OutOfMemoryError" in errors else f"exit code {code}: {sentence}"
     ran = f"{min(found['steps'], STEPS)} steps, {what}" + (f" ({card['settings']})" if card["settings"] else "")
-    return [name, f"{budget:,}", f"{card['reserved_peak_bytes']:,}", f"{found['reserved']:,}", ran]
+    predicted = card["reserved_peak_without_workspaces_bytes"]
+    return [name, f"{budget:,}", f"{predicted:,}", f"{found['reserved']:,}", ran]
 
 
 def main(commands):

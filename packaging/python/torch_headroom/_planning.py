@@ -47,7 +47,7 @@ class PlanForCard:
         saved = self.recompute_ms - better["recompute_ms"] if better else 0
         hint = f"; PYTORCH_CUDA_ALLOC_CONF={better['settings']} would save {saved:,.2f} ms" if better else ""
         return (f"{what}; {size_text(self.reserved_peak_bytes)} reserved at most on {self._where()}, "
-                f"{size_text(self.left_bytes)} left{settings}{hint}")
+                f"{size_text(self.left_bytes)} left{settings}{hint}{self._other_sizes()}")
 
     @property
     def modules(self):
@@ -83,6 +83,11 @@ class PlanForCard:
         better = self.answer["card"].get("better_settings")
         hint = f" With PYTORCH_CUDA_ALLOC_CONF={better['settings']} one runs." if better else ""
         return f"no plan runs on {self._where()}: {self.answer['reason']}{hint}"
+
+    def _other_sizes(self):
+        """Returns what is said where the program's steps differ in size."""
+        card = self.answer["card"]
+        return f"; {card['assumptions'][0]}" if card["steps_differ"] else ""
 
     def _where(self):
         return f"{size_text(self.budget)} of {self.title}" if self.budget else self.title

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A transformer that trains with AdamW on the card at hand; POLICY is applied if it is set. EVALUATES is when it is
-evaluated on a larger batch: before training, between steps, or both. Prints the most bytes that the allocator has
+evaluated on a larger batch: before training, between steps, or both. LENGTHS are those of the steps. Prints the most bytes that the allocator has
 reserved after each step."""
 
 import os
@@ -55,8 +55,9 @@ def evaluate():
 
 if "before" in evaluates:
     evaluate()
-for _ in range(5):
-    model(torch.randint(CLASSES, (ROWS, LENGTH), device="cuda")).backward()
+lengths = [int(length) for length in os.environ.get("LENGTHS", "").split()] or [LENGTH] * 5
+for length in lengths:
+    model(torch.randint(CLASSES, (ROWS, length), device="cuda")).backward()
     optimizer.step()
     optimizer.zero_grad()
     if "between" in evaluates:
