@@ -31,14 +31,15 @@ void CardDesk::follow()
 void CardDesk::askVerdict()
 {
     const quint64 number = ++verdicts_;
+    verdictLane_.cancel(); // a verdict on an earlier plan would never be shown
     const PlanAnswerPtr answer = session_.answer();
     const CardPtr card = session_.card();
     judging_ = card && answer && answer->fits() && answer->request.worldSize == 1;
     if (!judging_)
         return;
-    verdictLane_.post([this, number, answer, card, step = session_.step()](const std::stop_token&) {
+    verdictLane_.post([this, number, answer, card, step = session_.step()](const std::stop_token& stop) {
         const auto verdict = std::make_shared<const CardVerdict>(
-            CardVerdict{card, answer, runOnCard(*card, step->trace(), *answer->step.timeline)});
+            CardVerdict{card, answer, runOnCard(*card, step->trace(), *answer->step.timeline, stop)});
         callLater(this, [this, number, verdict] {
             if (number != verdicts_)
                 return;

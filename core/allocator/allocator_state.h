@@ -6,6 +6,8 @@
 
 #include <deque>
 #include <list>
+#include <map>
+#include <memory_resource>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -57,14 +59,27 @@ struct CachingAllocator::Pool
             return std::tie(a->stream, a->address) < std::tie(b->stream, b->address);
         }
     };
-    std::set<Chunk*, BySize> free;
-    std::set<Chunk*, ByAddress> unmapped;
+    Pool(bool isSmall, std::pmr::memory_resource& memory)
+        : free(&memory)
+        , unmapped(&memory)
+        , small(isSmall)
+    {
+    }
+
+    std::pmr::set<Chunk*, BySize> free;
+    std::pmr::set<Chunk*, ByAddress> unmapped;
     bool small = false;
     std::int64_t calls = 0; ///< number of requests that searched for a free block with garbage collection on
 };
 
 struct CachingAllocator::PoolPair
 {
+    explicit PoolPair(std::pmr::memory_resource& memory)
+        : small(true, memory)
+        , large(false, memory)
+    {
+    }
+
     Pool small;
     Pool large;
 };
@@ -79,9 +94,11 @@ struct CachingAllocator::Request
 
 struct CachingAllocator::Storage
 {
+    std::pmr::unsynchronized_pool_resource memory; ///< of the nodes below, which a replay makes by the million
+    std::map<PoolId, PoolPair> pools;
     std::deque<Chunk> chunks;
     std::vector<Chunk*> spare; ///< dropped chunks for reuse
-    std::unordered_map<Block, Chunk*> inUse; ///< allocated chunks, and chunks that await their free, by address
+    std::pmr::unordered_map<Block, Chunk*> inUse{&memory}; ///< allocated chunks and those that await their free
     std::vector<Chunk*> pending; ///< chunks that await their free, in order
     std::list<Range> ranges;
     std::map<Block, Bytes> extents; ///< segment sizes by address

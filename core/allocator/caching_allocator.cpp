@@ -38,12 +38,8 @@ CachingAllocator& CachingAllocator::operator=(CachingAllocator&&) noexcept = def
 
 CachingAllocator::Pool& CachingAllocator::poolFor(PoolId id, bool small)
 {
-    std::unique_ptr<PoolPair>& pair = pools_[id];
-    if (!pair) {
-        pair = std::make_unique<PoolPair>();
-        pair->small.small = true;
-    }
-    return small ? pair->small : pair->large;
+    PoolPair& pair = storage_->pools.try_emplace(id, storage_->memory).first->second;
+    return small ? pair.small : pair.large;
 }
 
 std::optional<CachingAllocator::Block> CachingAllocator::allocate(Bytes requested, Stream stream, PoolId pool)
@@ -301,8 +297,8 @@ void CachingAllocator::fail(const Request& request)
 Bytes CachingAllocator::largestFree() const
 {
     Bytes largest = 0;
-    for (const auto& [id, pair] : pools_) {
-        for (const Pool* pool : {&pair->small, &pair->large}) {
+    for (const auto& [id, pair] : storage_->pools) {
+        for (const Pool* pool : {&pair.small, &pair.large}) {
             for (const Chunk* chunk : pool->free)
                 largest = std::max(largest, chunk->size);
         }
@@ -365,22 +361,37 @@ void CachingAllocator::countActive(const Chunk& chunk, int sign) noexcept
     count(chunk, &PoolCounters::requestedBytes, sign * chunk.requested);
 }
 
+std::vector<const CachingAllocator::Chunk*> CachingAllocator::chunks() const
+{
+    std::vector<const Chunk*> chunks;
+    for (const auto& [address, chunk] : storage_->inUse)
+        chunks.push_back(chunk);
+    for (const auto& [id, pair] : storage_->pools)
+        for (const Pool* pool : {&pair.small, &pair.large})
+            chunks.insert(chunks.end(), pool->free.begin(), pool->free.end());
+    std::ranges::sort(chunks, {}, &Chunk::address);
+    return chunks;
+}
+
 std::vector<CachingAllocator::SegmentState> CachingAllocator::segments() const
 {
-    std::map<Block, const Chunk*> chunks;
-    for (const auto& [address, chunk] : storage_->inUse)
-        chunks.emplace(address, chunk);
-    for (const auto& [id, pair] : pools_)
-        for (const Pool* pool : {&pair->small, &pair->large})
-            for (const Chunk* chunk : pool->free)
-                chunks.emplace(chunk->address, chunk);
     std::vector<SegmentState> segments;
-    for (const auto& [address, chunk] : chunks) {
+    for (const Chunk* chunk : chunks()) {
         if (!chunk->previous || !chunk->previous->mapped)
-            segments.push_back({chunk->stream, chunk->pool->small, chunk->range != nullptr, address, {}});
-        segments.back().parts.push_back({address, chunk->size, chunk->requested, chunk->awaitsFree});
+            segments.push_back({chunk->stream, chunk->pool->small, chunk->range != nullptr, chunk->address, {}});
+        segments.back().parts.push_back({chunk->address, chunk->size, chunk->requested, chunk->awaitsFree});
     }
     return segments;
+}
+
+std::vector<std::uint64_t> CachingAllocator::layout() const
+{
+    std::vector<std::uint64_t> layout;
+    for (const Chunk* chunk : chunks())
+        layout.insert(layout.end(),
+                      {chunk->stream, chunk->address, static_cast<std::uint64_t>(chunk->size),
+                       static_cast<std::uint64_t>(chunk->requested)});
+    return layout;
 }
 
 CachingAllocator::Chunk* CachingAllocator::newChunk(Block address, Bytes size, Stream stream, Pool* pool, Range* range)

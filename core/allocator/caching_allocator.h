@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -165,6 +164,8 @@ public:
         std::vector<Segment::Part> parts;
     };
     std::vector<SegmentState> segments() const; ///< returns the segments by address
+    /// Stream, address, size and requested bytes (0: free) of all blocks, by address.
+    std::vector<std::uint64_t> layout() const;
     /// Releases the segment at a recorded address. Returns false if it is in use or does not exist.
     bool releaseSegmentAt(Block address);
 
@@ -175,6 +176,7 @@ private:
     struct Request;
     struct PoolPair;
 
+    std::vector<const Chunk*> chunks() const; ///< those that are mapped, by address
     Pool& poolFor(PoolId id, bool small);
     Chunk* bestFit(Request& request);
     Chunk* newMemory(Request& request, bool retry);
@@ -211,7 +213,6 @@ private:
     AllocatorRules rules_;
     Counters counters_;
     OutOfMemory outOfMemory_;
-    std::map<PoolId, std::unique_ptr<PoolPair>> pools_;
     struct Storage;
     std::unique_ptr<Storage> storage_;
     std::function<void(const SegmentEvent&)> observer_;

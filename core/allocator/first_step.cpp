@@ -11,57 +11,56 @@
 namespace headroom {
 namespace {
 
-/// Bytes of storages that are alive at the end of the step.
-using LivingBytes = std::map<StorageId, Bytes>;
-
-LivingBytes aliveAtEnd(const StepTrace& trace, const Timeline& timeline, const std::set<StorageId>& start)
+/// Bytes that are alive at the end of the step, by storage; of those that are not, 0 or less.
+std::vector<Bytes> bytesAtEnd(const StepTrace& trace, const Timeline& timeline, const std::set<StorageId>& start)
 {
-    LivingBytes bytes;
+    std::vector<Bytes> bytes(trace.storages.size());
     for (const StorageId storage : start)
-        bytes.emplace(storage, trace.storages.bytes[storage]);
+        bytes[storage.value] = trace.storages.bytes[storage];
     for (const MemoryChange& change : timeline.changes)
         if (!change.recomputed)
-            bytes[change.storage] += change.delta;
-    std::erase_if(bytes, [](const auto& entry) { return entry.second <= 0; });
+            bytes[change.storage.value] += change.delta;
     return bytes;
 }
 
 /// Returns the storages of `start` that die in the step and that the step replaces: another one of their size lives at
 /// its end. Those without a successor are made between two steps, as the batch is.
-std::set<StorageId> leftovers(const StepTrace& trace, const LivingBytes& atEnd, const std::set<StorageId>& start)
+std::set<StorageId> leftovers(const StepTrace& trace, const std::vector<Bytes>& atEnd, const std::set<StorageId>& start)
 {
-    std::multiset<Bytes> successors;
-    for (const auto& [storage, bytes] : atEnd)
-        if (!start.contains(storage))
-            successors.insert(bytes);
+    std::unordered_map<Bytes, int> successors; // number of them by bytes
+    for (std::uint32_t i = 0; i < atEnd.size(); ++i)
+        if (atEnd[i] > 0 && !start.contains(StorageId(i)))
+            ++successors[atEnd[i]];
     std::set<StorageId> replaced;
     for (const StorageId storage : start) {
         const auto successor = successors.find(trace.storages.bytes[storage]);
-        if (atEnd.contains(storage) || successor == successors.end())
+        if (atEnd[storage.value] > 0 || successor == successors.end() || successor->second == 0)
             continue;
         replaced.insert(storage);
-        successors.erase(successor);
+        --successor->second;
     }
     return replaced;
 }
 
-/// Returns the first op that reads or writes each of the storages; those that no op uses are missing.
-std::unordered_map<StorageId, OpId> firstUses(const StepTrace& trace, const std::set<StorageId>& storages)
+/// Returns the first op that reads or writes each storage; invalid: no op does.
+std::vector<OpId> firstUses(const StepTrace& trace)
 {
-    std::unordered_map<StorageId, OpId> uses;
-    for (std::uint32_t i = 0; i < trace.ops.size() && uses.size() < storages.size(); ++i)
+    std::vector<OpId> uses(trace.storages.size());
+    for (std::uint32_t i = 0; i < trace.ops.size(); ++i)
         for (const StorageId input : trace.ops.inputs[OpId(i)])
-            if (storages.contains(input))
-                uses.emplace(input, OpId(i));
+            if (!uses[input.value])
+                uses[input.value] = OpId(i);
     return uses;
 }
 
-/// Returns the first of the ops of one optimizer step, given one of these.
-OpId beginOfOptimizerStep(const StepTrace& trace, OpId op)
+/// Returns the first op of the optimizer's step to which an op belongs, by op of the optimizer.
+std::vector<OpId> beginsOfOptimizerSteps(const StepTrace& trace)
 {
-    while (op.value > 0 && trace.ops.phase[OpId(op.value - 1)] == Phase::optimizer)
-        --op.value;
-    return op;
+    std::vector<OpId> begins(trace.ops.size());
+    for (std::uint32_t i = 0; i < begins.size(); ++i)
+        if (trace.ops.phase[OpId(i)] == Phase::optimizer)
+            begins[i] = i > 0 && begins[i - 1] ? begins[i - 1] : OpId(i);
+    return begins;
 }
 
 /// Returns when an optimizer's step that begins with `op` begins on the timeline's axis: the n-th run of ops of the
@@ -83,37 +82,38 @@ double beginOfOptimizerMs(const StepTrace& trace, const Timeline& timeline, OpId
 FirstStep firstStep(const StepTrace& trace, const Timeline& timeline, const std::set<StorageId>& start)
 {
     FirstStep first;
-    std::set<StorageId> later;
-    const LivingBytes atEnd = aliveAtEnd(trace, timeline, start);
+    std::vector<StorageId> later;
+    const std::vector<Bytes> atEnd = bytesAtEnd(trace, timeline, start);
     const std::set<StorageId> replaced = leftovers(trace, atEnd, start);
-    std::unordered_map<StorageId, Category> categories;
+    std::vector<Category> categories(trace.storages.size());
     for (const LiveBlock& block : liveBlocks(trace, timeline, 0))
-        categories.emplace(block.storage, block.category);
+        categories[block.storage.value] = block.category;
     for (const StorageId storage : start) {
-        const Category category = categories.at(storage);
+        const Category category = categories[storage.value];
         const bool isOfTraining = category == Category::optimizer || category == Category::gradient;
-        if (isOfTraining && atEnd.contains(storage))
-            later.insert(storage);
+        if (isOfTraining && atEnd[storage.value] > 0)
+            later.push_back(storage);
         else if (!isOfTraining && !replaced.contains(storage))
             first.present.insert(storage);
     }
-    const std::unordered_map<StorageId, OpId> uses = firstUses(trace, later);
-    std::map<OpId, double> begins; // of optimizer steps
+    const std::vector<OpId> uses = firstUses(trace);
+    const std::vector<OpId> begins = beginsOfOptimizerSteps(trace);
+    std::map<OpId, double> known; // when optimizer steps begin
     for (const StorageId storage : later) {
-        const auto use = uses.find(storage);
-        if (use == uses.end()) {
+        const OpId use = uses[storage.value];
+        if (!use) {
             first.present.insert(storage);
             continue;
         }
-        if (trace.ops.phase[use->second] != Phase::optimizer) {
-            first.made.push_back({use->second, storage, std::numeric_limits<double>::infinity()});
+        const OpId begin = begins[use.value];
+        if (!begin) {
+            first.made.push_back({use, storage, std::numeric_limits<double>::infinity()});
             continue;
         }
-        const OpId begin = beginOfOptimizerStep(trace, use->second);
-        const auto known = begins.find(begin);
-        const double ms = known != begins.end() ? known->second : beginOfOptimizerMs(trace, timeline, begin);
-        begins.emplace(begin, ms);
-        first.made.push_back({begin, storage, ms});
+        const auto [ms, isNew] = known.try_emplace(begin);
+        if (isNew)
+            ms->second = beginOfOptimizerMs(trace, timeline, begin);
+        first.made.push_back({begin, storage, ms->second});
     }
     std::ranges::sort(first.made, {}, [](const FirstStep::Made& made) { return std::pair(made.op, made.storage); });
     return first;

@@ -13,9 +13,9 @@ void CachingAllocator::releaseUnused()
     completePending();
     ++counters_.synchronizations;
     // CUDA graphs keep the segments of their private pools.
-    if (const auto found = pools_.find(PoolId{}); found != pools_.end()) {
-        releaseSegments(found->second->large);
-        releaseSegments(found->second->small);
+    if (const auto found = storage_->pools.find(PoolId{}); found != storage_->pools.end()) {
+        releaseSegments(found->second.large);
+        releaseSegments(found->second.small);
     }
 }
 
@@ -53,8 +53,8 @@ void CachingAllocator::releaseSegment(Chunk* chunk)
 
 bool CachingAllocator::releaseSegmentAt(Block address)
 {
-    for (const auto& [id, pair] : pools_) {
-        for (const Pool* pool : {&pair->large, &pair->small}) {
+    for (const auto& [id, pair] : storage_->pools) {
+        for (const Pool* pool : {&pair.large, &pair.small}) {
             const auto found
                 = std::ranges::find_if(pool->free, [&](const Chunk* chunk) { return chunk->address == address; });
             if (found == pool->free.end())

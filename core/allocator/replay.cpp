@@ -145,14 +145,18 @@ private:
     std::span<const FirstStep::Made> left_;
 };
 
-/// Plays the changes of one step until a request fails.
+/// Plays the changes of one step until a request fails or `stop` asks for an end.
 void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, ToMake toMake, const StepSize& sizes,
-         AllocatorRun& result)
+         AllocatorRun& result, const std::stop_token& stop)
 {
+    constexpr std::size_t changesAtOnce = 1024;
+    result.samples.reserve(timeline.changes.size());
     result.start = result.atPeak = replayer.sample();
     result.mostHeld = replayer.held();
     auto delayed = timeline.delayed.begin();
     for (std::size_t row = 0; row < timeline.changes.size(); ++row) {
+        if (row % changesAtOnce == 0 && stop.stop_requested())
+            return;
         const MemoryChange& change = timeline.changes[row];
         std::optional<std::size_t> until;
         if (delayed != timeline.delayed.end() && delayed->change == row)
@@ -336,7 +340,8 @@ private:
 } // namespace
 
 AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
-                               const Workspaces& workspaces, const std::vector<double>& sizes)
+                               const Workspaces& workspaces, const std::stop_token& stop,
+                               const std::vector<double>& sizes)
 {
     Replayer replayer(trace, rules, workspaces);
     const std::set<StorageId> start = aliveAtStart(trace, timeline);
@@ -350,7 +355,10 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
     BetweenSteps between(replayer, trace, start);
     bool fits = between.beginTraining(first.present);
     for (int step = 1;; ++step) {
+        std::vector<AllocatorSample> samples = std::move(result.samples);
+        samples.clear();
         result = {};
+        result.samples = std::move(samples); // its memory
         result.step = step;
         const int size = (step - 1) % count; // of this step
         if (step > 1)
@@ -359,14 +367,15 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
         if (fits)
             run(replayer, trace, timeline,
                 ToMake(trace, step == 1 ? std::span(first.made) : std::span<const FirstStep::Made>()),
-                StepSize{byData, sizes.empty() ? 1 : sizes[static_cast<std::size_t>(size)]}, result);
+                StepSize{byData, sizes.empty() ? 1 : sizes[static_cast<std::size_t>(size)]}, result, stop);
         else
             result.failure
                 = AllocatorRun::Failure{AllocatorRun::Failure::npos, {}, {}, 0, replayer.allocator().outOfMemory()};
         result.stats = replayer.stats();
         result.mostHeld = std::max(result.mostHeld, result.stats.activePeak);
         reservedPeak = std::max(reservedPeak, result.stats.reservedPeak);
-        if (result.failure || !isRepeated || step == (sizes.empty() ? mostSteps : mostOfEachSize * count))
+        if (result.failure || !isRepeated || step == (sizes.empty() ? mostSteps : mostOfEachSize * count)
+            || stop.stop_requested())
             break;
         fits = between.next();
         reservedPeak = std::max(reservedPeak, replayer.stats().reservedPeak);

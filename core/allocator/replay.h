@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -57,12 +58,13 @@ struct AllocatorRun
 /// and between two steps (StepTrace::Outside), such as an evaluation, is played there. The order matters: optimizer
 /// state, which is made in the first step, lies in what its activations left. A step imported from a memory snapshot is
 /// played once, from the state before it. `workspaces` get blocks too; a convolution runs without its workspace if that
-/// does not fit, as PyTorch tries the next algorithm.
+/// does not fit, as PyTorch tries the next algorithm. Stopped by `stop`, the run is of no use.
 ///
 /// `sizes`: the steps have these sizes in turn, relative to the recorded one: activations and temporaries are so many
 /// times as large, by which a step of another sequence length is approximated. None: all are as the recorded one.
 AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules,
-                               const Workspaces& workspaces = {}, const std::vector<double>& sizes = {});
+                               const Workspaces& workspaces = {}, const std::stop_token& stop = {},
+                               const std::vector<double>& sizes = {});
 
 /// Returns the program's PYTORCH_CUDA_ALLOC_CONF, or PYTORCH_ALLOC_CONF as newer versions call it; empty: not recorded.
 std::string recordedAllocatorSettings(const StepInfo& info);

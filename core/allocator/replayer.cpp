@@ -6,6 +6,7 @@
 #include "core/trace/graph_ops.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace headroom {
 
@@ -14,6 +15,7 @@ Replayer::Replayer(const StepTrace& trace, const AllocatorRules& rules, const Wo
     , allocator_(rules)
     , workspaces_(workspaces)
     , poolBytes_(privatePoolBytes(trace.info))
+    , live_(trace.storages.size())
 {
     if (!rules.expandableSegments)
         addPrivatePools(allocator_, trace.info);
@@ -25,7 +27,7 @@ bool Replayer::take(StorageId storage, Bytes requested, Bytes rounded, std::uint
         return true;
     const auto block = allocate(requested, place);
     if (block) {
-        live_[storage].push_back({*block, rounded, place});
+        adopt(storage, {*block, rounded, place});
         inPools_ += poolOfPlace(place) != 0 ? rounded : 0;
     }
     return block.has_value();
@@ -38,6 +40,27 @@ std::optional<Replayer::Held> Replayer::take(Bytes requested, std::uint32_t plac
         return std::nullopt;
     const Held held{*block, roundedToBlock(requested), place};
     inPools_ += poolOfPlace(place) != 0 ? held.bytes : 0;
+    return held;
+}
+
+void Replayer::adopt(StorageId storage, const Held& held)
+{
+    Held& last = live_[storage.value];
+    if (last.block != Held::none)
+        older_[storage].push_back(last);
+    last = held;
+}
+
+Replayer::Held Replayer::takeAway(StorageId storage)
+{
+    Held& last = live_[storage.value];
+    const Held held = std::exchange(last, {});
+    if (const auto older = older_.find(storage); older != older_.end()) {
+        last = older->second.back();
+        older->second.pop_back();
+        if (older->second.empty())
+            older_.erase(older);
+    }
     return held;
 }
 
@@ -74,16 +97,15 @@ void Replayer::useWorkspace(OpId op, StorageId storage)
 
 void Replayer::giveBack(StorageId storage, std::optional<std::size_t> until)
 {
-    const auto found = live_.find(storage);
-    if (found == live_.end() || found->second.empty())
+    const Held held = takeAway(storage);
+    if (held.block == Held::none)
         return;
     if (until) {
-        allocator_.requestFree(found->second.back().block);
-        awaited_.emplace(*until, found->second.back());
+        allocator_.requestFree(held.block);
+        awaited_.emplace(*until, held);
     } else {
-        free(found->second.back());
+        free(held);
     }
-    found->second.pop_back();
 }
 
 void Replayer::completeUntil(std::size_t change)
@@ -96,9 +118,7 @@ void Replayer::completeUntil(std::size_t change)
 
 bool Replayer::resize(StorageId storage, Bytes rounded, std::uint32_t place)
 {
-    std::vector<Held>& held = live_[storage];
-    const Held old = held.back();
-    held.pop_back();
+    const Held old = takeAway(storage);
     const bool taken = take(storage, rounded, rounded, place);
     free(old);
     return taken;
@@ -106,24 +126,26 @@ bool Replayer::resize(StorageId storage, Bytes rounded, std::uint32_t place)
 
 void Replayer::rename(StorageId from, StorageId to)
 {
-    auto node = live_.extract(from);
-    node.key() = to;
-    live_.erase(to);
-    live_.insert(std::move(node));
+    live_[to.value] = std::exchange(live_[from.value], {});
+    older_.erase(to);
+    if (auto older = older_.extract(from)) {
+        older.key() = to;
+        older_.insert(std::move(older));
+    }
 }
 
 Bytes Replayer::size(StorageId storage) const
 {
-    const auto found = live_.find(storage);
-    return found == live_.end() || found->second.empty() ? 0 : found->second.back().bytes;
+    const Held& last = live_[storage.value];
+    return last.block == Held::none ? 0 : last.bytes;
 }
 
-std::map<StorageId, Replayer::Held> Replayer::live() const
+std::vector<std::pair<StorageId, Replayer::Held>> Replayer::live() const
 {
-    std::map<StorageId, Held> result;
-    for (const auto& [storage, held] : live_)
-        if (!held.empty())
-            result.emplace(storage, held.back());
+    std::vector<std::pair<StorageId, Held>> result;
+    for (std::uint32_t i = 0; i < live_.size(); ++i)
+        if (live_[i].block != Held::none)
+            result.emplace_back(StorageId(i), live_[i]);
     return result;
 }
 
@@ -140,11 +162,7 @@ Bytes Replayer::held() const
 
 std::vector<std::uint64_t> Replayer::layout() const
 {
-    std::vector<std::uint64_t> found;
-    for (const CachingAllocator::SegmentState& segment : allocator_.segments())
-        for (const CachingAllocator::Segment::Part& part : segment.parts)
-            found.insert(found.end(), {segment.stream, part.address, static_cast<std::uint64_t>(part.size),
-                                       static_cast<std::uint64_t>(part.requested)});
+    std::vector<std::uint64_t> found = allocator_.layout();
     for (const auto& [storage, held] : live())
         found.insert(found.end(), {storage.value, held.block});
     return found;

@@ -8,6 +8,7 @@
 #include "core/trace/workspaces.h"
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -27,7 +28,9 @@ public:
     /// A block of the allocator. `place` is its stream and private pool (graph_ops.h).
     struct Held
     {
-        CachingAllocator::Block block = 0;
+        static constexpr auto none = std::numeric_limits<CachingAllocator::Block>::max(); ///< a value of `block`
+
+        CachingAllocator::Block block = none;
         Bytes bytes = 0; ///< rounded to the allocator's block
         std::uint32_t place = 0;
     };
@@ -40,7 +43,7 @@ public:
     /// Allocates a block that belongs to no storage; nullopt: the device is full.
     std::optional<Held> take(Bytes requested, std::uint32_t place);
     /// Makes the block that of a storage.
-    void adopt(StorageId storage, const Held& held) { live_[storage].push_back(held); }
+    void adopt(StorageId storage, const Held& held);
     void free(const Held& held);
     void emptyCache() { allocator_.releaseUnused(); }
 
@@ -62,8 +65,8 @@ public:
     std::uint32_t placeOf(StorageId storage) const { return places_.size() > 0 ? places_[storage] : 0; }
     /// Returns the bytes of the storage's block; 0 if it has none.
     Bytes size(StorageId storage) const;
-    /// The last block of each storage that has one.
-    std::map<StorageId, Held> live() const;
+    /// The last block of each storage that has one, by storage.
+    std::vector<std::pair<StorageId, Held>> live() const;
 
     void resetStats();
     CachingAllocator::Stats stats() const { return allocator_.stats(); }
@@ -75,6 +78,7 @@ public:
     AllocatorSample sample() const;
 
 private:
+    Held takeAway(StorageId storage); ///< the last block, which is the storage's no more
     void leavePool(const Held& held);
     std::optional<CachingAllocator::Block> allocate(Bytes bytes, std::uint32_t place);
 
@@ -84,7 +88,8 @@ private:
     Bytes poolBytes_; ///< bytes of private pools, which serve no other request
     Bytes inPools_ = 0; ///< bytes of blocks in private pools
     std::size_t kept_ = 0; ///< number of workspaces in workspaces_.kept that were allocated
-    std::unordered_map<StorageId, std::vector<Held>> live_;
+    std::vector<Held> live_; ///< by storage: its last block, or Held::none
+    std::unordered_map<StorageId, std::vector<Held>> older_; ///< the others of a storage that has several, oldest first
     std::multimap<std::size_t, Held> awaited_; ///< freed blocks, by the change until which other streams use them
 };
 

@@ -84,14 +84,14 @@ Card withoutWorkspaces(Card card)
 }
 
 /// Runs steps of these sizes in turn, with workspaces among the blocks and without.
-CardRun runWithSizes(const Card& card, const StepTrace& step, const Timeline& timeline,
+CardRun runWithSizes(const Card& card, const StepTrace& step, const Timeline& timeline, const std::stop_token& stop,
                      const std::vector<double>& sizes)
 {
-    CardRun result = answerOf(step, simulateAllocator(step, timeline, card.rules, card.workspaces, sizes));
+    CardRun result = answerOf(step, simulateAllocator(step, timeline, card.rules, card.workspaces, stop, sizes));
     if (!result.runs || card.workspaces.kept.empty())
         return result;
     const Card other = withoutWorkspaces(card);
-    CardRun without = answerOf(step, simulateAllocator(step, timeline, other.rules, other.workspaces, sizes));
+    CardRun without = answerOf(step, simulateAllocator(step, timeline, other.rules, other.workspaces, stop, sizes));
     if (!without.runs)
         return without;
     result.reservedWithoutWorkspaces = without.reservedPeak;
@@ -166,12 +166,12 @@ std::vector<std::string> assumptions(const Card& card, const StepTrace& step)
     return sentences;
 }
 
-CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline)
+CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline, const std::stop_token& stop)
 {
     const Card usable = withLess(card, card.margin);
-    CardRun result = runWithSizes(usable, step, timeline, {});
+    CardRun result = runWithSizes(usable, step, timeline, stop, {});
     if (const std::vector<double> sizes = sizesOfSteps(step); result.runs && !sizes.empty()) {
-        CardRun other = runWithSizes(usable, step, timeline, sizes);
+        CardRun other = runWithSizes(usable, step, timeline, stop, sizes);
         other.reservedPeak = std::max(other.reservedPeak, result.reservedPeak);
         other.reservedWithoutWorkspaces = std::max(other.reservedWithoutWorkspaces, result.reservedWithoutWorkspaces);
         result = std::move(other);

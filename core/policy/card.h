@@ -7,6 +7,7 @@
 #include "core/cost/roofline.h"
 
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,8 +64,8 @@ nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, cons
 /// Runs the step under a plan's timeline on the card. Libraries' workspaces lie between the program's blocks, where
 /// their place depends on what nobody records (another thread's first product). A step runs only if it does so with
 /// workspaces where the recorded ops ask for them, and with none but as many bytes less, each beside the margin, and
-/// with steps of other sizes (sizesOfSteps) in turn, too.
-CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline);
+/// with steps of other sizes (sizesOfSteps) in turn, too. Stopped by `stop`, the result is of no use.
+CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline, const std::stop_token& stop = {});
 
 /// The least capacity, to 2 MiB and margin included, at which a training run of the timeline runs on a card with this
 /// one's settings and workspaces; the least share of the GPU in bytes, if the program has a share
