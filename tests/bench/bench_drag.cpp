@@ -4,9 +4,11 @@
 // A drag of the budget in the whole window: from the input to the plan painted in tree, inspector, budget bar and
 // plots, and how long the GUI thread is held by one answer. Run with QT_QPA_PLATFORM=offscreen.
 
+#include "app/window/card_desk.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
 #include "app/window/planner_engine.h"
+#include "core/predict/step_model.h"
 #include "core/trace/step_file.h"
 #include "tests/core/synthetic_step.h"
 #include "views/plot/timeline_canvas.h"
@@ -49,8 +51,10 @@ public:
         , window_({makePlannerEngine, {}, folder_.path()}, settings_)
     {
         const QString file = folder_.filePath(QStringLiteral("step.hrs"));
-        if (!writeStepTrace(*makeSyntheticStep(options), file.toStdString()))
+        const StepTracePtr step = makeSyntheticStep(options);
+        if (!writeStepTrace(*step, file.toStdString()))
             return;
+        settings_.setCard(std::to_string(StepModel(step).recorded()->peak / 10 * 8) + "B"); // some plans run there
         window_.askBeforeClosing(false);
         window_.resize(1600, 1000);
         window_.show();
@@ -58,7 +62,10 @@ public:
         connect(&timeline, &TimelineView::prepared, this, [this] { painted_ = false; });
         timeline.findChild<TimelineCanvas*>()->viewport()->installEventFilter(this);
         window_.openFile(file);
-        runUntil([this] { return window_.session().isOpen() && window_.session().frontier() && painted(); });
+        runUntil([this] {
+            return window_.session().isOpen() && window_.session().frontier() && !window_.cardDesk().busy()
+                && painted();
+        });
     }
 
     /// The plan for the budget as it stands is on the screen. On a dense one it may be a draft, which a drag shows

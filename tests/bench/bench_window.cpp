@@ -2,14 +2,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // The whole window on long steps, up to 88,000 ops in 2,048 layers: how long until there is something to see, to drag
-// and all of the cost curve; how long one move of the handle takes until all of the window shows the plan for it; and
-// how long events hold the GUI thread meanwhile, by its own CPU time: what else the machine does is no fault of theirs.
-// Run with QT_QPA_PLATFORM=offscreen.
+// and all of the cost curve; how long one move of the handle takes until all of the window shows the plan for it; how
+// long after the last of many moves the verdict on the card stands there; and how long events hold the GUI thread
+// meanwhile, by its own CPU time: what else the machine does is no fault of theirs. The card has room for 80 % of the
+// step's peak, so that plans run there and others do not. Run with QT_QPA_PLATFORM=offscreen.
 
+#include "app/window/card_desk.h"
 #include "app/window/document_page.h"
 #include "app/window/frame_pacer.h"
 #include "app/window/mainwindow.h"
 #include "app/window/planner_engine.h"
+#include "core/predict/step_model.h"
 #include "core/trace/step_file.h"
 #include "tests/core/synthetic_step.h"
 #include "views/plot/timeline_view.h"
@@ -157,6 +160,7 @@ public:
     {
         const auto step = makeSyntheticStep({.blocks = blocks, .activation = 8 * MiB, .weight = MiB, .kinds = kinds});
         written_ = writeStepTrace(*step, file_.toStdString()).ok();
+        settings_.setCard(std::to_string(StepModel(step).recorded()->peak / 10 * 8) + "B");
         window_.askBeforeClosing(false);
         window_.resize(1600, 1000);
         window_.show();
@@ -195,6 +199,16 @@ public:
         return runUntil([this] { return session().frontierIsFinal() && settled() && !session().answer()->proving; });
     }
 
+    /// Until the plan for the card and other settings of its allocator are looked for no more.
+    bool judged()
+    {
+        return runUntil([this] { return !window_.cardDesk().busy() && settled(); });
+    }
+    bool hasVerdict()
+    {
+        return runUntil([this] { return session().verdict() != nullptr; });
+    }
+
     Session& session() { return window_.session(); }
     std::size_t ops() { return session().step()->trace().ops.size(); }
 
@@ -228,6 +242,9 @@ void openStep(benchmark::State& state)
         if (!window.complete())
             return state.SkipWithError(notInTime);
         state.counters["curve_ms"] = msSince(begin);
+        if (!window.judged())
+            return state.SkipWithError(notInTime);
+        state.counters["judged_ms"] = msSince(begin);
         state.counters["ops"] = static_cast<double>(window.ops());
         application().report(state);
     }
@@ -258,9 +275,42 @@ void moveBudget(benchmark::State& state, Window& window)
 void dragByModule(benchmark::State& state)
 {
     Window window(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
-    if (!window.open() || !window.complete())
+    if (!window.open() || !window.complete() || !window.judged())
         return state.SkipWithError(notInTime);
     moveBudget(state, window);
+}
+
+/// Moves the handle ten times, each as soon as the plan of the one before is shown, and waits for the last verdict.
+void verdictAfterDrag(benchmark::State& state)
+{
+    Window window(static_cast<int>(state.range(0)), 1);
+    if (!window.open() || !window.complete() || !window.judged())
+        return state.SkipWithError(notInTime);
+    state.counters["ops"] = static_cast<double>(window.ops());
+    const Bytes least = window.session().leastBudget();
+    const Bytes most = window.session().recordedPeak();
+    std::vector<double> rested;
+    int runs = 0;
+    int move = 0;
+    for (auto _ : state) {
+        Clock::time_point begin;
+        for (int i = 0; i < 10; ++i) {
+            begin = Clock::now();
+            window.session().dragBudget(least + (most - least) * (++move * 37 % 100) / 100);
+            if (!window.shown())
+                return state.SkipWithError(notInTime);
+        }
+        window.session().commitBudget(window.session().budget());
+        if (!window.hasVerdict())
+            return state.SkipWithError(notInTime);
+        rested.push_back(msSince(begin));
+        runs += window.session().verdict()->run.runs;
+    }
+    std::ranges::sort(rested);
+    state.counters["verdict_p50"] = rested[rested.size() / 2];
+    state.counters["verdict_p95"] = rested[rested.size() * 95 / 100];
+    state.counters["verdict_max"] = rested.back();
+    state.counters["runs"] = runs;
 }
 
 void dragByOp(benchmark::State& state)
@@ -285,6 +335,8 @@ BENCHMARK(openStep)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(1);
 BENCHMARK(dragByModule)->Args({12, 1})->Args({96, 1})->Args({1024, 1})->Unit(benchmark::kMillisecond)->Iterations(60);
+// 465 layers are 20,000 ops.
+BENCHMARK(verdictAfterDrag)->Arg(12)->Arg(96)->Arg(465)->Arg(1024)->Unit(benchmark::kMillisecond)->Iterations(40);
 BENCHMARK(dragByOp)->Args({1024, 1})->Unit(benchmark::kMillisecond)->Iterations(60);
 
 } // namespace
