@@ -5,7 +5,6 @@
 #include "views/theme/looks.h"
 #include "views/widgets/form_field.h"
 
-#include <QCheckBox>
 #include <QClipboard>
 #include <QComboBox>
 #include <QDir>
@@ -59,11 +58,6 @@ ScriptForm::ScriptForm(QWidget* parent)
     add(tr("P&rocesses per node"), processes, 5, 0, 1, RecordField::processes, tr("As torchrun starts it"));
     add(tr("&Nodes"), nodes, 5, 1, 1, RecordField::nodes, tr("Machines of the job"));
     add(tr("Ran&k"), rank, 5, 2, 1, RecordField::rank, tr("The one that is recorded"));
-    unlimited_ = new QCheckBox(tr("&Go on as on a larger card where memory is full"), this);
-    unlimited_->setObjectName(QStringLiteral("unlimited"));
-    unlimited_->setToolTip(tr("The whole step is recorded, and can be planned for the GPU"));
-    connect(unlimited_, &QCheckBox::toggled, this, &ScriptForm::changed);
-    grid()->addWidget(unlimited_, 6, 0, 1, 3);
     setFirstField(arguments);
 
     typing_.setSingleShot(true);
@@ -113,7 +107,6 @@ void ScriptForm::show(const RecordRequest& request)
         }
         if (!request.interpreter.isEmpty())
             interpreter_->setEditText(request.interpreter);
-        unlimited_->setChecked(request.unlimited);
     }
     RecordForm::show(request);
     typing_.stop();
@@ -124,7 +117,6 @@ void ScriptForm::read(RecordRequest& request) const
 {
     RecordForm::read(request);
     request.interpreter = interpreter();
-    request.unlimited = unlimited_->isChecked();
 }
 
 QString ScriptForm::interpreter() const

@@ -7,7 +7,6 @@
 
 #include <QTimer>
 
-class QCheckBox;
 class QLabel;
 
 namespace headroom {
@@ -35,7 +34,6 @@ private:
 
     QComboBox* interpreter_;
     QLineEdit* workingFolder_;
-    QCheckBox* unlimited_;
     QWidget* install_;
     QLabel* installCommand_;
     FormField* interpreterField_;

@@ -64,18 +64,15 @@ void CardBar::fillMenu()
     for (const CardEntry& entry : cardMenu(session_)) {
         if (menu->actions().size() == 2)
             menu->addSection(tr("Cards"));
-        QAction* action = menu->addAction(entry.note.isEmpty() ? entry.text : entry.text + u'\t' + entry.note);
-        action->setCheckable(true);
-        action->setChecked(entry.isChosen);
         isEntry = isEntry || entry.isChosen;
-        if (!entry.isChosen)
-            connect(action, &QAction::triggered, this, [this, card = entry.card] { Q_EMIT cardWanted(card); });
+        addChoice(*menu, entry.text, entry.note, entry.isChosen,
+                  [this, card = entry.card] { Q_EMIT cardWanted(card); });
     }
     menu->addSeparator();
-    QAction* size = menu->addAction(isEntry ? tr("A size …") : tr("A size …\t%1").arg(chosenCard(session_)));
-    size->setCheckable(true);
-    size->setChecked(!isEntry);
-    connect(size, &QAction::triggered, this, &CardBar::askForSize);
+    const auto ask = [this] { askForSize(); };
+    QAction* size = addChoice(*menu, tr("A size …"), isEntry ? QString() : chosenCard(session_), !isEntry, ask);
+    if (!isEntry) // another size
+        connect(size, &QAction::triggered, this, ask);
 }
 
 void CardBar::askForSize()

@@ -125,14 +125,10 @@ void StepHeader::fillTimes()
     menu->clear();
     if (!step)
         return;
-    for (const TimesEntry& entry : timesMenu(*step)) {
-        QAction* action = menu->addAction(entry.note.isEmpty() ? entry.text : entry.text + u'\t' + entry.note);
-        action->setCheckable(true);
-        action->setChecked(entry.isChosen);
-        action->setEnabled(entry.isThere);
-        if (!entry.isChosen)
-            connect(action, &QAction::triggered, this, [this, times = entry.choice] { Q_EMIT timesWanted(times); });
-    }
+    for (const TimesEntry& entry : timesMenu(*step))
+        addChoice(*menu, entry.text, entry.note, entry.isChosen, [this, times = entry.choice] {
+            Q_EMIT timesWanted(times);
+        })->setEnabled(entry.isThere);
 }
 
 } // namespace headroom

@@ -7,6 +7,7 @@
 #include <QFrame>
 #include <QHelpEvent>
 #include <QLabel>
+#include <QMenu>
 #include <QProgressBar>
 #include <QStyle>
 #include <QToolButton>
@@ -52,6 +53,17 @@ QToolButton* makeCloseButton(const QString& tip, QWidget* parent)
     button->setToolTip(tip);
     button->setAccessibleName(tip);
     return button;
+}
+
+QAction* addChoice(QMenu& menu, const QString& text, const QString& note, bool isChosen,
+                   const std::function<void()>& choose)
+{
+    QAction* action = menu.addAction(note.isEmpty() ? text : text + u'\t' + note);
+    action->setCheckable(true);
+    action->setChecked(isChosen);
+    if (!isChosen)
+        QObject::connect(action, &QAction::triggered, &menu, choose);
+    return action;
 }
 
 QProgressBar* makeProgressBar(QWidget* parent)

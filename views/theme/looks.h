@@ -7,8 +7,12 @@
 #include <QWheelEvent>
 #include <QWidget>
 
+#include <functional>
+
+class QAction;
 class QFrame;
 class QLabel;
+class QMenu;
 class QProgressBar;
 class QToolButton;
 
@@ -28,6 +32,11 @@ QToolButton* makeSegment(const QString& text, QWidget* parent);
 
 /// The button with which a message or a bar is closed; `tip` is also its accessible name.
 QToolButton* makeCloseButton(const QString& tip, QWidget* parent);
+
+/// Adds an entry to a menu of which one is chosen, with a note beside it, which may be empty. Another entry than the
+/// chosen one calls `choose`.
+QAction* addChoice(QMenu& menu, const QString& text, const QString& note, bool isChosen,
+                   const std::function<void()>& choose);
 
 /// A thin progress bar without text.
 QProgressBar* makeProgressBar(QWidget* parent);
