@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace headroom {
 
@@ -49,5 +50,14 @@ struct CardPlan
     Bytes budget() const noexcept { return found.run.runs ? found.planned.plan.peak : 0; }
 };
 using CardPlanPtr = std::shared_ptr<const CardPlan>;
+
+/// Which plans by modules of a frontier run on a card. Immutable.
+struct CardPoints
+{
+    CardPtr card;
+    std::shared_ptr<const std::vector<FrontierPoint>> of;
+    std::vector<Bytes> failing; ///< peaks of the points whose plans run out of memory, ascending
+};
+using CardPointsPtr = std::shared_ptr<const CardPoints>;
 
 } // namespace headroom

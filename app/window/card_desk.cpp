@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/card_desk.h"
 
+#include "app/window/modules_desk.h"
 #include "app/window/session.h"
 #include "views/plot/call_later.h"
 
@@ -18,6 +19,8 @@ CardDesk::CardDesk(Session& session, QObject* parent)
     connect(&session_, &Session::cardChanged, this, &CardDesk::askVerdict);
     for (const auto changed : {&Session::stepChanged, &Session::cardChanged, &Session::pinsChanged})
         connect(&session_, changed, this, &CardDesk::askPlan);
+    for (const auto changed : {&Session::frontierChanged, &Session::cardChanged, &Session::cardPlanChanged})
+        connect(&session_, changed, this, &CardDesk::askPoints);
     connect(&session_, &Session::budgetChanged, this, [this] { follows_ = false; });
 }
 
@@ -84,6 +87,47 @@ void CardDesk::askPlan()
     });
 }
 
+/// The plan of a point is the one that the window shows at its peak.
+void CardDesk::askPoints()
+{
+    const CardPlanPtr& plan = session_.cardPlan();
+    const bool isReady
+        = plan && session_.mode() == PlanMode::modules && session_.worldSize() == 1 && session_.frontierIsFinal();
+    const CardPoints wanted = isReady ? CardPoints{session_.card(), session_.frontier(), {}} : CardPoints();
+    if (wanted.card == asked_.card && wanted.of == asked_.of)
+        return;
+    asked_ = wanted;
+    pointsLane_.cancel();
+    sifting_ = isReady;
+    if (!isReady)
+        return;
+    pointsLane_.post([this, wanted, plan, request = session_.request(),
+                      step = session_.step()](const std::stop_token& stop) mutable {
+        CardPoints points = wanted;
+        for (const FrontierPoint& point : *points.of) {
+            if (stop.stop_requested())
+                return;
+            if (point.peak == plan->budget())
+                continue;
+            if (point.peak > points.card->forTensors()) {
+                points.failing.push_back(point.peak);
+                continue;
+            }
+            request.budget = point.peak;
+            const Result<PlannedStep> planned = step->engine->solve(request, stop, ModulesDesk::proofMs);
+            if (!planned || !planned->timeline
+                || !runOnCard(*points.card, step->trace(), *planned->timeline, stop).runs)
+                points.failing.push_back(point.peak);
+        }
+        callLater(this, [this, made = std::make_shared<const CardPoints>(std::move(points))] {
+            if (made->card != asked_.card || made->of != asked_.of)
+                return;
+            sifting_ = false;
+            session_.setCardPoints(made);
+        });
+    });
+}
+
 void CardDesk::accept(const CardPlanPtr& plan)
 {
     planning_ = !plan->complete;
@@ -106,9 +150,11 @@ void CardDesk::forget()
 {
     verdictLane_.cancel();
     planLane_.cancel();
+    pointsLane_.cancel();
     ++verdicts_;
     ++plans_;
-    judging_ = planning_ = false;
+    asked_ = {};
+    judging_ = planning_ = sifting_ = false;
 }
 
 } // namespace headroom

@@ -11,9 +11,9 @@ namespace headroom {
 
 class Session;
 
-/// Runs the shown plan on the session's card, and plans for the card. Each runs on a worker thread of its own, the
-/// latest request wins, and results are set in the session. A verdict is of one plan on one card, so that the session
-/// never shows that of an earlier one.
+/// Runs the shown plan on the session's card, plans for the card, and runs the plans of the frontier there. Each runs
+/// on a worker thread of its own, the latest request wins, and results are set in the session. A verdict is of one plan
+/// on one card, so that the session never shows that of an earlier one.
 class CardDesk : public QObject
 {
     Q_OBJECT
@@ -26,11 +26,12 @@ public:
     /// The budget stays as it is: it was asked for.
     void keepBudget() noexcept { follows_ = false; }
 
-    bool busy() const noexcept { return judging_ || planning_; }
+    bool busy() const noexcept { return judging_ || planning_ || sifting_; }
 
 private:
     void askVerdict();
     void askPlan();
+    void askPoints();
     void accept(const CardPlanPtr& plan);
     void takeBudget(const CardPlan& plan);
     void forget(); ///< drops the requests for a step that is closed
@@ -39,10 +40,13 @@ private:
     bool follows_ = false;
     bool judging_ = false;
     bool planning_ = false;
+    bool sifting_ = false; ///< the plans of the frontier are being run
     quint64 verdicts_ = 0; ///< number of requests
     quint64 plans_ = 0;
+    CardPoints asked_; ///< card and frontier whose points are run, or were
     Lane verdictLane_; ///< lanes are the last members: their threads end before the others are destroyed
     Lane planLane_;
+    Lane pointsLane_;
 };
 
 } // namespace headroom

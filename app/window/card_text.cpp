@@ -208,4 +208,9 @@ std::vector<CardStop> cardStops(const Session& session)
     return {{placeTitle(*plan->card).toStdString(), plan->budget()}};
 }
 
+std::vector<Bytes> failingPeaks(const Session& session)
+{
+    return session.cardPoints() ? session.cardPoints()->failing : std::vector<Bytes>();
+}
+
 } // namespace headroom

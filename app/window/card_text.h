@@ -55,5 +55,7 @@ CardLine cardLine(const Session& session);
 
 /// The plan for the card as a stop of the budget.
 std::vector<CardStop> cardStops(const Session& session);
+/// The peaks of plans of the frontier that do not run on the card, ascending, as far as known.
+std::vector<Bytes> failingPeaks(const Session& session);
 
 } // namespace headroom

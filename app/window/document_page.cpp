@@ -147,8 +147,10 @@ void DocumentPage::wireSession()
         showInspector();
     });
     connect(&session_, &Session::comparisonChanged, this, &DocumentPage::showComparison);
-    for (const auto changed : {&Session::stepChanged, &Session::cardChanged, &Session::cardPlanChanged})
-        connect(&session_, changed, this, [this] { budgetBar_->setCards(cardStops(session_)); });
+    for (const auto changed : {&Session::stepChanged, &Session::cardChanged, &Session::cardPlanChanged,
+                               &Session::cardPointsChanged, &Session::frontierChanged})
+        connect(&session_, changed, this,
+                [this] { budgetBar_->setCards(cardStops(session_), failingPeaks(session_)); });
     connect(&session_, &Session::frontierChanged, this, [this] {
         budgetBar_->setFrontier(session_.frontier() ? *session_.frontier() : std::vector<FrontierPoint>());
         showBudgetRange();

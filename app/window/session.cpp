@@ -124,6 +124,7 @@ void Session::forgetAnswers()
     whyNoOps_.clear();
     verdict_.reset();
     cardPlan_.reset();
+    cardPoints_.reset();
     ways_.reset();
     opsChoice_.times.reset(); // times of the previous step
     opsChoice_.timesFile.clear();

@@ -74,6 +74,8 @@ public:
     {
         return cardPlan_;
     } ///< of the card and the pins; null: not known yet
+    void setCardPoints(const CardPointsPtr& points);
+    const CardPointsPtr& cardPoints() const noexcept; ///< of the card and the frontier; null: not known yet
     /// The plan for the card if the request is for its budget: it may be in an order that the planner does not choose.
     const PlannedStep* plannedForCard() const noexcept;
 
@@ -134,6 +136,7 @@ Q_SIGNALS:
     void cardChanged(); ///< another card, or other settings of its allocator
     void verdictChanged();
     void cardPlanChanged();
+    void cardPointsChanged();
     void questionChanged(); ///< budget, pins or world size changed: a new plan is needed
     void answerChanged();
     void frontierChanged();
@@ -181,6 +184,7 @@ private:
     CardPtr card_;
     CardVerdictPtr verdict_;
     CardPlanPtr cardPlan_;
+    CardPointsPtr cardPoints_;
     std::optional<Bytes> dragStart_;
     StepComparisonPtr comparison_;
     QString comparedFile_;

@@ -58,6 +58,19 @@ void Session::setCardPlan(const CardPlanPtr& plan)
         Q_EMIT questionChanged();
 }
 
+void Session::setCardPoints(const CardPointsPtr& points)
+{
+    cardPoints_ = points;
+    Q_EMIT cardPointsChanged();
+}
+
+const CardPointsPtr& Session::cardPoints() const noexcept
+{
+    static const CardPointsPtr unknown;
+    const bool current = cardPoints_ && cardPoints_->card == card_ && cardPoints_->of == frontier();
+    return current ? cardPoints_ : unknown;
+}
+
 const PlannedStep* Session::plannedForCard() const noexcept
 {
     const bool isIt = cardPlan_ && cardPlan_->budget() == request_.budget && request_.worldSize == 1;

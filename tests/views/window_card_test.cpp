@@ -33,6 +33,7 @@
 #include <QToolButton>
 
 #include <algorithm>
+#include <set>
 
 using namespace headroom;
 
@@ -131,6 +132,40 @@ private Q_SLOTS:
         QCOMPARE(session.budget(), session.cardPlan()->budget());
         settle();
         QCOMPARE(session.shownTimeline(), session.cardPlan()->found.planned.timeline);
+    }
+
+    /// With the planner of the tests, which plans by blocks, and with the real one.
+    void theStopsAreTheBudgetsWhosePlansRun()
+    {
+        MainWindow real({makePlannerEngine, {}, inFolder(QStringLiteral("recordings"))}, settings());
+        real.askBeforeClosing(false);
+        real.show();
+        std::size_t running = 0, failing = 0;
+        for (MainWindow* tested : {&window(), &real}) {
+            Session& session = tested->session();
+            tested->openFile(file());
+            QTRY_VERIFY(session.isOpen() && session.frontierIsFinal());
+            for (const std::string settings : {"", "expandable_segments:True", "max_split_size_mb:64"})
+                for (const int percent : {60, 85}) {
+                    session.chooseAllocator(settings);
+                    session.chooseCard(std::to_string(peak() * percent / 100) + "B");
+                    QVERIFY(QTest::qWaitFor([&] { return session.cardPoints() && !tested->cardDesk().busy(); }));
+                    const std::vector<Bytes> stops = tested->page().budgetBar()->findChild<BudgetScale*>()->stops();
+                    std::set<Bytes> budgets(stops.begin(), stops.end());
+                    for (const FrontierPoint& point : *session.frontier())
+                        budgets.insert(point.peak);
+                    for (const Bytes budget : budgets) {
+                        session.commitBudget(budget);
+                        QVERIFY(QTest::qWaitFor([&] {
+                            return session.answerIsCurrent() && !session.answer()->proving && session.verdict();
+                        }));
+                        const bool runs = session.verdict()->run.runs;
+                        QCOMPARE(std::ranges::find(stops, budget) != stops.end(), runs);
+                        ++(runs ? running : failing);
+                    }
+                }
+        }
+        QVERIFY2(running > 20 && failing > 20, "both kinds are there");
     }
 
     void aCardIsChosenFromTheMenuAndRemembered()

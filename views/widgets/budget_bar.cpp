@@ -172,9 +172,9 @@ void BudgetBar::setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes a
     updateFeasible();
 }
 
-void BudgetBar::setCards(std::vector<CardStop> cards)
+void BudgetBar::setCards(std::vector<CardStop> cards, std::vector<Bytes> failing)
 {
-    scale_->setCards(std::move(cards));
+    scale_->setCards(std::move(cards), std::move(failing));
 }
 
 void BudgetBar::setWindowHeight(int height)

@@ -42,7 +42,8 @@ public:
 
     /// `least` is the smallest feasible budget (0: not known yet). From `recordedPeak` on nothing is recomputed.
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
-    void setCards(std::vector<CardStop> cards); ///< stops at which a plan runs on a card
+    /// Stops at which a plan runs on a card, and the peaks of plans of the frontier that do not run there, ascending.
+    void setCards(std::vector<CardStop> cards, std::vector<Bytes> failing = {});
     void setWindowHeight(int height); ///< the curve's height is a share of it
     void setFrontier(std::vector<FrontierPoint> frontier); ///< peak ascending; empty: not known yet
     void setBudget(Bytes budget); ///< emits nothing

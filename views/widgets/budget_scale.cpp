@@ -36,7 +36,8 @@ BudgetScale::BudgetScale(QWidget* parent)
     setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
     setAccessibleName(tr("Budget"));
     setAccessibleDescription(tr("Left and Right move the budget one step, Ctrl with them to the next plan of the "
-                                "frontier, Home to the least feasible budget, End to no checkpointing."));
+                                "frontier that runs on the card, Home to the least feasible budget, End to no "
+                                "checkpointing."));
 }
 
 void BudgetScale::setCurveHeight(int height)
@@ -80,22 +81,34 @@ void BudgetScale::setFrontier(std::vector<FrontierPoint> frontier)
     updateStops();
 }
 
-void BudgetScale::setCards(std::vector<CardStop> cards)
+void BudgetScale::setCards(std::vector<CardStop> cards, std::vector<Bytes> failing)
 {
     cards_ = std::move(cards);
+    failing_ = std::move(failing);
     updateStops();
+}
+
+bool BudgetScale::fails(const FrontierPoint& point) const
+{
+    return std::ranges::binary_search(failing_, point.peak);
 }
 
 void BudgetScale::updateStops()
 {
     std::vector<Bytes> stops;
-    for (const auto& point : frontier_)
-        stops.push_back(point.peak);
-    setStops(std::move(stops));
     std::vector<Bytes> magnets{least_, recordedPeak_};
-    for (const CardStop& card : cards_)
+    for (const auto& point : frontier_)
+        if (!fails(point))
+            stops.push_back(point.peak);
+    for (const CardStop& card : cards_) {
+        stops.push_back(card.bytes);
         magnets.push_back(card.bytes);
-    std::sort(magnets.begin(), magnets.end());
+    }
+    std::ranges::sort(stops);
+    const auto again = std::ranges::unique(stops);
+    stops.erase(again.begin(), again.end());
+    setStops(std::move(stops));
+    std::ranges::sort(magnets);
     setMagnets(std::move(magnets));
     scenery_.forget();
     update();
@@ -152,14 +165,14 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
     painter.setBrush(Qt::NoBrush);
     painter.setPen(QPen(theme.accent, 1.5, Qt::SolidLine, Qt::FlatCap, Qt::RoundJoin));
     painter.drawPolyline(line);
-    // Its break points, where they can be told apart.
-    painter.setPen(Qt::NoPen);
-    painter.setBrush(theme.accent);
+    // Its break points, where they can be told apart. Those of plans that do not run on the card are hollow.
+    painter.setPen(QPen(theme.accent, 1));
     double before = -breakPointDistance;
     for (const auto& point : frontier_) {
         const double x = map().toPixel(static_cast<double>(point.peak));
         if (x - before < breakPointDistance || x < map().pixelBegin || x > end)
             continue;
+        painter.setBrush(fails(point) ? theme.card : theme.accent);
         painter.drawEllipse(QPointF(x, y.toPixel(point.recomputeMs)), breakPointRadius, breakPointRadius);
         before = x;
     }

@@ -21,7 +21,7 @@ public:
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
     void setFrontier(std::vector<FrontierPoint> frontier);
     void setStepMs(double ms) { stepMs_ = ms; } ///< step time without recomputation, for the percentage in the tool tip
-    void setCards(std::vector<CardStop> cards); ///< stops at which a plan runs on a card
+    void setCards(std::vector<CardStop> cards, std::vector<Bytes> failing); ///< as BudgetBar::setCards()
     void setCurveHeight(int height); ///< in pixels; larger in a large window
     static constexpr int leastCurveHeight = 26;
     Bytes least() const noexcept { return least_; }
@@ -61,7 +61,10 @@ private:
     void paintTicks(QPainter& painter, const Theme& theme) const;
     void paintTrack(QPainter& painter, const Theme& theme) const;
 
+    bool fails(const FrontierPoint& point) const; ///< its plan does not run on the card
+
     std::vector<CardStop> cards_;
+    std::vector<Bytes> failing_; ///< ascending
     Bytes least_ = 0;
     Bytes recordedPeak_ = 0;
     AxisRange axis_;
