@@ -25,7 +25,7 @@ CardBar::CardBar(Session& session, QWidget* parent)
     , session_(session)
     , card_(new QToolButton(this))
     , mark_(new QLabel(this))
-    , verdict_(new ElidedLabel(ElidedLabel::Elide::end, this))
+    , verdict_(new ElidedLabel(ElidedLabel::Elide::end, this, 2))
     , buttons_{new QPushButton(this), new QPushButton(this), new QPushButton(this)}
 {
     card_->setObjectName(QStringLiteral("card"));

@@ -8,16 +8,27 @@
 
 namespace headroom {
 
-ElidedLabel::ElidedLabel(Elide elide, QWidget* parent)
+ElidedLabel::ElidedLabel(Elide elide, QWidget* parent, int lines)
     : QLabel(parent)
     , elide_(elide)
+    , lines_(lines)
 {
     setTextFormat(Qt::PlainText);
 }
 
+QSize ElidedLabel::sizeHint() const
+{
+    return {QLabel::sizeHint().width(), linesHeight()};
+}
+
 QSize ElidedLabel::minimumSizeHint() const
 {
-    return {40, QLabel::minimumSizeHint().height()};
+    return {40, linesHeight()};
+}
+
+int ElidedLabel::linesHeight() const
+{
+    return QLabel::minimumSizeHint().height() + (lines_ - 1) * fontMetrics().lineSpacing();
 }
 
 void ElidedLabel::paintEvent(QPaintEvent*)
@@ -25,9 +36,19 @@ void ElidedLabel::paintEvent(QPaintEvent*)
     QPainter painter(this);
     painter.setPen(palette().color(foregroundRole()));
     const int room = contentsRect().width();
-    const QString shown = elide_ == Elide::name
-        ? shortenedName(font(), text(), room)
-        : fontMetrics().elidedText(text(), elide_ == Elide::end ? Qt::ElideRight : Qt::ElideMiddle, room);
+    QString left = text(), shown;
+    for (int line = 1; line < lines_ && fontMetrics().horizontalAdvance(left) > room; ++line) {
+        qsizetype end = left.lastIndexOf(u' ');
+        while (end > 0 && fontMetrics().horizontalAdvance(left.first(end)) > room)
+            end = left.lastIndexOf(u' ', end - 1);
+        if (end <= 0)
+            break;
+        shown += left.first(end) + u'\n';
+        left = left.sliced(end + 1);
+    }
+    shown += elide_ == Elide::name
+        ? shortenedName(font(), left, room)
+        : fontMetrics().elidedText(left, elide_ == Elide::end ? Qt::ElideRight : Qt::ElideMiddle, room);
     painter.drawText(contentsRect(), Qt::AlignLeft | Qt::AlignVCenter, shown);
 }
 
