@@ -2,12 +2,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/argument_checks.h"
 
+#include <ATen/AccumulateType.h>
+#include <ATen/TensorUtils.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/native/CanUse32BitIndexMath.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <array>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace headroom::sim {
 namespace {
@@ -139,15 +146,89 @@ void groupNormTypes(Arguments arguments, const char* kernel)
     sameType<0, 1, 2>(arguments, kernel);
 }
 
-/// native_batch_norm(input, weight, bias, …). Parameters of half-precision inputs may be in float32.
+/// A name and a position of an argument.
+struct Named
+{
+    const char* name;
+    std::size_t position;
+};
+
+/// Returns the type that CUDA's batch normalisation expects of its parameters: those of half-precision inputs may be in
+/// float32, and the first that is given says so.
+at::ScalarType typeOfParameters(at::ScalarType input, Arguments arguments,
+                                std::initializer_list<std::size_t> parameters)
+{
+    const auto* const first
+        = std::ranges::find_if(parameters, [&](std::size_t position) { return isGiven(arguments, position); });
+    const bool mixed = first != parameters.end() && typeOf(arguments, *first) != input;
+    return mixed ? at::toAccumulateType(input, /*is_cuda=*/true) : input;
+}
+
+/// Throws as CUDA's batch normalisation does if an argument is given and is of another type.
+void expectNamed(at::ScalarType type, Arguments arguments, std::initializer_list<Named> named)
+{
+    for (const auto& [name, position] : named)
+        TORCH_CHECK(!isGiven(arguments, position) || typeOf(arguments, position) == type, "Expected ", name,
+                    " to have type ", type, " but got ", typeOf(arguments, position));
+}
+
+/// Whether CUDA's batch normalisation has kernels for channels that lie side by side, as in two dimensions.
+bool hasChannelsLast(const Tensor& input)
+{
+    return input.is_contiguous(at::MemoryFormat::ChannelsLast) || (input.is_contiguous() && input.stride(1) == 1);
+}
+
+/// native_batch_norm(input, weight, bias, …). An input of other strides, or a large one, goes through TensorIterator,
+/// which takes all types. No kernel of the forward minds the type of the running statistics.
 void batchNormTypes(Arguments arguments, const char* kernel)
 {
     noInteger<0>(arguments, kernel);
-    const at::ScalarType input = typeOf(arguments, 0);
-    const bool half = input == at::kHalf || input == at::kBFloat16;
-    const bool mixed = half && isGiven(arguments, 1) && typeOf(arguments, 1) == at::kFloat;
-    for (const std::size_t parameter : {1, 2})
-        expectType(mixed ? at::kFloat : input, arguments, parameter);
+    const Tensor& input = arguments[0].toTensor();
+    if (input.dim() < 2 || !at::native::canUse32BitIndexMath(input))
+        return;
+    const at::ScalarType type = typeOfParameters(input.scalar_type(), arguments, {1, 2});
+    if (hasChannelsLast(input)) {
+        for (const std::size_t parameter : {1, 2})
+            expectType(type, arguments, parameter);
+    } else if (input.is_contiguous())
+        expectNamed(type, arguments, {{"weight", 1}, {"bias", 2}});
+}
+
+/// native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps,
+/// output_mask). The kernel that computes all gradients at once reads the running statistics with the type of the
+/// weight; the others do not read them.
+void batchNormBackwardTypes(Arguments arguments, const char*)
+{
+    const Tensor& gradient = arguments[0].toTensor();
+    const Tensor& input = arguments[1].toTensor();
+    const auto mask = arguments[9].toBoolList();
+    const bool reduces = arguments[7].toBool() || mask[1] || mask[2];
+    if (!reduces || !mask[0] || input.dim() < 2 || hasChannelsLast(input)
+        || input.is_contiguous(at::MemoryFormat::ChannelsLast3d) || !at::native::canUse32BitIndexMath(input)
+        || !at::native::canUse32BitIndexMath(gradient))
+        return;
+    expectNamed(input.scalar_type(), arguments, {{"grad_output", 0}});
+    expectNamed(typeOfParameters(input.scalar_type(), arguments, {2, 3, 4}), arguments,
+                {{"weight", 2}, {"running_mean", 3}, {"running_var", 4}});
+}
+
+/// cudnn_batch_norm(input, weight, bias, running_mean, running_var, …).
+void cudnnBatchNormTypes(Arguments arguments, const char*)
+{
+    constexpr const char* method = "cudnn_batch_norm";
+    constexpr std::array names{"input", "weight", "bias", "running_mean", "running_var"};
+    std::array<Tensor, names.size()> tensors;
+    std::vector<at::TensorArg> named;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        if (isGiven(arguments, i))
+            tensors[i] = arguments[i].toTensor();
+        named.emplace_back(tensors[i], names[i], static_cast<int>(i + 1));
+    }
+    if (typeOf(arguments, 0) == at::kHalf)
+        at::checkScalarType(method, named[1], at::kFloat);
+    else
+        at::checkAllSameType(method, {named[0], named[1]});
+    at::checkAllSameType(method, {named[1], named[2], named[3], named[4]});
 }
 
 /// binary_cross_entropy(self, target, …).
@@ -225,6 +306,9 @@ const std::unordered_map<std::string_view, TypeCheck>& typeChecks()
         {"_native_batch_norm_legit", {&batchNormTypes, "batch_norm_stats_cuda"}},
         {"_native_batch_norm_legit.no_stats", {&batchNormTypes, "batch_norm_stats_cuda"}},
         {"_batch_norm_with_update", {&batchNormTypes, "batch_norm_stats_cuda"}},
+        {"native_batch_norm_backward", {&batchNormBackwardTypes}},
+        {"batch_norm_backward", {&batchNormBackwardTypes}},
+        {"cudnn_batch_norm", {&cudnnBatchNormTypes}},
         {"grid_sampler_2d", {&sameType<0, 1>}},
         {"grid_sampler_3d", {&sameType<0, 1>}},
         {"binary_cross_entropy", {&entropyTypes}},

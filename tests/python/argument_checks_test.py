@@ -177,6 +177,51 @@ class Types(Refused):
         self.refused("expected scalar type Float but found BFloat16",
                      lambda: F.grid_sample(rand(1, 1, 4, 4), rand(1, 4, 4, 2).bfloat16(), align_corners=True))
 
+    def normalised(self, x, weight=None, statistics=torch.float32, **options):
+        """Batch normalisation with a gradient of its input; `weight` is a type."""
+        x = x.detach().requires_grad_()
+        parameter = None if weight is None else torch.ones(8, device=CUDA, dtype=weight, requires_grad=True)
+        mean, var = torch.zeros(2, 8, device=CUDA, dtype=statistics)
+        F.batch_norm(x, mean, var, parameter, parameter, True, **options).sum().backward()
+        return x.grad
+
+    def test_batch_normalisation(self):
+        # Without a weight, and in half precision, cuDNN is not used.
+        single, half, brain = torch.float32, torch.float16, torch.bfloat16
+        x = rand(4, 8, 5)
+        for statistics in half, brain:
+            self.refused(f"Expected running_mean to have type Float but got {'Half' if statistics == half else 'BFloat16'}",
+                         lambda statistics=statistics: self.normalised(x, statistics=statistics))
+        self.refused("Expected running_mean to have type Half but got Float",
+                     lambda: self.normalised(x.half(), weight=half))
+        self.refused("Expected running_mean to have type Float but got Half",
+                     lambda: self.normalised(x.bfloat16(), weight=single, statistics=half))
+        self.refused("Expected weight to have type Float but got Half",
+                     lambda: torch.ops.aten.native_batch_norm_backward(
+                         x.bfloat16(), x.bfloat16(), x[0, :, 0].half(), None, None, x[0, :, 0], x[0, :, 0], True, 1e-5,
+                         [True] * 3))
+        self.refused("Expected weight to have type Float but got BFloat16",
+                     lambda: F.batch_norm(x, None, None, x[0, :, 0].bfloat16(), None, True))
+        self.refused("Expected tensor for argument #2 'weight' to have the same type as tensor for argument #4 "
+                     "'running_mean'; but type torch.cuda.FloatTensor does not equal torch.cuda.HalfTensor (while "
+                     "checking arguments for cudnn_batch_norm)",
+                     lambda: self.normalised(x, weight=single, statistics=half))
+        self.refused("Expected tensor for argument #1 'input' to have the same type as tensor for argument #2 "
+                     "'weight'; but type torch.cuda.FloatTensor does not equal torch.cuda.HalfTensor (while checking "
+                     "arguments for cudnn_batch_norm)", lambda: self.normalised(x, weight=half))
+
+    def test_batch_normalisation_that_a_card_takes(self):
+        x = rand(4, 8, 5)
+        for dtype in torch.float16, torch.bfloat16:
+            for weight in None, torch.float32:
+                self.assertEqual(self.normalised(x.to(dtype), weight).dtype, dtype)
+            self.assertEqual(self.normalised(x.to(dtype), dtype, dtype).dtype, dtype)
+            for other in (rand(4, 8), rand(4, 8, 5, 6).to(memory_format=torch.channels_last)):
+                # These kernels do not read the running statistics in backward.
+                self.assertEqual(self.normalised(other, statistics=dtype).dtype, other.dtype)
+            self.assertTrue(F.batch_norm(x.transpose(0, 2), None, None, torch.ones(8, device=CUDA, dtype=dtype), None,
+                                         True).is_cuda)
+
     def test_other_ops(self):
         x, half = rand(8, 8), rand(8, 8, dtype=torch.bfloat16)
         self.refused("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; "
