@@ -89,7 +89,8 @@ nlohmann::json describe(const DeviceSpec& spec)
             {"half_flops", spec.halfFlops}};
 }
 
-/// The frames of Python stacks, each of which a snapshot has once.
+/// The frames of stacks, each of which a snapshot has once. Frames of Headroom are left out: on the card CUDA's kernels
+/// and allocator run in their place.
 class Frames
 {
 public:
@@ -102,7 +103,8 @@ public:
         if (isNew) {
             const torch::SymbolizedTracebacks read = torch::symbolize({torch::getCapturedTracebackFromContext(stack)});
             for (const std::uint64_t frame : read.tracebacks.front())
-                entry->second.push_back(add(read.all_frames[frame]));
+                if (read.all_frames[frame].funcname.find("headroom::") == std::string::npos)
+                    entry->second.push_back(add(read.all_frames[frame]));
         }
         return entry->second;
     }
@@ -331,10 +333,11 @@ void headroom_on_out_of_memory(void (*tell)(std::int64_t, std::int64_t, std::int
     sim::SimulatedAllocator::onOutOfMemory(tell);
 }
 
-void headroom_start_history(int stacks, std::int64_t maxEntries, std::uint32_t skipped, int clears)
+void headroom_start_history(int stacks, int cpp, std::int64_t maxEntries, std::uint32_t skipped, int clears)
 {
     sim::simulatedState().allocator.startHistory({static_cast<sim::AllocationHistory::Stacks>(stacks),
-                                                  static_cast<std::size_t>(maxEntries), skipped, clears != 0});
+                                                  static_cast<std::size_t>(maxEntries), skipped, clears != 0,
+                                                  cpp != 0});
 }
 
 void headroom_register_pinned(const void* address, std::int64_t bytes)

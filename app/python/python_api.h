@@ -126,7 +126,8 @@ HEADROOM_PYTHON_API const char* headroom_memory_metadata();
 HEADROOM_PYTHON_API const char* headroom_allocator_actions();
 /// Starts what torch.cuda.memory._record_memory_history() asks for, with `stacks` and the others as the numbers of
 /// AllocationHistory::Options (core/device/allocation_history.h); or stops it and drops what was kept.
-HEADROOM_PYTHON_API void headroom_start_history(int stacks, std::int64_t maxEntries, std::uint32_t skipped, int clears);
+HEADROOM_PYTHON_API void headroom_start_history(int stacks, int cpp, std::int64_t maxEntries, std::uint32_t skipped,
+                                                int clears);
 HEADROOM_PYTHON_API void headroom_stop_history();
 HEADROOM_PYTHON_API void headroom_reset_peak();
 HEADROOM_PYTHON_API void headroom_reset_accumulated();

@@ -2,13 +2,29 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/allocation_history.h"
 
+#include <c10/util/Exception.h>
 #include <torch/csrc/profiler/combined_traceback.h>
-
-#include <dlfcn.h>
 
 #include <chrono>
 
 namespace headroom::sim {
+
+namespace {
+
+/// Whether PyTorch can unwind frames of C++ on this machine.
+bool unwinds()
+{
+    static const bool can = [] {
+        try {
+            return torch::CapturedTraceback::gather(/*python=*/false, /*script=*/false, /*cpp=*/true) != nullptr;
+        } catch (const c10::Error&) {
+            return false;
+        }
+    }();
+    return can;
+}
+
+} // namespace
 
 void AllocationHistory::start(const Options& options)
 {
@@ -16,6 +32,7 @@ void AllocationHistory::start(const Options& options)
         entries_.clear();
     options_ = options;
     stacks_ = options.stacks;
+    cpp_ = options.cpp;
     while (entries_.size() > options_.maxEntries)
         entries_.pop_front();
 }
@@ -29,22 +46,23 @@ void AllocationHistory::stop()
 
 AllocationHistory::Stack AllocationHistory::stack() const
 {
-    return stacks_.load() != Stacks::none
-        ? torch::CapturedTraceback::gather(/*python=*/true, /*script=*/true, /*cpp=*/false)
-        : nullptr;
+    if (stacks_.load() == Stacks::none)
+        return nullptr;
+    return torch::CapturedTraceback::gather(/*python=*/true, /*script=*/true, cpp_.load() && unwinds());
 }
 
 AllocationHistory::Stack AllocationHistory::stackOfFree() const
 {
-    if (stacks_.load() != Stacks::ofFrees)
-        return nullptr;
-    // Only a process of Python has this function, and this library is not linked with Python.
-    static auto* const holdsGil = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
-    return holdsGil && holdsGil() != 0 ? stack() : nullptr;
+    return stacks_.load() == Stacks::ofFrees ? stack() : nullptr;
 }
 
 void AllocationHistory::add(Action action, Address address, Bytes size, std::uint32_t place, const Stack& stack)
 {
+    Stack shown = stack;
+    if (action == Action::freeRequested || action == Action::freeCompleted)
+        shown = stack ? stack : stackOfBlock(address);
+    else if (action == Action::segmentFree || action == Action::segmentUnmap)
+        shown = stack ? stack : stackOfSegment(address);
     if (stack && action == Action::alloc)
         blocks_.insert_or_assign(address, stack);
     else if (stack && action == Action::segmentAlloc)
@@ -60,7 +78,7 @@ void AllocationHistory::add(Action action, Address address, Bytes size, std::uin
     const bool hasStack = options_.stacks >= Stacks::ofAllocations;
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     entries_.push_back({action, address, size, place,
-                        std::chrono::duration_cast<std::chrono::microseconds>(now).count(), hasStack ? stack : nullptr,
+                        std::chrono::duration_cast<std::chrono::microseconds>(now).count(), hasStack ? shown : nullptr,
                         metadata_});
 }
 

@@ -18,7 +18,7 @@
 
 namespace headroom::sim {
 
-/// What torch.cuda.memory._record_memory_history() keeps: the caching allocator's actions, and Python's stacks. Not
+/// What torch.cuda.memory._record_memory_history() keeps: the caching allocator's actions, and stacks. Not
 /// thread-safe except for stack() and stackOfFree(): SimulatedAllocator calls it under its lock.
 class AllocationHistory
 {
@@ -47,17 +47,19 @@ public:
         std::size_t maxEntries = 0; ///< later entries replace the oldest; 0: none is kept
         std::uint32_t skipped = 0; ///< bit N: the action with number N is left out
         bool clears = false; ///< earlier entries are dropped
+        bool cpp = false; ///< stacks have frames of C++, too
     };
     void start(const Options& options);
     void stop(); ///< drops everything
     void setMetadata(std::string text) { metadata_ = std::move(text); }
     const std::string& metadata() const noexcept { return metadata_; }
 
-    /// Returns the Python stack of this thread if stacks are kept. Takes the GIL: the caller holds no lock.
+    /// Returns the stack of this thread if stacks are kept. Takes the GIL, as PyTorch does, also where a tensor is
+    /// freed, which Python does without the GIL: the caller holds no lock.
     Stack stack() const;
-    /// The same for a free. It may run where the GIL must not be waited for: a thread without the GIL has no stack.
-    Stack stackOfFree() const;
+    Stack stackOfFree() const; ///< of a free, or of empty_cache()
 
+    /// As PyTorch does, a free without a stack takes that of its allocation.
     void add(Action action, Address address, Bytes size, std::uint32_t place, const Stack& stack = {});
     const std::deque<Entry>& entries() const noexcept { return entries_; }
     Stack stackOfBlock(Address address) const { return find(blocks_, address); }
@@ -69,6 +71,7 @@ private:
 
     Options options_;
     std::atomic<Stacks> stacks_{Stacks::none};
+    std::atomic<bool> cpp_{false};
     std::deque<Entry> entries_;
     std::string metadata_;
     StackByAddress blocks_; ///< of live blocks

@@ -124,13 +124,13 @@ c10::DataPtr SimulatedAllocator::allocateHeld(Bytes bytes, void* address, BlockT
 bool SimulatedAllocator::take(DeviceMemory& memory, std::uint32_t stream, const AllocationHistory::Stack& stack)
 {
     if (cache_) {
-        allocating_ = stack;
+        calling_ = stack;
         freeAwaited();
         const auto allocate = [&] { return cache_->allocate(memory.requested_, stream, {0, poolOfPlace(stream)}); };
         memory.place_ = allocate();
         if (!memory.place_ && releaseGivenUp(*cache_))
             memory.place_ = allocate();
-        allocating_ = nullptr;
+        calling_ = nullptr;
         if (!memory.place_) {
             ++stats_.outOfMemories;
             return false;
@@ -176,7 +176,7 @@ void SimulatedAllocator::free(const Awaited& block, const AllocationHistory::Sta
 void SimulatedAllocator::freeAwaited()
 {
     for (const Awaited& block : awaited_)
-        free(block);
+        free(block, calling_);
     awaited_.clear();
 }
 
@@ -185,7 +185,7 @@ void SimulatedAllocator::noteSegment(const CachingAllocator::SegmentEvent& event
     const Action action = event.pages ? event.taken ? Action::segmentMap : Action::segmentUnmap
         : event.taken                 ? Action::segmentAlloc
                                       : Action::segmentFree;
-    history_.add(action, event.address, event.size, static_cast<std::uint32_t>(event.stream), allocating_);
+    history_.add(action, event.address, event.size, static_cast<std::uint32_t>(event.stream), calling_);
 }
 
 void SimulatedAllocator::recordStream(const c10::DataPtr& data, std::uint32_t stream)
@@ -411,14 +411,17 @@ void SimulatedAllocator::onOutOfMemory(void (*tell)(Bytes, Bytes, Bytes))
 
 void SimulatedAllocator::emptyCache()
 {
+    const AllocationHistory::Stack stack = history_.stackOfFree();
     std::shared_ptr<BlockObserver> observer;
     {
         const std::lock_guard lock(mutex_);
         observer = observer_;
         if (cache_) {
+            calling_ = stack;
             freeAwaited();
             cache_->releaseUnused();
             releaseGivenUp(*cache_);
+            calling_ = nullptr;
         }
     }
     if (observer)

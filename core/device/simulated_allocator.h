@@ -177,7 +177,7 @@ private:
         std::uint32_t stream = 0; ///< and pool
     };
     void giveBack(DeviceMemory& memory);
-    void free(const Awaited& block, const AllocationHistory::Stack& stack = {});
+    void free(const Awaited& block, const AllocationHistory::Stack& stack);
     void freeAwaited();
     /// Reports the failed allocation to the observer, if there is one, and throws.
     [[noreturn]] void refuse(Bytes bytes, const std::shared_ptr<BlockObserver>& observer,
@@ -195,7 +195,7 @@ private:
     std::optional<CachingAllocator> cache_; ///< only on a device with a limit
     std::vector<Awaited> awaited_; ///< freed, but other streams may still use them
     AllocationHistory history_;
-    AllocationHistory::Stack allocating_; ///< stack of the allocation that runs now
+    AllocationHistory::Stack calling_; ///< stack of the allocation or of the empty_cache() that runs now
     Block* oldest_ = nullptr;
     Block* youngest_ = nullptr;
 };

@@ -5,9 +5,11 @@
 import json
 import pathlib
 import pickle
+import platform
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 import support
@@ -66,6 +68,7 @@ class History(unittest.TestCase):
         def allocate_here():
             return new(3 * MIB)
 
+        memory._record_memory_history(stacks="python", clear_history=True)
         held = allocate_here()
         snapshot = memory._snapshot()
         (allocation,) = [e for e in snapshot["device_traces"][0] if e["action"] == "alloc"]
@@ -75,6 +78,64 @@ class History(unittest.TestCase):
             self.assertEqual(frames[0]["filename"], __file__)
             self.assertGreater(frames[0]["line"], 0)
         del held
+
+    def test_stacks_of_frees(self):
+        def allocate_here():
+            return [new(3 * MIB)]
+
+        def free_here(held):
+            held.clear()
+
+        def free_the_rest_here():
+            torch.cuda.empty_cache()
+
+        frees = {}
+        for context in "all", "alloc", "state":
+            torch.cuda.empty_cache()
+            memory._record_memory_history(context=context, stacks="python", clear_history=True)
+            free_here(allocate_here())
+            free_the_rest_here()
+            frees[context] = {entry["action"]: {frame["name"] for frame in entry["frames"]} & {
+                "allocate_here", "free_here", "free_the_rest_here"} for entry in self.entries()}
+        self.assertEqual(frees["all"], {
+            "segment_alloc": {"allocate_here"}, "alloc": {"allocate_here"}, "free_requested": {"free_here"},
+            "free_completed": {"free_here"}, "segment_free": {"free_the_rest_here"}})
+        # Without stacks of frees, these have the stack of what they free, as on the card.
+        self.assertEqual(set(map(frozenset, frees["alloc"].values())), {frozenset({"allocate_here"})})
+        self.assertEqual(set(map(frozenset, frees["state"].values())), {frozenset()})
+
+    def test_stacks_of_frees_in_other_threads(self):
+        # Autograd's thread frees without Python's lock while others hold it.
+        stop = threading.Event()
+
+        def hold():
+            while not stop.is_set():
+                for _ in range(50):
+                    new(512)
+
+        threads = [threading.Thread(target=hold) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(20))).cuda()
+            for _ in range(20):
+                model(torch.ones(4, 64, device="cuda")).sum().backward()
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        self.assertTrue(all(entry["frames"] for entry in self.entries() if entry["action"] == "alloc"))
+
+    @unittest.skipUnless(sys.platform == "linux" and platform.machine() == "x86_64", "PyTorch unwinds C++ only there")
+    def test_stacks_of_cpp(self):
+        for stacks in "all", "python":
+            memory._record_memory_history(stacks=stacks, clear_history=True)
+            held = torch.rand(128, 128, device="cuda")
+            del held
+            names = [frame["name"] for entry in self.entries() for frame in entry["frames"]]
+            self.assertIn("test_stacks_of_cpp", names)
+            self.assertEqual(any("::rand" in name for name in names), stacks == "all")
+            self.assertFalse([name for name in names if "headroom::" in name])
 
     def test_options(self):
         memory._record_memory_history(max_entries=3, clear_history=True)

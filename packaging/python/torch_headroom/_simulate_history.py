@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Snapshots and the history of the caching allocator (torch.cuda.memory._snapshot, _record_memory_history), as
 PyTorch's memory_viz and `torch-headroom` read them. Addresses are the allocator's own; those of tensors differ. Stacks
-are Python's; a free has one only if its thread holds the GIL, which it may not wait for."""
+have PyTorch's frames of C++ on machines where PyTorch unwinds them, but none of Headroom."""
 
 import ctypes
 import json
@@ -16,7 +16,8 @@ _CONTEXTS = (None, "state", "alloc", "all")
 def _declare(library):
     for name in ("memory_snapshot", "memory_metadata", "allocator_actions", "allocator_settings"):
         getattr(library, f"headroom_{name}").restype = ctypes.c_char_p
-    library.headroom_start_history.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_uint32, ctypes.c_int]
+    library.headroom_start_history.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_uint32,
+                                                ctypes.c_int]
     library.headroom_set_memory_metadata.argtypes = [ctypes.c_char_p]
     for name in ("start_history", "stop_history", "set_memory_metadata", "on_out_of_memory"):
         getattr(library, f"headroom_{name}").restype = None
@@ -117,12 +118,12 @@ def functions(library):
             return
         entries = min(max_entries, sys.maxsize) if enabled == "all" else 0
         skipped = sum(1 << actions.index(action) for action in set(skip_actions or ()))
-        library.headroom_start_history(_CONTEXTS.index(context), entries, skipped, clear_history)
+        library.headroom_start_history(_CONTEXTS.index(context), stacks == "all", entries, skipped, clear_history)
 
     def record_legacy(enabled, has_context=True, max_entries=1, entries_have_context=False, of_cpp=False,
                       clear_history=False, *options):
         context = "all" if entries_have_context else "state" if has_context else None
-        record("all" if enabled else None, context, "python", max_entries, clear_history)
+        record("all" if enabled else None, context, "all" if of_cpp else "python", max_entries, clear_history)
 
     def snapshot(pool=None):
         found, entries = _read(library, True)
