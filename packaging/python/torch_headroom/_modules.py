@@ -6,6 +6,7 @@ import contextlib
 import copy
 import functools
 import gc
+import threading
 import types
 import weakref
 
@@ -16,6 +17,7 @@ from ._around import patch_around
 from ._compiling import compiling
 from ._containers import attributes_of, is_a, values_in
 
+_hooks_of_all = torch.nn.modules.module._global_forward_pre_hooks
 _eval_frame_callback = torch._C._dynamo.eval_frame.get_eval_frame_callback
 _PLAIN = {torch.Tensor: True, torch.nn.Parameter: True}
 
@@ -194,17 +196,34 @@ class _Around(functools.partial):
 
 @contextlib.contextmanager
 def around_forward(module, around):
-    """Replaces the module's forward by around(forward, …) inside the context."""
+    """Replaces the module's forward by around(forward, …) inside the context. The module's call reads its forward before
+    it runs hooks. These see the module's own: a hook of all modules, which runs first, puts it back."""
     own = module.__dict__.get("forward")
     ours = module.__dict__["forward"] = _Around(module, around)
+    thread = threading.get_ident()
+    key = f"headroom {id(ours)}"
+
+    def put_back(called=module, *_):
+        if called is not module or threading.get_ident() != thread:
+            return
+        _hooks_of_all.pop(key, None)
+        if module.__dict__.get("forward") is not ours:
+            return
+        if own is None:
+            del module.__dict__["forward"]
+        else:
+            module.__dict__["forward"] = own
+
+    # A trace reads the forward only after the hooks, and a graph of torch.compile would have this one.
+    compiles = is_compiled(module) or module._compiled_call_impl is not None or in_larger_graph()
+    if not (compiles or torch._C._get_tracing_state()):
+        _hooks_of_all[key] = put_back
+        _hooks_of_all.move_to_end(key, last=False)
     try:
         yield
     finally:
-        if own is None:
-            module.__dict__.pop("forward", None)
-            ours.leave_copies()
-        else:
-            module.__dict__["forward"] = own
+        put_back()
+        ours.leave_copies()
 
 
 class Inventory:

@@ -22,11 +22,14 @@ class Block(nn.Module):
 
 
 def described(module):
-    """What a program sees of a module: its attributes and how many hooks of each kind it has. A recorded module has its
-    forward as an attribute, too, which looks like that of the class."""
+    """What a program sees of a module: its attributes and how many hooks of each kind it has."""
     hooks = {name: len(value) for name, value in vars(module).items() if name.endswith("_hooks")}
     forward = module.forward.__qualname__, module.forward.__self__ is module
-    return type(module).__qualname__, sorted({*vars(module), "forward"}), sorted(hooks.items()), forward
+    return type(module).__qualname__, sorted(vars(module)), sorted(hooks.items()), forward
+
+
+def look_before(module, *_):
+    print("seen before", described(module), len(nn.modules.module._global_forward_pre_hooks))
 
 
 def look(module, inputs, output):
@@ -53,6 +56,10 @@ dropped, kept = [], []
 net = nn.Sequential(Block(64), Block(64)).cuda()
 for block in net:
     block.register_forward_hook(look)
+    block.register_forward_pre_hook(look_before)
+    block.register_full_backward_hook(look_before)
+net[1].forward = net[1].forward  # the program's own attribute
+nn.modules.module.register_module_forward_pre_hook(look_before)
 optimizer = torch.optim.AdamW(net.parameters())
 for _ in range(3):
     net(torch.randn(8, 64, device="cuda")).square().mean().backward()
