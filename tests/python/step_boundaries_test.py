@@ -86,6 +86,46 @@ class Steps(Recorded):
         made_late = made_late.replace(", torch.optim.Adam(critic.parameters())\n", ", None\n    made = None\n")
         self.assertEqual(self.step_of(script=made_late), self.step_of())
 
+    def test_steps_of_tries_that_run_out_of_memory_do_not_count(self):
+        # The second step of a try fails, as its optimizer has a state then. The model is made anew, or stays.
+        script = """
+            import gc, torch
+            W = 4096
+            def made():
+                model = torch.nn.Sequential(*(torch.nn.Linear(W, W) for _ in range(20))).cuda()
+                return model, torch.optim.AdamW(model.parameters())
+            kept = made() if {kept} else None
+            def train(batch):
+                model, optimizer = kept or made()
+                for step in range(3):
+                    model(torch.randn(batch, W, device="cuda")).square().mean().backward()
+                    optimizer.step()
+                    optimizer.zero_grad()
+                    if step == 0 and batch > 64:
+                        torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
+                    print("step", step, "of", batch, flush=True)
+            for batch in 256, 128, 64:
+                try:
+                    train(batch)
+                except torch.OutOfMemoryError:
+                    pass
+                else:
+                    break
+                gc.collect()
+        """
+        plain = self.step_of("--steps", "2", script="""
+            import torch
+            W = 4096
+            model = torch.nn.Sequential(*(torch.nn.Linear(W, W) for _ in range(20))).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for _ in range(3):
+                model(torch.randn(64, W, device="cuda")).square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        """)
+        for kept in False, True:
+            self.assertEqual(self.step_of("--steps", "2", script=script.replace("{kept}", str(kept))), plain)
+
     def test_names_follow_what_is_made_later(self):
         self.recorded("""
             import torch

@@ -6,6 +6,7 @@ import weakref
 
 import torch
 
+from ._batch import sizes_of
 from ._modules import parameters_of
 
 
@@ -42,8 +43,9 @@ class Loop:
         parameters itself."""
         return False
 
-    module_called = models_gone = compilation_begins = gradient_taken = backward_begins = backward_ended = _ignore
-    optimizer_done = zero_grad_begins = zero_grad_done = captured = replay_begins = _ignore
+    module_called = models_gone = root_called = root_returned = compilation_begins = gradient_taken = _ignore
+    backward_begins = backward_ended = optimizer_done = zero_grad_begins = zero_grad_done = _ignore
+    captured = replay_begins = _ignore
 
 
 class ScriptLoop(Loop):
@@ -58,6 +60,9 @@ class ScriptLoop(Loop):
     once an optimizer exists, before backward. If the script has no optimizer and changes the parameters itself, a step
     ends with the first call after backward. If modules run only inside torch.func, or there are none, a step lasts from
     one step of the optimizers to the next.
+
+    A step that ran out of memory begins again with the next call of a model. Where the program tries batches until one
+    fits, the steps of a failed try do not count: its model is gone then, or the next batch is smaller.
 
     The replay of a CUDA graph with a backward pass counts as the call of a model. Its capture, in which the card runs
     nothing, is no step.
@@ -83,6 +88,9 @@ class ScriptLoop(Loop):
         self._stepped = weakref.WeakKeyDictionary()  # optimizer -> number of its steps in this step
         self._cleared = weakref.WeakSet()
         self._unused = weakref.WeakSet()
+        self._out_of_memory = 0  # number of OutOfMemoryErrors so far, without those since the step began
+        self._batch = 0  # samples of the running step
+        self._model = lambda: None  # weak reference to the module whose call began the running step
         self._names = {True: [], False: []}  # classes of the optimizers, which may die before the script ends, by
         # whether they made their step
 
@@ -106,11 +114,34 @@ class ScriptLoop(Loop):
                 self._recorder.discard()
             self._recorder.inventory.add_root(module)
             self._functional = False
+            self._forget_failed_try(module, (*args, kwargs))
             self._begin((*args, kwargs))
+
+    def _forget_failed_try(self, module, arguments):
+        batch, _ = sizes_of(arguments)
+        if self._ran_out_of_memory() and (self._model() is None or 0 < batch < self._batch):
+            self.steps = 0
+        self._out_of_memory = self._recorder.out_of_memory_errors()
+        self._batch, self._model = batch, weakref.ref(module)
 
     def models_gone(self, module, args, kwargs):
         """Called instead of module_called() after the program has dropped all models of the running step, as one does
         that tries a smaller batch with a new model after it ran out of memory: the step begins again."""
+        self._begin_again(module, args, kwargs)
+
+    def root_called(self, module, args, kwargs):
+        """Called in a step before a module that no other module calls."""
+        if not (self._complete or in_backward()) and self._ran_out_of_memory():
+            self._begin_again(module, args, kwargs)
+
+    def root_returned(self):
+        """Called after root_called(), unless the module raised: what it ran out of memory for, it did without."""
+        self._out_of_memory = self._recorder.out_of_memory_errors()
+
+    def _ran_out_of_memory(self):
+        return self._recorder.out_of_memory_errors() > self._out_of_memory
+
+    def _begin_again(self, module, args, kwargs):
         self._recorder.discard()
         self._complete = False
         self.awaits_forward = True

@@ -24,6 +24,7 @@ from ._loop import in_backward
 from ._modules import Inventory, ModuleNames, is_plain, state_tensors, tensors_of
 from ._simulate import simulated_card
 from ._simulate_history import settings_in_use
+from ._simulate_memory import read
 from ._step_hooks import say_if_own
 
 _REPLAYED = ("the step replays a CUDA graph: its ops are those that the capture recorded, and belong to no call of "
@@ -203,6 +204,10 @@ class StepRecorder:
         info = json.dumps(self._info(step, ended_early)).encode()
         self._stop()
         check(self.library.headroom_recording_finish(info))
+
+    def out_of_memory_errors(self):
+        """Returns how many OutOfMemoryErrors the simulated card has raised."""
+        return read(self.library).out_of_memories
 
     def discard(self):
         self._stop()

@@ -199,6 +199,9 @@ class Hooks:
             if number is None and not numbers and recorder.models_are_gone():
                 loop.models_gone(module, args, kwargs)
                 number = numbers.get(id(module))
+            elif number is not None and recorder.depth == 0:
+                loop.root_called(module, args, kwargs)
+                number = numbers.get(id(module))
             # A compiled wrapper calls the program's module, which is the same call.
             if number is None or recorder.compiled == (number, recorder.depth):
                 return original(module, *args, **kwargs)
@@ -241,6 +244,8 @@ class Hooks:
             recorder.running = around
             recorder.drop_attributes(begun, module, attributes)
             leave(begun, tensors_of(result))
+            if recorder.depth == 0:
+                loop.root_returned()
             return result
 
         return call
