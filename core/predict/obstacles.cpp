@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <span>
 
 namespace headroom {
 
@@ -29,7 +30,9 @@ public:
         , firstUnpack_(trace.packs.size(), StepIndex::never)
         , lastUnpack_(trace.packs.size(), 0)
         , inLargerGraph_(findInLargerGraphs())
-        , gathered_(findGathered())
+        , gathered_(everOf(Category::unshardedParameter))
+        , buffer_(everOf(Category::communication))
+        , isZero_(trace.info.setting("parameters gathered by") == "ZeRO-3")
     {
         for (std::uint32_t event = 0; event < trace.events.size(); ++event) {
             const std::uint32_t a = trace.events.a[EventIndex(event)];
@@ -68,8 +71,8 @@ public:
         const Region region = regionOf(index_, id);
         const std::uint32_t ranAgain = lastRecomputation(region);
         for (std::uint32_t i = call.firstOp; i < call.endOp; ++i)
-            if (std::ranges::any_of(trace_.ops.mutated[OpId(i)], [this](StorageId s) { return gathered_[s.value]; }))
-                return CheckpointObstacle::gathersInside;
+            if (const CheckpointObstacle obstacle = obstacleOfGather(OpId(i)); obstacle != CheckpointObstacle::none)
+                return obstacle;
         if (std::ranges::any_of(trace_.calls.arguments[id],
                                 [&](StorageId argument) { return isChanged(argument, region.enter, ranAgain); }))
             return CheckpointObstacle::argumentChanged;
@@ -91,6 +94,20 @@ private:
     bool runsInBackward(OpId op) const
     {
         return trace_.ops.node[op].valid() && (trace_.ops.flags[op] & (opRecomputed | opInBackwardForward)) == 0;
+    }
+
+    /// Returns what is in the way if an op of a region is a part of a gather. ZeRO-3 may begin one before the region:
+    /// the region then copies parameters out of its buffer.
+    CheckpointObstacle obstacleOfGather(OpId op) const
+    {
+        const auto anyOf = [](const std::vector<bool>& kind, std::span<const StorageId> storages) {
+            return std::ranges::any_of(storages, [&](StorageId storage) { return kind[storage.value]; });
+        };
+        if (isZero_ && anyOf(buffer_, trace_.ops.inputs[op]))
+            return CheckpointObstacle::gathersInOrder;
+        if (!anyOf(gathered_, trace_.ops.mutated[op]))
+            return CheckpointObstacle::none;
+        return isZero_ ? CheckpointObstacle::gathersInOrder : CheckpointObstacle::gathersInside;
     }
 
     /// The event up to which the tensors that a region reads must not change. An optimizer that steps during backward,
@@ -256,17 +273,17 @@ private:
         return found;
     }
 
-    /// By storage: whether FSDP gathers it. It has the same content after each gather, before forward and backward.
-    std::vector<bool> findGathered() const
+    /// By storage: whether it is of a category at any time.
+    std::vector<bool> everOf(Category category) const
     {
-        std::vector<bool> gathered(trace_.storages.size());
+        std::vector<bool> found(trace_.storages.size());
         for (std::uint32_t storage = 0; storage < trace_.storages.size(); ++storage)
-            gathered[storage] = trace_.storages.category[StorageId(storage)] == Category::unshardedParameter;
+            found[storage] = trace_.storages.category[StorageId(storage)] == category;
         for (std::uint32_t event = 0; event < trace_.events.size(); ++event)
-            if (const EventIndex at(event); trace_.events.kind[at] == EventKind::retype
-                && static_cast<Category>(trace_.events.b[at]) == Category::unshardedParameter)
-                gathered[trace_.events.a[at]] = true;
-        return gathered;
+            if (const EventIndex at(event);
+                trace_.events.kind[at] == EventKind::retype && static_cast<Category>(trace_.events.b[at]) == category)
+                found[trace_.events.a[at]] = true;
+        return found;
     }
 
     CheckpointObstacle findObstacleOfStep() const
@@ -337,7 +354,10 @@ private:
     std::vector<bool> runsInBackward_; ///< by module: whether a node's backward runs it
     std::vector<bool> holdsImplicit_; ///< by module: whether it contains one that a node's backward runs
     std::vector<bool> inLargerGraph_; ///< by module
-    std::vector<bool> gathered_; ///< by storage
+    std::vector<bool> gathered_; ///< by storage: FSDP or ZeRO-3 gathers it, with the same content before forward and
+                                 ///< before backward
+    std::vector<bool> buffer_; ///< by storage: of a collective
+    bool isZero_ = false;
     CheckpointObstacle ofStep_ = CheckpointObstacle::none; ///< obstacle of all modules
 };
 
@@ -379,6 +399,10 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
                "what is recomputed";
     case CheckpointObstacle::gathersInside:
         return "the parameters of modules inside of it are gathered one after the other: checkpoint these";
+    case CheckpointObstacle::gathersInOrder:
+        return "ZeRO-3 gathers parameters inside of it, in an order and for a time that a recomputation changes, so "
+               "that "
+               "its memory cannot be foretold: turn on the program's own checkpointing, and record that";
     }
     return "";
 }

@@ -30,6 +30,8 @@ enum class CheckpointObstacle : std::uint8_t {
     ownBackward, ///< a backward pass inside its forward uses tensors that it saved
     inLargerGraph, ///< torch.compile compiled it as a part of something larger, whose graphs cannot be taken apart
     gathersInside, ///< FSDP gathers parameters inside it, which are alive at other times when it runs again
+    gathersInOrder, ///< ZeRO-3 gathers parameters inside it: which ones, when and for how long depends on the order of
+                    ///< all modules of the step, of which a recomputation makes another one
 };
 
 /// The obstacle as a clause for the user: "one of its arguments is changed in place".

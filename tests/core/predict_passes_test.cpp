@@ -420,6 +420,36 @@ TEST(PredictObstacles, AStateThatIsReadAndReplaced)
     EXPECT_EQ(run(true, false), "");
 }
 
+// A gather begins in a module, or it began before and the module copies a parameter out of its buffer.
+TEST(PredictObstacles, ModulesInWhichZeroGathers)
+{
+    const auto run = [](bool zero, bool begins, bool ends) {
+        HandStep step;
+        if (zero)
+            step.builder.info.settings = {{"parameters gathered by", "ZeRO-3"}};
+        const StorageId buffer = step.make("aten.empty.memory_format", 2);
+        step.builder.retype(buffer, Category::communication);
+        const StorageId parameter = step.make("aten.empty.memory_format", 2);
+        step.builder.retype(parameter, Category::unshardedParameter);
+        step.enter(blockId, {step.batch});
+        if (begins)
+            step.op("c10d.allgather_.default", {}, {parameter});
+        const StorageId inputs[] = {parameter, buffer};
+        const PackId saved = step.pack(reading(step, "aten.cat.default", std::span(inputs).first(ends ? 2 : 1), 16));
+        step.exit();
+        step.unpack({saved});
+        step.unpackEnd({saved});
+        step.release({saved});
+        step.free({buffer, parameter});
+        return refusal(step.finish(), {{blockId, {}}});
+    };
+    EXPECT_THAT(run(true, true, false), HasSubstr("ZeRO-3 gathers parameters inside of it"));
+    EXPECT_THAT(run(true, false, true), HasSubstr("ZeRO-3 gathers parameters inside of it"));
+    EXPECT_EQ(run(true, false, false), "");
+    EXPECT_THAT(run(false, true, false), HasSubstr("are gathered one after the other: checkpoint these"));
+    EXPECT_EQ(run(false, false, true), "");
+}
+
 // self.mean = 0.9 * self.mean + …: nothing of it is in the module's result or in what autograd saves.
 TEST(PredictObstacles, AStateThatOnlyTheNextOneIsMadeOfIsNone)
 {

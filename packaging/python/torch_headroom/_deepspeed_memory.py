@@ -16,6 +16,7 @@ _MASTER_WEIGHTS = "single_partition_of_fp32_groups", "fp32_partitioned_groups_fl
 _GRADIENTS = "grad_partitions_flat_buffer", "averaged_gradients", "fp32_groups_gradients_flat"
 
 _living = weakref.WeakSet()  # ZeRO's optimizers
+_gathers = []  # [True] if the running step has gathered parameters
 _owners = {}  # id of a parameter of the running step -> (number of its module, its name there)
 
 
@@ -30,6 +31,7 @@ def declare(modules):
     """Declares before a step what the optimizers hold. Parameters that are their own master weights stay parameters,
     as retype() does not change tensors that are declared already. `modules` are pairs of a number and a module."""
     _owners.clear()
+    _gathers.clear()
     if not _living:
         return
     for number, module in modules:
@@ -40,6 +42,11 @@ def declare(modules):
         retype(weights, OPTIMIZER)
         retype([weight.grad for weight in weights] + [getattr(zero, name, None) for name in _GRADIENTS], GRADIENT)
         retype(_buckets(zero), COMMUNICATION)
+
+
+def settings():
+    """Returns what is noted in the step."""
+    return [("parameters gathered by", "ZeRO-3")] if _gathers else []
 
 
 def _note(module):
@@ -83,6 +90,7 @@ def _follow_buckets(module):
 
 def _follow_gathers(module):
     def begun(gather, /, *placed, **named):  # DeepSpeed passes `handle` by keyword, too
+        _gathers[:] = [True]
         parameters = placed[1] if len(placed) > 1 else named.get("params", named.get("param"))
         gather.headroom_parameters = [parameters] if isinstance(parameters, torch.Tensor) else parameters
         retype([*placed[2:], named.get("partitions")], COMMUNICATION)

@@ -259,7 +259,7 @@ class StepRecorder:
         self._on_cpu = bool(parameters) and all(p.device.type == "cpu" for p in parameters)
         self._names = None
         batch, sequence = self._sizes
-        noted = self._origin + _cuda_graphs.settings()
+        noted = self._origin + _cuda_graphs.settings() + _deepspeed_memory.settings()
         if compiling.graphs:
             noted.append(("compiled graphs", str(compiling.graphs)))
         if in_larger_graphs:
