@@ -397,6 +397,7 @@ private Q_SLOTS:
     void closingWhileSolvingDoesNotHang()
     {
         openStep();
+        QTRY_VERIFY(window().session().cardPoints()); // until then plans are solved for the card, too
         control().solveMs = 60'000;
         control().solves = 0;
         control().stopped = 0;
