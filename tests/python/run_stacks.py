@@ -52,8 +52,8 @@ def measured(output, arguments):
 
 def started(output, *arguments):
     """Returns the exit code, stdout and the last sentence of the command."""
-    done = subprocess.run([sys.executable, __file__, "--measured", output, "--gpu", GPU, *arguments],
-                          capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run([sys.executable, os.path.abspath(__file__), "--measured", output, "--gpu", GPU, *arguments],
+                          capture_output=True, text=True, timeout=PATIENCE, cwd=output.parent)
     sentences = [line for line in done.stderr.splitlines() if line.startswith("torch_headroom.run: ")]
     lines = sentences or done.stderr.strip().splitlines() or [""]
     return done.returncode, done.stdout, lines[-1].removeprefix("torch_headroom.run: "), done.stderr
