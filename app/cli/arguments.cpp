@@ -147,6 +147,12 @@ Result<std::optional<Card>> cardOf(const CardArguments& arguments, const StepTra
     return std::optional<Card>(std::move(card));
 }
 
+void printAssumptions(const Card& card, const StepTrace& step, std::ostream& out)
+{
+    for (const std::string& sentence : assumptions(card, step))
+        out << "Assumed       " << sentence << '\n';
+}
+
 std::string runCell(const CardRun& run)
 {
     return run.runs ? formatBytes(run.left) + " left" : "out of memory";

@@ -11,6 +11,7 @@
 #include "core/snapshot/import.h"
 #include "core/trace/step_trace.h"
 
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,7 +20,7 @@
 namespace CLI {
 class App;
 class Option;
-}
+} // namespace CLI
 
 namespace headroom::cli {
 
@@ -76,6 +77,8 @@ CLI::Option* addCardArguments(CLI::App& command, CardArguments& arguments, const
 constexpr const char* cardNeedsStep
     = "--card runs the caching allocator on a recorded step: expected a step file, and no --formulation "
       "piecewise, --world-size or --trainer beside it";
+/// Prints what a run on the card rests on (assumptions()), a line each behind the title `Assumed`.
+void printAssumptions(const Card& card, const StepTrace& step, std::ostream& out);
 /// Returns the card for a step; nullopt: none is given. Errors: as cardFor().
 Result<std::optional<Card>> cardOf(const CardArguments& arguments, const StepTrace& step);
 

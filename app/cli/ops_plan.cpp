@@ -37,8 +37,7 @@ struct OpsPlanArguments : OpsArguments
 int comparedFractions(const StepTrace& trace, bool monotone)
 {
     constexpr std::size_t ops = 200'000;
-    return monotone ? mostFractions
-                    : std::clamp(static_cast<int>(ops / (trace.ops.size() + 1)), 3, mostFractions);
+    return monotone ? mostFractions : std::clamp(static_cast<int>(ops / (trace.ops.size() + 1)), 3, mostFractions);
 }
 
 /// Returns for each op how many ops of the same name its module's forward ran before it. PyTorch finds an op by its
@@ -231,12 +230,14 @@ void print(const OpsPlanner& planner, const std::optional<Card>& card, const Ops
     out << "; " << formatNumber(plan.recomputeFlops / 1e9, 3) << " GFLOP\n";
     if (hasClock(trace))
         out << "Step          " << clockText(clockOf(planner.graph(), plan)) << '\n';
-    if (found.onCard)
+    if (found.onCard) {
         out << "Card          "
             << (found.onCard->runs ? "runs on " + card->title + ", " + exactBytes(found.onCard->reservedPeak)
                         + " reserved at most, " + runCell(*found.onCard)
                                    : "does not run on " + card->title + ": " + found.onCard->reason)
             << "\n              The plan runs from " << formatBytes(found.leastMemory) << " for the allocator on.\n";
+        printAssumptions(*card, trace, out);
+    }
     if (found.lower != nullptr)
         out << "Note          another plan takes less at its peak: " << exactBytes(found.lower->peak) << ", for "
             << formatMs(found.lower->recomputeMs) << " at a fraction of " << formatNumber(found.lower->fraction, 2)
@@ -257,8 +258,9 @@ Status checkOnCard(const Card& card, const StepTrace& step, const Policy& policy
     const CardRun run = runOnCard(card, step, timeline);
     if (run.runs)
         return {};
-    return Error{ErrorKind::infeasible, "-o: as selective checkpoints of modules the plan does not run on " + card.title
-                     + ": " + run.reason + "; nothing was written"};
+    return Error{ErrorKind::infeasible,
+                 "-o: as selective checkpoints of modules the plan does not run on " + card.title + ": " + run.reason
+                     + "; nothing was written"};
 }
 
 /// Writes the plan as selective checkpoints of modules, which eager PyTorch applies. With a card, the policy has to run

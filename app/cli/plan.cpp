@@ -118,8 +118,7 @@ void printCard(const OnCard& on, const StepTrace& step, std::ostream& out)
     if (on.leastMemory > 0)
         out << "              " << (on.run.runs ? "The plan" : "A plan") << " runs from " << formatBytes(on.leastMemory)
             << " for the allocator on.\n";
-    for (const std::string& sentence : assumptions(on.card, step))
-        out << "Assumed       " << sentence << '\n';
+    printAssumptions(on.card, step, out);
     if (on.better)
         out << "Settings      PYTORCH_CUDA_ALLOC_CONF=" << on.better->settings
             << (on.run.runs ? " saves " + formatMs(on.better->savedMs) + " of recomputation"

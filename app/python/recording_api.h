@@ -25,9 +25,9 @@
 ///     enter(int module, Tensor[] arguments) -> int                         begins a module's forward; returns its call
 ///     held(int call, Tensor[] tensors, int[] places) -> ()                 adds what a checkpoint of the call holds
 ///                                                                          besides its arguments (Recorder::addHeld())
-///     not_held(int call, int[] places) -> ()                               takes back what held() added at these places
-///     leave(int call, Tensor[] results) -> ()                              ends a module's forward
-///     origin(str? path) -> ()                                              sets the module of compiled code, inside of
+///     not_held(int call, int[] places) -> ()                               takes back what held() added at these
+///     places leave(int call, Tensor[] results) -> ()                              ends a module's forward origin(str?
+///     path) -> ()                                              sets the module of compiled code, inside of
 ///                                                                          the region; None: the region has ended
 ///
 /// registered(), wrapped() and inputs() are called between headroom_recording_new() and headroom_recording_begin(),

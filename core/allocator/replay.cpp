@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <deque>
 #include <map>
-#include <ranges>
 #include <set>
 #include <span>
 #include <utility>
@@ -209,23 +208,21 @@ template <class FreeOlder>
 std::optional<std::vector<Replayer::Held>> playOutside(Replayer& replayer, const StepTrace::Outside& changes,
                                                        FreeOlder freeOlder)
 {
-    std::map<std::uint32_t, Replayer::Held> blocks; // by row
+    std::vector<Replayer::Held> blocks(changes.size()); // by row
     for (std::uint32_t row = 0; row < changes.size(); ++row) {
         const Bytes bytes = changes.bytes[row];
         switch (changes.kind[row]) {
         case OutsideKind::alloc:
             if (bytes <= 0)
                 break;
-            if (const auto held = replayer.take(bytes, changes.stream[row]))
-                blocks.emplace(row, *held);
+            if (const auto held = replayer.take(bytes, roundedToBlock(bytes), changes.stream[row]))
+                blocks[row] = *held;
             else
                 return std::nullopt;
             break;
         case OutsideKind::free:
-            if (const auto block = blocks.find(changes.block[row]); block != blocks.end()) {
-                replayer.free(block->second);
-                blocks.erase(block);
-            }
+            if (const auto block = std::exchange(blocks[changes.block[row]], {}); block.block != Replayer::Held::none)
+                replayer.free(block);
             break;
         case OutsideKind::freeOlder:
             freeOlder(Replayer::Key(roundedToBlock(bytes), changes.stream[row]));
@@ -235,8 +232,8 @@ std::optional<std::vector<Replayer::Held>> playOutside(Replayer& replayer, const
             break;
         }
     }
-    const auto staying = std::views::values(blocks);
-    return std::vector<Replayer::Held>(staying.begin(), staying.end());
+    std::erase_if(blocks, [](const Replayer::Held& held) { return held.block == Replayer::Held::none; });
+    return blocks;
 }
 
 /// The times between steps: what is before the first one, and from one to the next.

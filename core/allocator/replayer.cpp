@@ -25,22 +25,19 @@ bool Replayer::take(StorageId storage, Bytes requested, Bytes rounded, std::uint
 {
     if (requested <= 0)
         return true;
-    const auto block = allocate(requested, place);
-    if (block) {
-        adopt(storage, {*block, rounded, place});
-        inPools_ += poolOfPlace(place) != 0 ? rounded : 0;
-    }
-    return block.has_value();
+    const std::optional<Held> held = take(requested, rounded, place);
+    if (held)
+        adopt(storage, *held);
+    return held.has_value();
 }
 
-std::optional<Replayer::Held> Replayer::take(Bytes requested, std::uint32_t place)
+std::optional<Replayer::Held> Replayer::take(Bytes requested, Bytes rounded, std::uint32_t place)
 {
     const auto block = allocate(requested, place);
     if (!block)
         return std::nullopt;
-    const Held held{*block, roundedToBlock(requested), place};
-    inPools_ += poolOfPlace(place) != 0 ? held.bytes : 0;
-    return held;
+    inPools_ += poolOfPlace(place) != 0 ? rounded : 0;
+    return Held{*block, rounded, place};
 }
 
 void Replayer::adopt(StorageId storage, const Held& held)
@@ -79,9 +76,8 @@ bool Replayer::keepWorkspacesUpTo(OpId op)
 {
     for (; kept_ < workspaces_.kept.size() && workspaces_.kept[kept_].op <= op; ++kept_) {
         const auto& [user, bytes, place] = workspaces_.kept[kept_];
-        if (!allocate(bytes, place))
+        if (!take(bytes, bytes, place))
             return false;
-        inPools_ += poolOfPlace(place) != 0 ? bytes : 0;
     }
     return true;
 }

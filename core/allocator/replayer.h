@@ -41,7 +41,7 @@ public:
     /// Allocates a block of a storage; returns false if the device is full.
     bool take(StorageId storage, Bytes requested, Bytes rounded, std::uint32_t place);
     /// Allocates a block that belongs to no storage; nullopt: the device is full.
-    std::optional<Held> take(Bytes requested, std::uint32_t place);
+    std::optional<Held> take(Bytes requested, Bytes rounded, std::uint32_t place);
     /// Makes the block that of a storage.
     void adopt(StorageId storage, const Held& held);
     void free(const Held& held);

@@ -59,6 +59,16 @@ CardRun answerOf(const StepTrace& step, const AllocatorRun& run)
     return result;
 }
 
+/// sizesOfSteps() of a program whose steps differ.
+std::vector<double> sizesOf(const EarlierSteps& earlier)
+{
+    const auto own = static_cast<double>(std::max<Bytes>(earlier.own, 1));
+    const double most = std::max(static_cast<double>(earlier.most) / own, 1.0);
+    const double least = std::min(static_cast<double>(earlier.least) / own, 1.0);
+    const double larger = most + (most - least);
+    return {least, 1.0, larger, (1 + least) / 2, (1 + larger) / 2};
+}
+
 /// A capacity with less memory; one without a limit stays so.
 Bytes lessOf(Bytes capacity, Bytes bytes)
 {
@@ -135,23 +145,17 @@ Bytes Card::forTensors() const noexcept
 std::vector<double> sizesOfSteps(const StepTrace& step)
 {
     const std::optional<EarlierSteps> earlier = otherEarlierSteps(step);
-    if (!earlier)
-        return {};
-    const auto own = static_cast<double>(std::max<Bytes>(savedForBackward(step), 1));
-    const double most = std::max(static_cast<double>(earlier->most) / own, 1.0);
-    const double least = std::min(static_cast<double>(earlier->least) / own, 1.0);
-    const double larger = most + (most - least);
-    return {least, 1.0, larger, (1 + least) / 2, (1 + larger) / 2};
+    return earlier ? sizesOf(*earlier) : std::vector<double>();
 }
 
 std::vector<std::string> assumptions(const Card& card, const StepTrace& step)
 {
     std::vector<std::string> sentences;
     if (const std::optional<EarlierSteps> earlier = otherEarlierSteps(step)) {
-        const auto own = static_cast<double>(savedForBackward(step));
+        const auto own = static_cast<double>(earlier->own);
         const auto saved = [&](double size) { return formatBytes(static_cast<Bytes>(size * own)); };
-        const std::vector<double> sizes = sizesOfSteps(step);
-        sentences.push_back("the program's steps differ in size: autograd saves " + saved(1)
+        const std::vector<double> sizes = sizesOf(*earlier);
+        sentences.push_back("the program's steps differ in size: autograd saves " + formatBytes(earlier->own)
                             + " in the recorded one, and " + formatBytes(earlier->least)
                             + (earlier->most > earlier->least ? " to " + formatBytes(earlier->most) : std::string())
                             + " in earlier ones; the answer holds for steps that save " + saved(sizes[0]) + " to "

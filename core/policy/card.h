@@ -30,9 +30,10 @@ struct Card
     Bytes forTensors() const noexcept;
 };
 
-/// Sizes of steps relative to the recorded one, with which a plan has to run in turn, where the program's steps differ
-/// in size (otherEarlierSteps): the smallest, the recorded one, one larger than the largest so far by as much as all
-/// differ, and one between the second and each of the others. Empty: they do not differ.
+/// Sizes of steps, relative to the recorded one. If the program's steps differ in size (otherEarlierSteps), a plan has
+/// to run with steps of these sizes in turn: the smallest; the recorded one, 1; one that exceeds the largest so far by
+/// as much as all differ; the mean of the first two; the mean of the second and the third. Empty: the steps do not
+/// differ.
 std::vector<double> sizesOfSteps(const StepTrace& step);
 
 /// The GPU for a step: its memory without CUDA's context and NCCL's buffers, under PYTORCH_CUDA_ALLOC_CONF `settings`.

@@ -401,8 +401,7 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
         return "the parameters of modules inside of it are gathered one after the other: checkpoint these";
     case CheckpointObstacle::gathersInOrder:
         return "ZeRO-3 gathers parameters inside of it, in an order and for a time that a recomputation changes, so "
-               "that "
-               "its memory cannot be foretold: turn on the program's own checkpointing, and record that";
+               "that its memory cannot be foretold: turn on the program's own checkpointing, and record that";
     }
     return "";
 }

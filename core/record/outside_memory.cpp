@@ -35,8 +35,8 @@ std::string OutsideMemory::remark() const
     for (const Period* period : {&beforeTraining_, &betweenSteps_})
         if (period->peak > period->keptPeak)
             return "the program's memory changed more than " + std::to_string(mostRows) + " times "
-                + (period == &beforeTraining_ ? "before training" : "between two steps") + ", and later changes, which took "
-                + formatBytes(period->peak - period->keptPeak)
+                + (period == &beforeTraining_ ? "before training" : "between two steps")
+                + ", and later changes, which took " + formatBytes(period->peak - period->keptPeak)
                 + " more, are left out of the verdict on a card: leave as much of the card free";
     return {};
 }

@@ -360,8 +360,8 @@ std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step)
     const auto [space, error] = std::from_chars(text.data(), end, earlier.least);
     if (error != std::errc() || space == end || std::from_chars(space + 1, end, earlier.most).ec != std::errc())
         return std::nullopt;
-    const Bytes own = savedForBackward(step);
-    const bool differ = std::max(earlier.most - own, own - earlier.least) > own / 1000;
+    earlier.own = savedForBackward(step);
+    const bool differ = std::max(earlier.most - earlier.own, earlier.own - earlier.least) > earlier.own / 1000;
     return differ ? std::optional(earlier) : std::nullopt;
 }
 

@@ -43,6 +43,7 @@ struct EarlierSteps
     static constexpr std::string_view setting = "bytes saved by earlier steps";
     Bytes least = 0;
     Bytes most = 0;
+    Bytes own = 0; ///< savedForBackward() of the recorded step
 };
 std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step); ///< nullopt: they do not, or are not known
 

@@ -223,10 +223,8 @@ TEST(AllocatorReplay, WhatTheProgramDoesBetweenStepsIsReserved)
 {
     using enum OutsideKind;
     // An evaluation takes 60 MiB while the last batch is there; then the batch is replaced.
-    const StepTracePtr trace = stepWithABatch({}, {{alloc, free, alloc, freeOlder},
-                                                   {60 * MiB, 60 * MiB, 12 * MiB, 12 * MiB},
-                                                   {0, 0, 0, 0},
-                                                   {0, 0, 0, 0}});
+    const StepTracePtr trace = stepWithABatch(
+        {}, {{alloc, free, alloc, freeOlder}, {60 * MiB, 60 * MiB, 12 * MiB, 12 * MiB}, {0, 0, 0, 0}, {0, 0, 0, 0}});
     const AllocatorRun run = replayed(*trace);
     EXPECT_EQ(run.stats.reservedPeak, 176 * MiB) << "64, 12, 40 and 60 MiB, in which the second batch lies";
     EXPECT_EQ(run.stats.activePeak, 116 * MiB) << "of a step";
@@ -234,8 +232,9 @@ TEST(AllocatorReplay, WhatTheProgramDoesBetweenStepsIsReserved)
     const AllocatorRun full = replayed(*trace, 130 * MiB);
     ASSERT_TRUE(full.failure) << "the evaluation finds 54 MiB beside parameter and batch";
     EXPECT_EQ(full.failure->change, AllocatorRun::Failure::npos);
-    EXPECT_THAT(outOfMemorySentence(*trace, *full.failure),
-                ::testing::StartsWith("out of memory outside of forward, backward and optimizer: a block of 60.00 MiB"));
+    EXPECT_THAT(
+        outOfMemorySentence(*trace, *full.failure),
+        ::testing::StartsWith("out of memory outside of forward, backward and optimizer: a block of 60.00 MiB"));
     EXPECT_FALSE(replayed(*trace, 176 * MiB).failure);
 }
 

@@ -203,7 +203,8 @@ TEST_F(StepFile, MemoryOutsideOfStepsThatCannotBeIsRefused)
     const char* const dead = "of between_steps frees a block that is not alive";
     EXPECT_THAT(reason({{free}, {1}, {0}, {0}}), HasSubstr(dead)) << "its own row";
     EXPECT_THAT(reason({{alloc, free, free}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}}), HasSubstr(dead)) << "a second free";
-    EXPECT_THAT(reason({{emptyCache, free}, {0, 1}, {0, 0}, {0, 0}}), HasSubstr(dead)) << "a row that allocates nothing";
+    EXPECT_THAT(reason({{emptyCache, free}, {0, 1}, {0, 0}, {0, 0}}), HasSubstr(dead))
+        << "a row that allocates nothing";
     EXPECT_THAT(reason({{alloc}, {-1}, {0}, {0}}), HasSubstr("between_steps.bytes"));
     EXPECT_THAT(reason({{static_cast<OutsideKind>(4)}, {1}, {0}, {0}}), HasSubstr("between_steps.kind"));
     EXPECT_THAT(reason({{alloc}, {}, {0}, {0}}), HasSubstr("between_steps"));
