@@ -17,6 +17,7 @@
 #include <iostream>
 #include <limits>
 #include <numeric>
+#include <set>
 
 namespace headroom::cli {
 
@@ -147,10 +148,12 @@ Result<std::optional<Card>> cardOf(const CardArguments& arguments, const StepTra
     return std::optional<Card>(std::move(card));
 }
 
-void printAssumptions(const Card& card, const StepTrace& step, std::ostream& out)
+void printAssumptions(std::span<const std::string> sentences, std::ostream& out)
 {
-    for (const std::string& sentence : assumptions(card, step))
-        out << "Assumed       " << sentence << '\n';
+    std::set<std::string_view> printed;
+    for (const std::string& sentence : sentences)
+        if (printed.insert(sentence).second)
+            out << "Assumed       " << sentence << '\n';
 }
 
 std::string runCell(const CardRun& run)

@@ -13,6 +13,7 @@
 
 #include <iosfwd>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,8 +78,8 @@ CLI::Option* addCardArguments(CLI::App& command, CardArguments& arguments, const
 constexpr const char* cardNeedsStep
     = "--card runs the caching allocator on a recorded step: expected a step file, and no --formulation "
       "piecewise, --world-size or --trainer beside it";
-/// Prints what a run on the card rests on (assumptions()), a line each behind the title `Assumed`.
-void printAssumptions(const Card& card, const StepTrace& step, std::ostream& out);
+/// Prints what answers for a card rest on (CardRun::assumptions), each once, in lines behind the title `Assumed`.
+void printAssumptions(std::span<const std::string> sentences, std::ostream& out);
 /// Returns the card for a step; nullopt: none is given. Errors: as cardFor().
 Result<std::optional<Card>> cardOf(const CardArguments& arguments, const StepTrace& step);
 

@@ -11,7 +11,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
+#include <iterator>
 
 namespace headroom::cli {
 
@@ -121,6 +123,7 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
     if (frontier.card)
         columns.insert(columns.end(), {{"Reserved", right}, {frontier.card->title, right}, {"Runs from", right}});
     Table table(columns);
+    std::vector<std::string> assumed;
     for (std::size_t i = 0; i < frontier.points.size(); ++i) {
         const FrontierPoint& point = frontier.points[i];
         const double stepMs = frontier.largest.stepMs;
@@ -130,12 +133,14 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
                                        formatPercent(point.gap)};
         if (frontier.card) {
             const auto& [run, least] = frontier.onCard[i];
+            std::ranges::copy(run.assumptions, std::back_inserter(assumed));
             cells.insert(cells.end(),
                          {run.runs ? formatBytes(run.reservedPeak) : "-", runCell(run), formatBytes(least)});
         }
         table.addRow(std::move(cells));
     }
     table.print(out);
+    printAssumptions(assumed, out);
     if (isComplete(frontier.points))
         out << "\nThese are all plans that are worth it, each proven.\n";
     else if (exact)

@@ -9,7 +9,6 @@
 #include "core/allocator/replay.h"
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
-#include "core/cost/workspaces.h"
 #include "core/predict/predict.h"
 #include "core/sac/record_summary.h"
 #include "core/timeline/timeline_json.h"
@@ -127,12 +126,13 @@ std::string sourceText(const StepTrace& trace, bool isMeasured)
 /// Returns what the step needs of the card that it was recorded for; null if the card is unknown.
 Json cardJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& own)
 {
-    const AllocatorRules& rules = own.rules;
     const Result<DeviceSpec> spec = findDeviceSpec(trace.info.gpu);
     if (!spec || trace.info.source == "snapshot")
         return nullptr;
-    const CardMemory card = cardMemory(*spec, trace);
-    const Workspaces workspaces = workspacesOf(trace, *spec);
+    const Result<Card> card = cardFor(*spec, trace, own.leftOut.empty() ? own.settings : std::string());
+    if (!card)
+        return nullptr;
+    const CardMemory memory = cardMemory(*spec, trace);
     AllocatorRun run;
     bool fits = true;
     if (own.reservedMeasured) {
@@ -140,21 +140,18 @@ Json cardJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocat
         run.stats = own.stats;
         run.mostHeld = own.stats.activePeak;
     } else {
-        run = simulateAllocator(trace, timeline, rules, workspaces);
-        AllocatorRules full = rules;
-        full.capacity = card.allocators();
-        full.total = card.total;
-        fits = run.stats.reservedPeak <= full.capacity || !simulateAllocator(trace, timeline, full, workspaces).failure;
+        run = simulateAllocator(trace, timeline, own.rules, card->workspaces);
+        fits = runOnCard(*card, trace, timeline).runs;
     }
-    return {{"total_bytes", card.total},
-            {"context_bytes", card.context},
-            {"workspace_bytes", card.workspaces},
-            {"communicators", card.nccl.communicators},
-            {"nccl_bytes", card.nccl.bytes},
-            {"convolution_workspace_bytes", workspaces.mostDuringAnOp()},
+    return {{"total_bytes", memory.total},
+            {"context_bytes", memory.context},
+            {"workspace_bytes", memory.workspaces},
+            {"communicators", memory.nccl.communicators},
+            {"nccl_bytes", memory.nccl.bytes},
+            {"convolution_workspace_bytes", card->workspaces.mostDuringAnOp()},
             {"allocated_peak_bytes", run.stats.allocatedPeak},
             {"reserved_peak_bytes", run.stats.reservedPeak},
-            {"needed_bytes", run.mostHeld + card.context + card.nccl.bytes},
+            {"needed_bytes", run.mostHeld + memory.context + memory.nccl.bytes},
             {"fits", fits}};
 }
 

@@ -10,7 +10,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <vector>
 
 namespace headroom::cli {
@@ -87,6 +89,7 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
     if (question.card)
         columns.insert(columns.end(), {{"Reserved", right}, {question.card->title, right}});
     Table table(columns);
+    std::vector<std::string> assumed;
     for (const OpsPlan& plan : plans) {
         json["points"].push_back({{"memory_budget", plan.fraction},
                                   {"saved_bytes", plan.savedBytes},
@@ -98,13 +101,16 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
                                        formatNumber(plan.recomputeMs, 3)};
         if (question.card) {
             const CardRun run = runOnCard(*question.card, trace, planner.timeline(plan));
+            std::ranges::copy(run.assumptions, std::back_inserter(assumed));
             json["points"].back()["card"] = cardRunJson(*question.card, trace, run);
             cells.insert(cells.end(), {run.runs ? formatBytes(run.reservedPeak) : "-", runCell(run)});
         }
         table.addRow(std::move(cells));
     }
-    if (!arguments.json)
+    if (!arguments.json) {
         table.print(std::cout);
+        printAssumptions(assumed, std::cout);
+    }
     RETURN_IF_ERROR(addCompiled(arguments, json));
     if (arguments.json)
         printJson(json);

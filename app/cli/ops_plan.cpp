@@ -236,7 +236,7 @@ void print(const OpsPlanner& planner, const std::optional<Card>& card, const Ops
                         + " reserved at most, " + runCell(*found.onCard)
                                    : "does not run on " + card->title + ": " + found.onCard->reason)
             << "\n              The plan runs from " << formatBytes(found.leastMemory) << " for the allocator on.\n";
-        printAssumptions(*card, trace, out);
+        printAssumptions(found.onCard->assumptions, out);
     }
     if (found.lower != nullptr)
         out << "Note          another plan takes less at its peak: " << exactBytes(found.lower->peak) << ", for "
@@ -250,12 +250,14 @@ void print(const OpsPlanner& planner, const std::optional<Card>& card, const Ops
         << (arguments.runtime == "flops" ? "flops" : "profile") << "\"\n";
 }
 
-/// Error (infeasible): training under the policy, which takes other memory than the plan, does not run on the card.
-Status checkOnCard(const Card& card, const StepTrace& step, const Policy& policy)
+/// Notes how training under the policy, which takes other memory than the plan, runs on the card.
+/// Error (infeasible): it does not run.
+Status noteOnCard(Policy& policy, const Card& card, const StepTrace& step, const std::optional<std::string>& settings)
 {
     ASSIGN_OR_RETURN(const CheckpointPlan regions, checkpointPlan(step, policy));
     ASSIGN_OR_RETURN(const Timeline timeline, predict(step, regions));
     const CardRun run = runOnCard(card, step, timeline);
+    noteCard(policy, card, run, leastMemory(card, step, timeline), settings);
     if (run.runs)
         return {};
     return Error{ErrorKind::infeasible,
@@ -277,8 +279,7 @@ Status writePolicyOf(const OpsQuestion& question, const OpsPlanArguments& argume
     }
     ASSIGN_OR_RETURN(Policy policy, opsPolicy(planner.model(), plan, modules));
     if (question.card)
-        RETURN_IF_ERROR(checkOnCard(*question.card, *planner.model().trace(), policy));
-    policy.allocatorSettings = arguments.onCard.settings.value_or("");
+        RETURN_IF_ERROR(noteOnCard(policy, *question.card, *planner.model().trace(), arguments.onCard.settings));
     const Status written = writePolicy(policy, arguments.policyFile);
     if (written.ok())
         std::cerr << "torch-headroom: " << arguments.policyFile << ": as selective checkpoints of "

@@ -83,8 +83,9 @@ Result<PlanReport> answerDevice(const PlanSource& source, const PlanRequest& req
         return answer;
     }
     ASSIGN_OR_RETURN(PlanReport answer, reportForCard(planner, request, std::move(*card), needsPolicy));
-    if (answer.policy && arguments.onCard.settings)
-        answer.policy->allocatorSettings = *arguments.onCard.settings;
+    if (answer.policy)
+        noteCard(*answer.policy, answer.card->card, answer.card->run, answer.card->leastMemory,
+                 arguments.onCard.settings);
     return answer;
 }
 
@@ -100,7 +101,7 @@ void printLargeBudget(Bytes budget, const StepTrace& step, std::ostream& out)
 }
 
 /// Prints whether training runs on the card.
-void printCard(const OnCard& on, const StepTrace& step, std::ostream& out)
+void printCard(const OnCard& on, std::ostream& out)
 {
     const std::string settings = allocatorSettings(on.card.rules);
     const std::string what
@@ -118,7 +119,7 @@ void printCard(const OnCard& on, const StepTrace& step, std::ostream& out)
     if (on.leastMemory > 0)
         out << "              " << (on.run.runs ? "The plan" : "A plan") << " runs from " << formatBytes(on.leastMemory)
             << " for the allocator on.\n";
-    printAssumptions(on.card, step, out);
+    printAssumptions(on.run.assumptions, out);
     if (on.better)
         out << "Settings      PYTORCH_CUDA_ALLOC_CONF=" << on.better->settings
             << (on.run.runs ? " saves " + formatMs(on.better->savedMs) + " of recomputation"
@@ -151,7 +152,7 @@ void print(const PlanReport& answer, const PlanSource& source, const PlanCommand
     if (source.trace && arguments.onCard.card.empty())
         printLargeBudget(plan.budget, *source.trace, out);
     if (answer.card)
-        printCard(*answer.card, *source.trace, out);
+        printCard(*answer.card, out);
     if (plan.status == PlanStatus::infeasible) {
         out << "Least budget  " << exactBytes(plan.leastBudget) << '\n';
         printRemarks(source, out);

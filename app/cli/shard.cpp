@@ -237,6 +237,7 @@ Json toJson(const ShardRow& row)
     json["fits"] = row.fits;
     json["peak_bytes"] = row.peak;
     json["usable_bytes"] = row.usable;
+    json["assumptions"] = row.assumptions;
     json["reserved_peak_bytes"] = row.reserved > 0 ? Json(row.reserved) : Json();
     if (!row.shortage.empty())
         json["reason"] = row.shortage;
@@ -266,7 +267,9 @@ void print(const std::vector<ShardRow>& rows, std::ostream& out)
                  {"Samples/s", right},
                  {"Step file"}});
     bool calculated = false;
+    std::vector<std::string> assumed;
     for (const ShardRow& row : rows) {
+        std::ranges::copy(row.assumptions, std::back_inserter(assumed));
         std::vector<std::string> cells = optionCells(row);
         if (row.failure.empty())
             cells.insert(cells.end(),
@@ -284,6 +287,7 @@ void print(const std::vector<ShardRow>& rows, std::ostream& out)
         calculated = calculated || row.calculated;
     }
     table.print(out);
+    printAssumptions(assumed, out);
     if (!rows.empty() && rows.front().failure.empty())
         out << "\nThe card gives " << exactBytes(rows.front().usable)
             << " to PyTorch; a peak that does not fit is the least that a plan reaches.\n";

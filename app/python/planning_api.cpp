@@ -37,7 +37,7 @@ Result<std::string> plan(const char* file, const char* gpu, Bytes budget, const 
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(step));
     ASSIGN_OR_RETURN(PlanReport answer, reportForCard(planner, PlanRequest{}, std::move(card), true));
     if (answer.policy && !answer.plan.decisions.empty()) {
-        answer.policy->allocatorSettings = settings.value_or("");
+        noteCard(*answer.policy, answer.card->card, answer.card->run, answer.card->leastMemory, settings);
         RETURN_IF_ERROR(writePolicy(*answer.policy, policyFile));
     }
     ASSIGN_OR_RETURN(const ModuleInfo info, modulesToPlan(planner.model()));

@@ -22,6 +22,8 @@
 #include <nlohmann/json.hpp>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,7 +54,7 @@ struct Recording
         optimizerState.clear();
         begun = false;
         if (outside)
-            sim::simulatedState().allocator.setObserver(outside);
+            outside->stepEnds();
     }
 };
 
@@ -118,6 +120,8 @@ Status begin()
         return Error{ErrorKind::internal, "a step cannot begin before headroom_recording_new()"};
     running.recorder->setModel(std::move(running.tree));
     running.tree = {};
+    if (running.outside)
+        running.outside->stepBegins();
     running.recorder->begin();
     running.recorder->reportsRecomputations();
     running.begun = true;
@@ -193,10 +197,9 @@ Status finish(std::string_view json)
                                     std::to_string(running.earlier->least) + ' '
                                         + std::to_string(running.earlier->most));
     if (running.outside) {
-        running.outside->stepFinishes();
+        running.outside->keepStep();
         running.recorder->setOutside(*running.outside);
-        if (std::string remark = running.outside->remark(); !remark.empty())
-            known.remarks.push_back(std::move(remark));
+        std::ranges::move(running.outside->remarks(), std::back_inserter(known.remarks));
     }
     running.before = running.recorder->endState();
     auto trace = running.recorder->finish();

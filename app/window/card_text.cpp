@@ -134,7 +134,7 @@ CardLine ofVerdict(const Session& session, const CardVerdict& verdict)
     }
     const QString kernels = otherKernels(session);
     line.text += more + (kernels.isEmpty() ? QString() : tr("; %1").arg(kernels));
-    for (const std::string& assumed : assumptions(*verdict.card, session.step()->trace()))
+    for (const std::string& assumed : verdict.run.assumptions)
         line.tip += QLatin1Char(' ') + sentence(QString::fromStdString(assumed));
     return line;
 }

@@ -94,8 +94,10 @@ std::optional<Policy> Session::policy() const
         policy = answer_->step.policy(step_->engine->model());
     else if (ofOps)
         policy = *ofOps;
-    if (policy && cardChoice_.settings)
-        policy->allocatorSettings = *cardChoice_.settings;
+    if (policy && verdict_ && verdict_->of == answer_)
+        noteCard(*policy, *verdict_->card, verdict_->run, 0, cardChoice_.settings);
+    else if (policy)
+        policy->allocatorSettings = cardChoice_.settings.value_or("");
     return policy;
 }
 

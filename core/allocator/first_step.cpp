@@ -23,25 +23,6 @@ std::vector<Bytes> bytesAtEnd(const StepTrace& trace, const Timeline& timeline, 
     return bytes;
 }
 
-/// Returns the storages of `start` that die in the step and that the step replaces: another one of their size lives at
-/// its end. Those without a successor are made between two steps, as the batch is.
-std::set<StorageId> leftovers(const StepTrace& trace, const std::vector<Bytes>& atEnd, const std::set<StorageId>& start)
-{
-    std::unordered_map<Bytes, int> successors; // number of them by bytes
-    for (std::uint32_t i = 0; i < atEnd.size(); ++i)
-        if (atEnd[i] > 0 && !start.contains(StorageId(i)))
-            ++successors[atEnd[i]];
-    std::set<StorageId> replaced;
-    for (const StorageId storage : start) {
-        const auto successor = successors.find(trace.storages.bytes[storage]);
-        if (atEnd[storage.value] > 0 || successor == successors.end() || successor->second == 0)
-            continue;
-        replaced.insert(storage);
-        --successor->second;
-    }
-    return replaced;
-}
-
 /// Returns the first op that reads or writes each storage; invalid: no op does.
 std::vector<OpId> firstUses(const StepTrace& trace)
 {
@@ -51,6 +32,27 @@ std::vector<OpId> firstUses(const StepTrace& trace)
             if (!uses[input.value])
                 uses[input.value] = OpId(i);
     return uses;
+}
+
+/// Returns the storages of `start` that no op uses, that die in the step, and that the step replaces: another one of
+/// their size lives at its end. Those without a successor are made between two steps, as the batch is. Those that an op
+/// uses exist in the first step too, as a batch that the step replaces by the next one.
+std::set<StorageId> leftovers(const StepTrace& trace, const std::vector<Bytes>& atEnd, const std::set<StorageId>& start,
+                              const std::vector<OpId>& uses)
+{
+    std::unordered_map<Bytes, int> successors; // number of them by bytes
+    for (std::uint32_t i = 0; i < atEnd.size(); ++i)
+        if (atEnd[i] > 0 && !start.contains(StorageId(i)))
+            ++successors[atEnd[i]];
+    std::set<StorageId> replaced;
+    for (const StorageId storage : start) {
+        const auto successor = successors.find(trace.storages.bytes[storage]);
+        if (uses[storage.value] || atEnd[storage.value] > 0 || successor == successors.end() || successor->second == 0)
+            continue;
+        replaced.insert(storage);
+        --successor->second;
+    }
+    return replaced;
 }
 
 /// Returns the first op of the optimizer's step to which an op belongs, by op of the optimizer.
@@ -84,7 +86,8 @@ FirstStep firstStep(const StepTrace& trace, const Timeline& timeline, const std:
     FirstStep first;
     std::vector<StorageId> later;
     const std::vector<Bytes> atEnd = bytesAtEnd(trace, timeline, start);
-    const std::set<StorageId> replaced = leftovers(trace, atEnd, start);
+    const std::vector<OpId> uses = firstUses(trace);
+    const std::set<StorageId> replaced = leftovers(trace, atEnd, start, uses);
     std::vector<Category> categories(trace.storages.size());
     for (const LiveBlock& block : liveBlocks(trace, timeline, 0))
         categories[block.storage.value] = block.category;
@@ -96,7 +99,6 @@ FirstStep firstStep(const StepTrace& trace, const Timeline& timeline, const std:
         else if (!isOfTraining && !replaced.contains(storage))
             first.present.insert(storage);
     }
-    const std::vector<OpId> uses = firstUses(trace);
     const std::vector<OpId> begins = beginsOfOptimizerSteps(trace);
     std::map<OpId, double> known; // when optimizer steps begin
     for (const StorageId storage : later) {

@@ -22,7 +22,7 @@ namespace headroom {
 namespace {
 
 /// Steps that are played at most until one begins with the blocks with which an earlier one began.
-constexpr int mostSteps = 8;
+constexpr int mostSteps = 24;
 constexpr int mostOfEachSize = 3; ///< the same where steps have several sizes
 
 /// Whether the storage is a block of the allocator. A real device has other memory too.
@@ -376,8 +376,10 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
             break;
         fits = between.next();
         reservedPeak = std::max(reservedPeak, replayer.stats().reservedPeak);
-        if (fits && layouts.contains({step % count, replayer.layout()})) // later steps run as those since then did
+        if (fits && layouts.contains({step % count, replayer.layout()})) { // later steps run as those since then did
+            result.repeats = true;
             break;
+        }
     }
     result.stats.reservedPeak = reservedPeak;
     return result;

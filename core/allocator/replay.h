@@ -32,6 +32,7 @@ struct AllocatorSample
 struct AllocatorRun
 {
     int step = 1; ///< number of the last step, from 1; all other figures are of this step
+    bool repeats = false; ///< the step after it begins with the blocks with which an earlier one began
     CachingAllocator::Stats stats; ///< at the end of the step, with its peaks; `reservedPeak` is that of all steps
     AllocatorSample start;
     std::vector<AllocatorSample> samples; ///< after each change of the timeline, up to a failure
@@ -54,7 +55,8 @@ struct AllocatorRun
 
 /// Simulates PyTorch's caching allocator during a training run whose steps are the recorded one. The first step begins
 /// without gradients and optimizer state (FirstStep), each later one on the cache that the step before left, until a
-/// step would begin with the same blocks as an earlier one, at most eight steps. What the program did before training
+/// step would begin with the same blocks as an earlier one, at most 24 steps: where the device is so full that segments
+/// go back, their layout may change for long. What the program did before training
 /// and between two steps (StepTrace::Outside), such as an evaluation, is played there. The order matters: optimizer
 /// state, which is made in the first step, lies in what its activations left. A step imported from a memory snapshot is
 /// played once, from the state before it. `workspaces` get blocks too; a convolution runs without its workspace if that

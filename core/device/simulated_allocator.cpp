@@ -55,6 +55,7 @@ void DeviceMemory::exchange(DeviceMemory& other) noexcept
     usedBy_.swap(other.usedBy_);
     std::swap(stream_, other.stream_);
     std::swap(place_, other.place_);
+    std::swap(number_, other.number_);
 }
 
 SimulatedAllocator::SimulatedAllocator()
@@ -133,12 +134,14 @@ bool SimulatedAllocator::take(DeviceMemory& memory, std::uint32_t stream, const 
         calling_ = nullptr;
         if (!memory.place_) {
             ++stats_.outOfMemories;
+            if (log_)
+                log_->refused();
             return false;
         }
-        memory.stream_ = stream;
         history_.add(Action::alloc, *memory.place_, memory.requested_, stream, stack);
     }
     memory.counted_ = true;
+    memory.stream_ = stream;
     const Bytes rounded = roundedToBlock(memory.requested_);
     stats_.live += rounded;
     stats_.requested += memory.requested_;
@@ -147,6 +150,9 @@ bool SimulatedAllocator::take(DeviceMemory& memory, std::uint32_t stream, const 
     ++stats_.blocks;
     ++stats_.allocations;
     stats_.allocated += rounded;
+    memory.number_ = static_cast<std::uint64_t>(stats_.allocations);
+    if (log_)
+        log_->taken(memory.number_, memory.requested_, stream);
     return true;
 }
 
@@ -157,6 +163,8 @@ void SimulatedAllocator::giveBack(DeviceMemory& memory)
     stats_.live -= roundedToBlock(memory.requested_);
     stats_.requested -= memory.requested_;
     --stats_.blocks;
+    if (log_)
+        log_->returned(memory.number_, memory.requested_, memory.stream_);
     if (!memory.place_)
         return;
     const Awaited block{*memory.place_, memory.requested_, memory.stream_};
@@ -412,20 +420,16 @@ void SimulatedAllocator::onOutOfMemory(void (*tell)(Bytes, Bytes, Bytes))
 void SimulatedAllocator::emptyCache()
 {
     const AllocationHistory::Stack stack = history_.stackOfFree();
-    std::shared_ptr<BlockObserver> observer;
-    {
-        const std::lock_guard lock(mutex_);
-        observer = observer_;
-        if (cache_) {
-            calling_ = stack;
-            freeAwaited();
-            cache_->releaseUnused();
-            releaseGivenUp(*cache_);
-            calling_ = nullptr;
-        }
-    }
-    if (observer)
-        observer->emptied();
+    const std::lock_guard lock(mutex_);
+    if (log_)
+        log_->emptied();
+    if (!cache_)
+        return;
+    calling_ = stack;
+    freeAwaited();
+    cache_->releaseUnused();
+    releaseGivenUp(*cache_);
+    calling_ = nullptr;
 }
 
 CachingAllocator::Counters SimulatedAllocator::counters() const
@@ -463,6 +467,12 @@ void SimulatedAllocator::setObserver(std::shared_ptr<BlockObserver> observer)
 {
     const std::lock_guard lock(mutex_);
     observer_.swap(observer); // The parameter outlives the lock, so that the old observer is not destroyed under it.
+}
+
+void SimulatedAllocator::setLog(std::shared_ptr<MemoryLog> log)
+{
+    const std::lock_guard lock(mutex_);
+    log_.swap(log);
 }
 
 } // namespace headroom::sim

@@ -56,6 +56,7 @@ private:
     std::vector<std::uint32_t> usedBy_;
     std::uint32_t stream_ = 0; ///< and pool of the allocation
     std::optional<CachingAllocator::Block> place_; ///< in the caching allocator, on a device with a limit
+    std::uint64_t number_ = 0; ///< of the allocation, from 1
 };
 
 /// One allocation on the simulated device: the context of a storage's data pointer.
@@ -88,10 +89,21 @@ public:
     virtual void refused(Bytes requested, Bytes deviceFree) = 0;
     /// The caching allocator of a real device now reserves `bytes`. The simulated one's is replayed later.
     virtual void reserved(Bytes bytes) = 0;
-    /// The program emptied the cache.
-    virtual void emptied() {}
     /// A stream other than that of the block's allocation uses it from now on.
     virtual void used(const Block&, std::uint32_t) {}
+};
+
+/// Interface for what the caching allocator does: blocks live here until their last holder returns them. The allocator
+/// is locked during a call, so that an implementation must not call the allocator.
+class MemoryLog
+{
+public:
+    virtual ~MemoryLog() = default;
+    /// `number` names the block as long as the process runs. `stream` is its stream and private pool.
+    virtual void taken(std::uint64_t number, Bytes requested, std::uint32_t stream) = 0;
+    virtual void returned(std::uint64_t number, Bytes requested, std::uint32_t stream) = 0;
+    virtual void refused() = 0; ///< a request had no room
+    virtual void emptied() = 0; ///< the program emptied the cache
 };
 
 /// An allocator without memory: its addresses are non-canonical, so that any access faults at once. It counts in blocks
@@ -161,6 +173,8 @@ public:
 
     /// At most one; null to stop observing.
     void setObserver(std::shared_ptr<BlockObserver> observer);
+    /// At most one; null to stop.
+    void setLog(std::shared_ptr<MemoryLog> log);
 
 private:
     friend class DeviceMemory;
@@ -189,6 +203,7 @@ private:
 
     mutable std::mutex mutex_;
     std::shared_ptr<BlockObserver> observer_;
+    std::shared_ptr<MemoryLog> log_;
     std::uintptr_t nextAddress_;
     MemoryStats stats_;
     Bytes capacity_ = 0;

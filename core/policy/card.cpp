@@ -51,6 +51,7 @@ CardRun answerOf(const StepTrace& step, const AllocatorRun& run)
     result.runs = !run.failure;
     result.reservedPeak = result.reservedWithoutWorkspaces = run.stats.reservedPeak;
     result.retries = run.stats.retries;
+    result.repeats = run.repeats || run.step == 1;
     if (run.failure) {
         result.failedStep = run.step;
         result.reason = outOfMemorySentence(step, *run.failure);
@@ -86,11 +87,11 @@ Card withLess(Card card, Bytes bytes)
 }
 
 /// The card if no block of its allocator is a workspace: libraries take as many bytes from elsewhere.
-Card withoutWorkspaces(Card card)
+Card withoutWorkspaces(const Card& card)
 {
-    card.rules.capacity = lessOf(card.rules.capacity, card.workspaces.keptBytes());
-    card.workspaces = {};
-    return card;
+    Card other = withLess(card, card.workspaces.keptBytes());
+    other.workspaces = {};
+    return other;
 }
 
 /// Runs steps of these sizes in turn, with workspaces among the blocks and without.
@@ -98,17 +99,50 @@ CardRun runWithSizes(const Card& card, const StepTrace& step, const Timeline& ti
                      const std::vector<double>& sizes)
 {
     CardRun result = answerOf(step, simulateAllocator(step, timeline, card.rules, card.workspaces, stop, sizes));
-    if (!result.runs || card.workspaces.kept.empty())
+    if (!result.runs || (card.workspaces.kept.empty() && card.workspaces.mostDuringAnOp() == 0))
         return result;
     const Card other = withoutWorkspaces(card);
     CardRun without = answerOf(step, simulateAllocator(step, timeline, other.rules, other.workspaces, stop, sizes));
     if (!without.runs)
         return without;
     result.reservedWithoutWorkspaces = without.reservedPeak;
+    result.repeats = result.repeats && without.repeats;
     return result;
 }
 
+std::vector<std::string> assumptions(const Card& card, const StepTrace& step, const CardRun& run)
+{
+    std::vector<std::string> sentences;
+    if (const std::optional<EarlierSteps> earlier = otherEarlierSteps(step)) {
+        const auto own = static_cast<double>(earlier->own);
+        const auto saved = [&](double size) { return formatBytes(static_cast<Bytes>(size * own)); };
+        const std::vector<double> sizes = sizesOf(*earlier);
+        sentences.push_back("the program's steps differ in size: autograd saves " + formatBytes(earlier->own)
+                            + " in the recorded one, and " + formatBytes(earlier->least)
+                            + (earlier->most > earlier->least ? " to " + formatBytes(earlier->most) : std::string())
+                            + " in earlier ones; the answer holds for steps that save " + saved(sizes[0]) + " to "
+                            + saved(sizes[2]) + " in turn, and a larger one may run out of memory");
+    }
+    if (const Bytes most = card.workspaces.mostDuringAnOp(); most > 0)
+        sentences.push_back("cuDNN's workspaces are an estimate, " + formatBytes(most)
+                            + " at most: cuDNN chooses its algorithms on the card");
+    if (card.name.empty())
+        sentences.push_back("the size is memory for tensors and their fragmentation: what cuBLAS and cuDNN take of the "
+                            "allocator comes on top");
+    if (run.runs && !run.repeats)
+        sentences.push_back("the memory is so tight that segments go back and are taken anew, and their layout did not "
+                            "repeat within the steps that were replayed: a later step may run out of memory");
+    return sentences;
+}
 } // namespace
+
+void noteCard(Policy& policy, const Card& card, const CardRun& run, Bytes leastMemory,
+              const std::optional<std::string>& chosenSettings)
+{
+    policy.allocatorSettings = chosenSettings.value_or("");
+    policy.card = Policy::OnCard{card.name, card.given(), run.runs, run.reservedPeak, run.left, leastMemory,
+                                 run.assumptions};
+}
 
 nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, const CardRun& run)
 {
@@ -122,7 +156,7 @@ nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, cons
     json["left_bytes"] = run.left;
     json["margin_bytes"] = card.margin;
     json["steps_differ"] = otherEarlierSteps(step).has_value();
-    json["assumptions"] = assumptions(card, step);
+    json["assumptions"] = run.assumptions;
     json["retries"] = run.retries;
     json["reason"] = run.reason;
     if (run.failure) {
@@ -148,28 +182,6 @@ std::vector<double> sizesOfSteps(const StepTrace& step)
     return earlier ? sizesOf(*earlier) : std::vector<double>();
 }
 
-std::vector<std::string> assumptions(const Card& card, const StepTrace& step)
-{
-    std::vector<std::string> sentences;
-    if (const std::optional<EarlierSteps> earlier = otherEarlierSteps(step)) {
-        const auto own = static_cast<double>(earlier->own);
-        const auto saved = [&](double size) { return formatBytes(static_cast<Bytes>(size * own)); };
-        const std::vector<double> sizes = sizesOf(*earlier);
-        sentences.push_back("the program's steps differ in size: autograd saves " + formatBytes(earlier->own)
-                            + " in the recorded one, and " + formatBytes(earlier->least)
-                            + (earlier->most > earlier->least ? " to " + formatBytes(earlier->most) : std::string())
-                            + " in earlier ones; the answer holds for steps that save " + saved(sizes[0]) + " to "
-                            + saved(sizes[2]) + " in turn, and a larger one may run out of memory");
-    }
-    if (const Bytes most = card.workspaces.mostDuringAnOp(); most > 0)
-        sentences.push_back("cuDNN's workspaces are an estimate, " + formatBytes(most)
-                            + " at most: cuDNN chooses its algorithms on the card");
-    if (card.name.empty())
-        sentences.push_back("the size is memory for tensors and their fragmentation: what cuBLAS and cuDNN take of the "
-                            "allocator comes on top");
-    return sentences;
-}
-
 CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline, const std::stop_token& stop)
 {
     const Card usable = withLess(card, card.margin);
@@ -178,11 +190,13 @@ CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timel
         CardRun other = runWithSizes(usable, step, timeline, stop, sizes);
         other.reservedPeak = std::max(other.reservedPeak, result.reservedPeak);
         other.reservedWithoutWorkspaces = std::max(other.reservedWithoutWorkspaces, result.reservedWithoutWorkspaces);
+        other.repeats = result.repeats; // steps of several sizes end after some turns
         result = std::move(other);
         if (!result.runs)
             result.reason += ", with steps of other sizes in turn, as the program has";
     }
     result.left = std::max<Bytes>(std::min(card.rules.capacity, card.rules.limit()) - result.reservedPeak, 0);
+    result.assumptions = assumptions(card, step, result);
     return result;
 }
 

@@ -5,6 +5,7 @@
 #include "core/allocator/replay.h"
 #include "core/base/error.h"
 #include "core/cost/roofline.h"
+#include "core/policy/policy.h"
 
 #include <optional>
 #include <stop_token>
@@ -51,13 +52,18 @@ struct CardRun
     Bytes reservedWithoutWorkspaces = 0; ///< most bytes of segments if no block of the allocator is a workspace
     Bytes left = 0; ///< what the card gives, margin included, without reservedPeak
     std::int64_t retries = 0; ///< times in a step that the card was full and unused segments went back
+    bool repeats = true; ///< the run was followed until segments repeat
     int failedStep = 0; ///< the step that runs out of memory, from 1; 0: none
     std::string reason; ///< where and why, as one sentence without an end; empty: it runs
     std::optional<AllocatorRun::Failure> failure; ///< the request without room; nullopt: it runs
+    /// What the answer rests on and the recording does not show, a sentence each without an end.
+    std::vector<std::string> assumptions;
 };
 
-/// What a run on the card rests on and the recording does not show, a sentence each without an end.
-std::vector<std::string> assumptions(const Card& card, const StepTrace& step);
+/// Notes in a policy how training under it runs on the card, and the settings of the allocator that the user chose.
+/// `leastMemory` 0: not known.
+void noteCard(Policy& policy, const Card& card, const CardRun& run, Bytes leastMemory,
+              const std::optional<std::string>& chosenSettings);
 
 /// The card and the run as JSON, as `torch-headroom plan --card --json` prints `card`.
 nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, const CardRun& run);

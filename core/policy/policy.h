@@ -9,6 +9,7 @@
 #include "core/trace/step_trace.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,19 @@ struct Policy
         /// with several ranks, whose communication buffers are unknown.
         std::vector<HeldBytes> held = {};
     };
+    /// How training runs under the policy on the card that the plan was made for.
+    struct OnCard
+    {
+        std::string name; ///< of the GPU; empty: a size
+        Bytes capacity = 0; ///< bytes that the caching allocator may reserve
+        bool runs = false;
+        Bytes reservedPeak = 0;
+        Bytes left = 0;
+        Bytes leastCapacity = 0; ///< the least with which it runs; 0: not known
+        std::vector<std::string> assumptions; ///< what that rests on, a sentence each without an end
+
+        friend bool operator==(const OnCard&, const OnCard&) = default;
+    };
     std::string model;
     std::string torch;
     Bytes budget = 0;
@@ -53,6 +67,7 @@ struct Policy
     std::vector<std::string> memoryReaders = {};
     /// The value of PYTORCH_CUDA_ALLOC_CONF for which a card's plan was made; empty: the recorded program's.
     std::string allocatorSettings = {};
+    std::optional<OnCard> card = {}; ///< nullopt: the plan was made for a budget
 };
 
 /// Makes the policy of a plan that has discard ratios only: in each module it selects the ops to save by opPolicy(),

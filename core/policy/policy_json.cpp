@@ -67,6 +67,31 @@ std::string heldJson(const std::vector<Policy::Module>& modules)
     return json.empty() ? json : json + "\n    }, ";
 }
 
+std::string toJson(const Policy::OnCard& card)
+{
+    return "{\"assumptions\": " + list(card.assumptions) + ", \"capacity_bytes\": " + std::to_string(card.capacity)
+        + ", \"least_capacity_bytes\": " + std::to_string(card.leastCapacity)
+        + ", \"left_bytes\": " + std::to_string(card.left) + ", \"name\": " + jsonText(card.name)
+        + ", \"reserved_peak_bytes\": " + std::to_string(card.reservedPeak)
+        + ", \"runs\": " + (card.runs ? "true" : "false") + "}";
+}
+
+std::optional<Policy::OnCard> cardIn(const json::Json& json)
+{
+    const json::Json* found = json::find(json, "card");
+    if (!found)
+        return std::nullopt;
+    Policy::OnCard card;
+    card.name = json::at(*found, "name", json::string);
+    card.capacity = json::at(*found, "capacity_bytes", json::bytes);
+    card.runs = json::at(*found, "runs", json::boolean);
+    card.reservedPeak = json::at(*found, "reserved_peak_bytes", json::bytes);
+    card.left = json::at(*found, "left_bytes", json::bytes);
+    card.leastCapacity = json::at(*found, "least_capacity_bytes", json::bytes);
+    card.assumptions = json::at(*found, "assumptions", json::listOf(json::string));
+    return card;
+}
+
 constexpr std::int64_t mostOfInt = std::numeric_limits<int>::max();
 
 Policy::Op opIn(const json::Json& json)
@@ -124,6 +149,7 @@ Policy policyIn(const json::Json& json)
     policy.objectsLeft = json::atOr(json, "objects_left", json::listOf(json::string), std::vector<std::string>());
     policy.memoryReaders = json::atOr(json, "memory_readers", json::listOf(json::string), std::vector<std::string>());
     policy.allocatorSettings = json::atOr(json, "allocator_settings", json::string, std::string());
+    policy.card = cardIn(json);
     const json::Json& predicted = json::member(json, "predicted");
     policy.predicted.peak = json::at(predicted, "peak_bytes", json::bytes);
     policy.predicted.recomputeMs = json::at(predicted, "recompute_ms", json::notNegative);
@@ -146,6 +172,7 @@ std::string toJson(const Policy& policy)
         + (policy.allocatorSettings.empty() ? ""
                                             : "  \"allocator_settings\": " + jsonText(policy.allocatorSettings) + ",\n")
         + "  \"budget_bytes\": " + std::to_string(policy.budget)
+        + (policy.card ? ",\n  \"card\": " + toJson(*policy.card) : "")
         + ",\n  \"headroom_policy\": " + std::to_string(newestVersion)
         + (policy.memoryReaders.empty() ? "" : ",\n  \"memory_readers\": " + list(policy.memoryReaders))
         + ",\n  \"model\": " + jsonText(policy.model) + ",\n  \"modules\": [";

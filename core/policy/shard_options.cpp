@@ -105,6 +105,7 @@ Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, i
         planned = std::move(found.planned);
         row.fits = found.run.runs;
         row.reserved = found.run.reservedPeak;
+        row.assumptions = found.run.assumptions;
         if (planned.plan.leastBudget <= row.usable)
             row.shortage = found.run.reason;
     }

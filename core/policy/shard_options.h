@@ -57,6 +57,7 @@ struct ShardRow
     Bytes usable = 0; ///< bytes of the GPU that PyTorch can use
     Bytes reserved = 0; ///< most bytes that the caching allocator reserves on this GPU, with cuBLAS's workspaces
     bool fits = false; ///< the caching allocator finds room for every block on this GPU
+    std::vector<std::string> assumptions; ///< what `fits` rests on, as CardRun::assumptions
     std::string shortage; ///< where it finds none although a plan's peak is below `usable`; empty otherwise
     std::optional<PlannedStep> plan; ///< if the step does not fit without recomputation
     double stepMs = 0;

@@ -7,56 +7,91 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
+#include <vector>
 
 namespace headroom {
 
 /// Records the simulated card's memory outside of steps: what a program allocates before it trains, and between two
-/// steps, as in an evaluation. It observes the allocator while no step is recorded.
+/// steps, as in an evaluation. A step whose recording is not kept, as a forward pass before there is an optimizer, is
+/// outside of steps, too. Of one that takes more than training keeps between steps only the blocks count that stay or
+/// were allocated under no_grad: a plan changes what else such a step takes. Where the step ran out of memory the card
+/// does, too, and only the blocks count that stay.
 ///
-/// Thread-safe, as an observer has to be.
-class OutsideMemory final : public sim::BlockObserver
+/// Thread-safe.
+class OutsideMemory final : public sim::MemoryLog
 {
 public:
-    /// Creates one that observes from now on. If there are blocks already, the time before training is not recorded.
+    /// Creates one that records from now on. If there were allocations before, the time before training is not
+    /// recorded.
     static std::shared_ptr<OutsideMemory> watch();
 
-    /// Ends the time since the last finished step: a step that began then is finished, or about to be.
-    void stepFinishes();
+    void stepBegins();
+    /// Keeps the step that runs: it is not outside of steps, and the time outside of steps ended when it began.
+    void keepStep();
+    /// Ends the step, kept or not. Does nothing if no step runs.
+    void stepEnds();
+
     const StepTraceBuilder::Outside& beforeTraining() const { return beforeTraining_.rows; }
     /// Of the times between two steps so far, the one with the most bytes of its own.
     const StepTraceBuilder::Outside& betweenSteps() const { return betweenSteps_.rows; }
-    /// A sentence on changes that were left out, as there were too many; empty: none matters.
-    std::string remark() const;
+    /// Sentences on what is left out and may matter for a card, after keepStep(): changes, as there were too many, and
+    /// steps that were not kept, if one took more memory than the kept step.
+    std::vector<std::string> remarks() const;
 
-    void allocated(sim::Block& block) override;
-    void freed(sim::Block& block) override;
-    void moved(sim::Block&, sim::Block&) override {} // an allocation and a free
-    void refused(Bytes, Bytes) override {}
-    void reserved(Bytes) override {}
+    void taken(std::uint64_t number, Bytes requested, std::uint32_t stream) override;
+    void returned(std::uint64_t number, Bytes requested, std::uint32_t stream) override;
+    void refused() override;
     void emptied() override;
 
 private:
     static constexpr std::size_t mostRows = 1 << 18; ///< of allocations; each may have a free in addition
-    static constexpr std::uint32_t leftOut = 0xffffffff; ///< in place of a row
+    static constexpr std::uint32_t leftOut = std::numeric_limits<std::uint32_t>::max(); ///< in place of a row
     struct Period
     {
         StepTraceBuilder::Outside rows;
+        std::vector<bool> withGradients; ///< by row: whether a block was allocated outside of no_grad
         Bytes live = 0; ///< of blocks that the period allocated and has not freed
         Bytes peak = 0; ///< most of those
         Bytes keptPeak = 0; ///< most of those in `rows`
     };
+    /// The period when the step that runs began.
+    struct Mark
+    {
+        std::size_t rows = 0;
+        Bytes live = 0; ///< of all blocks
+        Bytes peak = 0;
+        Bytes keptPeak = 0;
+    };
+    /// A step that was not kept.
+    struct NotKept
+    {
+        std::size_t begin = 0, end = 0; ///< rows of the period
+        Bytes peak = 0; ///< most bytes of its own blocks that were allocated outside of no_grad, beside all older ones
+        bool wasFull = false; ///< a request had no room
+    };
     bool hasRoom() const;
     void add(OutsideKind kind, Bytes bytes, std::uint32_t stream, std::uint32_t row);
+    void keepWhatStays(Period& period);
 
-    std::mutex mutex_;
-    bool knowsStart_ = true; ///< whether it observes since the program's start
-    bool hasFinished_ = false; ///< a step has finished
+    mutable std::mutex mutex_;
+    bool knowsStart_ = true; ///< whether it records since the program's start
+    bool hasFinished_ = false; ///< a step was kept
+    bool isKept_ = false; ///< the step that runs is kept
+    bool wasFull_ = false; ///< in the step that runs a request had no room
+    Bytes live_ = 0; ///< of all blocks
+    Bytes stepPeak_ = 0; ///< most bytes of all blocks in the step that runs, or ran last
+    Bytes ownLive_ = 0, ownPeak_ = 0; ///< of the step that runs: its blocks that were allocated outside of no_grad
+    Bytes peakLeftOut_ = 0; ///< most of NotKept::peak of steps that had room and are left out
+    bool isInStep_ = false;
     Period now_;
-    std::unordered_map<const void*, std::uint32_t> rowOf_; ///< of living blocks of the period, by address
+    Mark mark_;
+    std::vector<NotKept> notKept_; ///< of the period
+    std::map<std::uint64_t, std::uint32_t> rowOf_; ///< of the period's living blocks, by number
     Period beforeTraining_, betweenSteps_;
 };
 

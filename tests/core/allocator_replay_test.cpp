@@ -246,6 +246,45 @@ TEST(AllocatorReplay, ABlockThatNoStepKnowsLivesForOneStep)
     EXPECT_EQ(run.stats.activePeak, 216 * MiB) << "it is there during the step, and freed after it";
 }
 
+/// A step of a 64 MiB parameter that makes the batch of the next step, 12 MiB, beside the one with which it begins.
+StepTracePtr stepThatFetchesABatch(bool usesItsOwn)
+{
+    StepTraceBuilder builder;
+    const ModuleId net = builder.addModule("Net", "Net", {});
+    builder.alloc(64 * MiB, Category::parameter, {});
+    const StorageId batch = builder.alloc(12 * MiB, Category::input, {});
+    builder.mark(Mark::stepBegin);
+    const OpId op = builder.beginOp({builder.string("aten.sum.default"), {}, net, {}, {}, Phase::forward});
+    StepTraceBuilder::OpResult result;
+    const std::vector<StorageId> inputs{batch};
+    if (usesItsOwn)
+        result.inputs = inputs;
+    builder.endOp(op, result);
+    builder.mark(Mark::forwardEnd);
+    builder.mark(Mark::backwardEnd);
+    builder.alloc(12 * MiB, Category::input, {});
+    builder.free(batch);
+    builder.mark(Mark::stepEnd);
+    return *builder.finish();
+}
+
+TEST(AllocatorReplay, ABlockThatTheStepUsesIsThereInTheFirstOne)
+{
+    const AllocatorRun used = replayed(*stepThatFetchesABatch(true), 80 * MiB);
+    ASSERT_TRUE(used.failure);
+    EXPECT_EQ(used.step, 1) << "a batch that an op uses exists, and the next one has no room beside it";
+    const AllocatorRun unused = replayed(*stepThatFetchesABatch(false), 80 * MiB);
+    ASSERT_TRUE(unused.failure);
+    EXPECT_EQ(unused.step, 2) << "what no op uses is left by the step before";
+    EXPECT_EQ(replayed(*stepThatFetchesABatch(true)).stats.reservedPeak, 88 * MiB);
+}
+
+TEST(AllocatorReplay, SaysWhetherTheStepsRepeat)
+{
+    EXPECT_TRUE(replayed(*stepThatFetchesABatch(true)).repeats);
+    EXPECT_FALSE(replayed(*stepThatFetchesABatch(true), 80 * MiB).repeats);
+}
+
 /// A fused optimizer's ops work in place: no change of memory is theirs.
 TEST(AllocatorReplay, OptimizerStateIsMadeBesideTheGradientsWhereItsOpsWorkInPlace)
 {

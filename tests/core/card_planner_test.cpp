@@ -121,6 +121,16 @@ TEST_F(CardPlanner, AGpuGivesWhatContextAndWorkspacesLeave)
     EXPECT_THAT(cardFor("8GiB", step(), "nonsense").error().message, HasSubstr("allocator settings"));
 }
 
+TEST_F(CardPlanner, WithoutWorkspacesIsWithoutCuDnnsToo)
+{
+    Card memory = card(2 * peak_);
+    const Bytes none = runOnCard(memory, step(), *planner_->recorded()).reservedPeak;
+    memory.workspaces.during.assign(step().ops.size(), 200 * MiB);
+    const CardRun run = runOnCard(memory, step(), *planner_->recorded());
+    EXPECT_GT(run.reservedPeak, none);
+    EXPECT_EQ(run.reservedWithoutWorkspaces, none);
+}
+
 TEST_F(CardPlanner, ArrangementsTakeAsLongAndMoveTheCheckpointsOfAlikeLayers)
 {
     PlanRequest request;
@@ -180,7 +190,7 @@ TEST_F(StepsOfSeveralSizes, APlanRunsWithAllOfThem)
     const StepTrace differs = with(0.9, 1);
     const Card memory = *cardFor(std::to_string(share(0.5)), differs, "");
     EXPECT_THAT(
-        assumptions(memory, differs),
+        runOnCard(memory, differs, *planner_->recorded()).assumptions,
         testing::ElementsAre(HasSubstr("the program's steps differ in size"), HasSubstr("what cuBLAS and cuDNN take")));
     const Result<PlanOnCard> usual = planForCard(*planner_, {}, memory);
     ASSERT_TRUE(usual) << usual.error().message;

@@ -131,6 +131,16 @@ TEST(PolicyJson, saysWhichObjectsAndClasses)
     EXPECT_EQ(toJson(again(policy)), json);
 }
 
+TEST(PolicyJson, saysHowItRunsOnTheCard)
+{
+    Policy policy = smallPolicy();
+    policy.card = Policy::OnCard{"rtx-4090", 24 * GiB, true, 23 * GiB, GiB, 22 * GiB, {"steps differ"}};
+    const std::string json = toJson(policy);
+    EXPECT_THAT(json, HasSubstr(",\n  \"card\": {\"assumptions\": [\"steps differ\"], \"capacity_bytes\": 25769803776, "));
+    EXPECT_EQ(again(policy).card, policy.card);
+    EXPECT_EQ(again(smallPolicy()).card, std::nullopt);
+}
+
 constexpr auto heldJson = R"(  "predicted": {"gap": 0.0, "held_bytes": {
       "Net.a": {"begin": [1, 4], "end": [2, 5], "recompute": [3, 0]},
       "Net.b": {"begin": [7], "end": [8], "recompute": [9]}

@@ -40,8 +40,8 @@ class CardPlans(unittest.TestCase):
 
     @classmethod
     def record(cls, step, **environment):
-        subprocess.run([sys.executable, "-m", "torch_headroom.record", "--gpu", "a100-80gb", "-o", step, _SCRIPT],
-                       check=True, capture_output=True, env=os.environ | environment)
+        return subprocess.run([sys.executable, "-m", "torch_headroom.record", "--gpu", "a100-80gb", "-o", step, _SCRIPT],
+                              check=True, capture_output=True, text=True, env=os.environ | environment)
 
     @classmethod
     def plan(cls, *options, step=None):
@@ -67,7 +67,7 @@ class CardPlans(unittest.TestCase):
             self.assertEqual(self.trained(settings), (self.replayed(self.step, settings), True), settings)
 
     def test_an_evaluation_counts(self):
-        for when in "before", "between", "before between":
+        for when in "before", "between", "before between", "tries", "tries before between":
             with self.subTest(when=when):
                 step = self.step.with_name("evaluated.hrs")
                 self.record(step, EVALUATES=when)
@@ -78,6 +78,15 @@ class CardPlans(unittest.TestCase):
                 self.assertEqual(code, 0, planned["reason"])
                 self.assertEqual(self.trained(LIMIT=str(capacity), POLICY=str(self.policy), EVALUATES=when),
                                  (planned["card"]["reserved_peak_bytes"], True))
+
+    def test_a_forward_that_is_no_step_and_takes_more_is_named(self):
+        step = self.step.with_name("tries.hrs")
+        done = self.record(step, EVALUATES="tries", TRIES="32")
+        self.assertRegex(done.stdout, "forward passes that are no training step, and took [0-9.]+ GiB in one, more")
+        capacity = self.least + (self.peak - self.least) * 8 // 10
+        self.assertEqual(self.plan("--card", str(capacity), step=step)[0], 0, "a plan makes the forward smaller, too")
+        done = self.record(step, EVALUATES="tries", TRIES="8")
+        self.assertNotIn("no training step", done.stdout)
 
     def test_plans_run_on_their_card_and_plans_of_its_bytes_do_not(self):
         for share in (3, 5, 7, 9):

@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A transformer that trains with AdamW on the card at hand; POLICY is applied if it is set. EVALUATES is when it is
-evaluated on a larger batch: before training, between steps, or both. LENGTHS are those of the steps. Prints the most bytes that the allocator has
-reserved after each step."""
+evaluated on a larger batch: before training, between steps, or both; with `tries`, a forward of TRIES rows that saves for
+a backward, which never comes, precedes the optimizer, and a block stays. LENGTHS are those of the steps. Prints the
+most bytes that the allocator has reserved after each step."""
 
 import os
 
@@ -43,8 +44,13 @@ model = Net().cuda()
 if "POLICY" in os.environ:
     import torch_headroom
     torch_headroom.apply(model, os.environ["POLICY"])
-optimizer = torch.optim.AdamW(model.parameters())
 evaluates = os.environ.get("EVALUATES", "").split()
+if "tries" in evaluates:
+    kept = torch.empty(40 << 20, device="cuda")
+    loss = model(torch.randint(CLASSES, (int(os.environ.get("TRIES", 1)), LENGTH // 2), device="cuda"))
+    kept = torch.empty(20 << 20, device="cuda")
+    del loss
+optimizer = torch.optim.AdamW(model.parameters())
 
 
 def evaluate():
