@@ -9,7 +9,6 @@
 #include "core/allocator/replay.h"
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
-#include "core/cost/workspaces.h"
 #include "core/predict/predict.h"
 #include "core/sac/record_summary.h"
 #include "core/timeline/timeline_json.h"

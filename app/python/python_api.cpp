@@ -4,7 +4,7 @@
 
 #include "core/base/json_text.h"
 #include "core/base/try.h"
-#include "core/cost/gpu_facts.h"
+#include "core/cost/device_specs.h"
 #include "core/device/allocator_settings.h"
 #include "core/device/autograd_threads.h"
 #include "core/device/card_limit.h"

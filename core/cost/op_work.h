@@ -116,4 +116,11 @@ struct OpWork
 /// are OpFlag. An op of another library is opaque and has the given `flops`.
 OpWork workOf(std::string_view op, const OpSignature& signature, std::uint16_t flags, double flops);
 
+/// Number of elements of a tensor, those of expanded dimensions included.
+double numel(const TensorShape& tensor);
+
+/// The class of an op's kernels, from a table of names, or from its shapes if its name is not in the table. `packet` is
+/// the name without the overload ("aten.addmm"); `flags` are OpFlag.
+WorkClass workClassOf(std::string_view packet, const OpSignature& signature, std::uint16_t flags);
+
 } // namespace headroom

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/base/bytes.h"
-#include "core/cost/nccl_memory.h"
+#include "core/cost/card_memory.h"
 #include "core/device/stream_observer.h"
 
 #include <string>

@@ -3,9 +3,12 @@
 #pragma once
 
 #include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/cost/collective_model.h"
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -125,5 +128,30 @@ struct Profile
     std::size_t events = 0; ///< number of events in the file
     std::size_t impossible = 0; ///< number of events left out because they end before they begin
 };
+
+/// A training step in a trace: all events that begin in this window.
+struct ProfileWindow
+{
+    std::string name; ///< "ProfilerStep#4"
+    std::int64_t number = 0; ///< 4
+    Profile::Nanoseconds begin = 0;
+    Profile::Nanoseconds end = 0; ///< exclusive
+    std::size_t spans = 0;
+    bool whole = true; ///< false: the trace begins or ends inside it
+};
+
+/// Returns the steps of a trace in order: those that the profiler named (ProfilerStep#N). Without these, they are the
+/// windows between the ends of Optimizer.step, counted from 1; without those, the whole trace. A step with less than
+/// half of the spans of the fullest one is not whole: the profiler's last one may be empty.
+std::vector<ProfileWindow> profileWindows(const Profile& profile);
+
+/// Returns the step with this number, or without a number the last whole step. Error (badInput), which begins with
+/// `name`: no step has this number.
+Result<ProfileWindow> chooseWindow(const std::vector<ProfileWindow>& windows, std::optional<std::int64_t> number,
+                                   const std::string& name);
+
+/// Returns the NCCL kernels of a trace, as far as it gives their sizes. A kernel's time includes the wait for the last
+/// rank, so for each size the fastest kernel shows the collective.
+std::vector<CollectiveSample> collectivesOf(const Profile& profile, std::int64_t ranksPerNode);
 
 } // namespace headroom
