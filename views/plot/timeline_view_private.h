@@ -3,10 +3,9 @@
 #pragma once
 
 #include "views/plot/collective_lane.h"
-#include "views/plot/legend_bar.h"
-#include "views/plot/overview_strip.h"
+#include "views/plot/legend.h"
 #include "views/plot/timeline_canvas.h"
-#include "views/plot/timeline_table.h"
+#include "views/plot/timeline_readout.h"
 #include "views/plot/timeline_view.h"
 
 #include <QElapsedTimer>

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "views/widgets/budget_scale.h"
+#include "views/widgets/budget_bar.h"
 
 #include "views/plot/number_text.h"
 

@@ -4,7 +4,7 @@
 
 #include "core/plan/plan.h"
 #include "core/timeline/timeline.h"
-#include "views/widgets/curve_table.h"
+#include "views/widgets/inspector_parts.h"
 
 #include <QScrollArea>
 #include <QString>
@@ -22,10 +22,6 @@ namespace headroom {
 
 class ElidedLabel;
 class OpsPanel;
-class OptionButton;
-class PeakTable;
-class SolverChoice;
-class VerifyRow;
 class WrappedLabel;
 
 /// The inspector's text about the selected module.

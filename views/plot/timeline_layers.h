@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "views/plot/hover_card.h"
+#include "views/plot/timeline_draw_list.h"
 #include "views/plot/timeline_paint.h"
-#include "views/plot/timeline_preparer.h"
+#include "views/plot/timeline_readout.h"
 
 #include <QGraphicsObject>
+#include <QString>
 
 #include <optional>
+#include <vector>
 
 namespace headroom {
 
@@ -146,6 +148,64 @@ private:
     QPointF point_;
     QRectF cardRect_;
     QRectF bounds_;
+};
+
+/// The begin of an op that another plan treats differently.
+struct TimelineFlip
+{
+    double ms = 0;
+    bool again = false; ///< the op runs a second time here; else the first time
+
+    bool operator==(const TimelineFlip&) const = default;
+};
+
+/// Paints flips as triangles on the time axis: hollow for a first run, filled for a second.
+class FlipLayer : public TimelineLayer
+{
+    Q_OBJECT
+public:
+    using TimelineLayer::TimelineLayer;
+
+    void setFlips(std::vector<TimelineFlip> flips); ///< ms ascending
+    const std::vector<TimelineFlip>& flips() const noexcept { return flips_; }
+
+    QRectF boundingRect() const override;
+    void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
+
+private:
+    std::vector<TimelineFlip> flips_;
+};
+
+/// Paints the triangle of the layer and of legends; `ground` fills the inside: the colour itself, or the background for
+/// a hollow one.
+void paintFlipSymbol(QPainter& painter, QPointF bottom, double size, const QColor& color, const QColor& ground);
+
+/// An instant at which an allocation failed.
+struct TimelineFailure
+{
+    double ms = 0;
+    QString label; ///< "Out of memory: asked for 2.00 GiB, 1.20 GiB left"
+    QString sentence; ///< why
+
+    bool operator==(const TimelineFailure&) const = default;
+};
+
+/// Paints failed allocations as vertical lines with labels; lines close together share the first one's label.
+class FailureLayer : public TimelineLayer
+{
+    Q_OBJECT
+public:
+    using TimelineLayer::TimelineLayer;
+
+    void setFailures(std::vector<TimelineFailure> failures); ///< ms ascending
+    const std::vector<TimelineFailure>& failures() const noexcept { return failures_; }
+
+    void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
+
+private:
+    bool paintLabel(QPainter& painter, double x, const QString& text, double right) const;
+
+    std::vector<TimelineFailure> failures_;
 };
 
 } // namespace headroom

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "views/plot/timeline_items.h"
+#include "views/plot/timeline_layers.h"
 
 #include <QFontMetricsF>
 #include <QPainter>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace headroom {
@@ -253,6 +254,111 @@ void CursorLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWid
     painter->setBrush(theme().text);
     painter->drawEllipse(QPointF(x, y), 3.5, 3.5);
     card_->paint(*painter, cardRect_.topLeft());
+}
+
+namespace {
+
+constexpr double symbolSize = 8;
+constexpr double halo = 4; // background around a symbol: bands may be as dark as the accent
+constexpr double flipDistance = 4; // pixels; triangles of one kind with less distance are painted as one
+
+} // namespace
+
+void paintFlipSymbol(QPainter& painter, QPointF bottom, double size, const QColor& color, const QColor& ground)
+{
+    painter.setPen(QPen(color, 1.2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
+    painter.setBrush(ground);
+    painter.drawPolygon(
+        QPolygonF{bottom + QPointF(-size / 2, 0), bottom + QPointF(size / 2, 0), bottom + QPointF(0, -size * 0.9)});
+}
+
+void FlipLayer::setFlips(std::vector<TimelineFlip> flips)
+{
+    if (flips == flips_)
+        return;
+    flips_ = std::move(flips);
+    update();
+}
+
+QRectF FlipLayer::boundingRect() const
+{
+    const QRectF& plot = geometry().plot;
+    const double size = symbolSize + halo;
+    return {plot.left() - size, plot.bottom() - size - 2, plot.width() + 2 * size, size + 4};
+}
+
+void FlipLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
+{
+    painter->setRenderHint(QPainter::Antialiasing);
+    std::array<double, 2> last{-1e9, -1e9}; // by kind
+    const QRectF& plot = geometry().plot;
+    for (const TimelineFlip& flip : flips_) {
+        const double x = geometry().ms.toPixel(flip.ms);
+        double& before = last[flip.again ? 1 : 0];
+        if (x < plot.left() || x > plot.right() || x - before < flipDistance)
+            continue;
+        before = x;
+        paintFlipSymbol(*painter, {x, plot.bottom()}, symbolSize + halo, theme().card, theme().card);
+        paintFlipSymbol(*painter, {x, plot.bottom()}, symbolSize, theme().accent,
+                        flip.again ? theme().accent : theme().card);
+    }
+}
+
+namespace {
+
+constexpr double closest = 3; // pixels; lines with less distance are painted as one
+constexpr double padding = 4;
+
+} // namespace
+
+void FailureLayer::setFailures(std::vector<TimelineFailure> failures)
+{
+    if (failures == failures_)
+        return;
+    failures_ = std::move(failures);
+    update();
+}
+
+void FailureLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
+{
+    const QRectF& plot = geometry().plot;
+    std::vector<std::pair<double, const TimelineFailure*>> shown;
+    for (const TimelineFailure& failure : failures_) {
+        const double x = geometry().ms.toPixel(failure.ms);
+        if (x >= plot.left() && x <= plot.right() && (shown.empty() || x - shown.back().first >= closest))
+            shown.emplace_back(x, &failure);
+    }
+    painter->setPen(QPen(theme().danger, 1.5, Qt::DashLine));
+    for (const auto& [x, failure] : shown)
+        painter->drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()));
+    // From right to left: a label ends at the line to its right.
+    double right = plot.right();
+    for (auto line = shown.rbegin(); line != shown.rend(); ++line) {
+        if (!paintLabel(*painter, line->first, line->second->label, right))
+            paintLabel(*painter, line->first, tr("Out of memory"), right);
+        right = line->first;
+    }
+}
+
+/// Paints a label beside the line, on the side with room for it; false: no room.
+bool FailureLayer::paintLabel(QPainter& painter, double x, const QString& text, double right) const
+{
+    const QRectF& plot = geometry().plot;
+    const QFontMetricsF metrics(theme().caption);
+    const QSizeF size(metrics.horizontalAdvance(text) + 2 * padding, metrics.height() + padding);
+    double left = x + 3;
+    if (left + size.width() > right)
+        left = x - 3 - size.width();
+    if (left < plot.left())
+        return false;
+    const QRectF box(QPointF(left, plot.bottom() - size.height() - 4), size); // labels of peaks are above
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(theme().dangerSoft);
+    painter.drawRoundedRect(box, 3, 3);
+    painter.setPen(theme().danger);
+    painter.setFont(theme().caption);
+    painter.drawText(box, Qt::AlignCenter, text);
+    return true;
 }
 
 } // namespace headroom

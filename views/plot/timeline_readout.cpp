@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "views/plot/hover_card.h"
+#include "views/plot/timeline_readout.h"
 
 #include "views/plot/number_text.h"
 #include "views/plot/text_line.h"
@@ -15,6 +15,32 @@
 #include <numeric>
 
 namespace headroom {
+
+Instant describeInstant(const StepTrace* trace, const TimelinePyramid& pyramid, std::size_t changeCount)
+{
+    const auto& timeline = pyramid.timeline();
+    Instant made;
+    made.changeCount = std::min(changeCount, timeline.changes.size());
+    made.bytes = pyramid.bytesAt(made.changeCount);
+    made.sum = total(made.bytes);
+    if (made.changeCount > 0) {
+        const auto& change = timeline.changes[made.changeCount - 1];
+        made.ms = change.ms;
+        made.recomputed = change.recomputed;
+        if (trace && change.op.valid()) {
+            made.op = QString::fromUtf8(trace->opName(change.op));
+            made.module = QString::fromUtf8(trace->moduleFqn(trace->ops.module[change.op]));
+        }
+    }
+    for (const auto& span : timeline.phases) {
+        if (made.ms >= span.beginMs && made.ms <= span.endMs) {
+            made.phase = QString::fromUtf8(phaseName(span.phase));
+            break;
+        }
+    }
+    return made;
+}
+
 namespace {
 
 constexpr double cardPadding = 12;
@@ -164,6 +190,74 @@ QRectF placeBeside(QPointF anchor, QSizeF size, const QRectF& bounds, const std:
         }
     }
     return best;
+}
+
+namespace {
+
+enum FixedColumn { timeColumn, phaseColumn, moduleColumn, opColumn, totalColumn, fixedColumns };
+
+} // namespace
+
+void TimelineTable::setPrepared(StepTracePtr trace, PreparedTimelinePtr prepared)
+{
+    beginResetModel();
+    trace_ = std::move(trace);
+    prepared_ = std::move(prepared);
+    columns_.clear();
+    if (prepared_ && prepared_->list) {
+        const auto& changes = prepared_->list->main.changes;
+        for (std::size_t i = 0; i < changes.size(); ++i) {
+            if (i == 0 || changes[i] != changes[i - 1])
+                columns_.push_back(i);
+        }
+    }
+    endResetModel();
+}
+
+int TimelineTable::rowCount(const QModelIndex& parent) const
+{
+    return parent.isValid() ? 0 : static_cast<int>(columns_.size());
+}
+
+int TimelineTable::columnCount(const QModelIndex& parent) const
+{
+    return parent.isValid() || !prepared_ ? 0 : fixedColumns + static_cast<int>(prepared_->list->bands.size());
+}
+
+QVariant TimelineTable::data(const QModelIndex& index, int role) const
+{
+    if (!index.isValid())
+        return {};
+    if (role == Qt::TextAlignmentRole)
+        return cellAlignment(index.column() == timeColumn || index.column() >= totalColumn);
+    if (role != Qt::DisplayRole)
+        return {};
+    const auto& main = prepared_->list->main;
+    const auto column = columns_[static_cast<std::size_t>(index.row())];
+    if (index.column() >= fixedColumns)
+        return countText(main.at(column)[static_cast<std::size_t>(index.column() - fixedColumns)]);
+    const auto instant = describeInstant(trace_.get(), prepared_->scene.main(), main.changes[column]);
+    switch (index.column()) {
+    case timeColumn:
+        return msText(instant.ms);
+    case phaseColumn:
+        return instant.phase;
+    case moduleColumn:
+        return instant.module;
+    case opColumn:
+        return instant.op;
+    default:
+        return countText(instant.sum);
+    }
+}
+
+QVariant TimelineTable::headerData(int section, Qt::Orientation orientation, int role) const
+{
+    if (orientation != Qt::Horizontal || role != Qt::DisplayRole || !prepared_)
+        return {};
+    if (section >= fixedColumns)
+        return tr("%1, bytes").arg(prepared_->list->bands[static_cast<std::size_t>(section - fixedColumns)].title);
+    return QStringList{tr("Time"), tr("Phase"), tr("Module"), tr("Op"), tr("Total, bytes")}.value(section);
 }
 
 } // namespace headroom
