@@ -5,6 +5,8 @@
 #include "core/base/bytes.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 #include <c10/core/Storage.h>
 
 namespace headroom::sim {
@@ -38,8 +40,8 @@ at::Tensor unknownOf(const at::Tensor& tensor);
 /// The assumptions on which the known contents of a tensor rest, besides the program's data.
 struct Assumptions
 {
-    bool invented = false; ///< an invented choice (even_choice.h)
-    bool otherRanks = false; ///< other ranks are assumed to hold what this one holds (collective_values.h)
+    bool invented = false; ///< an invented choice (partly_known.h)
+    bool otherRanks = false; ///< other ranks are assumed to hold what this one holds (collectives.cpp)
     bool finite = false; ///< the numbers of a network are finite on every rank
 
     Assumptions& operator|=(const Assumptions& other);
@@ -62,5 +64,10 @@ bool holdsOneNumber(const at::Tensor& tensor);
 
 /// Returns the known contents of a storage, for a second storage that stands in for it; empty: nothing is known.
 c10::Storage knownContents(const c10::StorageImpl& storage);
+
+/// Runs an op on the simulated device, and on the CPU too if the contents of everything that it reads are known. The
+/// results then have their true values, and their true sizes if these depend on values. If only a part of the contents
+/// is known, the results have the values that follow from that part (partly_known.h).
+void callWithKnownValues(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 } // namespace headroom::sim

@@ -1,12 +1,10 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/device/known_values.h"
+#include "core/device/known_storage.h"
 
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
-#include "core/device/even_choice.h"
 #include "core/device/invented_values.h"
-#include "core/device/known_storage.h"
 #include "core/device/meta_call.h"
 #include "core/device/op_traits.h"
 #include "core/device/partly_known.h"

@@ -43,7 +43,7 @@ void resetPeak();
 /// Returns unused segments of the caching allocator to the device, as torch.cuda.empty_cache() does.
 void emptyCache();
 
-/// Lets small tensors keep values that follow from values of the program (core/device/known_values.h); a simulated CUDA
+/// Lets small tensors keep values that follow from values of the program (core/device/known_storage.h); a simulated CUDA
 /// device always does. Call interceptThread() (core/record/interceptor.h) in every thread that runs ops on the device,
 /// except autograd's: writes of other threads would be missed.
 void keepValues();
@@ -76,6 +76,13 @@ std::vector<Fallback> fallbacks();
 
 /// Returns how often a value that the program read, or a value that determines a size, was invented.
 std::int64_t inventedValues();
+
+/// Blocks until autograd's thread of the simulated device has released everything that earlier backward passes gave it.
+/// A backward pass returns to its caller a moment before that thread drops its last tensors, and dropping them may need
+/// the GIL. Python 3.11 and older end a thread that requests the GIL during shutdown, and with it the process
+/// (std::terminate). The caller must not hold the GIL. Throws c10::Error in a process that was forked after a backward
+/// pass.
+void awaitAutogradThread();
 
 } // namespace sim
 } // namespace headroom

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "core/base/error.h"
-#include "core/model/input_shape.h"
 #include "core/record/recorder.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <memory>
@@ -18,6 +18,23 @@
 #include <vector>
 
 namespace headroom {
+
+/// The shape and type of an input of the model's forward, as --input gives it: x=8x128:int64.
+struct InputShape
+{
+    std::string name;
+    std::vector<std::int64_t> sizes; ///< empty: a scalar
+    std::optional<at::ScalarType> dtype; ///< nullopt: the type in the trace, or float32
+};
+
+/// Parses NAME=SHAPE[:DTYPE]. SHAPE is 8x128, or `scalar`. Errors (badInput) tell what was expected.
+Result<InputShape> parseInputShape(std::string_view text);
+
+/// Returns PyTorch's name of a type: "int64".
+std::string dtypeName(at::ScalarType dtype);
+
+/// Returns "8x128", or "scalar".
+std::string shapeText(const std::vector<std::int64_t>& sizes);
 
 /// The time at which a model releases a value.
 enum class Lifetimes {
@@ -97,5 +114,25 @@ std::vector<std::string> demoModels();
 
 /// Parses "float32", "bfloat16" or "float16".
 Result<at::ScalarType> parseDType(std::string_view name);
+
+/// Opens a torch.export archive (.pt2).
+Result<std::unique_ptr<ModelSource>> openExportedProgram(const ModelRequest& request);
+
+/// Opens a file of torch.jit.save (.pt). TorchScript's interpreter runs it and frees a value after its last use.
+Result<std::unique_ptr<ModelSource>> openTorchScript(const ModelRequest& request);
+
+namespace demo {
+
+/// Opens the GPT-like Transformer of PyTorch's own tests (torch.testing._internal.distributed._tensor.common_dtensor),
+/// with its ModelArgs as settings.
+Result<std::unique_ptr<ModelSource>> openTransformer(const ModelRequest& request);
+
+/// Opens blocks of Linear, ReLU and Linear on an input of (batch, seq, dim).
+Result<std::unique_ptr<ModelSource>> openMlp(const ModelRequest& request);
+
+/// Opens torchvision's ResNet-18, -34 or -50 on square RGB images.
+Result<std::unique_ptr<ModelSource>> openResnet(const ModelRequest& request);
+
+} // namespace demo
 
 } // namespace headroom

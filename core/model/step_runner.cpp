@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/step_runner.h"
 
-#include "core/device/cannot_simulate.h"
+#include "core/device/unsupported.h"
 #include "core/model/autocast_scope.h"
 #include "core/record/op_cost.h"
 

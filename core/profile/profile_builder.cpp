@@ -13,10 +13,10 @@ namespace headroom {
 
 namespace {
 
-using Names = std::span<const std::pair<std::string_view, Field>>;
+using FieldNames = std::span<const std::pair<std::string_view, Field>>;
 
 /// Compares the lengths first: a trace has millions of names.
-Field find(Names names, std::string_view name)
+Field find(FieldNames names, std::string_view name)
 {
     for (const auto& [known, field] : names)
         if (known.size() == name.size() && known == name)

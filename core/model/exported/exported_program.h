@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/error.h"
+#include "core/base/json_reader.h"
 #include "core/model/zip_archive.h"
 
 #include <ATen/core/ivalue.h>
@@ -148,5 +149,16 @@ struct ExportedProgram
 /// expected there.
 Result<ExportedProgram> readExportedProgram(const std::filesystem::path& path);
 Result<ExportedProgram> readExportedProgram(ZipArchive archive);
+
+// Schema.py's types as the types above. All functions throw json::Mismatch.
+
+/// Returns the only member of `value`: a union of schema.py is an object whose key is the name of the alternative.
+std::pair<const std::string&, const json::Json&> alternative(const json::Json& value);
+
+Size readSize(const json::Json& value);
+TensorMeta readTensorMeta(const json::Json& value);
+Argument readArgument(const json::Json& value);
+Argument readNamed(const json::Json& value); ///< reads a value's name: TensorArgument
+Graph readGraph(const json::Json& value);
 
 } // namespace headroom::exported

@@ -10,6 +10,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -138,5 +139,37 @@ std::function<c10::IValue(const std::vector<c10::IValue>&)> sizeFunction(const s
 
 /// Sets the instruction at which each value dies, and the arguments and results of modules.
 void addLifetimes(GraphProgram& program, Lifetimes lifetimes);
+
+/// The exception for a fault of the graph; compileGraph() converts it to an Error.
+struct Uncompilable
+{
+    std::string message;
+};
+
+/// Makes the operands of operators from arguments of the graph. Throws Uncompilable.
+class OperandMaker
+{
+public:
+    using Names = std::map<std::string, Slot>;
+
+    OperandMaker(at::Device device, at::DeviceType exportedOn)
+        : device_(device)
+        , exportedOn_(exportedOn)
+    {
+    }
+    Operand make(const Argument& argument, const c10::Type& formal, const Names& names) const;
+    /// Makes an operand of any type: a size, or an argument of a higher-order operator.
+    Operand makePlain(const Argument& argument, const Names& names) const;
+
+    /// Returns the device that replaces a device of the file.
+    at::DeviceType deviceFor(at::DeviceType inFile) const;
+
+private:
+    Operand list(const Argument& argument, const c10::Type& element, const Names& names) const;
+    c10::IValue constantFor(const c10::IValue& constant, const c10::Type& formal) const;
+
+    at::Device device_;
+    at::DeviceType exportedOn_;
+};
 
 } // namespace headroom::exported

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/model/exported/graph_reader.h"
+#include "core/model/exported/exported_program.h"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/model/exported/graph_runner.h"
+#include "core/model/exported/exported_model.h"
 
-#include "core/device/cannot_simulate.h"
+#include "core/device/unsupported.h"
 #include "core/model/autocast_scope.h"
 #include "core/model/source.h"
 

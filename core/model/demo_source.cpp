@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/model/module_builder.h"
+#include "core/model/demo_source.h"
 
 #include "core/model/source.h"
 

@@ -2,9 +2,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <c10/core/Allocator.h>
 
 namespace headroom::sim {
+
+/// Creates a generator that keeps a seed and an offset as CUDA's does; nothing is ever drawn from it.
+at::Generator newGenerator();
+
+/// Returns the device's default generator, for programs that pass none of their own.
+const at::Generator& defaultGenerator();
 
 /// Allocates ordinary CPU memory that reports itself as pinned: no GPU copies from it.
 c10::Allocator* pinnedMemoryAllocator();
@@ -15,5 +22,12 @@ void unregisterPinned(const void* address);
 
 /// Returns whether an address lies in memory of this allocator, or in registered memory.
 bool isPinnedMemory(const void* address);
+
+/// Makes libtorch use the simulated device's CUDA hooks (generator, pinned memory, device count) instead of those of
+/// libtorch_cuda. Call this before Python imports torch: libtorch queries the hooks once, during the import.
+void claimCudaHooks();
+
+/// Returns whether libtorch uses the simulated device's CUDA hooks.
+bool ownsCudaHooks();
 
 } // namespace headroom::sim
