@@ -24,7 +24,7 @@ bool isSame(double a, double b)
     return std::abs(a - b) <= sameTime * std::max(a, b);
 }
 
-/// Adds one op to a curve, which stays sorted.
+/// Adds an op to a sorted curve.
 void add(std::vector<Calibration::Point>& curve, double modelMs, double measuredMs)
 {
     auto place = std::ranges::lower_bound(curve, modelMs * (1 - sameTime), {}, &Calibration::Point::modelMs);
@@ -292,14 +292,14 @@ std::filesystem::path calibrationFolder()
 
 std::filesystem::path calibrationFile(const std::string& gpu)
 {
-    // The name comes from a step file: it names no other folder.
+    // The name comes from a step file and must name no other folder.
     std::string name = gpu;
     std::ranges::replace_if(
         name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '-' && c != '.'; }, '-');
     const auto folder = calibrationFolder();
     if (folder.empty())
         return folder;
-    // Programs before 0.2 were called headroom, and so was the folder: what was learned there stays where it is.
+    // Programs before 0.2 were called headroom, and so was the folder: that folder is still read and written.
     std::error_code ignored;
     const auto file = folder / (name + ".json");
     const auto old = folder.parent_path().parent_path() / "headroom" / "calibration" / file.filename();

@@ -133,7 +133,7 @@ Workspaces workspacesOf(const StepTrace& step, const DeviceSpec& card)
     Workspaces workspaces;
     if (!step.info.source.empty())
         return workspaces; // a snapshot or a trace has all blocks of the allocator
-    // A thread has a handle, which has workspaces for each stream; the program is one thread, autograd another. PyTorch
+    // A thread has a handle with workspaces for each stream; the program is a thread, autograd another. PyTorch
     // frees workspaces before and after each capture of a CUDA graph. During a capture they are in the graph's pool.
     const std::vector<std::uint32_t> places = graphPlaces(step);
     std::set<std::pair<std::uint32_t, bool>> hasBlas;

@@ -111,7 +111,7 @@ std::string nameOf(const GpuFacts& facts)
         + std::to_string(std::llround(static_cast<double>(facts.memory) / static_cast<double>(GiB))) + "gb";
 }
 
-/// The clocks and the bus of one entry of resources/devices.json.
+/// The clocks and the bus of an entry of resources/devices.json.
 GpuFacts factsOf(const json::Json& device)
 {
     constexpr int kHzPerMHz = 1000;

@@ -17,7 +17,7 @@ struct DeviceSpec
 {
     std::string name; ///< value of --gpu: "a100-80gb"
     std::string title; ///< "NVIDIA A100-SXM4-80GB"
-    Bytes memory = 0; ///< capacity as PyTorch reports it, a little less than the nominal one
+    Bytes memory = 0; ///< capacity as PyTorch reports, a little less than the nominal capacity
     double gigabytesPerSecond = 0; ///< DRAM, 1e9 bytes
     double float32Flops = 0; ///< peak per second without tensor cores
     double tensorFloat32Flops = 0;
@@ -28,7 +28,7 @@ struct DeviceSpec
     double sustainedFloat32 = 1; ///< share of float32Flops that a small power limit leaves to matrix products
     double float8Flops = 0;
     Bytes l2 = 0; ///< L2 cache, in bytes
-    Bytes context = 0; ///< memory of CUDA's context with its loaded kernels; 0: unknown
+    Bytes context = 0; ///< memory of CUDA's context with loaded kernels; 0: unknown
 };
 
 /// The default of --gpu.
@@ -37,7 +37,7 @@ inline constexpr std::string_view defaultDeviceName = "h100-80gb";
 std::span<const DeviceSpec> deviceSpecs();
 Result<DeviceSpec> findDeviceSpec(std::string_view name); ///< the error lists the names
 
-/// The properties of a GPU as CUDA reports them.
+/// The properties of a GPU, by CUDA.
 struct GpuFacts
 {
     std::string name; ///< "NVIDIA H200"

@@ -26,7 +26,7 @@ constexpr auto classNames = std::to_array<std::string_view>({
 // clang-format on
 static_assert(classNames.size() == workClassCount);
 
-/// The ops with a class that does not follow from their shapes, by class.
+/// The ops with a class that does not follow from shapes, by class.
 // clang-format off
 constexpr auto classes = std::to_array<std::pair<WorkClass, std::string_view>>({
     {none, "_conj _has_compatible_shallow_copy_type _neg_view _nested_tensor_from_mask _reshape_alias _unsafe_view "
@@ -157,7 +157,7 @@ bool isStrided(const OpSignature& signature)
     return !isDense(*out);
 }
 
-/// How often `operand` is repeated as a whole along `out`; 0: it is not a smaller operand that PyTorch broadcasts.
+/// How often `operand` is repeated as a whole along `out`; 0: PyTorch does not broadcast the operand.
 double repeatsOf(const TensorShape& operand, const TensorShape& out)
 {
     if (operand.onHost || operand.sizes.size() > out.sizes.size() || elements(operand) >= numel(out))
@@ -331,7 +331,7 @@ void readReduction(const OpSignature& signature, OpWork& work)
         return;
     work.rows = std::max(1.0, numel(*out));
     work.columns = numel(*largest) / work.rows;
-    // The innermost dimension of the input that is also one of the result is not reduced over.
+    // The innermost dimension of the input, if also a dimension of the result, is not reduced over.
     const auto order = layoutOf(*largest);
     if (order.empty())
         return;

@@ -208,7 +208,7 @@ bool isInteger(DType type)
         || type == DType::int64;
 }
 
-/// Whether a tensor can be a matrix [n, k] or [k, n]. Quantized, it is integers, each of which may hold several
+/// Whether a tensor can be a matrix [n, k] or [k, n]. A quantized matrix is integers, each of which may hold several
 /// elements, in any layout.
 bool isWeight(const TensorShape& tensor, std::int64_t n, std::int64_t k)
 {

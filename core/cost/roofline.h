@@ -14,7 +14,7 @@
 
 namespace headroom {
 
-/// Shape and element type of one tensor argument or result of an op.
+/// Shape and element type of a tensor argument or result of an op.
 struct TensorShape
 {
     std::vector<std::int64_t> sizes;
@@ -30,7 +30,7 @@ struct TensorShape
 /// (torch/utils/_runtime_estimation.py, get_transfer_time).
 Bytes transferBytes(std::span<const TensorShape> tensors);
 
-/// Arguments of a convolution that its flop formula needs besides shapes.
+/// Arguments of a convolution that the flop formula needs besides shapes.
 struct ConvolutionArguments
 {
     bool transposed = false;
@@ -48,13 +48,13 @@ struct NestedAttention
     std::int64_t maxKey = 0;
 };
 
-/// The name of an op without its overload: "aten.addmm.default" → "aten.addmm".
+/// The name of an op without the overload: "aten.addmm.default" → "aten.addmm".
 std::string_view overloadPacket(std::string_view name);
 
 /// Flops by PyTorch's formulas (torch/utils/flop_counter.py), a multiply-add counted as two; 0 for an op without a
 /// formula, and for shapes that do not fit it. `name` is an overload packet ("aten.addmm") or an overload
 /// ("aten.addmm.default"). `inputs` are the tensor arguments in the schema's order, without optional ones that are not
-/// given; `outputs` are the results, of which only a convolution's first is read. Matrix products of other libraries
+/// given; `outputs` are the results; only the first result of a convolution is read. Matrix products of other libraries
 /// have formulas too.
 double flops(std::string_view name, std::span<const TensorShape> inputs, std::span<const TensorShape> outputs,
              const ConvolutionArguments& convolution = {}, const NestedAttention& nested = {});
@@ -70,10 +70,10 @@ double rooflineMs(const DeviceSpec& device, Bytes bytes, double flops, DType dty
 /// Number of elements in memory: dimensions of stride 0 counted once.
 double elements(const TensorShape& tensor);
 
-/// Size of a dimension, counted from the end if negative; 1 if it does not exist.
+/// Size of a dimension, counted from the end if negative; 1 for a dimension that does not exist.
 double sizeAt(const TensorShape& tensor, std::ptrdiff_t dimension);
 
-/// The dimensions by descending stride, without those of one element and expanded ones.
+/// The dimensions by descending stride, without dimensions of a single element and expanded dimensions.
 std::vector<std::size_t> layoutOf(const TensorShape& tensor);
 
 /// Whether the elements are adjacent in memory, in any order of dimensions.

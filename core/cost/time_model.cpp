@@ -16,7 +16,7 @@ namespace {
 
 using Constants = KernelConstants;
 
-/// The arithmetic of a product, which decides peak and share.
+/// The arithmetic of a product; the arithmetic decides peak and share.
 enum class Math { float32, tensorFloat32, half, float8, float64 };
 
 Math mathOf(const OpWork& work, bool tensorFloat32, const DeviceSpec& device)
@@ -24,7 +24,7 @@ Math mathOf(const OpWork& work, bool tensorFloat32, const DeviceSpec& device)
     switch (work.dtype) {
     case DType::float16:
         return Math::half;
-    case DType::bfloat16: // no tensor cores for it before Ampere
+    case DType::bfloat16: // no tensor cores for this type before Ampere
         return device.computeCapability >= 80 ? Math::half : Math::float32;
     case DType::float8:
     case DType::int8:
@@ -60,7 +60,7 @@ double peakOf(Math math, const DeviceSpec& device)
     return device.float32Flops;
 }
 
-/// The formulas for one op on one card; times in microseconds.
+/// The formulas for an op on a GPU; times in microseconds.
 class Formulas
 {
 public:
@@ -103,7 +103,7 @@ private:
     double bytes() const { return work_.read + work_.written; }
 
     /// Microseconds to move bytes at a share of the card's bandwidth. Bytes that fit into the L2 cache are faster,
-    /// since the op before has just written them.
+    /// since the op before has just written the elements.
     double moved(double bytes, double share) const
     {
         const double cache = static_cast<double>(device_.l2);
@@ -153,7 +153,7 @@ private:
     /// A block takes a channel if its elements are adjacent in memory: few channels leave multiprocessors idle.
     double channelShare() const { return work_.innermost ? std::min(1.0, work_.rows / device_.multiprocessors) : 1; }
 
-    /// Elements are loaded one by one: wider elements use the bus better.
+    /// Elements are loaded singly: wider elements use the bus better.
     double stridedShare() const { return c_.share(itemSize() >= 4 ? "strided" : "strided_narrow"); }
 
     double itemSize() const
@@ -193,7 +193,7 @@ private:
     }
 
     /// A matrix product is cut into tiles, one a multiprocessor at a time. Libraries choose among tiles: the fastest
-    /// counts. A small tile loads more for each product (its intensity), a large one leaves multiprocessors idle.
+    /// counts. A small tile loads more for each product (the intensity), a large tile leaves multiprocessors idle.
     /// Batched products in float32 take large tiles on some cards, however few rows or columns a matrix has.
     double product(const MatrixProduct& p, Math math, double factor, double bytes, bool splits = true) const
     {
@@ -228,7 +228,7 @@ private:
                 const double waves = exact <= 1 ? 1 : exact + tiling.waveShare * (std::ceil(exact) - exact);
                 double us = std::max(2 * m * n * (waves * (p.k / split + tiling.epilogue) + tiling.prologue) / tileRate,
                                      waves * p.k / split * c_.stepUs);
-                if (math == Math::float32) // a small power limit bounds multiplications, however they are cut
+                if (math == Math::float32) // a small power limit bounds multiplications under any tiling
                     us = std::max(us, 2 * m * n * (work / split) * p.k / sustained);
                 if (split > 1) // partial sums are written and added
                     us += c_.start(device_) / 2 + moved((split + 1) * p.batch * p.m * p.n * 4, 1);
@@ -238,7 +238,7 @@ private:
         const double memory = moved(bytes, c_.share("matmul") * std::sqrt(alignmentFactor(p.alignment)));
         if (work_.kind != WorkClass::matmul)
             return std::max(best, memory);
-        // Operands are loaded while others are multiplied; a tile of results is written when it is done.
+        // Operands are loaded while others are multiplied; a complete tile of results is written at once.
         const double write = moved(work_.written, c_.share("matmul"));
         return std::max(best, memory) + tiling.exposedWrite * std::min(best, write);
     }
@@ -255,7 +255,7 @@ private:
         const ConvolutionWork& c = work_.convolution;
         const bool backward = work_.kind == WorkClass::convolutionBackward;
         if (c.groups > 1 && c.inputChannels <= 1) {
-            // Their kernels multiply outside of tensor cores: multiprocessors are the limit, not memory.
+            // The kernels multiply outside of tensor cores: multiprocessors are the limit, not memory.
             const double gigabytes = backward ? c_.depthwiseBackwardGigabytes : c_.depthwiseGigabytes;
             const double parts = backward ? (c.gradInput ? 1 : 0) + (c.gradWeight ? 1 : 0) : 1;
             const double bytes = c.inputBytes + c.outputBytes + c.weightBytes;
@@ -277,14 +277,14 @@ private:
         return us;
     }
 
-    /// One of the three products that a convolution and its backward are, by the faster of cuDNN's kernels. Those of
+    /// A product of a convolution's three (forward, two of backward), by the faster of cuDNN's kernels. Those of
     /// tensor cores read channels last: other images are copied into that layout, and results back.
     double one(double m, double n, double k, std::string_view which) const
     {
         const ConvolutionWork& c = work_.convolution;
         const MatrixProduct p{c.groups, m, n, k, std::fmod(c.inputChannels, 4) == 0 ? 16 : 8};
         const Math math = convolutionMath();
-        // cuDNN's kernels for channels last take groups by the warp; others run in a kernel for any number of them.
+        // cuDNN's kernels for channels last take groups by the warp; other numbers of groups run in a general kernel.
         if (math == Math::half && c.groups > 1 && std::fmod(c.groups, 32) != 0)
             return p.flops() / (device_.float32Flops * c_.anyGroups) * 1e6;
         const double us = convolutionKernel(p, math, which);
@@ -319,14 +319,14 @@ private:
     }
 
     /// FlashAttention: a block takes some rows of the query and goes over blocks of keys. Its other work counts as
-    /// `block_overhead` more blocks. A causal mask leaves blocks out, except those on the diagonal.
+    /// `block_overhead` more blocks. A causal mask leaves blocks out, except blocks on the diagonal.
     double attention() const
     {
         const AttentionWork& a = work_.attention;
         const bool backward = work_.kind == WorkClass::attentionBackward;
         const Constants::Attention& constants = c_.attention;
         const std::string_view phase = backward ? "backward" : "forward";
-        const Math math = mathOf(work_, true, device_); // its kernels multiply float32 on tensor cores
+        const Math math = mathOf(work_, true, device_); // the kernels multiply float32 on tensor cores
         double share = constants.share(a.kernel, phase, a.width, device_);
         if (math == Math::float32 || math == Math::tensorFloat32)
             share *= constants.float32;

@@ -23,7 +23,7 @@ class KernelModel
 public:
     /// The model with the constants compiled into the program.
     static const KernelModel& standard();
-    /// The model with other constants, for fitting them. Errors (badInput) name `file`.
+    /// The model with other constants, for fits. Errors (badInput) name `file`.
     static Result<KernelModel> fromJson(std::string_view text, const std::string& file);
 
     /// Milliseconds on the GPU; 0 for ops without a kernel.
@@ -45,7 +45,7 @@ std::string_view timeModelName(TimeModel model); ///< "roofline", "kernel"
 /// The source of a step's op times: "roofline", "kernel", "calibration" or "measured".
 std::string timesOf(const StepInfo& info);
 
-/// By op: its time in ms on a GPU. `kernel` needs signatures (StepTrace::Signatures); an op without one has the
+/// The time in ms of each op on a GPU. `kernel` needs signatures (StepTrace::Signatures); an op without one has the
 /// roofline's time.
 std::vector<double> opTimes(const StepTrace& trace, const DeviceSpec& device, TimeModel model);
 
@@ -53,7 +53,7 @@ std::vector<double> opTimes(const StepTrace& trace, const DeviceSpec& device, Ti
 StepTracePtr withOpTimes(const StepTracePtr& step, std::vector<double> ms, const std::string& gpu,
                          std::string_view times);
 
-/// The work of an op of a step, from its name and its signature.
+/// The work of an op of a step, from the op's name and signature.
 OpWork workOf(const StepTrace& trace, OpId op);
 
 } // namespace headroom

@@ -85,7 +85,7 @@ Topology topologyIn(const Json& object, const Links& links)
     return topology;
 }
 
-/// The topologies of a file. Its own links replace those of the program by name.
+/// The topologies of a file. The file's links replace the program's links by name.
 std::vector<Topology> topologiesIn(const Json& document, const Links& known)
 {
     Links links = linksIn(document);
@@ -236,7 +236,7 @@ std::string hostIn(const std::string& line)
 CollectiveKind kindOf(std::string_view text, const std::vector<Row>& rows, int ranks)
 {
     for (const auto& [program, kind] : programs)
-        // reduce_perf is the end of all_reduce_perf, which comes first.
+        // reduce_perf is the end of all_reduce_perf; all_reduce_perf comes first.
         if (text.find(program) != std::string_view::npos)
             return kind;
     const double ratio = rows.back().ratio;

@@ -30,7 +30,7 @@ public:
     virtual void setObserver(std::shared_ptr<sim::BlockObserver> observer) = 0;
 };
 
-/// The memory of a real device as its allocator reports it, block by block, keyed by address. Any thread may report,
+/// The memory of a real device by the allocator's reports, block by block, keyed by address. Any thread may report,
 /// also under the allocator's own lock: this class calls no device allocator, and it releases its own lock before it
 /// calls the observer.
 class AddressedMemory final : public RecordedMemory
@@ -66,7 +66,7 @@ private:
     std::vector<std::uintptr_t> streams_{0}; ///< stream handles, indexed by stream number
     std::unordered_map<const sim::Block*, std::uint32_t> streamOf_; ///< only blocks of other streams than 0
     std::optional<Bytes> reserved_;
-    std::uintptr_t born_ = 0; ///< last serial number; unlike addresses, these are not reused
+    std::uintptr_t born_ = 0; ///< last serial number; unlike addresses, serial numbers are not reused
 };
 
 } // namespace headroom

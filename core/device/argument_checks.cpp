@@ -198,7 +198,7 @@ uniform_ var.correction var.correction_out var_mean.correction where.self where.
 xlogy_.Tensor zero_
 )ops";
 
-// TensorIterator runs these, too, but their kernels check more or less.
+// TensorIterator runs these ops, too, but the kernels check more or less.
 inline constexpr std::string_view indexedOps = "index.Tensor _index_put_impl_";
 inline constexpr std::string_view maskedOps = "masked_fill_.Scalar masked_fill_.Tensor";
 inline constexpr std::string_view uncheckedOps = "bernoulli_.Tensor"; // moves the probabilities

@@ -36,7 +36,7 @@ constexpr std::size_t degree = 19937; ///< degree of the characteristic polynomi
 constexpr std::size_t bits = 64;
 constexpr std::size_t words = degree / bits + 1;
 
-/// Least number of batches for which a jump takes less time than single steps.
+/// Least number of batches at which a jump takes less time than single steps.
 constexpr std::uint64_t fewestJumped = 1500;
 
 using Polynomial = std::array<std::uint64_t, words>; ///< coefficients 0 or 1, degree below `degree`
@@ -72,7 +72,7 @@ std::vector<std::size_t> characteristicExponents()
     return exponents;
 }
 
-/// Returns `number` with a zero inserted after each of its bits.
+/// Returns `number` with a zero inserted after each bit.
 std::uint64_t spread(std::uint32_t number)
 {
     std::uint64_t x = number;
@@ -120,7 +120,7 @@ private:
             wide[2 * i] = spread(static_cast<std::uint32_t>(p[i]));
             wide[2 * i + 1] = spread(static_cast<std::uint32_t>(p[i] >> 32));
         }
-        // x^degree is the sum of the other terms, which are at least ten words lower.
+        // x^degree is the sum of the other terms, at least ten words lower.
         for (std::size_t i = 2 * words - 1; i >= words; --i) {
             const std::uint64_t chunk = std::exchange(wide[i], 0);
             for (const std::size_t exponent : exponents_)
@@ -234,10 +234,10 @@ namespace {
 using at::Tensor;
 using torch::jit::Stack;
 
-/// Smaller tensors are filled at once: they cost little, and programs look at them.
+/// Smaller tensors are filled at once: cheap, and often read by programs.
 constexpr std::int64_t smallestDeferred = std::int64_t{1} << 16;
 
-/// A deferred op in place: the view of the storage that it writes, and its other arguments.
+/// A deferred op in place: the view of the written storage, and the op's other arguments.
 struct Step
 {
     c10::OperatorHandle op;
@@ -251,7 +251,7 @@ struct Step
 
 struct Fill
 {
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage; ///< keeps the address from being given to another one
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage; ///< keeps the address from being given to another storage
     std::vector<Step> steps;
 };
 

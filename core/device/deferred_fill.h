@@ -11,10 +11,10 @@
 
 namespace headroom::sim {
 
-/// Returns the state of `engine` after `count` draws, without drawing them: a model of a billion parameters draws as
+/// Returns the state of `engine` after `count` draws, without drawing: a model of a billion parameters draws as
 /// many numbers at initialisation. That many steps of the Mersenne Twister are one polynomial over the field of two
-/// elements, applied to its state (Haramoto, Matsumoto, Nishimura, Panneton, L'Ecuyer: "Efficient Jump Ahead for
-/// F2-Linear Random Number Generators", 2008). It takes a millisecond for any count.
+/// elements, applied to the state (Haramoto, Matsumoto, Nishimura, Panneton, L'Ecuyer: "Efficient Jump Ahead for
+/// F2-Linear Random Number Generators", 2008). A jump takes a millisecond for any count.
 at::mt19937 afterDraws(const at::mt19937& engine, std::uint64_t count);
 
 /// Deferred initialisation of large CPU tensors. Programs build and initialise models on the CPU and then move them to
@@ -29,10 +29,10 @@ bool deferFill(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 /// Draws the deferred values of all CPU tensors that an op is about to read.
 void makeArguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
-/// Draws the deferred values of one tensor, before a program reads its memory without an op.
+/// Draws the deferred values of a tensor, before a program reads its memory without an op.
 void makeValues(const at::Tensor& tensor);
 
-/// Enables deferral, which is off at first. The caller must use makeValues() wherever it reads memory without an op.
+/// Enables deferral, which is off at first. The caller must use makeValues() before reads of memory without an op.
 void enableDeferredFills();
 
 } // namespace headroom::sim

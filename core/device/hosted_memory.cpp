@@ -52,7 +52,7 @@ private:
 
 void setCpuHost(MemoryHost* host)
 {
-    static auto* const allocator = new HostedCpuAllocator; // never destroyed: storages remember it
+    static auto* const allocator = new HostedCpuAllocator; // never destroyed: storages remember the object
     allocator->setHost(host);
 }
 
@@ -65,14 +65,14 @@ constexpr std::size_t largestNumber = 16; ///< bytes of a complex128
 
 thread_local int uncounted = 0;
 
-/// The memory of a hosted block: its share of the counted memory, and the real bytes.
+/// The memory of a hosted block: the share of the counted memory, and the real bytes.
 struct HostedBlock
 {
     std::shared_ptr<DeviceMemory> counted;
     c10::DataPtr bytes;
 };
 
-/// Blocks by address. Libraries that allocate without a DataPtr free a block by its address alone.
+/// Blocks by address. Libraries that allocate without a DataPtr free a block by the address alone.
 struct HostedBlocks
 {
     std::mutex mutex;

@@ -12,7 +12,7 @@ namespace headroom {
 class RealDevice;
 
 /// A hook between a real device's allocator and the tensors: each allocation passes through it. It must outlive all
-/// tensors whose memory it returned.
+/// tensors with memory from it.
 class MemoryHost
 {
 public:
@@ -32,7 +32,7 @@ namespace headroom::sim {
 /// Counts the memory of a real device as the simulated device's is counted. While this object lives, the simulated
 /// device's allocator counts and observes the memory of tensors on the device, in blocks of 512 bytes. The bytes really
 /// exist: a step can be recorded, planned and measured with the values that it computes. Load the model while it lives.
-/// Only one may exist at a time.
+/// At most one instance exists at a time.
 class HostedMemory
 {
 public:

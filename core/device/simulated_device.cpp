@@ -86,7 +86,7 @@ namespace {
 
 using c10::DispatchKey;
 
-/// The key of a kernel that sees every op first. libtorch itself does not use it.
+/// The key of a kernel that sees every op first. libtorch itself does not use this key.
 constexpr DispatchKey topKey = DispatchKey::DeferredInit;
 
 /// Sets the argument `device` of a factory function that was called without one, as Python's device context does
@@ -131,7 +131,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Passes its gradient on. Its backward pass runs no op and leaves no Python object in autograd's thread.
+/// Passes the gradient on. The backward pass runs no op and leaves no Python object in autograd's thread.
 struct Identity : torch::autograd::Function<Identity>
 {
     static at::Tensor forward(AutogradContext*, const at::Tensor& input) { return at::empty_like(input); }
@@ -142,7 +142,7 @@ struct Identity : torch::autograd::Function<Identity>
 
 void awaitAutogradThread()
 {
-    // The thread runs one task after the other: when this one is done, all earlier ones have been released.
+    // The thread runs one task after the other: when this task is done, all earlier tasks have been released.
     const c10::AutoGradMode gradients(true);
     const at::TensorOptions none = at::device(device());
     const at::Tensor input = at::empty({0}, none).requires_grad_();

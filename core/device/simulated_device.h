@@ -13,7 +13,7 @@
 namespace headroom {
 
 /// A GPU without memory and without compute: PrivateUse1 under the name `sim`. Storages on it are counted but have no
-/// memory (an access faults at once). Ops compute only shapes. Lifetimes are those of C++'s own reference counts.
+/// memory (an access faults at once). Ops compute only shapes. Lifetimes follow C++'s own reference counts.
 namespace sim {
 
 /// Registers the backend with libtorch, as the card `spec`: its allocator, guard, hooks, generator and kernels.
@@ -29,7 +29,7 @@ struct MemoryStats
     Bytes peak = 0;
     std::int64_t blocks = 0;
     std::int64_t allocations = 0; ///< since the start
-    Bytes allocated = 0; ///< bytes of all these allocations
+    Bytes allocated = 0; ///< bytes of all allocations since the start
     std::int64_t outOfMemories = 0;
     Bytes requested = 0; ///< live bytes without rounding
     Bytes requestedPeak = 0;

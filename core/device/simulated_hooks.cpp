@@ -197,7 +197,7 @@ const bool allocatorSet = [] {
 
 void registerHooks()
 {
-    at::RegisterPrivateUse1HooksInterface(new SimulatedHooks); // libtorch keeps it as long as the process lives
+    at::RegisterPrivateUse1HooksInterface(new SimulatedHooks); // libtorch keeps the object as long as the process lives
 }
 
 namespace {
@@ -206,7 +206,7 @@ constexpr long cudnnVersion = 91900;
 constexpr long cudaVersion = 13000;
 
 /// Answers what libtorch asks of CUDA. cuDNN counts as absent: PyTorch then runs recurrent networks and CTC loss with
-/// its own kernels, whose allocations are known.
+/// own kernels with known allocations.
 struct SimulatedCudaHooks final : at::CUDAHooksInterface
 {
     void init() const override {}

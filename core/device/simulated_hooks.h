@@ -7,13 +7,13 @@
 
 namespace headroom::sim {
 
-/// Creates a generator that keeps a seed and an offset as CUDA's does; nothing is ever drawn from it.
+/// Creates a generator that keeps a seed and an offset as CUDA's does; no number is ever drawn.
 at::Generator newGenerator();
 
-/// Returns the device's default generator, for programs that pass none of their own.
+/// Returns the device's default generator, for programs without an own generator.
 const at::Generator& defaultGenerator();
 
-/// Allocates ordinary CPU memory that reports itself as pinned: no GPU copies from it.
+/// Allocates ordinary CPU memory that reports itself as pinned: no GPU copies from this memory.
 c10::Allocator* pinnedMemoryAllocator();
 
 /// Makes other memory pinned, as cudaHostRegister() does, until the call of unregisterPinned().

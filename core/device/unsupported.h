@@ -11,8 +11,8 @@
 
 namespace headroom::sim {
 
-/// The error for an op that the simulated device cannot run. Its message names the op, the cause and what to do. Python
-/// sees it as NotImplementedError. The device does not know modules: the recorder catches the error and adds the
+/// The error for an op that the simulated device cannot run. The message names the op, the cause and what to do. Python
+/// sees a NotImplementedError. The device does not know modules: the recorder catches the error and adds the
 /// module's name.
 class CannotSimulate : public c10::NotImplementedError
 {
@@ -31,7 +31,7 @@ private:
     std::string advice_;
 };
 
-/// Kernels for tensors that the simulated device does not support: they throw an error that names the op.
+/// Kernels for tensors that the simulated device does not support: each throws an error that names the op.
 void refuseSparse(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void refuseQuantized(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void refuseNested(const c10::OperatorHandle& op, torch::jit::Stack* stack);

@@ -40,7 +40,7 @@ struct Initial
 };
 
 /// Builds a ModelTree as nn.Module's constructors do. Modules are in the order of model.modules(): a module before its
-/// children, children in the order of their assignment. Names are those of ModTracker.
+/// children, children in the order of assignment. Names are as in ModTracker.
 class ModuleBuilder
 {
 public:
@@ -51,7 +51,7 @@ public:
 
     at::Tensor parameter(ModuleId owner, std::string_view name, at::IntArrayRef sizes, Initial initial);
     at::Tensor buffer(ModuleId owner, std::string_view name, at::IntArrayRef sizes, Initial initial);
-    /// Creates a buffer of one int64, as BatchNorm's num_batches_tracked.
+    /// Creates a buffer of a single int64, as BatchNorm's num_batches_tracked.
     at::Tensor counter(ModuleId owner, std::string_view name);
     /// Adds a second owner of a parameter: a tied weight.
     void share(ModuleId owner, std::string_view name, const at::Tensor& parameter);
@@ -97,7 +97,7 @@ at::Tensor call(Module& module, at::Tensor argument)
     return result;
 }
 
-/// Calls modules one after the other, as nn.Sequential's forward does.
+/// Calls modules in order, as nn.Sequential's forward does.
 template <class... Modules>
 at::Tensor callInOrder(const at::Tensor& x, Modules&... modules)
 {
@@ -122,7 +122,7 @@ struct Linear
         if (withBias)
             bias = builder.parameter(id, "bias", {out}, initial);
     }
-    /// A layer that shares its weight with another module.
+    /// A layer that shares a weight with another module.
     Linear(ModuleBuilder& builder, ModuleId parent, std::string_view name, at::Tensor tiedWeight)
         : id(builder.child(parent, name, "Linear"))
         , weight(std::move(tiedWeight))
@@ -274,7 +274,7 @@ inline at::Tensor randomInput(const ModelRequest& request, const std::vector<std
     return computes(request.device) ? at::randn(sizes, options) : at::empty(sizes, options);
 }
 
-/// A demo model with its batch. `Model` has `id` and `forward(const at::Tensor&)`.
+/// A demo model with a batch. `Model` has `id` and `forward(const at::Tensor&)`.
 template <class Model>
 class DemoSource final : public ModelSource
 {

@@ -10,7 +10,7 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
-// Modules, names and local variables are those of the Python model, so that values have the same lifetimes.
+// Modules, names and local variables are as in the Python model, so that values have the same lifetimes.
 namespace headroom::demo {
 namespace {
 

@@ -12,7 +12,7 @@ namespace headroom {
 namespace {
 
 constexpr std::uint32_t mostDepth = 256; ///< levels of nested values; a model has about ten
-constexpr std::uint64_t mostVisits = 1U << 28; ///< values that a reader meets if it follows every reference
+constexpr std::uint64_t mostVisits = 1U << 28; ///< values that a reader meets by following every reference
 
 } // namespace
 
@@ -177,7 +177,7 @@ bool isKnown(std::string_view name)
     return isClass(name) || storageType(name) || listElement(name) || std::ranges::find(others, name) != others.end();
 }
 
-/// Whether the text is a type as TorchScript prints it: "Dict[str, List[int]]".
+/// Whether the text is a type, printed as by TorchScript: "Dict[str, List[int]]".
 bool isType(std::string_view text)
 {
     int depth = 0;
@@ -191,7 +191,7 @@ bool isType(std::string_view text)
     return depth == 0 && !text.empty() && text.size() <= PickleReader::longestName;
 }
 
-/// Whether every element of the tensor lies inside its storage.
+/// Whether every element of the tensor lies inside the storage.
 bool fits(const Pickle::Tensor& tensor)
 {
     if (tensor.sizes.size() != tensor.strides.size() || tensor.offset < 0 || tensor.storageElements < 0)

@@ -97,12 +97,12 @@ private:
     using Kind = Pickle::Kind;
     using Value = Pickle::Value;
 
-    /// The extent of a value with its nested values.
+    /// The extent of a value with nested values.
     struct Extent
     {
         std::uint32_t depth = 1;
-        std::uint64_t visits = 1; ///< number of values that a reader meets if it follows every reference
-        bool inside = false; ///< another value contains it: it may not change any more
+        std::uint64_t visits = 1; ///< number of values that a reader meets by following every reference
+        bool inside = false; ///< inside another value, and constant from now on
     };
     static constexpr int newestProtocol = 2;
 
@@ -111,7 +111,7 @@ private:
     Index integer(std::int64_t value) { return make({Kind::integer, value, {}, {}}); }
     Index real(std::string_view) { return make({Kind::real, 0, {}, {}}); }
     Index text(std::string_view text) { return make({Kind::text, 0, std::string(text), {}}); }
-    Index bytes(std::string_view) { return none(); } // never called: protocol 2 has no opcode for it
+    Index bytes(std::string_view) { return none(); } // never called: protocol 2 has no opcode for this
     Index list() { return make({Kind::list, 0, {}, {}}); }
     Index dictionary() { return make({Kind::dictionary, 0, {}, {}}); }
     Index tuple(Items items);
@@ -121,8 +121,8 @@ private:
 
     Index make(Value value);
     Value& at(Index index) { return pickle_.values_[index]; }
-    void adopt(Index owner, Items items); ///< appends values to another one
-    Index open(Index container, Kind kind); ///< returns the container if it has this kind and may still change
+    void adopt(Index owner, Items items); ///< appends values to another value
+    Index open(Index container, Kind kind); ///< returns the container if of this kind and still open to changes
 
     Index global();
     Index reduce();

@@ -102,7 +102,7 @@ constexpr std::array demos{
     Demo{"demo:transformer", demo::openTransformer},
 };
 
-/// Refuses a file of torch.save, which has Python objects and no code.
+/// Refuses a file of torch.save: Python objects and no code.
 Result<std::unique_ptr<ModelSource>> refusePickledModel(const ModelRequest& request)
 {
     return badInput(request.name
@@ -110,7 +110,7 @@ Result<std::unique_ptr<ModelSource>> refusePickledModel(const ModelRequest& requ
                       "torch.export.save or torch.jit.save, or record the training script");
 }
 
-/// A kind of model file. It is recognized by a record that other kinds do not have.
+/// A kind of model file, recognized by a record that other kinds do not have.
 struct FileKind
 {
     const char* title; ///< null: the kind is refused

@@ -221,7 +221,7 @@ constexpr std::size_t largestText = std::size_t(256) << 20; ///< limit in bytes 
 
 } // namespace
 
-/// Checks the records of an archive. It lets through the exceptions of libtorch's archive reader.
+/// Checks the records of an archive. Exceptions of libtorch's archive reader pass through.
 class TorchScriptCheck
 {
 public:
@@ -353,7 +353,7 @@ Result<torch::jit::Module> TorchScriptFile::load(bool weights) const
     std::string problem;
     const Status run = runOnLargeStack([&] {
         try {
-            withholdOperators(); // some code, such as default values of arguments, runs while it is loaded
+            withholdOperators(); // some code, such as default values of arguments, runs during loading
             module = torch::jit::load(bytes, at::kCPU, /*load_debug_files=*/false);
         } catch (const std::exception& error) {
             problem = firstSentence(error);

@@ -25,12 +25,12 @@
 namespace headroom {
 namespace {
 
-/// The arguments of a TorchScript model's forward. A traced model has the shapes of its inputs; a scripted model needs
-/// --input. Integers are zero, which is a valid index of any tensor.
+/// The arguments of a TorchScript model's forward. A traced model has the shapes of inputs; a scripted model needs
+/// --input. Integers are zero, a valid index of any tensor.
 class TorchScriptInputs
 {
 public:
-    /// Makes the arguments. Errors (badInput): an argument whose shape or value is not known, an --input that forward
+    /// Makes the arguments. Errors (badInput): an argument of unknown shape or value, an --input that forward
     /// does not have, a requested size for which the model has no dimension.
     static Result<TorchScriptInputs> make(const TorchScriptFile& file, const c10::FunctionSchema& forward,
                                           const ModelRequest& request);
@@ -61,7 +61,7 @@ struct Refused
 
 using Shape = std::vector<std::int64_t>;
 
-/// Replaces the sizes of batch and sequence in the file or --input by the requested ones.
+/// Replaces the sizes of batch and sequence in the file or --input by the requested sizes.
 struct Resize
 {
     std::int64_t batch = 0; ///< 0: there is none
@@ -69,8 +69,8 @@ struct Resize
     std::int64_t newBatch = 0;
     std::int64_t newSequence = 0;
 
-    /// Resizes an input that has the batch dimension. The sequence is its second dimension; a mask of four dimensions
-    /// may have it in any place.
+    /// Resizes an input that has the batch dimension. The sequence is the second dimension; a mask of four dimensions
+    /// may have the sequence in any place.
     Shape operator()(Shape sizes) const
     {
         if (batch == 0 || sizes.empty() || sizes.front() != batch)

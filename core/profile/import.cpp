@@ -28,7 +28,7 @@
 namespace headroom {
 namespace {
 
-/// The blocks of one device's allocator during a step, from profile_memory.
+/// The blocks of a device's allocator during a step, from profile_memory.
 class BlockLives
 {
 public:
@@ -65,7 +65,7 @@ private:
     std::vector<std::size_t> lifeOf_; ///< by event: index in lives_; `npos`: none
     std::vector<Life> lives_;
     std::size_t before_ = 0; ///< index in lives_ of the first block from before the step
-    Bytes rest_ = 0; ///< bytes allocated before the step and not freed in it
+    Bytes rest_ = 0; ///< bytes allocated before the step and not freed in the step
     std::size_t next_ = 0;
     Bytes allocatedPeak_ = 0;
     Bytes reservedPeak_ = -1;
@@ -99,7 +99,7 @@ BlockLives::BlockLives(const Profile& profile, const ProfileWindow& window, cons
     look(step);
 }
 
-/// Returns the address of a block; if it is unknown, a key from its size.
+/// Returns the address of a block, or a key from the size if the address is unknown.
 std::uint64_t BlockLives::key(const Profile::Block& block)
 {
     return block.address != 0 ? block.address
@@ -185,7 +185,7 @@ std::string inMs(double ms)
     return text.data();
 }
 
-/// Returns the known card on which most kernels ran; empty: the trace names none, or its card has no spec.
+/// Returns the known GPU on which most kernels ran; empty: the trace names none, or that GPU has no DeviceSpec.
 std::string gpuOf(const Profile& profile)
 {
     const int number = busiestGpu(profile).value_or(0);
@@ -299,7 +299,7 @@ private:
         return result;
     }
 
-    /// Marks the begin of backward at its first op, and that of the optimizer likewise.
+    /// Marks the begin of backward and of the optimizer, each at the first op.
     void markPhase(Phase phase)
     {
         if (phase == Phase::backward && !std::exchange(inBackward_, true))
@@ -367,8 +367,8 @@ private:
 
 /// Converts a step of a trace to a measured step (StepInfo::source is "profile"). The time of an op is that of its
 /// kernels, or its CPU time if the trace has no kernels. Bytes and flops follow from the shapes, if there are any.
-/// Storages are the blocks that profile_memory recorded; their categories are deduced from their lifetimes. `gpu` is
-/// the spec to calibrate; empty: the card that the trace names, if it is known.
+/// Storages are the blocks that profile_memory recorded; the categories are deduced from the lifetimes. `gpu` is
+/// the spec to calibrate; empty: the GPU that the trace names, if known.
 Result<StepTracePtr> stepOf(const Profile& profile, const ProfileWindow& window, const std::string& name,
                             const std::string& gpu)
 {

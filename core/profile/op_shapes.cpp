@@ -21,7 +21,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// The arguments of an op in a trace, read from its lists.
+/// The arguments of an op in a trace, read from the trace's lists.
 struct OpArguments
 {
     std::vector<TensorShape> tensors;
@@ -32,7 +32,7 @@ struct OpArguments
     std::optional<Sizes> numbers(std::size_t position) const; ///< "[2, 2]"
 };
 
-/// Returns the sizes in a list; nullopt if one of them is not a valid size.
+/// Returns the sizes in a list; nullopt if an entry is not a valid size.
 std::optional<Sizes> sizesIn(const nlohmann::json& list);
 
 /// The largest number of elements: more than any memory holds, and few enough that computing with it does not overflow.
@@ -42,7 +42,7 @@ using Document = nlohmann::json; // files that are compiled together with this o
 
 struct Type
 {
-    std::string_view name; ///< as Kineto writes it
+    std::string_view name; ///< as written by Kineto
     std::string_view number; ///< of c10::ScalarType
     DType dtype = DType::other;
     int itemSize = 0; ///< 0: no tensor
@@ -130,10 +130,10 @@ OpSignature::Value numbersIn(const std::string& text)
 }
 
 /// Returns the first element type among a kernel's template arguments: CatArrayBatchedCopy<float, unsigned int, …>. For
-/// a kernel that only moves bytes (OpaqueType<2u>) it is a type of that size.
+/// a kernel that only moves bytes (OpaqueType<2u>), a type of that size.
 Type typeIn(std::string_view kernel)
 {
-    using Word = std::pair<std::string_view, std::string_view>; // text in the name, and the type that it stands for
+    using Word = std::pair<std::string_view, std::string_view>; // text in the name, and the type with this text
     static constexpr std::array<Word, 10> words{{{"c10::BFloat16", "c10::BFloat16"},
                                                  {"__nv_bfloat16", "c10::BFloat16"},
                                                  {"c10::Half", "c10::Half"},
@@ -148,7 +148,7 @@ Type typeIn(std::string_view kernel)
     return kernel.find(first->first) == std::string_view::npos ? Type() : typeOf(&Type::name, first->second);
 }
 
-/// Adds a list of tensors from their sizes, such as [[2, 3], [4, 3]]. Returns false if it cannot be read.
+/// Adds a list of tensors from their sizes, such as [[2, 3], [4, 3]]. Returns false for unreadable text.
 bool addList(const Document& sizes, const Type& type, OpArguments& arguments)
 {
     OpSignature::Value list{OpSignature::Value::Kind::tensors, {}, {}};
@@ -163,8 +163,8 @@ bool addList(const Document& sizes, const Type& type, OpArguments& arguments)
     return !sizes.empty();
 }
 
-/// Returns the arguments of an op; nullopt if the trace has no shapes or not all of them. Traces give no element type
-/// for lists of tensors: it is taken from the name of `kernel`.
+/// Returns the arguments of an op; nullopt if shapes are missing in the trace. Traces give no element type
+/// for lists of tensors: the name of `kernel` has the type.
 std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Span& span, std::string_view kernel)
 {
     const Profile::Arguments& given = profile.arguments[span.arguments];
@@ -204,9 +204,9 @@ std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Sp
 using nlohmann::json;
 using Arguments = OpArguments;
 
-/// The rule by which the results of an op follow from its arguments.
+/// The rule by which the results of an op follow from the arguments.
 enum class Rule {
-    broadcast, ///< one result, of the arguments' common shape
+    broadcast, ///< a result of the arguments' common shape
     compare, ///< like broadcast, but of booleans
     first, ///< like the first tensor
     second, ///< like the second tensor
@@ -296,7 +296,7 @@ std::optional<TensorShape> broadcastShape(const std::vector<TensorShape>& tensor
     for (const TensorShape& tensor : tensors) {
         if (tensor.sizes.size() > result.sizes.size())
             result.sizes.insert(result.sizes.begin(), tensor.sizes.size() - result.sizes.size(), 1);
-        // A tensor without dimensions does not decide the type if another one has dimensions.
+        // A tensor without dimensions does not decide the type if another tensor has dimensions.
         if (result.sizes.size() == tensor.sizes.size() && tensors.front().sizes.empty())
             result.dtype = tensor.dtype, result.itemSize = tensor.itemSize;
         for (std::size_t i = 1; i <= tensor.sizes.size(); ++i) {
@@ -378,7 +378,7 @@ bool convolutionGradients(const Arguments& arguments, OpShapes& op)
     return !op.outputs.empty();
 }
 
-/// sum(self, dim, keepdim, …): over all dimensions if no list names them.
+/// sum(self, dim, keepdim, …): over all dimensions without a list.
 std::optional<TensorShape> reduced(const Arguments& arguments, const TensorShape& x)
 {
     if (!arguments.values.is_array())
@@ -429,7 +429,7 @@ bool addAttention(OpShapes& op)
     return true;
 }
 
-/// Adds the results to `op`. Returns false if they do not follow from the arguments.
+/// Adds the results to `op`. Returns false if the arguments do not determine the results.
 bool addResults(Rule rule, const Arguments& arguments, OpShapes& op)
 {
     const auto add = [&](std::optional<TensorShape> shape) {
@@ -462,7 +462,7 @@ bool addResults(Rule rule, const Arguments& arguments, OpShapes& op)
     case Rule::convolutionBackward:
         return convolutionGradients(arguments, op);
     case Rule::norm: {
-        // Mean and deviation have one number for each row that is normalized, or for each channel.
+        // Mean and deviation have a number for each row that is normalized, or for each channel.
         const double shared = in.size() > 1 && elements(in[1].sizes) > 0 ? elements(in[1].sizes) : 1;
         const bool byRow = op.name.find("layer") != std::string::npos || op.name.find("rms") != std::string::npos;
         const auto count = static_cast<std::int64_t>(byRow ? elements(in[0].sizes) / shared : shared);

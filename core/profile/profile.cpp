@@ -24,7 +24,7 @@ using Window = ProfileWindow;
 
 constexpr std::string_view stepPrefix = "ProfilerStep#";
 
-/// Returns the spans with this prefix of their names, sorted by begin.
+/// Returns the spans with names of this prefix, sorted by begin.
 std::vector<Profile::Span> named(const Profile& profile, std::string_view prefix)
 {
     std::vector<bool> wanted(profile.texts.size());
@@ -72,7 +72,7 @@ std::vector<Window> betweenOptimizerSteps(const Profile& profile)
     const Window all = wholeTrace(profile);
     if (steps.size() < 2)
         return {all};
-    // If there are several optimizers, the last one ends the step.
+    // With several optimizers, the last optimizer ends the step.
     std::erase_if(steps, [last = steps.back().name](const auto& span) { return span.name != last; });
     std::vector<Window> windows;
     Profile::Nanoseconds begin = all.begin;
@@ -118,7 +118,7 @@ Result<ProfileWindow> chooseWindow(const std::vector<ProfileWindow>& windows, st
 
 namespace {
 
-/// Words in c10d's names of collectives. A word that is part of another one follows it.
+/// Words in c10d's names of collectives. A word that is part of another word comes after that word.
 constexpr auto kinds = std::to_array<std::pair<std::string_view, CollectiveKind>>({
     {"reduce_scatter", CollectiveKind::reduceScatter},
     {"allreduce", CollectiveKind::allReduce},
@@ -156,7 +156,7 @@ std::vector<std::uint32_t> numbersIn(std::string_view text)
     return numbers;
 }
 
-/// Returns the members of a group. If the list in the trace is cut off, they follow from the first two.
+/// Returns the members of a group. If the list in the trace is cut off, the first two determine the members.
 std::vector<std::uint32_t> ranksOf(std::string_view text, std::int64_t size)
 {
     std::vector<std::uint32_t> ranks = numbersIn(text);

@@ -57,11 +57,11 @@ Field eventField(std::string_view key);
 Field argumentField(std::string_view key);
 Field deviceField(std::string_view key);
 
-/// The kind of an event by its category; Kineto renamed the categories after torch 1.9.
+/// The class of an event by category; Kineto renamed the categories after torch 1.9.
 enum class EventClass : std::uint8_t { other, op, annotation, python, launch, kernel, instant };
 EventClass eventClass(std::string_view category);
 
-/// An event while its fields are read. Its strings keep their memory for the next event.
+/// An event while the fields are read. The strings keep allocated memory for the next event.
 struct EventFields
 {
     char phase = 0;
@@ -87,7 +87,7 @@ struct EventFields
     void clear();
     /// Returns the string for a field of lists or words; null for a number, or a field that is not used.
     std::string* text(Field field);
-    /// Parses a number into its field. Returns false if `text` is not a valid number for it.
+    /// Parses a number into a field. Returns false if `text` is not a valid number for the field.
     bool setNumber(Field field, std::string_view text);
 };
 

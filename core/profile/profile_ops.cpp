@@ -27,15 +27,15 @@ public:
     {
         const Profile::Span* span = nullptr;
         std::uint32_t parent = none; ///< an earlier node
-        std::int64_t kernels = 0; ///< launched by the span itself, not by spans inside it
+        std::int64_t kernels = 0; ///< launched by the span itself, not by inner spans
         Profile::Nanoseconds kernelTime = 0;
         Profile::Text kernel = 0; ///< name of the first kernel
-        Profile::Nanoseconds inside = 0; ///< CPU time of its children
+        Profile::Nanoseconds inside = 0; ///< CPU time of the children
     };
 
     SpanTree(const Profile& profile, const ProfileWindow& window);
 
-    /// Nodes by thread; outer spans come before inner ones.
+    /// Nodes by thread; outer spans come before inner spans.
     std::span<const Node> nodes() const { return nodes_; }
     /// Kernels launched in the window.
     std::span<const Profile::Kernel* const> kernels() const { return kernels_; }
@@ -64,14 +64,14 @@ void SpanTree::nest(const Profile& profile, const ProfileWindow& window)
     for (const Profile::Span& span : profile.spans)
         if (window.begin <= span.begin && span.begin < window.end)
             nodes_.push_back({&span});
-    // If two spans begin and end together, the trace has the outer one first.
+    // If two spans begin and end together, the trace has the outer span first.
     std::ranges::stable_sort(
         nodes_, {}, [](const Node& node) { return std::tuple(node.span->thread, node.span->begin, -node.span->end); });
     std::vector<std::uint32_t> open;
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
         const Profile::Span& span = *nodes_[i].span;
         const auto isOver = [&](const Profile::Span& outer) {
-            // With times in whole microseconds an inner span may end a little after the outer one.
+            // With times in whole microseconds an inner span may end a little after the outer span.
             return outer.thread != span.thread || outer.end < span.begin
                 || (outer.end == span.begin && outer.end != span.end);
         };
@@ -117,7 +117,7 @@ void SpanTree::attribute(const Profile& profile, const ProfileWindow& window)
         const auto found = std::ranges::lower_bound(launches, kernel.correlation, {}, &Profile::Launch::correlation);
         return found != launches.end() && (*found)->correlation == kernel.correlation ? *found : nullptr;
     };
-    // A kernel before the first one with a known launch was launched before the trace began.
+    // A kernel before the first kernel with a known launch was launched before the trace began.
     Profile::Nanoseconds first = std::numeric_limits<Profile::Nanoseconds>::max();
     for (const Profile::Kernel& kernel : profile.kernels)
         if (kernel.begin < first && launchOf(kernel))
@@ -164,7 +164,7 @@ bool isOpName(std::string_view name)
         && name.find("::", colons + 2) == std::string_view::npos;
 }
 
-/// Returns whether the name is one of the backward pass: "AddmmBackward0", "autograd::engine::evaluate_function: …",
+/// Returns whether the name is of the backward pass: "AddmmBackward0", "autograd::engine::evaluate_function: …",
 /// "torch::autograd::AccumulateGrad".
 bool isOfBackward(std::string_view name)
 {
@@ -291,7 +291,7 @@ private:
             && !name.starts_with("enumerate(") && !name.starts_with("Optimizer.");
         if (span.kind != Profile::Kind::module && !named)
             return;
-        // A label may be the whole path or its last part.
+        // A label may be the whole path or the last part.
         const std::string outer = step_.modules[state.module].name;
         const bool whole = outer.empty() || name.starts_with(outer + '.');
         state.module = moduleNamed(state.module, whole ? std::string(name) : outer + '.' + std::string(name));
@@ -364,7 +364,7 @@ private:
     SpanTree tree_;
     ProfileWindow window_;
     std::vector<State> states_; ///< by node
-    std::vector<std::int64_t> sequences_; ///< of ops before they are sorted
+    std::vector<std::int64_t> sequences_; ///< of ops before sorting
     std::unordered_map<std::int64_t, Forward> moduleOfSequence_;
     std::map<std::string, std::uint32_t> moduleAt_;
     bool namesOptimizer_ = false;

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t pieceSize = std::size_t{1} << 18;
 constexpr std::size_t letGoEvery = std::size_t{1} << 26;
 
-// Limits of an unpacked text: traces of torch.profiler are 10 to 30 times their packed size.
+// Limits of an unpacked text: traces of torch.profiler are 10 to 30 times the packed size.
 constexpr std::size_t mostRatio = 50;
 constexpr std::size_t alwaysAllowed = std::size_t{64} << 20;
 
@@ -86,7 +86,7 @@ std::span<const char> TextInput::unpack()
             problem_ = "is cut off: its compressed data end in the middle";
             return {};
         }
-        // Consecutive packed parts are one text. Unpacked bytes after the last one do not belong to it.
+        // Consecutive packed parts are a single text. Unpacked bytes after the last part do not belong to the text.
         if (unpacker_->between && (!isGzip(rest) || ::inflateReset(&stream) != Z_OK)) {
             read_ = bytes_.size();
             return {};
@@ -112,13 +112,13 @@ std::span<const char> TextInput::unpack()
 
 namespace {
 
-/// An input stream for RapidJSON: one character after the other, 0 at the end.
+/// An input stream for RapidJSON: character by character, 0 at the end.
 class Characters
 {
 public:
     using Ch = char;
 
-    /// `tokens` counts what the parser has told its handler.
+    /// `tokens` counts the tokens that the parser has reported.
     Characters(TextInput& input, const std::size_t& tokens)
         : input_(input)
         , tokens_(tokens)
@@ -136,10 +136,10 @@ public:
     }
     std::size_t Tell() const { return before_ + static_cast<std::size_t>(at_ - begin_); }
     bool atEnd() const { return at_ == end_; }
-    /// Returns whether the text was left because it has a token that no trace has: the parser would hold it as a whole.
+    /// Returns whether reading stopped at a token longer than any in a trace: the parser would hold the whole token.
     bool tooLong() const { return tooLong_; }
 
-    // RapidJSON requires these, but calls them only for output streams.
+    // RapidJSON requires these functions, but calls only those of input streams.
     Ch* PutBegin() { return nullptr; }
     void Put(Ch) {}
     void Flush() {}

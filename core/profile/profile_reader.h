@@ -19,7 +19,7 @@ namespace headroom {
 class TextInput
 {
 public:
-    /// `file` keeps the bytes alive; if it is null, the caller must.
+    /// `file` keeps the bytes alive; without a file, the caller must.
     TextInput(std::span<const std::byte> bytes, std::shared_ptr<const MappedFile> file);
     ~TextInput();
     TextInput(const TextInput&) = delete;

@@ -103,7 +103,7 @@ private:
     void addPages(const Snapshot::Event& event)
     {
         DeviceHistory::Segment pages{event.size, event.stream, event.size == history_.rules.smallSegment, true, {}};
-        // Adjacent pages of a segment are one run.
+        // Adjacent pages of a segment form a run.
         const auto before = segmentAt(event.address);
         if (before != history_.segments.end() && before->second.expandable
             && before->first + static_cast<std::uint64_t>(before->second.size) == event.address) {
@@ -196,7 +196,7 @@ private:
     std::map<std::uint64_t, Blocks::iterator> unsure_; ///< blocks with a larger gap, by the end of the rounded request
 };
 
-/// Returns by how many bytes an event changes the reserved memory; nullopt if it is not an event of a segment.
+/// Returns by how many bytes an event changes the reserved memory; nullopt for events of other than segments.
 std::optional<Bytes> reservedChange(const Snapshot::Event& event)
 {
     if (event.action == Action::segmentAlloc || event.action == Action::segmentMap)
@@ -302,7 +302,7 @@ public:
             segmentEvent(event);
             play(event);
             // The recording has the segment of a request before the request, so the two are compared after the request.
-            // Pages that are released together are several recorded events and one step of the simulation.
+            // Pages that are released together are several recorded events and a single step of the simulation.
             const bool goesOn = event.action == Action::segmentUnmap && i + 1 < events.size()
                 && events[i + 1].action == Action::segmentUnmap;
             if (goesOn)

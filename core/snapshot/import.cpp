@@ -24,7 +24,7 @@ using Action = Snapshot::Action;
 constexpr std::uint32_t neverFreed = UINT32_MAX;
 constexpr std::size_t stretch = 65'536; ///< number of events between two checks of the SnapshotWatch
 
-/// A block from its allocation to its free.
+/// A block from allocation to free.
 struct Life
 {
     Snapshot::Index stack = Snapshot::none;
@@ -34,7 +34,7 @@ struct Life
     bool before = false; ///< the block was allocated before the range
 };
 
-/// Converts a history in two passes: a step has the category of a block at its allocation, and the category depends on
+/// Converts a history in two passes: a step has the category of a block at the allocation, and the category depends on
 /// the free.
 class StepMaker
 {
@@ -174,7 +174,7 @@ private:
         builder_.endOp(op, result);
     }
 
-    /// Begins the op that runs after an event. After a free it continues the last op.
+    /// Begins the op that runs after an event. After a free the last op continues.
     OpId begin(const Snapshot::Event& event, std::size_t i, bool allocates)
     {
         if (allocates || !last_.name.valid()) {

@@ -10,7 +10,7 @@ namespace headroom {
 
 namespace {
 
-/// A frame with its texts. Backslashes of Windows are replaced by slashes.
+/// A frame with texts. Backslashes of Windows are replaced by slashes.
 struct FrameText
 {
     std::string_view function;
@@ -70,7 +70,7 @@ std::string opName(std::string_view dispatched)
     return name;
 }
 
-/// Whether it is an op that others call to allocate their results.
+/// Whether other ops call the op to allocate results.
 bool onlyAllocates(std::string_view op)
 {
     constexpr std::array names{"empty", "new_empty", "resize_", "set_", "as_strided", "zeros", "ones", "full"};
@@ -110,7 +110,7 @@ bool makesParameters(const FrameText& frame)
     return inFile(frame, "torch/nn/init.py") || inFile(frame, "torch/nn/parameter.py");
 }
 
-/// Whether the frame is code of PyTorch, which the program's code calls.
+/// Whether the frame is code of PyTorch, called by the program's code.
 bool isTorchs(const FrameText& frame)
 {
     constexpr std::array folders{"-packages/torch/", "/pytorch/torch/"};

@@ -77,7 +77,7 @@ Value Unpickler::adopted(const Value& item, Kind owner)
     const std::optional<Value> made = record(item, container, owner);
     container.inside = true;
     if (!made) {
-        container.shared = true; // so that recycle() does not reuse it
+        container.shared = true; // so that recycle() does not reuse the container
         return item;
     }
     recycle(item, container);
@@ -98,7 +98,7 @@ std::optional<Value> Unpickler::record(const Value& item, const Container& conta
     return made;
 }
 
-/// Empties the container of an item that became a record, and reuses it if nothing refers to it.
+/// Empties the container of an item that became a record, for reuse if nothing refers to the container.
 void Unpickler::recycle(const Value& item, Container& container)
 {
     if (container.items.capacity() > mostItemsKept)
@@ -115,7 +115,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-/// The texts of Key's enumerators, in their order.
+/// The texts of Key's enumerators, in order.
 constexpr std::array keys{"action",
                           "addr",
                           "size",
@@ -217,7 +217,7 @@ Records::Records(SnapshotRange range)
         string(key);
     for (const char* action : allocatorActionNames)
         string(action);
-    snapshot_.traces.emplace_back(); // takes the events of all devices until their lists are known
+    snapshot_.traces.emplace_back(); // takes the events of all devices until the lists of devices are known
 }
 
 std::uint32_t Records::string(std::string_view text)

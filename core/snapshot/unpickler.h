@@ -13,7 +13,7 @@
 
 namespace headroom::snapshot {
 
-/// A value of a pickle while it is read. It has 16 bytes; nested values are referred to by index.
+/// A value of a pickle during reading, in 16 bytes; nested values are referred to by index.
 struct Value
 {
     enum class Kind : std::uint8_t {
@@ -80,7 +80,7 @@ enum class Key : std::uint32_t {
 
 class Unpickler;
 
-/// Converts each dictionary and list of a snapshot to rows of the Snapshot as soon as it is complete.
+/// Converts each dictionary and list of a snapshot to rows of the Snapshot as soon as complete.
 class Records
 {
 public:
@@ -88,10 +88,10 @@ public:
 
     std::uint32_t string(std::string_view text); ///< returns the index of a text
 
-    /// Converts a dictionary (key, value, key, value, …) that is an item of a list; nullopt: it is not part of the
+    /// Converts a dictionary (key, value, key, value, …) that is an item of a list; nullopt: not part of the
     /// snapshot format.
     std::optional<Value> dictionary(std::span<const Value> items, const Unpickler& unpickler);
-    /// Converts a list that is a dictionary's value; nullopt: it is not a stack of frames.
+    /// Converts a list that is a dictionary's value; nullopt: not a stack of frames.
     std::optional<Value> list(std::span<const Value> items);
 
     Snapshot& result() { return snapshot_; }
@@ -107,9 +107,9 @@ private:
 
     Snapshot snapshot_;
     std::unordered_map<std::string_view, std::uint32_t> strings_;
-    std::unordered_multimap<std::uint64_t, std::uint32_t> stacks_; ///< by the hash of their frames
+    std::unordered_multimap<std::uint64_t, std::uint32_t> stacks_; ///< by the hash of the frames
     std::uint32_t lastStream_ = 0;
-    Bytes sizes_ = 0; ///< sum of all sizes, which is checked for overflow
+    Bytes sizes_ = 0; ///< sum of all sizes, checked for overflow
 };
 
 /// Reads pickles of plain data: numbers, texts, lists, tuples and dictionaries. Opcodes that name, create or call an
@@ -128,14 +128,14 @@ public:
 private:
     friend class PickleMachine<Unpickler, Value>;
     using Kind = Value::Kind;
-    /// A list, tuple or dictionary whose items are not records yet.
+    /// A list, tuple or dictionary of items that are not records yet.
     struct Container
     {
         std::vector<Value> items; ///< a dictionary's are key, value, key, value, …
         Value became; ///< the record; kind none: not yet
-        std::uint32_t memo = noMemo; ///< index of its memo entry
-        bool inside = false; ///< another container has it: it may not change any more
-        bool shared = false; ///< more than the stack and one memo entry may refer to it
+        std::uint32_t memo = noMemo; ///< index of the memo entry
+        bool inside = false; ///< inside another container, and constant from now on
+        bool shared = false; ///< more than the stack and a memo entry may refer to the container
     };
     static constexpr int newestProtocol = 5;
     static constexpr std::uint32_t noMemo = UINT32_MAX;

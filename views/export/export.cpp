@@ -31,7 +31,7 @@
 namespace headroom {
 namespace {
 
-// Fonts and lines are sized in pixels: at this resolution one pixel of the picture is one of the page.
+// Fonts and lines are sized in pixels: at this resolution a pixel of the picture is a pixel of the page.
 constexpr int pixelsPerInch = 96;
 constexpr double pointsPerPixel = 72.0 / pixelsPerInch;
 
@@ -179,8 +179,8 @@ private:
     std::size_t phase_ = 0;
 };
 
-/// One row for each change of memory: step, ms, phase, module, op, recomputed, total, and each category. The first row
-/// of a step is its start.
+/// A row for each change of memory: step, ms, phase, module, op, recomputed, total, and each category. The first row
+/// of a step is the start.
 std::string timelineCsv(const TimelineExport& data)
 {
     std::string text = "step,ms,phase,module,op,recomputed,total";
@@ -195,7 +195,7 @@ std::string timelineCsv(const TimelineExport& data)
     return text;
 }
 
-/// One row for each corner of each curve; the plan's choice is marked.
+/// A row for each corner of each curve; the plan's choice is marked.
 std::string tradeOffCsv(const TradeOffExport& data)
 {
     std::string text = "module,discarded,kept_bytes,recompute_ms,chosen\n";
@@ -230,11 +230,11 @@ std::string frontierCsv(const FrontierExport& data)
     return text;
 }
 
-/// One axis of an exported plot.
+/// An axis of an exported plot.
 struct PictureAxis
 {
     AxisMap map;
-    double unit = 1; ///< size of one unit of the labels, in units of the data
+    double unit = 1; ///< size of a unit of the labels, in units of the data
     QString suffix; ///< text after each label: " ms"
     QString title;
 };
@@ -249,7 +249,7 @@ Ticks ticksOf(const PictureAxis& axis, double pixelsPerTick)
     return niceTicks(range, std::max(2, static_cast<int>(pixels / pixelsPerTick)));
 }
 
-/// Paints grid, labels and titles of a plot. The window uses Qt Charts for this, which needs widgets.
+/// Paints grid, labels and titles of a plot. The window uses Qt Charts instead: Qt Charts needs widgets.
 void paintAxes(QPainter& painter, const QRectF& plot, const PictureAxis& x, const PictureAxis& y, const Theme& theme)
 {
     painter.setRenderHint(QPainter::Antialiasing);
@@ -315,7 +315,7 @@ Legend legendOf(const TimelineScene& scene, const TimelineDrawList& list, const 
     return {QStringLiteral("Allocated memory, ") + QLatin1String(unit.name), std::move(entries), width, theme};
 }
 
-// The budget's name at the right end of its line.
+// The budget's name at the right end of the line.
 void paintBudgetTag(QPainter& painter, Bytes budget, bool feasible, const TimelineGeometry& geometry,
                     const Theme& theme)
 {
@@ -469,7 +469,7 @@ void paintFrontier(QPainter& painter, const FrontierExport& data, const ExportOp
                       {fromZero(mostMs), plot.bottom(), plot.top()}};
     paintAxes(painter, plot, {plane.x, unit.bytes, {}, QStringLiteral("Peak memory, ") + QLatin1String(unit.name)},
               {plane.y, 1, {}, QStringLiteral("Recompute, ms")}, theme);
-    // A staircase: between two plans of the frontier the cheaper one does not fit yet.
+    // A staircase: between two plans of the frontier the cheaper plan does not fit yet.
     QPolygonF line;
     for (const auto& point : data.points) {
         const auto corner = plane.at(static_cast<double>(point.peak), point.recomputeMs);

@@ -133,7 +133,7 @@ void setTextLook(QTextCursor& cursor, const QTextBlock& block)
     cursor.mergeBlockFormat(format);
 }
 
-/// A piece of a block with a look of its own.
+/// A piece of a block with a separate style.
 struct Stretch
 {
     int begin = 0;
@@ -232,7 +232,7 @@ QImage scaled(const QImage& picture, int width, double pixelRatio)
     return made;
 }
 
-/// Sets the width of each picture to its own width, or to the column's if that is less, in device pixels.
+/// Sets the width of each picture to the smaller of the picture's and the column's width, in device pixels.
 void fitPictures(QTextDocument& document, int column, double pixelRatio)
 {
     std::vector<Stretch> stretches;
@@ -284,7 +284,7 @@ constexpr int leastMargin = 28;
 constexpr int topMargin = 24;
 constexpr int aboveTarget = 14;
 
-/// Whether a match lies inside of another one.
+/// Whether a match lies inside another match.
 bool liesIn(const QTextCursor& place, const QTextCursor& other)
 {
     return place.selectionStart() >= other.selectionStart() && place.selectionEnd() <= other.selectionEnd();
@@ -317,7 +317,7 @@ void ManualView::fill()
     places_.clear(); // cursors in the old document
     current_ = -1;
     setExtraSelections({});
-    auto* made = new QTextDocument(this); // without a view it is not laid out for each change
+    auto* made = new QTextDocument(this); // without a view, no layout for each change
     made->setMarkdown(page_->markdown, QTextDocument::MarkdownDialectGitHub);
     applyManualLook(*made, Theme::of(*this));
     fit(*made);
@@ -327,7 +327,7 @@ void ManualView::fill()
     moveCursor(QTextCursor::Start);
 }
 
-/// Lays out the page as one column at the left, not wider than is comfortable to read.
+/// Lays out the page as a column at the left, not wider than is comfortable to read.
 void ManualView::fit(QTextDocument& document) const
 {
     const int width = viewport()->width();

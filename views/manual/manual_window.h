@@ -64,7 +64,7 @@ protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
-    /// An entry of the history: a page and its scroll position.
+    /// An entry of the history: a page and the scroll position.
     struct Place
     {
         QString link;

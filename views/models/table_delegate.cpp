@@ -60,7 +60,7 @@ void TableDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelIn
     const bool right = option->displayAlignment.testFlag(Qt::AlignRight);
     if (right)
         option->font = number;
-    // A text has the margins of its heading.
+    // A text has the margins of the heading.
     if (!index.data(LiveBlocksModel::CategoryRole).isValid())
         option->rect.adjust(right ? 0 : headingIndent, 0, right ? -headingGap : 0, 0);
     static_assert(int(OpsModel::ModuleNameRole) == int(LiveBlocksModel::ModuleNameRole));
@@ -75,7 +75,7 @@ void TableDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelIn
 
 QString tabSeparated(const QAbstractItemModel& table)
 {
-    // A named result type: a deduced one would be a QStringBuilder that refers to the temporary it was built from.
+    // A named result type: a deduced type would be a QStringBuilder that refers to a destroyed temporary.
     const auto line = [&](auto cell) -> QString {
         QStringList cells;
         for (int column = 0; column < table.columnCount(); ++column)

@@ -41,7 +41,7 @@ public:
     {
         return kind == QAccessible::Value ? bytesText(control().value(), 2) : QAccessibleWidget::text(kind);
     }
-    // A screen reader speaks these numbers, so their unit is GiB.
+    // A screen reader speaks the numbers, so the unit is GiB.
     QVariant currentValue() const override { return inGiB(control().value()); }
     void setCurrentValue(const QVariant& value) override
     {

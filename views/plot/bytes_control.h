@@ -13,9 +13,9 @@
 namespace headroom {
 
 /// Base of the budget bar's slider and the timeline's handle: a value in bytes that is dragged or moved by keys, with
-/// an accessible slider role and value. Subclasses paint it and map pixels to bytes.
+/// an accessible slider role and value. Subclasses paint the control and map pixels to bytes.
 ///
-/// Keys: Left/Down and Right/Up move one step, with Ctrl to the previous or next stop; Page Up/Down 16 steps; Home and
+/// Keys: Left/Down and Right/Up move a step, with Ctrl to the previous or next stop; Page Up/Down 16 steps; Home and
 /// End go to the two landmarks; Escape cancels a drag.
 class BytesControl : public QWidget
 {

@@ -25,7 +25,7 @@ QString tr(const char* text)
     return QCoreApplication::translate("CollectiveRows", text);
 }
 
-/// The runs of a row that are narrower than a pixel and begin in the same one.
+/// The runs of a row that are narrower than a pixel and begin in the same pixel.
 struct Pixel
 {
     double at = -1;
@@ -376,7 +376,7 @@ void CollectiveLane::choose()
         Q_EMIT chosen(rows_.module(*current_), rows_.range(*current_).begin);
 }
 
-/// Describes the current run, or all of them, for screen readers.
+/// Describes the current run, or all runs, for screen readers.
 void CollectiveLane::describe()
 {
     setAccessibleDescription(

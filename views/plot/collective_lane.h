@@ -14,20 +14,20 @@
 
 namespace headroom {
 
-/// A part of a row with one kind of collective, in pixels.
+/// A part of a row with a kind of collective, in pixels.
 struct CollectiveBlock
 {
     std::size_t row = 0;
     double begin = 0;
     double end = 0;
     CollectiveKind kind = CollectiveKind::allReduce;
-    bool exposed = false; ///< the GPU waits for it
+    bool exposed = false; ///< the GPU waits for the collective
 
     bool operator==(const CollectiveBlock&) const = default;
 };
 
-/// The collectives of a step on the axis of its timeline, a row for each communicator that is used, in the order of
-/// their first use. Communicators beyond the fourth share the last row. Independent of widgets.
+/// The collectives of a step on the axis of the step's timeline, a row for each communicator in use, in the order of
+/// first use. Communicators beyond the fourth share the last row. Independent of widgets.
 class CollectiveRows
 {
 public:
@@ -49,8 +49,8 @@ public:
     ModuleId module(std::size_t run) const { return modules_[rows_[run]]; }
     QString text(std::size_t run) const; ///< the run in some lines
 
-    /// The blocks in the shown range. Runs narrower than a pixel share one block, of the kind that takes most of it.
-    /// The exposed part of a run is at its end.
+    /// The blocks in the shown range. Runs narrower than a pixel share a block, of the kind with most time.
+    /// The exposed part of a run is at the end.
     std::vector<CollectiveBlock> blocks(const AxisMap& axis) const;
 
     /// The run of a row at an instant, or the nearest within `reach` ms, and how many more are there.
@@ -82,8 +82,8 @@ private:
 /// "all-gather".
 QString collectiveTitle(CollectiveKind kind);
 
-/// Shows the collectives of a distributed step below its timeline, on the same axis, with a row for each communicator.
-/// The colour is the kind; a block is tall where the GPU waits for it, and low where other kernels run beside it.
+/// Shows the collectives of a distributed step below the timeline, on the same axis, with a row for each communicator.
+/// The colour is the kind; a block is tall where the GPU waits, and low beside other kernels.
 /// Hidden while there are none.
 class CollectiveLane : public QWidget
 {

@@ -17,7 +17,7 @@ class QToolButton;
 
 namespace headroom {
 
-/// One entry of a legend.
+/// An entry of a legend.
 struct LegendEntry
 {
     enum class Symbol { square, hatch, line, dash, dot, triangle, hollowTriangle };
@@ -29,7 +29,7 @@ struct LegendEntry
     bool operator==(const LegendEntry&) const = default;
 };
 
-/// A title with the entries right of it if they fit, else in rows below. Laid out for a width in the constructor;
+/// A title with the entries on the right if space allows, else in rows below. Laid out for a width in the constructor;
 /// painted by the window and by exported pictures.
 class Legend
 {
@@ -40,7 +40,7 @@ public:
            double afterTitle = 0);
 
     double height() const noexcept { return height_; }
-    const QString& title() const noexcept { return title_; } ///< as it is painted
+    const QString& title() const noexcept { return title_; } ///< as painted
     double titleWidth() const noexcept { return titleWidth_; }
     void paint(QPainter& painter, QPointF topLeft) const;
 
@@ -53,7 +53,7 @@ private:
     double titleWidth_ = 0;
 };
 
-/// The header of a plot: its title and legend, in as many rows as the width needs.
+/// The header of a plot: title and legend, in as many rows as the width needs.
 class LegendBar : public QWidget
 {
     Q_OBJECT

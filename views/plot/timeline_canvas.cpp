@@ -20,7 +20,7 @@ namespace {
 
 constexpr double leftMargin = 46;
 constexpr double bottomMargin = 26;
-constexpr int sameTurnMs = 800; // longest time between two notches of one turn of the wheel
+constexpr int sameTurnMs = 800; // longest time between two notches of a turn of the wheel
 constexpr double clickReach = 4; ///< pixels before a press becomes a drag
 
 } // namespace
@@ -198,7 +198,7 @@ void TimelineCanvas::mouseReleaseEvent(QMouseEvent* event)
 
 void TimelineCanvas::mouseDoubleClickEvent(QMouseEvent* event)
 {
-    // The second press of a double click is a press like any other; QGraphicsView would swallow it.
+    // The second press of a double click is a press like any other; QGraphicsView would swallow that press.
     mousePressEvent(event);
 }
 
@@ -345,7 +345,7 @@ void OverviewStrip::paintSilhouette(QPainter& painter, const std::vector<Bytes>&
     const AxisMap y{request.bytes, height() - 2.0, 2.0};
     const double density = devicePixelRatioF();
     const auto onPixel = [&](double at) { return qRound(at * density) / density; };
-    // One polygon with whole pixels as heights is filled faster than thousands of columns.
+    // A polygon with whole pixels as heights is filled faster than thousands of columns.
     QPolygonF outline{{left_, onPixel(y.pixelBegin + 0.5)}};
     outline.reserve(2 * static_cast<qsizetype>(totals.size()) + 2);
     for (std::size_t i = 0; i < totals.size(); ++i) {

@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// The drawing area of the timeline: a chart with axes and grid, its layers, and the budget handle in its margin. It
+/// The drawing area of the timeline: a chart with axes and grid, layers, and the budget handle in the margin. It
 /// only turns input into signals: a range to show, a selected range, a clicked instant.
 class TimelineCanvas : public PlotChart
 {
@@ -38,7 +38,7 @@ public:
     std::optional<double> pointerMs() const noexcept { return pointerMs_; } ///< time under the pointer
 
 Q_SIGNALS:
-    /// `step`: a zoom or pan begins, a new entry of the zoom stack; false: it goes on and replaces the entry.
+    /// `step`: a zoom or pan begins, a new entry of the zoom stack; false: the drag goes on and replaces the entry.
     void rangeWanted(double beginMs, double endMs, bool step);
     void selecting(double beginMs, double endMs); ///< during the drag
     void selected(double beginMs, double endMs);
@@ -103,12 +103,12 @@ public:
     void setPlotEdges(double left, double right); ///< x of the plot's edges in own pixels, to align with the plot
     void setPrepared(PreparedTimelinePtr prepared);
     void setRange(AxisRange all, AxisRange shown, double shortest);
-    int columns() const; ///< number of pixel columns to prepare for it
+    int columns() const; ///< number of pixel columns to prepare
 
     QSize sizeHint() const override;
 
 Q_SIGNALS:
-    /// `step`: a drag begins, a new entry of the zoom stack; false: it goes on and replaces the entry.
+    /// `step`: a drag begins, a new entry of the zoom stack; false: the drag goes on and replaces the entry.
     void rangeWanted(double beginMs, double endMs, bool step);
 
 protected:

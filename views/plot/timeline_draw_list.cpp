@@ -281,7 +281,7 @@ PyramidPtr pyramidOf(const TimelinePtr& timeline, const PreparedTimeline* last)
     return std::make_shared<const TimelinePyramid>(timeline);
 }
 
-// Adds the stack by module. Groups are made once for a step, and their sums once for a plan.
+// Adds the stack by module. Groups are made once for a step, and sums once for a plan.
 void group(PreparedTimeline& made, const PreparedTimeline* last)
 {
     const auto& request = made.request;

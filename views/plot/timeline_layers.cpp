@@ -12,7 +12,7 @@
 namespace headroom {
 namespace {
 
-constexpr double beyondPlot = 6; // pixels by which a mark at the plot's edge reaches beyond it
+constexpr double beyondPlot = 6; // pixels by which a mark reaches beyond the plot's edge
 
 } // namespace
 
@@ -306,7 +306,7 @@ void FlipLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidge
 
 namespace {
 
-constexpr double closest = 3; // pixels; lines with less distance are painted as one
+constexpr double closest = 3; // pixels; lines with less distance are painted as a single line
 constexpr double padding = 4;
 
 } // namespace
@@ -331,7 +331,7 @@ void FailureLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWi
     painter->setPen(QPen(theme().danger, 1.5, Qt::DashLine));
     for (const auto& [x, failure] : shown)
         painter->drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()));
-    // From right to left: a label ends at the line to its right.
+    // From right to left: a label ends at the line on the right.
     double right = plot.right();
     for (auto line = shown.rbegin(); line != shown.rend(); ++line) {
         if (!paintLabel(*painter, line->first, line->second->label, right))

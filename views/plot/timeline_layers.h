@@ -53,7 +53,7 @@ private:
     PreparedTimelinePtr prepared_;
 };
 
-/// A selected range of time and its label.
+/// A selected range of time and the label.
 struct TimeSelection
 {
     double beginMs = 0;
@@ -190,7 +190,7 @@ struct TimelineFailure
     bool operator==(const TimelineFailure&) const = default;
 };
 
-/// Paints failed allocations as vertical lines with labels; lines close together share the first one's label.
+/// Paints failed allocations as vertical lines with labels; lines close together share the first line's label.
 class FailureLayer : public TimelineLayer
 {
     Q_OBJECT

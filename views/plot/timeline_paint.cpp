@@ -172,7 +172,7 @@ std::vector<PlacedPhase> placePhases(const std::vector<PhaseSpan>& phases, const
         const double width = metrics.horizontalAdvance(phaseTitle(span.phase)) + 2;
         placed.push_back({span, x, QRectF(x + 6, top, width, phaseBandHeight - 2)});
     }
-    // The longest phases first: a short one beside them may lose its name.
+    // The longest phases first: a short phase beside a long one may lose the name.
     std::vector<PlacedPhase*> order;
     for (auto& phase : placed)
         order.push_back(&phase);
@@ -262,7 +262,7 @@ void paintBudgetLine(QPainter& painter, Bytes budget, bool feasible, const Timel
 
 namespace {
 
-// Columns are filled one by one into a small buffer that stays in the cache, and then written to the image row by row:
+// Columns are filled singly into a small buffer that stays in the cache, and then written to the image row by row:
 // writing a column straight into a row-major image misses the cache at every pixel.
 constexpr int blockWidth = 16;
 
@@ -271,14 +271,14 @@ QRgb premultiplied(const QColor& color, double alpha = 1)
     return qPremultiply(qRgba(color.red(), color.green(), color.blue(), static_cast<int>(alpha * 255 + 0.5)));
 }
 
-// Rounds down, so that shares of one pixel never add up to more than the whole.
+// Rounds down, so that shares of a pixel never add up to more than the whole.
 QRgb scaled(QRgb color, unsigned share256)
 {
     const auto channel = [share256](int value) { return static_cast<int>((value * share256) >> 8); };
     return qRgba(channel(qRed(color)), channel(qGreen(color)), channel(qBlue(color)), channel(qAlpha(color)));
 }
 
-// One column of pixels, top first. Disjoint intervals add up to full coverage, so edges are exact area averages.
+// A column of pixels, top first. Disjoint intervals add up to full coverage, so edges are exact area averages.
 class PixelColumnPainter
 {
 public:
@@ -355,7 +355,7 @@ private:
     std::vector<QRgb> pixels_;
 };
 
-// One period of a line at 45 degrees, sampled at whole pixels.
+// A period of a line at 45 degrees, sampled at whole pixels.
 std::vector<QRgb> hatchPattern(const Theme& theme, double pixelsPerPoint)
 {
     const int period = std::max(4, static_cast<int>(std::lround(7 * pixelsPerPoint)));
@@ -414,7 +414,7 @@ private:
                 continue;
             sum += parts[band];
             const double top = y_.toPixel(static_cast<double>(sum));
-            // A thin band loses at most a third of its height.
+            // A thin band loses at most a third of the height.
             const double gap = bottom < y_.pixelBegin ? std::min(edge_, (bottom - top) / 3) : 0;
             painter.add(bottom - gap, bottom, edgeColor_);
             painter.add(top, bottom - gap, colors_[band]);

@@ -81,7 +81,7 @@ HoverCard::HoverCard(const Instant& instant, std::span<const Band> bands, std::s
              around + static_cast<double>(rows_.size()) * lineHeight};
 }
 
-/// Leaves `most` rows, of which the last one has the sum of those that are left out.
+/// Leaves `most` rows, of which the last row has the sum of the rows left out.
 void HoverCard::joinRows(std::size_t most)
 {
     if (rows_.size() <= most)

@@ -17,7 +17,7 @@ class QPainter;
 
 namespace headroom {
 
-/// One instant of a step as text and numbers, for the hover card, the table and exports.
+/// An instant of a step as text and numbers, for the hover card, the table and exports.
 struct Instant
 {
     std::size_t changeCount = 0;
@@ -69,7 +69,7 @@ private:
 QRectF placeBeside(QPointF anchor, QSizeF size, const QRectF& bounds, const std::vector<QRectF>& avoid,
                    double distance);
 
-/// The numbers of the shown timeline as a table: one row for each instant that a pixel column shows, with time, phase,
+/// The numbers of the shown timeline as a table: a row for each instant of a pixel column, with time, phase,
 /// module, op, the total and every band. Rows are computed on demand.
 class TimelineTable : public QAbstractTableModel
 {
@@ -87,7 +87,7 @@ public:
 private:
     StepTracePtr trace_;
     PreparedTimelinePtr prepared_;
-    std::vector<std::size_t> columns_; ///< columns of the draw list, without those that repeat the previous instant
+    std::vector<std::size_t> columns_; ///< columns of the draw list, without repeats of the previous instant
 };
 
 } // namespace headroom

@@ -92,7 +92,7 @@ const ModuleStats* findModule(const ModuleInfo& info, std::string_view fqn)
 
 namespace {
 
-/// Visits the other modules of the selected one's class that have something to discard.
+/// Visits the other modules of the selected module's class that have something to discard.
 template <class Visit>
 void forClass(const ModuleInfo& info, const TradeOffPicture& picture, Visit visit)
 {
@@ -133,7 +133,7 @@ void addOthers(TradeOffPicture& picture, const ModuleInfo& info)
     });
 }
 
-/// Adds the plan's choices for the selected module and for the others of its class.
+/// Adds the plan's choices for the selected module and for the other modules of the class.
 void chooseAll(TradeOffPicture& picture, const ModuleInfo& info, const PlannedPoint& planned)
 {
     picture.hasPlan = static_cast<bool>(planned);

@@ -28,7 +28,7 @@ constexpr double rightMargin = 18;
 constexpr double bottomMargin = 44;
 constexpr double roomBelowZero = 9; ///< pixels
 constexpr double cornerReach = 9; ///< pixels
-// Pixels that are painted around a point of the plan: its dot, and a count beside it.
+// Pixels that are painted around a point of the plan: the dot, and a count beside.
 constexpr double dotReach = 8;
 constexpr double countHeight = 20;
 constexpr double countWidth = 76;
@@ -71,7 +71,7 @@ void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, 
         viewport()->update();
 }
 
-/// The rectangle that a plan changes: its choices, the counts beside them, and the line of its price.
+/// The rectangle that a plan changes: choices, counts, and the line of the price.
 QRectF TradeOffChart::planRect() const
 {
     const auto plane = this->plane();
@@ -96,7 +96,7 @@ QRectF TradeOffChart::planRect() const
 void TradeOffChart::updateAxes(const Theme& theme)
 {
     setAxisLook(theme);
-    // The ranges leave room below zero, so that dots on an axis are whole, and after the last point for its count.
+    // The ranges leave room below zero, so that dots on an axis are whole, and after the last point for the count.
     const auto range = [](double most, double pixels, double above) {
         const double perPixel = std::max(most, 1e-6) / std::max(pixels - roomBelowZero - above, 1.0);
         return AxisRange{-roomBelowZero * perPixel, std::max(most, 1e-6) + above * perPixel};

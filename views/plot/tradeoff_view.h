@@ -21,7 +21,7 @@ namespace headroom {
 class LegendBar;
 
 /// The chart of the trade-off plot: axes, curves and dots, and a current point. Arrow keys move the current point along
-/// the curve, and Enter chooses it. What is the same for every plan is painted once.
+/// the curve, and Enter chooses the point. Parts common to all plans are painted once.
 class TradeOffChart : public PlotChart
 {
     Q_OBJECT
@@ -97,7 +97,7 @@ public:
     void setModules(ModuleInfoPtr info); ///< null: empty
     void select(const std::string& fqn); ///< empty: none
     void setWays(const std::string& fqn, std::vector<ModuleWay> ways); ///< ways of the module `fqn`
-    /// Sets the plan's choices and its price of memory, Plan::msPerGiB; NaN or 0: no tangent.
+    /// Sets the plan's choices and the price of memory, Plan::msPerGiB; NaN or 0: no tangent.
     void setPlan(PlannedPoint planned, double msPerGiB);
     void clearPlan();
 
@@ -110,7 +110,7 @@ public:
     QSize minimumSizeHint() const override { return {320, 200}; }
 
 Q_SIGNALS:
-    /// A point of the selected module was clicked: `ratio` is the share of its activation memory discarded.
+    /// A point of the selected module was clicked: `ratio` is the discarded share of activation memory.
     void pointChosen(const std::string& fqn, double ratio);
 
 private:

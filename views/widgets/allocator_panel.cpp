@@ -82,7 +82,7 @@ Bytes ReservedPlot::top() const
 {
     const Bytes most
         = std::max({highest(curves_.active), highest(curves_.reserved), highest(curves_.recorded), Bytes{1}});
-    // The line of the card's memory is left out if it would flatten the curves.
+    // The line of the GPU's memory is left out if the line would flatten the curves.
     const Bytes shown = curves_.capacity > 0 && curves_.capacity < 3 * most ? std::max(most, curves_.capacity) : most;
     return shown + shown / 12;
 }

@@ -25,7 +25,7 @@ struct ReservedCurves
     BytesOverTime active; ///< bytes in use, simulated; shorter if memory ran out
     BytesOverTime reserved; ///< reserved bytes, simulated under the settings; shorter if memory ran out
     BytesOverTime recorded; ///< reserved bytes on the real device; empty: not recorded
-    std::optional<double> failureMs; ///< time at which memory runs out
+    std::optional<double> failureMs; ///< time of the out-of-memory error
     Bytes capacity = 0; ///< memory of the GPU; 0: no limit
 };
 
@@ -55,7 +55,7 @@ private:
 };
 
 /// The panel for trying settings of the caching allocator: a field for PYTORCH_CUDA_ALLOC_CONF, and a plot of the
-/// reserved memory. It emits the input and shows the given result; it computes nothing.
+/// reserved memory. The panel emits the input and shows the given result, without computing.
 class AllocatorPanel : public QWidget
 {
     Q_OBJECT

@@ -93,7 +93,7 @@ BudgetEdit::BudgetEdit(QWidget* parent)
     row->addWidget(unit_, 0, Qt::AlignBottom);
     row->addStretch(1);
     unit_->setContentsMargins(0, 0, 0, 3);
-    line_->setTextMargins(-2, 0, 0, 0); // QLineEdit insets its text by two pixels
+    line_->setTextMargins(-2, 0, 0, 0); // QLineEdit insets the text by two pixels
     line_->setAccessibleName(tr("Budget value"));
     line_->setAccessibleDescription(tr("Takes a size such as 12.5 GiB or 800 MiB"));
     line_->setToolTip(tr("Type a size: 12.5 GiB, 800 MiB"));
@@ -208,7 +208,7 @@ void BudgetEdit::applyLook()
     const auto& theme = Theme::of(*this);
     const bool red = danger_ || !problem_.isEmpty();
     fitWidth();
-    // Flat until it is used, so that it reads as a number first.
+    // Flat until used, so that the field reads as a number first.
     line_->setStyleSheet(QStringLiteral("QLineEdit { font-family: Roboto; font-size: 20px; font-weight: 500; color: %1;"
                                         " background: transparent; border: none; border-bottom: 1px solid transparent;"
                                         " border-radius: 0; padding: 0; }"
@@ -223,7 +223,7 @@ namespace {
 // A solve usually takes a few ms, too short for grey figures to be more than a flicker.
 constexpr int greyAfterMs = 150;
 
-// The curve gets one pixel for each `curveShare` by which the window is higher than usual.
+// The curve gets a pixel for each `curveShare` by which the window is higher than usual.
 constexpr int usualWindow = 1000;
 constexpr int curveShare = 11;
 constexpr int mostMoreCurve = 110;
@@ -391,7 +391,7 @@ void BudgetBar::setFrontier(std::vector<FrontierPoint> frontier)
 void BudgetBar::setBudget(Bytes budget)
 {
     if (budget == scale_->value())
-        return; // the bar emitted it
+        return; // emitted by the bar
     scale_->setValue(budget);
     moved(scale_->value());
 }

@@ -26,13 +26,13 @@ class QPushButton;
 
 namespace headroom {
 
-/// A figure with its caption: a large number in tabular digits, and a small grey text after it. It keeps its width
+/// A figure with a caption: a large number in tabular digits, and a small grey text after. The width is constant
 /// while the number changes.
 class ResultFigure : public QWidget
 {
     Q_OBJECT
 public:
-    enum class Mood { normal, old, danger }; ///< old: of the previous plan, while a new one is solved
+    enum class Mood { normal, old, danger }; ///< old: of the previous plan, while a new plan is solved
 
     explicit ResultFigure(const QString& caption, QWidget* parent = nullptr);
 
@@ -55,7 +55,7 @@ private:
     int widest_ = 0;
 };
 
-/// Edits the budget as a large number with its unit. Accepts `12.5 GiB`, `800 MiB`, or a number in the shown unit. The
+/// Edits the budget as a large number with a unit. Accepts `12.5 GiB`, `800 MiB`, or a number in the shown unit. The
 /// keys Up and Down step. Invalid text stays, in red, with the reason as tool tip.
 class BudgetEdit : public QWidget
 {
@@ -91,7 +91,7 @@ private:
     QString problem_;
 };
 
-/// The slider of the budget over its cost curve: hatched where no plan fits, plans for cards and the recorded peak as
+/// The slider of the budget over the cost curve: hatched where no plan fits, plans for cards and the recorded peak as
 /// stops, ticks below. A click on the label of a stop sets the stop's budget.
 class BudgetScale : public BytesControl
 {
@@ -142,7 +142,7 @@ private:
     void paintTicks(QPainter& painter, const Theme& theme) const;
     void paintTrack(QPainter& painter, const Theme& theme) const;
 
-    bool fails(const FrontierPoint& point) const; ///< its plan does not run on the card
+    bool fails(const FrontierPoint& point) const; ///< the plan does not run on the GPU
 
     std::vector<CardStop> cards_;
     std::vector<Bytes> failing_; ///< ascending
@@ -153,7 +153,7 @@ private:
     double stepMs_ = 0;
     double grabbedAt_ = 0;
     int curveHeight_ = leastCurveHeight;
-    KeptPicture scenery_; ///< everything but the track and its knob
+    KeptPicture scenery_; ///< everything but the track and the knob
 };
 
 /// The figures of a plan by op, shown in place of the number of modules.
@@ -166,7 +166,7 @@ struct OpsFigures
 };
 
 /// The budget and its cost: value, slider over the cost curve, planned peak, added time, and number of recomputed
-/// modules. Budgets below the least feasible one are hatched; plans for cards are stops.
+/// modules. Budgets below the least feasible budget are hatched; plans for GPUs are stops.
 class BudgetBar : public QWidget
 {
     Q_OBJECT
@@ -177,7 +177,7 @@ public:
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
     /// Stops at which a plan runs on a card, and the peaks of plans of the frontier that do not run there, ascending.
     void setCards(std::vector<CardStop> cards, std::vector<Bytes> failing = {});
-    void setWindowHeight(int height); ///< the curve's height is a share of it
+    void setWindowHeight(int height); ///< the curve's height is a share of the window's
     void setFrontier(std::vector<FrontierPoint> frontier); ///< peak ascending; empty: not known yet
     void setBudget(Bytes budget); ///< emits nothing
     Bytes budget() const;

@@ -207,7 +207,7 @@ void PeakTable::paintEvent(QPaintEvent*)
         painter.drawRoundedRect(QRectF(0, top + (categoryHeight - swatch) / 2.0, swatch, swatch), 1.5, 1.5);
         painter.setFont(theme.body);
         painter.setPen(theme.text);
-        // A long name takes what the number beside it leaves of its column.
+        // A long name takes the rest of the column beside the number.
         const int number = qRound(lineWidth(theme.number, inUnit(recorded_[i], unit, 2)));
         const QRect name(swatch + 8, top, width() - numberColumn - number - 6 - (swatch + 8), categoryHeight);
         paintElided(painter, name, Qt::AlignLeft | Qt::AlignVCenter, categoryTitle(category), Qt::ElideRight);

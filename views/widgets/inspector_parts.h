@@ -21,8 +21,8 @@ class QPushButton;
 
 namespace headroom {
 
-/// A radio button for one way to treat a module: a title, and below it the kept bytes (left) and the cost (right). The
-/// checked one is drawn in the accent colour with a filled circle.
+/// A radio button for an option of a module: a title, and below the kept bytes (left) and the cost (right). The
+/// checked button is drawn in the accent colour with a filled circle.
 class OptionButton : public QRadioButton
 {
     Q_OBJECT
@@ -43,7 +43,7 @@ private:
     QString cost_;
 };
 
-/// Memory at the peak by category, as recorded and under the plan: two bars on one scale, and a table. Categories
+/// Memory at the peak by category, as recorded and under the plan: two bars on the same scale, and a table. Categories
 /// without bytes in both are left out.
 class PeakTable : public QWidget
 {
@@ -67,7 +67,7 @@ private:
     std::optional<CategoryBytes> planned_;
 };
 
-/// The break points of a module's trade-off curve as lines of text; the chosen one has a dot in the accent colour.
+/// The break points of a module's trade-off curve as lines of text; the chosen point has a dot in the accent colour.
 class CurveTable : public QWidget
 {
     Q_OBJECT
@@ -87,7 +87,7 @@ private:
     int chosen_ = -1;
 };
 
-/// The row for verifying a plan: a button that runs it, the progress, and the verdict.
+/// The row for verifying a plan: a button that runs the plan, the progress, and the verdict.
 class VerifyRow : public QWidget
 {
     Q_OBJECT
@@ -96,7 +96,7 @@ public:
 
     explicit VerifyRow(QWidget* parent = nullptr);
 
-    void setOffer(bool possible, const QString& why); ///< `why`: why it is not possible, or what the button does
+    void setOffer(bool possible, const QString& why); ///< `why`: the obstacle, or what the button does
     void setProgress(double share, const QString& stage); ///< share < 0: not known
     void setVerdict(Verdict verdict, const QString& text); ///< none: shows only the button
 

@@ -105,7 +105,7 @@ void WrappedLabel::showText()
     QLabel::setText(shown);
 }
 
-/// Replaces the copied selection by the same part of the text as it was set.
+/// Replaces the copied selection by the same part of the text as set.
 void WrappedLabel::mendCopy(QClipboard::Mode mode)
 {
     if (!hasSelectedText())

@@ -10,15 +10,15 @@
 
 namespace headroom {
 
-/// Plain text in one line, or in a few, that is shortened with an ellipsis if it does not fit.
+/// Plain text in a line or in a few lines, shortened with an ellipsis if too long.
 class ElidedLabel : public QLabel
 {
     Q_OBJECT
 public:
-    /// The part of a long text that gives way: its middle, its end, or what tells module names apart least
+    /// The part of a long text that gives way: the middle, the end, or what tells module names apart least
     /// (shortenedName()).
     enum class Elide { middle, end, name };
-    /// A text that does not fit into one line takes up to `lines`. The label is always as high as all of them, so that
+    /// A text too long for a line takes up to `lines`. The label is always as high as all lines, so that
     /// another text moves nothing else.
     explicit ElidedLabel(Elide elide, QWidget* parent = nullptr, int lines = 1);
 
@@ -35,11 +35,11 @@ private:
     int lines_;
 };
 
-/// A label that wraps its text to the width of its column and caches the height. A QLabel lays out its text repeatedly
-/// to find its own width, each time a neighbour changes; this label has no width of its own.
+/// A label that wraps text to the width of the column and caches the height. A QLabel lays out text repeatedly
+/// to find a width, each time a neighbour changes; this label has no own width.
 ///
 /// Long names break after dots and underscores; a part that is wider than the column is elided in the middle. The text
-/// can be selected with the mouse and is copied as it was set. It is a QTextDocument only while it can be selected: the
+/// can be selected with the mouse and is copied as set. The label is a QTextDocument only while selectable: the
 /// layout of a document takes three times as long as that of plain text, and both look the same.
 class WrappedLabel : public QLabel
 {
@@ -48,7 +48,7 @@ public:
     explicit WrappedLabel(QWidget* parent = nullptr);
 
     void setText(const QString& text);
-    const QString& text() const noexcept { return text_; } ///< as it was set: QLabel::text() has the break points
+    const QString& text() const noexcept { return text_; } ///< as set: QLabel::text() has the break points
 
     QSize sizeHint() const override { return minimumSizeHint(); }
     QSize minimumSizeHint() const override;
@@ -73,7 +73,7 @@ private:
     };
     mutable std::array<Height, 3> heights_; ///< the latest first
     QString text_;
-    QList<std::pair<QString, QString>> elided_; ///< elided parts of the shown text, and the whole ones
+    QList<std::pair<QString, QString>> elided_; ///< elided parts of the shown text, and the whole parts
 };
 
 } // namespace headroom

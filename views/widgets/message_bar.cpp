@@ -195,7 +195,7 @@ void RemarksButton::setRemarks(const QStringList& remarks)
     const bool scrolls = page->height() > most;
     const int bar = scrolls ? scroll->verticalScrollBar()->sizeHint().width() : 0;
     scroll->setFixedSize(page->width() + bar, scrolls ? most : page->height());
-    // A menu asks an action for its widget when the action is added.
+    // A menu requests an action's widget when the action is added.
     menu()->removeAction(sentences_);
     sentences_->setDefaultWidget(scroll);
     menu()->addAction(sentences_);

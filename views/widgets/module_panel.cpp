@@ -33,7 +33,7 @@ constexpr int longestBar = 54;
 constexpr int numberWidth = 36; // width of "2210" with a gap
 constexpr int barHeight = 6;
 constexpr int gap = 6;
-constexpr int cellMargin = 14; // as in the header, which has room for its arrow
+constexpr int cellMargin = 14; // as in the header, which has room for an arrow
 constexpr int cacheKibibytes = 32 * 1024; // enough for a screen full of rows, each in several states
 
 } // namespace
@@ -135,7 +135,7 @@ void ModuleDelegate::paintModule(QPainter& painter, const Cell& cell) const
     paintName(painter, rest, Qt::AlignLeft | Qt::AlignVCenter, cell.text);
 }
 
-/// Paints a pill at the right of the cell; a long one takes at most `room`. Returns its width; 0: no room for it.
+/// Paints a pill at the right of the cell; a long pill takes at most `room`. Returns the width; 0: no room.
 int ModuleDelegate::paintPill(QPainter& painter, const QRect& box, const QString& text, bool filled, int room) const
 {
     const int whole = qRound(lineWidth(theme_->caption, text)) + 2 * pillPadding;
@@ -194,7 +194,7 @@ ModuleTreeView::ModuleTreeView(QWidget* parent)
     viewport()->setAttribute(Qt::WA_OpaquePaintEvent);
 }
 
-// The background is painted here, so that window, card and tree do not paint theirs one over the other.
+// The background is painted here, so that window, card and tree do not paint backgrounds over each other.
 void ModuleTreeView::paintEvent(QPaintEvent* event)
 {
     QPainter(viewport()).fillRect(event->rect(), Theme::of(*this).card);
@@ -220,8 +220,8 @@ void ModuleTreeView::drawRow(QPainter* painter, const QStyleOptionViewItem& opti
     }
 }
 
-// A new plan changes many runs of siblings. QTreeView searches for each of them among the visible rows; one repaint of
-// the viewport costs less. No row changes its height.
+// A new plan changes many runs of siblings. QTreeView searches for each run among the visible rows; a repaint of
+// the viewport costs less. No row changes in height.
 void ModuleTreeView::dataChanged(const QModelIndex& topLeft, const QModelIndex& bottomRight, const QList<int>& roles)
 {
     if (QAccessible::isActive()) // screen readers need to know what has changed
@@ -251,15 +251,15 @@ void ModuleTreeView::mousePressEvent(QMouseEvent* event)
 
 namespace {
 
-constexpr int keptWidths[]{110, 80, 76, 0}; // with a bar, with a short one, without; hidden
+constexpr int keptWidths[]{110, 80, 76, 0}; // with a bar, with a short bar, without; hidden
 constexpr int recomputeWidth = 92;
 constexpr int measuredWidth = 104;
 constexpr int ratioWidth = 56;
 constexpr int exposedWidth = 72;
-constexpr int nameWidth = 160; // names get this width before the kept column gets its bar
+constexpr int nameWidth = 160; // names get this width before the kept column gets a bar
 constexpr int indentation = 14; // of each level, less in a deep tree
 constexpr int leastIndentation = 6;
-constexpr int deepestIndentation = 84; // of the deepest level, so that its names have room
+constexpr int deepestIndentation = 84; // of the deepest level, so that names have room
 
 /// Does not sort by module, since the model has that order: a proxy that sorts checks the place of each changed row.
 class ModuleOrder : public QSortFilterProxyModel

@@ -69,7 +69,7 @@ private:
     mutable QCache<Cell, QPixmap> pictures_; ///< cost in KiB
 };
 
-/// The view of a ModuleTreeModel or of its proxy. It draws a stripe at the left edge of every row that the plan
+/// The view of a ModuleTreeModel or of the proxy. A stripe at the left edge marks every row that the plan
 /// changed, so that such rows are visible at any depth of the tree.
 class ModuleTreeView : public QTreeView
 {
@@ -90,14 +90,14 @@ private:
     bool ring_ = false; ///< the current row has a focus ring, since the keyboard is in use
 };
 
-/// The left side of the window: the module tree with a filter above it. The owner fills the ModuleTreeModel.
+/// The left side of the window: the module tree with a filter above. The owner fills the ModuleTreeModel.
 class ModulePanel : public QWidget
 {
     Q_OBJECT
 public:
     explicit ModulePanel(ModuleTreeModel* model, QWidget* parent = nullptr);
 
-    void select(ModuleId module); ///< selects the module and scrolls to it; emits no signal
+    void select(ModuleId module); ///< selects the module and scrolls there; emits no signal
     void focusFilter();
     void setComparing(bool comparing); ///< true: columns of measured times replace the plan's column
     void setDistributed(bool distributed); ///< true: shows the column of exposed communication

@@ -74,7 +74,7 @@ namespace {
 constexpr int columnWidth = 680;
 const auto ownCommand = QStringLiteral("python -m torch_headroom.record train.py");
 
-/// A dashed frame that invites to drop a file; the whole window accepts one.
+/// A dashed frame that invites to drop a file; the whole window accepts files.
 class DropZone : public QWidget
 {
 public:

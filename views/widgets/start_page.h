@@ -13,7 +13,7 @@ class QVBoxLayout;
 
 namespace headroom {
 
-/// A button as a row of a list: title, grey detail, and at the right the verb of its action.
+/// A button as a row of a list: title, grey detail, and at the right the verb of the action.
 class RowButton : public QAbstractButton
 {
     Q_OBJECT
@@ -36,7 +36,7 @@ struct DemoModel
 {
     QString title; ///< "Transformer, 12 layers"
     QString detail; ///< "batch 8 of 1024 tokens, Adam, on an A100 40 GB"
-    QStringList arguments; ///< arguments of `torch-headroom record`: the model and its options
+    QStringList arguments; ///< arguments of `torch-headroom record`: the model and options
     QString name; ///< file name without suffix
 };
 
@@ -50,7 +50,7 @@ public:
 
     void setDemos(std::vector<DemoModel> demos);
     void setRecentFiles(const QStringList& paths);
-    void setBusy(bool busy); ///< true: a recording runs, and no second one can be started
+    void setBusy(bool busy); ///< true: a recording runs, and no second recording can be started
 
 Q_SIGNALS:
     void openWanted();

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Collectives of torch.distributed in a job of which only this process runs. They take no memory of their own and end
-// at once. Their results are those of a job in which all ranks hold what this process holds.
+// Collectives of torch.distributed in a job of which only this process runs. Collectives take no memory and end
+// at once. The results are those of a job in which all ranks hold the same as this process.
 
 #include "core/device/boxed_values.h"
 #include "core/device/card_limit.h"
@@ -49,8 +49,8 @@ struct CollectiveCall
     c10d::ReduceOp::RedOpType reduction = c10d::ReduceOp::UNUSED;
 };
 
-/// Each of these functions sets the values of the tensors that a collective writes, as if all other ranks held what
-/// this rank holds. Elements whose values are not known become unknown.
+/// Each of these functions sets the values of the tensors that a collective writes, as if other ranks held the same as
+/// this rank. Elements with unknown values become unknown.
 
 using at::Tensor;
 using c10d::ReduceOp;
@@ -81,7 +81,7 @@ void copyKnown(const Tensor& to, const Tensor& from)
 
 void reduce(const Tensor& tensor, const CollectiveCall& call)
 {
-    // The sum of booleans is true if any of them is: it does not change.
+    // The sum of booleans is true if any is true: no change.
     if (!hasValues(tensor) || tensor.scalar_type() == at::kBool)
         return;
     if (call.reduction == ReduceOp::SUM)
@@ -93,7 +93,7 @@ void reduce(const Tensor& tensor, const CollectiveCall& call)
     // Mean, minimum and maximum of equal numbers are that number.
 }
 
-/// Returns the equal parts of a tensor, one for each rank; empty if it cannot be divided so.
+/// Returns the equal parts of a tensor for the ranks; empty for a size that cannot be divided.
 std::vector<Tensor> parts(const Tensor& whole, const CollectiveCall& call)
 {
     if (!whole.is_contiguous() || whole.numel() % call.ranks != 0)
@@ -121,7 +121,7 @@ void reduceInPlace(const CollectiveCall& call)
         reduce(tensor, call);
 }
 
-/// all_gather into one output tensor for each input.
+/// all_gather into an output tensor for each input.
 void gatherInto(const CollectiveCall& call)
 {
     for (std::size_t i = 0; i < std::min(call.written.size(), call.read.size()); ++i) {
@@ -134,7 +134,7 @@ void gatherInto(const CollectiveCall& call)
     }
 }
 
-/// all_gather and gather into one tensor for each rank.
+/// all_gather and gather into a tensor for each rank.
 void gatherApart(const CollectiveCall& call)
 {
     for (std::size_t i = 0; i < call.written.size(); ++i)
@@ -148,7 +148,7 @@ void gatherCoalesced(const CollectiveCall& call)
         copyKnown(call.written[i], call.read.at(i % call.read.size()));
 }
 
-/// reduce_scatter of one input tensor for each output.
+/// reduce_scatter of an input tensor for each output.
 void scatterFrom(const CollectiveCall& call)
 {
     for (std::size_t i = 0; i < std::min(call.written.size(), call.read.size()); ++i) {
@@ -162,7 +162,7 @@ void scatterFrom(const CollectiveCall& call)
     }
 }
 
-/// scatter and reduce_scatter of one tensor for each rank.
+/// scatter and reduce_scatter of a tensor for each rank.
 void scatterApart(const CollectiveCall& call)
 {
     for (std::size_t i = 0; i < call.written.size(); ++i) {
@@ -176,7 +176,7 @@ void scatterApart(const CollectiveCall& call)
     }
 }
 
-/// all_to_all with one tensor for each rank.
+/// all_to_all with a tensor for each rank.
 void exchangeApart(const CollectiveCall& call)
 {
     for (const Tensor& tensor : call.written)
@@ -227,7 +227,7 @@ constexpr Collective collectives[]{
     {"_reduce_scatter_base_", CollectiveKind::reduceScatter, &scatterFrom},
     {"reduce_scatter_tensor_coalesced_", CollectiveKind::reduceScatter, &scatterFrom},
     {"alltoall_", CollectiveKind::allToAll, &exchangeApart},
-    {"alltoall_base_", CollectiveKind::allToAll, nullptr}, // its parts have sizes of their own
+    {"alltoall_base_", CollectiveKind::allToAll, nullptr}, // the parts have different sizes
     {"broadcast_", CollectiveKind::broadcast, nullptr},
     {"reduce_", CollectiveKind::reduce, &reduceInPlace},
     {"gather_", CollectiveKind::gather, &gatherApart},
@@ -248,15 +248,15 @@ const Collective* find(std::string_view op)
     return found != std::end(collectives) ? found : nullptr;
 }
 
-/// The event that marks the end of a communication on its group's stream.
+/// The event that marks the end of a communication on the group's stream.
 struct Behind
 {
-    std::uint32_t event = 0; ///< 0: it ran on the caller's stream, and no wait is needed
+    std::uint32_t event = 0; ///< 0: on the caller's stream, no wait is needed
     std::uint32_t stream = 0;
 };
 
-/// Work that is complete from the start. Like NCCL's it holds the tensors that it reads until wait(), and its results
-/// as long as it lives.
+/// Work that is complete from the start. Like NCCL's work, the object holds read tensors until wait(), and results
+/// during its life.
 class Done final : public c10d::Work
 {
 public:
@@ -371,7 +371,7 @@ Bytes sizeOf(CollectiveKind kind, const CollectiveCall& call)
     }
 }
 
-/// Returns the stream of a group's communicator: NCCL creates one for each.
+/// Returns the stream of a group's communicator: NCCL creates a stream for each.
 std::uint32_t streamOf(const std::string& group)
 {
     static std::mutex mutex;
@@ -456,7 +456,7 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack)
         c10::make_intrusive<Done>(keeps ? call.written : tensors, keeps ? call.read : std::vector<Tensor>(), behind)));
 }
 
-/// The timer of DistributedDataParallel; its timer for CUDA would create CUDA events. Nothing takes time here.
+/// The timer of DistributedDataParallel; the timer for CUDA would create CUDA events. Nothing takes time here.
 class NoTimer final : public c10d::Timer
 {
 public:

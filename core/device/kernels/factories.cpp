@@ -101,7 +101,7 @@ Tensor& setTensor(Tensor& self, const Tensor& source)
     return self;
 }
 
-/// The layout is that of aten/src/ATen/native/cuda/Nonzero.cu: one dimension after the other.
+/// The layout is that of aten/src/ATen/native/cuda/Nonzero.cu: dimension by dimension.
 Tensor positionsOf(const Tensor& tensor)
 {
     const std::int64_t count = countNonzero(tensor);
@@ -149,7 +149,7 @@ Tensor maskedScatterBackward(const Tensor& gradOutput, const Tensor& mask, c10::
     return result;
 }
 
-/// The number of unique elements depends on values: the upper bound is all of them.
+/// The number of unique elements depends on values: the upper bound is the number of elements.
 std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool, bool returnInverse, bool returnCounts)
 {
     countInvented(Invented::size);

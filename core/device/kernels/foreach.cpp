@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Ops over lists of tensors. PyTorch's composite versions loop over the list, and call one op for each tensor; the
-// kernels here allocate what CUDA's multi-tensor kernels allocate: nothing in place, else one result for each tensor
+// kernels here allocate what CUDA's multi-tensor kernels allocate: nothing in place, else a result for each tensor
 // (aten/src/ATen/native/cuda/Foreach*.cu).
 // Fused optimizers and the ops of GradScaler: all of them write into their arguments and allocate nothing.
 
@@ -80,7 +80,7 @@ void listLikeSecond(const c10::OperatorHandle& op, Stack* stack)
     returnList(op, stack, std::move(results));
 }
 
-/// Returns the temporary tensor of a reduction: one number for each chunk of each tensor (ForeachReduceOp.cu).
+/// Returns the temporary tensor of a reduction: a number for each chunk of each tensor (ForeachReduceOp.cu).
 Tensor chunkResults(at::TensorList tensors)
 {
     constexpr std::int64_t chunk = 65536;
@@ -139,7 +139,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_foreach_max", largest);
 }
 
-/// Leaves the flag for infinities as it is: nothing overflows, since nothing is computed.
+/// Leaves the flag for infinities unchanged: nothing overflows, since nothing is computed.
 void ampCheck(at::TensorList, at::Tensor&, const at::Tensor&) {}
 
 at::Tensor& ampUpdateScale(at::Tensor& scale, at::Tensor&, const at::Tensor&, double, double, std::int64_t)

@@ -59,7 +59,7 @@ bool checkMasks(const Tensor& self, const c10::IValue& indices)
     return masked;
 }
 
-/// Checks known positions, of which negative ones count from the end.
+/// Checks known positions; negative positions count from the end.
 void checkPosition(const Tensor& index, std::int64_t dim, std::int64_t size)
 {
     const auto outside = indexOutside(index, -size, size);
@@ -172,7 +172,7 @@ void negativeLogLikelihood(const c10::OperatorHandle& op, torch::jit::Stack* sta
     callMeta(op, stack);
 }
 
-/// Runs torchvision::nms(boxes, scores, threshold), which returns the boxes that it keeps: here all of them.
+/// Runs torchvision::nms(boxes, scores, threshold), which returns the kept boxes: here all boxes.
 Tensor suppressNothing(const Tensor& boxes, const Tensor&, double)
 {
     countInvented(Invented::size);

@@ -39,7 +39,7 @@ public:
     std::map<std::string, at::Tensor> load();
 
 private:
-    /// The identity of a tensor: the same elements of one storage are one tensor.
+    /// The identity of a tensor: the same elements of a storage are the same tensor.
     using Identity = std::tuple<std::string, at::ScalarType, std::int64_t, std::vector<std::int64_t>,
                                 std::vector<std::int64_t>, bool>;
 
@@ -143,7 +143,7 @@ private:
 
     const ExportedProgram& program_;
     std::map<std::string, std::string> types_;
-    std::map<std::string, std::vector<std::string>> children_; ///< in the order of their registration
+    std::map<std::string, std::vector<std::string>> children_; ///< in the order of registration
     NamedTree named_;
 };
 
@@ -229,8 +229,8 @@ NamedTree makeTree(const ExportedProgram& program, const std::map<std::string, a
 
 namespace {
 
-/// Creates an input of this shape. On a device that computes it has normally distributed numbers; integers are 0, since
-/// they may be indices.
+/// Creates an input of this shape. On a device that computes, numbers are normally distributed; integers are 0, since
+/// integers may be indices.
 at::Tensor invent(const TensorMeta& meta, const std::vector<std::int64_t>& sizes, at::Device device)
 {
     const auto options = at::TensorOptions(device).dtype(meta.dtype);
@@ -254,7 +254,7 @@ at::Tensor invent(const TensorMeta& meta, const std::vector<std::int64_t>& sizes
     return tensor;
 }
 
-/// Returns an error if `asked` is not the file's element type, which its graph fixes.
+/// Returns an error if `asked` is not the file's element type, fixed by the graph.
 Status checkDtype(const ExportedProgram& program, std::optional<at::ScalarType> asked)
 {
     if (!asked)

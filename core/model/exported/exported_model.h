@@ -21,30 +21,30 @@
 
 namespace headroom::exported {
 
-/// Loads the tensors of a file to a device: each storage once, a tied parameter as one tensor under several names.
+/// Loads the tensors of a file to a device: each storage once, a tied parameter as a single tensor under several names.
 /// Nothing is read for the simulated device. Errors (badInput): a file without weights on a device that computes.
 Result<std::map<std::string, at::Tensor>> loadWeights(const ExportedProgram& program, at::Device device);
 
-/// A module tree, with the ids of its modules by the file's names.
+/// A module tree, with module ids by the file's names.
 struct NamedTree
 {
     ModelTree tree;
     std::map<std::string, ModuleId> ids; ///< by FQN; "" is the root
 };
 
-/// Returns all modules in the order of model.modules(), with the tensors that they own. The graph has the types of
-/// modules that run; the types of other containers are deduced from their children.
+/// Returns all modules in the order of model.modules(), with the modules' own tensors. The graph has the types of
+/// modules that run; the types of other containers are deduced from the children.
 NamedTree makeTree(const ExportedProgram& program, const std::map<std::string, at::Tensor>& tensors);
 
 /// Values of dynamic dimensions, by symbol.
 using Symbols = std::map<std::string, std::int64_t>;
 
-/// Returns the symbol if the size is one; nullopt for numbers and for expressions such as 2*s0.
+/// Returns the symbol of a size; nullopt for numbers and for expressions such as 2*s0.
 std::optional<std::string> symbolOf(const Size& size);
 /// Returns the value of a size; nullopt for an expression that is not supported, or a symbol without a value.
 std::optional<std::int64_t> evaluate(const Size& size, const Symbols& symbols);
 
-/// The sizes at which a step runs.
+/// The sizes of a step.
 struct ChosenSizes
 {
     Symbols symbols;
@@ -105,7 +105,7 @@ private:
     std::vector<std::unique_ptr<Scope>> scopes_;
 };
 
-/// A .pt2 file that is open on a device. Its graph runs node by node through the dispatcher, with autograd.
+/// A .pt2 file that is open on a device. The graph runs node by node through the dispatcher, with autograd.
 class ExportedModel final : public ModelSource
 {
 public:

@@ -20,7 +20,7 @@ constexpr auto tiedRecord = "extra/headroom_tied_weights.json";
 constexpr auto typesRecord = "extra/headroom_module_types.json";
 constexpr std::int64_t schemaMajor = 8; ///< SCHEMA_VERSION of torch/_export/serde/schema.py
 
-/// The exception for a fault of a record; readExportedProgram() returns its error.
+/// The exception for a fault of a record; readExportedProgram() returns the error.
 struct Unreadable
 {
     Error error;

@@ -211,7 +211,7 @@ void Compiler::assertion(const Node& node, const Names& names)
     add(std::move(compute), place(node));
 }
 
-/// Begins the scope of a higher-order operator around its graph; returns the position of the graph in the node's
+/// Begins the scope of a higher-order operator around the graph; returns the position of the graph in the node's
 /// inputs.
 std::size_t Compiler::enterScope(const Node& node)
 {

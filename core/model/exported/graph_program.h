@@ -17,10 +17,10 @@
 #include <vector>
 
 /// A graph that was compiled to run many times: operators are looked up, names are replaced by slots, inner graphs are
-/// inlined, and each instruction has the values that die after it.
+/// inlined, and each instruction has the values that die after the instruction.
 namespace headroom::exported {
 
-/// The index of one value while the program runs.
+/// The index of a value while the program runs.
 using Slot = Index<struct SlotTag>;
 
 /// An argument of an operator.
@@ -41,15 +41,15 @@ struct Operand
         c10::IValue constant;
     };
     Kind kind = Kind::constant;
-    std::vector<Element> elements; ///< exactly one, except for lists
+    std::vector<Element> elements; ///< a single entry, except for lists
 };
 
 struct CallOperator
 {
     c10::OperatorHandle op;
     std::vector<Operand> operands;
-    std::vector<std::vector<Slot>> results; ///< by return: its slot, or the slots of a list's elements
-    /// The operator is aten.view. It runs as reshape if the layout needs that: a model exported on a CPU may lack a
+    std::vector<std::vector<Slot>> results; ///< by return: the slot, or the slots of a list's elements
+    /// The operator is aten.view. Runs as reshape if the layout needs that: a model exported on a CPU may lack a
     /// contiguous() that another device needs.
     bool isView = false;
 };
@@ -67,7 +67,7 @@ struct EnterModule
     ModuleId module;
     std::vector<Slot> arguments;
     std::size_t begin = 0; ///< index of this instruction
-    std::size_t end = 0; ///< index of its ExitModule
+    std::size_t end = 0; ///< index of the ExitModule
 };
 
 struct ExitModule
@@ -85,7 +85,7 @@ struct EnterGradMode
 struct EnterAutocast
 {
     at::DeviceType device = at::kCPU;
-    std::optional<at::ScalarType> dtype; ///< nullopt: the device's current one
+    std::optional<at::ScalarType> dtype; ///< nullopt: the device's current type
     bool enabled = true;
     std::optional<bool> cache;
 };
@@ -106,7 +106,7 @@ struct GraphProgram
 {
     struct Input
     {
-        Slot slot; ///< invalid: a constant, which the graph does not use
+        Slot slot; ///< invalid: a constant, unused in the graph
         bool given = true; ///< set by the caller; otherwise a parameter, buffer or constant of the file
     };
     struct Mutation

@@ -22,7 +22,7 @@ constexpr int deepestGraph = 32;
 Argument readArgumentAt(const Json& value, int depth);
 Graph readGraphAt(const Json& value, int depth);
 
-/// schema.py's numbers up to BFLOAT16 are the numbers of c10 plus one.
+/// schema.py's numbers up to BFLOAT16 are the numbers of c10 plus 1.
 at::ScalarType readScalarType(const Json& value)
 {
     constexpr std::int64_t bfloat16 = 13;

@@ -20,10 +20,10 @@
 namespace headroom::exported {
 namespace {
 
-/// Limit of a batch or a sequence that the file does not bound. It is beyond any GPU, and bytes do not overflow.
+/// Limit of a batch or a sequence that the file does not bound. The limit is beyond any GPU, and bytes do not overflow.
 constexpr std::int64_t mostChosen = std::int64_t{1} << 24;
 
-/// Evaluates sympy's srepr as torch.export writes it: nested Symbol('s0', …), Integer(2), Add(…), Mul(…); or a name.
+/// Evaluates sympy's srepr, written by torch.export: nested Symbol('s0', …), Integer(2), Add(…), Mul(…); or a name.
 class Expression
 {
 public:
@@ -325,7 +325,7 @@ Function comparison(Compare compare)
     };
 }
 
-/// Makes a function of two whole numbers. Its result for two booleans is a boolean, as in Python.
+/// Makes a function of two whole numbers. The result for two booleans is a boolean, as in Python.
 template <class Combine>
 Function bitwise(Combine combine)
 {
