@@ -8,10 +8,10 @@
 #include "core/base/try.h"
 #include "core/compare/step_comparison.h"
 #include "core/cost/calibration.h"
-#include "core/cost/nccl_tests.h"
+#include "core/cost/collective_model.h"
 #include "core/cost/roofline.h"
 #include "core/profile/import.h"
-#include "core/profile/profile_collectives.h"
+#include "core/profile/profile.h"
 #include "core/profile/profile_reader.h"
 #include "core/trace/step_file.h"
 

@@ -4,7 +4,7 @@
 
 #include "core/base/json_text.h"
 #include "core/base/try.h"
-#include "core/cost/gpu_facts.h"
+#include "core/cost/device_specs.h"
 #include "core/cost/step_times.h"
 #include "core/policy/plan_report.h"
 #include "core/trace/step_file.h"

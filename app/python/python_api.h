@@ -70,7 +70,7 @@ HEADROOM_PYTHON_API void headroom_claim_cuda();
 /// of torch, so that Python's Meta kernels exist. A process can simulate one card.
 HEADROOM_PYTHON_API int headroom_simulate(const char* gpu, const char* device);
 
-/// Waits for autograd's thread (core/device/autograd_threads.h). Call it before the program ends, without the GIL.
+/// Waits for autograd's thread (core/device/simulated_device.h). Call it before the program ends, without the GIL.
 HEADROOM_PYTHON_API int headroom_await_autograd();
 
 /// Makes this process one rank of a distributed job whose other ranks do not run: collectives on the CPU too contact no
@@ -125,7 +125,7 @@ HEADROOM_PYTHON_API const char* headroom_memory_metadata();
 /// Returns the names of the allocator's actions in the order of their numbers, with blanks between them.
 HEADROOM_PYTHON_API const char* headroom_allocator_actions();
 /// Starts what torch.cuda.memory._record_memory_history() asks for, with `stacks` and the others as the numbers of
-/// AllocationHistory::Options (core/device/allocation_history.h); or stops it and drops what was kept.
+/// AllocationHistory::Options (core/device/simulated_allocator.h); or stops it and drops what was kept.
 HEADROOM_PYTHON_API void headroom_start_history(int stacks, int cpp, std::int64_t maxEntries, std::uint32_t skipped,
                                                 int clears);
 HEADROOM_PYTHON_API void headroom_stop_history();

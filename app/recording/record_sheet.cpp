@@ -5,7 +5,7 @@
 #include "app/recording/model_form.h"
 #include "app/recording/script_form.h"
 #include "views/theme/looks.h"
-#include "views/widgets/elided_label.h"
+#include "views/widgets/labels.h"
 
 #include <QClipboard>
 #include <QFileInfo>

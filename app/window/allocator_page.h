@@ -6,7 +6,7 @@
 #include "core/base/lane.h"
 #include "core/timeline/timeline.h"
 #include "core/trace/workspaces.h"
-#include "views/widgets/reserved_plot.h"
+#include "views/widgets/allocator_panel.h"
 
 #include <QObject>
 #include <QString>

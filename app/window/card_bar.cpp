@@ -4,7 +4,7 @@
 
 #include "app/window/session.h"
 #include "views/theme/looks.h"
-#include "views/widgets/elided_label.h"
+#include "views/widgets/labels.h"
 
 #include <QClipboard>
 #include <QDialogButtonBox>

@@ -16,12 +16,11 @@
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/comparison_bar.h"
 #include "views/widgets/inspector.h"
+#include "views/widgets/inspector_parts.h"
 #include "views/widgets/lower_panel.h"
 #include "views/widgets/module_panel.h"
 #include "views/widgets/ops_panel.h"
 #include "views/widgets/size_fields.h"
-#include "views/widgets/solver_choice.h"
-#include "views/widgets/verify_row.h"
 
 #include <QAction>
 #include <QApplication>

@@ -5,7 +5,7 @@
 #include "app/window/session.h"
 #include "core/joint/ops_request.h"
 #include "views/plot/call_later.h"
-#include "views/widgets/solver_choice.h"
+#include "views/widgets/inspector_parts.h"
 
 #include <QFileDialog>
 #include <QFileInfo>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/window/session.h"
-#include "views/plot/flip_layer.h"
+#include "views/plot/timeline_layers.h"
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/ops_panel.h"
 

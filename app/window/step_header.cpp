@@ -9,8 +9,8 @@
 #include "app/window/times_text.h"
 #include "core/trace/remarks.h"
 #include "views/theme/looks.h"
-#include "views/widgets/elided_label.h"
-#include "views/widgets/remarks_button.h"
+#include "views/widgets/labels.h"
+#include "views/widgets/message_bar.h"
 #include "views/widgets/size_fields.h"
 
 #include <QAction>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/window/settings.h"
-#include "views/theme/desktop_look.h"
+#include "views/theme/looks.h"
 
 #include <QObject>
 

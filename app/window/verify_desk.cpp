@@ -8,7 +8,7 @@
 #include "core/joint/ops_plan_file.h"
 #include "core/policy/policy.h"
 #include "views/plot/number_text.h"
-#include "views/widgets/verify_row.h"
+#include "views/widgets/inspector_parts.h"
 
 #include <QAction>
 

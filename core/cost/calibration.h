@@ -17,7 +17,7 @@
 
 namespace headroom {
 
-/// Corrects the op times of a time model for one GPU by steps that were measured on it.
+/// Corrects the op times of a time model for a GPU by steps that were measured on this GPU.
 ///
 /// Ops of one name and element type have a curve: measured time over the model's time. Between two points the time is
 /// interpolated; beyond the ends the ratio of the end point applies. No op takes less than the shortest measured
@@ -44,7 +44,7 @@ struct Calibration
     using Key = std::pair<std::string, DType>;
 
     std::string gpu; ///< name of the GPU's DeviceSpec: "h200-141gb"
-    TimeModel base = TimeModel::roofline; ///< the time model that it corrects
+    TimeModel base = TimeModel::roofline; ///< the time model that is corrected
     std::vector<std::string> steps; ///< StepInfo::model of the measured steps
     double shortestMs = 0;
     double ratio = 1; ///< measured over modelled time of all ops
@@ -59,7 +59,7 @@ struct Calibration
 /// simulated, has no kernel times, or its GPU has no DeviceSpec.
 Result<Calibration> calibrate(const StepTrace& measured, const std::string& file);
 
-/// Both calibrations as one. Where both have a point at the same modelMs, the newer one counts. If their time models
+/// Merges two calibrations. Where both have a point at the same modelMs, `newer` counts. If the time models
 /// differ, only `newer` counts.
 Calibration merged(const Calibration& older, const Calibration& newer);
 
@@ -68,7 +68,7 @@ Calibration merged(const Calibration& older, const Calibration& newer);
 double calibratedMs(const Calibration& calibration, std::string_view op, DType dtype, std::string_view workClass,
                     double modelMs);
 
-/// The simulated step with calibrated times, those of the CPU included. A measured step is returned unchanged, and so
+/// The simulated step with calibrated times of GPU and CPU. A measured step is returned unchanged, and so
 /// is one without the signatures that the calibration's model needs.
 StepTracePtr calibrated(const StepTracePtr& step, const Calibration& calibration);
 
@@ -76,15 +76,15 @@ std::string calibrationToJson(const Calibration& calibration);
 /// Errors (badInput) name `file` and what was expected.
 Result<Calibration> calibrationFromJson(std::string_view text, const std::string& file);
 
-/// The folder of the user's calibrations, with one file per GPU: HEADROOM_CALIBRATION_DIR, or
+/// The folder of the user's calibrations, with a file per GPU: HEADROOM_CALIBRATION_DIR, or
 /// torch-headroom/calibration in the user's configuration folder.
 std::filesystem::path calibrationFolder();
 std::filesystem::path calibrationFile(const std::string& gpu);
 
-/// Reads a calibration; nullopt if there is no file.
+/// Reads a calibration; nullopt if there is no file. Errors (badInput) as calibrationFromJson().
 Result<std::optional<Calibration>> readCalibration(const std::filesystem::path& file);
 
-/// Merges `learned` into the calibration in the file, or creates it.
+/// Merges `learned` into the calibration in the file, or creates the file.
 Status addToCalibration(const Calibration& learned, const std::filesystem::path& file);
 
 } // namespace headroom

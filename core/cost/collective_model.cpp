@@ -33,7 +33,7 @@ double us(double bytes, double gigabytesPerSecond)
     return bytes / gigabytesPerSecond / 1e3;
 }
 
-/// What one collective moves.
+/// The traffic of a collective.
 struct Traffic
 {
     double link = 0; ///< bytes over the link of a GPU for each byte of the message
@@ -52,7 +52,7 @@ Traffic trafficOf(CollectiveKind kind, const GroupShape& group)
     switch (kind) {
     case CollectiveKind::allReduce:
     case CollectiveKind::barrier:
-        // Two nodes form a tree of two: each sends its part once.
+        // Two nodes form a tree of two: each sends a part once.
         return {2 * others, !far ? 0 : group.nodes == 2 ? 1 : 2 * others, 2 * steps, 2 * farSteps};
     case CollectiveKind::allGather:
     case CollectiveKind::reduceScatter:

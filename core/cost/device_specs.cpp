@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cost/device_specs.h"
+
 #include "core/base/json_reader.h"
 #include "core/cost/resource_tables.h"
 #include "core/cost/roofline.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 namespace headroom {
@@ -52,6 +55,112 @@ Result<DeviceSpec> findDeviceSpec(std::string_view name)
     for (const DeviceSpec& spec : specs)
         names += (names.empty() ? "" : ", ") + spec.name;
     return badInput("unknown GPU '" + std::string(name) + "': expected one of " + names);
+}
+
+namespace {
+
+/// Flops of a multiprocessor in a cycle, a multiply-add counted as two.
+struct Rates
+{
+    double float32 = 128;
+    double tensorFloat32 = 128;
+    double half = 256;
+    double float8 = 256;
+    double float64 = 4;
+};
+
+Rates ratesOf(int computeCapability)
+{
+    if (computeCapability >= 120) // consumers' Blackwell
+        return {256, 512, 1024, 2048, 4};
+    if (computeCapability >= 100)
+        return {256, 4096, 8192, 16384, 128};
+    if (computeCapability >= 90)
+        return {256, 2048, 4096, 8192, 256};
+    if (computeCapability == 89)
+        return {256, 512, 1024, 2048, 4};
+    if (computeCapability > 80) // consumers' Ampere
+        return {256, 256, 512, 512, 4};
+    if (computeCapability == 80)
+        return {128, 1024, 2048, 2048, 128};
+    if (computeCapability >= 70)
+        return {128, 128, 1024, 1024, computeCapability == 70 ? 64.0 : 4.0};
+    return {256, 256, 256, 256, 8};
+}
+
+bool isCard(const DeviceSpec& spec, const GpuFacts& facts)
+{
+    // A virtual GPU has a part of the memory, an export version a part of the multiprocessors.
+    const double ratio = static_cast<double>(facts.memory) / static_cast<double>(spec.memory);
+    return spec.computeCapability == facts.computeCapability && spec.multiprocessors == facts.multiprocessors
+        && std::abs(ratio - 1) < 0.05;
+}
+
+/// "NVIDIA GeForce RTX 5070" → "nvidia-geforce-rtx-5070-12gb".
+std::string nameOf(const GpuFacts& facts)
+{
+    std::string name;
+    for (const char c : facts.name) {
+        const auto letter = static_cast<unsigned char>(c);
+        if (std::isalnum(letter))
+            name += static_cast<char>(std::tolower(letter));
+        else if (!name.empty() && name.back() != '-')
+            name += '-';
+    }
+    return name + (name.ends_with('-') ? "" : "-")
+        + std::to_string(std::llround(static_cast<double>(facts.memory) / static_cast<double>(GiB))) + "gb";
+}
+
+/// The clocks and the bus of an entry of resources/devices.json.
+GpuFacts factsOf(const json::Json& device)
+{
+    constexpr int kHzPerMHz = 1000;
+    const auto number = [&](const char* key) { return static_cast<int>(json::at(device, key, json::number)); };
+    GpuFacts facts;
+    facts.clockKHz = number("clock_mhz") * kHzPerMHz;
+    facts.memoryClockKHz = number("memory_clock_mhz") * kHzPerMHz;
+    facts.busWidth = number("memory_bits");
+    return facts;
+}
+
+} // namespace
+
+GpuFacts gpuFactsOf(const DeviceSpec& spec)
+{
+    static const auto known = json::read(devicesJson(), "devices.json", [](const json::Json& document) {
+                                  return json::at(document, "devices", json::listOf(factsOf));
+                              }).value();
+    const auto specs = deviceSpecs();
+    const auto place = std::ranges::find(specs, spec.name, &DeviceSpec::name);
+    GpuFacts facts = place == specs.end() ? GpuFacts() : known[static_cast<std::size_t>(place - specs.begin())];
+    facts.name = spec.title;
+    facts.memory = spec.memory;
+    facts.computeCapability = spec.computeCapability;
+    facts.multiprocessors = spec.multiprocessors;
+    return facts;
+}
+
+DeviceSpec deviceSpecOf(const GpuFacts& facts)
+{
+    for (const DeviceSpec& spec : deviceSpecs())
+        if (isCard(spec, facts))
+            return spec;
+    const Rates rates = ratesOf(facts.computeCapability);
+    const double cycles = static_cast<double>(facts.multiprocessors) * facts.clockKHz * 1e3;
+    DeviceSpec spec;
+    spec.name = nameOf(facts);
+    spec.title = facts.name;
+    spec.memory = facts.memory;
+    // Both edges of the clock carry a bit of each line.
+    spec.gigabytesPerSecond = 2.0 * facts.memoryClockKHz * 1e3 * facts.busWidth / 8 / 1e9;
+    spec.float32Flops = cycles * rates.float32;
+    spec.tensorFloat32Flops = cycles * rates.tensorFloat32;
+    spec.halfFlops = cycles * rates.half;
+    spec.float8Flops = cycles * rates.float8;
+    spec.float64Flops = cycles * rates.float64;
+    spec.computeCapability = facts.computeCapability;
+    spec.multiprocessors = facts.multiprocessors;
+    return spec;
 }
 
 } // namespace headroom

@@ -56,7 +56,7 @@ struct KernelConstants
     /// CPU time to issue ops, in microseconds.
     struct Cpu
     {
-        double otherUs = 0; ///< an op whose class is not in opUs
+        double otherUs = 0; ///< an op of a class without an entry in opUs
         double moduleUs = 0; ///< a call of a module
         double tensorUs = 0; ///< each tensor of an argument list, as in optimizers
         ByCapability host; ///< factor for the CPUs of machines with such GPUs
@@ -72,13 +72,13 @@ struct KernelConstants
     double matmulExtraUs = 0;
     Tiling tiling; ///< of tensor cores and of convolutions
     std::map<int, Float32Tiling> withoutTensorCores; ///< by compute capability
-    double stepUs = 0; ///< least time of one step of a tile along k
+    double stepUs = 0; ///< least time of a step of a tile along k
     double grouped = 1;
     double anyGroups = 1; ///< share of float32's peak of channels last in groups that are no multiple of 32
     double winograd = 1;
     double layoutShare = 1;
     double leastTile = 1; ///< elements of the smallest tile of convolutions
-    double depthwiseGigabytes = 1; ///< GB/s of one multiprocessor
+    double depthwiseGigabytes = 1; ///< GB/s of a multiprocessor
     double depthwiseBackwardGigabytes = 1;
     ByCapability convolutionShare, startUs, pcieGigabytes, pageableGigabytes, unalignedShare;
     ByName<double> bandwidth, extraUs;

@@ -37,7 +37,7 @@ OpIssue issueOf(const StepTrace& trace, OpId op, const KernelConstants& constant
     double us = known != cpu.opUs.end() ? known->second : cpu.otherUs;
     us += cpu.tensorUs * work.tensors;
     if (work.convolution.bias)
-        us += cpu.otherUs; // its addition is an op of its own to the dispatcher
+        us += cpu.otherUs; // the addition is a separate op to the dispatcher
     return {us / 1e3, work.kernels * constants.gapUs / 1e3, work.kernels, work.waits};
 }
 
@@ -69,7 +69,7 @@ std::vector<OpIssue> opIssues(const StepTrace& trace)
         issues.push_back(entry->second);
         issues.back().cpuMs = host * (issues.back().cpuMs + entries[row] * constants.cpu.moduleUs / 1e3);
         if (!places.empty() && places[row] != 0 && row > 0 && places[row - 1] == places[row])
-            issues.back().cpuMs = 0; // a CUDA graph is launched as one
+            issues.back().cpuMs = 0; // a CUDA graph is a single launch
     }
     return issues;
 }

@@ -8,10 +8,10 @@
 namespace headroom {
 namespace {
 
-/// A value begins with a word: its tag in the low byte, a count above it.
+/// A value begins with a word: a tag in the low byte, a count in the other bytes.
 enum Tag : std::int64_t { tagNone, tagTensor, tagTensors, tagManyTensors, tagIntegers, tagResults };
 constexpr int tagBits = 8;
-/// Bit above a tensor's element type and bytes per element: it is in the CPU's memory.
+/// Bit above a tensor's element type and bytes per element: the tensor is in the CPU's memory.
 constexpr std::int64_t hostBit = 1 << (2 * tagBits);
 
 constexpr std::int64_t tagged(Tag tag, std::int64_t count)
@@ -19,7 +19,7 @@ constexpr std::int64_t tagged(Tag tag, std::int64_t count)
     return static_cast<std::int64_t>(tag) | count << tagBits;
 }
 
-/// Reads values until they end or make no sense.
+/// Reads values up to the end or to an invalid value.
 class Decoder
 {
 public:
@@ -44,7 +44,7 @@ public:
         return std::vector<std::int64_t>(begin, begin + count);
     }
 
-    /// After its tag: element type and bytes an element, sizes, strides.
+    /// After the tag: element type and bytes an element, sizes, strides.
     std::optional<TensorShape> tensor(std::int64_t dimensions)
     {
         const auto type = next();

@@ -17,7 +17,7 @@ enum OpMode : std::uint8_t {
     deterministicKernels = 4, ///< torch.use_deterministic_algorithms
 };
 
-/// The arguments and results of an op that its time depends on, on any GPU. A step has them encoded
+/// The arguments and results of an op that decide the op's time on any GPU. A step has encoded signatures
 /// (StepTrace::Signatures); equal signatures share a row.
 struct OpSignature
 {
@@ -27,8 +27,8 @@ struct OpSignature
             none, ///< not given, or of no influence on the time
             tensor,
             tensors, ///< a list of tensors
-            manyTensors, ///< a long list: `integers` has its length, `tensors` one tensor with the elements of all
-            integers, ///< one or a list; a boolean is 0 or 1, a floating-point number is 1 if it is not 0
+            manyTensors, ///< a long list: `integers` has its length, `tensors` a single tensor with the elements of all
+            integers, ///< a number or a list; a boolean is 0 or 1, a floating-point number other than 0 is 1
         };
         Kind kind = Kind::none;
         std::vector<TensorShape> tensors;
@@ -70,7 +70,7 @@ private:
 
 std::vector<std::int64_t> encoded(const OpSignature& signature);
 
-/// Decodes a signature. It stops at the first value that no encoder writes and returns what it has read so far.
+/// Decodes a signature. Decoding stops at the first value that no encoder writes and returns the values before.
 OpSignature decodedSignature(std::span<const std::int64_t> values);
 
 } // namespace headroom

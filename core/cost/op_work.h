@@ -9,7 +9,7 @@
 
 namespace headroom {
 
-/// The kind of an op's kernels; it selects the formula and the constants of the time model.
+/// The class of an op's kernels, which selects the formula and the constants of the time model.
 enum class WorkClass : std::uint8_t {
     none, ///< views and allocations: no kernel
     pointwise,
@@ -36,9 +36,9 @@ enum class WorkClass : std::uint8_t {
     index, ///< gathers or scatters elements
     pool,
     poolBackward,
-    foreach, ///< one pass over a list of tensors, as in optimizers
+    foreach, ///< a pass over a list of tensors, as in optimizers
     sort,
-    opaque, ///< an op of another library: only its bytes and flops are known
+    opaque, ///< an op of another library: only bytes and flops are known
 };
 inline constexpr std::size_t workClassCount = 28;
 std::string_view workClassName(WorkClass work); ///< "pointwise", "softmax_backward", … as in JSON
@@ -58,13 +58,13 @@ struct MatrixProduct
 struct ConvolutionWork
 {
     double groups = 1;
-    double inputChannels = 0; ///< of one group
-    double outputChannels = 0; ///< of one group
+    double inputChannels = 0; ///< of a group
+    double outputChannels = 0; ///< of a group
     double outputPoints = 0; ///< of the whole batch
     double inputPoints = 0;
     double kernelPoints = 0;
     bool channelsLast = false;
-    bool bias = false; ///< added by a kernel of its own, as PyTorch does after cuDNN
+    bool bias = false; ///< added by a separate kernel, as PyTorch does after cuDNN
     bool gradInput = false;
     bool gradWeight = false;
     bool gradBias = false;
@@ -85,7 +85,7 @@ struct AttentionWork
 };
 
 /// The work of an op, independent of the GPU: the input of the time model. Bytes count each element once, and
-/// dimensions of stride 0 once. Flops count a multiply-add as two; they are exact for grouped convolutions and for
+/// dimensions of stride 0 once. Flops count a multiply-add as two, and are exact for grouped convolutions and for
 /// causal attention.
 struct OpWork
 {
@@ -103,10 +103,10 @@ struct OpWork
     bool waits = false; ///< a transfer that the CPU waits for
     bool innermost = true; ///< elements of a row are adjacent in memory
     bool halfWeights = false; ///< batch norm with 2-byte weights: cuDNN takes float32 only, PyTorch's kernels run
-    /// Tensors of equal sizes have different memory layouts, or one is repeated: elements are loaded one by one.
+    /// Tensors of equal sizes have different memory layouts, or a tensor is repeated: elements are loaded singly.
     bool strided = false;
     double repeated = 0; ///< bytes of the largest operand that a pass reads from its begin again and again
-    double repeats = 1; ///< how often the pass reads it
+    double repeats = 1; ///< number of reads of the operand in the pass
     MatrixProduct product;
     ConvolutionWork convolution;
     AttentionWork attention;
@@ -115,5 +115,12 @@ struct OpWork
 /// The work of an op. `op` is the name of an OpOverload as PyTorch prints it, or of its packet ("aten.addmm"); `flags`
 /// are OpFlag. An op of another library is opaque and has the given `flops`.
 OpWork workOf(std::string_view op, const OpSignature& signature, std::uint16_t flags, double flops);
+
+/// Number of elements of a tensor, including repeats by expanded dimensions.
+double numel(const TensorShape& tensor);
+
+/// The class of an op's kernels, from a table of names, or from the shapes for names outside the table. `packet` is
+/// the name without the overload ("aten.addmm"); `flags` are OpFlag.
+WorkClass workClassOf(std::string_view packet, const OpSignature& signature, std::uint16_t flags);
 
 } // namespace headroom

@@ -9,7 +9,7 @@
 namespace headroom {
 namespace {
 
-/// The reason why PyTorch would run other ops of this step on the card; empty: it would run the same. Attention kernels
+/// The reason why PyTorch would run other ops of this step on the card; empty: the same ops. Attention kernels
 /// are chosen by compute capability, and without tensor cores for bfloat16 programs use another type.
 std::string otherKernels(const StepTrace& trace, const DeviceSpec& recorded, const DeviceSpec& wanted)
 {
@@ -47,7 +47,7 @@ Status standsFor(const StepTrace& trace, const std::string& gpu)
 
 namespace {
 
-/// The step with times of its collectives by the topology; a step without collectives is unchanged.
+/// The step with times of collectives by the topology; a step without collectives is unchanged.
 Result<StepTracePtr> withTopology(StepTracePtr step, const std::string& name, bool slowed)
 {
     const Result<Topology> topology = name.empty() ? topologyOf(step->info.gpu) : findTopology(name);
@@ -82,7 +82,7 @@ Result<TimedStep> withOwnTimes(StepTracePtr step, const TimeChoice& choice)
     StepTimes times;
     times.withoutShapes = choice.model == TimeModel::kernel && step->ops.signature.size() == 0;
     times.model = times.withoutShapes ? TimeModel::roofline : choice.model;
-    // A step with times of another program, or of an unknown card, keeps its times.
+    // A step with times of another program, or of an unknown GPU, is unchanged.
     if (device && (moves || times.model == TimeModel::kernel))
         step = withOpTimes(step, opTimes(*step, *device, times.model), gpu, timeModelName(times.model));
 

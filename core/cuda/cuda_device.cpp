@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
-#include "core/cost/gpu_facts.h"
+#include "core/cost/device_specs.h"
 #include "core/cuda/allocator_trace.h"
 #include "core/cuda/cuda_errors.h"
 #include "core/cuda/hosted_allocator.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/device/memory_host.h"
+#include "core/device/hosted_memory.h"
 
 namespace headroom {
 

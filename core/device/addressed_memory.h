@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/device/recorded_memory.h"
+#include "core/device/simulated_allocator.h"
+
+#include <c10/core/StorageImpl.h>
 
 #include <cstdint>
 #include <map>
@@ -14,7 +16,21 @@
 
 namespace headroom {
 
-/// The memory of a real device as its allocator reports it, block by block, keyed by address. Any thread may report,
+/// The memory of the device on which a step is recorded: finds the block behind a storage and reports changes to an
+/// observer.
+class RecordedMemory
+{
+public:
+    virtual ~RecordedMemory() = default;
+    /// Returns the block behind a storage; null for a storage that is not on the device.
+    virtual sim::Block* blockOf(const c10::StorageImpl& storage) = 0;
+    /// Blocks that exist now, oldest first.
+    virtual std::vector<sim::Block*> liveBlocks() = 0;
+    /// At most one; null to stop observing.
+    virtual void setObserver(std::shared_ptr<sim::BlockObserver> observer) = 0;
+};
+
+/// The memory of a real device by the allocator's reports, block by block, keyed by address. Any thread may report,
 /// also under the allocator's own lock: this class calls no device allocator, and it releases its own lock before it
 /// calls the observer.
 class AddressedMemory final : public RecordedMemory
@@ -50,7 +66,7 @@ private:
     std::vector<std::uintptr_t> streams_{0}; ///< stream handles, indexed by stream number
     std::unordered_map<const sim::Block*, std::uint32_t> streamOf_; ///< only blocks of other streams than 0
     std::optional<Bytes> reserved_;
-    std::uintptr_t born_ = 0; ///< last serial number; unlike addresses, these are not reused
+    std::uintptr_t born_ = 0; ///< last serial number; unlike addresses, serial numbers are not reused
 };
 
 } // namespace headroom

@@ -6,7 +6,7 @@
 
 namespace headroom::sim {
 
-/// Creates a tensor on the simulated device without a dispatch, so that a kernel's allocation is attributed to its op.
+/// Creates a tensor on the simulated device without a dispatch, so that a kernel's allocation is attributed to the op.
 at::Tensor emptyTensor(at::IntArrayRef sizes, at::ScalarType type);
 at::Tensor emptyTensor(at::IntArrayRef sizes, at::ScalarType type, at::MemoryFormat format);
 at::Tensor emptyStrided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type);
@@ -18,7 +18,7 @@ at::Tensor emptyLike(const at::Tensor& tensor);
 /// Creates a contiguous tensor with the sizes and the type of `tensor`.
 at::Tensor emptyContiguous(const at::Tensor& tensor);
 
-/// Resizes the out= argument of an op, unless it has these sizes.
+/// Resizes the out= argument of an op to other sizes.
 void resizeOut(const at::Tensor& out, at::IntArrayRef sizes);
 
 /// Returns the value of a size. Sizes are never symbolic on this device.

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/device/allocation_history.h"
+#include "core/device/simulated_allocator.h"
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/profiler/combined_traceback.h>

@@ -64,7 +64,7 @@ void applyAllocatorSettings()
     AllocatorRules rules = withPyTorchsSettings(allocator.rules());
     const Result<AllocatorRules> read = withAllocatorSettings(rules, Config::last_allocator_settings());
     TORCH_CHECK_VALUE(read.ok(), read.error().message);
-    if (isFirst && rules.memoryFraction == 0) // PyTorch reads this one at the start only
+    if (isFirst && rules.memoryFraction == 0) // PyTorch reads this variable at the start only
         rules.memoryFraction = read->memoryFraction;
     allocator.setRules(rules);
     applied = true;

@@ -11,7 +11,7 @@ namespace headroom::sim {
 /// error for a wrong setting, and c10::ValueError for one that is not simulated.
 void applyAllocatorSettings();
 
-/// Calls applyAllocatorSettings() if it has not succeeded before: the first allocation reads the environment.
+/// Calls applyAllocatorSettings() unless a call has succeeded before: the first allocation reads the environment.
 void applyAllocatorSettingsOnce();
 
 } // namespace headroom::sim

@@ -10,9 +10,9 @@
 
 namespace headroom::sim {
 
-/// How CUDA's kernel of an op checks that all its tensors are on one device.
+/// The check of an op's CUDA kernel that all tensors are on the same device.
 enum class DeviceCheck {
-    none, ///< not at all, or by code of its own
+    none, ///< not at all, or by separate code
     structured, ///< all tensors are on one device; a structured kernel, whose message names it in another way than
     same, ///< the same check of any other kernel
     iterator, ///< TensorIterator's check: an input may be a number on the CPU
@@ -26,7 +26,7 @@ std::string atenNameOf(const c10::OperatorHandle& op);
 
 DeviceCheck deviceCheckOf(const c10::OperatorHandle& op);
 
-/// Throws as CUDA's kernel does if its tensors are on different devices. Call this only for an op with tensors on the
+/// Throws as CUDA's kernel does if the tensors are on different devices. Call this only for an op with tensors on the
 /// simulated device and on another.
 void checkDevices(const c10::OperatorHandle& op, const torch::jit::Stack& stack, DeviceCheck check);
 

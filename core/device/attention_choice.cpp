@@ -14,7 +14,7 @@ namespace {
 using at::SDPBackend;
 using sdp::sdp_params;
 
-constexpr bool quiet = false; // value of the `debug` parameter of PyTorch's checks, which warn if it is set
+constexpr bool quiet = false; // value of the `debug` parameter of PyTorch's checks: true warns
 
 /// The properties of a card on which the choice depends.
 struct Card
@@ -25,7 +25,7 @@ struct Card
     bool within(int lowest, int highest) const { return capability >= lowest && capability <= highest; }
 };
 
-constexpr int newestCapability = 121; // the newest for which PyTorch 2.11's kernels are built
+constexpr int newestCapability = 121; // the newest architecture of PyTorch 2.11's kernels
 
 bool hasType(const sdp_params& p, std::initializer_list<at::ScalarType> types)
 {

@@ -22,7 +22,7 @@ struct CardLimit
     struct Communicator
     {
         Bytes bytes = 0;
-        bool exchanges = false; ///< it ran an all-to-all, for which NCCL takes more memory
+        bool exchanges = false; ///< ran an all-to-all: NCCL takes more memory
     };
     std::map<std::string, Communicator> communicators; ///< by group
 };

@@ -3,14 +3,14 @@
 #pragma once
 
 #include "core/base/bytes.h"
-#include "core/cost/nccl_memory.h"
+#include "core/cost/card_memory.h"
 #include "core/device/stream_observer.h"
 
 #include <string>
 
 namespace headroom::sim {
 
-/// Returns the bytes of the simulated card that programs may use: its memory without CUDA's context, cuBLAS's workspace
+/// Returns the bytes of the simulated card that programs may use: the memory without CUDA's context, cuBLAS's workspace
 /// and the NCCL communicators that exist now (core/cost/card_memory.h). 0: there is no limit.
 Bytes usableOfCard();
 /// Returns the NCCL communicators that exist now.
@@ -19,7 +19,7 @@ NcclMemory communicators();
 /// size if there are communicators.
 std::string restOfCard();
 
-/// Limits the card to that memory. `times` above 1 simulates a card with that many times the memory, all of it usable.
+/// Limits the card to that memory. `times` above 1 simulates a GPU with that many times the memory, all usable.
 void limitCard(double times = 1);
 
 /// Limits the program to a share of the card's memory, as torch.cuda.set_per_process_memory_fraction() does.

@@ -6,14 +6,13 @@
 #include "core/device/attention_choice.h"
 #include "core/device/boxed_values.h"
 #include "core/device/card_limit.h"
-#include "core/device/cuda_hooks.h"
 #include "core/device/deferred_fill.h"
 #include "core/device/known_storage.h"
-#include "core/device/known_values.h"
 #include "core/device/meta_call.h"
 #include "core/device/op_traits.h"
 #include "core/device/silence.h"
 #include "core/device/simulated_guard.h"
+#include "core/device/simulated_hooks.h"
 #include "core/device/simulated_state.h"
 #include "core/device/sparse_tensor.h"
 #include "core/device/unsupported.h"
@@ -50,7 +49,7 @@ bool concernsDevice(const c10::OperatorHandle& op, const Stack& stack)
 }
 
 /// Throws if the call names a GPU that is not simulated, or has tensors that are not on the device as CUDA's kernel
-/// needs them. Returns whether it has a sparse tensor.
+/// needs the values. Returns whether the op has a sparse tensor.
 bool checkArguments(const c10::OperatorHandle& op, const Stack& stack)
 {
     bool sparse = false;
@@ -97,7 +96,7 @@ void makeWhatCudaReads(const c10::OperatorHandle& op, const Stack& stack)
 {
     const OpTraits& traits = traitsOf(op);
     if (traits.composite)
-        return; // the ops that it decomposes into come here
+        return; // the ops of the decomposition come here
     if (!traits.copies)
         return makeArguments(op, stack);
     const auto arguments = argumentsOf(op, stack);

@@ -21,7 +21,7 @@ namespace sim {
 void claimCuda();
 
 /// Call this once, after the import of torch. Sets up the allocator, the guard, the kernels and the memory limit of the
-/// card. Fails when torch has already taken CUDA's own hooks.
+/// card. Error (badInput): torch has already taken CUDA's own hooks.
 Status simulateCuda(const DeviceSpec& spec);
 
 /// Call this after simulateCuda() in a process that simulates one rank of a distributed job: collectives on the CPU too

@@ -2,11 +2,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <ATen/core/MT19937RNGEngine.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <cstdint>
+
 namespace headroom::sim {
+
+/// Returns the state of `engine` after `count` draws, without drawing: a model of a billion parameters draws as
+/// many numbers at initialisation. That many steps of the Mersenne Twister are one polynomial over the field of two
+/// elements, applied to the state (Haramoto, Matsumoto, Nishimura, Panneton, L'Ecuyer: "Efficient Jump Ahead for
+/// F2-Linear Random Number Generators", 2008). A jump takes a millisecond for any count.
+at::mt19937 afterDraws(const at::mt19937& engine, std::uint64_t count);
 
 /// Deferred initialisation of large CPU tensors. Programs build and initialise models on the CPU and then move them to
 /// the device, where the values are lost. So the random values of a large CPU tensor are drawn only when they are first
@@ -20,10 +29,10 @@ bool deferFill(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 /// Draws the deferred values of all CPU tensors that an op is about to read.
 void makeArguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
-/// Draws the deferred values of one tensor, before a program reads its memory without an op.
+/// Draws the deferred values of a tensor, before a program reads its memory without an op.
 void makeValues(const at::Tensor& tensor);
 
-/// Enables deferral, which is off at first. The caller must use makeValues() wherever it reads memory without an op.
+/// Enables deferral, which is off at first. The caller must use makeValues() before reads of memory without an op.
 void enableDeferredFills();
 
 } // namespace headroom::sim

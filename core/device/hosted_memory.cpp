@@ -2,17 +2,61 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/hosted_memory.h"
 
-#include "core/device/memory_host.h"
 #include "core/device/real_device.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 
 #include <c10/util/ParallelGuard.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+
+namespace headroom {
+namespace {
+
+/// Passes each allocation of the CPU's own allocator through the host.
+class HostedCpuAllocator final : public c10::Allocator
+{
+public:
+    c10::DataPtr allocate(std::size_t bytes) override
+    {
+        return host_->take(inner_->allocate(std::max<std::size_t>(bytes, 1)), bytes);
+    }
+    c10::DeleterFnPtr raw_deleter() const override { return host_->deleter(); }
+    void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+
+    void setHost(MemoryHost* host)
+    {
+        if (host && !installed_) {
+            inner_ = c10::GetAllocator(c10::kCPU);
+            c10::SetAllocator(c10::kCPU, this);
+        } else if (!host && installed_) {
+            c10::SetAllocator(c10::kCPU, inner_);
+        }
+        installed_ = host != nullptr;
+        if (host)
+            host_ = host; // kept after setHost(nullptr): storages remember this allocator and may still use it
+    }
+
+private:
+    c10::Allocator* inner_ = nullptr;
+    MemoryHost* host_ = nullptr;
+    bool installed_ = false;
+};
+
+} // namespace
+
+void setCpuHost(MemoryHost* host)
+{
+    static auto* const allocator = new HostedCpuAllocator; // never destroyed: storages remember the object
+    allocator->setHost(host);
+}
+
+} // namespace headroom
 
 namespace headroom::sim {
 namespace {
@@ -21,14 +65,14 @@ constexpr std::size_t largestNumber = 16; ///< bytes of a complex128
 
 thread_local int uncounted = 0;
 
-/// The memory of a hosted block: its share of the counted memory, and the real bytes.
+/// The memory of a hosted block: the share of the counted memory, and the real bytes.
 struct HostedBlock
 {
     std::shared_ptr<DeviceMemory> counted;
     c10::DataPtr bytes;
 };
 
-/// Blocks by address. Libraries that allocate without a DataPtr free a block by its address alone.
+/// Blocks by address. Libraries that allocate without a DataPtr free a block by the address alone.
 struct HostedBlocks
 {
     std::mutex mutex;

@@ -4,10 +4,27 @@
 
 #include <c10/core/Allocator.h>
 
+#include <cstddef>
 #include <memory>
 
 namespace headroom {
+
 class RealDevice;
+
+/// A hook between a real device's allocator and the tensors: each allocation passes through it. It must outlive all
+/// tensors with memory from it.
+class MemoryHost
+{
+public:
+    virtual ~MemoryHost() = default;
+    /// Takes `memory`, which is not null, and returns the pointer for the tensor: the same address, freed by deleter().
+    virtual c10::DataPtr take(c10::DataPtr memory, std::size_t bytes) = 0;
+    virtual c10::DeleterFnPtr deleter() const = 0;
+};
+
+/// Routes all later allocations of CPU tensors through `host`; null: the allocator itself.
+void setCpuHost(MemoryHost* host);
+
 }
 
 namespace headroom::sim {
@@ -15,7 +32,7 @@ namespace headroom::sim {
 /// Counts the memory of a real device as the simulated device's is counted. While this object lives, the simulated
 /// device's allocator counts and observes the memory of tensors on the device, in blocks of 512 bytes. The bytes really
 /// exist: a step can be recorded, planned and measured with the values that it computes. Load the model while it lives.
-/// Only one may exist at a time.
+/// At most one instance exists at a time.
 class HostedMemory
 {
 public:

@@ -23,7 +23,7 @@ using c10::DispatchKeySet;
 /// Limit of the main memory for all known values together: a program may hold any number of small tensors.
 constexpr Bytes allKnownValuesLimit = 512 * MiB;
 
-/// Allocates known values in main memory and counts their bytes.
+/// Allocates known values in main memory and counts the bytes.
 class KnownValuesAllocator final : public c10::Allocator
 {
 public:
@@ -46,7 +46,7 @@ public:
         Assumptions assumptions;
         Tensor unknown; ///< flat, a bool for each element of `elementSize` bytes; undefined: all are known
         std::int64_t elementSize = 0;
-        bool oneNumber = false; ///< `memory` holds one element, which stands for all
+        bool oneNumber = false; ///< `memory` holds a single element for all
         c10::DataPtr memory;
     };
 

@@ -5,6 +5,8 @@
 #include "core/base/bytes.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 #include <c10/core/Storage.h>
 
 namespace headroom::sim {
@@ -22,8 +24,8 @@ inline Bytes knownValuesLimit(at::ScalarType type)
 /// How much of a tensor's contents is known. With `some`, each element by itself is known or unknown.
 enum class Known { nothing, some, all };
 
-/// Known contents belong to a storage, so that views share them. They lie on the CPU: the values, with zeros for
-/// unknown elements, and flags that say which elements are unknown.
+/// Known contents belong to a storage and are shared by views. The contents lie on the CPU: the values, with zeros for
+/// unknown elements, and a flag for each unknown element.
 
 /// Returns whether the storage of the tensor is within knownValuesLimit().
 bool isSmall(const at::Tensor& tensor);
@@ -38,8 +40,8 @@ at::Tensor unknownOf(const at::Tensor& tensor);
 /// The assumptions on which the known contents of a tensor rest, besides the program's data.
 struct Assumptions
 {
-    bool invented = false; ///< an invented choice (even_choice.h)
-    bool otherRanks = false; ///< other ranks are assumed to hold what this one holds (collective_values.h)
+    bool invented = false; ///< an invented choice (partly_known.h)
+    bool otherRanks = false; ///< other ranks are assumed to hold the same as this rank (collectives.cpp)
     bool finite = false; ///< the numbers of a network are finite on every rank
 
     Assumptions& operator|=(const Assumptions& other);
@@ -52,15 +54,20 @@ void assumeOtherRanks(const at::Tensor& tensor);
 /// Marks all elements of the tensor as unknown.
 void forget(const at::Tensor& tensor);
 /// Stores `values`, a CPU tensor, as the tensor's contents, except for the elements flagged in `unknown` (undefined:
-/// none). Stores nothing if all known values together would exceed their limit.
+/// none). Stores nothing beyond the limit of all known values together.
 void keep(const at::Tensor& tensor, const at::Tensor& values, const at::Tensor& unknown,
           const Assumptions& assumptions);
-/// Stores `number` as the value of all elements of a tensor that has a storage of its own.
+/// Stores `number` as the value of all elements of a tensor with an own storage.
 void keepNumber(const at::Tensor& tensor, const at::Scalar& number, const Assumptions& assumptions = {});
 /// Returns whether keepNumber() stored the value of a tensor that is not small. valuesOf() repeats that one element.
 bool holdsOneNumber(const at::Tensor& tensor);
 
-/// Returns the known contents of a storage, for a second storage that stands in for it; empty: nothing is known.
+/// Returns the known contents of a storage, for a second storage in its place; empty: nothing is known.
 c10::Storage knownContents(const c10::StorageImpl& storage);
+
+/// Runs an op on the simulated device, and on the CPU too if the contents of everything that it reads are known. The
+/// results then have their true values, and their true sizes if these depend on values. If only a part of the contents
+/// is known, the results have the values that follow from that part (partly_known.h).
+void callWithKnownValues(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 } // namespace headroom::sim

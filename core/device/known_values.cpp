@@ -1,12 +1,10 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/device/known_values.h"
+#include "core/device/known_storage.h"
 
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
-#include "core/device/even_choice.h"
 #include "core/device/invented_values.h"
-#include "core/device/known_storage.h"
 #include "core/device/meta_call.h"
 #include "core/device/op_traits.h"
 #include "core/device/partly_known.h"
@@ -32,7 +30,7 @@ using c10::DispatchKey;
 using c10::DispatchKeySet;
 using torch::jit::Stack;
 
-/// One call of an op whose inputs may be known.
+/// A call of an op with inputs that may be known.
 class KnownCall
 {
 public:
@@ -70,7 +68,7 @@ public:
     }
 
 private:
-    /// While it lives, ops of this thread do not handle known values: the outer op, whose kernel calls them, does.
+    /// While it lives, ops of this thread do not handle known values: the outer op, with the calling kernel, does.
     class Inside
     {
     public:
@@ -140,7 +138,7 @@ private:
         if (traits_.written == 0)
             return;
         for (std::size_t i = 0; i < arguments.size(); ++i) {
-            // Gradients have no values. They count as finite: a loss scale then grows as in training without overflow.
+            // Gradients have no values and count as finite: a loss scale then grows as in training without overflow.
             const bool foundInfinity = traits_.checksGradients && i == 1;
             if (is(traits_.written, i) && !foundInfinity)
                 forEachTensor(arguments[i], forget);
@@ -318,7 +316,7 @@ private:
                                 : at::zeros(tensor.sizes(), at::TensorOptions().dtype(tensor.dtype()).device(at::kCPU));
     }
 
-    /// Keeps the tensors in `onCpu` as the values of those in `onDevice`.
+    /// Keeps the tensors in `onCpu` as the values of the tensors in `onDevice`.
     void remember(const c10::IValue& onDevice, const c10::IValue& onCpu) const
     {
         std::vector<Tensor> values;
@@ -386,7 +384,7 @@ private:
         stack_->insert(stack_->end(), results.begin(), results.end());
     }
 
-    /// Returns a tensor on the device for a result on the CPU. An op that writes returns its argument, which stays.
+    /// Returns a tensor on the device for a result on the CPU. An op that writes returns the argument itself.
     Tensor toDevice(const Tensor& result) const
     {
         if (traits_.written != 0)
@@ -421,9 +419,9 @@ private:
     const OpTraits& traits_;
     Stack* stack_;
     Stack arguments_; ///< only if they are needed after the op has run on the device
-    Known known_ = Known::nothing; ///< part of its inputs that is known
-    Tensor unknown_; ///< flags of the unknown elements of its result; undefined: none
-    Assumptions assumptions_; ///< of the values that it reads, and its own
+    Known known_ = Known::nothing; ///< known part of the inputs
+    Tensor unknown_; ///< flags of the unknown elements of the result; undefined: none
+    Assumptions assumptions_; ///< of the values read, and of the result
 };
 
 thread_local bool KnownCall::inside = false;

@@ -15,7 +15,7 @@ void beginAllocateToPool(std::uint32_t pool, PoolUser user);
 /// Ends the latest beginAllocateToPool() of this pool.
 void endAllocateToPool(std::uint32_t pool);
 
-/// Returns the pool of a stream with PoolUser::stream; 0: it has none.
+/// Returns the pool of a stream with PoolUser::stream; 0: none.
 std::uint32_t poolOfStream(std::uint32_t stream);
 /// Adds a stream to those of this pool, as a stream joins a capture when it waits for an event of it. Does nothing if
 /// no beginAllocateToPool(pool, PoolUser::stream) lasts.

@@ -4,7 +4,6 @@
 
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
-#include "core/device/cannot_simulate.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 #include "core/device/unsupported.h"

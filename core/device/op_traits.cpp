@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/op_traits.h"
 
-#include "core/device/even_choice.h"
+#include "core/device/partly_known.h"
 
 #include <ATen/core/enum_tag.h>
 

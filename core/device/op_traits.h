@@ -36,7 +36,7 @@ struct OpTraits
     bool computable = false;
     bool returnsNumbers = false; ///< returns values but no tensor: item(), equal()
     bool sizedByValues = false; ///< only the CPU's kernel can find the sizes of the results: unique, nms
-    int chosen = -1; ///< index of the result that holds elements chosen by value: topk, argmax (even_choice.h)
+    int chosen = -1; ///< index of the result that holds elements chosen by value: topk, argmax (partly_known.h)
     bool asksAll = false; ///< all(), with which programs assert properties of their data
     bool copies = false; ///< copy_ (second tensor to first) or _copy_from (first to second)
     bool isView = false; ///< all results are views of arguments

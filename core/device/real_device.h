@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/cost/roofline.h"
 #include "core/cupti/activity_log.h"
-#include "core/device/recorded_memory.h"
+#include "core/device/addressed_memory.h"
 
 #include <c10/core/Device.h>
 

@@ -2,11 +2,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/simulated_device.h"
 
+#include "core/device/boxed_values.h"
 #include "core/device/simulated_state.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceType.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
 
+#include <algorithm>
 #include <mutex>
+#include <optional>
 
 namespace headroom::sim {
 
@@ -70,6 +80,74 @@ std::vector<Fallback> fallbacks()
 std::int64_t inventedValues()
 {
     return simulatedState().inventedValues;
+}
+
+namespace {
+
+using c10::DispatchKey;
+
+/// The key of a kernel that sees every op first. libtorch itself does not use this key.
+constexpr DispatchKey topKey = DispatchKey::DeferredInit;
+
+/// Sets the argument `device` of a factory function that was called without one, as Python's device context does
+/// (torch/utils/_device.py). Like that one, it leaves the ops that the function calls as they are.
+void fillInDevice(const c10::OperatorHandle& op, torch::jit::Stack* stack)
+{
+    const auto values = argumentsOf(op, *stack);
+    if (std::ranges::any_of(values, &c10::IValue::isTensor))
+        return;
+    const std::optional<int> position = op.schema().argumentIndexWithName("device");
+    if (position && values[static_cast<std::size_t>(*position)].isNone())
+        values[static_cast<std::size_t>(*position)] = c10::IValue(device());
+}
+
+void onTop(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack)
+{
+    fillInDevice(op, stack);
+    const c10::impl::ExcludeDispatchKeyGuard guard(topKey);
+    op.callBoxed(stack);
+}
+
+TORCH_LIBRARY_IMPL(_, DeferredInit, library)
+{
+    library.fallback(torch::CppFunction::makeFromBoxedFunction<&onTop>());
+}
+
+} // namespace
+
+DefaultDevice::DefaultDevice()
+    : outer_(c10::impl::tls_is_dispatch_key_included(topKey))
+{
+    c10::impl::tls_set_dispatch_key_included(topKey, true);
+}
+
+DefaultDevice::~DefaultDevice()
+{
+    c10::impl::tls_set_dispatch_key_included(topKey, outer_);
+}
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Passes the gradient on. The backward pass runs no op and leaves no Python object in autograd's thread.
+struct Identity : torch::autograd::Function<Identity>
+{
+    static at::Tensor forward(AutogradContext*, const at::Tensor& input) { return at::empty_like(input); }
+    static variable_list backward(AutogradContext*, variable_list gradients) { return gradients; }
+};
+
+} // namespace
+
+void awaitAutogradThread()
+{
+    // The thread runs one task after the other: when this task is done, all earlier tasks have been released.
+    const c10::AutoGradMode gradients(true);
+    const at::TensorOptions none = at::device(device());
+    const at::Tensor input = at::empty({0}, none).requires_grad_();
+    const at::Tensor output = Identity::apply(input);
+    torch::autograd::grad({output}, {input}, {at::empty({0}, none)});
 }
 
 } // namespace headroom::sim

@@ -13,7 +13,7 @@
 namespace headroom {
 
 /// A GPU without memory and without compute: PrivateUse1 under the name `sim`. Storages on it are counted but have no
-/// memory (an access faults at once). Ops compute only shapes. Lifetimes are those of C++'s own reference counts.
+/// memory (an access faults at once). Ops compute only shapes. Lifetimes follow C++'s own reference counts.
 namespace sim {
 
 /// Registers the backend with libtorch, as the card `spec`: its allocator, guard, hooks, generator and kernels.
@@ -29,7 +29,7 @@ struct MemoryStats
     Bytes peak = 0;
     std::int64_t blocks = 0;
     std::int64_t allocations = 0; ///< since the start
-    Bytes allocated = 0; ///< bytes of all these allocations
+    Bytes allocated = 0; ///< bytes of all allocations since the start
     std::int64_t outOfMemories = 0;
     Bytes requested = 0; ///< live bytes without rounding
     Bytes requestedPeak = 0;
@@ -43,7 +43,7 @@ void resetPeak();
 /// Returns unused segments of the caching allocator to the device, as torch.cuda.empty_cache() does.
 void emptyCache();
 
-/// Lets small tensors keep values that follow from values of the program (core/device/known_values.h); a simulated CUDA
+/// Lets small tensors keep values that follow from values of the program (core/device/known_storage.h); a simulated CUDA
 /// device always does. Call interceptThread() (core/record/interceptor.h) in every thread that runs ops on the device,
 /// except autograd's: writes of other threads would be missed.
 void keepValues();
@@ -76,6 +76,13 @@ std::vector<Fallback> fallbacks();
 
 /// Returns how often a value that the program read, or a value that determines a size, was invented.
 std::int64_t inventedValues();
+
+/// Blocks until autograd's thread of the simulated device has released everything that earlier backward passes gave it.
+/// A backward pass returns to its caller a moment before that thread drops its last tensors, and dropping them may need
+/// the GIL. Python 3.11 and older end a thread that requests the GIL during shutdown, and with it the process
+/// (std::terminate). The caller must not hold the GIL. Throws c10::Error in a process that was forked after a backward
+/// pass.
+void awaitAutogradThread();
 
 } // namespace sim
 } // namespace headroom

@@ -37,9 +37,9 @@ struct Event
 {
     Clock::time_point time;
     std::uint32_t number = newEvent();
-    std::uint32_t pool = 0; ///< of the capture of a CUDA graph in which it was recorded; 0: in none
-    std::uint64_t recorded = 0; ///< value of `records` when it was recorded
-    bool awaited = false; ///< the program has waited for it since
+    std::uint32_t pool = 0; ///< of the capture of a CUDA graph with the recording of the event; 0: none
+    std::uint64_t recorded = 0; ///< value of `records` at the recording of the event
+    bool awaited = false; ///< the program has waited for the event since
 };
 
 std::atomic<std::uint64_t> records{0}; ///< number of events that were recorded

@@ -54,4 +54,8 @@ void registerCollectives();
 /// Gives the ops that have a Meta kernel but no kernel of the device a kernel that goes through Meta.
 void registerMetaKernels();
 
+/// Returns the total of the flops that were declared for opaque kernels (kernels/opaque.cpp) in this thread. The
+/// recorder compares it before and after an op, since an op of another library may launch such a kernel.
+double opaqueFlops();
+
 } // namespace headroom::sim

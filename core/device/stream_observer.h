@@ -14,17 +14,17 @@
 
 namespace headroom::sim {
 
-/// One communication of a rank: a collective, a send or a receive.
+/// A communication of a rank: a collective, a send or a receive.
 struct Communication
 {
     CollectiveKind kind = CollectiveKind::allReduce;
-    Bytes bytes = 0; ///< as StepTrace::Collectives counts them
-    std::string group; ///< its name in c10d
+    Bytes bytes = 0; ///< counted as in StepTrace::Collectives
+    std::string group; ///< the name in c10d
     std::vector<std::uint32_t> ranks; ///< global, in the order of the group
     std::optional<std::uint32_t> peer; ///< send and recv: the other side's global rank
     std::uint32_t stream = 0; ///< the stream that runs it
-    bool async = false; ///< it runs on the group's own stream, and its user has to wait for it
-    std::uint32_t before = 0; ///< async only: the event of the caller's stream that it waits for
+    bool async = false; ///< runs on the group's own stream: the user has to wait
+    std::uint32_t before = 0; ///< async only: the awaited event of the caller's stream
 };
 
 /// Interface for communications and events on streams, called in the thread that causes them. A call that runs while

@@ -3,6 +3,7 @@
 
 // Errors for tensors that the simulated device does not support. They name the op; libtorch would print its dispatch
 // table.
+
 #include "core/device/unsupported.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -17,7 +17,7 @@ public:
     struct Options
     {
         c10::DeviceType device = c10::kCPU;
-        std::optional<c10::ScalarType> dtype; ///< nullopt: the device's current one
+        std::optional<c10::ScalarType> dtype; ///< nullopt: the device's current type
         bool enabled = true;
         std::optional<bool> cache = std::nullopt; ///< nullopt: unchanged
     };

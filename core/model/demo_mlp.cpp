@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
 #include "core/model/demo_source.h"
-#include "core/model/openers.h"
 #include "core/model/settings.h"
+#include "core/model/source.h"
 
 namespace headroom::demo {
 namespace {

@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
 #include "core/model/demo_source.h"
-#include "core/model/openers.h"
 #include "core/model/settings.h"
+#include "core/model/source.h"
 
 #include <ATen/ops/flatten.h>
 
 #include <array>
 
-// torchvision.models.resnet. The modules are in its order of assignment; a block calls its one ReLU module repeatedly.
+// torchvision.models.resnet. The modules are in order of assignment; a block calls the single ReLU module repeatedly.
 namespace headroom::demo {
 namespace {
 
@@ -20,7 +20,7 @@ struct ResnetArgs
     std::int64_t imageSize = 224;
 };
 
-/// Channels of a block: its 3 x 3 convolutions have `out`, and its result has out * expansion.
+/// Channels of a block: the 3 x 3 convolutions have `out`, and the result has out * expansion.
 struct BlockShape
 {
     std::int64_t in;
@@ -30,7 +30,7 @@ struct BlockShape
     bool resamples() const { return stride != 1 || in != out * expansion; }
 };
 
-/// nn.Sequential(conv1x1, BatchNorm2d). It converts the input to the size of the result.
+/// nn.Sequential(conv1x1, BatchNorm2d). The module converts the input to the size of the result.
 struct Downsample
 {
     ModuleId id;

@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
 #include "core/model/demo_source.h"
-#include "core/model/openers.h"
 #include "core/model/settings.h"
+#include "core/model/source.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
-// Modules, names and local variables are those of the Python model, so that values have the same lifetimes.
+// Modules, names and local variables are as in the Python model, so that values have the same lifetimes.
 namespace headroom::demo {
 namespace {
 

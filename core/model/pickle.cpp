@@ -1,14 +1,18 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/model/pickle_reader.h"
+#include "core/model/pickle.h"
+
+#include <c10/util/safe_numerics.h>
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 namespace headroom {
 namespace {
 
 constexpr std::uint32_t mostDepth = 256; ///< levels of nested values; a model has about ten
-constexpr std::uint64_t mostVisits = 1U << 28; ///< values that a reader meets if it follows every reference
+constexpr std::uint64_t mostVisits = 1U << 28; ///< values that a reader meets by following every reference
 
 } // namespace
 
@@ -109,6 +113,242 @@ const Pickle::Value* Pickle::find(const Value& dictionary, std::string_view key)
         if (values_[dictionary.items[i]].kind == Kind::text && values_[dictionary.items[i]].text == key)
             return &values_[dictionary.items[i + 1]];
     return nullptr;
+}
+
+namespace {
+
+using Kind = Pickle::Kind;
+using Value = Pickle::Value;
+
+struct StorageType
+{
+    std::string_view name;
+    at::ScalarType dtype;
+};
+constexpr std::array storageTypes{
+    StorageType{"torch.FloatStorage", at::kFloat},
+    StorageType{"torch.DoubleStorage", at::kDouble},
+    StorageType{"torch.HalfStorage", at::kHalf},
+    StorageType{"torch.BFloat16Storage", at::kBFloat16},
+    StorageType{"torch.LongStorage", at::kLong},
+    StorageType{"torch.IntStorage", at::kInt},
+    StorageType{"torch.ShortStorage", at::kShort},
+    StorageType{"torch.CharStorage", at::kChar},
+    StorageType{"torch.ByteStorage", at::kByte},
+    StorageType{"torch.BoolStorage", at::kBool},
+    StorageType{"torch.ComplexFloatStorage", at::kComplexFloat},
+    StorageType{"torch.ComplexDoubleStorage", at::kComplexDouble},
+};
+
+const StorageType* storageType(std::string_view name)
+{
+    const auto found = std::ranges::find(storageTypes, name, &StorageType::name);
+    return found == storageTypes.end() ? nullptr : &*found;
+}
+
+/// Whether the name is that of a class in the file's own code.
+bool isClass(std::string_view name)
+{
+    return name.starts_with("__torch__") && !name.starts_with("__torch__.torch.classes.");
+}
+
+/// Returns the element kind of a function that makes a typed list from a list; nullopt for other functions.
+std::optional<Kind> listElement(std::string_view name)
+{
+    constexpr std::array<std::pair<std::string_view, Kind>, 4> makers{{
+        {"torch.jit._pickle.build_intlist", Kind::integer},
+        {"torch.jit._pickle.build_doublelist", Kind::real},
+        {"torch.jit._pickle.build_boollist", Kind::boolean},
+        {"torch.jit._pickle.build_tensorlist", Kind::tensor},
+    }};
+    const auto found = std::ranges::find(makers, name, &std::pair<std::string_view, Kind>::first);
+    return found == makers.end() ? std::nullopt : std::optional(found->second);
+}
+
+constexpr std::string_view rebuildTensor = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view restoreTypeTag = "torch.jit._pickle.restore_type_tag";
+constexpr std::string_view orderedDict = "collections.OrderedDict";
+constexpr std::string_view deviceClass = "torch.device";
+constexpr std::string_view complexNumber = "builtins.complex";
+
+bool isKnown(std::string_view name)
+{
+    constexpr std::array others{rebuildTensor, restoreTypeTag, orderedDict, deviceClass, complexNumber};
+    return isClass(name) || storageType(name) || listElement(name) || std::ranges::find(others, name) != others.end();
+}
+
+/// Whether the text is a type, printed as by TorchScript: "Dict[str, List[int]]".
+bool isType(std::string_view text)
+{
+    int depth = 0;
+    for (const char c : text) {
+        depth += c == '[' || c == '(' ? 1 : c == ']' || c == ')' ? -1 : 0;
+        const bool allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')
+            || std::string_view("_., []()").find(c) != std::string_view::npos;
+        if (!allowed || depth < 0 || depth > 32)
+            return false;
+    }
+    return depth == 0 && !text.empty() && text.size() <= PickleReader::longestName;
+}
+
+/// Whether every element of the tensor lies inside the storage.
+bool fits(const Pickle::Tensor& tensor)
+{
+    if (tensor.sizes.size() != tensor.strides.size() || tensor.offset < 0 || tensor.storageElements < 0)
+        return false;
+    std::uint64_t last = static_cast<std::uint64_t>(tensor.offset);
+    std::uint64_t elements = 1;
+    bool overflow = false;
+    for (std::size_t i = 0; i < tensor.sizes.size(); ++i) {
+        if (tensor.sizes[i] < 0 || tensor.strides[i] < 0)
+            return false;
+        const auto size = static_cast<std::uint64_t>(tensor.sizes[i]);
+        std::uint64_t step = 0;
+        overflow |= c10::mul_overflows(elements, size, &elements);
+        overflow |= size > 0 && c10::mul_overflows(size - 1, static_cast<std::uint64_t>(tensor.strides[i]), &step);
+        overflow |= c10::add_overflows(last, step, &last);
+    }
+    if (overflow || elements >> 60 != 0)
+        return false;
+    return elements == 0 || last < static_cast<std::uint64_t>(tensor.storageElements);
+}
+
+} // namespace
+
+Pickle::Index PickleReader::global()
+{
+    const std::string module = std::string(input().line(longestName));
+    std::string name = module + "." + std::string(input().line(longestName));
+    if (!isKnown(name))
+        throw WrongPickle{"uses " + name + ", which Headroom does not read in a TorchScript file"};
+    return make({Kind::function, 0, std::move(name), {}});
+}
+
+Pickle::Index PickleReader::reduce()
+{
+    const Index argumentsIndex = pop();
+    const Index functionIndex = pop();
+    const std::string name = at(functionIndex).text;
+    const Value arguments = at(argumentsIndex);
+    if (at(functionIndex).kind != Kind::function || arguments.kind != Kind::tuple)
+        throw WrongPickle{"calls something that cannot be called"};
+    const auto argument = [&](std::size_t index) { return at(arguments.items[index]).kind; };
+    if (name == rebuildTensor)
+        return tensor(arguments);
+    if (name == restoreTypeTag)
+        return typeTag(arguments);
+    if (const auto element = listElement(name))
+        return typedList(*element, arguments);
+    if (name == orderedDict && arguments.items.empty())
+        return dictionary();
+    if (name == deviceClass && arguments.items.size() == 1 && argument(0) == Kind::text)
+        return make({Kind::device, 0, at(arguments.items[0]).text, {}});
+    if (name == complexNumber && arguments.items.size() == 2 && argument(0) == Kind::real && argument(1) == Kind::real)
+        return make({Kind::complex, 0, {}, {}});
+    throw WrongPickle{"calls " + name + " with arguments that torch.jit.save does not write"};
+}
+
+Pickle::Index PickleReader::makeObject()
+{
+    const Index arguments = pop();
+    const Index type = pop();
+    if (at(type).kind != Kind::function || !isClass(at(type).text) || at(arguments).kind != Kind::tuple
+        || !at(arguments).items.empty())
+        throw WrongPickle{"makes an object of something that is no class"};
+    return make({Kind::object, 0, at(type).text, {}});
+}
+
+Pickle::Index PickleReader::build()
+{
+    const Index state = pop();
+    const Index object = open(pop(), Kind::object);
+    if (!at(object).items.empty())
+        throw WrongPickle{"gives an object its state twice"};
+    adopt(object, {&state, 1});
+    return object;
+}
+
+/// Reads ('storage', torch.FloatStorage, 'record', 'cpu', elements).
+Pickle::Index PickleReader::storage()
+{
+    const Index index = pop();
+    const std::vector<Index> parts = at(index).items;
+    const std::array kinds{Kind::text, Kind::function, Kind::text, Kind::text, Kind::integer};
+    if (at(index).kind != Kind::tuple || !haveKinds(parts, kinds) || at(parts[0]).text != "storage"
+        || at(parts[4]).integer < 0)
+        throw WrongPickle{"refers to a storage in a way that torch.jit.save does not write"};
+    const StorageType* type = storageType(at(parts[1]).text);
+    if (!type)
+        throw WrongPickle{"holds a storage of the unknown type " + at(parts[1]).text};
+    Value value{Kind::storage, at(parts[4]).integer, at(parts[2]).text, {}};
+    value.items = {parts[1]};
+    return make(std::move(value));
+}
+
+/// Reads (storage, offset, sizes, strides, requires_grad, hooks).
+Pickle::Index PickleReader::tensor(const Value& arguments)
+{
+    const std::vector<Index>& parts = arguments.items;
+    const std::array kinds{Kind::storage, Kind::integer, Kind::tuple, Kind::tuple, Kind::boolean, Kind::dictionary};
+    if (!haveKinds(parts, kinds) || !at(parts[5]).items.empty())
+        throw WrongPickle{"rebuilds a tensor in a way that torch.jit.save does not write"};
+    const Value& storage = at(parts[0]);
+    Pickle::Tensor tensor;
+    tensor.dtype = storageType(at(storage.items[0]).text)->dtype;
+    tensor.storage = storage.text;
+    tensor.storageElements = storage.integer;
+    tensor.offset = at(parts[1]).integer;
+    tensor.sizes = integers(parts[2]);
+    tensor.strides = integers(parts[3]);
+    tensor.requiresGrad = at(parts[4]).integer != 0;
+    if (!fits(tensor))
+        throw WrongPickle{"holds a tensor that is larger than its storage"};
+    if (tensor.requiresGrad && !at::isFloatingType(tensor.dtype) && !at::isComplexType(tensor.dtype))
+        throw WrongPickle{"holds a tensor of integers that requires a gradient"};
+    pickle_.tensors_.push_back(std::move(tensor));
+    return make({Kind::tensor, static_cast<std::int64_t>(pickle_.tensors_.size()) - 1, {}, {}});
+}
+
+Pickle::Index PickleReader::typedList(Kind element, const Value& arguments)
+{
+    if (arguments.items.size() != 1 || at(arguments.items[0]).kind != Kind::list)
+        throw WrongPickle{"makes a list of something that is none"};
+    const Index list = arguments.items[0];
+    for (const Index item : at(list).items)
+        if (at(item).kind != element)
+            throw WrongPickle{"makes a list of values of another type"};
+    extents_[list].inside = true; // libtorch copies the list here
+    return list;
+}
+
+Pickle::Index PickleReader::typeTag(const Value& arguments)
+{
+    const std::vector<Index>& parts = arguments.items;
+    if (parts.size() != 2 || at(parts[1]).kind != Kind::text || !isType(at(parts[1]).text))
+        throw WrongPickle{"holds a type that TorchScript does not know"};
+    const Kind kind = at(parts[0]).kind;
+    if (kind != Kind::list && kind != Kind::dictionary)
+        throw WrongPickle{"gives a type to something that is no list and no dictionary"};
+    extents_[parts[0]].inside = true;
+    return parts[0];
+}
+
+bool PickleReader::haveKinds(const std::vector<Index>& values, std::span<const Kind> kinds) const
+{
+    return std::ranges::equal(values, kinds, {}, [this](Index value) { return pickle_.value(value).kind; });
+}
+
+std::vector<std::int64_t> PickleReader::integers(Index tuple)
+{
+    std::vector<std::int64_t> numbers;
+    for (const Index item : at(tuple).items) {
+        if (at(item).kind != Kind::integer)
+            throw WrongPickle{"holds a tensor whose shape is not made of integers"};
+        numbers.push_back(at(item).integer);
+    }
+    if (numbers.size() > 64)
+        throw WrongPickle{"holds a tensor of more than 64 dimensions"};
+    return numbers;
 }
 
 } // namespace headroom

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/error.h"
+#include "core/base/pickle_machine.h"
 
 #include <c10/core/ScalarType.h>
 
@@ -76,6 +77,66 @@ private:
     std::vector<Value> values_;
     std::vector<Tensor> tensors_;
     Index root_ = 0;
+};
+
+/// Reads a pickle into a tree of values. Throws WrongPickle, which Pickle::read() turns into an Error.
+class PickleReader : public PickleMachine<PickleReader, Pickle::Index>
+{
+public:
+    static constexpr std::size_t longestName = 4096; ///< characters of the name of a callable or a type
+
+    explicit PickleReader(std::span<const std::byte> bytes)
+        : PickleMachine(bytes)
+    {
+    }
+    Pickle read();
+
+private:
+    friend class PickleMachine<PickleReader, Pickle::Index>;
+    using Index = Pickle::Index;
+    using Kind = Pickle::Kind;
+    using Value = Pickle::Value;
+
+    /// The extent of a value with nested values.
+    struct Extent
+    {
+        std::uint32_t depth = 1;
+        std::uint64_t visits = 1; ///< number of values that a reader meets by following every reference
+        bool inside = false; ///< inside another value, and constant from now on
+    };
+    static constexpr int newestProtocol = 2;
+
+    Index none() { return make({}); }
+    Index boolean(bool value) { return make({Kind::boolean, value, {}, {}}); }
+    Index integer(std::int64_t value) { return make({Kind::integer, value, {}, {}}); }
+    Index real(std::string_view) { return make({Kind::real, 0, {}, {}}); }
+    Index text(std::string_view text) { return make({Kind::text, 0, std::string(text), {}}); }
+    Index bytes(std::string_view) { return none(); } // never called: protocol 2 has no opcode for this
+    Index list() { return make({Kind::list, 0, {}, {}}); }
+    Index dictionary() { return make({Kind::dictionary, 0, {}, {}}); }
+    Index tuple(Items items);
+    void append(Index list, Items items) { adopt(open(list, Kind::list), items); }
+    void setItems(Index dictionary, Items items);
+    void other(PickleOpcode opcode);
+
+    Index make(Value value);
+    Value& at(Index index) { return pickle_.values_[index]; }
+    void adopt(Index owner, Items items); ///< appends values to another value
+    Index open(Index container, Kind kind); ///< returns the container if of this kind and still open to changes
+
+    Index global();
+    Index reduce();
+    Index makeObject();
+    Index build();
+    Index storage();
+    Index tensor(const Value& arguments);
+    Index typedList(Kind element, const Value& arguments);
+    Index typeTag(const Value& arguments);
+    bool haveKinds(const std::vector<Index>& values, std::span<const Kind> kinds) const;
+    std::vector<std::int64_t> integers(Index tuple);
+
+    Pickle pickle_;
+    std::vector<Extent> extents_; ///< by value
 };
 
 } // namespace headroom

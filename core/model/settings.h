@@ -13,7 +13,7 @@
 
 namespace headroom {
 
-/// Reads a model's arguments from `--set KEY=VALUE`. The model reads each argument once with its range, then calls
+/// Reads a model's arguments from `--set KEY=VALUE`. The model reads each argument once with a range, then calls
 /// finish(), which returns the first error: a wrong value, or an unknown key.
 class SettingsReader
 {

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "core/base/error.h"
-#include "core/model/input_shape.h"
 #include "core/record/recorder.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <memory>
@@ -19,15 +19,32 @@
 
 namespace headroom {
 
+/// The shape and type of an input of the model's forward, as in --input x=8x128:int64.
+struct InputShape
+{
+    std::string name;
+    std::vector<std::int64_t> sizes; ///< empty: a scalar
+    std::optional<at::ScalarType> dtype; ///< nullopt: the type in the trace, or float32
+};
+
+/// Parses NAME=SHAPE[:DTYPE]. SHAPE is 8x128, or `scalar`. Errors (badInput) tell what was expected.
+Result<InputShape> parseInputShape(std::string_view text);
+
+/// Returns PyTorch's name of a type: "int64".
+std::string dtypeName(at::ScalarType dtype);
+
+/// Returns "8x128", or "scalar".
+std::string shapeText(const std::vector<std::int64_t>& sizes);
+
 /// The time at which a model releases a value.
 enum class Lifetimes {
-    frame, ///< at the end of the forward that holds it in a local variable, as in Python
-    graph, ///< after its last use
+    frame, ///< at the end of the forward with the local variable, as in Python
+    graph, ///< after the last use
 };
 std::string_view lifetimesName(Lifetimes lifetimes); ///< "frame", "graph"
 Result<Lifetimes> parseLifetimes(std::string_view name);
 
-/// The model to open, as the user requests it: its name, batch size, element type and device.
+/// The model to open, by the user's request: name, batch size, element type and device.
 struct ModelRequest
 {
     std::string name; ///< "demo:transformer", or the path of a model file
@@ -37,7 +54,7 @@ struct ModelRequest
     std::optional<Lifetimes> lifetimes; ///< nullopt: the model's own
     at::Device device = at::kCPU;
     std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE, in the order given
-    std::vector<InputShape> inputs{}; ///< --input, for model files without the shapes of their inputs
+    std::vector<InputShape> inputs{}; ///< --input, for model files without the shapes of inputs
 };
 
 /// Returns whether tensors on a device have values: true for all devices but the simulated one.
@@ -58,7 +75,7 @@ std::string firstLine(const c10::Error& error);
 /// Returns whether libtorch's message reports that the CPU's memory is exhausted.
 bool saysOutOfMemory(std::string_view message);
 
-/// A model that is open on a device, with its batch. Parameters and inputs live as long as the source.
+/// A model that is open on a device, with a batch. Parameters and inputs live as long as the source.
 class ModelSource
 {
 public:
@@ -85,7 +102,7 @@ public:
 };
 
 /// Returns each trainable parameter once, in the order of Python's model.parameters(). A tied weight is in the place of
-/// its first owner.
+/// the first owner.
 std::vector<at::Tensor> trainableParameters(const ModelTree& tree);
 
 /// Opens a model. Errors (badInput): an unknown name, with a list of the known ones; wrong settings or sizes. Sizes are
@@ -95,7 +112,27 @@ Result<std::unique_ptr<ModelSource>> openModel(const ModelRequest& request);
 /// Returns the names of the models that need no file: "demo:mlp", …
 std::vector<std::string> demoModels();
 
-/// Parses "float32", "bfloat16" or "float16".
+/// Parses "float32", "bfloat16" or "float16". Errors (badInput): another name.
 Result<at::ScalarType> parseDType(std::string_view name);
+
+/// Opens a torch.export archive (.pt2). Errors (badInput) as openModel().
+Result<std::unique_ptr<ModelSource>> openExportedProgram(const ModelRequest& request);
+
+/// Opens a file of torch.jit.save (.pt). TorchScript's interpreter runs the model and frees a value after the last use.
+Result<std::unique_ptr<ModelSource>> openTorchScript(const ModelRequest& request);
+
+namespace demo {
+
+/// Opens the GPT-like Transformer of PyTorch's own tests (torch.testing._internal.distributed._tensor.common_dtensor),
+/// with ModelArgs as settings. Errors (badInput): wrong settings.
+Result<std::unique_ptr<ModelSource>> openTransformer(const ModelRequest& request);
+
+/// Opens blocks of Linear, ReLU and Linear on an input of (batch, seq, dim). Errors (badInput): wrong settings.
+Result<std::unique_ptr<ModelSource>> openMlp(const ModelRequest& request);
+
+/// Opens torchvision's ResNet-18, -34 or -50 on square RGB images. Errors (badInput): wrong settings.
+Result<std::unique_ptr<ModelSource>> openResnet(const ModelRequest& request);
+
+} // namespace demo
 
 } // namespace headroom

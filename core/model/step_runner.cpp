@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/step_runner.h"
 
-#include "core/device/cannot_simulate.h"
+#include "core/device/unsupported.h"
 #include "core/model/autocast_scope.h"
 #include "core/record/op_cost.h"
 
@@ -13,13 +13,13 @@
 namespace headroom {
 namespace {
 
-/// The exception for bad input that is found while the step runs, such as a loss that is not one number.
+/// The exception for bad input that is found while the step runs, such as a loss of more than a number.
 struct StepRefused
 {
     std::string message;
 };
 
-/// Runs `work`, and converts libtorch's exceptions to Errors of one sentence.
+/// Runs `work`, and converts libtorch's exceptions to Errors of a sentence.
 template <class Work>
 auto guarded(Work&& work) -> decltype(work())
 {
@@ -99,7 +99,7 @@ Result<StepTracePtr> StepRunner::record(StepInfo info, const DeviceSpec& device,
 {
     return guarded([&]() -> Result<StepTracePtr> {
         if (options_.real)
-            options_.real->startTracing(); // the first step warms it up
+            options_.real->startTracing(); // the first step warms the trace up
         firstStep(info, device, progress);
         info.steps = 2;
         return recorded(std::move(info), device, progress);
@@ -140,7 +140,7 @@ void StepRunner::firstStep(const StepInfo& info, const DeviceSpec& device, const
     try {
         step(nullptr, progress, 0, 0.4);
     } catch (const sim::CannotSimulate&) {
-        // The step runs once more with a recording, which adds the module to the message.
+        // The step runs once more with a recording, to add the module to the message.
         Recorder recorder({}, device);
         recorder.setModel(model_.tree());
         recorder.begin();
@@ -149,7 +149,7 @@ void StepRunner::firstStep(const StepInfo& info, const DeviceSpec& device, const
     } catch (const c10::OutOfMemoryError&) {
         if (!options_.real)
             throw;
-        // The step runs once more with a recording, which shows where the memory ended.
+        // The step runs once more with a recording, to show where the memory ended.
         optimizer_->zeroGrad();
         output_.clear();
         StepInfo first = info;
@@ -198,7 +198,7 @@ at::Tensor StepRunner::outputAndLoss()
 {
     if (!options_.holdOutput)
         return lossOf(model_.forward());
-    // The old output dies here, when the new one exists.
+    // The old output dies here, after the new output exists.
     output_ = model_.forward();
     return lossOf(output_);
 }

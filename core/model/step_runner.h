@@ -20,10 +20,10 @@ enum class Loss {
     automatic, ///< the first floating-point result: as it is if it is a differentiable scalar, otherwise its sum
     sum, ///< loss = output.sum()
     mean, ///< loss = output.mean()
-    output, ///< loss = output, which is one number
+    output, ///< loss = output, a single number
 };
 std::string_view lossName(Loss loss);
-Result<Loss> parseLoss(std::string_view name); ///< "sum", "mean", "output"
+Result<Loss> parseLoss(std::string_view name); ///< "sum", "mean", "output"; other names are errors (badInput)
 
 /// Reports the progress of a recording: the current stage, and the share of work done before it (0 to 1).
 using ProgressReport = std::function<void(std::string_view stage, double done)>;
@@ -46,19 +46,19 @@ public:
         bool autocast = false; ///< forward and loss under torch.autocast(dtype=torch.bfloat16)
         bool holdOutput = false;
         std::shared_ptr<ModuleCallHandler> moduleCalls = nullptr; ///< a policy, applied in forward
-        std::shared_ptr<RealDevice> real = nullptr; ///< device of the model; null: the simulated one
+        std::shared_ptr<RealDevice> real = nullptr; ///< device of the model; null: the simulated device
     };
     StepRunner(ModelSource& model, const Options& options);
 
-    /// Runs one step without recording it.
+    /// Runs a step without a recording. Errors: badInput of the model, or internal for libtorch's exceptions.
     Status run();
-    /// Runs only forward and backward, and keeps the gradients.
+    /// Runs only forward and backward, and keeps the gradients. Errors as run().
     Status forwardAndBackward();
     /// Runs a first step, which creates the optimizer's state, then records a second one. The caller sets in `info` the
-    /// model, torch, optimizer and settings; record() sets the other fields.
+    /// model, torch, optimizer and settings; record() sets the other fields. Errors as run().
     Result<StepTracePtr> record(StepInfo info, const DeviceSpec& device, const ProgressReport& progress);
     /// Returns the step up to the failed allocation if record() failed because a real device ran out of memory;
-    /// otherwise null. If the first step failed, it has run again to be recorded.
+    /// otherwise null. A failed first step has run again with a recording.
     const StepTracePtr& interrupted() const noexcept { return interrupted_; }
 
 private:
@@ -75,7 +75,7 @@ private:
     at::DeviceType device_ = at::kCPU;
     DType parameterDtype_ = DType::float32;
     Loss usedLoss_ = Loss::automatic; ///< the loss of the last step
-    std::vector<at::Tensor> output_; ///< the loop's variable `output`, if it holds one
+    std::vector<at::Tensor> output_; ///< the loop's variable `output`, if any
     StepTracePtr interrupted_;
 };
 

@@ -33,7 +33,7 @@ private:
     std::unordered_set<const c10::ivalue::Object*> objects_;
     std::unordered_map<const c10::TensorImpl*, at::Tensor> tensors_; ///< new tensors by the old ones
     std::unordered_map<const c10::StorageImpl*, at::Tensor> storages_; ///< bytes of new storages by the old ones
-    std::vector<at::Tensor> kept_; ///< old tensors, which live so that their addresses stay unique
+    std::vector<at::Tensor> kept_; ///< old tensors, alive so that addresses stay unique
 };
 
 void DeviceMove::moveObject(c10::ivalue::Object& object)
@@ -84,7 +84,7 @@ at::Tensor DeviceMove::moved(const at::Tensor& tensor)
     if (!storage.defined()) {
         const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
         storage = at::empty({bytes}, options.dtype(at::kByte));
-        // The simulated device keeps the values of small storages; large ones were not read from the file.
+        // The simulated device keeps the values of small storages; large storages were not read from the file.
         const bool small = tensor.storage().nbytes() <= TorchScriptFile::smallStorage;
         if (bytes > 0 && (computes(device_) || small))
             storage.copy_(at::from_blob(tensor.storage().mutable_data(), {bytes}, at::kByte));

@@ -5,15 +5,214 @@
 #include "core/base/mapped_file.h"
 #include "core/base/try.h"
 #include "core/model/model_operators.h"
-#include "core/model/torchscript_code.h"
 #include "core/model/zip_archive.h"
 
 #include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
+#include <array>
+#include <pthread.h>
+#include <system_error>
+#include <vector>
 
 namespace headroom {
+namespace {
+
+constexpr std::size_t stackSize = std::size_t(1) << 30; // address space; only used pages take memory
+constexpr std::size_t deepestBrackets = 100;
+constexpr std::size_t deepestIndent = 256; // columns
+constexpr std::size_t mostTokens = 1000; // tokens between two commas or brackets, each of which may add a level
+constexpr std::size_t mostBranches = 1000; // number of elif, each of which adds a level
+constexpr std::size_t mostClasses = 50'000; // each may be the type of an attribute of the class before it
+
+bool isWordCharacter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/// Scans code for constructs that nest.
+class CodeCheck
+{
+public:
+    explicit CodeCheck(std::string_view code)
+        : code_(code)
+    {
+    }
+    /// Returns the fault; empty: none.
+    std::string run()
+    {
+        while (position_ < code_.size() && wrong_.empty())
+            step();
+        return wrong_;
+    }
+    std::size_t line() const { return line_; }
+    const std::string& advice() const { return advice_; } ///< the end of the sentence about the fault
+
+private:
+    void step();
+    void newLine();
+    void word();
+    void className(std::size_t position);
+    void literal(char quote);
+    void token()
+    {
+        if (++tokens_.back() > mostTokens)
+            wrong_ = "a statement of too many parts";
+    }
+
+    std::string_view code_;
+    std::size_t position_ = 0;
+    std::size_t line_ = 1;
+    std::vector<std::size_t> tokens_{0}; ///< number of tokens outside of brackets, and in each open bracket
+    std::size_t branches_ = 0;
+    std::size_t classes_ = 0;
+    std::string wrong_;
+    std::string advice_ = "; torch.jit.save writes no such code";
+};
+
+void CodeCheck::step()
+{
+    const char c = code_[position_];
+    if (isWordCharacter(c)) {
+        word();
+        return;
+    }
+    ++position_;
+    switch (c) {
+    case '\n':
+        newLine();
+        break;
+    case ' ':
+        break;
+    case '"':
+    case '\'':
+        literal(c);
+        break;
+    case '#':
+        while (position_ < code_.size() && code_[position_] != '\n')
+            ++position_;
+        break;
+    case ',':
+        tokens_.back() = 0;
+        break;
+    case '(':
+    case '[':
+    case '{':
+        token();
+        tokens_.push_back(0);
+        if (tokens_.size() > deepestBrackets)
+            wrong_ = "brackets that are nested too deep";
+        break;
+    case ')':
+    case ']':
+    case '}':
+        if (tokens_.size() == 1)
+            wrong_ = "a bracket that was not opened";
+        else
+            tokens_.pop_back();
+        break;
+    default:
+        if (c < ' ' || c > '~')
+            wrong_ = "a character that does not belong there";
+        token();
+    }
+}
+
+void CodeCheck::newLine()
+{
+    ++line_;
+    if (tokens_.size() == 1)
+        tokens_.back() = 0;
+    const std::size_t text = std::min(code_.find_first_not_of(' ', position_), code_.size());
+    if (text - position_ > deepestIndent)
+        wrong_ = "blocks that are nested too deep";
+}
+
+void CodeCheck::word()
+{
+    const std::size_t begin = position_;
+    while (position_ < code_.size() && isWordCharacter(code_[position_]))
+        ++position_;
+    const std::string_view word = code_.substr(begin, position_ - begin);
+    if (word == "__torch__")
+        className(position_);
+    branches_ += word == "elif" ? 1 : 0;
+    classes_ += word == "class" ? 1 : 0;
+    if (branches_ > mostBranches || classes_ > mostClasses)
+        wrong_ = "too many classes or branches";
+    token();
+}
+
+/// Checks the name behind `__torch__`: those of torch.classes are libtorch's own, which run code of their own.
+void CodeCheck::className(std::size_t position)
+{
+    const auto next = [&]() -> std::string_view {
+        const std::size_t dot = std::min(code_.find_first_not_of(" \n", position), code_.size());
+        const std::size_t begin = std::min(code_.find_first_not_of(" \n", dot + 1), code_.size());
+        position = begin;
+        while (position < code_.size() && isWordCharacter(code_[position]))
+            ++position;
+        return dot < code_.size() && code_[dot] == '.' ? code_.substr(begin, position - begin) : std::string_view();
+    };
+    const std::string_view first = next();
+    const std::string_view second = first == "torch" ? next() : first;
+    if (second.empty())
+        wrong_ = "the name of a class that is cut off";
+    else if (first == "torch" && second == "classes") {
+        wrong_ = "an object of torch.classes, which is libtorch's own code";
+        advice_ = "; save the model before it is quantized or prepared for a backend";
+    }
+}
+
+void CodeCheck::literal(char quote)
+{
+    const std::array<char, 3> three{quote, quote, quote};
+    const std::string_view longQuote(three.data(), three.size());
+    const bool isLong = code_.substr(position_ - 1).starts_with(longQuote);
+    const std::string_view end = isLong ? longQuote : longQuote.substr(0, 1);
+    position_ += end.size() - 1;
+    while (position_ < code_.size() && !code_.substr(position_).starts_with(end)) {
+        line_ += code_[position_] == '\n' ? 1 : 0;
+        position_ += code_[position_] == '\\' ? 2 : 1;
+    }
+    if (position_ >= code_.size())
+        wrong_ = "a text without an end";
+    position_ += end.size();
+    token();
+}
+
+void* runIt(void* work)
+{
+    (*static_cast<const std::function<void()>*>(work))();
+    return nullptr;
+}
+
+} // namespace
+
+Status checkTorchScriptCode(std::string_view code, const std::string& name)
+{
+    CodeCheck check(code);
+    const std::string wrong = check.run();
+    if (wrong.empty())
+        return {};
+    return badInput(name + ", line " + std::to_string(check.line()) + ", has " + wrong + check.advice());
+}
+
+Status runOnLargeStack(const std::function<void()>& work)
+{
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, stackSize);
+    pthread_t thread{};
+    const int code = pthread_create(&thread, &attributes, runIt, const_cast<std::function<void()>*>(&work));
+    pthread_attr_destroy(&attributes);
+    if (code != 0)
+        return Error{ErrorKind::internal, "no thread for loading the model: " + std::generic_category().message(code)};
+    pthread_join(thread, nullptr);
+    return {};
+}
+
 namespace {
 
 using ByteSpan = std::span<const std::byte>;
@@ -22,7 +221,7 @@ constexpr std::size_t largestText = std::size_t(256) << 20; ///< limit in bytes 
 
 } // namespace
 
-/// Checks the records of an archive. It lets through the exceptions of libtorch's archive reader.
+/// Checks the records of an archive. Exceptions of libtorch's archive reader pass through.
 class TorchScriptCheck
 {
 public:
@@ -154,7 +353,7 @@ Result<torch::jit::Module> TorchScriptFile::load(bool weights) const
     std::string problem;
     const Status run = runOnLargeStack([&] {
         try {
-            withholdOperators(); // some code, such as default values of arguments, runs while it is loaded
+            withholdOperators(); // some code, such as default values of arguments, runs during loading
             module = torch::jit::load(bytes, at::kCPU, /*load_debug_files=*/false);
         } catch (const std::exception& error) {
             problem = firstSentence(error);

@@ -9,12 +9,22 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace headroom {
+
+/// Checks that libtorch can compile this TorchScript code. The parser and compiler recurse into nested code without a
+/// limit, and a stack overflow ends the process. Errors (badInput) begin with `name`: code that is nested too deeply.
+Status checkTorchScriptCode(std::string_view code, const std::string& name);
+
+/// Runs `work`, which must not throw, in a thread with a stack that is large enough for all code that
+/// checkTorchScriptCode() accepts. Error (internal): no such thread can be started.
+Status runOnLargeStack(const std::function<void()>& work);
 
 /// A file of torch.jit.save that was checked, since libtorch's reader trusts a file and a damaged one can crash it. The
 /// file has valid pickles, weights of the stated sizes, and code that the parser can read.
@@ -29,7 +39,7 @@ public:
 
     const std::string& name() const { return name_; }
 
-    /// Returns the inputs of the trace: a dictionary from a method's name to the list of its arguments. Nullopt if the
+    /// Returns the inputs of the trace: a dictionary from a method's name to the list of arguments. Nullopt if the
     /// model was scripted.
     const std::optional<Pickle>& tracedInputs() const { return tracedInputs_; }
 

@@ -35,7 +35,7 @@ thread_local const TorchScriptModules* ModuleCalls::modules = nullptr;
 thread_local std::vector<ModuleCalls::OpenCall> ModuleCalls::open;
 thread_local std::exception_ptr ModuleCalls::refusal;
 
-/// Runs a module's forward once more, in the thread of backward that needs it.
+/// Runs a module's forward once more, in the thread of backward.
 class TorchScriptModules::RunAgain
 {
 public:
@@ -102,7 +102,7 @@ std::vector<at::Tensor> tensorsAfterTheFirst(const std::vector<c10::IValue>& val
     return tensors;
 }
 
-/// The operators are conservative, so that the interpreter neither moves nor removes them.
+/// The operators are conservative, so that the interpreter neither moves nor removes the calls.
 const torch::jit::RegisterOperators operators({
     torch::jit::Operator(std::string(enterName) + "(...) -> ()", ModuleCalls::enter,
                          c10::AliasAnalysisKind::CONSERVATIVE),
@@ -205,7 +205,7 @@ void TorchScriptModules::announceCalls(const torch::jit::Module& module)
         return;
     const std::shared_ptr<torch::jit::Graph> graph = torch::jit::toGraphFunction(forward->function()).graph();
     const auto enterSymbol = c10::Symbol::fromQualString(enterName);
-    // Modules of one class share the graph, which may have the nodes already.
+    // Modules of the same class share the graph, possibly with nodes already.
     const torch::jit::Node* first = *graph->nodes().begin();
     if (first->kind() == enterSymbol)
         return;

@@ -25,7 +25,7 @@ private:
     bool before_;
 };
 
-/// The modules of a TorchScript model in the order of model.modules(). A module with two names has the first one here.
+/// The modules of a TorchScript model in the order of model.modules(). A module with two names has the first name here.
 /// TorchScript has no hooks, so the constructor adds nodes to the graphs of the modules' forwards: they report the
 /// calls to the Recorder and to the ModuleCallHandler.
 class TorchScriptModules
@@ -35,7 +35,7 @@ public:
 
     const ModelTree& tree() const { return tree_; }
 
-    /// While it lives, forwards that run in this thread report their calls.
+    /// During its life, forwards in this thread report calls.
     class Announce
     {
     public:
@@ -64,7 +64,7 @@ private:
 /// Appends every tensor in a value to `tensors`: the value itself, or the items of a list, a tuple or a dictionary.
 void collectTensors(const c10::IValue& value, std::vector<at::Tensor>& tensors);
 
-/// Moves all tensors of the model to a device, and replaces the devices in its code. Tensors that shared a storage
+/// Moves all tensors of the model to a device, and replaces the devices in the code. Tensors that shared a storage
 /// still do. Zero-dimensional constants of the code stay on the CPU, since their values may determine shapes.
 void moveToDevice(torch::jit::Module& root, at::Device device);
 

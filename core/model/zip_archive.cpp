@@ -16,7 +16,7 @@ namespace {
 
 using Span = std::span<const std::byte>;
 
-/// Whether a record is compressed, by its local file header (section 4.3.7 of PKWARE's APPNOTE.TXT).
+/// Whether a record is compressed, by the local file header (section 4.3.7 of PKWARE's APPNOTE.TXT).
 bool isCompressed(Span header)
 {
     constexpr std::size_t method = 8;

@@ -40,7 +40,7 @@ private:
 };
 
 /// The zip archive of PyTorch's model files. It is mapped: torch stores tensors without compression, so the bytes of a
-/// weight are used in place. All records are in one folder, which their names here leave out.
+/// weight are used in place. All records are in a folder, left out of the names here.
 class ZipArchive
 {
 public:
@@ -52,7 +52,7 @@ public:
 
     const std::string& name() const { return name_; }
     bool contains(const std::string& record) const;
-    /// Returns libtorch's reader, which throws libtorch's exceptions.
+    /// Returns libtorch's reader with libtorch's exceptions.
     caffe2::serialize::PyTorchStreamReader& reader() const { return *reader_; }
 
     /// Returns a record's bytes in the file. Errors (badInput): a missing or a compressed record.

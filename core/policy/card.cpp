@@ -4,7 +4,6 @@
 
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
-#include "core/cost/workspaces.h"
 #include "core/trace/remarks.h"
 
 #include <nlohmann/json.hpp>

@@ -16,15 +16,15 @@ namespace headroom {
 /// The step of a profiler's trace to import, and facts that the trace may lack.
 struct ProfileRequest
 {
-    std::optional<std::int64_t> step; ///< N of ProfilerStep#N; nullopt: the last whole one
-    bool everyStep = false; ///< import all steps from the first whole one to the last as one
+    std::optional<std::int64_t> step; ///< N of ProfilerStep#N; nullopt: the last whole step
+    bool everyStep = false; ///< import all steps, from the first whole step to the last, as a single step
     std::string gpu; ///< name of a GPU spec; empty: the GPU in the trace
 };
 
 Result<StepTracePtr> importProfile(const Profile& profile, const std::string& name, const ProfileRequest& request);
 Result<StepTracePtr> importProfile(const std::filesystem::path& path, const ProfileRequest& request = {});
 
-/// Reads a step file, or a memory snapshot or a profiler's trace as a step; the first bytes of the file decide.
+/// Reads a step file, memory snapshot or profiler's trace; the first bytes decide. Errors (badInput): no such file.
 Result<StepTracePtr> readMeasured(const std::filesystem::path& path, const ProfileRequest& request = {});
 
 } // namespace headroom

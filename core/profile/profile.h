@@ -3,9 +3,12 @@
 #pragma once
 
 #include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/cost/collective_model.h"
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,13 +17,13 @@
 namespace headroom {
 
 /// The ops, launches, kernels and memory events of a torch.profiler trace. A trace of 1 GB has millions of events, so
-/// they are small: each text is kept once, times are nanoseconds since the trace's zero.
+/// events are small: each text is kept once, times are nanoseconds since the trace's zero.
 struct Profile
 {
     using Text = std::uint32_t; ///< index in `texts`
     using Nanoseconds = std::int64_t;
 
-    /// A table that holds each text once. Text 0 is the empty one.
+    /// A table that holds each text once. Text 0 is empty.
     class Texts
     {
     public:
@@ -34,7 +37,7 @@ struct Profile
         std::unordered_map<std::string_view, Text> numbers_;
     };
 
-    /// The arguments of an op as the trace writes them: JSON lists without spaces.
+    /// The arguments of an op, written as in the trace: JSON lists without spaces.
     struct Arguments
     {
         Text sizes = 0; ///< empty: recorded without record_shapes
@@ -53,7 +56,7 @@ struct Profile
         Nanoseconds begin = 0;
         Nanoseconds end = 0;
         std::int64_t externalId = 0;
-        std::int64_t sequence = -1; ///< of autograd; a forward op and its backward node share it
+        std::int64_t sequence = -1; ///< of autograd; a forward op and the op's backward node share the number
         Text name = 0;
         Text hierarchy = 0; ///< modules of TorchScript, with with_modules
         std::uint32_t thread = 0;
@@ -123,7 +126,32 @@ struct Profile
     std::vector<Block> blocks;
     std::vector<Device> devices;
     std::size_t events = 0; ///< number of events in the file
-    std::size_t impossible = 0; ///< number of events left out because they end before they begin
+    std::size_t impossible = 0; ///< number of events left out for an end before the begin
 };
+
+/// A training step in a trace: all events that begin in this window.
+struct ProfileWindow
+{
+    std::string name; ///< "ProfilerStep#4"
+    std::int64_t number = 0; ///< 4
+    Profile::Nanoseconds begin = 0;
+    Profile::Nanoseconds end = 0; ///< exclusive
+    std::size_t spans = 0;
+    bool whole = true; ///< false: the trace begins or ends inside the window
+};
+
+/// Returns the steps of a trace in order: the steps named by the profiler (ProfilerStep#N). Without names, the
+/// windows between the ends of Optimizer.step, counted from 1; without those, the whole trace. A step with less than
+/// half of the spans of the fullest step is not whole: the profiler's last step may be empty.
+std::vector<ProfileWindow> profileWindows(const Profile& profile);
+
+/// Returns the step with this number, or without a number the last whole step. Error (badInput), beginning with
+/// `name`: no step has this number.
+Result<ProfileWindow> chooseWindow(const std::vector<ProfileWindow>& windows, std::optional<std::int64_t> number,
+                                   const std::string& name);
+
+/// Returns the NCCL kernels of a trace, as far as the trace gives sizes. A kernel's time includes the wait for the last
+/// rank, so for each size the fastest kernel shows the collective.
+std::vector<CollectiveSample> collectivesOf(const Profile& profile, std::int64_t ranksPerNode);
 
 } // namespace headroom

@@ -2,18 +2,149 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/profile/profile_ops.h"
 
-#include "core/profile/composite_ops.h"
-#include "core/profile/span_tree.h"
+#include "core/profile/profile.h"
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <map>
+#include <span>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 namespace headroom {
-
 namespace {
+
+/// The spans that began in a window, as a tree with the kernels that each span launched itself.
+class SpanTree
+{
+public:
+    static constexpr std::uint32_t none = UINT32_MAX;
+
+    struct Node
+    {
+        const Profile::Span* span = nullptr;
+        std::uint32_t parent = none; ///< an earlier node
+        std::int64_t kernels = 0; ///< launched by the span itself, not by inner spans
+        Profile::Nanoseconds kernelTime = 0;
+        Profile::Text kernel = 0; ///< name of the first kernel
+        Profile::Nanoseconds inside = 0; ///< CPU time of the children
+    };
+
+    SpanTree(const Profile& profile, const ProfileWindow& window);
+
+    /// Nodes by thread; outer spans come before inner spans.
+    std::span<const Node> nodes() const { return nodes_; }
+    /// Kernels launched in the window.
+    std::span<const Profile::Kernel* const> kernels() const { return kernels_; }
+    Profile::Nanoseconds withoutSpan() const noexcept { return withoutSpan_; } ///< time of kernels without a node
+
+private:
+    void nest(const Profile& profile, const ProfileWindow& window);
+    void attribute(const Profile& profile, const ProfileWindow& window);
+    std::uint32_t innermost(std::uint32_t thread, Profile::Nanoseconds at) const;
+    std::uint32_t withExternalId(std::int64_t id) const;
+
+    std::vector<Node> nodes_;
+    std::vector<std::pair<std::int64_t, std::uint32_t>> externalIds_; ///< sorted
+    std::vector<const Profile::Kernel*> kernels_;
+    Profile::Nanoseconds withoutSpan_ = 0;
+};
+
+SpanTree::SpanTree(const Profile& profile, const ProfileWindow& window)
+{
+    nest(profile, window);
+    attribute(profile, window);
+}
+
+void SpanTree::nest(const Profile& profile, const ProfileWindow& window)
+{
+    for (const Profile::Span& span : profile.spans)
+        if (window.begin <= span.begin && span.begin < window.end)
+            nodes_.push_back({&span});
+    // If two spans begin and end together, the trace has the outer span first.
+    std::ranges::stable_sort(
+        nodes_, {}, [](const Node& node) { return std::tuple(node.span->thread, node.span->begin, -node.span->end); });
+    std::vector<std::uint32_t> open;
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+        const Profile::Span& span = *nodes_[i].span;
+        const auto isOver = [&](const Profile::Span& outer) {
+            // With times in whole microseconds an inner span may end a little after the outer span.
+            return outer.thread != span.thread || outer.end < span.begin
+                || (outer.end == span.begin && outer.end != span.end);
+        };
+        while (!open.empty() && isOver(*nodes_[open.back()].span))
+            open.pop_back();
+        if (!open.empty()) {
+            nodes_[i].parent = open.back();
+            nodes_[open.back()].inside += span.end - span.begin;
+        }
+        open.push_back(i);
+        externalIds_.emplace_back(span.externalId, i);
+    }
+    std::ranges::sort(externalIds_);
+}
+
+std::uint32_t SpanTree::innermost(std::uint32_t thread, Profile::Nanoseconds at) const
+{
+    const auto after = std::ranges::upper_bound(nodes_, std::pair(thread, at), {}, [](const Node& node) {
+        return std::pair(node.span->thread, node.span->begin);
+    });
+    if (after == nodes_.begin() || std::prev(after)->span->thread != thread)
+        return none;
+    auto node = static_cast<std::uint32_t>(std::distance(nodes_.begin(), after) - 1);
+    while (node != none && nodes_[node].span->end < at)
+        node = nodes_[node].parent;
+    return node;
+}
+
+std::uint32_t SpanTree::withExternalId(std::int64_t id) const
+{
+    const auto found = std::ranges::lower_bound(externalIds_, std::pair(id, std::uint32_t{0}));
+    return id != 0 && found != externalIds_.end() && found->first == id ? found->second : none;
+}
+
+void SpanTree::attribute(const Profile& profile, const ProfileWindow& window)
+{
+    std::vector<const Profile::Launch*> launches;
+    launches.reserve(profile.launches.size());
+    for (const Profile::Launch& launch : profile.launches)
+        launches.push_back(&launch);
+    std::ranges::stable_sort(launches, {}, &Profile::Launch::correlation);
+    const auto launchOf = [&](const Profile::Kernel& kernel) -> const Profile::Launch* {
+        const auto found = std::ranges::lower_bound(launches, kernel.correlation, {}, &Profile::Launch::correlation);
+        return found != launches.end() && (*found)->correlation == kernel.correlation ? *found : nullptr;
+    };
+    // A kernel before the first kernel with a known launch was launched before the trace began.
+    Profile::Nanoseconds first = std::numeric_limits<Profile::Nanoseconds>::max();
+    for (const Profile::Kernel& kernel : profile.kernels)
+        if (kernel.begin < first && launchOf(kernel))
+            first = kernel.begin;
+    const bool knowsLaunches = first != std::numeric_limits<Profile::Nanoseconds>::max();
+    const auto isInside = [&](Profile::Nanoseconds at) { return window.begin <= at && at < window.end; };
+    for (const Profile::Kernel& kernel : profile.kernels) {
+        const Profile::Launch* const launched = launchOf(kernel);
+        std::uint32_t node = none;
+        if (launched ? !isInside(launched->begin) : knowsLaunches && kernel.begin < first)
+            continue;
+        if (launched)
+            node = innermost(launched->thread, launched->begin);
+        if (node == none)
+            node = withExternalId(kernel.externalId);
+        if (!launched && node == none && !isInside(kernel.begin))
+            continue;
+        kernels_.push_back(&kernel);
+        if (node == none) {
+            withoutSpan_ += kernel.end - kernel.begin;
+            continue;
+        }
+        if (++nodes_[node].kernels == 1)
+            nodes_[node].kernel = kernel.name;
+        nodes_[node].kernelTime += kernel.end - kernel.begin;
+    }
+}
 
 using Nanoseconds = Profile::Nanoseconds;
 
@@ -33,7 +164,7 @@ bool isOpName(std::string_view name)
         && name.find("::", colons + 2) == std::string_view::npos;
 }
 
-/// Returns whether the name is one of the backward pass: "AddmmBackward0", "autograd::engine::evaluate_function: …",
+/// Returns whether the name is of the backward pass: "AddmmBackward0", "autograd::engine::evaluate_function: …",
 /// "torch::autograd::AccumulateGrad".
 bool isOfBackward(std::string_view name)
 {
@@ -160,7 +291,7 @@ private:
             && !name.starts_with("enumerate(") && !name.starts_with("Optimizer.");
         if (span.kind != Profile::Kind::module && !named)
             return;
-        // A label may be the whole path or its last part.
+        // A label may be the whole path or the last part.
         const std::string outer = step_.modules[state.module].name;
         const bool whole = outer.empty() || name.starts_with(outer + '.');
         state.module = moduleNamed(state.module, whole ? std::string(name) : outer + '.' + std::string(name));
@@ -233,7 +364,7 @@ private:
     SpanTree tree_;
     ProfileWindow window_;
     std::vector<State> states_; ///< by node
-    std::vector<std::int64_t> sequences_; ///< of ops before they are sorted
+    std::vector<std::int64_t> sequences_; ///< of ops before sorting
     std::unordered_map<std::int64_t, Forward> moduleOfSequence_;
     std::map<std::string, std::uint32_t> moduleAt_;
     bool namesOptimizer_ = false;

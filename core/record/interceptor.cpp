@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/interceptor.h"
 
-#include "core/device/cannot_simulate.h"
 #include "core/device/cuda_device.h"
-#include "core/device/opaque_flops.h"
 #include "core/device/simulated_state.h"
+#include "core/device/unsupported.h"
 #include "core/record/captured_graph.h"
 #include "core/record/step_recording.h"
 #include "core/record/subclass_calls.h"

@@ -93,7 +93,7 @@ void readTradeOff(const json::Json& module, ModuleStats& stats)
         json::wrong(module, "n_segments", "is 0, at least one segment was expected of a module that is no leaf");
 }
 
-ModuleStats statsIn(const json::Json& module)
+ModuleStats moduleStatsIn(const json::Json& module)
 {
     ModuleStats stats;
     stats.fqn = json::at(module, "fqn", json::string);
@@ -146,7 +146,7 @@ ModuleInfo infoIn(const json::Json& document)
     ModuleInfo info;
     for (const OrderField& order : orderFields)
         info.*order.names = json::at(document["mod_order"], order.key, json::listOf(json::string));
-    info.stats = json::at(document, "mod_stats", json::listOf(statsIn));
+    info.stats = json::at(document, "mod_stats", json::listOf(moduleStatsIn));
     if (info.stats.empty())
         json::wrong(document, "mod_stats", "is empty: the statistics of at least one module were expected");
     checkOrders(info, document);

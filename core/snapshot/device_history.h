@@ -3,11 +3,14 @@
 #pragma once
 
 #include "core/allocator/allocator_rules.h"
+#include "core/allocator/caching_allocator.h"
 #include "core/snapshot/snapshot.h"
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -46,14 +49,14 @@ struct DeviceHistory
 };
 
 /// Returns the history of a device. `snapshot` must live as long as the result. `range` must lie within the range with
-/// which the snapshot was read. Errors (badInput): no such device, or no events of it.
+/// which the snapshot was read. Errors (badInput): no such device, or a device without events.
 Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device, SnapshotRange range);
 inline Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device)
 {
     return deviceHistory(snapshot, device, snapshot.range);
 }
 
-/// A summary of one device of a snapshot, for a choice of devices.
+/// A summary of a device of a snapshot, for a choice of devices.
 struct SnapshotDevice
 {
     std::size_t device = 0;
@@ -75,12 +78,32 @@ public:
         : bytes_(start)
     {
     }
-    /// Applies an event; returns whether it is an event of a segment.
+    /// Applies an event; returns whether the event is of a segment.
     bool apply(const Snapshot::Event& event);
     Bytes bytes() const noexcept { return bytes_; }
 
 private:
     Bytes bytes_;
 };
+
+/// Compares a recorded history with a replay on the simulated caching allocator. The replay starts from the recorded
+/// segments and blocks.
+struct SnapshotReplay
+{
+    std::size_t events = 0;
+    std::size_t sameReserved = 0; ///< number of events after which the reserved bytes equal the recorded bytes
+    std::size_t allocations = 0;
+    std::size_t samePlace = 0; ///< number of allocations at the recorded address
+    std::optional<std::size_t> firstDifference; ///< index of the first event after which the reserved bytes differ
+    Bytes recordedThen = 0;
+    Bytes simulatedThen = 0;
+    Bytes recordedPeak = 0;
+    Bytes simulatedPeak = 0;
+    CachingAllocator::Stats stats; ///< simulated statistics at the end
+};
+
+/// Replays a history. The recording gives the addresses of segments, the refusals of the device and the releases of
+/// unused segments. The simulation decides the time and the size of new segments.
+SnapshotReplay replaySnapshot(const DeviceHistory& history);
 
 } // namespace headroom

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/snapshot/snapshot.h"
-#include "core/snapshot/stack_meaning.h"
+#include "core/trace/step_trace.h"
 #include "core/trace/step_trace_builder.h"
 
 #include <cstdint>
@@ -15,7 +15,23 @@
 
 namespace headroom {
 
-/// The modules and regions of a snapshot as one tree. It grows while events are read; addTo() numbers it depth first.
+/// Facts about an allocation that follow from the frames of the stack.
+struct StackMeaning
+{
+    std::string op; ///< "aten.addmm" with C++ frames, else "forward (model.py:54)"; empty: unknown
+    std::string node; ///< autograd node that runs backward: "AddmmBackward0"
+    std::optional<Phase> phase; ///< backward, optimizer, zeroGrad; forward inside a module's forward
+    /// Names for the modules that run a forward on the stack, outermost first. PyTorch records neither class nor
+    /// attribute name: a name consists of the file of the forward, and the line of the call in the enclosing forward.
+    std::vector<std::string> modules;
+    bool makesParameters = false; ///< inside of torch.nn.init, Module.to(), a constructor or a similar function
+    bool empty = true;
+};
+
+/// Returns the meaning of a stack; `none` is the stack of an event without frames.
+StackMeaning stackMeaning(const Snapshot& snapshot, Snapshot::Index stack);
+
+/// The modules and regions of a snapshot as a tree. The tree grows while events are read; addTo() numbers depth first.
 class RegionTree
 {
 public:
@@ -35,7 +51,7 @@ private:
     {
         std::string name;
         std::map<std::string, Node> children; ///< by name
-        std::vector<Node> order; ///< children in the order of their creation
+        std::vector<Node> order; ///< children in order of creation
     };
     void add(StepTraceBuilder& builder, Node node, const std::string& fqn, ModuleId parent);
 
@@ -49,9 +65,9 @@ class Annotations
 public:
     Annotations(const Snapshot& snapshot, std::size_t device);
 
-    /// Advances to a time, which must not be before the last one.
+    /// Advances to a time, which must not be before the last time.
     void advance(std::int64_t microseconds);
-    /// Returns the phase of the innermost annotation that names one, such as "Optimizer.step#Adam.step".
+    /// Returns the phase of the innermost annotation that names a phase, such as "Optimizer.step#Adam.step".
     std::optional<Phase> phase() const;
     std::string_view innermost() const; ///< returns the innermost annotation that names no phase; empty: none
 
@@ -62,7 +78,7 @@ private:
     std::vector<Snapshot::Index> open_; ///< names of the open annotations
 };
 
-/// Finds the phase and the region of each event from its stack, the program's metadata and the annotations.
+/// Finds the phase and the region of each event from the stack, the program's metadata and the annotations.
 class EventMeanings
 {
 public:

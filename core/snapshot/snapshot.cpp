@@ -68,7 +68,7 @@ private:
     }
 
     /// Computes the addresses of blocks from old versions, where each follows the previous one. Checks that blocks lie
-    /// inside their segments.
+    /// inside the segments.
     void placeBlocks()
     {
         for (Snapshot::Segment& segment : snapshot_.segments) {
@@ -86,7 +86,7 @@ private:
         }
     }
 
-    /// Distributes the events, which Records put into one list, to the lists of their devices.
+    /// Distributes the events from the single list of Records to the lists of the devices.
     void readTraces(const Value& traces)
     {
         std::vector<Snapshot::Event> all = std::move(snapshot_.traces.front());
@@ -99,7 +99,7 @@ private:
             if (lists[device].kind != Kind::list)
                 throw WrongPickle{"holds something else in 'device_traces' than lists"};
             const std::span items = unpickler_.items(lists[device]);
-            if (isAll(items, all.size())) { // with one device nothing is copied
+            if (isAll(items, all.size())) { // with a single device nothing is copied
                 snapshot_.traces[device] = std::exchange(all, {});
                 std::fill(taken.begin(), taken.end(), true);
                 continue;

@@ -21,7 +21,7 @@
 
 namespace headroom {
 
-/// The part of a snapshot to read, in ms from its first event.
+/// The part of a snapshot to read, in ms from the first event.
 struct SnapshotRange
 {
     double fromMs = 0;
@@ -29,7 +29,7 @@ struct SnapshotRange
 };
 
 /// PyTorch's memory snapshot (torch.cuda.memory._dump_snapshot): the recorded events, and the segments and blocks of
-/// the caching allocator after them. Texts point into the file, which stays mapped.
+/// the caching allocator after them. Texts point into the mapped file.
 struct Snapshot
 {
     using Index = std::uint32_t; ///< index in strings, frames, stacks, streams or blocks
@@ -113,7 +113,7 @@ struct Snapshot
     }
 
     std::shared_ptr<const void> memory; ///< keeps the texts alive
-    std::shared_ptr<const MappedFile> file; ///< the file that was read; null: it was read from other bytes
+    std::shared_ptr<const MappedFile> file; ///< the file that was read; null: read from other bytes
 };
 
 using SnapshotPtr = std::shared_ptr<const Snapshot>;
@@ -126,11 +126,11 @@ struct SnapshotWatch
 };
 Error stoppedReading();
 
-/// Returns whether bytes begin as a pickle of protocol 2 or newer. Its content is not checked.
+/// Returns whether bytes begin as a pickle of protocol 2 or newer. The content is not checked.
 bool looksLikePickle(std::span<const std::byte> bytes);
 
 /// Reads a snapshot, a pickle of protocol 2 to 5. Nothing in it is run: opcodes that name or call Python objects are
-/// errors. The result has a few dozen bytes per event, so it takes less memory than a large file has bytes. Errors
+/// errors. The result has a few dozen bytes per event, so less memory than the bytes of a large file. Errors
 /// (badInput) give the byte offset, or the missing key.
 Result<SnapshotPtr> readSnapshot(const std::filesystem::path& path, SnapshotRange range = {},
                                  const SnapshotWatch& watch = {});

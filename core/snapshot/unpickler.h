@@ -3,11 +3,114 @@
 #pragma once
 
 #include "core/base/pickle_machine.h"
-#include "core/snapshot/records.h"
+#include "core/snapshot/snapshot.h"
 
 #include <deque>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
 
 namespace headroom::snapshot {
+
+/// A value of a pickle during reading, in 16 bytes; nested values are referred to by index.
+struct Value
+{
+    enum class Kind : std::uint8_t {
+        none,
+        boolean, ///< integer
+        integer,
+        real, ///< the number is not kept
+        text, ///< index: in strings
+        bytes, ///< the content is not kept
+        list, ///< index: in the unpickler's containers
+        tuple,
+        dictionary,
+        frame, ///< index: in frames; from here on, records made from dictionaries and lists
+        stack,
+        block,
+        segment,
+        event,
+        annotation,
+        dropped, ///< an event outside the range
+    };
+
+    Kind kind = Kind::none;
+    std::uint32_t index = 0;
+    std::int64_t integer = 0;
+
+    bool isContainer() const noexcept { return kind == Kind::list || kind == Kind::tuple || kind == Kind::dictionary; }
+};
+
+/// The keys of a snapshot's dictionaries. The value of an enumerator is the index of the key's string.
+enum class Key : std::uint32_t {
+    action,
+    addr,
+    size,
+    stream,
+    timeUs,
+    userMetadata,
+    frames,
+    deviceFree,
+    name,
+    filename,
+    line,
+    address,
+    requestedSize,
+    state,
+    blocks,
+    device,
+    totalSize,
+    segmentType,
+    segmentPoolId,
+    isExpandable,
+    stage,
+    segments,
+    deviceTraces,
+    allocatorSettings,
+    externalAnnotations,
+    allocConf,
+    // Texts that are values of some keys. The names of the allocator's actions have the next numbers.
+    activeAllocated,
+    activeAwaitingFree,
+    activePendingFree,
+    small,
+    start,
+};
+
+class Unpickler;
+
+/// Converts each dictionary and list of a snapshot to rows of the Snapshot as soon as complete.
+class Records
+{
+public:
+    explicit Records(SnapshotRange range);
+
+    std::uint32_t string(std::string_view text); ///< returns the index of a text
+
+    /// Converts a dictionary (key, value, key, value, …) that is an item of a list; nullopt: not part of the
+    /// snapshot format.
+    std::optional<Value> dictionary(std::span<const Value> items, const Unpickler& unpickler);
+    /// Converts a list that is a dictionary's value; nullopt: not a stack of frames.
+    std::optional<Value> list(std::span<const Value> items);
+
+    Snapshot& result() { return snapshot_; }
+
+private:
+    std::optional<Value> event(std::span<const Value> items);
+    Value frame(std::span<const Value> items);
+    Value block(std::span<const Value> items);
+    Value segment(std::span<const Value> items, const Unpickler& unpickler);
+    Value annotation(std::span<const Value> items);
+    std::uint32_t stream(std::int64_t handle);
+    Bytes size(const Value& value, Key key);
+
+    Snapshot snapshot_;
+    std::unordered_map<std::string_view, std::uint32_t> strings_;
+    std::unordered_multimap<std::uint64_t, std::uint32_t> stacks_; ///< by the hash of the frames
+    std::uint32_t lastStream_ = 0;
+    Bytes sizes_ = 0; ///< sum of all sizes, checked for overflow
+};
 
 /// Reads pickles of plain data: numbers, texts, lists, tuples and dictionaries. Opcodes that name, create or call an
 /// object are errors. A dictionary or list becomes a record when it is put into another one, and its container is
@@ -25,14 +128,14 @@ public:
 private:
     friend class PickleMachine<Unpickler, Value>;
     using Kind = Value::Kind;
-    /// A list, tuple or dictionary whose items are not records yet.
+    /// A list, tuple or dictionary of items that are not records yet.
     struct Container
     {
         std::vector<Value> items; ///< a dictionary's are key, value, key, value, …
         Value became; ///< the record; kind none: not yet
-        std::uint32_t memo = noMemo; ///< index of its memo entry
-        bool inside = false; ///< another container has it: it may not change any more
-        bool shared = false; ///< more than the stack and one memo entry may refer to it
+        std::uint32_t memo = noMemo; ///< index of the memo entry
+        bool inside = false; ///< inside another container, and constant from now on
+        bool shared = false; ///< more than the stack and a memo entry may refer to the container
     };
     static constexpr int newestProtocol = 5;
     static constexpr std::uint32_t noMemo = UINT32_MAX;

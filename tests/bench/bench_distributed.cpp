@@ -7,9 +7,9 @@
 //
 // STEP_FOLDER holds steps that record_distributed.py recorded of tests/data/published/training_distributed.json.
 #include "core/allocator/replay.h"
+#include "core/cost/card_memory.h"
 #include "core/cost/collective_model.h"
 #include "core/cost/step_times.h"
-#include "core/cost/workspaces.h"
 #include "core/predict/predict.h"
 #include "core/predict/step_clock.h"
 #include "core/trace/step_file.h"

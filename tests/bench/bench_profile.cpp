@@ -3,7 +3,6 @@
 
 // How fast a trace of torch.profiler is read: a real one (ResNet-50 on a V100), repeated to 256 MB, plain and packed.
 #include "core/profile/profile_reader.h"
-#include "core/profile/text_input.h"
 
 #include <benchmark/benchmark.h>
 

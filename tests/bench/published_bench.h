@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/cost/kernel_model.h"
+#include "core/cost/time_model.h"
 #include "tests/core/signature_values.h"
 
 #include <nlohmann/json.hpp>

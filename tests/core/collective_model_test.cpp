@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cost/collective_model.h"
-#include "core/cost/nccl_tests.h"
 #include "core/cost/step_times.h"
 #include "core/predict/step_clock.h"
 #include "core/trace/step_trace_builder.h"

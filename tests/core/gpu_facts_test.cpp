@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/cost/gpu_facts.h"
+#include "core/cost/device_specs.h"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 
 // The time model beside single figures that others published (tests/data/published, all of them in bench_times), and
 // what must hold whatever its constants are.
-#include "core/cost/kernel_model.h"
 #include "core/cost/resource_tables.h"
 #include "core/cost/step_times.h"
+#include "core/cost/time_model.h"
 #include "core/predict/step_clock.h"
 #include "core/trace/step_trace_builder.h"
 #include "tests/core/signature_values.h"

@@ -3,7 +3,7 @@
 
 // What is read of a file that may be a trace of torch.profiler, and what is said of one that is none.
 #include "core/profile/import.h"
-#include "core/profile/profile_collectives.h"
+#include "core/profile/profile.h"
 #include "core/profile/profile_reader.h"
 
 #include <gmock/gmock.h>

@@ -4,9 +4,9 @@
 // Traces of torch.profiler: real ones of several versions and cards (tests/data/profiles), and small ones whose values
 // are known.
 #include "core/profile/import.h"
+#include "core/profile/profile.h"
 #include "core/profile/profile_ops.h"
 #include "core/profile/profile_reader.h"
-#include "core/profile/profile_windows.h"
 
 #include "core/compare/step_comparison.h"
 #include "core/cost/calibration.h"

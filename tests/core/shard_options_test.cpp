@@ -4,7 +4,6 @@
 
 #include "core/allocator/replay.h"
 #include "core/cost/card_memory.h"
-#include "core/cost/workspaces.h"
 #include "core/predict/predict.h"
 #include "tests/core/synthetic_step.h"
 

@@ -6,10 +6,9 @@
 
 #include "core/allocator/replay.h"
 #include "core/predict/predict.h"
+#include "core/snapshot/device_history.h"
 #include "core/snapshot/import.h"
-#include "core/snapshot/snapshot_replay.h"
-#include "core/snapshot/snapshot_step.h"
-#include "core/snapshot/stack_meaning.h"
+#include "core/snapshot/regions.h"
 #include "core/trace/out_of_memory.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_trace_builder.h"

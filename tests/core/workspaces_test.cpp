@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/allocator/replay.h"
+#include "core/cost/card_memory.h"
 #include "core/cost/op_issue.h"
 #include "core/cost/op_signature.h"
-#include "core/cost/workspaces.h"
 #include "core/predict/predict.h"
 #include "core/trace/graph_ops.h"
 #include "core/trace/step_trace_builder.h"

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cost/calibration.h"
-#include "core/cost/kernel_model.h"
-#include "core/cost/nccl_tests.h"
-#include "core/cost/topology.h"
+#include "core/cost/collective_model.h"
+#include "core/cost/time_model.h"
 #include "core/joint/ops_plan_file.h"
 #include "core/joint/ops_request.h"
 #include "core/policy/policy.h"

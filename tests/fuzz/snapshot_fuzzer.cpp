@@ -3,8 +3,8 @@
 // Memory snapshots of PyTorch: reading, the history, its replay, the step made of it, and what its allocator would do.
 #include "core/allocator/replay.h"
 #include "core/predict/predict.h"
-#include "core/snapshot/snapshot_replay.h"
-#include "core/snapshot/snapshot_step.h"
+#include "core/snapshot/device_history.h"
+#include "core/snapshot/import.h"
 
 #include <cstdlib>
 #include <iostream>

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/model/torchscript_code.h"
 #include "core/model/torchscript_file.h"
 
 #include <cstddef>

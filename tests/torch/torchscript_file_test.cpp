@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/source.h"
-#include "core/model/torchscript_code.h"
 #include "core/model/torchscript_file.h"
 
 #include <caffe2/serialize/inline_container.h>

@@ -4,9 +4,6 @@
 #include "views/plot/budget_steps.h"
 #include "views/theme/theme.h"
 #include "views/widgets/budget_bar.h"
-#include "views/widgets/budget_edit.h"
-#include "views/widgets/budget_scale.h"
-#include "views/widgets/result_figure.h"
 
 #include <QAccessible>
 #include <QApplication>

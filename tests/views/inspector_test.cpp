@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/theme/theme.h"
 #include "views/widgets/inspector.h"
-#include "views/widgets/wrapped_label.h"
+#include "views/widgets/labels.h"
 
 #include <QApplication>
 #include <QClipboard>

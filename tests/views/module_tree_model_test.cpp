@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/step_model.h"
 #include "tests/core/synthetic_step.h"
-#include "views/models/module_delegate.h"
 #include "views/models/module_tree_model.h"
+#include "views/widgets/module_panel.h"
 
 #include <QAbstractItemModelTester>
 #include <QImage>

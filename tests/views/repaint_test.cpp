@@ -6,12 +6,12 @@
 #include "app/window/document_page.h"
 #include "app/window/frame_pacer.h"
 #include "tests/views/window_fixture.h"
-#include "views/plot/legend_bar.h"
+#include "views/plot/legend.h"
 #include "views/plot/text_line.h"
 #include "views/plot/timeline_canvas.h"
 #include "views/plot/timeline_view.h"
 #include "views/theme/theme.h"
-#include "views/widgets/budget_scale.h"
+#include "views/widgets/budget_bar.h"
 
 #include <QApplication>
 #include <QPaintEvent>

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/text_line.h"
-#include "views/theme/desktop_look.h"
 #include "views/theme/looks.h"
 #include "views/theme/theme.h"
 

@@ -6,9 +6,9 @@
 #include "core/predict/predict.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/made_up.h"
-#include "views/plot/hover_card.h"
+#include "views/plot/timeline_draw_list.h"
 #include "views/plot/timeline_paint.h"
-#include "views/plot/timeline_preparer.h"
+#include "views/plot/timeline_readout.h"
 
 #include <gmock/gmock.h>
 

@@ -6,7 +6,6 @@
 #include "core/predict/predict.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/made_up.h"
-#include "views/plot/overview_strip.h"
 #include "views/plot/timeline_canvas.h"
 #include "views/plot/timeline_view.h"
 #include "views/theme/theme.h"

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/views/made_up.h"
-#include "views/plot/legend_bar.h"
-#include "views/plot/tradeoff_chart.h"
+#include "views/plot/legend.h"
 #include "views/plot/tradeoff_view.h"
 #include "views/theme/theme.h"
 

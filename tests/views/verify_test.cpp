@@ -7,7 +7,7 @@
 #include "tests/core/synthetic_step.h"
 #include "tests/views/window_fixture.h"
 #include "views/widgets/inspector.h"
-#include "views/widgets/verify_row.h"
+#include "views/widgets/inspector_parts.h"
 
 #include <QAction>
 #include <QPushButton>

@@ -16,7 +16,6 @@
 #include "tests/views/window_fixture.h"
 #include "views/widgets/allocator_panel.h"
 #include "views/widgets/budget_bar.h"
-#include "views/widgets/budget_scale.h"
 #include "views/widgets/message_bar.h"
 
 #include <QAbstractItemView>

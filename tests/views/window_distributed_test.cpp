@@ -8,8 +8,8 @@
 #include "views/plot/collective_lane.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/lower_panel.h"
+#include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
-#include "views/widgets/remarks_button.h"
 
 #include <QAbstractItemModelTester>
 #include <QLabel>

@@ -10,7 +10,6 @@
 #include "views/plot/timeline_view.h"
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/message_bar.h"
-#include "views/widgets/result_figure.h"
 
 #include <QAbstractScrollArea>
 #include <QAction>

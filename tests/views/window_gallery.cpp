@@ -21,10 +21,10 @@
 #include "tests/views/block_engine.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/inspector.h"
+#include "views/widgets/inspector_parts.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
 #include "views/widgets/size_fields.h"
-#include "views/widgets/verify_row.h"
 
 #include <QAction>
 #include <QApplication>

@@ -15,12 +15,11 @@
 #include "views/models/ops_model.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/budget_bar.h"
-#include "views/widgets/budget_scale.h"
 #include "views/widgets/inspector.h"
+#include "views/widgets/inspector_parts.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
 #include "views/widgets/ops_panel.h"
-#include "views/widgets/solver_choice.h"
 
 #include <QAbstractItemModelTester>
 #include <QClipboard>

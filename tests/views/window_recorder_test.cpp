@@ -8,9 +8,9 @@
 #include "app/window/step_header.h"
 #include "views/plot/number_text.h"
 #include "views/widgets/inspector.h"
+#include "views/widgets/inspector_parts.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/size_fields.h"
-#include "views/widgets/verify_row.h"
 
 #include <QPushButton>
 #include <QSpinBox>

@@ -10,7 +10,6 @@
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
 #include "views/widgets/budget_bar.h"
-#include "views/widgets/budget_scale.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/lower_panel.h"
 #include "views/widgets/message_bar.h"

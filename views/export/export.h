@@ -17,7 +17,7 @@ namespace headroom {
 
 /// Options of exported pictures. The export functions write pictures and tables for papers and reports. They need a
 /// QGuiApplication (platform "offscreen" suffices) but no window; CSV needs neither. The suffix of the path selects the
-/// format: .svg, .pdf, .png, .csv. A file is replaced only when the new one is complete.
+/// format: .svg, .pdf, .png, .csv. A file is replaced only when the new file is complete.
 struct ExportOptions
 {
     int width = 1200; ///< in pixels at scale 1

@@ -30,7 +30,7 @@ QString readResource(const QString& file)
     return source.open(QIODevice::ReadOnly) ? QString::fromUtf8(source.readAll()) : QString();
 }
 
-/// The text of a block as one line, without the characters that stand for pictures.
+/// The text of a block as a line, without the characters that stand for pictures.
 QString lineOf(const QTextBlock& block)
 {
     return block.text().remove(QChar::ObjectReplacementCharacter).simplified();
@@ -79,7 +79,7 @@ QString excerptAround(const QString& words, const QString& first)
     return (begin > 0 ? more : QString()) + words.mid(begin, excerptLength) + (goesOn ? more : QString());
 }
 
-/// The rank of a section in a search; 0: it does not contain all of the words.
+/// The rank of a section in a search; 0: some words are missing.
 int points(const ManualPage& page, const ManualSection& section, const QStringList& words)
 {
     const bool isPageTitle = &section == &page.sections.front();

@@ -18,13 +18,13 @@ struct ManualSection
     QString words; ///< plain text of the section
 };
 
-/// One Markdown file of resources/manual.
+/// A Markdown file of resources/manual.
 struct ManualPage
 {
     QString file; ///< "plan.md"
     QString title;
     QString markdown;
-    std::vector<ManualSection> sections; ///< the first one is the page's title
+    std::vector<ManualSection> sections; ///< the first section is the page's title
 };
 
 /// A section that a search found.
@@ -37,7 +37,7 @@ struct ManualHit
     QString link() const; ///< "plan.md#apply"
 };
 
-/// The manual's pages in the order of its contents, read once from the resources.
+/// The manual's pages in the order of the contents, read once from the resources.
 class ManualPages
 {
 public:
@@ -47,7 +47,7 @@ public:
     const ManualPage* find(const QString& file) const; ///< null: no such page
     const ManualSection* findSection(const QString& link) const; ///< by "plan.md" or "plan.md#apply", else null
 
-    /// The sections that contain all of the words, those with the words in a title first.
+    /// The sections that contain all of the words, sections with the words in a title first.
     std::vector<ManualHit> search(const QString& words) const;
 
     /// The words of a search, without quotes and duplicates.

@@ -9,7 +9,7 @@ namespace headroom {
 
 struct ManualPage;
 
-/// Shows one page of the manual. A click on a link emits linkWanted(); searched words are highlighted.
+/// Shows a page of the manual. A click on a link emits linkWanted(); searched words are highlighted.
 class ManualView : public QTextBrowser
 {
     Q_OBJECT
@@ -20,7 +20,7 @@ public:
     const ManualPage* page() const noexcept { return page_; }
     void scrollToSection(const QString& anchor); ///< empty or unknown: the beginning of the page
 
-    /// Highlights every match of the words; the first one after the anchor becomes the current one.
+    /// Highlights every match of the words; the first match after the anchor becomes the current match.
     void highlight(const QStringList& words, const QString& anchor);
     int places() const noexcept { return static_cast<int>(places_.size()); }
     int currentPlace() const noexcept { return current_; } ///< -1: none
@@ -42,7 +42,7 @@ private:
 
     const ManualPage* page_ = nullptr;
     QStringList words_;
-    QList<QTextCursor> places_; ///< matches, in their order
+    QList<QTextCursor> places_; ///< matches, in order
     int current_ = -1;
 };
 

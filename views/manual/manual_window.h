@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <QStringList>
+#include <QStyledItemDelegate>
 #include <QWidget>
 
 #include <vector>
@@ -16,8 +18,26 @@ class QTreeWidgetItem;
 
 namespace headroom {
 
-class HitDelegate;
 class ManualView;
+
+/// Paints a search hit on three lines: the section's title, and an excerpt in the second text colour with the searched
+/// words in the first.
+class HitDelegate : public QStyledItemDelegate
+{
+    Q_OBJECT
+public:
+    enum Role { excerptRole = Qt::UserRole + 1, linkRole };
+
+    using QStyledItemDelegate::QStyledItemDelegate;
+
+    void setWords(const QStringList& words) { words_ = words; }
+
+    void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;
+    QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
+
+private:
+    QStringList words_;
+};
 
 /// The window of the manual: contents or search hits at the left, the page at the right.
 class ManualWindow : public QWidget
@@ -44,7 +64,7 @@ protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
-    /// An entry of the history: a page and its scroll position.
+    /// An entry of the history: a page and the scroll position.
     struct Place
     {
         QString link;

@@ -14,7 +14,7 @@
 namespace headroom {
 namespace {
 
-/// Sorts by a key; rows with equal keys keep their order in both directions.
+/// Sorts by a key; rows with equal keys stay in order in both directions.
 template <class Key>
 void sortBy(std::vector<std::uint32_t>& rows, Qt::SortOrder direction, Key key)
 {

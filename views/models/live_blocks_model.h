@@ -11,11 +11,11 @@
 
 namespace headroom {
 
-/// The blocks that are alive at one instant, grouped by module and category, largest first, so that the groups of one
-/// category add up to its bytes. A plain value: made on a worker thread, then passed to the model.
+/// The blocks that are alive at an instant, grouped by module and category, largest first, so that the groups of a
+/// category add up to the category's bytes. A plain value: made on a worker thread, then passed to the model.
 struct LiveBlocksTable
 {
-    /// The listed blocks: all of them by module, or those that FSDP has unsharded by unit.
+    /// The listed blocks: all blocks by module, or the blocks that FSDP has unsharded by unit.
     enum class Of { modules, units };
 
     struct Group
@@ -25,7 +25,7 @@ struct LiveBlocksTable
         Bytes bytes = 0;
         Category category = Category::other;
         int row = 0;
-        std::vector<std::uint32_t> blocks; ///< indices in LiveBlocksTable::blocks, in the order of their rows
+        std::vector<std::uint32_t> blocks; ///< indices in LiveBlocksTable::blocks, in the order of rows
     };
     struct Block
     {
@@ -36,7 +36,7 @@ struct LiveBlocksTable
     };
     StepTracePtr trace;
     std::vector<Group> groups;
-    std::vector<std::uint32_t> order; ///< indices in `groups`, in the order of their rows
+    std::vector<std::uint32_t> order; ///< indices in `groups`, in the order of rows
     std::vector<Block> blocks;
     Bytes total = 0;
     Bytes unsharded = 0; ///< unsharded bytes among all live blocks
@@ -49,8 +49,8 @@ struct LiveBlocksTable
 LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBlock>& blocks,
                                     LiveBlocksTable::Of of = LiveBlocksTable::Of::modules);
 
-/// Shows a LiveBlocksTable: a row for each group with the sum of its blocks, and child rows for its blocks, with the
-/// op that allocated the block (or the parameter's name) and its size. Any column can be sorted.
+/// Shows a LiveBlocksTable: a row for each group with the sum of bytes, and child rows for the blocks, with the
+/// op that allocated the block (or the parameter's name) and the size. Any column can be sorted.
 class LiveBlocksModel : public QAbstractItemModel
 {
     Q_OBJECT

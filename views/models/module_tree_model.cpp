@@ -1,5 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+
+// The columns of a ModuleTreeModel for measured times and for exposed communication.
+
 #include "views/models/module_tree_model.h"
 
 #include "core/timeline/storage_owners.h"
@@ -19,7 +22,7 @@ bool same(const ModuleEffect& a, const ModuleEffect& b)
     return a.recorded == b.recorded && a.kept == b.kept && a.recomputeMs == b.recomputeMs;
 }
 
-/// By ModuleId: whether the module has no row, since it is the root or a container that never ran.
+/// By ModuleId: whether the module has no row: the root, or a container that never ran.
 std::vector<bool> passedThrough(const StepTrace& trace)
 {
     std::vector<bool> ran(trace.modules.size(), false);
@@ -50,7 +53,7 @@ void ModuleTreeModel::setStep(StepTracePtr trace, const std::vector<ModuleEffect
     if (trace_) {
         const std::vector<bool> passed = passedThrough(*trace_);
         rowOfModule_.assign(trace_->modules.size(), -1);
-        std::vector<int> container(trace_->modules.size(), -1); // row under which a module's children come
+        std::vector<int> container(trace_->modules.size(), -1); // parent row of a module's children
         for (std::uint32_t i = 0; i < trace_->modules.size(); ++i) {
             const ModuleId parent = trace_->modules.parent[ModuleId(i)];
             const int above = parent.valid() ? container[parent.value] : -1;
@@ -78,7 +81,7 @@ void ModuleTreeModel::addRow(ModuleId module, int parent)
     const std::string_view above
         = trace_->moduleFqn(parent < 0 ? ModuleId(0) : rows_[static_cast<std::size_t>(parent)].module);
     std::string_view label = fqn.size() > above.size() + 1 ? fqn.substr(above.size() + 1) : fqn;
-    if (label.find_first_not_of("0123456789") == std::string_view::npos) // a number says nothing without its list
+    if (label.find_first_not_of("0123456789") == std::string_view::npos) // a number says nothing without the list
         label = fqn.substr(above.rfind('.') + 1);
     row.label = QString::fromUtf8(label);
     row.effect = recorded_[module.value];
@@ -140,7 +143,7 @@ std::vector<ModuleTreeModel::Treatment> ModuleTreeModel::treatmentsOf(const Chec
     for (const CheckpointRegion& region : plan)
         treatments[region.module.value].mark = PlanMark::checkpointed;
     markParents(plan, treatments);
-    std::vector<bool> within(treatments.size(), false); // parents come before their children
+    std::vector<bool> within(treatments.size(), false); // parents come before children
     for (std::uint32_t i = 1; i < treatments.size(); ++i) {
         const ModuleId parent = trace_->modules.parent[ModuleId(i)];
         within[i] = parent.valid() && (within[parent.value] || treatments[parent.value].mark == PlanMark::checkpointed);
@@ -151,7 +154,7 @@ std::vector<ModuleTreeModel::Treatment> ModuleTreeModel::treatmentsOf(const Chec
     return treatments;
 }
 
-/// Marks the modules around the checkpointed ones, with the names of one or two of these, or their number.
+/// Marks the modules around the checkpointed ones, with the names of one or two modules, or the number of modules.
 void ModuleTreeModel::markParents(const CheckpointPlan& plan, std::vector<Treatment>& treatments) const
 {
     std::vector<int> parts(treatments.size(), 0);
@@ -235,7 +238,7 @@ void ModuleTreeModel::reportChanges(const std::vector<bool>& changed)
 
 int ModuleTreeModel::depth() const
 {
-    std::vector<int> depths(rows_.size(), 1); // parents come before their children
+    std::vector<int> depths(rows_.size(), 1); // parents come before children
     for (std::size_t i = 0; i < rows_.size(); ++i) {
         if (rows_[i].parent >= 0)
             depths[i] = depths[static_cast<std::size_t>(rows_[i].parent)] + 1;
@@ -425,6 +428,51 @@ QString ModuleTreeModel::descriptionOf(const Row& row, int column) const
     default:
         return row.effect.recomputeMs > 0 ? msText(row.effect.recomputeMs) : tr("nothing recomputed");
     }
+}
+
+void ModuleTreeModel::setExposed(const std::vector<double>& ms)
+{
+    std::vector<bool> changed(rows_.size(), false);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+        const double exposed = ms.empty() ? 0 : ms[rows_[i].module.value];
+        changed[i] = std::exchange(rows_[i].exposedMs, exposed) != exposed;
+    }
+    reportChanges(changed);
+}
+
+void ModuleTreeModel::setComparison(const StepComparisonPtr& comparison)
+{
+    if (comparison == comparison_)
+        return;
+    comparison_ = comparison;
+    reportChanges(std::vector<bool>(rows_.size(), true));
+    Q_EMIT headerDataChanged(Qt::Horizontal, measuredColumn, ratioColumn);
+}
+
+const StepComparison::ModuleTimes* ModuleTreeModel::timesOf(const Row& row) const
+{
+    if (!comparison_ || !comparison_->hasTimes || !comparison_->modules[row.module.value].measured)
+        return nullptr;
+    return &comparison_->modules[row.module.value];
+}
+
+QString ModuleTreeModel::measuredText(const Row& row, int column) const
+{
+    const StepComparison::ModuleTimes* times = timesOf(row);
+    if (!times || (column == ratioColumn && times->predictedMs <= 0))
+        return QStringLiteral("–");
+    return column == measuredColumn ? QLocale::c().toString(times->measuredMs, 'f', 2)
+                                    : ratioText(measuredNumber(row, column));
+}
+
+double ModuleTreeModel::measuredNumber(const Row& row, int column) const
+{
+    const StepComparison::ModuleTimes* times = timesOf(row);
+    if (!times)
+        return -1;
+    if (column == measuredColumn)
+        return times->measuredMs;
+    return times->predictedMs > 0 ? times->measuredMs / times->predictedMs : -1;
 }
 
 } // namespace headroom

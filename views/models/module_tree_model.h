@@ -19,14 +19,14 @@ namespace headroom {
 enum class PlanMark {
     none,
     checkpointed, ///< a region of the plan
-    inside, ///< inside a region, and some of its own memory is recomputed
+    inside, ///< inside a region, and some own memory is recomputed
     contains, ///< a submodule is a region
-    ops, ///< some of its ops run again by a plan by op
+    ops, ///< some ops run again by a plan by op
 };
 
-/// The modules of one step as a tree, with the effect of a plan on each, and the times of a measured step of the same
-/// model. Containers that never ran (ModuleList, Sequential used as a list) have no row; their children have the path
-/// as name, "layers.7". The natural order is that of model.modules(). A new plan updates only rows whose numbers
+/// The modules of a step as a tree, with the effect of a plan on each, and the times of a measured step of the same
+/// model. Containers that never ran (ModuleList, Sequential used as a list) have no row; the children have the path
+/// as name, "layers.7". The natural order is as in model.modules(). A new plan updates only rows whose numbers
 /// changed.
 class ModuleTreeModel : public QAbstractItemModel
 {
@@ -36,7 +36,7 @@ public:
     enum Role {
         FqnRole = Qt::UserRole, ///< QString
         ModuleRole, ///< uint, value of ModuleId
-        SortRole, ///< number by which a column sorts
+        SortRole, ///< sort key of a column
         MarkRole, ///< PlanMark
         PillRole, ///< QString: "all", "62 %", "attention" (only that is checkpointed); empty: none
         PinRole, ///< "", "keep" or "recompute"
@@ -79,7 +79,7 @@ private:
     {
         ModuleId module;
         int parent = -1; ///< index in rows_; -1: top level
-        int position = 0; ///< index among its siblings
+        int position = 0; ///< index among siblings
         std::vector<int> children;
         QString label;
         Bytes scale = 0;

@@ -127,7 +127,7 @@ void OpsModel::collect(ModuleId module)
     module_ = module;
     if (!trace_)
         return;
-    std::vector<bool> within(trace_->modules.size(), !module.valid()); // parents come before their children
+    std::vector<bool> within(trace_->modules.size(), !module.valid()); // parents come before children
     for (std::uint32_t i = module.valid() ? module.value : 0; i < within.size(); ++i) {
         const ModuleId parent = trace_->modules.parent[ModuleId(i)];
         within[i] = within[i] || i == module.value || (parent.valid() && within[parent.value]);
@@ -177,7 +177,7 @@ QVariant OpsModel::data(const QModelIndex& index, int role) const
         return index.column() == moduleColumn;
     if (role == OpNameRole)
         return index.column() == nameColumn;
-    const bool isName = index.column() == nameColumn || index.column() == moduleColumn; // may be wider than its column
+    const bool isName = index.column() == nameColumn || index.column() == moduleColumn; // may be wider than the column
     if (role == Qt::DisplayRole || (role == Qt::ToolTipRole && isName))
         return textOf(opAt(index), index.column());
     return {};

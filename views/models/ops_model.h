@@ -13,7 +13,7 @@
 
 namespace headroom {
 
-/// A table of the ops of one module, submodules included, or of the whole step: name, module, phase, bytes and time,
+/// A table of the ops of a module, submodules included, or of the whole step: name, module, phase, bytes and time,
 /// the time in a measured step, and what a plan by op does with each. Reads the columns of the trace; stores only the
 /// ids of the ops.
 class OpsModel : public QAbstractTableModel
@@ -33,7 +33,7 @@ public:
         columns
     };
     enum Role {
-        FlipRole = Qt::UserRole + 32, ///< bool: the op flips: the previous plan of the frontier treats it differently
+        FlipRole = Qt::UserRole + 32, ///< bool: the op flips: the previous plan of the frontier decides differently
         ModuleNameRole, ///< bool: the text is the name of a module, as in LiveBlocksModel
         OpNameRole, ///< bool: the text is the name of an op
     };
@@ -66,7 +66,7 @@ private:
     void sortRows();
 
     StepTracePtr trace_;
-    ModuleId module_; ///< its ops are rows; invalid: all ops
+    ModuleId module_; ///< the module with the ops; invalid: all ops
     std::vector<OpId> ops_;
     std::vector<OpFate> fates_; ///< by OpId; empty: no plan by op
     std::vector<OpFlip> flips_;

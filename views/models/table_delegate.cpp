@@ -7,13 +7,15 @@
 #include "views/plot/text_line.h"
 #include "views/theme/theme.h"
 
+#include <QAbstractItemModel>
 #include <QPainter>
+#include <QStringList>
 #include <QStyle>
 
 namespace headroom {
 namespace {
 
-constexpr int rowHeight = 23;
+constexpr int cellHeight = 23;
 constexpr int swatch = 8;
 constexpr int headingGap = 10; // additional margin of a right-aligned heading
 constexpr int headingIndent = 3; // additional margin of a left-aligned heading
@@ -48,7 +50,7 @@ void TableDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option,
 
 QSize TableDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const
 {
-    return {QStyledItemDelegate::sizeHint(option, index).width() + headingGap, rowHeight};
+    return {QStyledItemDelegate::sizeHint(option, index).width() + headingGap, cellHeight};
 }
 
 void TableDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const
@@ -58,7 +60,7 @@ void TableDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelIn
     const bool right = option->displayAlignment.testFlag(Qt::AlignRight);
     if (right)
         option->font = number;
-    // A text has the margins of its heading.
+    // A text has the margins of the heading.
     if (!index.data(LiveBlocksModel::CategoryRole).isValid())
         option->rect.adjust(right ? 0 : headingIndent, 0, right ? -headingGap : 0, 0);
     static_assert(int(OpsModel::ModuleNameRole) == int(LiveBlocksModel::ModuleNameRole));
@@ -69,6 +71,21 @@ void TableDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelIn
         option->text = shortenedOpName(option->font, option->text, room);
     if (index.data(OpsModel::FlipRole).toBool() && option->widget)
         option->palette.setColor(QPalette::Text, Theme::of(*option->widget).accent);
+}
+
+QString tabSeparated(const QAbstractItemModel& table)
+{
+    // A named result type: a deduced type would be a QStringBuilder that refers to a destroyed temporary.
+    const auto line = [&](auto cell) -> QString {
+        QStringList cells;
+        for (int column = 0; column < table.columnCount(); ++column)
+            cells << cell(column);
+        return cells.join(QLatin1Char('\t')) + QLatin1Char('\n');
+    };
+    QString text = line([&](int column) { return table.headerData(column, Qt::Horizontal).toString(); });
+    for (int row = 0; row < table.rowCount(); ++row)
+        text += line([&](int column) { return table.index(row, column).data().toString(); });
+    return text;
 }
 
 } // namespace headroom

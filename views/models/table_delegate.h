@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <QString>
 #include <QStyledItemDelegate>
+
+class QAbstractItemModel;
 
 namespace headroom {
 
@@ -20,5 +23,8 @@ public:
 protected:
     void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override;
 };
+
+/// The header and all rows of a table as tab-separated text, for spreadsheets.
+QString tabSeparated(const QAbstractItemModel& table);
 
 } // namespace headroom

@@ -17,7 +17,7 @@ struct AxisRange
     bool operator==(const AxisRange&) const = default;
 };
 
-/// Maps data of one axis to pixels and back, and computes zoomed and panned ranges. Independent of widgets and charts.
+/// Maps data of an axis to pixels and back, and computes zoomed and panned ranges. Independent of widgets and charts.
 /// A vertical axis has pixelBegin > pixelEnd.
 struct AxisMap
 {
@@ -37,7 +37,7 @@ struct AxisMap
     AxisRange panned(double pixels, AxisRange limits) const noexcept;
 };
 
-/// `range` moved, and cut if it is too long, so that it is inside `limits`.
+/// `range` moved inside `limits`, and cut if too long.
 AxisRange clamped(AxisRange range, AxisRange limits) noexcept;
 
 /// Ticks at 1, 2 or 5 times a power of ten, with at most `mostSteps` steps between them.
@@ -52,7 +52,7 @@ struct Ticks
 };
 Ticks niceTicks(AxisRange range, int mostSteps);
 
-/// One unit for all numbers of an axis or table: the largest binary unit that is not above `largest`.
+/// A common unit for all numbers of an axis or table: the largest binary unit not above `largest`.
 struct ByteUnit
 {
     double bytes = 1; ///< in one unit
@@ -69,7 +69,7 @@ public:
     void reset(AxisRange all); ///< for other data: the stack has only `all`
     void setAll(AxisRange all); ///< for data that grew or shrank: clamps the ranges to the new limits
     void push(AxisRange range); ///< shows a new range; pop() goes back
-    void replaceTop(AxisRange range); ///< replaces the shown range: a turn of the wheel or a pan is one entry
+    void replaceTop(AxisRange range); ///< replaces the shown range: a turn of the wheel or a pan is a single entry
     bool pop(); ///< returns false if there is no range to go back to
     void showAll();
 

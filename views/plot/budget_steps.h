@@ -11,7 +11,7 @@
 
 namespace headroom {
 
-/// Bytes that one key press moves a budget on an axis of `range` bytes: 64 MiB, or on short axes a power of two near
+/// Bytes by which a key press moves a budget on an axis of `range` bytes: 64 MiB, or on short axes a power of two near
 /// range / 200.
 Bytes budgetStep(Bytes range) noexcept;
 Bytes budgetPage(Bytes range) noexcept; ///< 16 steps: 1 GiB on a long axis
@@ -20,7 +20,7 @@ Bytes budgetPage(Bytes range) noexcept; ///< 16 steps: 1 GiB on a long axis
 struct CardStop
 {
     std::string name; ///< "RTX 4090"
-    Bytes bytes = 0; ///< budget whose plan runs on the card
+    Bytes bytes = 0; ///< budget with a plan that runs on the GPU
 };
 
 /// The next stop after (direction > 0) or before `from`; `from` if there is none. `stops` are ascending.

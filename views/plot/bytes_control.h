@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/bytes.h"
+#include "views/plot/timeline_paint.h"
 
 #include <QWidget>
 
@@ -12,9 +13,9 @@
 namespace headroom {
 
 /// Base of the budget bar's slider and the timeline's handle: a value in bytes that is dragged or moved by keys, with
-/// an accessible slider role and value. Subclasses paint it and map pixels to bytes.
+/// an accessible slider role and value. Subclasses paint the control and map pixels to bytes.
 ///
-/// Keys: Left/Down and Right/Up move one step, with Ctrl to the previous or next stop; Page Up/Down 16 steps; Home and
+/// Keys: Left/Down and Right/Up move a step, with Ctrl to the previous or next stop; Page Up/Down 16 steps; Home and
 /// End go to the two landmarks; Escape cancels a drag.
 class BytesControl : public QWidget
 {
@@ -66,6 +67,39 @@ private:
     std::vector<Bytes> stops_;
     std::vector<Bytes> magnets_;
     std::optional<Bytes> before_; ///< value when the drag began
+};
+
+/// The handle of the budget line in the right margin of the timeline: a tag that is dragged up and down. If the budget
+/// is above the axis, the tag stays at the top edge, with an arrow.
+class BudgetHandle : public BytesControl
+{
+    Q_OBJECT
+public:
+    explicit BudgetHandle(QWidget* parent);
+
+    void setGeometryOf(const TimelineGeometry& geometry); ///< in the parent's pixels
+    void setFeasible(bool feasible);
+    bool feasible() const noexcept { return feasible_; }
+
+    QSize sizeHint() const override;
+    static constexpr int marginWidth = 92; ///< width of the margin right of the plot
+
+Q_SIGNALS:
+    void moved();
+
+protected:
+    void paintEvent(QPaintEvent* event) override;
+    void mousePressEvent(QMouseEvent* event) override;
+    void mouseMoveEvent(QMouseEvent* event) override;
+    void mouseReleaseEvent(QMouseEvent* event) override;
+    void valueMoved() override;
+
+private:
+    double lineY() const; ///< y of the value, clamped to the axis
+
+    TimelineGeometry geometry_;
+    bool feasible_ = true;
+    double grabbedAt_ = 0; ///< distance of the pointer from the line when the drag began
 };
 
 } // namespace headroom

@@ -10,7 +10,7 @@
 namespace headroom {
 
 /// The lock of Qt's event queue orders a call behind its callLater(), but ThreadSanitizer does not see it, because Qt
-/// is not compiled for it. This lock says the same.
+/// is not compiled for ThreadSanitizer. This lock says the same.
 inline std::mutex callLaterMutex;
 
 /// Calls the function on the thread of `object`, later: the way of a worker's result to the GUI thread. The call is

@@ -8,7 +8,7 @@
 namespace headroom {
 namespace {
 
-/// A module with at least this share of the memory is replaced by its children.
+/// A module with at least this share of the memory is replaced by the children.
 constexpr double largeShare = 0.3;
 /// A module with less than this share gets no band of its own.
 constexpr double smallShare = 0.01;
@@ -60,7 +60,7 @@ private:
         }
     }
 
-    // Bytes of each module with all below it, at the peak. Parents come before their children.
+    // Bytes of each module with all below it, at the peak. Parents come before children.
     void measure(const Timeline& recorded)
     {
         const std::size_t count = recorded.peakChange == Timeline::npos ? 0 : recorded.peakChange + 1;
@@ -76,7 +76,7 @@ private:
         }
     }
 
-    using Run = std::vector<std::uint32_t>; ///< children of one module, one after the other
+    using Run = std::vector<std::uint32_t>; ///< adjacent children of a module
 
     double share(const Run& run) const
     {
@@ -86,8 +86,8 @@ private:
         return static_cast<double>(sum) / static_cast<double>(bytes_[0]);
     }
 
-    // The children that take the place of a module: each alone where they are few, in runs of the same length where
-    // they are many.
+    // The children that take the place of a module: each alone if few, in runs of the same length
+    // if many.
     std::vector<Run> split(std::uint32_t module, std::size_t room) const
     {
         Run children;

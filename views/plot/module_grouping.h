@@ -17,18 +17,18 @@ namespace headroom {
 std::string_view withoutRoot(std::string_view fqn);
 
 /// Divides the modules of a step into a few groups, so that memory can be stacked by module. A module with a large
-/// share of the memory is replaced by its children, and many children by runs of them ("layers.0–11"). Small modules
-/// share one group. Optimizer state belongs to no module and is a group of its own.
+/// share of the memory is replaced by the children, and many children by runs ("layers.0–11"). Small modules
+/// share a group. Optimizer state belongs to no module and is a separate group.
 ///
 /// A storage belongs to the module that owns the parameter, or to the module whose op allocated it; in backward that is
 /// the module of the forward op.
 struct ModuleGrouping
 {
     std::vector<std::string> titles; ///< from the bottom up: optimizer state, small modules, other modules in order
-    std::vector<std::uint8_t> ofStorage; ///< by StorageId: its group
+    std::vector<std::uint8_t> ofStorage; ///< by StorageId: the group
     static constexpr std::uint8_t optimizerGroup = 0;
     static constexpr std::uint8_t otherGroup = 1;
-    static constexpr std::size_t mostRuns = 8; ///< most runs that the children of one module form
+    static constexpr std::size_t mostRuns = 8; ///< most runs that the children of a module form
 
     std::size_t size() const noexcept { return titles.size(); }
     std::uint8_t groupOf(StorageId storage, Category category) const noexcept;

@@ -21,7 +21,7 @@ QString inUnit(Bytes bytes, const ByteUnit& unit, int decimals);
 /// "576.18 ms", "0.42 ms", "12.30 s".
 QString msText(double ms);
 
-/// A number with its digits in groups: "10,946".
+/// A number with digits in groups: "10,946".
 template <std::integral Number>
 QString countText(Number count)
 {
@@ -34,7 +34,7 @@ QString ratioText(double ratio);
 /// Qt::TextAlignmentRole of a table's cell: numbers are at the right.
 QVariant cellAlignment(bool isNumber);
 
-/// One unit for the labels of a time axis.
+/// A common unit for the labels of a time axis.
 struct TimeUnit
 {
     double ms = 1; ///< in one unit

@@ -61,7 +61,7 @@ PlotChart::PlotChart(const QString& accessibleName, QWidget* parent)
     viewport()->setAttribute(Qt::WA_OpaquePaintEvent); // subclasses paint the background
 }
 
-// Each setter of an axis lays it out again, so only changes are set, here and in setAxis().
+// Each setter of an axis causes a new layout, so only changes are set, here and in setAxis().
 void PlotChart::setAxisLook(const Theme& theme)
 {
     for (auto* axis : {xAxis_, yAxis_}) {
@@ -92,7 +92,7 @@ void PlotChart::setAxis(QValueAxis& axis, AxisRange range, const Ticks& ticks, c
 void PlotChart::setPlotArea(const QRectF& plot)
 {
     chart()->setPlotArea(plot);
-    chart()->layout()->invalidate(); // otherwise the axes keep their places
+    chart()->layout()->invalidate(); // otherwise the axes stay
 }
 
 void PlotChart::changeEvent(QEvent* event)

@@ -36,13 +36,13 @@ ShapedLine& shaped(const QFont& font, const QString& text)
     layout.beginLayout();
     const QTextLine line = layout.createLine();
     layout.endLayout();
-    // The height without rounding it up, as drawText() centres a line.
+    // The height without rounding up, as drawText() centres a line.
     auto* made = new ShapedLine{layout.glyphRuns(), line.horizontalAdvance(), QFontMetricsF(font).height()};
     lines.insert(key, made);
     return *made;
 }
 
-/// "_fsdp_wrapped_module" becomes "_f". Numbers stay, since they tell modules apart: "3", "layer2" as "l2".
+/// "_fsdp_wrapped_module" becomes "_f". Numbers stay, since numbers tell modules apart: "3", "layer2" as "l2".
 QString initialOf(const QString& part)
 {
     static const QRegularExpression form(QStringLiteral("^(_*\\p{L}).*?([^\\p{L}\\d]?\\d+)?$"));
@@ -55,7 +55,7 @@ QString initialOf(const QString& part)
 QString withBreakPoints(const QString& text)
 {
     static const QRegularExpression words(QStringLiteral("<[^>]*>|[^\\s<>]{%1,}").arg(longWord));
-    // An underscore at the beginning of a component stays with it: "layers.0.|_fsdp_|wrapped_|module".
+    // An underscore at the beginning of a component stays with the component: "layers.0.|_fsdp_|wrapped_|module".
     static const QRegularExpression places(QStringLiteral(R"((\.|(?<=[^._])_+)(?=[^.]))"));
     QString made = text;
     qsizetype added = 0;
@@ -116,7 +116,7 @@ void paintLine(QPainter& painter, const QRectF& box, Qt::Alignment alignment, co
 {
     const ShapedLine& line = shaped(painter.font(), text);
     const bool clipped = line.width > box.width() || line.height > box.height();
-    if (clipped || painter.paintEngine()->type() != QPaintEngine::Raster) { // an SVG or PDF file holds its words
+    if (clipped || painter.paintEngine()->type() != QPaintEngine::Raster) { // an SVG or PDF file holds the words
         painter.drawText(box, static_cast<int>(alignment), text);
         return;
     }

@@ -21,7 +21,7 @@ inline constexpr qsizetype longWord = 24;
 /// are.
 QString withBreakPoints(const QString& text);
 
-/// The name of a module, or a text that ends with one, in at most `width` pixels of `font`. Numbers and the end tell
+/// The name of a module, or a text that ends with a name, in at most `width` pixels of `font`. Numbers and the end tell
 /// modules apart and stay longest: "transformer.h.0.attn.c_attn", "t.h.0.attn.c_attn", "t.h.0.a.c_attn", "…0.a.c_attn".
 QString shortenedName(const QFont& font, const QString& text, double width);
 
@@ -35,14 +35,14 @@ QString shortenedOpName(const QFont& font, const QString& name, double width);
 /// Width in pixels, as QFontMetricsF::horizontalAdvance().
 double lineWidth(const QFont& font, const QString& text);
 
-/// Paints one line in the painter's font and pen, as QPainter::drawText() does.
+/// Paints a line in the painter's font and pen, as QPainter::drawText() does.
 void paintLine(QPainter& painter, const QRectF& box, Qt::Alignment alignment, const QString& text);
 
-/// Paints one line as paintLine() does, elided if it does not fit in the box.
+/// Paints a line as paintLine() does, elided if wider than the box.
 void paintElided(QPainter& painter, const QRectF& box, Qt::Alignment alignment, const QString& text,
                  Qt::TextElideMode mode);
 
-/// Paints the name of a module as paintLine() does, shortened if it does not fit in the box.
+/// Paints the name of a module as paintLine() does, shortened if wider than the box.
 void paintName(QPainter& painter, const QRectF& box, Qt::Alignment alignment, const QString& name);
 
 } // namespace headroom

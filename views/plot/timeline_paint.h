@@ -15,7 +15,7 @@ class QPainter;
 
 namespace headroom {
 
-/// The plot's rectangle and its two axes. The window and exported pictures share the functions below; only the bands
+/// The plot's rectangle and both axes. The window and exported pictures share the functions below; only the bands
 /// differ: the window paints an image of pixel columns, exports paint polygons.
 struct TimelineGeometry
 {
@@ -32,7 +32,7 @@ double overlap(const QRectF& box, const std::vector<QRectF>& others);
 /// The vertical range for a plot of `height` pixels: from 0 to above the highest peak, with room for its label.
 AxisRange byteRangeFor(Bytes highestPeak, double height);
 
-/// The peak of a timeline and its label.
+/// The peak of a timeline and the label.
 struct PeakMark
 {
     double ms = 0;
@@ -42,11 +42,11 @@ struct PeakMark
     bool planned = false;
 };
 
-/// The marks of the recorded step and of the plan, if there is one; one mark if both are the same point.
+/// The marks of the recorded step and of the plan, if there is one; a single mark if both are the same point.
 std::vector<PeakMark> peakMarks(const Timeline& recorded, const Timeline* planned, const QString& recordedName,
                                 const QString& plannedName);
 
-/// A peak mark with the place of its label.
+/// A peak mark with the place of the label.
 struct PlacedPeak
 {
     PeakMark mark;
@@ -60,11 +60,11 @@ std::vector<PlacedPeak> placePeaks(const std::vector<PeakMark>& marks, const Tim
 
 void paintPeaks(QPainter& painter, const std::vector<PlacedPeak>& peaks, const Theme& theme);
 
-/// A phase with its name above the plot.
+/// A phase with the name above the plot.
 struct PlacedPhase
 {
     PhaseSpan span;
-    double x = 0; ///< x of its begin
+    double x = 0; ///< x of the begin
     QRectF label; ///< empty: no room beside a longer phase
 };
 /// Places phases on the plot; names reach at most to x = `right`.

@@ -17,10 +17,10 @@ class CollectiveRows;
 struct TimelineFailure;
 struct TimelineFlip;
 
-/// Plots live memory of one step over time: the stack of the planned step (of the recorded step if there is no plan),
+/// Plots live memory of a step over time: the stack of the planned step (of the recorded step if there is no plan),
 /// the outline of the recorded step with a hatch over the memory that the plan saves, phases, peaks, and the budget as
 /// a line with a handle. A worker thread prepares the drawing; the latest request wins. Cursor, selection and budget
-/// line are painted on top without waiting for it.
+/// line are painted on top without waiting for the image.
 class TimelineView : public QWidget
 {
     Q_OBJECT
@@ -36,9 +36,9 @@ public:
     /// Ops that the plan treats differently from the plan with the next larger budget, on the plan's time axis; ms
     /// ascending.
     void setFlips(std::vector<TimelineFlip> flips);
-    /// Instants of the recorded step at which an allocation failed; ms ascending.
+    /// Instants of failed allocations of the recorded step; ms ascending.
     void setFailures(std::vector<TimelineFailure> failures);
-    /// Collectives of the shown step, on its time axis; they are drawn in a lane below the stack.
+    /// Collectives of the shown step, on its time axis; drawn in a lane below the stack.
     void setCollectives(CollectiveRows collectives);
     void setBudget(Bytes budget, bool feasible); ///< moves the line; emits no signal
     void setBudgetRange(Bytes least, Bytes most); ///< limits of the handle
@@ -62,7 +62,7 @@ public:
     bool hasSelection() const;
 
     /// The numbers of the visible columns as a table (instant, op, module, bytes by band) of at most some thousand
-    /// rows. Owned by the view, updated with it.
+    /// rows. Owned and updated by the view.
     QAbstractItemModel* table() const;
 
     bool drawn() const; ///< whether this step and plan are painted; during a drag perhaps as a draft

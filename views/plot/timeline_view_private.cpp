@@ -130,7 +130,7 @@ void TimelineView::Private::take(PreparedTimelinePtr made)
                                              : std::optional<AddedTime>());
     updateLegend();
     if (selection)
-        updateMarks(); // its label says by how much the memory changes
+        updateMarks(); // the label says by how much the memory changes
     if (canvas->pointerMs())
         hover(*canvas->pointerMs());
     Q_EMIT q->prepared();
@@ -212,7 +212,7 @@ void TimelineView::Private::pinAt(double ms)
         pinChange(answer->list->main.changes[column]);
 }
 
-/// Pins the last change before the collective: the memory that is live while it runs.
+/// Pins the last change before the collective: the memory that is live during the collective.
 void TimelineView::Private::chooseCollective(ModuleId module, double ms)
 {
     if (const Timeline* timeline = mainTimeline()) {
@@ -236,14 +236,14 @@ void TimelineView::Private::stepPin(int columns)
     const auto& changes = answer->list->main.changes;
     auto index = std::lower_bound(changes.begin(), changes.end(), *pin) - changes.begin();
     const auto last = static_cast<std::ptrdiff_t>(changes.size()) - 1;
-    // A column without a change repeats the instant of the previous one, and is skipped.
+    // A column without a change repeats the previous instant, and is skipped.
     do
         index += columns;
     while (index > 0 && index < last && changes[static_cast<std::size_t>(index)] == *pin);
     pinChange(changes[static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(index, 0, last))]);
 }
 
-// Finds the pinned change again in the timeline of another plan, where it has another number.
+// Finds the pinned change in the timeline of another plan, under another number.
 void TimelineView::Private::followPin(const Timeline* before)
 {
     if (!pin || *pin == 0)
@@ -296,7 +296,7 @@ void TimelineView::Private::updateLegend()
 {
     const auto& theme = Theme::of(*q);
     std::vector<LegendEntry> entries;
-    // The entries are those of the drawn image, which may be of the previous plan. Without entries in between, the
+    // The entries belong to the drawn image, possibly of the previous plan. Without entries in between, the
     // legend would lose its second row, and the plot would change its height twice for each plan.
     if (answer && answer->overview) {
         for (const auto& band : visibleBands(*answer->overview))

@@ -3,10 +3,9 @@
 #pragma once
 
 #include "views/plot/collective_lane.h"
-#include "views/plot/legend_bar.h"
-#include "views/plot/overview_strip.h"
+#include "views/plot/legend.h"
 #include "views/plot/timeline_canvas.h"
-#include "views/plot/timeline_table.h"
+#include "views/plot/timeline_readout.h"
 #include "views/plot/timeline_view.h"
 
 #include <QElapsedTimer>
@@ -16,7 +15,7 @@
 
 namespace headroom {
 
-/// The state of a TimelineView: its widgets, the step, and the user's zoom, selection and pin.
+/// The state of a TimelineView: widgets, the step, and the user's zoom, selection and pin.
 class TimelineView::Private
 {
 public:
@@ -41,7 +40,7 @@ public:
     bool key(QKeyEvent* event);
 
     const Timeline* mainTimeline() const { return planned ? planned.get() : recorded.get(); }
-    /// Whether `answer` is of the current timelines. Until a new one is ready, the old one has other instants.
+    /// Whether `answer` is of the current timelines. Until a new answer is ready, the old answer has other instants.
     bool prepared() const
     {
         return answer && answer->list && answer->request.recorded == recorded && answer->request.planned == planned;
@@ -65,8 +64,8 @@ public:
     TimelinePtr own; ///< timeline of the recorded step
     TimelinePtr plan; ///< null: none
     TimelinePtr measured; ///< null: no comparison
-    TimelinePtr recorded; ///< its outline is drawn: `own`, or `measured`
-    TimelinePtr planned; ///< its stack is drawn: `plan`, or `own`; null: the stack of `recorded`
+    TimelinePtr recorded; ///< drawn as an outline: `own`, or `measured`
+    TimelinePtr planned; ///< drawn as a stack: `plan`, or `own`; null: the stack of `recorded`
     QString recordedName = tr("Recorded");
     QString plannedName = tr("Planned");
     const QString measuredName = tr("Measured");

@@ -4,15 +4,21 @@
 
 #include "core/policy/module_ways.h"
 #include "core/sac/module_info.h"
+#include "views/plot/axis_map.h"
+#include "views/theme/theme.h"
+
+#include <QPointF>
 
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+class QPainter;
+
 namespace headroom {
 
-/// One point of a module's trade-off: memory kept, and time to recompute the rest.
+/// A point of a module's trade-off: memory kept, and time to recompute the rest.
 struct TradeOffPoint
 {
     double ratio = 0; ///< share of the activation memory discarded
@@ -22,7 +28,7 @@ struct TradeOffPoint
     bool operator==(const TradeOffPoint&) const = default;
 };
 
-/// Time in ms to recompute the share `ratio` of the module's activation memory, by its piecewise-linear curve.
+/// Time in ms to recompute the share `ratio` of the module's activation memory, by the piecewise-linear curve.
 double recomputeMs(const ModuleStats& module, double ratio);
 TradeOffPoint tradeOffPoint(const ModuleStats& module, double ratio);
 
@@ -36,15 +42,15 @@ std::vector<TradeOffPoint> wayPoints(const std::vector<ModuleWay>& ways);
 using PlannedPoint = std::function<TradeOffPoint(const std::string& fqn)>;
 TradeOffPoint plannedPoint(const ModuleEffect& effect);
 
-/// A few representative points: the ends, corners of the convex hull, and `chosen`, if it is not null.
+/// A few representative points: the ends, corners of the convex hull, and `chosen`, if not null.
 std::vector<TradeOffPoint> fewPoints(const std::vector<TradeOffPoint>& points, const TradeOffPoint* chosen);
 
-/// Whether two names differ only in numbers, as of modules of one list: "layers.#.mlp".
+/// Whether two names differ only in numbers, as of modules of the same list: "layers.#.mlp".
 bool sameClass(std::string_view a, std::string_view b);
 
 const ModuleStats* findModule(const ModuleInfo& info, std::string_view fqn);
 
-/// The contents of the trade-off plot for one selected module.
+/// The contents of the trade-off plot for a selected module.
 struct TradeOffPicture
 {
     const ModuleStats* selected = nullptr;
@@ -73,5 +79,27 @@ struct TangentPiece
     double keptBegin = 0, msBegin = 0, keptEnd = 0, msEnd = 0;
 };
 TangentPiece tangent(const TradeOffPicture& picture, double msPerGiB);
+
+/// The axes on which a trade-off picture is painted.
+struct TradeOffPlane
+{
+    AxisMap kept; ///< bytes
+    AxisMap ms;
+
+    QPointF at(const TradeOffPoint& point) const { return {kept.toPixel(point.kept), ms.toPixel(point.ms)}; }
+};
+
+/// Paints a disc with a border of `width`, half of it inside of the radius; 0: no border. It fills two discs, since
+/// stroking a circle takes several times as long.
+void paintDot(QPainter& painter, QPointF at, double radius, const QColor& fill, const QColor& border,
+              double width = 1.5);
+
+/// Paints the parts that are the same for every plan: the curves of other modules, and PyTorch's estimate.
+void paintOtherCurves(QPainter& painter, const TradeOffPicture& picture, const TradeOffPlane& plane,
+                      const Theme& theme);
+
+/// Paints the selected module's curve, the plan's choices, and the tangent of the price of memory.
+void paintChoices(QPainter& painter, const TradeOffPicture& picture, double msPerGiB, const TradeOffPlane& plane,
+                  const Theme& theme);
 
 } // namespace headroom

@@ -2,18 +2,331 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/tradeoff_view.h"
 
-#include "views/plot/legend_bar.h"
+#include "views/plot/axis_map.h"
+#include "views/plot/legend.h"
 #include "views/plot/number_text.h"
-#include "views/plot/tradeoff_chart.h"
-#include "views/plot/tradeoff_table.h"
+#include "views/plot/text_line.h"
 #include "views/theme/looks.h"
 
+#include <QChart>
+#include <QKeyEvent>
+#include <QPainter>
+#include <QToolTip>
 #include <QVBoxLayout>
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 namespace headroom {
+namespace {
+
+constexpr double leftMargin = 58;
+constexpr double topMargin = 10;
+constexpr double rightMargin = 18;
+constexpr double bottomMargin = 44;
+constexpr double roomBelowZero = 9; ///< pixels
+constexpr double cornerReach = 9; ///< pixels
+// Pixels that are painted around a point of the plan: the dot, and a count beside.
+constexpr double dotReach = 8;
+constexpr double countHeight = 20;
+constexpr double countWidth = 76;
+constexpr double mib = static_cast<double>(MiB);
+
+} // namespace
+
+TradeOffChart::TradeOffChart(QWidget* parent)
+    : PlotChart(tr("Trade-off of the selected module"), parent)
+{
+    xAxis().setTitleText(tr("Activation memory kept, MiB"));
+    yAxis().setTitleText(tr("Recompute, ms"));
+    connect(chart()->scene(), &QGraphicsScene::changed, this, [this] { scenery_.forget(); });
+}
+
+void TradeOffChart::setPicture(const TradeOffPicture& picture, double msPerGiB, const QString& empty)
+{
+    if (picture.selected != picture_.selected || current_ >= static_cast<int>(picture.curve.size()))
+        current_ = -1;
+    if (picture.others != picture_.others || picture.estimate != picture_.estimate)
+        scenery_.forget();
+    const bool sameCurves = !picture.curve.empty() && picture.selected == picture_.selected
+        && picture.curve == picture_.curve && picture.others == picture_.others
+        && picture.estimate == picture_.estimate;
+    const auto shown = [this] { return std::tuple(xAxis().min(), xAxis().max(), yAxis().min(), yAxis().max()); };
+    const auto before = shown();
+    QRectF changed = planRect();
+    picture_ = picture;
+    msPerGiB_ = msPerGiB;
+    empty_ = empty;
+    const bool any = !picture_.curve.empty();
+    xAxis().setVisible(any);
+    yAxis().setVisible(any);
+    updateAxes(Theme::of(*this));
+    setAccessibleDescription(any && picture_.hasPlan ? tr("The plan: %1").arg(words(picture_.chosen)) : empty_);
+    changed |= planRect();
+    if (sameCurves && shown() == before)
+        viewport()->update(changed.toAlignedRect());
+    else
+        viewport()->update();
+}
+
+/// The rectangle that a plan changes: choices, counts, and the line of the price.
+QRectF TradeOffChart::planRect() const
+{
+    const auto plane = this->plane();
+    QRectF rect;
+    const auto add = [&](const TradeOffPoint& point) {
+        const QPointF at = plane.at(point);
+        rect |= QRectF(at.x() - dotReach, at.y() - countHeight, countWidth, countHeight + dotReach);
+    };
+    for (const auto& choice : picture_.choices)
+        add(choice.point);
+    if (!picture_.hasPlan)
+        return rect;
+    add(picture_.chosen);
+    if (msPerGiB_ > 0) {
+        const TangentPiece piece = tangent(picture_, msPerGiB_);
+        add({0, piece.keptBegin, piece.msBegin});
+        add({0, piece.keptEnd, piece.msEnd});
+    }
+    return rect;
+}
+
+void TradeOffChart::updateAxes(const Theme& theme)
+{
+    setAxisLook(theme);
+    // The ranges leave room below zero, so that dots on an axis are whole, and after the last point for the count.
+    const auto range = [](double most, double pixels, double above) {
+        const double perPixel = std::max(most, 1e-6) / std::max(pixels - roomBelowZero - above, 1.0);
+        return AxisRange{-roomBelowZero * perPixel, std::max(most, 1e-6) + above * perPixel};
+    };
+    const auto plot = chart()->plotArea();
+    const auto kept = range(picture_.mostKept / mib, plot.width(), 36);
+    const auto ms = range(picture_.mostMs, plot.height(), 18);
+    const auto ticks = [](AxisRange shown, double mostSteps) {
+        return niceTicks({0, shown.end}, std::max(2, static_cast<int>(mostSteps)));
+    };
+    setAxis(xAxis(), kept, ticks(kept, plot.width() / 80));
+    setAxis(yAxis(), ms, ticks(ms, plot.height() / 36));
+}
+
+void TradeOffChart::place()
+{
+    const QRectF canvas(QPointF(0, 0), QSizeF(viewport()->size()));
+    const auto plot = canvas.adjusted(leftMargin, topMargin, -rightMargin, -bottomMargin);
+    if (plot.width() < 10 || plot.height() < 10)
+        return;
+    setPlotArea(plot);
+    updateAxes(Theme::of(*this));
+}
+
+void TradeOffChart::resizeEvent(QResizeEvent* event)
+{
+    QChartView::resizeEvent(event);
+    place();
+}
+
+TradeOffPlane TradeOffChart::plane() const
+{
+    const auto plot = chart()->plotArea();
+    return {{{xAxis().min() * mib, xAxis().max() * mib}, plot.left(), plot.right()},
+            {{yAxis().min(), yAxis().max()}, plot.bottom(), plot.top()}};
+}
+
+void TradeOffChart::paintEvent(QPaintEvent*)
+{
+    const auto& theme = Theme::of(*this);
+    QPainter painter(viewport());
+    scenery_.paint(painter, *viewport(), [&](QPainter& into) {
+        into.setRenderHint(QPainter::Antialiasing);
+        chart()->scene()->render(&into, viewport()->rect(), viewport()->rect());
+        paintOtherCurves(into, picture_, plane(), theme);
+    });
+    painter.setRenderHint(QPainter::Antialiasing);
+    paintPlan(painter, theme);
+}
+
+void TradeOffChart::paintPlan(QPainter& painter, const Theme& theme) const
+{
+    if (picture_.curve.empty()) {
+        painter.setFont(theme.body);
+        painter.setPen(theme.secondText);
+        painter.drawText(QRectF(viewport()->rect()).adjusted(24, 0, -24, 0), Qt::AlignCenter | Qt::TextWordWrap,
+                         withBreakPoints(empty_));
+        return;
+    }
+    const auto plane = this->plane();
+    paintChoices(painter, picture_, msPerGiB_, plane, theme);
+    painter.setFont(theme.numberCaption);
+    painter.setPen(theme.accent);
+    for (const auto& choice : picture_.choices) {
+        if (choice.modules > 1) {
+            const auto at = plane.at(choice.point);
+            painter.drawText(QRectF(at.x() + 8, at.y() - 20, 60, 16), Qt::AlignLeft | Qt::AlignVCenter,
+                             QStringLiteral("×%1").arg(choice.modules));
+        }
+    }
+    if (current_ >= 0) {
+        painter.setBrush(Qt::NoBrush);
+        painter.setPen(QPen(theme.text, 1.5));
+        painter.drawEllipse(plane.at(picture_.curve[static_cast<std::size_t>(current_)]), 8, 8);
+    }
+}
+
+QString TradeOffChart::words(const TradeOffPoint& point) const
+{
+    return tr("keeps %1, recomputes %2 % in %3")
+        .arg(bytesText(static_cast<Bytes>(point.kept)), QString::number(100 * point.ratio, 'f', 0), msText(point.ms));
+}
+
+int TradeOffChart::cornerAt(QPointF position) const
+{
+    int best = -1;
+    double nearest = cornerReach;
+    const auto plane = this->plane();
+    for (std::size_t i = 0; i < picture_.curve.size(); ++i) {
+        const auto away = plane.at(picture_.curve[i]) - position;
+        const double distance = std::hypot(away.x(), away.y());
+        if (distance < nearest) {
+            nearest = distance;
+            best = static_cast<int>(i);
+        }
+    }
+    return best;
+}
+
+void TradeOffChart::mouseMoveEvent(QMouseEvent* event)
+{
+    const int corner = cornerAt(event->position());
+    if (corner != current_) {
+        current_ = corner;
+        viewport()->update();
+    }
+    viewport()->setCursor(corner >= 0 ? Qt::PointingHandCursor : Qt::ArrowCursor);
+    if (corner >= 0)
+        QToolTip::showText(event->globalPosition().toPoint(), words(picture_.curve[static_cast<std::size_t>(corner)]),
+                           this);
+    else
+        QToolTip::hideText();
+}
+
+void TradeOffChart::mousePressEvent(QMouseEvent* event)
+{
+    const int corner = event->button() == Qt::LeftButton ? cornerAt(event->position()) : -1;
+    if (corner >= 0)
+        Q_EMIT pointChosen(picture_.curve[static_cast<std::size_t>(corner)].ratio);
+}
+
+void TradeOffChart::keyPressEvent(QKeyEvent* event)
+{
+    const int last = static_cast<int>(picture_.curve.size()) - 1;
+    const auto go = [&](int to) {
+        current_ = std::clamp(to, 0, last);
+        setAccessibleDescription(words(picture_.curve[static_cast<std::size_t>(current_)]));
+        viewport()->update();
+    };
+    if (last < 0)
+        return event->ignore();
+    switch (event->key()) {
+    case Qt::Key_Left: // less is kept: further along the curve
+        return go(current_ < 0 ? 0 : current_ + 1);
+    case Qt::Key_Right:
+        return go(current_ < 0 ? last : current_ - 1);
+    case Qt::Key_Return:
+    case Qt::Key_Enter:
+        if (current_ >= 0)
+            Q_EMIT pointChosen(picture_.curve[static_cast<std::size_t>(current_)].ratio);
+        return;
+    default:
+        event->ignore();
+    }
+}
+
+void TradeOffChart::focusInEvent(QFocusEvent* event)
+{
+    QChartView::focusInEvent(event);
+    if (event->reason() != Qt::MouseFocusReason && current_ < 0 && !picture_.curve.empty())
+        current_ = 0;
+    viewport()->update();
+}
+
+void TradeOffChart::focusOutEvent(QFocusEvent* event)
+{
+    QChartView::focusOutEvent(event);
+    current_ = -1;
+    viewport()->update();
+}
+
+void TradeOffChart::wheelEvent(QWheelEvent* event)
+{
+    event->ignore();
+}
+
+namespace {
+
+enum ColumnOf { discardedColumn, keptColumn, recomputeColumn, chosenColumn, columns };
+
+} // namespace
+
+void TradeOffTable::setPicture(const TradeOffPicture& picture)
+{
+    beginResetModel();
+    rows_.clear();
+    for (const auto& point : picture.curve)
+        rows_.push_back({point, false});
+    if (picture.hasPlan && !picture.curve.empty()) {
+        const auto corner = std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) {
+            return std::abs(row.point.ratio - picture.chosen.ratio) < 1e-6;
+        });
+        if (corner != rows_.end()) {
+            corner->chosen = true;
+        } else {
+            const auto after = std::find_if(rows_.begin(), rows_.end(),
+                                            [&](const Row& row) { return row.point.ratio > picture.chosen.ratio; });
+            rows_.insert(after, {picture.chosen, true});
+        }
+    }
+    endResetModel();
+}
+
+int TradeOffTable::rowCount(const QModelIndex& parent) const
+{
+    return parent.isValid() ? 0 : static_cast<int>(rows_.size());
+}
+
+int TradeOffTable::columnCount(const QModelIndex& parent) const
+{
+    return parent.isValid() ? 0 : columns;
+}
+
+QVariant TradeOffTable::data(const QModelIndex& index, int role) const
+{
+    if (!index.isValid())
+        return {};
+    if (role == Qt::TextAlignmentRole && index.column() != chosenColumn)
+        return cellAlignment(true);
+    if (role != Qt::DisplayRole)
+        return {};
+    const auto& row = rows_[static_cast<std::size_t>(index.row())];
+    switch (index.column()) {
+    case discardedColumn:
+        return QString::number(100 * row.point.ratio, 'f', 1);
+    case keptColumn:
+        return QString::number(row.point.kept / static_cast<double>(MiB), 'f', 2);
+    case recomputeColumn:
+        return QString::number(row.point.ms, 'f', 3);
+    default:
+        return row.chosen ? tr("chosen") : QString();
+    }
+}
+
+QVariant TradeOffTable::headerData(int section, Qt::Orientation orientation, int role) const
+{
+    if (orientation != Qt::Horizontal || role != Qt::DisplayRole)
+        return {};
+    return QStringList{tr("Discarded, %"), tr("Kept, MiB"), tr("Recompute, ms"), tr("Plan")}.value(section);
+}
 
 TradeOffView::TradeOffView(QWidget* parent)
     : QWidget(parent)

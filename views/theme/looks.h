@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QMargins>
+#include <QObject>
 #include <QString>
 #include <QWheelEvent>
 #include <QWidget>
@@ -10,6 +11,7 @@
 #include <functional>
 
 class QAction;
+class QDBusVariant;
 class QFrame;
 class QLabel;
 class QMenu;
@@ -97,6 +99,29 @@ protected:
         else
             event->ignore();
     }
+};
+
+/// The desktop's preference for light or dark: the color-scheme of the XDG settings portal if there is one, else the
+/// lightness of Qt's palette at start. Qt 6.4 has no QStyleHints::colorScheme().
+class DesktopLook : public QObject
+{
+    Q_OBJECT
+public:
+    explicit DesktopLook(QObject* parent = nullptr);
+
+    bool isDark() const noexcept { return dark_; }
+
+Q_SIGNALS:
+    void changed(bool dark);
+
+private Q_SLOTS:
+    void settingChanged(const QString& group, const QString& key, const QDBusVariant& value);
+
+private:
+    void setScheme(uint scheme);
+
+    bool platformDark_ = false;
+    bool dark_ = false;
 };
 
 } // namespace headroom

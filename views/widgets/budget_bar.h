@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/base/bytes.h"
 #include "core/plan/plan.h"
 #include "core/plan/plan_mode.h"
 #include "core/policy/step_planner.h"
+#include "views/plot/axis_map.h"
 #include "views/plot/budget_steps.h"
-#include "views/widgets/result_figure.h"
+#include "views/plot/bytes_control.h"
+#include "views/plot/kept_picture.h"
+#include "views/theme/theme.h"
 
 #include <QTimer>
 #include <QWidget>
@@ -16,12 +20,141 @@
 
 class QButtonGroup;
 class QHBoxLayout;
+class QLabel;
+class QLineEdit;
 class QPushButton;
 
 namespace headroom {
 
-class BudgetEdit;
-class BudgetScale;
+/// A figure with a caption: a large number in tabular digits, and a small grey text after. The width is constant
+/// while the number changes.
+class ResultFigure : public QWidget
+{
+    Q_OBJECT
+public:
+    enum class Mood { normal, old, danger }; ///< old: of the previous plan, while a new plan is solved
+
+    explicit ResultFigure(const QString& caption, QWidget* parent = nullptr);
+
+    void setValue(const QString& number, const QString& rest);
+    void setMood(Mood mood);
+    QString number() const { return number_; }
+    QString rest() const { return rest_; }
+
+    QSize sizeHint() const override;
+    QSize minimumSizeHint() const override { return sizeHint(); }
+
+protected:
+    void paintEvent(QPaintEvent* event) override;
+
+private:
+    QString caption_;
+    QString number_;
+    QString rest_;
+    Mood mood_ = Mood::normal;
+    int widest_ = 0;
+};
+
+/// Edits the budget as a large number with a unit. Accepts `12.5 GiB`, `800 MiB`, or a number in the shown unit. The
+/// keys Up and Down step. Invalid text stays, in red, with the reason as tool tip.
+class BudgetEdit : public QWidget
+{
+    Q_OBJECT
+public:
+    explicit BudgetEdit(QWidget* parent = nullptr);
+
+    void setValue(Bytes value); ///< ignored while the user types
+    void setUnitOf(Bytes largest); ///< sets the unit to that of the bar's largest value
+    void setDanger(bool danger); ///< no plan fits the budget
+    QLineEdit* line() const noexcept { return line_; }
+    QString problem() const { return problem_; } ///< empty: the text is valid
+
+Q_SIGNALS:
+    void entered(headroom::Bytes value);
+    void stepped(int steps);
+
+protected:
+    bool eventFilter(QObject* watched, QEvent* event) override;
+    void changeEvent(QEvent* event) override;
+
+private:
+    void show();
+    void read();
+    void fitWidth();
+    void applyLook();
+
+    QLineEdit* line_;
+    QLabel* unit_;
+    Bytes value_ = 0;
+    ByteUnit shownIn_;
+    bool danger_ = false;
+    QString problem_;
+};
+
+/// The slider of the budget over the cost curve: hatched where no plan fits, plans for cards and the recorded peak as
+/// stops, ticks below. A click on the label of a stop sets the stop's budget.
+class BudgetScale : public BytesControl
+{
+    Q_OBJECT
+public:
+    explicit BudgetScale(QWidget* parent = nullptr);
+
+    void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
+    void setFrontier(std::vector<FrontierPoint> frontier);
+    void setStepMs(double ms) { stepMs_ = ms; } ///< step time without recomputation, for the percentage in the tool tip
+    void setCards(std::vector<CardStop> cards, std::vector<Bytes> failing); ///< as BudgetBar::setCards()
+    void setCurveHeight(int height); ///< in pixels; larger in a large window
+    static constexpr int leastCurveHeight = 26;
+    Bytes least() const noexcept { return least_; }
+    const AxisRange axis() const noexcept { return axis_; }
+    double knobX() const; ///< x of the value, in own pixels
+
+    QSize sizeHint() const override;
+    QSize minimumSizeHint() const override;
+
+protected:
+    bool event(QEvent* event) override;
+    void paintEvent(QPaintEvent* event) override;
+    void mousePressEvent(QMouseEvent* event) override;
+    void mouseMoveEvent(QMouseEvent* event) override;
+    void mouseReleaseEvent(QMouseEvent* event) override;
+    void valueMoved() override { update(); }
+
+private:
+    struct StopLabel
+    {
+        Bytes bytes = 0;
+        double x = 0;
+        QString text;
+        QRectF box; ///< empty: no room for the text
+        bool card = true;
+    };
+    AxisMap map() const;
+    double trackY() const;
+    void updateStops();
+    std::vector<StopLabel> stopLabels(const QFontMetricsF& metrics) const;
+    std::optional<StopLabel> labelAt(QPointF position) const;
+    void placeLabels(std::vector<StopLabel>& labels, const QFontMetricsF& metrics) const;
+    void paintScenery(QPainter& painter, const Theme& theme) const;
+    void paintHatch(QPainter& painter, const Theme& theme) const;
+    void paintCurve(QPainter& painter, const Theme& theme) const;
+    void paintStops(QPainter& painter, const Theme& theme) const;
+    void paintTicks(QPainter& painter, const Theme& theme) const;
+    void paintTrack(QPainter& painter, const Theme& theme) const;
+
+    bool fails(const FrontierPoint& point) const; ///< the plan does not run on the GPU
+
+    std::vector<CardStop> cards_;
+    std::vector<Bytes> failing_; ///< ascending
+    Bytes least_ = 0;
+    Bytes recordedPeak_ = 0;
+    AxisRange axis_;
+    std::vector<FrontierPoint> frontier_;
+    double stepMs_ = 0;
+    double grabbedAt_ = 0;
+    int curveHeight_ = leastCurveHeight;
+    KeptPicture scenery_; ///< everything but the track and the knob
+};
 
 /// The figures of a plan by op, shown in place of the number of modules.
 struct OpsFigures
@@ -33,7 +166,7 @@ struct OpsFigures
 };
 
 /// The budget and its cost: value, slider over the cost curve, planned peak, added time, and number of recomputed
-/// modules. Budgets below the least feasible one are hatched; plans for cards are stops.
+/// modules. Budgets below the least feasible budget are hatched; plans for GPUs are stops.
 class BudgetBar : public QWidget
 {
     Q_OBJECT
@@ -44,7 +177,7 @@ public:
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
     /// Stops at which a plan runs on a card, and the peaks of plans of the frontier that do not run there, ascending.
     void setCards(std::vector<CardStop> cards, std::vector<Bytes> failing = {});
-    void setWindowHeight(int height); ///< the curve's height is a share of it
+    void setWindowHeight(int height); ///< the curve's height is a share of the window's
     void setFrontier(std::vector<FrontierPoint> frontier); ///< peak ascending; empty: not known yet
     void setBudget(Bytes budget); ///< emits nothing
     Bytes budget() const;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "views/widgets/budget_scale.h"
+#include "views/widgets/budget_bar.h"
 
 #include "views/plot/number_text.h"
 
@@ -148,7 +148,7 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
     const double base = curveTop + curveHeight_ + 2;
     const AxisMap y{{0, std::max(highest, 1e-9)}, base, curveTop + 2};
     const double end = map().pixelEnd;
-    // A staircase: between two plans of the frontier the cheaper one does not fit yet.
+    // A staircase: between two plans of the frontier the cheaper plan does not fit yet.
     QPolygonF line;
     for (const auto& point : frontier_) {
         const double x = std::clamp(map().toPixel(static_cast<double>(point.peak)), map().pixelBegin, end);
@@ -165,7 +165,7 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
     painter.setBrush(Qt::NoBrush);
     painter.setPen(QPen(theme.accent, 1.5, Qt::SolidLine, Qt::FlatCap, Qt::RoundJoin));
     painter.drawPolyline(line);
-    // Its break points, where they can be told apart. Those of plans that do not run on the card are hollow.
+    // The curve's break points, where wide enough apart. Points of plans that do not run on the GPU are hollow.
     painter.setPen(QPen(theme.accent, 1));
     double before = -breakPointDistance;
     for (const auto& point : frontier_) {
@@ -180,7 +180,7 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
 
 void BudgetScale::placeLabels(std::vector<StopLabel>& labels, const QFontMetricsF& metrics) const
 {
-    // The recorded peak comes first: it may push a card's label out.
+    // The recorded peak comes first, and may push a GPU's label out.
     std::vector<QRectF> taken;
     for (auto& label : labels) {
         const double w = metrics.horizontalAdvance(label.text) + 2;

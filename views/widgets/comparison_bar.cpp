@@ -3,7 +3,7 @@
 #include "views/widgets/comparison_bar.h"
 
 #include "views/theme/looks.h"
-#include "views/widgets/elided_label.h"
+#include "views/widgets/labels.h"
 
 #include <QHBoxLayout>
 #include <QLabel>

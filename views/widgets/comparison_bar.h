@@ -16,7 +16,7 @@ class ElidedLabel;
 struct ComparisonFacts
 {
     QString title; ///< "Measured on cuda:0: run.hrs"
-    QString axis; ///< one sentence: how the time axes were aligned
+    QString axis; ///< a sentence: how the time axes were aligned
     QString peak; ///< predicted, measured, difference
     QString times; ///< the same for the time of ops
 };

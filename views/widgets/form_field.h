@@ -10,13 +10,13 @@ class QHBoxLayout;
 
 namespace headroom {
 
-/// A field of a form: label, editor, and below it a line with a hint or a problem. An empty line keeps its height, so
+/// A field of a form: label, editor, and below a line with a hint or a problem. An empty line has the same height, so
 /// that nothing moves while the user types.
 class FormField : public QWidget
 {
     Q_OBJECT
 public:
-    /// `editor` becomes a child; its accessible name is the label.
+    /// `editor` becomes a child with the label as accessible name.
     FormField(const QString& label, QWidget* editor, const QString& hint = {}, QWidget* parent = nullptr);
 
     void addBeside(QWidget* widget); ///< adds a button after the editor

@@ -4,13 +4,9 @@
 
 #include "views/plot/number_text.h"
 #include "views/theme/looks.h"
-#include "views/widgets/elided_label.h"
+#include "views/widgets/inspector_parts.h"
+#include "views/widgets/labels.h"
 #include "views/widgets/ops_panel.h"
-#include "views/widgets/option_button.h"
-#include "views/widgets/peak_table.h"
-#include "views/widgets/solver_choice.h"
-#include "views/widgets/verify_row.h"
-#include "views/widgets/wrapped_label.h"
 
 #include <QButtonGroup>
 #include <QFrame>

@@ -4,7 +4,7 @@
 
 #include "core/plan/plan.h"
 #include "core/timeline/timeline.h"
-#include "views/widgets/curve_table.h"
+#include "views/widgets/inspector_parts.h"
 
 #include <QScrollArea>
 #include <QString>
@@ -22,10 +22,6 @@ namespace headroom {
 
 class ElidedLabel;
 class OpsPanel;
-class OptionButton;
-class PeakTable;
-class SolverChoice;
-class VerifyRow;
 class WrappedLabel;
 
 /// The inspector's text about the selected module.
@@ -40,7 +36,7 @@ struct ModuleFacts
     QString fqn; ///< the fqn, as tool tip
     QString description; ///< "TransformerBlock, 64 MiB of weights"
     bool treatable = true; ///< false: the user cannot choose anything in this mode
-    QString whyNot; ///< why it cannot be checkpointed; empty: it can
+    QString whyNot; ///< why the module cannot be checkpointed; empty: no reason
     std::optional<Pin> pin; ///< nullopt: the plan decides
     Option decided; ///< the current plan's choice
     Option keepAll;
@@ -48,7 +44,7 @@ struct ModuleFacts
     QString curveTitle;
     std::vector<TradeOffPoint> curve; ///< some points, by descending `kept`
     int chosenPoint = -1; ///< index in `curve` of the plan's choice; -1: none
-    QString reason; ///< one sentence in rich text: why the plan chose this
+    QString reason; ///< a sentence in rich text: why the plan chose this
 };
 
 /// Why no plan fits, and what would help.
@@ -61,7 +57,7 @@ struct InfeasibleFacts
 };
 
 /// The right side of the window: the selected module with its options and the reason for the plan's choice, the
-/// solver's status, and memory at the peak by category. It shows given values and computes nothing.
+/// solver's status, and memory at the peak by category. The inspector shows given values and computes nothing.
 class Inspector : public QScrollArea
 {
     Q_OBJECT
@@ -73,18 +69,18 @@ public:
     void setInfeasible(const std::optional<InfeasibleFacts>& facts);
     void setSolver(const QString& line, bool fits, int pins);
     void setWorldSize(int worldSize); ///< number of GPUs that FSDP shards over; emits no signal
-    /// true: the step is of one rank of a job and holds that rank's share, which is not divided again.
+    /// true: the step is of a rank of a job and holds that rank's share, which is not divided again.
     void setOfJob(bool is);
     void setPeaks(const CategoryBytes& recorded, const std::optional<CategoryBytes>& planned);
 
-    void setByOps(bool ops); ///< true: shows the parts for plans by op and hides those for modules
+    void setByOps(bool ops); ///< true: shows the parts for plans by op and hides the parts for modules
 
     OpsPanel* opsPanel() const noexcept { return ops_; }
     SolverChoice* solverChoice() const noexcept { return choice_; }
     VerifyRow* verifyRow() const noexcept { return verify_; }
 
     QSize sizeHint() const override;
-    QSize minimumSizeHint() const override; ///< wide enough that it only scrolls vertically
+    QSize minimumSizeHint() const override; ///< wide enough to scroll only vertically
 
 Q_SIGNALS:
     void pinWanted(std::optional<headroom::Pin> pin);

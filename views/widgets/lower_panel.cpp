@@ -7,7 +7,7 @@
 #include "views/models/table_delegate.h"
 #include "views/plot/tradeoff_view.h"
 #include "views/theme/looks.h"
-#include "views/widgets/wrapped_label.h"
+#include "views/widgets/labels.h"
 
 #include <QButtonGroup>
 #include <QEvent>

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <QFrame>
+#include <QStringList>
 #include <QTimer>
+#include <QToolButton>
 
 #include <functional>
 
@@ -11,6 +13,7 @@ class QLabel;
 class QProgressBar;
 class QPushButton;
 class QToolButton;
+class QWidgetAction;
 
 namespace headroom {
 
@@ -59,6 +62,20 @@ private:
     std::function<void()> run_;
     bool acting_ = false; ///< an action began after the message was shown
     QTimer leaving_;
+};
+
+/// The button "2 remarks": its popup says in one sentence for each remark how the recorded step differs from the same
+/// step on the GPU. Hidden while there are none.
+class RemarksButton : public QToolButton
+{
+    Q_OBJECT
+public:
+    explicit RemarksButton(QWidget* parent = nullptr);
+
+    void setRemarks(const QStringList& remarks);
+
+private:
+    QWidgetAction* sentences_;
 };
 
 } // namespace headroom

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/ops_panel.h"
 
-#include "views/plot/flip_layer.h"
+#include "views/plot/timeline_layers.h"
 #include "views/theme/looks.h"
 #include "views/theme/theme.h"
 

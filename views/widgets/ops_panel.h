@@ -15,7 +15,7 @@ namespace headroom {
 /// A plan by op as text.
 struct OpsFacts
 {
-    /// Ops of one name that flip to the same fate.
+    /// Ops of the same name that flip to the same fate.
     struct Flip
     {
         QString op; ///< "48 × gelu"
@@ -23,13 +23,13 @@ struct OpsFacts
         QString bytes; ///< "−384 MiB"
         bool again = false;
     };
-    QString problem; ///< one sentence: why there is no plan by op; empty: there is one, or it is being computed
+    QString problem; ///< a sentence: why there is no plan by op; empty: no problem, or not computed yet
     QString summary; ///< fraction and bytes, rich text
     QString flipsTitle; ///< "New at this step of the frontier: 12 ops"
     std::vector<Flip> flips; ///< most bytes first
-    QString moreFlips; ///< "and 3 kinds more"; empty: these are all
+    QString moreFlips; ///< "and 3 kinds more"; empty: no more
     QString compileLines; ///< Python code that sets the plan for torch.compile; empty: none
-    QString policy; ///< one sentence about the plan as save lists
+    QString policy; ///< a sentence about the plan as save lists
     bool policyReady = false;
 };
 

@@ -23,14 +23,14 @@ namespace {
 constexpr int widestField = 84; // a size without a bound would take the width of the largest number
 constexpr int mostShown = std::numeric_limits<int>::max();
 
-/// A size. Its arrows move by about an eighth, in powers of two, as batches and sequences are chosen.
+/// A size. The arrows move by about an eighth, in powers of two, as batches and sequences are chosen.
 class SizeField : public QSpinBox
 {
 public:
     explicit SizeField(QWidget* parent)
         : QSpinBox(parent)
     {
-        setProperty("stepped", true); // its look
+        setProperty("stepped", true); // the style
         setFocusPolicy(Qt::StrongFocus);
     }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <QAbstractButton>
 #include <QStringList>
 #include <QWidget>
 
@@ -12,12 +13,30 @@ class QVBoxLayout;
 
 namespace headroom {
 
+/// A button as a row of a list: title, grey detail, and at the right the verb of the action.
+class RowButton : public QAbstractButton
+{
+    Q_OBJECT
+public:
+    RowButton(const QString& title, const QString& detail, const QString& verb, QWidget* parent = nullptr);
+
+    QSize sizeHint() const override;
+    QSize minimumSizeHint() const override { return {200, sizeHint().height()}; }
+
+protected:
+    void paintEvent(QPaintEvent* event) override;
+
+private:
+    QString detail_;
+    QString verb_;
+};
+
 /// A demo model that can be recorded.
 struct DemoModel
 {
     QString title; ///< "Transformer, 12 layers"
     QString detail; ///< "batch 8 of 1024 tokens, Adam, on an A100 40 GB"
-    QStringList arguments; ///< arguments of `torch-headroom record`: the model and its options
+    QStringList arguments; ///< arguments of `torch-headroom record`: the model and options
     QString name; ///< file name without suffix
 };
 
@@ -31,7 +50,7 @@ public:
 
     void setDemos(std::vector<DemoModel> demos);
     void setRecentFiles(const QStringList& paths);
-    void setBusy(bool busy); ///< true: a recording runs, and no second one can be started
+    void setBusy(bool busy); ///< true: a recording runs, and no second recording can be started
 
 Q_SIGNALS:
     void openWanted();

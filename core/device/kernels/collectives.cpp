@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Collectives of torch.distributed in a job of which only this process runs. They take no memory of their own and end
-// at once. Their results are those of a job in which all ranks hold what this process holds (collective_values.h).
+
+// Collectives of torch.distributed in a job of which only this process runs. Collectives take no memory and end
+// at once. The results are those of a job in which all ranks hold the same as this process.
+
 #include "core/device/boxed_values.h"
 #include "core/device/card_limit.h"
 #include "core/device/cuda_device.h"
-#include "core/device/kernels/collective_values.h"
 #include "core/device/known_storage.h"
 #include "core/device/silence.h"
 #include "core/device/simulated_guard.h"
@@ -13,14 +14,18 @@
 #include "core/device/stream_observer.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue_inl.h>
 #include <c10/core/StreamGuard.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Types.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,6 +37,172 @@
 
 namespace headroom::sim {
 namespace {
+
+/// A collective as its group's backend receives it. Lists of lists are flattened: the parts of all ranks for the first
+/// tensor, then those for the second, and so on.
+struct CollectiveCall
+{
+    std::vector<at::Tensor> written;
+    std::vector<at::Tensor> read; ///< empty: the collective works in place
+    std::int64_t ranks = 1; ///< size of the group
+    std::int64_t rank = 0; ///< this process's rank in the group
+    c10d::ReduceOp::RedOpType reduction = c10d::ReduceOp::UNUSED;
+};
+
+/// Each of these functions sets the values of the tensors that a collective writes, as if other ranks held the same as
+/// this rank. Elements with unknown values become unknown.
+
+using at::Tensor;
+using c10d::ReduceOp;
+
+bool hasValues(const Tensor& tensor)
+{
+    return !isSimulated(tensor.device()) || knownPart(tensor) != Known::nothing;
+}
+
+void forgetOnDevice(const Tensor& tensor)
+{
+    if (isSimulated(tensor.device()))
+        forget(tensor);
+}
+
+bool isSameMemory(const Tensor& one, const Tensor& other)
+{
+    return one.is_alias_of(other) && one.storage_offset() == other.storage_offset();
+}
+
+void copyKnown(const Tensor& to, const Tensor& from)
+{
+    if (to.numel() != from.numel() || !hasValues(from))
+        forgetOnDevice(to);
+    else if (!isSameMemory(to, from))
+        to.copy_(from.view_as(to));
+}
+
+void reduce(const Tensor& tensor, const CollectiveCall& call)
+{
+    // The sum of booleans is true if any is true: no change.
+    if (!hasValues(tensor) || tensor.scalar_type() == at::kBool)
+        return;
+    if (call.reduction == ReduceOp::SUM)
+        tensor.mul_(call.ranks);
+    else if (call.reduction == ReduceOp::PRODUCT)
+        tensor.pow_(call.ranks);
+    else if (call.reduction == ReduceOp::BXOR && call.ranks % 2 == 0)
+        tensor.zero_();
+    // Mean, minimum and maximum of equal numbers are that number.
+}
+
+/// Returns the equal parts of a tensor for the ranks; empty for a size that cannot be divided.
+std::vector<Tensor> parts(const Tensor& whole, const CollectiveCall& call)
+{
+    if (!whole.is_contiguous() || whole.numel() % call.ranks != 0)
+        return {};
+    return whole.view({call.ranks, whole.numel() / call.ranks}).unbind(0);
+}
+
+std::size_t own(const CollectiveCall& call)
+{
+    return static_cast<std::size_t>(call.rank);
+}
+
+void exchangeUnequal(const CollectiveCall& call, at::IntArrayRef writtenSizes, at::IntArrayRef readSizes)
+{
+    // Every other rank sends the part that this rank sends to itself.
+    const Tensor mine = call.read[0].split_with_sizes(readSizes)[own(call)];
+    for (const Tensor& part : call.written[0].split_with_sizes(writtenSizes))
+        copyKnown(part, mine);
+}
+
+/// all_reduce, reduce: in place.
+void reduceInPlace(const CollectiveCall& call)
+{
+    for (const Tensor& tensor : call.written)
+        reduce(tensor, call);
+}
+
+/// all_gather into an output tensor for each input.
+void gatherInto(const CollectiveCall& call)
+{
+    for (std::size_t i = 0; i < std::min(call.written.size(), call.read.size()); ++i) {
+        if (!hasValues(call.read[i])) {
+            forgetOnDevice(call.written[i]);
+            continue;
+        }
+        for (const Tensor& part : parts(call.written[i], call))
+            copyKnown(part, call.read[i]);
+    }
+}
+
+/// all_gather and gather into a tensor for each rank.
+void gatherApart(const CollectiveCall& call)
+{
+    for (std::size_t i = 0; i < call.written.size(); ++i)
+        copyKnown(call.written[i], call.read.at(i / static_cast<std::size_t>(call.ranks)));
+}
+
+/// all_gather of several tensors: the outputs of the first rank come first.
+void gatherCoalesced(const CollectiveCall& call)
+{
+    for (std::size_t i = 0; i < call.written.size(); ++i)
+        copyKnown(call.written[i], call.read.at(i % call.read.size()));
+}
+
+/// reduce_scatter of an input tensor for each output.
+void scatterFrom(const CollectiveCall& call)
+{
+    for (std::size_t i = 0; i < std::min(call.written.size(), call.read.size()); ++i) {
+        const std::vector<Tensor> all = hasValues(call.read[i]) ? parts(call.read[i], call) : std::vector<Tensor>();
+        if (all.empty()) {
+            forgetOnDevice(call.written[i]);
+            continue;
+        }
+        copyKnown(call.written[i], all[own(call)]);
+        reduce(call.written[i], call);
+    }
+}
+
+/// scatter and reduce_scatter of a tensor for each rank.
+void scatterApart(const CollectiveCall& call)
+{
+    for (std::size_t i = 0; i < call.written.size(); ++i) {
+        const std::size_t part = i * static_cast<std::size_t>(call.ranks) + own(call);
+        if (part >= call.read.size()) { // another rank holds the input
+            forgetOnDevice(call.written[i]);
+            continue;
+        }
+        copyKnown(call.written[i], call.read[part]);
+        reduce(call.written[i], call);
+    }
+}
+
+/// all_to_all with a tensor for each rank.
+void exchangeApart(const CollectiveCall& call)
+{
+    for (const Tensor& tensor : call.written)
+        copyKnown(tensor, call.read.at(own(call)));
+}
+
+/// all_to_all with a single tensor, split by sizes; empty sizes: equal parts.
+void exchangeParts(const CollectiveCall& call, at::IntArrayRef writtenSizes, at::IntArrayRef readSizes)
+{
+    if (!hasValues(call.read[0])) {
+        forgetOnDevice(call.written[0]);
+        return;
+    }
+    if (!writtenSizes.empty() && !readSizes.empty())
+        return exchangeUnequal(call, writtenSizes, readSizes);
+    const std::vector<Tensor> read = parts(call.read[0], call);
+    for (const Tensor& part : parts(call.written[0], call))
+        copyKnown(part, read.at(own(call)));
+}
+
+/// Marks values that only another rank knows as unknown.
+void forgetReceived(const CollectiveCall& call)
+{
+    for (const Tensor& tensor : call.written)
+        forgetOnDevice(tensor);
+}
 
 using at::Tensor;
 using c10d::ProcessGroup;
@@ -56,7 +227,7 @@ constexpr Collective collectives[]{
     {"_reduce_scatter_base_", CollectiveKind::reduceScatter, &scatterFrom},
     {"reduce_scatter_tensor_coalesced_", CollectiveKind::reduceScatter, &scatterFrom},
     {"alltoall_", CollectiveKind::allToAll, &exchangeApart},
-    {"alltoall_base_", CollectiveKind::allToAll, nullptr}, // its parts have sizes of their own
+    {"alltoall_base_", CollectiveKind::allToAll, nullptr}, // the parts have different sizes
     {"broadcast_", CollectiveKind::broadcast, nullptr},
     {"reduce_", CollectiveKind::reduce, &reduceInPlace},
     {"gather_", CollectiveKind::gather, &gatherApart},
@@ -77,15 +248,15 @@ const Collective* find(std::string_view op)
     return found != std::end(collectives) ? found : nullptr;
 }
 
-/// The event that marks the end of a communication on its group's stream.
+/// The event that marks the end of a communication on the group's stream.
 struct Behind
 {
-    std::uint32_t event = 0; ///< 0: it ran on the caller's stream, and no wait is needed
+    std::uint32_t event = 0; ///< 0: on the caller's stream, no wait is needed
     std::uint32_t stream = 0;
 };
 
-/// Work that is complete from the start. Like NCCL's it holds the tensors that it reads until wait(), and its results
-/// as long as it lives.
+/// Work that is complete from the start. Like NCCL's work, the object holds read tensors until wait(), and results
+/// during its life.
 class Done final : public c10d::Work
 {
 public:
@@ -200,7 +371,7 @@ Bytes sizeOf(CollectiveKind kind, const CollectiveCall& call)
     }
 }
 
-/// Returns the stream of a group's communicator: NCCL creates one for each.
+/// Returns the stream of a group's communicator: NCCL creates a stream for each.
 std::uint32_t streamOf(const std::string& group)
 {
     static std::mutex mutex;
@@ -285,7 +456,7 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack)
         c10::make_intrusive<Done>(keeps ? call.written : tensors, keeps ? call.read : std::vector<Tensor>(), behind)));
 }
 
-/// The timer of DistributedDataParallel; its timer for CUDA would create CUDA events. Nothing takes time here.
+/// The timer of DistributedDataParallel; the timer for CUDA would create CUDA events. Nothing takes time here.
 class NoTimer final : public c10d::Timer
 {
 public:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Convolution. Workspaces of cuDNN are not simulated: they depend on the algorithm that it selects on the card.
+// Convolution. Workspaces of cuDNN are not simulated: the size depends on the algorithm that cuDNN selects on the GPU.
 #include "core/device/allocate.h"
 
 #include <torch/library.h>
@@ -17,7 +17,7 @@ namespace {
 
 using at::Tensor;
 
-/// Returns a convolution parameter, which is one number for all spatial dimensions or one for each.
+/// Returns a convolution parameter, a number for all spatial dimensions or a number for each.
 std::int64_t valueAt(c10::SymIntArrayRef values, std::size_t dimension)
 {
     return number(values[values.size() == 1 ? 0 : dimension]);

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Ops over lists of tensors. PyTorch's composite versions loop over the list, and call one op for each tensor; the
-// kernels here allocate what CUDA's multi-tensor kernels allocate: nothing in place, else one result for each tensor
+// kernels here allocate what CUDA's multi-tensor kernels allocate: nothing in place, else a result for each tensor
 // (aten/src/ATen/native/cuda/Foreach*.cu).
+// Fused optimizers and the ops of GradScaler: all of them write into their arguments and allocate nothing.
+
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
-#include "core/device/kernels/in_place.h"
+#include "core/device/kernels/known_sizes.h"
 
 #include <ATen/AccumulateType.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -26,7 +28,7 @@ using at::Tensor;
 using torch::jit::Stack;
 
 /// Checks that the other lists can be expanded to the first, which the op writes in place.
-void inPlace(const c10::OperatorHandle& op, Stack* stack)
+void listInPlace(const c10::OperatorHandle& op, Stack* stack)
 {
     const auto arguments = argumentsOf(op, *stack);
     const auto written = arguments[0].toListRef();
@@ -78,7 +80,7 @@ void listLikeSecond(const c10::OperatorHandle& op, Stack* stack)
     returnList(op, stack, std::move(results));
 }
 
-/// Returns the temporary tensor of a reduction: one number for each chunk of each tensor (ForeachReduceOp.cu).
+/// Returns the temporary tensor of a reduction: a number for each chunk of each tensor (ForeachReduceOp.cu).
 Tensor chunkResults(at::TensorList tensors)
 {
     constexpr std::int64_t chunk = 65536;
@@ -118,7 +120,7 @@ constexpr auto overloads = std::to_array<const char*>({".Scalar", ".List", ".Sca
 void implement(torch::Library& library, const std::string& name, const std::string& overload)
 {
     library.impl((name + overload).c_str(), torch::CppFunction::makeFromBoxedFunction<&listLikeFirst>());
-    library.impl((name + "_" + overload).c_str(), torch::CppFunction::makeFromBoxedFunction<&inPlace>());
+    library.impl((name + "_" + overload).c_str(), torch::CppFunction::makeFromBoxedFunction<&listInPlace>());
 }
 
 /// Not every op exists with every overload: PyTorch ignores kernels without an op.
@@ -131,10 +133,27 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
             implement(library, std::string("_foreach_") + name, overload);
     }
     library.impl("_foreach_pow.ScalarAndTensor", torch::CppFunction::makeFromBoxedFunction<&listLikeSecond>());
-    library.impl("_foreach_zero_", torch::CppFunction::makeFromBoxedFunction<&inPlace>());
-    library.impl("_foreach_copy_", torch::CppFunction::makeFromBoxedFunction<&inPlace>());
+    library.impl("_foreach_zero_", torch::CppFunction::makeFromBoxedFunction<&listInPlace>());
+    library.impl("_foreach_copy_", torch::CppFunction::makeFromBoxedFunction<&listInPlace>());
     library.impl("_foreach_norm.Scalar", norms);
     library.impl("_foreach_max", largest);
+}
+
+/// Leaves the flag for infinities unchanged: nothing overflows, since nothing is computed.
+void ampCheck(at::TensorList, at::Tensor&, const at::Tensor&) {}
+
+at::Tensor& ampUpdateScale(at::Tensor& scale, at::Tensor&, const at::Tensor&, double, double, std::int64_t)
+{
+    return scale;
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
+{
+    for (const char* name : {"_fused_adam_", "_fused_adam_.tensor_lr", "_fused_adamw_", "_fused_adamw_.tensor_lr",
+                             "_fused_sgd_", "_fused_sgd_.tensor_lr", "_fused_adagrad_", "_fused_adagrad_.tensor_lr"})
+        library.impl(name, torch::CppFunction::makeFromBoxedFunction<&dropArguments>());
+    library.impl("_amp_foreach_non_finite_check_and_unscale_", ampCheck);
+    library.impl("_amp_update_scale_", ampUpdateScale);
 }
 
 } // namespace

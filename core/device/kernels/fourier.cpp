@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Fourier transforms (aten/src/ATen/native/cuda/SpectralOps.cpp): the result keeps the order of dimensions in which
-// cuFFT, which transforms the innermost ones, left it. Plans and their workspaces are not simulated.
+// cuFFT, which transforms the innermost dimensions, left the order. Plans and workspaces are not simulated.
 #include "core/device/allocate.h"
 
 #include <c10/core/ScalarType.h>
@@ -88,7 +88,7 @@ Tensor complexToComplex(const Tensor& self, c10::SymIntArrayRef dims, std::int64
     return emptyStrided(self.sizes(), strides, self.scalar_type());
 }
 
-/// If one plan is not enough, the last dimension is transformed first, since its result is half as long.
+/// If one plan is not enough, the last dimension is transformed first, since the result is half as long.
 Tensor realToComplex(const Tensor& self, IntArrayRef dims, std::int64_t, bool oneSided)
 {
     Dimensions rest = wrapped(self, dims);
@@ -105,7 +105,7 @@ Tensor realToComplex(const Tensor& self, IntArrayRef dims, std::int64_t, bool on
     return emptyStrided(sizes, strides, c10::toComplexType(self.scalar_type()));
 }
 
-/// cuFFT overwrites its input, so the input is copied. The last dimension is transformed last.
+/// cuFFT overwrites the input, so the input is copied. The last dimension is transformed last.
 Tensor complexToReal(const Tensor& self, IntArrayRef dims, std::int64_t, c10::SymInt lastSize)
 {
     Dimensions rest = wrapped(self, dims);

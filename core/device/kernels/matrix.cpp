@@ -109,7 +109,7 @@ Tensor scaledProduct(const Tensor& self, const Tensor& other, const Tensor&, con
     return productAs(self, other, type.value_or(self.scalar_type()));
 }
 
-/// Creates the result of a product of groups of rows, columns or matrices. Its rows are aligned to 16 bytes
+/// Creates the result of a product of groups of rows, columns or matrices. The rows are aligned to 16 bytes
 /// (aten/src/ATen/native/GroupedMMUtils.h).
 Tensor groupedResult(const Tensor& self, const Tensor& other, const OptionalTensor& offsets, at::ScalarType type)
 {

@@ -150,7 +150,7 @@ std::tuple<Tensor, Tensor, Tensor> anyBatchNormBackward(const Tensor&, const Ten
     return batchNormGradients(input, weight, mask);
 }
 
-/// The reserve space is empty: cuDNN needs one only for the fused NHWC kernels.
+/// The reserve space is empty: cuDNN needs this space only for the fused NHWC kernels.
 std::tuple<Tensor, Tensor, Tensor, Tensor> cudnnBatchNorm(const Tensor& input, const Tensor& weight,
                                                           const OptionalTensor&, const OptionalTensor&,
                                                           const OptionalTensor&, bool training, double, double)

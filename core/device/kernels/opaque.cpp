@@ -3,7 +3,7 @@
 
 // The op that stands for a kernel launched past PyTorch's dispatcher (Triton, extension modules). The step records it
 // under the given name; its time follows from the tensors that it reads and writes and from `flops`.
-#include "core/device/opaque_flops.h"
+#include "core/device/simulated_state.h"
 
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>

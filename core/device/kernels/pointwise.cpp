@@ -4,7 +4,7 @@
 // Elementwise ops and other ops with a result like one of their arguments, as far as they have no Meta kernel in C++.
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
-#include "core/device/kernels/in_place.h"
+#include "core/device/kernels/known_sizes.h"
 #include "core/device/simulated_state.h"
 
 #include <ATen/ExpandUtils.h>

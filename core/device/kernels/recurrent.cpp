@@ -28,7 +28,7 @@ using OptionalTensor = std::optional<Tensor>;
 /// cudnnRNNMode_t.
 enum class Mode : std::int64_t { relu = 0, tanh = 1, lstm = 2, gru = 3 };
 
-bool given(const OptionalTensor& tensor)
+bool hasTensor(const OptionalTensor& tensor)
 {
     return tensor.has_value() && tensor->defined();
 }
@@ -112,7 +112,7 @@ void checkLike(const Tensor& input, const Tensor& other, const char* name)
 void checkAttributes(const Tensor& input, TensorList weights, const Tensor& hx, const OptionalTensor& cx)
 {
     checkLike(input, hx, "hidden");
-    if (given(cx))
+    if (hasTensor(cx))
         checkLike(input, *cx, "hidden");
     for (const Tensor& weight : weights)
         checkLike(input, weight, "parameter");
@@ -135,10 +135,10 @@ cudnnRnn(const Tensor& input, TensorList weights, std::int64_t, const OptionalTe
         = transposed ? emptyTensor({input.size(1), input.size(0), input.size(2)}, input.scalar_type()) : Tensor();
     Tensor output = emptyTensor(sequence.outputSizes, input.scalar_type());
     const Tensor hy = emptyTensor({layers * directions, sequence.batch, out}, hx.scalar_type());
-    const Tensor cy = given(cx) ? emptyTensor({layers * directions, sequence.batch, hidden}, cx->scalar_type())
+    const Tensor cy = hasTensor(cx) ? emptyTensor({layers * directions, sequence.batch, hidden}, cx->scalar_type())
                                 : emptyTensor({0}, hx.scalar_type());
     Tensor buffer;
-    if (given(weightBuffer))
+    if (hasTensor(weightBuffer))
         buffer = *weightBuffer;
     else if (!areFlat(input, weights))
         buffer = emptyTensor({totalElements(weights)}, input.scalar_type());
@@ -174,18 +174,18 @@ cudnnRnnBackward(const Tensor& input, TensorList weights, std::int64_t, const Te
                  std::int64_t, bool batchFirst, double, bool, bool, c10::SymIntArrayRef batchSizes,
                  const OptionalTensor&, const Tensor&, std::array<bool, 4> mask)
 {
-    if (!given(gradOutput) && !given(gradHy) && !given(gradCy))
+    if (!hasTensor(gradOutput) && !hasTensor(gradHy) && !hasTensor(gradCy))
         return {Tensor(), Tensor(), Tensor(), std::vector<Tensor>(weights.size())};
-    const Tensor zeroOutput = given(gradOutput) ? Tensor() : emptyContiguous(output);
-    const Tensor zeroHy = given(gradHy) ? Tensor() : emptyContiguous(hx);
-    const Tensor zeroCy = given(cx) && !given(gradCy) ? emptyContiguous(*cx) : Tensor();
+    const Tensor zeroOutput = hasTensor(gradOutput) ? Tensor() : emptyContiguous(output);
+    const Tensor zeroHy = hasTensor(gradHy) ? Tensor() : emptyContiguous(hx);
+    const Tensor zeroCy = hasTensor(cx) && !hasTensor(gradCy) ? emptyContiguous(*cx) : Tensor();
     const bool transposed = batchFirst && batchSizes.empty();
     Tensor dx = transposed ? emptyTensor({input.size(1), input.size(0), input.size(2)}, input.scalar_type())
                            : emptyContiguous(input);
     if (transposed)
         dx = partOf(dx, input.sizes(), {dx.stride(1), dx.stride(0), dx.stride(2)}, 0);
     return {mask[0] ? dx : Tensor(), mask[1] ? emptyContiguous(hx) : Tensor(),
-            mask[2] && given(cx) ? emptyContiguous(*cx) : Tensor(),
+            mask[2] && hasTensor(cx) ? emptyContiguous(*cx) : Tensor(),
             mask[3] ? weightGradients(weights) : std::vector<Tensor>()};
 }
 
@@ -218,7 +218,7 @@ std::tuple<Tensor, Tensor, Tensor> runSequence(Mode mode, const Tensor& input, c
                                                bool hasBiases, std::int64_t layers, double dropout, bool train,
                                                bool bidirectional, bool batchFirst)
 {
-    const std::int64_t hidden = given(cx) ? cx->size(2) : hx.size(2);
+    const std::int64_t hidden = hasTensor(cx) ? cx->size(2) : hx.size(2);
     const std::int64_t projected = hidden != hx.size(2) ? hx.size(2) : 0;
     const std::int64_t weightsOfLayer = (hasBiases ? 4 : 2) + (projected != 0 ? 1 : 0);
     auto [output, hy, cy, reserve, buffer]
@@ -307,7 +307,7 @@ std::tuple<Tensor, Tensor, Tensor> lstmCellBackward(const OptionalTensor& gradHy
                                                     const Tensor& cx, const Tensor&, const Tensor& workspace,
                                                     bool hasBias)
 {
-    if (!given(gradHy) && !given(gradCy))
+    if (!hasTensor(gradHy) && !hasTensor(gradCy))
         return {Tensor(), Tensor(), Tensor()};
     return {emptyContiguous(workspace), emptyContiguous(cx),
             hasBias ? emptyTensor({workspace.size(1)}, workspace.scalar_type()) : Tensor()};

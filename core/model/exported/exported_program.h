@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/error.h"
+#include "core/base/json_reader.h"
 #include "core/model/zip_archive.h"
 
 #include <ATen/core/ivalue.h>
@@ -16,13 +17,13 @@
 #include <utility>
 #include <vector>
 
-/// The contents of a .pt2 file, as torch/_export/serde/schema.py declares them.
+/// The contents of a .pt2 file, by torch/_export/serde/schema.py.
 namespace headroom::exported {
 
-/// A size: a number, or an expression of dynamic dimensions as sympy prints it ("Symbol('s10', …)").
+/// A size: a number, or an expression of dynamic dimensions, printed by sympy ("Symbol('s10', …)").
 struct Size
 {
-    std::int64_t number = 0; ///< the size, or the value of the expression at export (its hint), 0 if unknown
+    std::int64_t number = 0; ///< the size, or the value of the expression at export (the hint), 0 if unknown
     std::string expression; ///< empty: the size is a number
 };
 
@@ -39,7 +40,7 @@ struct TensorMeta
 
 struct Graph;
 
-/// One argument of a node, or one result: a constant, a value by name, a list that mixes both, or a graph.
+/// An argument of a node, or a result: a constant, a value by name, a list that mixes both, or a graph.
 struct Argument
 {
     /// An element of a list. `name` is empty for a constant.
@@ -50,7 +51,7 @@ struct Argument
     };
     enum class Kind {
         constant,
-        value, ///< the one entry of `elements`
+        value, ///< the single entry of `elements`
         list,
         graph
     };
@@ -63,12 +64,12 @@ struct Argument
 /// One line of a forward: a call of an operator, or arithmetic of sizes.
 struct Node
 {
-    /// A module call in which the node runs.
+    /// The module call of a node.
     struct Frame
     {
         std::string call; ///< identifies the call: "L__self__lin@1"
         std::string fqn; ///< "" for the root
-        std::string type; ///< class name without its Python module
+        std::string type; ///< class name without the Python module
     };
     std::string target; ///< "torch.ops.aten.linear.default", "_operator.add"
     std::vector<std::pair<std::string, Argument>> inputs; ///< by name of the operator's argument
@@ -86,7 +87,7 @@ struct Graph
     std::map<std::string, Size> numbers; ///< by name of the value
 };
 
-/// One input of the root graph.
+/// An input of the root graph.
 struct InputSpec
 {
     enum class Kind { user, parameter, buffer, constantTensor, constant };
@@ -95,7 +96,7 @@ struct InputSpec
     std::string name; ///< FQN of the parameter, buffer or constant
 };
 
-/// One output of the root graph.
+/// An output of the root graph.
 struct OutputSpec
 {
     enum class Kind {
@@ -133,12 +134,12 @@ struct ExportedProgram
     std::vector<std::string> modules; ///< FQN of all modules, in the order of model.named_modules(); "" is the root
     std::map<std::string, Range> ranges; ///< by symbol
     std::map<std::string, Weight> weights; ///< by FQN
-    /// Groups of FQNs that name one parameter, as torch_headroom.export notes them; nullopt: not in the file.
+    /// Groups of FQNs of the same parameter, noted by torch_headroom.export; nullopt: not in the file.
     std::optional<std::vector<std::vector<std::string>>> tied;
-    std::map<std::string, std::string> types; ///< class names of modules by FQN, as torch_headroom.export notes them
+    std::map<std::string, std::string> types; ///< class names of modules by FQN, noted by torch_headroom.export
     ZipArchive archive;
 
-    /// Returns whether the model was exported on the meta device: it has shapes, but no values.
+    /// Returns whether the model was exported on the meta device, with shapes but no values.
     bool weightless() const;
     /// Returns the shape of an input that the caller gives as a tensor; null for other inputs.
     const TensorMeta* tensorOf(const InputSpec& input) const;
@@ -148,5 +149,16 @@ struct ExportedProgram
 /// expected there.
 Result<ExportedProgram> readExportedProgram(const std::filesystem::path& path);
 Result<ExportedProgram> readExportedProgram(ZipArchive archive);
+
+// Schema.py's types as the types above. All functions throw json::Mismatch.
+
+/// Returns the only member of `value`: a union of schema.py is an object; the key is the name of the alternative.
+std::pair<const std::string&, const json::Json&> alternative(const json::Json& value);
+
+Size readSize(const json::Json& value);
+TensorMeta readTensorMeta(const json::Json& value);
+Argument readArgument(const json::Json& value);
+Argument readNamed(const json::Json& value); ///< reads a value's name: TensorArgument
+Graph readGraph(const json::Json& value);
 
 } // namespace headroom::exported

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
 #include "core/model/exported/exported_program.h"
-#include "core/model/exported/graph_reader.h"
 
 #include <algorithm>
 #include <optional>
@@ -21,7 +20,7 @@ constexpr auto tiedRecord = "extra/headroom_tied_weights.json";
 constexpr auto typesRecord = "extra/headroom_module_types.json";
 constexpr std::int64_t schemaMajor = 8; ///< SCHEMA_VERSION of torch/_export/serde/schema.py
 
-/// The exception for a fault of a record; readExportedProgram() returns its error.
+/// The exception for a fault of a record; readExportedProgram() returns the error.
 struct Unreadable
 {
     Error error;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/model/exported/graph_compiler.h"
+#include "core/model/exported/graph_program.h"
 
 #include "core/model/model_operators.h"
 
@@ -211,7 +211,7 @@ void Compiler::assertion(const Node& node, const Names& names)
     add(std::move(compute), place(node));
 }
 
-/// Begins the scope of a higher-order operator around its graph; returns the position of the graph in the node's
+/// Begins the scope of a higher-order operator around the graph; returns the position of the graph in the node's
 /// inputs.
 std::size_t Compiler::enterScope(const Node& node)
 {

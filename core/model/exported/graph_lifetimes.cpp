@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t nowhere = std::numeric_limits<std::size_t>::max();
 
-/// The module calls of a program, and the call in which each instruction runs.
+/// The module calls of a program, and the call of each instruction.
 struct Calls
 {
     struct Call
@@ -99,7 +99,7 @@ private:
         std::size_t lastUse = 0;
         std::size_t holder = nowhere; ///< innermost call around its definition and all uses; its frame holds the value
         bool returned = false;
-        bool weight = false; ///< a tensor of the file, which is not an argument of modules
+        bool weight = false; ///< a tensor of the file, not an argument of modules
     };
     void use(Slot slot, std::size_t instruction);
     void give(Slot slot, std::size_t made, std::size_t used);

@@ -10,16 +10,17 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 /// A graph that was compiled to run many times: operators are looked up, names are replaced by slots, inner graphs are
-/// inlined, and each instruction has the values that die after it.
+/// inlined, and each instruction has the values that die after the instruction.
 namespace headroom::exported {
 
-/// The index of one value while the program runs.
+/// The index of a value while the program runs.
 using Slot = Index<struct SlotTag>;
 
 /// An argument of an operator.
@@ -40,15 +41,15 @@ struct Operand
         c10::IValue constant;
     };
     Kind kind = Kind::constant;
-    std::vector<Element> elements; ///< exactly one, except for lists
+    std::vector<Element> elements; ///< a single entry, except for lists
 };
 
 struct CallOperator
 {
     c10::OperatorHandle op;
     std::vector<Operand> operands;
-    std::vector<std::vector<Slot>> results; ///< by return: its slot, or the slots of a list's elements
-    /// The operator is aten.view. It runs as reshape if the layout needs that: a model exported on a CPU may lack a
+    std::vector<std::vector<Slot>> results; ///< by return: the slot, or the slots of a list's elements
+    /// The operator is aten.view. Runs as reshape if the layout needs that: a model exported on a CPU may lack a
     /// contiguous() that another device needs.
     bool isView = false;
 };
@@ -66,7 +67,7 @@ struct EnterModule
     ModuleId module;
     std::vector<Slot> arguments;
     std::size_t begin = 0; ///< index of this instruction
-    std::size_t end = 0; ///< index of its ExitModule
+    std::size_t end = 0; ///< index of the ExitModule
 };
 
 struct ExitModule
@@ -84,7 +85,7 @@ struct EnterGradMode
 struct EnterAutocast
 {
     at::DeviceType device = at::kCPU;
-    std::optional<at::ScalarType> dtype; ///< nullopt: the device's current one
+    std::optional<at::ScalarType> dtype; ///< nullopt: the device's current type
     bool enabled = true;
     std::optional<bool> cache;
 };
@@ -105,7 +106,7 @@ struct GraphProgram
 {
     struct Input
     {
-        Slot slot; ///< invalid: a constant, which the graph does not use
+        Slot slot; ///< invalid: a constant, unused in the graph
         bool given = true; ///< set by the caller; otherwise a parameter, buffer or constant of the file
     };
     struct Mutation
@@ -138,5 +139,37 @@ std::function<c10::IValue(const std::vector<c10::IValue>&)> sizeFunction(const s
 
 /// Sets the instruction at which each value dies, and the arguments and results of modules.
 void addLifetimes(GraphProgram& program, Lifetimes lifetimes);
+
+/// The exception for a fault of the graph; compileGraph() converts it to an Error.
+struct Uncompilable
+{
+    std::string message;
+};
+
+/// Makes the operands of operators from arguments of the graph. Throws Uncompilable.
+class OperandMaker
+{
+public:
+    using Names = std::map<std::string, Slot>;
+
+    OperandMaker(at::Device device, at::DeviceType exportedOn)
+        : device_(device)
+        , exportedOn_(exportedOn)
+    {
+    }
+    Operand make(const Argument& argument, const c10::Type& formal, const Names& names) const;
+    /// Makes an operand of any type: a size, or an argument of a higher-order operator.
+    Operand makePlain(const Argument& argument, const Names& names) const;
+
+    /// Returns the device that replaces a device of the file.
+    at::DeviceType deviceFor(at::DeviceType inFile) const;
+
+private:
+    Operand list(const Argument& argument, const c10::Type& element, const Names& names) const;
+    c10::IValue constantFor(const c10::IValue& constant, const c10::Type& formal) const;
+
+    at::Device device_;
+    at::DeviceType exportedOn_;
+};
 
 } // namespace headroom::exported

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/model/exported/graph_reader.h"
+#include "core/model/exported/exported_program.h"
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@ constexpr int deepestGraph = 32;
 Argument readArgumentAt(const Json& value, int depth);
 Graph readGraphAt(const Json& value, int depth);
 
-/// schema.py's numbers up to BFLOAT16 are the numbers of c10 plus one.
+/// schema.py's numbers up to BFLOAT16 are the numbers of c10 plus 1.
 at::ScalarType readScalarType(const Json& value)
 {
     constexpr std::int64_t bfloat16 = 13;

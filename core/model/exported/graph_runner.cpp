@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/model/exported/graph_runner.h"
+#include "core/model/exported/exported_model.h"
 
-#include "core/device/cannot_simulate.h"
+#include "core/device/unsupported.h"
 #include "core/model/autocast_scope.h"
 #include "core/model/source.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 using c10::IValue;
 
-/// Makes a list from its elements: constants, and values of the program.
+/// Makes a list from elements: constants, and values of the program.
 template <class Element, class Read>
 IValue listValue(const std::vector<Operand::Element>& elements, Read read)
 {
@@ -39,7 +39,7 @@ IValue wrappedNumber(const IValue& value)
     return tensor;
 }
 
-/// Whether a tensor of these strides can be seen in another shape without a copy.
+/// Whether a tensor with the strides can be seen in another shape without a copy.
 bool canBeViewed(const at::Tensor& tensor, at::IntArrayRef shape)
 {
     const auto sizes = at::infer_size_dv(shape, tensor.numel());
@@ -83,7 +83,7 @@ void GraphRunner::run(std::size_t begin, std::size_t end)
         try {
             execute(instruction);
         } catch (const sim::CannotSimulate&) {
-            throw; // it names the operator, and StepRunner adds the module
+            throw; // the error names the operator, and StepRunner adds the module
         } catch (const c10::OutOfMemoryError&) {
             throw;
         } catch (const c10::Error& error) {
@@ -98,7 +98,7 @@ void GraphRunner::execute(const Instruction& instruction)
         for (const Slot slot : instruction.dying)
             values_[slot.value] = {};
     };
-    // A forward's local variables die before it returns.
+    // A forward's local variables die before the forward returns.
     const bool leaves = std::holds_alternative<ExitModule>(instruction.action);
     if (leaves)
         die();

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/model/exported/graph_compiler.h"
+#include "core/model/exported/graph_program.h"
 
 #include <ATen/core/jit_type.h>
 

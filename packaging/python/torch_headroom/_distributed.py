@@ -3,7 +3,7 @@
 """torch.distributed with one process: a job of any size runs as a single rank.
 
 Every process group is PyTorch's fake one (torch.testing._internal.distributed.fake_pg), whatever backend the program
-requests; get_backend() still returns the requested one. core/device/kernels/collective_values.h defines what
+requests; get_backend() still returns the requested one. core/device/kernels/collectives.cpp defines what
 collectives write: the values as if all other ranks held what this rank holds. Objects that only another rank has are
 fetched from a run of that rank (_distributed_companions.py).
 """

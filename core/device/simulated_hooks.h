@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <c10/core/Allocator.h>
+
+namespace headroom::sim {
+
+/// Creates a generator that keeps a seed and an offset as CUDA's does; no number is ever drawn.
+at::Generator newGenerator();
+
+/// Returns the device's default generator, for programs without an own generator.
+const at::Generator& defaultGenerator();
+
+/// Allocates ordinary CPU memory that reports itself as pinned: no GPU copies from this memory.
+c10::Allocator* pinnedMemoryAllocator();
+
+/// Makes other memory pinned, as cudaHostRegister() does, until the call of unregisterPinned().
+void registerPinned(const void* address, std::size_t bytes);
+void unregisterPinned(const void* address);
+
+/// Returns whether an address lies in memory of this allocator, or in registered memory.
+bool isPinnedMemory(const void* address);
+
+/// Makes libtorch use the simulated device's CUDA hooks (generator, pinned memory, device count) instead of those of
+/// libtorch_cuda. Call this before Python imports torch: libtorch queries the hooks once, during the import.
+void claimCudaHooks();
+
+/// Returns whether libtorch uses the simulated device's CUDA hooks.
+bool ownsCudaHooks();
+
+} // namespace headroom::sim

@@ -1,0 +1,119 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The size of the source files and the wording of their comments, with limits.
+
+    python3 tests/docs/house_test.py            # the table; exit code 1 if a figure is beyond its limit
+    python3 tests/docs/house_test.py --list     # also the headers with one user, and the wordiest files
+
+A change may lower a limit, never raise it to pass."""
+
+import ast
+import collections
+import io
+import pathlib
+import re
+import statistics
+import sys
+import tokenize
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FOLDERS = ("core", "app", "views", "packaging/python")
+ENDINGS = (".h", ".cpp", ".cu", ".py")
+PRONOUNS = {"it", "its", "they", "them", "their", "those", "these", "one", "ones"}
+RELATIVES = {"which", "whose"}
+# A header is private to a topic if only one file beside its own .cpp includes it: the two belong together.
+LIMITS = {
+    "product files": 959,
+    "lines of the longest file": 500,
+    "headers with one user": 135,
+    "pronouns per 1,000 words of comments": 42.5,
+    "which/whose per 1,000 words of comments": 6.5,
+}
+LEAST = {"median lines of a file": 80}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+# Strings and characters are matched too, so that a // inside them is no comment.
+CPP_TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
+WORD = re.compile(r"[A-Za-z]+")
+
+
+def product_files():
+    return sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*")
+                  if path.suffix in ENDINGS and path.is_file())
+
+
+def cpp_comments(text):
+    text = re.sub(r"(?<=\d)'(?=\d)", "", text)  # 1'000
+    return [found.group() for found in CPP_TOKEN.finditer(text) if found.group().startswith(("//", "/*"))]
+
+
+def python_comments(text):
+    comments = [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline)
+                if token.type == tokenize.COMMENT]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            comments.append(ast.get_docstring(node) or "")
+    return comments
+
+
+def words(path, text):
+    """The words of comments and docstrings in lower case, without the licence lines."""
+    comments = python_comments(text) if path.suffix == ".py" else cpp_comments(text)
+    return [word.lower() for comment in comments if "SPDX-" not in comment for word in WORD.findall(comment)]
+
+
+def single_users(texts):
+    """Headers with one user beside their own .cpp, and that user."""
+    headers = {path.relative_to(ROOT).as_posix() for path in texts if path.suffix == ".h"}
+    users = collections.defaultdict(set)
+    for path, text in texts.items():
+        if path.suffix == ".py":
+            continue
+        for name in INCLUDE.findall(text):
+            beside = (path.parent / name).relative_to(ROOT).as_posix()
+            header = name if name in headers else beside
+            if header in headers and path.with_suffix(".h") != ROOT / header:
+                users[header].add(path.relative_to(ROOT).as_posix())
+    return {header: next(iter(users[header])) for header in sorted(headers) if len(users[header]) == 1}
+
+
+def main():
+    texts = {path: path.read_text(encoding="utf-8") for path in product_files()}
+    lines = {path: len(text.splitlines()) for path, text in texts.items()}
+    counts = {path: collections.Counter(words(path, text)) for path, text in texts.items()}
+    total = sum(sum(count.values()) for count in counts.values())
+
+    def per_thousand(wanted):
+        return 1000 * sum(count[word] for count in counts.values() for word in wanted) / total
+
+    single = single_users(texts)
+    figures = {
+        "product files": len(texts),
+        "median lines of a file": statistics.median(lines.values()),
+        "lines of the longest file": max(lines.values()),
+        "headers with one user": len(single),
+        "pronouns per 1,000 words of comments": round(per_thousand(PRONOUNS), 1),
+        "which/whose per 1,000 words of comments": round(per_thousand(RELATIVES), 1),
+    }
+    beyond = [name for name, limit in LIMITS.items() if figures[name] > limit]
+    beyond += [name for name, least in LEAST.items() if figures[name] < least]
+    for name, figure in figures.items():
+        limit = f"at most {LIMITS[name]:,}" if name in LIMITS else f"at least {LEAST[name]:,}"
+        print(f"{name:<42}{figure:>9,}   {limit}{'   BEYOND' if name in beyond else ''}")
+    print(f"({total:,} words of comments; longest file {max(lines, key=lines.get).relative_to(ROOT)})")
+    if "--list" in sys.argv[1:] or "headers with one user" in beyond:
+        print("\nHeaders with one user:")
+        for header, user in single.items():
+            print(f"  {header}  {user}")
+    if "--list" in sys.argv[1:]:
+        print("\nMost pronouns (pronouns, words, file):")
+        worst = sorted(((sum(count[word] for word in PRONOUNS), sum(count.values()), path)
+                        for path, count in counts.items()), reverse=True)
+        for pronouns, of, path in worst[:25]:
+            print(f"  {pronouns:>4} {of:>6}  {path.relative_to(ROOT)}")
+    return 1 if beyond else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

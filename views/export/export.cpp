@@ -1,0 +1,514 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/export/export.h"
+
+#include "core/base/atomic_write.h"
+#include "views/plot/axis_map.h"
+#include "views/plot/legend.h"
+#include "views/plot/number_text.h"
+#include "views/plot/timeline_paint.h"
+#include "views/plot/tradeoff_curve.h"
+#include "views/theme/theme.h"
+
+#include <QBuffer>
+#include <QFontMetricsF>
+#include <QImage>
+#include <QPageSize>
+#include <QPainter>
+#include <QPdfWriter>
+#include <QRectF>
+#include <QSvgGenerator>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+
+namespace headroom {
+namespace {
+
+// Fonts and lines are sized in pixels: at this resolution a pixel of the picture is a pixel of the page.
+constexpr int pixelsPerInch = 96;
+constexpr double pointsPerPixel = 72.0 / pixelsPerInch;
+
+struct Picture
+{
+    QString title;
+    QSize size; ///< in pixels at scale 1
+    double scale = 1;
+    std::function<void(QPainter&)> paint;
+};
+
+QByteArray svg(const Picture& picture)
+{
+    QBuffer buffer;
+    QSvgGenerator generator;
+    generator.setOutputDevice(&buffer);
+    generator.setResolution(pixelsPerInch);
+    generator.setSize(picture.size);
+    generator.setViewBox(QRect(QPoint(0, 0), picture.size));
+    generator.setTitle(picture.title);
+    generator.setDescription(QStringLiteral("Drawn by Headroom"));
+    QPainter painter(&generator);
+    picture.paint(painter);
+    painter.end();
+    return buffer.data();
+}
+
+QByteArray pdf(const Picture& picture)
+{
+    QBuffer buffer;
+    buffer.open(QIODevice::WriteOnly);
+    QPdfWriter writer(&buffer);
+    writer.setTitle(picture.title);
+    writer.setCreator(QStringLiteral("Headroom"));
+    writer.setResolution(pixelsPerInch);
+    writer.setPageSize(QPageSize(QSizeF(picture.size) * pointsPerPixel, QPageSize::Point, {}, QPageSize::ExactMatch));
+    writer.setPageMargins({});
+    QPainter painter(&writer);
+    picture.paint(painter);
+    painter.end();
+    return buffer.data();
+}
+
+QByteArray png(const Picture& picture)
+{
+    QImage image((QSizeF(picture.size) * picture.scale).toSize(), QImage::Format_ARGB32_Premultiplied);
+    image.setDevicePixelRatio(picture.scale);
+    image.fill(Qt::transparent);
+    QPainter painter(&image);
+    picture.paint(painter);
+    painter.end();
+    image.setText(QStringLiteral("Title"), picture.title);
+    QBuffer buffer;
+    image.save(&buffer, "PNG");
+    return buffer.data();
+}
+
+/// Writes a document with this title, drawn by `paint` in memory, or for a .csv the text of `table`, and replaces the
+/// file at once. The suffix of the path, case-insensitive, is the format. Errors (badInput): another suffix or none, or
+/// a folder that is not writable.
+Status writePicture(const std::string& title, const ExportOptions& options, const std::function<void(QPainter&)>& paint,
+                    const std::function<std::string()>& table, const std::filesystem::path& path)
+{
+    using Draw = QByteArray (*)(const Picture&);
+    static const std::map<QString, Draw> formats{
+        {QStringLiteral(".svg"), svg}, {QStringLiteral(".pdf"), pdf}, {QStringLiteral(".png"), png}};
+    const QString suffix = QString::fromStdString(path.extension().string()).toLower();
+    if (suffix == QLatin1String(".csv"))
+        return writeAtomically(path, table());
+    const auto format = formats.find(suffix);
+    if (format == formats.end())
+        return badInput(path.string() + ": the suffix decides the format: expected .svg, .pdf, .png or .csv");
+    loadFonts();
+    const QByteArray bytes
+        = format->second({QString::fromStdString(title), QSize(options.width, options.height), options.scale, paint});
+    return writeAtomically(path, {bytes.constData(), static_cast<std::size_t>(bytes.size())});
+}
+
+// The data of the pictures as CSV (RFC 4180, decimal point, bytes as whole numbers), header line first.
+
+std::string csvField(std::string_view text)
+{
+    if (text.find_first_of(",\"\n") == std::string_view::npos)
+        return std::string(text);
+    std::string made = "\"";
+    for (const char c : text) {
+        if (c == '"')
+            made += '"';
+        made += c;
+    }
+    return made + '"';
+}
+
+// Shortest text that reads back as the same number, whatever the locale.
+std::string number(double value)
+{
+    std::array<char, 32> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    return {digits.data(), end};
+}
+
+class StepRows
+{
+public:
+    StepRows(std::string& text, const StepTrace* trace, std::string_view name)
+        : text_(text)
+        , trace_(trace)
+        , name_(name)
+    {
+    }
+
+    void write(const Timeline& timeline)
+    {
+        CategoryBytes now = timeline.start;
+        row(timeline, 0, nullptr, now);
+        for (const auto& change : timeline.changes) {
+            now[static_cast<std::size_t>(change.category)] += change.delta;
+            row(timeline, change.ms, &change, now);
+        }
+    }
+
+private:
+    void row(const Timeline& timeline, double ms, const MemoryChange* change, const CategoryBytes& now)
+    {
+        // Phases and changes are both in the order of time.
+        while (phase_ < timeline.phases.size() && ms > timeline.phases[phase_].endMs)
+            ++phase_;
+        const bool inside = phase_ < timeline.phases.size() && ms >= timeline.phases[phase_].beginMs;
+        const bool known = trace_ && change && change->op.valid();
+        text_ += name_;
+        text_ += ',' + number(ms) + ',';
+        text_ += inside ? phaseName(timeline.phases[phase_].phase) : std::string_view();
+        text_ += ',' + (known ? csvField(trace_->moduleFqn(trace_->ops.module[change->op])) : std::string());
+        text_ += ',' + (known ? csvField(trace_->opName(change->op)) : std::string());
+        text_ += change && change->recomputed ? ",1" : ",0";
+        text_ += ',' + std::to_string(total(now));
+        for (const Bytes bytes : now)
+            text_ += ',' + std::to_string(bytes);
+        text_ += '\n';
+    }
+
+    std::string& text_;
+    const StepTrace* trace_;
+    std::string_view name_;
+    std::size_t phase_ = 0;
+};
+
+/// A row for each change of memory: step, ms, phase, module, op, recomputed, total, and each category. The first row
+/// of a step is the start.
+std::string timelineCsv(const TimelineExport& data)
+{
+    std::string text = "step,ms,phase,module,op,recomputed,total";
+    for (std::size_t i = 0; i < categoryCount; ++i) {
+        text += ',';
+        text += categoryName(static_cast<Category>(i));
+    }
+    text += '\n';
+    StepRows(text, data.trace.get(), "recorded").write(*data.recorded);
+    if (data.planned)
+        StepRows(text, data.trace.get(), "planned").write(*data.planned);
+    return text;
+}
+
+/// A row for each corner of each curve; the plan's choice is marked.
+std::string tradeOffCsv(const TradeOffExport& data)
+{
+    std::string text = "module,discarded,kept_bytes,recompute_ms,chosen\n";
+    const auto row = [&](const ModuleStats& module, const TradeOffPoint& point, bool chosen) {
+        text += csvField(module.fqn) + ',' + number(point.ratio) + ',' + number(std::round(point.kept)) + ','
+            + number(point.ms) + (chosen ? ",1\n" : ",0\n");
+    };
+    for (const auto& module : data.info->stats) {
+        if (!data.selected.empty() && module.fqn != data.selected)
+            continue;
+        const auto curve = tradeOffCurve(module);
+        if (curve.empty())
+            continue;
+        for (const auto& point : curve)
+            row(module, point, false);
+        if (data.planned)
+            row(module, data.planned(module.fqn), true);
+    }
+    return text;
+}
+
+std::string frontierCsv(const FrontierExport& data)
+{
+    std::string text = "peak_bytes,recompute_ms,gap";
+    text += data.stepMs > 0 ? ",share_of_step\n" : "\n";
+    for (const auto& point : data.points) {
+        text += std::to_string(point.peak) + ',' + number(point.recomputeMs) + ',' + number(point.gap);
+        if (data.stepMs > 0)
+            text += ',' + number(point.recomputeMs / data.stepMs);
+        text += '\n';
+    }
+    return text;
+}
+
+/// An axis of an exported plot.
+struct PictureAxis
+{
+    AxisMap map;
+    double unit = 1; ///< size of a unit of the labels, in units of the data
+    QString suffix; ///< text after each label: " ms"
+    QString title;
+};
+
+/// The margin at both sides of a picture.
+inline constexpr double pictureMargin = 20;
+
+Ticks ticksOf(const PictureAxis& axis, double pixelsPerTick)
+{
+    const AxisRange range{axis.map.data.begin / axis.unit, axis.map.data.end / axis.unit};
+    const double pixels = std::abs(axis.map.pixelEnd - axis.map.pixelBegin);
+    return niceTicks(range, std::max(2, static_cast<int>(pixels / pixelsPerTick)));
+}
+
+/// Paints grid, labels and titles of a plot. The window uses Qt Charts instead: Qt Charts needs widgets.
+void paintAxes(QPainter& painter, const QRectF& plot, const PictureAxis& x, const PictureAxis& y, const Theme& theme)
+{
+    painter.setRenderHint(QPainter::Antialiasing);
+    painter.setFont(theme.numberCaption);
+    const auto text = [&](const PictureAxis& axis, const Ticks& ticks, int i) {
+        return QString(QString::number(ticks.at(i), 'f', ticks.decimals) + axis.suffix);
+    };
+    const auto rows = ticksOf(y, 40);
+    for (int i = 0; i < rows.count; ++i) {
+        const double at = y.map.toPixel(rows.at(i) * y.unit);
+        painter.setPen(QPen(theme.line, 1));
+        painter.drawLine(QPointF(plot.left(), at), QPointF(plot.right(), at));
+        painter.setPen(theme.secondText);
+        painter.drawText(QRectF(plot.left() - 80, at - 9, 72, 18), Qt::AlignRight | Qt::AlignVCenter, text(y, rows, i));
+    }
+    const auto columns = ticksOf(x, 84);
+    for (int i = 0; i < columns.count; ++i) {
+        const double at = x.map.toPixel(columns.at(i) * x.unit);
+        painter.setPen(QPen(theme.line, 1));
+        painter.drawLine(QPointF(at, plot.bottom()), QPointF(at, plot.bottom() + 4));
+        painter.setPen(theme.secondText);
+        painter.drawText(QRectF(at - 50, plot.bottom() + 6, 100, 18), Qt::AlignHCenter | Qt::AlignTop,
+                         text(x, columns, i));
+    }
+    painter.setFont(theme.caption);
+    painter.setPen(theme.secondText);
+    painter.drawText(QRectF(plot.left(), plot.bottom() + 24, plot.width(), 18), Qt::AlignCenter, x.title);
+    if (y.title.isEmpty())
+        return;
+    painter.save();
+    painter.translate(plot.left() - 44, plot.center().y());
+    painter.rotate(-90);
+    painter.drawText(QRectF(-plot.height() / 2, -9, plot.height(), 18), Qt::AlignCenter, y.title);
+    painter.restore();
+}
+
+/// Paints background, title line and legend of a picture. Returns the rectangle left for the plot and its labels.
+QRectF paintFrame(QPainter& painter, QSize size, const QString& title, const Legend& legend, const Theme& theme)
+{
+    const QRectF page(QPointF(0, 0), QSizeF(size));
+    painter.fillRect(page, theme.card);
+    auto inner = page.adjusted(pictureMargin, 16, -pictureMargin, -12);
+    if (!title.isEmpty()) {
+        painter.setFont(theme.selection);
+        painter.setPen(theme.text);
+        const auto shown = QFontMetricsF(theme.selection).elidedText(title, Qt::ElideMiddle, inner.width());
+        painter.drawText(QRectF(inner.topLeft(), QSizeF(inner.width(), 24)), Qt::AlignLeft | Qt::AlignVCenter, shown);
+        inner.setTop(inner.top() + 30);
+    }
+    legend.paint(painter, inner.topLeft());
+    inner.setTop(inner.top() + legend.height() + 4);
+    return inner;
+}
+
+Legend legendOf(const TimelineScene& scene, const TimelineDrawList& list, const ByteUnit& unit, double width,
+                const Theme& theme)
+{
+    std::vector<LegendEntry> entries;
+    for (const auto& band : visibleBands(list))
+        entries.push_back({band.title, band.color(theme), LegendEntry::Symbol::square});
+    if (scene.hasPlan() && scene.planned->timeline().peak < scene.recorded->timeline().peak)
+        entries.push_back({QStringLiteral("Saved by the plan"), theme.secondText, LegendEntry::Symbol::hatch});
+    return {QStringLiteral("Allocated memory, ") + QLatin1String(unit.name), std::move(entries), width, theme};
+}
+
+// The budget's name at the right end of the line.
+void paintBudgetTag(QPainter& painter, Bytes budget, bool feasible, const TimelineGeometry& geometry,
+                    const Theme& theme)
+{
+    const double y = geometry.bytes.toPixel(static_cast<double>(budget));
+    if (y < geometry.plot.top())
+        return;
+    painter.setPen(feasible ? theme.text : theme.danger);
+    painter.setFont(theme.caption);
+    painter.drawText(QRectF(geometry.plot.right() + 6, y - 17, 90, 16), Qt::AlignLeft | Qt::AlignVCenter,
+                     QStringLiteral("Budget"));
+    painter.setFont(theme.numberStrong);
+    painter.drawText(QRectF(geometry.plot.right() + 6, y, 90, 18), Qt::AlignLeft | Qt::AlignVCenter, bytesText(budget));
+}
+
+void paintTimeline(QPainter& painter, const TimelineExport& data, const ExportOptions& options)
+{
+    const auto& theme = Theme::make(options.dark);
+    const auto scene = makeScene(data.recorded, data.planned, data.byModule ? data.trace.get() : nullptr);
+    const auto& shown = scene.main().timeline();
+    const Bytes peak = std::max(data.recorded->peak, shown.peak);
+    const auto unit = byteUnitFor(static_cast<double>(peak));
+    const QSize size(options.width, options.height);
+    const double duration = std::max({data.recorded->durationMs, shown.durationMs, 1e-6});
+    const AxisRange ms{0, duration * 1.02};
+    const auto list = prepareDrawList(scene, {ms, std::max(1, options.width)});
+    const auto legend = legendOf(scene, *list, unit, options.width - 2 * pictureMargin, theme);
+    auto plot = paintFrame(painter, size, QString::fromStdString(data.title), legend, theme);
+    plot.adjust(44, phaseBandHeight, data.budget > 0 ? -76 : -8, -24);
+
+    const auto geometry = TimelineGeometry::of(plot, ms, byteRangeFor(peak, plot.height()));
+    const auto time = timeUnitFor(geometry.ms.data);
+    paintAxes(painter, plot, {geometry.ms, time.ms, QLatin1Char(' ') + QString::fromUtf8(time.name), {}},
+              {geometry.bytes, unit.bytes, {}, {}}, theme);
+    paintPhases(painter, placePhases(shown.phases, geometry, plot.right() + 60, theme), geometry, theme);
+    paintBandPolygons(painter, *list, geometry, theme);
+    const bool feasible = shown.peak <= data.budget;
+    if (data.budget > 0) {
+        paintBudgetLine(painter, data.budget, feasible, geometry, theme);
+        paintBudgetTag(painter, data.budget, feasible, geometry, theme);
+    }
+    std::vector<QRectF> taken;
+    if (data.planned) {
+        const auto added = addedTime(*data.recorded, *data.planned, scene.main());
+        const auto placed = added ? placeAddedTime(*added, geometry, theme) : std::nullopt;
+        if (placed) {
+            taken.push_back(placed->label);
+            paintAddedTime(painter, *placed, theme);
+        }
+    }
+    const auto marks
+        = peakMarks(*data.recorded, data.planned.get(), QStringLiteral("Recorded"), QStringLiteral("Planned"));
+    paintPeaks(painter, placePeaks(marks, geometry, theme, taken), theme);
+}
+
+} // namespace
+
+Status exportTimeline(const TimelineExport& data, const std::filesystem::path& path, const ExportOptions& options)
+{
+    return writePicture(
+        data.title, options, [&](QPainter& painter) { paintTimeline(painter, data, options); },
+        [&] { return timelineCsv(data); }, path);
+}
+
+namespace {
+
+constexpr double mib = static_cast<double>(MiB);
+constexpr double gib = static_cast<double>(GiB);
+
+struct Plane
+{
+    QRectF plot;
+    AxisMap x;
+    AxisMap y;
+
+    QPointF at(double dataX, double dataY) const { return {x.toPixel(dataX), y.toPixel(dataY)}; }
+};
+
+// The range begins a little below 0, so that dots on an axis are whole.
+AxisRange fromZero(double most)
+{
+    const double end = most > 0 ? most : 1;
+    return {-0.03 * end, 1.06 * end};
+}
+
+// The picture without a selection: every module's curve, all alike.
+TradeOffPicture wholeModel(const ModuleInfo& info)
+{
+    TradeOffPicture picture;
+    for (const auto& module : info.stats) {
+        auto curve = tradeOffCurve(module);
+        for (const auto& point : curve) {
+            picture.mostKept = std::max(picture.mostKept, point.kept);
+            picture.mostMs = std::max(picture.mostMs, point.ms);
+        }
+        if (!curve.empty())
+            picture.others.push_back(std::move(curve));
+    }
+    return picture;
+}
+
+void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOptions& options)
+{
+    const auto& theme = Theme::make(options.dark);
+    const auto picture = data.selected.empty() ? wholeModel(*data.info)
+                                               : tradeOffPicture(*data.info, data.selected, data.planned, data.ways);
+    std::vector<LegendEntry> entries;
+    if (!picture.estimate.empty()) {
+        entries.push_back({QStringLiteral("ways to checkpoint it"), theme.text, LegendEntry::Symbol::line});
+        entries.push_back({QStringLiteral("PyTorch's estimate"), theme.hatch, LegendEntry::Symbol::line});
+    }
+    if (!picture.others.empty())
+        entries.push_back({picture.selected ? QStringLiteral("others of its class") : QStringLiteral("modules"),
+                           theme.hatch, LegendEntry::Symbol::line});
+    if (picture.hasPlan) {
+        entries.push_back({QStringLiteral("chosen by the plan"), theme.accent, LegendEntry::Symbol::dot});
+        if (data.msPerGiB > 0)
+            entries.push_back({QStringLiteral("%1 ms per GiB").arg(data.msPerGiB, 0, 'f', 1), theme.accent,
+                               LegendEntry::Symbol::dash});
+    }
+    const auto head = data.selected.empty() ? QStringLiteral("Trade-off of every module")
+                                            : QStringLiteral("Trade-off of ") + QString::fromStdString(data.selected);
+    const Legend legend(head, std::move(entries), options.width - 2 * pictureMargin, theme);
+    auto plot = paintFrame(painter, {options.width, options.height}, QString::fromStdString(data.title), legend, theme);
+    plot.adjust(58, 6, -10, -44);
+    const TradeOffPlane plane{{fromZero(picture.mostKept), plot.left(), plot.right()},
+                              {fromZero(picture.mostMs), plot.bottom(), plot.top()}};
+    paintAxes(painter, plot, {plane.kept, mib, {}, QStringLiteral("Activation memory kept, MiB")},
+              {plane.ms, 1, {}, QStringLiteral("Recompute, ms")}, theme);
+    paintOtherCurves(painter, picture, plane, theme);
+    paintChoices(painter, picture, data.msPerGiB, plane, theme);
+}
+
+void paintFrontier(QPainter& painter, const FrontierExport& data, const ExportOptions& options)
+{
+    const auto& theme = Theme::make(options.dark);
+    auto head = QStringLiteral("Time added by a budget");
+    if (data.stepMs > 0)
+        head += QStringLiteral(" to a step of ") + msText(data.stepMs);
+    const Legend legend(head, {}, options.width - 2 * pictureMargin, theme);
+    auto plot = paintFrame(painter, {options.width, options.height}, QString::fromStdString(data.title), legend, theme);
+    plot.adjust(58, 10, -24, -44);
+    double mostMs = 0;
+    for (const auto& point : data.points)
+        mostMs = std::max(mostMs, point.recomputeMs);
+    const double first = data.points.empty() ? 0 : static_cast<double>(data.points.front().peak);
+    const double last = data.points.empty() ? gib : static_cast<double>(data.points.back().peak);
+    const double room = std::max((last - first) * 0.06, 1.0);
+    const auto unit = byteUnitFor(last);
+    const Plane plane{plot,
+                      {{std::max(0.0, first - room), last + room}, plot.left(), plot.right()},
+                      {fromZero(mostMs), plot.bottom(), plot.top()}};
+    paintAxes(painter, plot, {plane.x, unit.bytes, {}, QStringLiteral("Peak memory, ") + QLatin1String(unit.name)},
+              {plane.y, 1, {}, QStringLiteral("Recompute, ms")}, theme);
+    // A staircase: between two plans of the frontier the cheaper plan does not fit yet.
+    QPolygonF line;
+    for (const auto& point : data.points) {
+        const auto corner = plane.at(static_cast<double>(point.peak), point.recomputeMs);
+        if (!line.empty())
+            line << QPointF(corner.x(), line.last().y());
+        line << corner;
+    }
+    painter.setBrush(Qt::NoBrush);
+    painter.setPen(QPen(theme.accent, 1.75));
+    painter.drawPolyline(line);
+    for (const auto& point : data.points)
+        paintDot(painter, plane.at(static_cast<double>(point.peak), point.recomputeMs), 2.25, theme.accent,
+                 theme.accent);
+    if (data.budget > 0 && plane.x.data.contains(static_cast<double>(data.budget))) {
+        const double x = plane.x.toPixel(static_cast<double>(data.budget));
+        painter.setPen(QPen(theme.text, 1));
+        painter.drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()));
+        painter.setFont(theme.caption);
+        painter.drawText(QRectF(x + 6, plot.top(), 160, 18), Qt::AlignLeft | Qt::AlignVCenter,
+                         QStringLiteral("Budget ") + bytesText(data.budget));
+    }
+}
+
+} // namespace
+
+Status exportTradeOff(const TradeOffExport& data, const std::filesystem::path& path, const ExportOptions& options)
+{
+    if (!data.selected.empty() && !findModule(*data.info, data.selected))
+        return badInput(data.selected + ": the model has no such module; `torch-headroom modules` lists them");
+    return writePicture(
+        data.title, options, [&](QPainter& painter) { paintTradeOff(painter, data, options); },
+        [&] { return tradeOffCsv(data); }, path);
+}
+
+Status exportFrontier(const FrontierExport& data, const std::filesystem::path& path, const ExportOptions& options)
+{
+    return writePicture(
+        data.title, options, [&](QPainter& painter) { paintFrontier(painter, data, options); },
+        [&] { return frontierCsv(data); }, path);
+}
+
+} // namespace headroom
