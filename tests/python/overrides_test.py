@@ -16,8 +16,7 @@ import torch  # noqa: E402
 from recorded_script import Recorded  # noqa: E402
 
 from torch_headroom import apply  # noqa: E402
-from torch_headroom._arguments import Arguments, HeldInCalls  # noqa: E402
-from torch_headroom._attributes import Attributes  # noqa: E402
+from torch_headroom._apply.held import Arguments, Attributes, HeldInCalls  # noqa: E402
 from torch_headroom._modules import tensors_of  # noqa: E402
 
 FAULTS = pathlib.Path(__file__).with_name("faults")

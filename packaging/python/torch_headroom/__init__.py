@@ -17,8 +17,9 @@ Importing this package does not import torch, since simulate() must come first.
 
 import importlib
 
-_HOMES = {"simulate": "_simulate", "record": "record", "export": "_export", "apply": "_apply",
-          "remove": "_apply", "auto_checkpoint": "_auto", "PolicyError": "_policy", "opaque": "_own_kernels"}
+_HOMES = {"simulate": "_simulate.simulate", "record": "record", "export": "_export", "apply": "_apply.apply",
+          "remove": "_apply.apply", "auto_checkpoint": "_plan.training", "PolicyError": "_apply.policy",
+          "opaque": "_kernels.opaque"}
 
 __all__ = sorted(_HOMES)
 

@@ -9,6 +9,8 @@ import os
 import pathlib
 import re
 
+OWN_FOLDER = os.path.dirname(__file__) + os.sep  # the folder of this package
+
 
 class HeadroomError(Exception):
     """An error in one sentence: something that Headroom refuses or cannot do. `exit_code` is that of the command
@@ -80,3 +82,11 @@ def check(code):
     """Raises HeadroomError if `code`, returned by a call of the library, is not 0."""
     if code:
         raise HeadroomError(load().headroom_last_error().decode(), code)
+
+
+class Instant:
+    """Instants of a step: HeadroomInstant in app/python/recording_api.h."""
+
+    (FORWARD_END, BACKWARD_END, OPTIMIZER_BEGIN, OPTIMIZER_END, ZERO_GRAD_BEGIN, ZERO_GRAD_END, BACKWARD_GRAPH_BEGIN,
+     BACKWARD_GRAPH_END, OWN_UPDATE_BEGIN, OWN_UPDATE_END, RECOMPUTATION_BEGIN, RECOMPUTATION_END, COMPILATION_BEGIN,
+     COMPILATION_END, SAVES_LEFT, COMPILED_BACKWARD_BEGIN, COMPILED_BACKWARD_END) = range(17)

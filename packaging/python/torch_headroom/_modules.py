@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The models and optimizers of a script, found without its help, and the names of the modules."""
+"""Reads values of the program without running code of the program: a class may derive from tuple, list or dict and
+override len(), iteration, values() or comparison, and an object may have properties or a __getattr__ that compute."""
 
+import collections
 import contextlib
 import copy
 import functools
@@ -13,9 +15,51 @@ import weakref
 import torch
 from torch.nn.parameter import UninitializedTensorMixin
 
-from ._around import patch_around
-from ._compiling import compiling
-from ._containers import attributes_of, is_a, values_in
+from ._torch import compiling, patch_around
+
+_MRO = type.__dict__["__mro__"]
+_READERS = ((dict, dict.values), (tuple, tuple.__iter__), (list, list.__iter__), (set, set.__iter__),
+            (frozenset, frozenset.__iter__), (collections.deque, collections.deque.__iter__))
+
+
+def is_a(value, kinds):
+    """Returns isinstance(value, kinds) for the class that `value` has: isinstance() also asks a `__class__` that the
+    program computes, as proxies do."""
+    return issubclass(type(value), kinds)
+
+
+def bases_of(cls):
+    """Returns the classes from which a class derives, itself first."""
+    return _MRO.__get__(cls)
+
+
+def has_member(cls, name):
+    """Returns whether a class or one of its bases defines `name`."""
+    return any(name in type.__dict__["__dict__"].__get__(base) for base in bases_of(cls))
+
+
+def values_in(container):
+    """Returns the values in a tuple, list, dict, set or deque as a list, in the order of the built-in class."""
+    cls = type(container)
+    if issubclass(cls, collections.OrderedDict):
+        return list(collections.OrderedDict.values(container))
+    return list(next(read for kind, read in _READERS if issubclass(cls, kind))(container))
+
+
+def keys_of(mapping):
+    """Returns the keys of a dict as a list, in the order of values_in()."""
+    is_ordered = issubclass(type(mapping), collections.OrderedDict)
+    return list((collections.OrderedDict if is_ordered else dict).__iter__(mapping))
+
+
+def attributes_of(thing):
+    """Returns the dict with the attributes of an object, which may be changed; None: the object has none."""
+    for base in bases_of(type(thing)):
+        found = type.__dict__["__dict__"].__get__(base).get("__dict__")
+        if type(found) in (types.GetSetDescriptorType, types.MemberDescriptorType):  # not a property of the program
+            return found.__get__(thing)
+    return None
+
 
 _hooks_of_all = torch.nn.modules.module._global_forward_pre_hooks
 _eval_frame_callback = torch._C._dynamo.eval_frame.get_eval_frame_callback
@@ -375,3 +419,52 @@ class ModuleNames:
         if wrapped:
             with torch._C.DisableTorchFunctionSubclass():
                 torch.ops.torch_headroom.wrapped.default(owners_of_wrapped, wrapped)
+
+
+GRADIENT, OPTIMIZER, UNSHARDED_PARAMETER, UNSHARDED_GRADIENT, COMMUNICATION = 2, 5, 9, 10, 11
+
+
+# Defined by the library, which calls it for a gradient that is a wrapper, such as a DTensor.
+_library = torch.library.Library("torch_headroom", "IMPL")
+
+
+@functools.cache
+def implement_retype_parts():
+    """Implements the operator, after the library is loaded."""
+    for key in ("CompositeImplicitAutograd", "Fake"):
+        _library.impl("retype_parts", lambda tensor, category: retype([tensor], category), key)
+
+
+def retype(held, category):
+    """Sets the category of the tensors in nested lists, which may contain None."""
+    if tensors := tensors_of(held):
+        torch.ops.torch_headroom.retype.default(tensors, category)
+
+
+def _parts(tensor):
+    return [] if is_plain(type(tensor)) else plain_parts(tensor)
+
+
+def _with_parts(tensor, parts):
+    with torch.no_grad():
+        return _made(tensor, iter(parts)).requires_grad_(False)
+
+
+def _made(tensor, parts):
+    if is_plain(type(tensor)):
+        return next(parts)
+    names, context = tensor.__tensor_flatten__()
+    inner = {name: getattr(tensor, name) for name in names}
+    wrapped = set(map(id, inner_tensors(tensor)))
+    inner = {name: _made(part, parts) if id(part) in wrapped else part for name, part in inner.items()}
+    return type(tensor).__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())
+
+
+@functools.lru_cache(maxsize=None)
+def implement_parts():
+    library = torch.library.Library("torch_headroom", "FRAGMENT")
+    for schema, function in (("parts(Tensor tensor) -> Tensor[]", _parts),
+                             ("with_parts(Tensor tensor, Tensor[] parts) -> Tensor", _with_parts)):
+        library.define(schema)
+        library.impl(schema.partition("(")[0], function, "CompositeImplicitAutograd")
+    return library  # its registrations live as long as this object

@@ -26,12 +26,11 @@ import time
 import traceback
 import types
 
-from ._dependencies import Dependencies
-from ._distributed_job import ADVICE, NAMES, job_of, take_launcher
+from ._distributed.job import ADVICE, NAMES, job_of, take_launcher
 from ._library import HeadroomError, check, load
-from ._program import own_traceback, run, runs_it
-from ._record_options import parser, recorded_again
-from ._supervised import result_is_complete, supervise, try_again
+from ._plan.recordings import Dependencies
+from ._record.options import parser, recorded_again
+from ._record.process import own_traceback, result_is_complete, run, runs_it, supervise, try_again
 
 
 class Recording:
@@ -51,10 +50,10 @@ class Recording:
         self._batch = tensors
 
     def __enter__(self):
-        from ._loop import Loop
-        from ._simulate import simulated_card
-        from ._step import StepRecorder
-        from ._step_hooks import Hooks
+        from ._record.loop import Loop
+        from ._simulate.simulate import simulated_card
+        from ._record.step import StepRecorder
+        from ._record.hooks import Hooks
 
         if simulated_card() is None:
             measure("cuda")
@@ -202,7 +201,7 @@ def _goes_on_larger_card(options):
 def _outcome_of(options, error):
     import torch
 
-    from ._endless_loops import EndlessLoop
+    from ._simulate.placeholders import EndlessLoop
 
     script = options.script
 
@@ -258,11 +257,12 @@ class _Interrupts:
 def _record_script(options, progress, card_was_full):
     """Runs and records the script. `card_was_full`: the request that the card had no room for, if it ran before.
     Returns the recorder, whether it has a step, and how the script ended."""
-    from . import _loop, _remarks
-    from ._compiling import compiling
-    from ._early_end import end_children, end_data_workers
-    from ._step import StepRecorder
-    from ._step_hooks import Hooks
+    from ._record import remarks
+    from ._torch import compiling
+    from ._record.process import end_children, end_data_workers
+    from ._record.loop import Finished, ScriptLoop
+    from ._record.step import StepRecorder
+    from ._record.hooks import Hooks
 
     program = (["-m"] if options.module else []) + [options.script, *options.arguments]
     again = [word for words in recorded_again(options) for word in words]
@@ -273,16 +273,16 @@ def _record_script(options, progress, card_was_full):
         recorder.note("activation_memory_budget", str(options.activation_memory_budget[0]))
     if card_was_full:
         recorder.note("card was full", card_was_full)
-        _remarks.add(f"the card has no room for {card_was_full}: the program runs out of memory there, and the step "
-                     "was recorded as on a larger card")
-    loop = _loop.of_script = _loop.ScriptLoop(recorder, options.steps, progress)
+        remarks.add(f"the card has no room for {card_was_full}: the program runs out of memory there, and the step "
+                    "was recorded as on a larger card")
+    loop = ScriptLoop.of_process = ScriptLoop(recorder, options.steps, progress)
     hooks = Hooks(recorder, loop)
     hooks.install()
     outcome, finished = _Outcome(), False
     with _Interrupts() as interrupts:
         try:
             run(options.script, options.arguments, options.module)
-        except _loop.Finished:
+        except Finished:
             finished = True
         except KeyboardInterrupt:
             interrupts.seen = True
@@ -364,7 +364,7 @@ def _lasting_objects():
 def _search_garbage_seldom():
     """Makes garbage collection rare until the program first uses the GPU: before that, no garbage can hold its memory.
     Imports create many lasting objects, and visiting them repeatedly takes a tenth of their time."""
-    from ._simulate_cuda import at_first_use
+    from ._simulate.cuda import at_first_use
 
     usual = gc.get_threshold()
     seldom = (1_000_000, *usual[1:])
@@ -379,14 +379,14 @@ def _search_garbage_seldom():
 
 def _prepare(options):
     if options.device == "sim":
-        from ._simulate import simulate
+        from ._simulate.simulate import simulate
 
         simulate(options.gpu)
         _search_garbage_seldom()
-        from ._simulate_values import set_seeds
+        from ._simulate.placeholders import set_seeds
 
         set_seeds()
-        from ._distributed import enter
+        from ._distributed.ranks import enter
 
         enter(job_of(options), recorded_again(options))
     else:
@@ -399,7 +399,7 @@ def _prepare(options):
 
         (torch._functorch.config.activation_memory_budget,) = options.activation_memory_budget
     if options.without_checkpointing:
-        from ._checkpointing import leave_out
+        from ._apply.apply import leave_out
 
         leave_out()
 
@@ -415,7 +415,7 @@ def _record(options, card_was_full):
         raise HeadroomError(f"{options.script}: there is no such script")
     _checked_output(options.output)
     if options.activation_memory_budget and len(options.activation_memory_budget) > 1:
-        from ._budgets import record_each
+        from ._record.options import record_each
 
         return record_each(options)
     begin = time.perf_counter()
@@ -461,7 +461,7 @@ def _record(options, card_was_full):
     if outcome.problem:
         print(f"torch_headroom.record: {outcome.problem}", file=sys.stderr)
     if outcome.ended_early:
-        from ._early_end import end_process
+        from ._record.process import end_process
 
         end_process(outcome.exit_code)
     return outcome.exit_code
