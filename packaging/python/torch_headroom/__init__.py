@@ -29,7 +29,7 @@ def __getattr__(name):
     if home is None:
         raise AttributeError(f"module 'torch_headroom' has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{home}")
-    # `record` is the module itself, which is callable: `python -m torch_headroom.record` needs a module of this name.
+    # The module `record` itself is callable, since `python -m torch_headroom.record` needs a module of that name.
     value = module if home == name else getattr(module, name)
     globals()[name] = value
     return value

@@ -1,7 +1,10 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""torch.compile on the simulated GPU. Dynamo, AOTAutograd, the partitioner and Inductor run unchanged, and so does
-Inductor's generated code; only its kernels do nothing. Inductor's decisions by measurement are made without measuring."""
+"""torch.compile on the simulated GPU. Dynamo, AOTAutograd, the partitioner, Inductor and the generated code run
+unchanged. Only generated kernels do nothing: each is an op of the step, with its name, tensors and module. Inductor
+decides without measurements. Without Triton, programs run eagerly, with a message. Compiled autograd traces a backward
+pass into one graph: the recorder must then leave autograd's graph as the program made the graph, since two saves of a
+tensor are two inputs of the compiled graph, and a hook on a parameter copies the gradient."""
 
 import ast
 import collections
@@ -15,24 +18,22 @@ import types
 
 import torch
 
-from . import _torch
 from ._kernels import launches, triton
 from ._library import HeadroomError, Instant
 from ._record import remarks
-from ._torch import (change_after_import, compiling, follow_compilations, patch_around,
-                     patch_optimizer_steps)
+from ._torch import change_after_import, compiling, follow_compilations, patch_around, patch_optimizer_steps
 
-# Modules that Dynamo must not compile, though it compiles what they call: the recorder's hooks and the replacement of
-# torch.cuda.
+# Modules that Dynamo must not compile, though Dynamo compiles the functions that the modules call: the recorder's
+# hooks, and the replacement of torch.cuda.
 _OURS = ("_apply/compiled_region.py", "_apply/copies.py", "_apply/held.py", "_compile.py", "_kernels/launches.py",
          "_modules.py", "_record/hooks.py", "_record/loop.py", "_record/remarks.py", "_record/step.py",
-         "_simulate/cuda.py", "_simulate/memory.py", "_simulate/placeholders.py", "_simulate/refusals.py",
-         "_simulate/simulate.py", "_torch.py", "record.py")
+         "_simulate/__init__.py", "_simulate/cuda.py", "_simulate/memory.py", "_simulate/placeholders.py",
+         "_simulate/refusals.py", "_simulate/simulate.py", "_torch.py", "record.py")
 
 
 def patch(card):
     """Patches torch.compile. Imports nothing for programs that do not compile."""
-    remarks.ask(_sentences)
+    remarks.add_source(_sentences)
     _let_higher_order_operators_through()
     if importlib.util.find_spec("triton") is None:
         _run_eagerly()
@@ -58,7 +59,7 @@ def _sentences():
 
 def _let_higher_order_operators_through():
     """Lets operators that call functions (flex_attention, checkpoints in graphs) pass the dispatch key that routes ops
-    to the simulated GPU: they are implemented in Python, and that key has no kernel for them."""
+    to the simulated GPU. Such operators are implemented in Python, and that key has no kernel for the operators."""
     keys = torch._C.DispatchKeySet
     own = torch._C._dispatch_tls_local_include_set()
     for usual in ("BackendSelect", "ADInplaceOrView"):
@@ -143,7 +144,7 @@ def _times(kind):
 
 
 def note_decisions(counts):
-    """Adds the decisions made for generated code, which calls this when it is loaded."""
+    """Adds the decisions made for generated code. The generated code calls this function when Python loads the code."""
     decided.update(counts)
 
 
@@ -171,8 +172,8 @@ def clock_mhz(card):
 
 
 def _give_peaks(module, card):
-    """Gives PyTorch's own answers for the card, also without Triton, whose formulas they are for a card that PyTorch's
-    table does not name. These count in units of 1e15 operations a second, as PyTorch's estimators expect."""
+    """Gives PyTorch's own results for the card, also without Triton. PyTorch has formulas for a card that is not in
+    PyTorch's table. The unit is 1e15 operations a second, as PyTorch's estimators expect."""
 
     def get_device_tflops(dtype):
         tf32 = torch.backends.cuda.matmul.fp32_precision == "tf32"
@@ -201,7 +202,8 @@ def _give_clocks(testing, card):
 
 
 def _give_rates(module, card):
-    """Gives Inductor's own cost models the card's rates in the unit that they expect: 1e12 operations a second."""
+    """Gives Inductor's own cost models the card's rates in the unit that the models expect: 1e12 operations a
+    second."""
 
     def get_device_tflops(dtype):
         tensor_cores = torch.backends.cuda.matmul.fp32_precision == "tf32"
@@ -236,7 +238,7 @@ def _pad_where_bound(module):
         return 1.0 if is_padded else 2.0
 
     module.get_do_bench = lambda: bench
-    # These caches are on disk, where one process would find the results of another.
+    # Such caches are on disk, where a process would find the results of another process.
     module.get_cached_should_pad = module.get_cached_base_mm_benchmark_time = lambda key: None
 
 
@@ -249,7 +251,7 @@ def _fuse_as_usual(module):
 
 
 def _write_in_python(module):
-    """Has wrappers written in Python: those in C++ load kernels that are not compiled here."""
+    """Has wrappers written in Python: wrappers in C++ load kernels that are not compiled here."""
     compile_fx = module.compile_fx
 
     @functools.wraps(compile_fx)
@@ -284,7 +286,7 @@ def _empty_strided(size, stride, dtype):
 
 
 class Kernel:
-    """Replaces Inductor's CachingAutotuner, which would compile a Triton kernel and measure its configurations."""
+    """Replaces Inductor's CachingAutotuner, which would compile a Triton kernel and measure the configurations."""
 
     def __init__(self, name, source):
         self.name = name
@@ -298,7 +300,7 @@ class Kernel:
         launches.launch(self.name, [tensors[name] for name in reads], [tensors[name] for name in writes])
 
     def _generated(self, tensors):
-        """Returns the tensors that a generated kernel reads and writes: Inductor names pointers by their use."""
+        """Returns the tensors that a generated kernel reads and writes. Inductor names pointers by use."""
         written = [name for name in tensors
                    if name in self._written or name.startswith(("out_ptr", "in_out_ptr", "ws_ptr"))]
         return [name for name in tensors if not name.startswith("out_ptr")], written
@@ -310,8 +312,8 @@ class Kernel:
 
 
 def _parameters(source):
-    """Returns the names of a kernel's arguments in the wrapper's code, and of those that it changes, from the kernel's
-    source."""
+    """Returns the names of a kernel's arguments in the wrapper's code, and the names of changed arguments, from the
+    kernel's source."""
     function = next(node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
     names = [argument.arg for argument in function.args.args if argument.annotation is None]
     changed = re.search(r"'mutated_arg_names': (\[[^]]*\])", source)
@@ -371,8 +373,8 @@ _UNFORESEEN = ("compiled autograd ran a backward pass, which nothing had said be
 
 
 def _follow_autograd(module):
-    """Reports captures of backward passes as compilations, since the code that they run is not the program's. Call it
-    once, after the import of torch._dynamo.compiled_autograd."""
+    """Reports captures of backward passes as compilations, since the captured code is not the program's. Call once,
+    after the import of torch._dynamo.compiled_autograd."""
 
     def begins(instance, *_):
         compiling.tell(True)
@@ -392,12 +394,12 @@ def _may_run():
 
 
 class CompiledBackward:
-    """Counts the backward passes that compiled autograd runs. If it ran those of the last step, the tensors that
-    autograd saves in this step are not recorded, as that would change the compiled graph."""
+    """Counts the backward passes that compiled autograd runs. If compiled autograd ran the last step's backward, the
+    tensors that autograd saves in this step are not recorded: recording would change the compiled graph."""
 
     def __init__(self):
         self._ran = None  # whether compiled autograd ran a backward pass of the last step; None: there was no step
-        self._passes = 0  # number of its backward passes in this step
+        self._passes = 0  # number of compiled backward passes in this step
         self._leaves_saves = False  # whether the saved tensors of this step are not recorded
 
     def step_begins(self, library):

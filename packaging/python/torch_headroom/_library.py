@@ -13,8 +13,8 @@ OWN_FOLDER = os.path.dirname(__file__) + os.sep  # the folder of this package
 
 
 class HeadroomError(Exception):
-    """An error in one sentence: something that Headroom refuses or cannot do. `exit_code` is that of the command
-    line."""
+    """An error in one sentence: something that Headroom refuses or cannot do. `exit_code` is the exit code of the
+    command line."""
 
     def __init__(self, message, exit_code=2):
         super().__init__(message)
@@ -22,14 +22,14 @@ class HeadroomError(Exception):
 
 
 def library_path():
-    """Returns the path of libheadroom_python.so: beside this file once installed; HEADROOM_LIBRARY overrides it for a
-    build folder."""
+    """Returns the path of libheadroom_python.so: beside this file once installed; HEADROOM_LIBRARY overrides the path
+    for a build folder."""
     given = os.environ.get("HEADROOM_LIBRARY")
     return pathlib.Path(given) if given else pathlib.Path(__file__).with_name("libheadroom_python.so")
 
 
 def torch_folder():
-    """Returns the folder of torch, without importing it."""
+    """Returns the folder of torch. Does not import torch."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         raise HeadroomError("torch is not installed for this Python: install torch into the same environment first")

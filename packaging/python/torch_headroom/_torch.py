@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 
 def around(before=None, after=None):
-    """Returns a decorator. The decorated function also calls `before` and `after`, with its own arguments."""
+    """Returns a decorator. The decorated function also calls `before` and `after`, with the same arguments."""
 
     def decorate(function):
         @functools.wraps(function)
@@ -39,7 +39,8 @@ def patch_around(owner, name, before=None, after=None):
 
 
 class Compiling:
-    """Listeners are called with True when a compilation begins, and with False when it has ended."""
+    """Tells when PyTorch compiles: code that runs then is not the program's. Listeners are called with True when a
+    compilation begins, and with False when the compilation has ended."""
 
     def __init__(self):
         self.listeners = []
@@ -58,7 +59,7 @@ compiling = Compiling()
 
 
 def follow_compilations(module):
-    """Follows compilations; call it once, after the import of torch._dynamo.callback. It replaces methods, since
+    """Follows compilations. Call once, after the import of torch._dynamo.callback. The function replaces methods, since
     torch._dynamo.reset() removes registered callbacks."""
     for name, begins in (("run_start_callbacks", True), ("run_end_callbacks", False)):
         patch_around(module.CompilationCallbackHandler, name, before=functools.partial(_tell_compilation, begins))
@@ -83,7 +84,7 @@ def change_after_import(name, change):
 
 def follow_imports(stub_of, contexts):
     """Follows the program's imports, for change_after_import(). `stub_of(name)` returns the spec of a stub for a
-    module, or None. `contexts` maps the name of a module to a function that makes the context of its import."""
+    module, or None. `contexts` maps the name of a module to a function that makes the context of the import."""
     sys.meta_path.insert(0, _Finder(stub_of, contexts))
 
 
@@ -136,12 +137,14 @@ def substitute(substitutes):
 
 
 _before, _after = {}, {}  # hook -> registered function
-_stepping = weakref.WeakSet()  # optimizers whose step is running and has called its hooks
+_stepping = weakref.WeakSet()  # optimizers that run a step and have called the hooks
 _traced = []  # optimizers whose step is in the next graph to be compiled
 
 
 def before_steps(hook):
-    """Registers a hook before steps; returns the function that removes it."""
+    """Registers a hook before the steps of all optimizers, including steps inside compiled functions: tracing skips the
+    hooks, and the compiled graph with the step calls the hooks when the graph runs. Returns the function that removes
+    the hook."""
     return _register(hook, _before, register_optimizer_step_pre_hook, _stepping.add)
 
 
@@ -228,7 +231,8 @@ def pack_hook():
 
 
 def is_of_checkpoint(hook):
-    """Returns whether a pack_hook() belongs to a checkpoint without reentry, or to the recomputation of one."""
+    """Returns whether a pack_hook() belongs to a checkpoint without reentry, or to the recomputation of such a
+    checkpoint."""
     return hook is not None and getattr(hook, "__module__", "") == torch.utils.checkpoint.__name__
 
 

@@ -4,8 +4,9 @@
 
     python -m torch_headroom.run [--gpu NAME] [--budget SIZE] train.py [its arguments]
 
-records a training step of the script on the simulated card, plans it for the card at hand, and runs the script with the
-plan applied when its model first trains. The recording is kept until the script, or what it reads, changes.
+records a training step of the script on the simulated card, plans the step for the card at hand, and runs the script
+with the plan applied when the script's model first trains. The recording is kept until the script, or a file or
+variable that the script reads, changes.
 """
 
 import argparse
@@ -76,7 +77,7 @@ def main(arguments=None):
     _say(plan)
     if options.dry_run:
         if options.json:
-            print(json.dumps(plan.answer, indent=2))
+            print(json.dumps(plan.result, indent=2))
         return 0
     return _train(options, gpu, plan)
 

@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Applies a policy to a model. The named modules are checkpointed with torch.utils.checkpoint (non-reentrant):
-selective contexts save the outputs of the ops that the policy saves, everything else is recomputed in backward."""
+selective contexts save the outputs of the ops that the policy saves, everything else is recomputed in backward. A watch
+checks that training takes the predicted memory. Also here: --without-checkpointing, which runs the program's own
+checkpoints as plain calls."""
 
 from __future__ import annotations
 
@@ -26,13 +28,15 @@ from .region import Region, region_of
 def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn.Module:
     """Checkpoints the modules that `policy` (the path of a policy.json) names, in place, and returns `model`.
 
-    `model` is the recorded model, contains it, or is a part of it. If the step had several models, the policy's part
-    for this one is applied; `object` names that part ("QNet_2") where it is ambiguous. The model may be wrapped by
-    DistributedDataParallel, fully_shard or torch.compile; FSDP1, DataParallel and scripted models are refused.
+    `model` is the recorded model, contains the recorded model, or is a part of the recorded model. If the step had
+    several models, the policy's part for this model is applied; `object` names that part ("QNet_2") where the part is
+    ambiguous. The model may be wrapped by DistributedDataParallel, fully_shard or torch.compile; FSDP1, DataParallel
+    and scripted models are refused.
 
-    Names are checked here. Each module's forwards with gradients are then checked until one has run the recorded ops.
-    If the optimizer's step or a different recomputation comes first, the policy does not fit: it is removed from the
-    whole model, and PolicyError is raised. Copies of the model (copy.deepcopy) keep the policy, pickles do not.
+    Names are checked here. Each module's forwards with gradients are then checked until a forward has run the recorded
+    ops. If the optimizer's step or a different recomputation comes first, the policy does not fit: the policy is
+    removed from the whole model, and PolicyError is raised. Copies of the model (copy.deepcopy) keep the policy,
+    pickles do not.
     """
     document = read_policy(policy)
     root = _unwrapped(model)
@@ -49,7 +53,7 @@ def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn
 
 
 def remove(model: torch.nn.Module) -> torch.nn.Module:
-    """Removes a policy from a model, if it has one. Returns `model`."""
+    """Removes a policy from a model, if the model has a policy. Returns `model`."""
     for module in _unwrapped(model).modules():
         region = region_of(module)
         if region is not None:
@@ -58,7 +62,7 @@ def remove(model: torch.nn.Module) -> torch.nn.Module:
 
 
 _all = weakref.WeakSet()  # policies applied in this process
-_hooks = []  # never emptied: torch iterates over its hooks while one of them runs
+_hooks = []  # never emptied: torch iterates over the hooks while a hook runs
 
 
 def _before_step(optimizer, args, kwargs):
@@ -76,8 +80,8 @@ def _before_forward(root, _):
 
 
 class _Applied:
-    """One policy on one model. Its regions are added and removed together. They are checked at the end of the first
-    step, when an optimizer of the model makes its own step."""
+    """One policy on one model. The regions are added and removed together. All regions are checked at the end of the
+    first step, when an optimizer of the model makes a step."""
 
     def __init__(self, document, root, fits):
         self.document = document
@@ -100,8 +104,8 @@ class _Applied:
         return CompiledRegion(self, module, entry, *compiled) if compiled else Region(self, module, entry)
 
     def before_forward(self):
-        """Runs before the first forward. A module that was compiled after apply() gets its checkpoint around the graph,
-        as it was recorded."""
+        """Runs before the first forward. A module that was compiled after apply() gets a checkpoint around the graph,
+        as in the recording."""
         self._first_forward.remove()
         compiled = compiled_calls(self.root)
         for i, (module, region) in enumerate(self.regions):
@@ -113,8 +117,9 @@ class _Applied:
                 self.regions[i] = module, region
 
     def check_modules(self):
-        """Refuses the policy if the program has put another module in the place of one that the policy checkpoints: that
-        one would run without its checkpoint. A module without a successor is one of another pipeline stage."""
+        """Refuses the policy if the program has put another module in the place of a module that the policy
+        checkpoints: the successor would run without a checkpoint. A module without a successor belongs to another
+        pipeline stage."""
         planned = {id(module) for module, _ in self.regions}
         present = {id(module) for module in self.root.modules()}
         for path, (module, region) in zip(self._paths, self.regions):
@@ -184,7 +189,7 @@ def _warn_of_settings(document):
 
 
 def _options(settings):
-    """Returns the options of PYTORCH_CUDA_ALLOC_CONF, which commas divide, but for those in a list."""
+    """Returns the options of PYTORCH_CUDA_ALLOC_CONF. Commas divide options, except inside a list."""
     return re.findall(r"[^,\[\]]+(?:\[[^\]]*\])?", settings.replace(" ", ""))
 
 
@@ -209,8 +214,8 @@ def _unwrapped(model):
 
 def _refuse_other_checkpointing(root, fits):
     """Refuses modules that are known to be checkpointed already: nested checkpoints would recompute twice and exceed
-    the plan. Others keep their own checkpoints, as they had them when the step was recorded. What a flag of another
-    module does is only known when the module runs (region.py)."""
+    the plan. Other modules keep the program's checkpoints, as in the recorded step. The effect of another module's flag
+    is only known when the module runs (region.py)."""
     touched = {id(module) for fit in fits for module in fit.base.modules()}
     planned = {id(module) for fit in fits for module in fit.modules}
     inside = {id(part) for fit in fits for module in fit.modules for part in module.modules()}
@@ -227,8 +232,8 @@ def _refuse_other_checkpointing(root, fits):
 
 
 def _checkpoints_itself(module):
-    """Returns whether a module is a layer of transformers with the flag that makes its call a checkpoint. The flag of
-    another module (transformers' models, diffusers' blocks) may concern a part of it, or nothing."""
+    """Returns whether a module is a layer of transformers with the flag that makes a call a checkpoint. The flag of
+    another module (transformers' models, diffusers' blocks) may concern a part of the module, or nothing."""
     return (getattr(module, "gradient_checkpointing", False) is True
             and any(kind.__name__ == "GradientCheckpointingLayer" for kind in type(module).__mro__))
 
@@ -244,13 +249,13 @@ def _refuse_scripted_parts(fits):
                                   f"torch.jit out for it, or plan with --pin {entry.fqn}=save")
 
 
-# Arguments of checkpoint() that it does not pass to the function.
+# Arguments of checkpoint() that checkpoint() does not pass to the function.
 _CHECKPOINT_OPTIONS = ("use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state")
 
 
 def leave_out():
-    """Makes torch.utils.checkpoint save everything. Call it before a program or a library imports checkpoint() by
-    name."""
+    """Makes torch.utils.checkpoint save everything. Call before a program or a library imports checkpoint() by name.
+    Policies that the script applies keep checkpoints: region.py has imported the original."""
     original = torch.utils.checkpoint.checkpoint
 
     @functools.wraps(original)
@@ -261,20 +266,21 @@ def leave_out():
 
 
 class MemoryWatch:
-    """Compares the allocated memory at the borders of checkpointed modules with the plan and with its budget, and warns
-    once of each. It stops after two steps, since optimizers create their state in the first. The budget is for
-    everything on the device, so other models of the process count too.
+    """Compares the allocated memory at the borders of checkpointed modules with the plan and with the plan's budget,
+    and warns once of each. The watch stops after two steps, since optimizers create state in the first step. The budget
+    is for everything on the device, so other models of the process count too.
 
-    The comparison with the plan counts only what is allocated during a step. Other memory at the start of the step,
-    such as the last results of an evaluation or the buckets of DistributedDataParallel, is not counted. A first step
-    may hold less: it has no optimizer state yet, and often no gradients. Calls of a module are not matched with planned
-    ones: the largest planned value of all its calls is the limit for each.
+    The comparison with the plan counts only allocations during a step. Other memory at the start of the step, such as
+    the last results of an evaluation or the buckets of DistributedDataParallel, is not counted. A first step may hold
+    less, without optimizer state and often without gradients. Calls of a module are not matched with planned calls: the
+    largest planned value of all calls is the limit for each call.
     """
 
     STEPS = 2
-    # Bytes. The plan excludes cuBLAS's workspaces, which its first calls take; a batch may be fetched earlier or later.
+    # Bytes. The plan excludes cuBLAS's workspaces, which the first calls of cuBLAS take; a batch may be fetched earlier
+    # or later.
     TOLERANCE = 128 << 20
-    SHARE = 50  # or this part (1/50) of the plan's bytes, if that is more
+    SHARE = 50  # or 1/50 of the plan's bytes, if larger
 
     def __init__(self, policy, model):
         self._policy = policy
@@ -282,7 +288,7 @@ class MemoryWatch:
         self._device = next((p.device for p in parameters_of(model) if p.is_cuda), None)
         self._before = None  # peak in bytes before the first step
         self._steps = 0
-        self._not_planned = None  # bytes beside those of the plan, at the first module of this step
+        self._not_planned = None  # bytes beside the bytes of the plan, at the first module of this step
         self._as_planned = True  # no warning about the plan so far
         self.is_on = policy.budget > 0 and self._device is not None
 

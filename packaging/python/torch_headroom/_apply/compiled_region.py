@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A checkpointed module that torch.compile() compiled as a graph of its own. Its checkpoint surrounds the graph, as
-recorded. Inside a larger graph the checkpoint would be a part of that graph (region.py), and the partitioner would
+"""A checkpointed module that torch.compile() compiled as a graph of its own. The checkpoint surrounds the graph, as in
+the recording. Inside a larger graph the checkpoint would be a part of that graph (region.py), and the partitioner would
 decide what is recomputed."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def compiled_calls(root: torch.nn.Module):
 
 
 class CompiledRegion(Region):
-    """A region around a compiled graph. Its single ops are not visible, so it is not checked."""
+    """A region around a compiled graph. Single ops are not visible, so the region is not checked."""
 
     def __init__(self, applied, module, policy, owner, name):
         super().__init__(applied, module, policy)
@@ -57,7 +57,7 @@ class CompiledRegion(Region):
 
 def _cast_by_fully_shard(module, args, kwargs):
     """Casts arguments as the hook of fully_shard does before the forward. The graph contains that hook, and a
-    recomputation, in backward, runs it without its cast."""
+    recomputation, in backward, runs the hook without the cast."""
     state = module._get_fsdp_state() if hasattr(module, "_get_fsdp_state") else None
     policy = getattr(state, "_mp_policy", None)
     if policy is None or not policy.cast_forward_inputs or policy.param_dtype is None:

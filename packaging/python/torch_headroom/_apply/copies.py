@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Recipes for copies of values as they were when a module was called: lists, dicts and other objects may change before
-the module runs again. Tensors are never copied."""
+"""Recipes for copies of values as at the call of a module: lists, dicts and other objects may change before the module
+runs again. Tensors are never copied."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import torch
 
 from .._modules import attributes_of, bases_of, has_member, is_a, keys_of, values_in
 
-NOT_AGAIN = ("so that it cannot run again in backward; give it a copy (in transformers: use_cache=False) and record "
-              "the step again, or leave the module out of the plan (--pin)")
+CANNOT_RECOMPUTE = ("so that it cannot run again in backward; give it a copy (in transformers: use_cache=False) and "
+                    "record the step again, or leave the module out of the plan (--pin)")
 
 
 class Unrepeatable(Exception):
@@ -25,7 +25,7 @@ class Unrepeatable(Exception):
 
 
 class Held:
-    """A tensor inside a value, as it was at the call: a recipe for itself."""
+    """A tensor inside a value, as at the call: a recipe for the tensor itself."""
 
     __slots__ = ("tensor", "path")
 
@@ -34,38 +34,38 @@ class Held:
         self.path = path
 
     def hold(self, alias):
-        """Holds the tensor from here on. `alias` shares its storage."""
+        """Holds the tensor from here on. `alias` shares the tensor's storage."""
 
-    def built(self, given):
+    def built(self, inputs):
         raise NotImplementedError
 
 
-class _Unread(torch.Tensor):
-    """Replaces a tensor that a forward did not read. It has no memory."""
+class _Stub(torch.Tensor):
+    """Replaces a tensor that a forward did not read. The replacement has no memory."""
 
     @classmethod
     def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
         if op is torch.ops.aten.detach.default:  # reads nothing
-            return _new_stand_in(*_metadata(args[0])[:-1], False)
+            return _new_stub(*_metadata(args[0])[:-1], False)
         raise RuntimeError(f"{op} reads a tensor in the recomputation of a module whose forward did not: take the "
                            "policy off with torch_headroom.remove(model), or leave the module out of the plan (--pin)")
 
 
-def stand_in(tensor):
-    """Returns a tensor without memory. Its shape, dtype and other metadata are those of `tensor`."""
-    return _stand_in(*_metadata(tensor))
+def stub(tensor):
+    """Returns a stub without memory. Shape, dtype and other metadata equal the metadata of `tensor`."""
+    return _stub(*_metadata(tensor))
 
 
 def _metadata(tensor):
     return tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.requires_grad
 
 
-def _new_stand_in(shape, stride, dtype, device, requires_grad):
+def _new_stub(shape, stride, dtype, device, requires_grad):
     return torch.Tensor._make_wrapper_subclass(
-        _Unread, shape, strides=stride, dtype=dtype, device=device, requires_grad=requires_grad)
+        _Stub, shape, strides=stride, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-_stand_in = functools.lru_cache(maxsize=1024)(_new_stand_in)
+_stub = functools.lru_cache(maxsize=1024)(_new_stub)
 
 
 # Formats of a key in a path.
@@ -116,7 +116,7 @@ def _slots_of(cls):
 
 
 def _state_of(value):
-    """Returns an object's attributes, from its __dict__ and its slots."""
+    """Returns an object's attributes, from __dict__ and slots."""
     state = dict(attributes_of(value) or ())
     for name, member in _slots_of(type(value)).items():
         try:
@@ -127,7 +127,7 @@ def _state_of(value):
 
 
 class Copy:
-    """A recipe for copies of a mutable object as it was at the call."""
+    """A recipe for copies of a mutable object as at the call."""
 
     __slots__ = ("kind", "cls", "option", "keys", "items", "state")
 
@@ -173,21 +173,20 @@ class Copy:
 
 
 def _name_of_key(key, place):
-    """Returns what stands for a dict's key in a path, which is hashed and printed: its place if its class is the
-    program's."""
+    """Returns a dict's key as a path has the key, hashed and printed: a number if the key's class is the program's."""
     return key if type(key) in (str, bytes, int, float, bool, type(None)) else f"number {place + 1}"
 
 
 class Walk:
-    """Walks through values and makes their recipes. A path is (path above, key, format of the key)."""
+    """Walks through values and makes recipes. A path is (path above, key, format of the key)."""
 
     def __init__(self, most):
-        """`most` is the largest number of values inside of the visited ones."""
+        """`most` is the largest number of values inside of the visited values."""
         self._most = self._left = most
-        self._known = {}  # id of a visited value -> (value, its recipe)
+        self._known = {}  # id of a visited value -> (value, recipe)
 
     def value(self, value, above, key, how=FIRST, inside=False):
-        """Returns the recipe for `value`: the value itself if it is immutable. `inside`: it is part of an object."""
+        """Returns the recipe for `value`: the value itself if immutable. `inside`: the value is part of an object."""
         kind = kind_of(type(value))
         if kind == LEAF:
             return value
@@ -202,15 +201,15 @@ class Walk:
         """Raises Unrepeatable, for what a value at `path` is."""
         raise Unrepeatable(what)
 
-    def _know(self, value, stands):
-        self._known[id(value)] = value, stands  # keeps the value alive, so that its id is not reused
-        return stands
+    def _know(self, value, recipe):
+        self._known[id(value)] = value, recipe  # keeps the value alive, so that no other value gets the id
+        return recipe
 
     def _met(self, kind, value, path, inside):
         if kind == TENSOR:
             return self.tensor(value, path, inside)
         if kind == ONCE:
-            self.fail(path, f"is a {type(value).__name__}, which can be read only once, {NOT_AGAIN}")
+            self.fail(path, f"is a {type(value).__name__}, which can be read only once, {CANNOT_RECOMPUTE}")
         if kind == TUPLE or is_a(value, frozenset):
             values = values_in(value)
             items = self._values(values, range(len(values)), path, inside)
@@ -227,7 +226,7 @@ class Walk:
             return Copy(kind, cls, torch.Generator.clone_state(value))
         option = (collections.deque.maxlen.__get__(value) if kind == DEQUE
                   else _DEFAULT.__get__(value) if issubclass(cls, collections.defaultdict) else None)
-        copy = self._know(value, Copy(kind, cls, option))  # registered first, as it may contain itself
+        copy = self._know(value, Copy(kind, cls, option))  # registered first: an object may contain itself
         if kind != OBJECT:
             values = values_in(value)
             copy.keys = keys_of(value) if kind == DICT else ()
@@ -250,22 +249,22 @@ class Walk:
                       "reads, or leave the module out of the plan (--pin)")
 
 
-def built(value, given, made):
-    """Builds the value of a recipe; `made` maps recipes to copies that exist already, `given` is for Held.built()."""
+def built(value, inputs, made):
+    """Builds the value of a recipe; `made` maps recipes to copies that exist already, `inputs` is for Held.built()."""
     if is_a(value, Held):
-        return value.built(given)
+        return value.built(inputs)
     if type(value) is not Copy:
         return value
     if value in made:
         return made[value]
     if value.kind == TUPLE:
-        items = [built(item, given, made) for item in value.items]
+        items = [built(item, inputs, made) for item in value.items]
         return made.setdefault(value, value.tuple_of(items))
     copy = made[value] = value.empty()
-    value.fill(copy, [built(item, given, made) for item in value.items])
+    value.fill(copy, [built(item, inputs, made) for item in value.items])
     slots = _slots_of(value.cls)
     for name, item in value.state.items():
-        item = built(item, given, made)
+        item = built(item, inputs, made)
         if name in slots:
             slots[name].__set__(copy, item)
         else:

@@ -1,11 +1,15 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The arguments of a checkpointed module, kept as they were at the call: caches, lists and other objects may change.
+"""What a checkpoint keeps of a module's call until backward: the arguments and the attributes, as at the call.
 
-A region's forward gets the program's own objects, so that the program sees every change. Its recomputation gets copies
-of the mutable arguments as they were at entry. Tensors are never copied. Tensors in lists, tuples and dicts are held
-until backward, as the planner counts them. Of the tensors in other objects (a cache with the keys and values of all
-layers), only those that the region read are held; a tensor without memory replaces each of the others.
+A region's forward gets the program's own objects, so that the program sees every change. The recomputation gets copies
+of the mutable arguments as at entry. Tensors are never copied. Tensors in lists, tuples and dicts are held until
+backward, as the planner counts. Of tensors in other objects (a cache with the keys and values of all layers), only
+tensors that the region read are held; a stub without memory replaces each other tensor. Attributes and buffers of the
+region's modules are kept, too: a forward may replace attributes (a state from call to call, a count, a list to which
+the forward appends), and the recomputation begins with the attributes of the call. Tensors, numbers, strings, random
+number generators and containers of such values are kept; other objects and parameters are not. A tensor in an attribute
+is held only if the region reads the tensor. All tensors of an attribute have one path.
 """
 
 from __future__ import annotations
@@ -21,17 +25,17 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._modules import attributes_of, inner_tensors, is_a, is_plain
 from . import copies
-from .copies import NOT_AGAIN, Held, Unrepeatable, built, kind_of, stand_in
+from .copies import CANNOT_RECOMPUTE, Held, Unrepeatable, built, kind_of, stub
 
 _MOST_IN_ARGUMENTS = 100_000  # largest number of values in the arguments of one call
 
 
 class Arguments:
-    """The arguments of one call. `given` are the tensors for checkpoint(), which returns them in backward."""
+    """The arguments of one call. `inputs` are the tensors for checkpoint(), which returns them in backward."""
 
     def __init__(self, forward, args, kwargs):
         self._forward = forward
-        self.given, places = _handed_over(args, kwargs)
+        self.inputs, places = _checkpoint_inputs(args, kwargs)
         walk = _ArgumentWalk(forward, places)
         self._args = [walk.value(value, None, place) for place, value in enumerate(args)]
         self._kwargs = {name: walk.value(value, None, name) for name, value in kwargs.items()}
@@ -46,36 +50,36 @@ class Arguments:
         for held in self._tensors:
             if version_of(held.tensor) != held.version:
                 raise Unrepeatable(
-                    f"its argument {_name_of(self._forward, held.path)} is changed in place {when}, {NOT_AGAIN}")
+                    f"its argument {_name_of(self._forward, held.path)} is changed in place {when}, {CANNOT_RECOMPUTE}")
 
     def end_forward(self, unread):
-        """Ends the call's forward. Keeps only tensors that checkpoint() does not hold, and of objects only those that
-        were read."""
+        """Ends the call's forward. Keeps only tensors that checkpoint() does not hold, and of tensors in objects only
+        the tensors that were read."""
         for held in self._tensors:
             if held.place is not None:
                 held.tensor = None
             elif held.inside and held in unread:
-                held.let_go()
+                held.release()
         self._tensors = [held for held in self.held() if held not in unread]
-        self.given = ()
+        self.inputs = ()
 
-    def again(self, given):
+    def for_recompute(self, inputs):
         """Returns positional and named arguments for another run, using the tensors that checkpoint() returned."""
         made = {}
-        args = [built(value, given, made) for value in self._args]
-        return args, {name: built(value, given, made) for name, value in self._kwargs.items()}
+        args = [built(value, inputs, made) for value in self._args]
+        return args, {name: built(value, inputs, made) for name, value in self._kwargs.items()}
 
 
 class HeldInCalls:
-    """Finds the tensors that a checkpoint would hold of each call of a step, besides those that tensors_of() finds."""
+    """Finds the tensors that a checkpoint would hold of each call of a step, besides the tensors that tensors_of()
+    finds."""
 
     def __init__(self, places):
         self._places = places  # path -> number
 
     def of(self, args, kwargs, found):
-        """Returns the tensors and their places. A place is a number that stands for the same path in all calls, or -1
-        if a checkpoint holds the tensor even when the forward does not read it. `found` is the result of
-        tensors_of()."""
+        """Returns the tensors and the places. A place is a number for the same path in all calls, or -1 if a checkpoint
+        holds the tensor even when the forward does not read the tensor. `found` is the result of tensors_of()."""
         if not _has_more(args) and not _has_more(kwargs):
             return (), ()
         walk = _ArgumentWalk(None, {})
@@ -113,7 +117,7 @@ def _parts_of(tensor):
 
 
 class _HeldArgument(copies.Held):
-    """A tensor among the arguments. `place` is its index in Arguments.given; None: not in there."""
+    """A tensor among the arguments. `place` is the index in Arguments.inputs; None: not in there."""
 
     __slots__ = ("version", "place", "inside")
 
@@ -121,14 +125,14 @@ class _HeldArgument(copies.Held):
         super().__init__(tensor, path)
         self.version = version_of(tensor)
         self.place = place
-        self.inside = inside  # whether it is inside an object
+        self.inside = inside  # whether the tensor is inside an object
 
-    def built(self, given):
-        return self.tensor if self.place is None else given[self.place]
+    def built(self, inputs):
+        return self.tensor if self.place is None else inputs[self.place]
 
-    def let_go(self):
-        """Replaces the tensor by one without memory. Its shape, dtype and other metadata stay readable."""
-        self.tensor = stand_in(self.tensor)
+    def release(self):
+        """Replaces the tensor by a stub without memory. Shape, dtype and other metadata stay readable."""
+        self.tensor = stub(self.tensor)
 
 
 def version_of(tensor):
@@ -137,20 +141,20 @@ def version_of(tensor):
         return 0 if torch.Tensor.is_inference(tensor) else torch.Tensor._version.__get__(tensor)
 
 
-def _handed_over(args, kwargs):
-    """Returns the tensors for checkpoint() and, by identity, their places among them. A tensor given twice is passed
-    once: checkpoint() makes a new object of each, and forwards test whether two are the same (`query is key` in
-    nn.MultiheadAttention). Named tensors are passed only if no positional one exists: checkpoint() restores the random
-    number generators of the devices of its arguments."""
-    given, places = [], {}
+def _checkpoint_inputs(args, kwargs):
+    """Returns the tensors for checkpoint() and, by identity, the places among the tensors. A tensor given twice is
+    passed once: checkpoint() makes a new object of each tensor, and forwards test whether two are the same (`query is
+    key` in nn.MultiheadAttention). Named tensors are passed only if no positional tensor exists: checkpoint() restores
+    the random number generators of the devices of the arguments."""
+    inputs, places = [], {}
     for values in (args, kwargs.values()):
         for value in values:
             if is_a(value, torch.Tensor) and id(value) not in places:
-                places[id(value)] = len(given)
-                given.append(value)
-        if given:
+                places[id(value)] = len(inputs)
+                inputs.append(value)
+        if inputs:
             break
-    return given, places
+    return inputs, places
 
 
 def _name_of(forward, path):
@@ -200,7 +204,7 @@ _NOT_KEPT = object()
 
 
 class Attributes:
-    """The attributes of a module and of all modules inside of it, at one call."""
+    """The attributes of a module and of all inner modules, at one call."""
 
     def __init__(self, root):
         walk = _AttributeWalk()
@@ -212,10 +216,10 @@ class Attributes:
         self.tensors = walk.tensors
 
     @contextlib.contextmanager
-    def again(self, root):
-        """A context with the attributes of the call. At its end, all attributes and buffers are as they were before it:
-        the program expects those of the forward. Parameters are left out: fully_shard exchanges them until backward
-        ends."""
+    def restored(self, root):
+        """A context with the attributes of the call. At the end, all attributes and buffers are as before the context:
+        the program expects the forward's attributes. Parameters are left out: fully_shard exchanges parameters until
+        backward ends."""
         before = [(owner, dict(owner)) for _, owner in _owners(root)]
         made = {}
         for owner, recipes in self._kept:
@@ -230,8 +234,7 @@ class Attributes:
 
 
 class AttributesInCalls:
-    """Finds the tensors that a checkpoint would hold of each call of a step because the module replaces them in its
-    attributes."""
+    """Finds the tensors that a checkpoint would hold of each call of a step because the module replaces attributes."""
 
     def __init__(self, places):
         self._places = places  # path -> number
@@ -250,26 +253,27 @@ class AttributesInCalls:
 
 
 class _HeldAttribute(Held):
-    """A tensor in an attribute, held until let_go()."""
+    """A tensor in an attribute, held until release()."""
 
     __slots__ = ("_known", "_empty", "_place", "_storage")
 
-    def built(self, given):
+    def built(self, inputs):
         if self.tensor is not None:
             return self.tensor
         known = self._known()
         return self._empty if known is None else known
 
-    def let_go(self):
-        """Stops holding the tensor. If it is gone when the region runs again, one without memory replaces it."""
+    def release(self):
+        """Stops holding the tensor. If the tensor is gone when the region runs again, a stub without memory replaces
+        the tensor."""
         tensor = self.tensor
-        self._known, self._empty = weakref.ref(tensor), stand_in(tensor)
+        self._known, self._empty = weakref.ref(tensor), stub(tensor)
         self._place = tensor.shape, tensor.stride(), tensor.storage_offset()
-        self._storage = StorageWeakRef(tensor.untyped_storage())  # no other storage gets its address
+        self._storage = StorageWeakRef(tensor.untyped_storage())  # no other storage gets this address
         self.tensor = None
 
     def hold(self, alias):
-        """Holds the tensor again. If the program kept it only detached, another one replaces it."""
+        """Holds the tensor again. If the program kept only a detached tensor, a new view replaces the tensor."""
         self.tensor = self._known()
         if self.tensor is None:
             self.tensor = alias.detach().as_strided(*self._place)
@@ -307,7 +311,7 @@ class _AttributeWalk(copies.Walk):
 
 
 def _owners(root):
-    """Yields the dicts with attributes, and those with buffers, of a module and all modules inside of it, after the
+    """Yields the dicts with attributes, and the dicts with buffers, of a module and all inner modules, after the
     module's number."""
     found, waiting = {id(root)}, [root]
     while waiting:
@@ -329,7 +333,7 @@ def _is_kept(name, value):
 
 
 def _put_back(owner, recipes, made):
-    """Gives a module the attributes of the call, and no others but those that are not kept."""
+    """Gives a module the attributes of the call. Of other attributes, only attributes that are not kept stay."""
     for name in owner.keys() - recipes.keys() - _OF_MODULES:
         if _is_kept(name, owner[name]):
             del owner[name]

@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds the modules of a program's model that a policy names. The policy's names start at the recorded model, which may
-contain the given one (a loss around it) or lie inside it (an average of its weights). If a step had several models,
-each has its own part of the policy, named by its class: QNet and QNet_2, the one called first."""
+"""Finds the modules of a program's model that a policy names. The policy's names start at the recorded model. The
+recorded model may contain the given model (a loss around the model) or lie inside the given model (an average of
+weights). If a step had several models, each model has a part of the policy, named by class: QNet and QNet_2, the model
+called first in front."""
 
 from __future__ import annotations
 
@@ -30,11 +31,11 @@ class Fit:
         return {entry.fqn[start:]: (entry.calls, entry.saved) for entry in self.entries}
 
 
-def find(model, policy, wanted=None, taken=()):
-    """Returns the parts of `policy` that fit `model`. `wanted` names the only part to consider; `taken` are names that
-    other models already have. Returns none for a model of the step that the plan leaves as it is. Raises PolicyError if
-    no part fits another model, or if the choice is ambiguous."""
-    parts = _parts(policy, wanted)
+def find(model, policy, part_name=None, taken=()):
+    """Returns the parts of `policy` that fit `model`. `part_name` is the only part to consider; `taken` are names that
+    other models already have. Returns none for a model of the step that the plan leaves unchanged. Raises PolicyError
+    if no part fits another model, or if the choice is ambiguous."""
+    parts = _parts(policy, part_name)
     found = _outermost([_bases(model, name, entries) for name, entries in parts.items()])
     for part in found:
         if len(part) > 1:
@@ -43,7 +44,7 @@ def find(model, policy, wanted=None, taken=()):
     fits = {}
     for fit in (fit for part in found for fit in part):
         fits.setdefault(id(fit.base), []).append(fit)
-    if wanted is None:
+    if part_name is None:
         _refuse_left(model, policy, parts, (fit for part in found for fit in part))
     if parts and not fits and not _is_left_as_it_is(model, policy, parts):
         raise PolicyError(f"{policy.source}: {_no_fit(model, policy, parts)}")
@@ -54,7 +55,8 @@ def find(model, policy, wanted=None, taken=()):
 
 
 def _refuse_left(model, policy, parts, fits):
-    """Refuses a model that may also be another one of the step, of the same class, which the plan leaves as it is."""
+    """Refuses a model that may also be another model of the step, of the same class, which the plan leaves
+    unchanged."""
     for fit in fits:
         kind = _classes(fit.name, parts[fit.name][0])[0] if fit.name in parts else None
         left = [name for name in policy.objects_left if kind in _classes_by_name(name)]
@@ -66,30 +68,31 @@ def _refuse_left(model, policy, parts, fits):
 
 
 def _outermost(found):
-    """Removes fits inside the fit of another part: models of a step are not nested, so these only look alike."""
+    """Removes fits inside the fit of another part: models of a step are not nested, so the inner fits only have equal
+    names."""
     inner = [{id(module) for fit in part for module in fit.base.modules() if module is not fit.base} for part in found]
     return [[fit for fit in part if not any(id(fit.base) in inner[j] for j in range(len(found)) if j != i)]
             for i, part in enumerate(found)]
 
 
-def _parts(policy, wanted):
-    """Returns the entries by the name of the recorded model, or only those of the wanted module."""
+def _parts(policy, part_name):
+    """Returns the entries by the name of the recorded model, or only the entries of the requested module."""
     parts = {}
     for entry in policy.modules:
         parts.setdefault(entry.fqn.partition(".")[0], []).append(entry)
-    if wanted is None:
+    if part_name is None:
         return parts
-    entries = [entry for entry in policy.modules if f"{entry.fqn}.".startswith(f"{wanted}.")]
-    if not entries and wanted in policy.objects:
+    entries = [entry for entry in policy.modules if f"{entry.fqn}.".startswith(f"{part_name}.")]
+    if not entries and part_name in policy.objects:
         return {}
     if not entries:
-        raise PolicyError(f"{policy.source}: it checkpoints nothing of {wanted}; it has plans for {', '.join(parts)}")
-    return {wanted: entries}
+        raise PolicyError(f"{policy.source}: it checkpoints nothing of {part_name}; it has plans for {', '.join(parts)}")
+    return {part_name: entries}
 
 
 def _bases(model, name, entries):
-    """Finds module `name` of the recorded step: returns the places in `model` that fit it, or, if `model` lies inside
-    that module, the parts of the module that `model` fits."""
+    """Finds module `name` of the recorded step. Returns the places in `model` that fit the module, or, if `model` lies
+    inside that module, the parts of the module that `model` fits."""
     fit = _fit(model, name, entries, is_root=True)
     if fit:
         return [fit]
@@ -111,7 +114,8 @@ def _bases(model, name, entries):
 
 
 def _fit(base, name, entries, is_root=False):
-    """Matches `entries`, whose names begin with that of `base`, to modules of `base`; None if one is missing."""
+    """Matches `entries`, whose names begin with the name of `base`, to modules of `base`; None if a module is
+    missing."""
     depth = name.count(".")
     if not any(_is_a(base, kind) for kind in _classes(name, entries[0])):
         return None
@@ -119,7 +123,7 @@ def _fit(base, name, entries, is_root=False):
     for entry in entries:
         module = base
         for place, key in enumerate(entry.fqn[len(name) + 1 :].split(".") if entry.fqn != name else (), depth + 1):
-            # FSDP1 wraps modules inside of the model: the plan may be applied before it does.
+            # FSDP1 wraps modules inside of the model: the plan may be applied before FSDP1 wraps.
             if key == _WRAPPED and key not in module._modules:
                 continue
             module = without_compilation(module._modules.get(key))
@@ -131,7 +135,7 @@ def _fit(base, name, entries, is_root=False):
 
 
 def _classes(name, entry):
-    """Returns the possible class names of a recorded module; policies of older versions have only its name."""
+    """Returns the possible class names of a recorded module. Policies of older versions have only the name."""
     if entry.types:
         return [entry.types[name.count(".")]]
     return _classes_by_name(name)
@@ -142,7 +146,7 @@ def _classes_by_name(name):
 
 
 def _is_left_as_it_is(model, policy, parts):
-    """Returns whether the model was in the recorded step and the plan has nothing to do for its class."""
+    """Returns whether the model was in the recorded step and the plan has nothing to do for the model's class."""
     planned = [kind for name, entries in parts.items() for kind in _classes(name, entries[0])]
     recorded = [kind for name in policy.objects for kind in _classes_by_name(name)]
     return any(_is_a(model, kind) for kind in recorded) and not any(_is_a(model, kind) for kind in planned)
@@ -194,7 +198,7 @@ def _missing(model, name, entries):
 
 
 def _fewer(known, path):
-    """Returns a sentence if a numbered module is missing from a list that has fewer of these; empty otherwise."""
+    """Returns a sentence if a numbered module is missing from a list that has fewer modules; empty otherwise."""
     parts = path.split(".")
     for depth, part in enumerate(parts):
         above = ".".join(parts[:depth])
@@ -209,8 +213,8 @@ def _fewer(known, path):
 
 
 def _renamed(known, entry, path, planned, root):
-    """Returns a question for the module that has the missing one's class and a similar name, which the policy does not
-    use; empty if there is none."""
+    """Returns a question for the module that has the missing module's class and a similar name, which the policy does
+    not use; empty if there is none."""
     free = [other for other, module in known.items()
             if other and other not in planned and (not entry.types or _is_a(module, entry.types[-1]))
             and re.sub(r"\d+", "", other) != re.sub(r"\d+", "", path)]

@@ -23,8 +23,8 @@ BUFFER = "aten.empty_strided.default"  # how generated code of torch.compile all
 
 @dataclass(frozen=True)
 class HeldBytes:
-    """Bytes that the plan expects on the device at the start and end of a module's forward and before its
-    recomputation; one entry for each call in the recorded step."""
+    """Bytes that the plan expects on the device at the start and end of a module's forward and before the
+    recomputation; an entry for each call in the recorded step."""
 
     begin: tuple = ()
     end: tuple = ()
@@ -33,8 +33,8 @@ class HeldBytes:
 
 @dataclass(frozen=True)
 class ModulePolicy:
-    """The policy for one module. `calls` counts, by name, the ops of one recorded forward of the module. `saved` are
-    the ops whose outputs are saved, as (name, index among the ops of that name)."""
+    """The policy for one module. `calls` counts, by name, the ops of a recorded forward of the module. `saved` are the
+    ops with saved outputs, as (name, index among the ops of that name)."""
 
     fqn: str
     calls: Counter
@@ -53,17 +53,17 @@ class Policy:
     source: str  # path of the file, for messages
     model: str
     modules: tuple
-    objects: tuple = ()  # names of the models in the step; empty if there was one
+    objects: tuple = ()  # names of the models in the step; empty if there was one model
     budget: int = 0  # bytes; 0: unknown
     peak: int = 0  # predicted bytes
-    objects_left: tuple = ()  # those of `objects` that save tensors, too, and of which the plan checkpoints nothing
+    objects_left: tuple = ()  # names in `objects`: models that save tensors, without checkpoints in the plan
     memory_readers: tuple = ()  # names of modules whose forward reads the card's memory
-    allocator_settings: str = ""  # PYTORCH_CUDA_ALLOC_CONF with which the plan runs on its card; empty: the program's
+    allocator_settings: str = ""  # PYTORCH_CUDA_ALLOC_CONF of the plan; empty: the program's
 
 
 def read_policy(path) -> Policy:
-    """Reads a policy from a file. Raises PolicyError with one sentence that names the file, the place in it, and the
-    expected value."""
+    """Reads a policy from a file. Raises PolicyError with one sentence that names the file, the place in the file, and
+    the expected value."""
     source = os.fspath(path)
     try:
         document = json.loads(_text_of(source))

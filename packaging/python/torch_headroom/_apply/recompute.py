@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The surroundings of a forward that runs again in backward: they are as at its first run, and it leaves nothing
-behind. checkpoint() itself restores PyTorch's own generators and autocast."""
+"""The state around a forward that is recomputed in backward: RNG, attention kernels, autocast and the ops themselves
+are as at the first run, and the recomputation leaves nothing behind. checkpoint() itself restores PyTorch's own
+generators and autocast. torch.autocast caches the casts of weights until the context ends. linear() and
+scaled_dot_product_attention() of torch.nn.functional run the same ops under a dispatch mode as without a mode."""
 
 import contextlib
 import functools
@@ -17,16 +19,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .._torch import pack_hook
 
 
-class Surroundings:
-    """State of the process that a forward may read, as it is when this object is made."""
+class RandomState:
+    """RNG and attention state of the process that a forward may read, as at the construction of this object."""
 
     def __init__(self):
         self._random = _random_state()
         self._attention = _attention_kernels()
 
     @contextlib.contextmanager
-    def again(self):
-        """A context in which a forward runs again."""
+    def restored(self):
+        """A context with the state, in which a forward is recomputed."""
         generators, kernels = _random_state(), _attention_kernels()
         _set_random_state(self._random)
         _set_attention_kernels(kernels, self._attention)
@@ -57,14 +59,14 @@ def _set_random_state(state):
 
 
 def _attention_kernels():
-    """Returns which kernels scaled_dot_product_attention() may take, and in which order it tries them: what
-    torch.nn.attention.sdpa_kernel() sets."""
+    """Returns the kernels that scaled_dot_product_attention() may take, and the order of the kernels: the settings of
+    torch.nn.attention.sdpa_kernel()."""
     return _cur_sdpa_kernel_backends(), torch._C._get_sdp_priority_order()
 
 
-def _set_attention_kernels(now, wanted):
-    if wanted != now:
-        backends, order = wanted
+def _set_attention_kernels(now, requested):
+    if requested != now:
+        backends, order = requested
         _sdpa_kernel(backends)
         torch._C._set_sdp_priority_order(order)
 
@@ -80,8 +82,8 @@ class _Packed:
 
 @contextlib.contextmanager
 def _graph_without_tensors():
-    """Hands what autograd saves to checkpoint(), and takes it off the graph at the end. Otherwise a tensor that the
-    forward stores anywhere keeps its graph alive, and the graph all activations."""
+    """Hands what autograd saves to checkpoint(), and takes the saved tensors off the graph at the end. Otherwise a
+    tensor that the forward stores anywhere keeps the tensor's graph alive, and the graph all activations."""
     hand_over = pack_hook()
     if hand_over is None:
         yield
@@ -113,9 +115,9 @@ _CAST = torch.ops.aten._to_copy.default
 
 
 class _Casts(threading.local):
-    """Casts that the program itself calls, in a thread."""
+    """A tensor that autograd saves in the recomputation."""
 
-    running = 0  # number of these
+    running = 0  # number of running casts
 
 
 _casts = _Casts()
@@ -159,10 +161,10 @@ def is_cached_cast(op, args):
 
 
 def beside_cached_casts(mode, watch=None, result=None):
-    """Makes a selective context, `mode`, ignore autocast's casts of weights: whether a region runs them depends on
-    earlier calls, and from torch 2.12 on a recomputation finds an op by its index. `watch`, if given, is called with
-    their arguments, and `result` with what each other op returns. The context also ignores the recorder's marks of
-    module calls, which are not ops of the program."""
+    """Makes a selective context, `mode`, ignore autocast's casts of weights. Whether a region runs such casts depends
+    on earlier calls, and from torch 2.12 on a recomputation finds an op by index. `watch`, if given, is called with the
+    arguments of such casts, and `result` with the result of each other op. The context also ignores the recorder's
+    marks of module calls, which are not ops of the program."""
     mode.__class__ = _beside_cached_casts(type(mode))
     mode.headroom_watch = watch
     mode.headroom_result = result
@@ -192,8 +194,8 @@ def _beside_cached_casts(mode_class):
 
 
 def _run_inside(mode, op, args, kwargs):
-    """Runs an operator of higher order, such as flex_attention(), whose own ops `mode` sees as those of a composite
-    one: they are what was recorded. An operator that is written for other keys runs as one op that is not kept."""
+    """Runs an operator of higher order, such as flex_attention(). `mode` sees the inner ops, as recorded. An operator
+    that is written for other keys runs as a single op that is not kept."""
     kernel = op.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
     if kernel is None:
         return op(*args, **kwargs)
@@ -202,9 +204,10 @@ def _run_inside(mode, op, args, kwargs):
 
 
 class Recomputing:
-    """Wraps the context of a recomputation so that it begins and ends with an empty autocast cache. On a GPU it does,
-    since backward has its own thread; elsewhere casts would stay if backward runs inside another torch.autocast. Also
-    enters TransformerEngine's autocast again as in the forward, which checkpoint() does only for PyTorch's."""
+    """Wraps the context of a recomputation so that the recomputation begins and ends with an empty autocast cache. On a
+    GPU the cache is empty, since backward has a thread of its own; elsewhere casts would stay if backward runs inside
+    another torch.autocast. Also enters TransformerEngine's autocast as in the forward: checkpoint() does so only for
+    PyTorch's."""
 
     def __init__(self, context):
         self.context = context
@@ -225,8 +228,8 @@ class Recomputing:
 
 
 def _quantized():
-    """Returns a function that makes TransformerEngine's autocast context as it is now. Delayed scales change when that
-    context ends, so no plan recomputes a module that reads them."""
+    """Returns a function that makes TransformerEngine's autocast context of this moment. Delayed scales change when
+    that context ends, so no plan recomputes a module that reads delayed scales."""
     library = sys.modules.get("transformer_engine.pytorch.quantization")
     state = getattr(library, "FP8GlobalStateManager", None)
     if state is None or not hasattr(library, "autocast") or not state.is_fp8_enabled():
@@ -238,7 +241,7 @@ def _quantized():
 
 
 def with_own_ops(forward):
-    """Decorates a forward: it runs inside OwnOps()."""
+    """Decorates a forward, to run inside OwnOps()."""
 
     def under_mode(*args):
         with OwnOps():
@@ -248,12 +251,12 @@ def with_own_ops(forward):
 
 
 class OwnOps:
-    """A context in which linear() and attention run the same ops under a dispatch mode as without one. Under a mode,
-    such as a selective context, torch's own add the bias and the mask out of place instead of in place: these are other
-    ops than recorded, with one more tensor. A graph that torch.compile makes has torch's own."""
+    """A context in which linear() and attention run the same ops under a dispatch mode as without a mode. Under a mode,
+    such as a selective context, torch's functions add the bias and the mask out of place instead of in place: other ops
+    than recorded, with one more tensor. A graph that torch.compile makes has torch's functions."""
 
     _torchs = {}  # name in torch.nn.functional -> torch's function
-    _torchs_casts = {}  # name -> torch's method, if torch.Tensor does not inherit it
+    _torchs_casts = {}  # name -> torch's method, if torch.Tensor defines the method
     _lock = threading.Lock()
     _entered = 0  # number of threads that have entered; the replacements are correct in all threads
 
@@ -289,7 +292,7 @@ def linear(input, weight, bias=None):
         if not input.is_cuda:  # autocast has no einsum() there, and memory is not planned
             return torchs(input, weight, bias)
         bias, weight, input = _cast(bias), _cast(weight), _cast(input)
-    if input.is_contiguous():  # a cast makes its input contiguous
+    if input.is_contiguous():  # a cast makes the input contiguous
         return torchs(input, weight, bias)
     return torch.matmul(input, weight.t()).add_(bias)
 
@@ -304,7 +307,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 
 
 class _MaskInPlace(TorchDispatchMode):
-    """Adds a mask to the scores in place, as attention without a fused kernel does without a mode: its only add()."""
+    """Adds a mask to the scores in place, as attention without a fused kernel does without a mode. That attention has
+    no other add()."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func is not torch.ops.aten.add.Tensor:
@@ -314,15 +318,15 @@ class _MaskInPlace(TorchDispatchMode):
 
 
 def _are_plain(*tensors):
-    """Whether torch would compute with these in place without a mode."""
+    """Whether torch would compute with the tensors in place without a mode."""
     return all(type(tensor) in (torch.Tensor, torch.nn.Parameter)
                and not torch._C._functorch.is_functorch_wrapped_tensor(tensor) for tensor in tensors)
 
 
 def _cast(tensor):
-    """Casts an argument of linear() as autocast does, which casts from the last to the first: einsum() is in the same
-    list, and is only a view then. Its base is the cast: the view would be a node of the graph, which changes the order
-    in which the gradients of a weight that several calls use are added."""
+    """Casts an argument of linear() as autocast does, from the last to the first: einsum() is in the same list of
+    autocast, and is only a view then. The view's base is the cast. The view would be a node of the graph, and would
+    change the order in which the gradients of a weight that several calls use are added."""
     viewed = torch.einsum("...->...", tensor)
     if viewed.dtype == tensor.dtype:
         return tensor

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A checkpointed module: torch.utils.checkpoint (non-reentrant) around its forward, with selective contexts for the ops
+"""A checkpointed module: torch.utils.checkpoint (non-reentrant) around the forward, with selective contexts for the ops
 that the policy saves."""
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 from .._modules import is_plain, tensors_of
 from .._torch import in_backward, in_reentrant_checkpoint, is_of_checkpoint, pack_hook
-from .copies import NOT_AGAIN, Unrepeatable
+from .copies import CANNOT_RECOMPUTE, Unrepeatable
 from .held import Arguments, Attributes, version_of
 from .policy import BUFFER, HeldBytes, ModulePolicy
-from .recompute import Recomputing, Surroundings, beside_cached_casts, with_own_ops
+from .recompute import Recomputing, RandomState, beside_cached_casts, with_own_ops
 
 _OF_A_GRAPH = ("it was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone decides what is "
                "recomputed: set torch._functorch.config.activation_memory_budget instead, which `python -m "
@@ -56,10 +56,10 @@ class Region:
         self.settled = False  # checked, and watched for a whole step
         self.difference = None  # sentence: how the last forward differs from the recording
         self.recomputed = False  # a recomputation has run
-        self.subclass = None  # class name of wrapper tensors among the arguments of its ops
+        self.subclass = None  # class name of wrapper tensors among the arguments of ops
         self.computed_with = set()  # paths of attributes that a watched call computed with, not only changed
         self.changed = set()  # paths of attributes that an op of a watched call changed in place
-        self.read = {}  # path of a tensor among a watched call's arguments and attributes -> whether an op read it
+        self.read = {}  # path of an argument or attribute of a watched call -> whether an op read the tensor
         self.compiled_context_fn = lambda: self.contexts(None)  # must be a function, not a bound method
         self.replaced = module.__dict__.get("forward")  # another patch of the instance, which then runs inside
 
@@ -97,9 +97,9 @@ class Region:
         try:
             call = _Call(self, module, forward, args, kwargs)
             if not (call.watched or self.policy.saved):
-                result = checkpoint(call, *call.given(), use_reentrant=False, context_fn=_plain_contexts)
+                result = checkpoint(call, *call.inputs(), use_reentrant=False, context_fn=_plain_contexts)
             else:
-                result = checkpoint(with_own_ops(call), *call.given(), use_reentrant=False, context_fn=call.contexts)
+                result = checkpoint(with_own_ops(call), *call.inputs(), use_reentrant=False, context_fn=call.contexts)
             call.end_forward()
         except Unrepeatable as error:
             self.refuse(str(error))
@@ -126,10 +126,10 @@ class Region:
         return self.replaced
 
     def contexts(self, call):
-        """Returns the contexts of one call, for its forward and its recomputation; `call` is None in a graph."""
+        """Returns the contexts of a call, for the forward and the recomputation; `call` is None in a graph."""
         calls = {False: Counter(), True: Counter()}
         watch = call.watch if call is not None and call.watched else None
-        on_gpu = call is not None and _touches_gpu(call.given(), {})
+        on_gpu = call is not None and _touches_gpu(call.inputs(), {})
         kept = _Kept() if watch is not None and self.policy.saved else None
 
         def decide(context, op, *args, **kwargs):
@@ -151,15 +151,15 @@ class Region:
             return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
 
         forward, recompute = create_selective_checkpoint_contexts(decide)
-        if call is None:  # a graph has no autocast; its second pass requires the dispatch modes themselves
+        if call is None:  # a graph has no autocast; the second pass requires the dispatch modes themselves
             compared = self.checked or self.difference
             return (forward if compared else _Checking(forward, self, calls[False])), recompute
         forward = beside_cached_casts(forward, watch, kept and kept.add)
         return _Checking(forward, self, calls[False], kept), Recomputing(beside_cached_casts(recompute))
 
     def check(self, calls: Counter):
-        """Checks that a forward ran the recorded ops; `calls` counts its ops by name. A forward without ops does not
-        count: some layers are dropped at random."""
+        """Checks that a forward ran the recorded ops; `calls` counts the forward's ops by name. A forward without ops
+        does not count: some layers are dropped at random."""
         if self.checked or not calls:
             return
         self.difference = self.difference_of(calls)
@@ -215,8 +215,8 @@ class Region:
 
 
 class _Call:
-    """One call of a region, which checkpoint() runs: first with the program's arguments, then with copies of these as
-    they were."""
+    """A call of a region, which checkpoint() runs: first with the program's arguments, then with copies of the
+    arguments as at the call."""
 
     def __init__(self, region, module, forward, args, kwargs):
         self._region = region
@@ -224,58 +224,58 @@ class _Call:
         self._forward = forward
         self._first = args, kwargs
         self._arguments = Arguments(forward, args, kwargs)
-        self._surroundings = Surroundings()
+        self._random_state = RandomState()
         self._attributes = Attributes(module)
         self.watched = not region.settled or any(held.path not in region.read for held in self._attributes.tensors)
         self._unread = {}  # storage -> tensors
-        self._hook = self._depth = None  # in its forward: pack_hook() of its checkpoint, running.calls
+        self._hook = self._depth = None  # in the forward: pack_hook() of the checkpoint, running.calls
         if self.watched:
             self._await(self._arguments.held())
             self._await([held for held in self._attributes.tensors if not region.read.get(held.path)])
         self._states = {}  # storage -> attributes
-        self._versions = []  # (attribute, its tensor, number of changes when the call began)
+        self._versions = []  # (attribute, tensor, number of changes when the call began)
         for held in filter(_is_seen, self._attributes.tensors):
             if self.watched:
                 self._states.setdefault(_storage(held.tensor), []).append(held)
             if self.watched or held.path in region.computed_with:
                 self._versions.append((held, weakref.ref(held.tensor), version_of(held.tensor)))
             if not region.read.get(held.path):
-                held.let_go()
+                held.release()
 
     def _await(self, tensors):
         for held in filter(_is_seen, tensors):
             self._unread.setdefault(_storage(held.tensor), []).append(held)
 
-    def given(self):
-        return self._arguments.given
+    def inputs(self):
+        return self._arguments.inputs
 
     def contexts(self):
         return self._region.contexts(self)
 
-    def __call__(self, *given):
+    def __call__(self, *inputs):
         running.calls += 1
         try:
-            return self._run(given)
+            return self._run(inputs)
         finally:
             running.calls -= 1
 
-    def _run(self, given):
+    def _run(self, inputs):
         if self._first is not None:
             self._hook, self._depth = pack_hook(), running.calls
             (args, kwargs), self._first = self._first, None
             try:
                 return self._forward(*args, **kwargs)
             finally:
-                self._hook = None  # it holds the checkpoint, which holds this call
+                self._hook = None  # the hook holds the checkpoint, which holds this call
         self._region.recomputes()
         try:
             self._arguments.check("between its forward and its recomputation")
             self._check_states("between its forward and its recomputation")
         except Unrepeatable as error:
             self._region.refuse(str(error))
-        args, kwargs = self._arguments.again(given)
+        args, kwargs = self._arguments.for_recompute(inputs)
         try:
-            with self._surroundings.again(), self._attributes.again(self._module):
+            with self._random_state.restored(), self._attributes.restored(self._module):
                 return self._forward(*args, **kwargs)
         except RuntimeError as error:
             if "selective activation checkpoint has been mutated" not in str(error):
@@ -283,8 +283,9 @@ class _Call:
             self._region.refuse_changed("an op", "the program, after the module's forward,")
 
     def watch(self, op, args, kwargs):
-        """Marks the arguments of a forward op as read, and attributes among them as states that it computes with."""
-        if running.calls == self._depth:  # not in a region inside of this one
+        """Marks the arguments of a forward op as read, and attributes among the arguments as states that the region
+        computes with."""
+        if running.calls == self._depth:  # not in an inner region
             self._region.refuse_own_checkpoint(self._hook)
         if self._unread:
             for tensor in tensors_of((args, kwargs)):
@@ -298,14 +299,14 @@ class _Call:
 
     def _check_states(self, when):
         """Raises Unrepeatable if a buffer or an attribute was changed in place since the call began and the forward
-        computes with it. Ops with several results change their arguments without a new version."""
+        computes with the value. Ops with several results change arguments without a new version."""
         for held, known, version in self._versions:
             tensor = known()
             if held.path not in self._region.computed_with or tensor is None:
                 continue
             if version_of(tensor) != version or held.path in self._region.changed:
                 raise Unrepeatable(f"it computes with its buffer or attribute `{held.path[1]}`, which is changed in "
-                                   f"place {when}, {NOT_AGAIN}")
+                                   f"place {when}, {CANNOT_RECOMPUTE}")
 
     def end_forward(self):
         self._arguments.check("by its forward")
@@ -322,9 +323,10 @@ class _Call:
 
 
 def uses_of(op, args, kwargs):
-    """Returns the arguments of an op on which its results depend, and those that it changes in place. Results do not
-    depend on what the op changes, unless it also returns another tensor (a fake quantization that updates its range).
-    Batch normalisation in training updates its running statistics and does not use them. Views compute nothing."""
+    """Returns the arguments of an op on which the results depend, and the arguments that the op changes in place.
+    Results do not depend on what the op changes, unless the op also returns another tensor (a fake quantization that
+    updates a range). Batch normalisation in training updates running statistics and does not use the statistics. Views
+    compute nothing."""
     schema = getattr(op, "_schema", None)
     if schema is None:  # a higher-order op
         return (args, kwargs), ()
@@ -384,8 +386,7 @@ def _subclass_in(value):
 
 
 def _is_seen(held):
-    """Returns whether tensors_of() finds the tensor among an op's arguments, and a tensor without memory can replace
-    it."""
+    """Returns whether tensors_of() finds the tensor among an op's arguments, and a stub can replace the tensor."""
     return is_plain(type(held.tensor)) and held.tensor.layout == torch.strided
 
 
@@ -398,14 +399,14 @@ def _plain_contexts():
 
 
 class _Kept:
-    """The results of a forward's ops that the policy saves, with their versions, while the forward runs. After it the
-    graph holds the context, so that a result held here, which is a part of the graph, would keep both alive."""
+    """The results of a forward's ops that the policy saves, with versions, while the forward runs. After the forward
+    the graph holds the context: a result held here is a part of the graph, and would keep both alive."""
 
     def __init__(self):
-        self.next = None  # name of the op that runs, if it is saved
+        self.next = None  # name of the running op, if saved
         self._results = []
         self._names = {}  # storage of a result -> name
-        self._written = None  # name of an op whose result was changed through an alias without its version
+        self._written = None  # name of an op with a result that was changed through an alias without a new version
 
     def add(self, result):
         name, self.next = self.next, None
@@ -416,7 +417,7 @@ class _Kept:
 
     def runs(self, op, args, kwargs):
         """Notes what an op that is about to run changes in place: unsafe_split(), in cells of recurrent nets, and .data
-        make aliases that have versions of their own."""
+        make aliases with versions of their own."""
         for place, argument in enumerate(op._schema.arguments if self._names else ()):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 value = args[place] if place < len(args) else kwargs.get(argument.name)
@@ -430,7 +431,7 @@ class _Kept:
 
 
 class _Checking:
-    """The context of the forward, which checks its ops at the end."""
+    """The context of the forward. Checks the forward's ops at the end."""
 
     def __init__(self, context, region, calls, kept=None):
         self.context, self.region, self.calls, self.kept = context, region, calls, kept
@@ -457,9 +458,9 @@ def region_of(module):
 
 
 def _makes_new_tensors(name):
-    """Returns whether an op, named as in a policy, neither changes an argument nor returns a view of one. True for ops
-    that torch does not know (yet). Some versions of DTensor wait where no mode sees it."""
-    if name == "_c10d_functional.wait_tensor.default":  # returns its argument, which the schema does not say
+    """Returns whether an op, named as in a policy, neither changes an argument nor returns a view of an argument. True
+    for ops that torch does not know (yet). Some versions of DTensor wait where no mode sees the wait."""
+    if name == "_c10d_functional.wait_tensor.default":  # returns an argument, which the schema does not say
         return False
     try:
         namespace, packet, overload = name.split(".")

@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The distributed job of a recorded script, in torchrun's terms. The script is one of the job's processes."""
+"""The distributed job of a recorded script, in torchrun's terms. The script is one of the job's processes. The words of
+`accelerate launch` and `deepspeed` in front of a script, and configuration files, are parsed by the launchers
+themselves, in another process: the launchers import torch, which the recorder may import only after simulate()."""
 
 import argparse
 import json
@@ -17,7 +19,7 @@ ADVICE = "record one process of the job with --nproc-per-node N (and --nnodes N)
 
 
 class Job:
-    """The number of processes of a job, and this process's rank."""
+    """The number of processes of a job, and the rank of this process."""
 
     def __init__(self, per_node, nodes=1, rank=0):
         self.processes, self.per_node, self.rank = per_node * nodes, per_node, rank
@@ -26,7 +28,7 @@ class Job:
                                 f"{self.processes - 1}")
 
     def environment(self):
-        """Returns torchrun's environment variables. Each process sees only its own GPU, so LOCAL_RANK is 0."""
+        """Returns torchrun's environment variables. Each process sees only a single GPU, so LOCAL_RANK is 0."""
         words = {
             "WORLD_SIZE": self.processes, "RANK": self.rank, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": self.per_node,
             "GROUP_RANK": self.rank // self.per_node, "GROUP_WORLD_SIZE": self.processes // self.per_node,
@@ -142,7 +144,7 @@ def is_launcher(script, arguments):
 
 
 def read(launcher, words):
-    """Returns the Launch that `launcher` makes of its words."""
+    """Returns the Launch that `launcher` makes of the words."""
     command = [sys.executable, "-m", __name__, launcher, *words]
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if result.returncode:
@@ -181,7 +183,7 @@ def _accelerate(words):
         tell(args, launch.prepare_simple_launcher_cmd_env(args)[1])
 
     args = launch.launch_command_parser().parse_args(words[1:])
-    # accelerate counts the GPUs of this machine, but the job will run on another one.
+    # accelerate counts the GPUs of this machine, but the job will run on another machine.
     torch.cuda.is_available = launch.is_bf16_available = lambda *_: True
     torch.cuda.device_count = lambda: _only_known(args.num_processes, "--num_processes")
     launch.check_cuda_p2p_ib_support = lambda: True

@@ -3,9 +3,13 @@
 """torch.distributed with one process: a job of any size runs as a single rank.
 
 Every process group is PyTorch's fake one (torch.testing._internal.distributed.fake_pg), whatever backend the program
-requests; get_backend() still returns the requested one. core/device/kernels/collective_values.h defines what
-collectives write: the values as if all other ranks held what this rank holds. Objects that only another rank has are
-fetched from a run of that rank.
+requests; get_backend() still returns the requested backend. core/device/kernels/collective_values.h defines what
+collectives write: the values as if all other ranks held the values of this rank. Some objects only another rank has,
+such as the shapes that a pipeline stage gets from the stage before, or a few numbers that rank 0 broadcasts. The rank
+that sends such an object is started as a mock rank at the first request: the same script in another process, with a
+simulated GPU of its own. The ranks of a job share a folder with a file per object, written by the sender. Distributed
+checkpoints are left out with a remark, since each rank would write a part. Functions that map the memory of other
+ranks' GPUs are refused.
 """
 
 import concurrent.futures
@@ -34,12 +38,12 @@ _PATIENCE = datetime.timedelta(seconds=5)  # timeout for a key that another rank
 
 
 def enter(job, command_line):
-    """Makes this process one rank of `job`, if that is not None. Call it before the program starts, and after
+    """Makes this process one rank of `job`, if `job` is not None. Call before the program starts, and after
     torch_headroom.simulate(). `command_line` holds the recorder's options and the script's arguments."""
     if not dist.is_available():
         return
     if job is None:
-        dist.distributed_c10d.rendezvous = _alone
+        dist.distributed_c10d.rendezvous = _rendezvous_alone
         return
     from .._simulate import cuda
 
@@ -54,7 +58,7 @@ def enter(job, command_line):
     _patch_unsupported()
 
 
-def _alone(url, rank=-1, world_size=-1, **options):
+def _rendezvous_alone(url, rank=-1, world_size=-1, **options):
     from torch.distributed.rendezvous import rendezvous
 
     missing = [name for name in ("RANK", "WORLD_SIZE") if name not in os.environ]
@@ -67,7 +71,7 @@ def _alone(url, rank=-1, world_size=-1, **options):
 
 
 class _Store(dist.HashStore):
-    """A store of a process whose other ranks do not run: what they would write never arrives."""
+    """A store of a process without the other ranks: keys that other ranks would write never arrive."""
 
     def __init__(self, *_, **__):
         super().__init__()
@@ -123,58 +127,59 @@ def _patch_groups():
     c10d._new_process_group_helper = make_fake
 
 
-_FOLDER = "TORCH_HEADROOM_JOB"  # set for companions: the folder of the job
+_FOLDER = "TORCH_HEADROOM_JOB"  # set for mock ranks: the folder of the job
 _POLL_SECONDS = 0.02  # between two looks for a file
-_MOST_BYTES = 1024  # of a tensor of integers that is fetched: it holds sizes and the like, no data
+_MOST_BYTES = 1024  # of a fetched tensor of integers: sizes and the like, no data
 _PR_SET_PDEATHSIG = 1
 
 
-class _Meeting:
-    """The folder in which the ranks of a job exchange objects. The first rank makes it, and starts companions."""
+class _ObjectExchange:
+    """The folder in which the ranks of a job exchange objects. The recorded rank makes the folder, and starts mock
+    ranks."""
 
     def __init__(self, job, command_line):
         self._job = job
         self._command_line = command_line
-        self._given = os.environ.get(_FOLDER)  # set in a companion
+        self._job_folder = os.environ.get(_FOLDER)  # set in a mock rank
         self._folder = None  # made at first use
-        self._numbers = {}  # key -> counter of its messages
+        self._numbers = {}  # key -> counter of messages
 
-    def _place(self):
+    def _open_folder(self):
         if self._folder is None:
-            if self._given is None:
+            if self._job_folder is None:
                 self._kept = tempfile.TemporaryDirectory(prefix="torch-headroom-job-")
-            self._folder = pathlib.Path(self._given or self._kept.name)
-            if self._given is None:
+            self._folder = pathlib.Path(self._job_folder or self._kept.name)
+            if self._job_folder is None:
                 self._lock(self._job.rank)
         return self._folder
 
-    def is_companion(self):
-        return self._given is not None
+    def is_mock_rank(self):
+        return self._job_folder is not None
 
     def next(self, key):
         return f"{key}-{next(self._numbers.setdefault(key, itertools.count()))}"
 
     def send(self, name, objects):
-        path = self._place() / name
+        path = self._open_folder() / name
         part = path.with_suffix(f".{os.getpid()}")
         part.write_bytes(pickle.dumps(objects))
         part.rename(path)
 
     def receive(self, name, source):
-        path = self._place() / name
+        path = self._open_folder() / name
         self._start(source)
         while not path.exists():
             if self._has_ended(source) and not path.exists():
                 raise HeadroomError(f"rank {source}, which was started for what it tells rank {self._job.rank}, ended "
-                                    f"before: {self._last_words(source)}")
+                                    f"before: {self._last_line(source)}")
             time.sleep(_POLL_SECONDS)
         return pickle.loads(path.read_bytes())
 
     def _lock(self, rank):
-        """Takes the lock of a rank and returns its descriptor; the rank holds it as long as it runs. None if the rank
-        was started before."""
+        """Takes the lock of a rank and returns the descriptor. The rank holds the lock as long as the rank runs. None
+        if the rank was started before."""
         try:
-            descriptor = os.open(self._place() / f"rank-{rank}", os.O_CREAT | os.O_EXCL | os.O_RDWR)
+            descriptor = os.open(self._open_folder() / f"rank-{rank}", os.O_CREAT | os.O_EXCL | os.O_RDWR)
         except FileExistsError:
             return None
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -185,23 +190,23 @@ class _Meeting:
         if descriptor is None:
             return
         options, script = self._command_line
-        words = [*options, "--rank", str(rank), "-o", str(self._place() / f"rank-{rank}.hrs"), *script]
-        with open(self._place() / f"rank-{rank}.text", "wb") as text:
+        words = [*options, "--rank", str(rank), "-o", str(self._open_folder() / f"rank-{rank}.hrs"), *script]
+        with open(self._open_folder() / f"rank-{rank}.text", "wb") as text:
             subprocess.Popen([sys.executable, "-m", "torch_headroom.record", *words], stdin=subprocess.DEVNULL,
                              stdout=text, stderr=text, pass_fds=(descriptor,),
-                             env={**os.environ, _FOLDER: str(self._place())}, preexec_fn=_end_with_parent)
+                             env={**os.environ, _FOLDER: str(self._open_folder())}, preexec_fn=_end_with_parent)
         os.close(descriptor)
 
     def _has_ended(self, rank):
-        with open(self._place() / f"rank-{rank}") as file:
+        with open(self._open_folder() / f"rank-{rank}") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 return False
         return True
 
-    def _last_words(self, rank):
-        lines = (self._place() / f"rank-{rank}.text").read_text(errors="replace").strip().splitlines()
+    def _last_line(self, rank):
+        lines = (self._open_folder() / f"rank-{rank}.text").read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
 
 
@@ -210,20 +215,20 @@ def _end_with_parent():
 
 
 def _patch_objects(job, command_line):
-    meeting = _Meeting(job, command_line)
+    exchange = _ObjectExchange(job, command_line)
     c10d = dist.distributed_c10d
 
     def other(rank, group_rank, group):
         return dist.get_global_rank(group or dist.group.WORLD, group_rank) if rank is None else rank
 
     def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False):
-        meeting.send(meeting.next(f"{job.rank}-to-{other(dst, group_dst, group)}"), list(object_list))
+        exchange.send(exchange.next(f"{job.rank}-to-{other(dst, group_dst, group)}"), list(object_list))
 
     def recv_object_list(object_list, src=None, group=None, device=None, group_src=None, use_batch=False):
         if src is None and group_src is None:
             raise HeadroomError("recv_object_list() takes from any rank: say which one, as only one is started")
         source = other(src, group_src, group)
-        object_list[:] = meeting.receive(meeting.next(f"{source}-to-{job.rank}"), source)
+        object_list[:] = exchange.receive(exchange.next(f"{source}-to-{job.rank}"), source)
         return source
 
     broadcast_objects = dist.broadcast_object_list
@@ -232,11 +237,11 @@ def _patch_objects(job, command_line):
         if dist.get_rank(group) < 0:
             return
         source = other(src, group_src if src is not None or group_src is not None else 0, group)
-        name = meeting.next(f"{(group or dist.group.WORLD).group_name}-from-{source}")
+        name = exchange.next(f"{(group or dist.group.WORLD).group_name}-from-{source}")
         if source == job.rank:
-            meeting.send(name, list(object_list))
+            exchange.send(name, list(object_list))
         else:
-            object_list[:] = meeting.receive(name, source)
+            object_list[:] = exchange.receive(name, source)
         nonlocal tells_objects
         tells_objects = True  # broadcast_objects() calls broadcast(), with tensors that this rank has now
         broadcast_objects(object_list, group=group, device=device, group_src=dist.get_rank(group))
@@ -250,11 +255,11 @@ def _patch_objects(job, command_line):
         if tells_objects or tensor.is_floating_point() or tensor.nbytes > _MOST_BYTES or dist.get_rank(group) < 0:
             return work
         source = other(src, group_src, group)
-        name = meeting.next(f"{(group or dist.group.WORLD).group_name}-numbers-from-{source}")
+        name = exchange.next(f"{(group or dist.group.WORLD).group_name}-numbers-from-{source}")
         if source != job.rank:
-            tensor.copy_(torch.tensor(meeting.receive(name, source), dtype=tensor.dtype).view_as(tensor))
-        elif meeting.is_companion():
-            meeting.send(name, tensor.tolist())
+            tensor.copy_(torch.tensor(exchange.receive(name, source), dtype=tensor.dtype).view_as(tensor))
+        elif exchange.is_mock_rank():
+            exchange.send(name, tensor.tolist())
         return work
 
     for function in (send_object_list, recv_object_list, broadcast_object_list, broadcast):
@@ -269,8 +274,8 @@ _FSDP1 = "torch.distributed.fsdp.fully_sharded_data_parallel"
 def _patch_unsupported():
     from torch.distributed import _symmetric_memory
 
-    change_after_import(_CHECKPOINT, _leave_out_checkpoints)
-    change_after_import(_FSDP1, _leave_out_optimizer_state)
+    change_after_import(_CHECKPOINT, _skip_checkpoints)
+    change_after_import(_FSDP1, _skip_optimizer_state)
     for name in ("enable_symm_mem_for_group", "get_symm_mem_workspace", "rendezvous", "empty"):
         setattr(_symmetric_memory, name, _refusing(f"torch.distributed._symmetric_memory.{name}"))
     for name in ("rendezvous", "has_multicast_support"):
@@ -285,7 +290,7 @@ def _refusing(name):
     return refuse
 
 
-def _left_out(name, result):
+def _skipped(name, result):
     def call(*_, **__):
         remarks.add(f"{name} was left out: the other ranks, which would write their parts, do not run")
         return result()
@@ -293,20 +298,20 @@ def _left_out(name, result):
     return call
 
 
-def _leave_out_optimizer_state(module):
-    """FSDP1's optim_state_dict() gathers the state of flat parameters from all ranks, by names that only their owners
-    know."""
+def _skip_optimizer_state(module):
+    """FSDP1's optim_state_dict() gathers the state of flat parameters from all ranks, by names that only the owning
+    ranks know."""
     kind = module.FullyShardedDataParallel
     name = f"{_FSDP1.rpartition('.')[0]}.{kind.__name__}.optim_state_dict"
-    kind.optim_state_dict = staticmethod(_left_out(name, dict))
+    kind.optim_state_dict = staticmethod(_skipped(name, dict))
 
 
-def _leave_out_checkpoints(module):
+def _skip_checkpoints(module):
     def done():
         future = concurrent.futures.Future()
         future.set_result(None)
         return future
 
     for place in (module, sys.modules[f"{_CHECKPOINT}.state_dict_saver"]):
-        place.save = _left_out(f"{_CHECKPOINT}.save", lambda: None)
-        place.async_save = _left_out(f"{_CHECKPOINT}.async_save", done)
+        place.save = _skipped(f"{_CHECKPOINT}.save", lambda: None)
+        place.async_save = _skipped(f"{_CHECKPOINT}.async_save", done)

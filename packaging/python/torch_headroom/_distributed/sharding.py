@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Categories of the tensors that FSDP holds besides its shards, by the rules of FSDPMemTracker
-(torch/distributed/_tools/fsdp2_mem_tracker.py)."""
+"""Categories of the tensors that sharding holds besides the shards. FSDP: by the rules of FSDPMemTracker
+(torch/distributed/_tools/fsdp2_mem_tracker.py). DeepSpeed's ZeRO: master weights, flat gradients, buckets, gathered
+parameters (github.com/deepspeedai/DeepSpeed, deepspeed/runtime/zero, version 0.19)."""
 
 import sys
 import weakref
@@ -137,19 +138,19 @@ _GRADIENTS = "grad_partitions_flat_buffer", "averaged_gradients", "fp32_groups_g
 
 _living = weakref.WeakSet()  # ZeRO's optimizers
 _gathers = []  # [True] if the running step has gathered parameters
-_owners = {}  # id of a parameter of the running step -> (number of its module, its name there)
+_owners = {}  # id of a parameter of the running step -> (number of the module, name there)
 
 
 def follow_deepspeed():
-    """Follows DeepSpeed, whether the program has imported it or will."""
+    """Follows DeepSpeed, whether the program has imported DeepSpeed or will."""
     change_after_import("deepspeed.runtime.base_optimizer", _note)
     change_after_import("deepspeed.runtime.zero.stage_1_and_2", _follow_buckets)
     change_after_import("deepspeed.runtime.zero.partition_parameters", _follow_gathers)
 
 
 def declare_zero(modules):
-    """Declares before a step what the optimizers hold. Parameters that are their own master weights stay parameters,
-    as retype() does not change tensors that are declared already. `modules` are pairs of a number and a module."""
+    """Declares before a step what the optimizers hold. Parameters that are also master weights stay parameters, since
+    retype() does not change declared tensors. `modules` are pairs of a number and a module."""
     _owners.clear()
     _gathers.clear()
     if not _living:
@@ -187,7 +188,7 @@ def _follow_buckets(module):
         retype(_buckets(zero), COMMUNICATION)
 
     def gradient_made(zero, parameter, *_, **__):
-        # Stage 2 keeps only this rank's part of the gradient, stage 1 keeps all of it.
+        # Stage 2 keeps only this rank's part of the gradient, stage 1 keeps the whole gradient.
         gradient = zero.get_gradient_for_reduction(parameter)
         retype([gradient], UNSHARDED_GRADIENT if zero.partition_gradients else GRADIENT)
 

@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The flops of attention: two matrix products forward, five backward, over the pairs of a query and a key that the mask
-permits."""
+"""Kernels of flash-attn 2 and 3, and the flops of attention: two matrix products forward, five backward, over the pairs
+of a query and a key that the mask permits. Sources: github.com/Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp
+(flash_attn_2_cuda, 2.8) and hopper/flash_api.cpp (torch.ops.flash_attn_3, registered by `import flash_attn_3._C`, 3.0),
+commit 0251105a."""
 
 import ctypes
 import functools
@@ -30,7 +32,7 @@ def pairs(queries, keys, left=-1, right=-1):
 
 def flops(query, key, value, products, causal, window, ends=None):
     """Returns the flops. `query`, `key` and `value` are [batch, length, heads, width]. With `ends`, the tensors of the
-    cumulative lengths of query and key sequences, they are [all tokens, heads, width]."""
+    cumulative lengths of query and key sequences, the shape is [all tokens, heads, width]."""
     right = 0 if causal else window[1]
     width = query.shape[-1] if products == BACKWARD else (query.shape[-1] + value.shape[-1]) / 2
     heads = query.shape[-2]
@@ -158,7 +160,7 @@ def _fa2_backward(name, dout, q, k, v, out, lse, dq, dk, dv, window, causal, det
     else:
         dq_sum = floats(q, *sums)
     expanded = []
-    if k.shape[-2] != heads:  # one gradient for each query head; they are summed afterwards
+    if k.shape[-2] != heads:  # one gradient for each query head; summed afterwards
         expanded = [torch.empty(*k.shape[:-2], heads, width, dtype=q.dtype, device=q.device) for _ in range(2)]
     work = flops(q, k, v, BACKWARD, causal, window, ends)
     reads = [dout, q, k, v, out, lse, *expanded, *(ends or ())]
@@ -204,9 +206,9 @@ def _fa3_batch(q, ends, max_seqlen):
 def fa3_fwd(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=None, cu_seqlens_k=None,
             cu_seqlens_k_new=None, seqused_q=None, seqused_k=None, max_seqlen_q=None, max_seqlen_k=None,
             page_table=None, kv_batch_idx=None, leftpad_k=None, rotary_cos=None, rotary_sin=None,
-            seqlens_rotary=None, q_descale=None, k_descale=None, v_descale=None, softmax_scale=None, is_causal=False, left=-1, right=-1, attention_chunk=0,
-            softcap=0.0, is_rotary_interleaved=False, scheduler_metadata=None, num_splits=0, pack_gqa=None,
-            sm_margin=0):
+            seqlens_rotary=None, q_descale=None, k_descale=None, v_descale=None, softmax_scale=None, is_causal=False,
+            left=-1, right=-1, attention_chunk=0, softcap=0.0, is_rotary_interleaved=False, scheduler_metadata=None,
+            num_splits=0, pack_gqa=None, sm_margin=0):
     """Runs mha_fwd as in training: one split, no cache of keys."""
     if num_splits > 1 or k_new is not None or page_table is not None:
         raise HeadroomError("flash_attn_3.fwd with a cache of keys or several splits is not in Headroom's table")
@@ -223,7 +225,7 @@ def fa3_fwd(q, k, v, k_new=None, v_new=None, q_v=None, out=None, cu_seqlens_q=No
     semaphore = (is_causal or local or ends is not None) if newest else is_causal and ends is None
     scratch = []
     if semaphore or ends is not None:
-        # Two vectors are for sequences of different lengths, one to sort the sequences, one to order the heads.
+        # Two vectors are for sequences of different lengths, another to sort the sequences, another to order the heads.
         vectors = 2 * (ends is not None) + (not local) + (is_causal or local)
         scratch = [torch.empty(semaphore + vectors * rounded(batch, 4), dtype=torch.int32, device=q.device)]
     reads = [q, k, v, q_descale, k_descale, v_descale, *(ends or ())]

@@ -1,27 +1,27 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Opaque kernels: kernels from outside PyTorch, such as Triton's or those of extension modules. Only what they read and
-write is known, not what they compute."""
+"""Opaque kernels: kernels from outside PyTorch, such as Triton's or an extension module's. Known are the tensors that a
+kernel reads and writes, but not what the kernel computes."""
 
 import collections
 
 import torch
 
-# (kernel name, how its time is estimated) -> number of launches in this process.
+# (kernel name, how the time is estimated) -> number of launches in this process.
 counts = collections.Counter()
 
 # Kernels whose configuration would be chosen by measuring.
 choices = set()
 
-# How a time is estimated. PRODUCTS: the kernel multiplies matrices, but it is not known how many.
+# How a time is estimated. PRODUCTS: the kernel multiplies matrices, but the flops are unknown.
 BYTES, FLOPS = "their bytes", "their bytes and the flops given"
 TABLE, PRODUCTS = "their bytes and the flops of Headroom's table", "their bytes alone, though they multiply matrices"
 
 
 def launch(name, reads, writes, flops=0, how=None):
-    """Runs an opaque kernel as an op of the step. `reads` and `writes` are tensors or None. The kernel's time is that
-    of moving the bytes of the tensors and computing `flops`. It allocates nothing. Known values of the tensors that it
-    writes are forgotten."""
+    """Runs an opaque kernel as an op of the step. `reads` and `writes` are tensors or None. The kernel's time is the
+    time of moving the bytes of the tensors and computing `flops`. The launch allocates nothing. Known values of the
+    written tensors are forgotten."""
     if torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None:
         return  # fake tensors of a tracer
     counts[name, how or (FLOPS if flops else BYTES)] += 1
@@ -36,7 +36,8 @@ def launch(name, reads, writes, flops=0, how=None):
 
 
 def is_out_of_reach(tensor):
-    """Returns whether a kernel on the GPU cannot read the tensor: it is in memory of the CPU that is not pinned."""
+    """Returns whether a kernel on the GPU cannot read the tensor, since the tensor is in CPU memory that is not
+    pinned."""
     return tensor.device.type == "cpu" and tensor.numel() > 0 and not tensor.is_pinned()
 
 

@@ -1,8 +1,11 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Declarations of apex's kernels in amp_C and fused_layer_norm_cuda. Source: github.com/NVIDIA/apex,
-csrc/amp_C_frontend.cpp, csrc/multi_tensor_*.cu, csrc/layer_norm_cuda.cpp and csrc/layer_norm_cuda_kernel.cu, commit
-6424da3b."""
+"""Kernels of libraries. apex (amp_C, fused_layer_norm_cuda): github.com/NVIDIA/apex, csrc/amp_C_frontend.cpp,
+csrc/multi_tensor_*.cu, csrc/layer_norm_cuda.cpp and csrc/layer_norm_cuda_kernel.cu, commit 6424da3b. DeepSpeed's
+optimizers, which DeepSpeed compiles at first use with a CUDA compiler: github.com/deepspeedai/DeepSpeed, csrc/adam,
+csrc/lion, csrc/lamb and csrc/adagrad, version 0.19.8. Mamba (selective_scan_cuda): github.com/state-spaces/mamba,
+csrc/selective_scan/selective_scan.cpp, commit e9594ce1 (2.3). causal_conv1d_cuda: github.com/Dao-AILab/causal-conv1d,
+csrc/causal_conv1d.cpp, commit 0d2252d1 (1.6)."""
 
 import functools
 import importlib
@@ -25,7 +28,7 @@ def multi_tensor(name, written, chunk_size, noop_flag, tensor_lists, *numbers):
 
 
 def l2norm(name, chunk_size, noop_flag, tensor_lists, *options):
-    """Launches a kernel that computes the norm of a list of tensors, and of each one if the last option says so."""
+    """Launches a kernel that computes the norm of a list of tensors, and of each tensor if the last option says so."""
     tensors = tensor_lists[0]
     per_tensor = bool(options and options[-1])
 
@@ -43,7 +46,8 @@ def l2norm(name, chunk_size, noop_flag, tensor_lists, *options):
 
 
 def _sums(input, count, *sizes):
-    """Creates `count` tensors for sums over the input: of float32 for half precision, otherwise of its dtype."""
+    """Creates `count` tensors for sums over the input: of float32 for half precision, otherwise of the input's
+    dtype."""
     dtype = torch.float32 if input.dtype in (torch.float16, torch.bfloat16) else input.dtype
     return [torch.empty(sizes, dtype=dtype, device=input.device) for _ in range(count)]
 
@@ -58,7 +62,7 @@ def _norm_forward(name, mean, affine, mixed, input, shape, *weights_and_epsilon)
 
 def _norm_backward(name, mean, affine, dout, *arguments):
     """Backward of a norm. The arguments are dout, mean, invvar, input or output, shape, weight, bias, epsilon and
-    memory_efficient; norms without a mean or without weights leave those out."""
+    memory_efficient; norms without a mean or without weights leave mean or weights out."""
     given = list(arguments[: 3 if mean else 2])
     shape, rest = arguments[len(given)], arguments[len(given) + 1 :]
     input = given[-1]
@@ -99,7 +103,7 @@ def _lamb(parameter, copy, exp_avg, exp_avg_sq, grad, *numbers):
     return coefficient
 
 
-def _leave_out_cpu_optimizer(name, *_):
+def _skip_cpu_optimizer(name, *_):
     remarks.add(f"{name} of DeepSpeed, which runs on the CPU, was left out: it takes no memory of the GPU, and its "
                 "time, for which the GPU waits, is not part of the step's")
     return 0
@@ -112,7 +116,7 @@ def _fused(kind):
 
 def _optimizer(kind):
     calls = (f"create_{kind}", f"{kind}_update", f"{kind}_rollback", f"destroy_{kind}")
-    return {call: functools.partial(_leave_out_cpu_optimizer, f"cpu_{kind}") for call in calls}
+    return {call: functools.partial(_skip_cpu_optimizer, f"cpu_{kind}") for call in calls}
 
 
 _DEEPSPEED = {
@@ -127,8 +131,8 @@ MODULES |= _DEEPSPEED
 
 
 def patch_deepspeed(builders):
-    """Changes deepspeed.ops.op_builder.builder: an OpBuilder loads a stand-in instead of compiling, or, for unknown
-    CUDA kernels, a module that refuses them by name."""
+    """Changes deepspeed.ops.op_builder.builder: an OpBuilder loads a stub instead of compiling, or, for unknown CUDA
+    kernels, a module that refuses kernels by name."""
     build = builders.OpBuilder.load
 
     def load(builder, verbose=False):
@@ -140,11 +144,11 @@ def patch_deepspeed(builders):
     builders.OpBuilder.load = load
 
 
-def answer_overflow(utils):
-    """Changes deepspeed.runtime.utils: a norm of gradients counts as valid, so that training goes on. Without data its
-    sign is unknown."""
-    ask = utils.is_invalid_grad_norm
-    utils.is_invalid_grad_norm = lambda norm: ask(torch.ones_like(norm) if torch.is_tensor(norm) else norm)
+def accept_norms(utils):
+    """Changes deepspeed.runtime.utils: a norm of gradients counts as valid, so that training goes on. Without data the
+    norm's sign is unknown."""
+    is_invalid = utils.is_invalid_grad_norm
+    utils.is_invalid_grad_norm = lambda norm: is_invalid(torch.ones_like(norm) if torch.is_tensor(norm) else norm)
 
 
 _CHUNK = 2048  # number of positions that share one kept state

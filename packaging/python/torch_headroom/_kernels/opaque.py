@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""torch_headroom.opaque(): declarations of the user's own kernels."""
+"""torch_headroom.opaque(), which declares the user's own kernels, and stubs of extension modules with CUDA kernels. A
+stub's functions create results of the same shape and element type, in the same order, and launch an opaque kernel. A
+stub is used if the Python part of the library is installed, whether the library's kernels were built or not. Each
+function cites the source of the facts: repository, file, version."""
 
 import functools
 import importlib.machinery
@@ -15,17 +18,18 @@ from .._library import HeadroomError
 
 
 def opaque(target=None, *, results=None, mutates=(), reads=None, flops=0):
-    """Declares what a kernel from outside PyTorch does, for the simulated GPU. On a real GPU it changes nothing.
+    """Declares what a kernel from outside PyTorch does, for the simulated GPU. On a real GPU a declaration changes
+    nothing.
 
     `target` is the Python function that launches the kernel (through ctypes, an extension module or another compiler),
     as a decorator; or a name: "module.function" of an extension module, which need not be built, or "library::op" of
     torch.library.
 
     `results(*arguments)` creates what the call returns, by torch.empty() or similar: only sizes, element types and
-    order matter. Without it the call returns None. `mutates` are the arguments that the kernel writes, by name or
-    position. The kernel's time is that of moving each tensor among arguments and results once, and of computing
+    order matter. Without `results` the call returns None. `mutates` are the arguments that the kernel writes, by name
+    or position. The kernel's time is the time of moving each tensor among arguments and results once, and of computing
     `flops`, a number or a function of the arguments. `reads(*arguments)`, if given, returns the tensors to count
-    instead of the arguments.
+    instead of the arguments. Raises HeadroomError for a name without a kernel.
     """
     kernel = functools.partial(_launch, results, mutates, reads, flops)
     if target is None:
@@ -38,7 +42,7 @@ def opaque(target=None, *, results=None, mutates=(), reads=None, flops=0):
 
 
 def _is_simulated():
-    from .._simulate.simulate import simulated_card
+    from .._simulate import simulated_card
 
     return simulated_card() is not None
 
@@ -80,7 +84,7 @@ def _by_name(target, kernel, results):
 def _library_of(namespace):
     import torch
 
-    return torch.library.Library(namespace, "FRAGMENT")  # its end would take the kernels away
+    return torch.library.Library(namespace, "FRAGMENT")  # the object's end would take the kernels away
 
 
 def _launch(results, mutates, reads, flops, name, names, arguments, named):
@@ -113,7 +117,7 @@ def _tensors(value):
 
 
 class Extension:
-    """The extension module of a `package`; `module` (of this package) has the replacement's functions."""
+    """The extension module of a `package`; `module` (of this package) has the stub's functions."""
 
     def __init__(self, package, distribution, module, least=None, register=None):
         self.package = package
@@ -122,7 +126,7 @@ class Extension:
         self.least = least  # oldest version with these signatures
         self.register = register  # name of a function that registers ops, for a module without functions
 
-    def is_wanted(self):
+    def is_installed(self):
         """Returns whether the Python part of the library is installed."""
         return importlib.util.find_spec(self.package) is not None
 
@@ -133,9 +137,9 @@ class Extension:
             return
         numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
         if self.least and numbers < self.least:
-            wanted = ".".join(map(str, self.least))
+            oldest = ".".join(map(str, self.least))
             raise HeadroomError(f"{self.distribution} {version} is older than what Headroom knows the kernels of: "
-                                f"expected at least {wanted}")
+                                f"expected at least {oldest}")
 
 
 EXTENSIONS = {
@@ -154,14 +158,14 @@ EXTENSIONS |= {
                  "adagrad.cpu_adagrad")
 }
 
-# These modules have no replacement: importing one raises an error.
+# Modules without a stub: an import raises an error.
 REFUSED = {"flash_attn_3_cuda": "flash-attn 3 before its version 3.0"}
 
 
 def spec_of(name):
     """Returns the spec of the replacement of a module; None: there is none."""
-    is_wanted = name in REFUSED or (name in EXTENSIONS and EXTENSIONS[name].is_wanted())
-    return importlib.machinery.ModuleSpec(name, _Loader(), origin="torch_headroom") if is_wanted else None
+    has_stub = name in REFUSED or (name in EXTENSIONS and EXTENSIONS[name].is_installed())
+    return importlib.machinery.ModuleSpec(name, _Loader(), origin="torch_headroom") if has_stub else None
 
 
 class _Loader:
@@ -194,14 +198,14 @@ class _Module(types.ModuleType):
                        f"torch_headroom.opaque({self.__name__!r}, {name!r}, …), which says what it makes")
 
 
-# Namespaces of torch.library in which all ops call PyTorch's kernels, or those of EXTENSIONS.
+# Namespaces of torch.library in which all ops call PyTorch's kernels, or kernels of EXTENSIONS.
 _KNOWN = ("flash_attn", "flash_attn_3", "xformers_flash", "xformers_flash3", "te_attention", "te_kv_cache")
 
 
 def run_own_code_of_ops(torch):
     """Registers kernels that Python code registers for CUDA (custom_op, torch.library.impl) for the simulated GPU, too:
-    their launches and allocations are then part of the step, and not only the sizes of their results. A package with
-    compiled libraries, which its kernels may call, is left out: only its fake implementations run."""
+    launches and allocations are then part of the step, and not only the sizes of results. A package with compiled
+    libraries, which the kernels may call, is left out: only the package's fake implementations run."""
     impl = torch.library.Library.impl
     simulated = "PrivateUse1"
 
@@ -220,7 +224,7 @@ def run_own_code_of_ops(torch):
 
 
 def _calling_package():
-    """Returns the name of the package whose code runs, other than PyTorch and this one."""
+    """Returns the name of the package whose code runs, other than PyTorch and Headroom."""
     frame = sys._getframe(1)
     while frame is not None:
         package = frame.f_globals.get("__name__", "").partition(".")[0]

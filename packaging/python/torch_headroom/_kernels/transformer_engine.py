@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kernels of norms in TransformerEngine, of which one is chosen by the width of the rows, and the number of their
-blocks that fit a multiprocessor. Source: github.com/NVIDIA/TransformerEngine, common/normalization/{layernorm,rmsnorm}/
-*_kernel.cu, commit d0067d0d; the registers that they take, as NVRTC 13.0 compiles them for each architecture, as the
-library does when it runs."""
+"""Kernels of transformer_engine_torch, but for attention and quantization. Source: github.com/NVIDIA/TransformerEngine,
+pytorch/csrc/extensions/{gemm,activation,bias,softmax,apply_rope,dropout,misc,normalization}.cpp and multi_tensor/*.cpp,
+version 2.20.2. A norm takes a kernel by the width of the rows, and as many blocks as fit a multiprocessor:
+common/normalization/{common,rtc_dispatch}.cpp and {layernorm,rmsnorm}/*_kernel.cu, commit d0067d0d; registers as NVRTC
+13.0 compiles the kernels for each architecture, as the library does at run time."""
 
 import bisect
 import collections
@@ -19,13 +20,13 @@ from .transformer_engine_tensors import (BLOCK, CURRENT, DELAYED, MXFP8, QUANTIZ
                                          swizzled, torch_dtype, waits_for_swizzle)
 
 
-# width: columns of a row that a block computes. across: blocks of a row. rows: those of a block. general: the kernel
+# width: columns of a row that a block computes. across: blocks of a row. rows: rows of a block. general: the kernel
 # takes any number of columns.
 Kernel = collections.namedtuple("Kernel", "width across rows general")
 
 
 def _tuned(rows_of_four, *parts):
-    """Describes kernels by their widths: those of four rows in a block, and (blocks of a row, widths)."""
+    """Describes kernels by width: the widths of kernels with four rows in a block, and (blocks of a row, widths)."""
     return {width: Kernel(width, 1, 4, False) for width in rows_of_four} | {
         width: Kernel(width, across, 1, False) for across, widths in parts for width in widths}
 
@@ -52,8 +53,8 @@ _KERNELS = {
 _KERNELS["rmsnorm backward add"] = _KERNELS["rmsnorm backward"]
 _BACKWARDS = "layernorm backward", "rmsnorm backward", "rmsnorm backward add"
 
-# Blocks on a multiprocessor, a digit (to base 36) for each kernel of _BACKWARDS, first the tuned ones, by their widths.
-# f: float32, h: float16, b: bfloat16; the first letter is the weight's, the second the input's.
+# Blocks on a multiprocessor, a digit (to base 36) for each kernel of _BACKWARDS, first the tuned kernels, by width. f:
+# float32, h: float16, b: bfloat16; the first letter is the weight's, the second the input's.
 _BLOCKS = {
     (80, "ff"): "3265332221223422221211111 a4242 643632 c5343 532522 c5353",
     (80, "hh"): "3265332221223422221211111 a4242 643632 a5353 543532 c5353",
@@ -91,7 +92,8 @@ def _types(weight, input):
 
 
 def kernel_of(stage, columns, weight, input):
-    """Returns the kernel for rows of this many columns: one tuned for them, or a general one that is as wide."""
+    """Returns the kernel for rows of this many columns: a kernel tuned for the width, or a general kernel that is as
+    wide."""
     tuned, general = _KERNELS[stage]
     only_equal = stage.startswith("rmsnorm") and weight != input
     if columns in tuned and not only_equal:
@@ -221,8 +223,8 @@ def _product_flops(A, transA, B, transB):
 
 
 def _operand(tensor, rowwise):
-    """Returns the tensors that a product reads of a tensor. Of a quantized one these are the float8 data by rows or by
-    columns, and the scales."""
+    """Returns the tensors that a product reads of a tensor. A quantized tensor has float8 data by rows or by columns,
+    and scales."""
     if getattr(tensor, "_quantizer", None) is None:
         return [tensor]
     names = ("_data", "_rowwise_data") if rowwise else ("_transpose", "_columnwise_data", "_data")
@@ -244,7 +246,7 @@ def te_general_grouped_gemm(A, transA, B, transB, D, D_type, m_splits, bias, bia
 
 
 def _joint_scales(tensors, rowwise):
-    """Creates the scales of several tensors in the form that cuBLAS takes: those of MXFP8 in one buffer."""
+    """Creates the scales of several tensors in the form that cuBLAS takes: scales of MXFP8 in one buffer."""
     name = "_rowwise_scale_inv" if rowwise else "_columnwise_scale_inv"
     waiting = [getattr(tensor, name) for tensor in tensors if waits_for_swizzle(tensor)]
     if not waiting:
@@ -325,7 +327,7 @@ for _name in _PLAIN.split():
 
 
 def _like_first(name, *arguments):
-    """Runs a kernel whose result has the shape of its first argument."""
+    """Runs a kernel with a result of the shape of the first argument."""
     tensors = [argument.contiguous() for argument in arguments if isinstance(argument, torch.Tensor)]
     out = torch.empty(tensors[0].shape, dtype=tensors[0].dtype, device=tensors[0].device)
     launch(name, tensors, [out])

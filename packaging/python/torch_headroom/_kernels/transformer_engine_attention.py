@@ -38,7 +38,7 @@ def get_fused_attn_backend(parameters):
 
 
 def _unsupported(p):
-    """Returns why there is no fused attention for these parameters; empty: there is."""
+    """Returns why there is no fused attention for the parameters; empty: there is."""
     card, version = architecture(), cudnn_version()
     widths, mask = (p.head_dim_qk, p.head_dim_v), Mask(p.attn_mask_type)
     window = p.window_size_left, p.window_size_right
@@ -85,7 +85,7 @@ def _takes_widths(widths, card, training, version):
 
 
 def _sizes(tensor, layout_format):
-    """Returns batch, heads, length, width and tokens of a tensor; None: not one of its dimensions."""
+    """Returns batch, heads, length, width and tokens of a tensor; None: not a dimension of the tensor."""
     found = dict(zip(_ORDER[layout_format], tensor.size()))
     return [found.get(name) for name in "bhsdt"]
 
@@ -171,7 +171,8 @@ def _extra(bias_type, bias, softmax_type, softmax_offset):
 
 
 def _gradients(layout, sizes, dtype):
-    """Creates the gradients of queries, keys and values as the layout has these: parts of one tensor, or their own."""
+    """Creates the gradients of queries, keys and values as in the layout: parts of one tensor, or tensors of their
+    own."""
     name, formats = Layout(layout).name, _formats(layout)
     shapes = [_in(formats[place > 0], size) for place, size in enumerate(sizes)]
     make = functools.partial(torch.empty, dtype=dtype, device="cuda")

@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Enumerations and classes of transformer_engine_torch. Source: github.com/NVIDIA/TransformerEngine,
-transformer_engine/common/util/pybind_helper.h, common/include/transformer_engine/{transformer_engine,fused_attn,
-comm_gemm_overlap}.h and pytorch/csrc/common.h, version 2.20.2."""
+"""Tensors that transformer_engine_torch makes for quantizers, the kernels that quantize, and the enumerations and
+classes of the module. Source: github.com/NVIDIA/TransformerEngine, pytorch/csrc/quantizer.cpp, pytorch/csrc/common.h
+and pytorch/csrc/extensions/{cast,bias,transpose,recipe,swizzle}.cpp, transformer_engine/common/util/pybind_helper.h and
+common/include/transformer_engine/{transformer_engine,fused_attn,comm_gemm_overlap}.h, version 2.20.2."""
 
 import enum
 import functools
@@ -95,7 +96,7 @@ _TENSORS = {DELAYED: ("float8_tensor", "Float8Tensor"), CURRENT: ("float8_tensor
 
 
 def torch_dtype(dtype):
-    """Returns PyTorch's dtype for one of TransformerEngine's."""
+    """Returns PyTorch's dtype for a dtype of TransformerEngine."""
     return dtype if isinstance(dtype, torch.dtype) else _DTYPES[DType(int(dtype))]
 
 
@@ -110,7 +111,7 @@ def kind_of(quantizer):
 
 
 def parts(tensors):
-    """Returns the plain tensors of a list of tensors, quantized ones and None."""
+    """Returns the plain tensors in a list of plain tensors, quantized tensors and None."""
     found = []
     for tensor in tensors:
         if isinstance(tensor, torch.Tensor) and "_quantizer" not in vars(tensor):
@@ -200,7 +201,7 @@ def scale_shape(quantizer, shape, columnwise):
 
 
 def _wrapped(quantizer, kind, shape, dtype, device, data):
-    """Makes TransformerEngine's tensor of the data; for an internal quantizer its plain storage object."""
+    """Makes TransformerEngine's tensor of the data; for an internal quantizer the plain storage object."""
     module, name = _TENSORS[kind]
     path = "transformer_engine.pytorch.tensor."
     numbers = importlib.import_module("transformer_engine.pytorch").DType
@@ -250,7 +251,7 @@ def cast(quantizer, tensor, out, noop=None):
 
 
 def finish(quantizer, temporary, out):
-    """Quantizes a tensor whose amax its kernel has computed."""
+    """Quantizes a tensor with an amax that the tensor's kernel has computed."""
     if kind_of(quantizer) == CURRENT:
         scale = torch.empty(1, dtype=torch.float32, device=temporary.device)
         launch("quantize", [temporary], [out, scale])
@@ -307,7 +308,7 @@ def _tile_rows(rows, columns, itemsize, fused):
 
 
 def summed(name, quantizer, grad, out, bias, *inputs):
-    """Launches a kernel that quantizes a gradient and sums its rows into the gradient of a bias, over partial sums."""
+    """Launches a kernel that quantizes a gradient and sums the rows into the gradient of a bias, over partial sums."""
     rows, columns = flat(grad.shape)
     fused = bool(inputs)
     if kind_of(quantizer) == MXFP8:
@@ -364,7 +365,7 @@ def waits_for_swizzle(tensor):
 
 
 def swizzled(tensor, rowwise):
-    """Creates the scales of a tensor in the order that matrix products need; they are freed after the product."""
+    """Creates the scales of a tensor in the order that matrix products need. The scales are freed after the product."""
     if not waits_for_swizzle(tensor):
         return None
     scales = tensor._rowwise_scale_inv if rowwise else tensor._columnwise_scale_inv

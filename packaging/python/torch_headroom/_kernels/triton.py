@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Triton on the simulated GPU: kernels are neither compiled nor run. A launch is an op of the step that reads and
-writes the tensors found in the kernel's source. Autotuners take their first configuration."""
+writes the tensors found in the kernel's source: the parameters in the pointers of loads and stores. Branches that the
+launch's constants exclude do not count. Arguments with unclear use count as read and written. Autotuners take the first
+configuration."""
 
 import ast
 import re
@@ -14,7 +16,7 @@ from . import launches
 
 
 def patch_triton(triton):
-    """Installs the replacements. Call it once, after `import triton`."""
+    """Installs the replacements. Call once, after `import triton`."""
     runtime = triton.runtime
     active = make_driver(triton)
     runtime.driver._default = runtime.driver._active = active
@@ -25,7 +27,7 @@ def patch_triton(triton):
 
 
 def make_driver(triton):
-    """Returns a CUDA driver for Triton: it has the card's properties, but loads no kernels."""
+    """Returns a CUDA driver for Triton, with the card's properties. The driver loads no kernels."""
     from triton.backends.driver import GPUDriver
     from triton.backends.nvidia.driver import CudaDriver
 
@@ -56,7 +58,7 @@ def _refuse_binary(*arguments):
 
 
 def benchmark(call, warmup=25, rep=100, grad_to_none=None, quantiles=None, return_mode="mean"):
-    """Replaces triton.testing.do_bench: kernel times are not known. Runs the call once, for its memory."""
+    """Replaces triton.testing.do_bench: kernel times are not known. Runs the call once, for the call's memory."""
     call()
     launches.choices.add(getattr(call, "__qualname__", "do_bench"))
     return [1.0] * len(quantiles) if quantiles else [1.0] if return_mode == "all" else 1.0
@@ -124,15 +126,15 @@ _ATOMICS = re.compile(r"atomic|asm")
 
 
 class Accesses:
-    """The names of the parameters that a kernel reads and writes; `dots`: it multiplies matrices. `deciding` are the
-    parameters whose constants decided a branch."""
+    """The names of the parameters that a kernel reads and writes; `dots`: the kernel multiplies matrices. `deciding`
+    are the parameters with constants that decided a branch."""
 
     def __init__(self):
         self.reads, self.writes, self.dots, self.deciding = set(), set(), False, set()
 
     def add(self, other, of_caller):
-        """Adds the accesses of a called function; `of_caller` maps its parameters to those of the caller that they come
-        from."""
+        """Adds the accesses of a called function. `of_caller` maps the function's parameters to the caller's parameters
+        behind the values."""
         for name in other.reads:
             self.reads |= of_caller.get(name, set())
         for name in other.writes:
@@ -174,8 +176,8 @@ def _of_launch(kernel, arguments):
         found = _Function(kernel, constants, depth=0).accesses
     except (SyntaxError, RecursionError, AttributeError):
         found = Accesses()
-        found.deciding = set(constants)  # one of them may have
-    if not found.writes:  # it must have some effect, through pointers that the analysis cannot see
+        found.deciding = set(constants)  # any constant may have decided
+    if not found.writes:  # a kernel has some effect, through pointers that the analysis cannot see
         found.reads = found.writes = set(arguments)
     return found
 
@@ -194,7 +196,7 @@ def _has_memory(value):
 
 
 def _constant(value):
-    """Returns the value that a branch of the kernel may depend on; for arguments with memory only their type."""
+    """Returns the value that a branch of the kernel may depend on; for arguments with memory only the type."""
     value = _plain(value)
     return type(value) if _has_memory(value) or type(value).__hash__ is None else value
 
@@ -205,7 +207,7 @@ def _plain(value):
 
 class _Function(ast.NodeVisitor):
     """Analyses the body of a function. The pass is repeated until no variable depends on a further parameter, since
-    loops use values that they assign later."""
+    loops use values that are assigned later."""
 
     def __init__(self, function, constants, depth):
         self.accesses = Accesses()
@@ -320,7 +322,7 @@ class _Function(ast.NodeVisitor):
         self.accesses.deciding |= _names(node) & self._constants.keys()
 
     def _callee(self, function):
-        """Returns the called object if it is a global of the kernel or of a module that it imports."""
+        """Returns the called object if the object is a global of the kernel or of an imported module."""
         if isinstance(function, ast.Name):
             if function.id in self._locals:
                 return None

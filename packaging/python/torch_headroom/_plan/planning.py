@@ -19,7 +19,7 @@ import tempfile
 from .._library import HeadroomError, check, load
 
 
-# PyTorch reads the first of them that is set.
+# PyTorch reads the first variable that is set.
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 _MINOR, _MAJOR, _MULTIPROCESSORS = 76, 75, 16  # CUdevice_attribute
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30,
@@ -29,12 +29,12 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "K
 class PlanForCard:
     """A plan of a recorded step for a card: what `torch-headroom plan --card --json` answers, in words for people."""
 
-    def __init__(self, answer, title, budget, policy):
-        self.answer = answer
+    def __init__(self, result, title, budget, policy):
+        self.result = result
         self.title = title  # of the GPU
         self.budget = budget  # bytes; 0: all that the GPU gives
         self.total = 0  # bytes of the GPU's memory
-        self.policy = policy if answer["decisions"] else None  # path; None: the step runs without a plan
+        self.policy = policy if result["decisions"] else None  # path; None: the step runs without a plan
 
     def __str__(self):
         """Returns what the plan does, in one line."""
@@ -44,7 +44,7 @@ class PlanForCard:
             what = (f"{count} module{'s' * (count > 1)} checkpointed, {self.recompute_ms:,.2f} ms recomputed beside "
                     f"{self.step_ms:,.2f} ms of forward and backward")
         settings = f"; PYTORCH_CUDA_ALLOC_CONF={self.settings}" if self.settings else ""
-        better = self.answer["card"].get("better_settings")
+        better = self.result["card"].get("better_settings")
         saved = self.recompute_ms - better["recompute_ms"] if better else 0
         hint = f"; PYTORCH_CUDA_ALLOC_CONF={better['settings']} would save {saved:,.2f} ms" if better else ""
         return (f"{what}; {size_text(self.reserved_peak_bytes)} reserved at most on {self._where()}, "
@@ -52,42 +52,42 @@ class PlanForCard:
 
     @property
     def modules(self):
-        return list(self.answer["decisions"])
+        return list(self.result["decisions"])
 
     @property
     def recompute_ms(self):
-        return self.answer["recompute_ms"]
+        return self.result["recompute_ms"]
 
     @property
     def step_ms(self):
-        return self.answer["step_ms"]
+        return self.result["step_ms"]
 
     @property
     def reserved_peak_bytes(self):
-        return self.answer["card"]["reserved_peak_bytes"]
+        return self.result["card"]["reserved_peak_bytes"]
 
     @property
     def left_bytes(self):
-        return self.answer["card"]["left_bytes"]
+        return self.result["card"]["left_bytes"]
 
     @property
     def settings(self):
         """Returns the value of PYTORCH_CUDA_ALLOC_CONF for which the plan was made; empty: PyTorch's defaults."""
-        return self.answer["card"]["settings"]
+        return self.result["card"]["settings"]
 
     @property
     def runs(self):
-        return self.answer["card"]["runs"] and self.answer["status"] != "infeasible"
+        return self.result["card"]["runs"] and self.result["status"] != "infeasible"
 
     def refusal(self):
         """Returns why no plan runs, and what would help."""
-        better = self.answer["card"].get("better_settings")
+        better = self.result["card"].get("better_settings")
         hint = f" With PYTORCH_CUDA_ALLOC_CONF={better['settings']} one runs." if better else ""
-        return f"no plan runs on {self._where()}: {self.answer['reason']}{hint}"
+        return f"no plan runs on {self._where()}: {self.result['reason']}{hint}"
 
     def _other_sizes(self):
         """Returns what is said where the program's steps differ in size."""
-        card = self.answer["card"]
+        card = self.result["card"]
         return f"; {card['assumptions'][0]}" if card["steps_differ"] else ""
 
     def _where(self):
@@ -95,12 +95,12 @@ class PlanForCard:
 
 
 def plan_for_card(kept, gpu, budget, may_change_settings):
-    """Plans a step (_recordings.Kept) for the card `gpu`, of which the allocator may reserve `budget` bytes; 0: all
-    that it gives. With `may_change_settings`, where no plan runs, the plan is one with other settings of the allocator
-    that make one possible, if the user has chosen none. Plans are kept beside the step. Raises HeadroomError, with exit
-    code 3 where no plan runs."""
+    """Plans a step (recordings.Kept) for the card `gpu`. The allocator may reserve `budget` bytes; 0: all memory that
+    the card gives. With `may_change_settings`, where no plan runs and the user has chosen no settings of the allocator,
+    the plan is made for other settings if a plan is possible there. Plans are kept beside the step. Raises
+    HeadroomError, with exit code 3 where no plan runs."""
     plan = _kept_plan(kept, gpu, budget, None)
-    better = plan.answer["card"].get("better_settings")
+    better = plan.result["card"].get("better_settings")
     if better and not plan.runs and may_change_settings and not any(name in os.environ for name in ALLOCATOR_VARIABLES):
         plan = _kept_plan(kept, gpu, budget, better["settings"])
     if not plan.runs:
@@ -109,9 +109,9 @@ def plan_for_card(kept, gpu, budget, may_change_settings):
 
 
 def gpu_at_hand():
-    """Returns the name of this machine's first visible GPU among the known cards; None: it has no GPU. Raises
+    """Returns the name of this machine's first visible GPU among the known cards; None: the machine has no GPU. Raises
     HeadroomError for a GPU that is not known."""
-    found = json.loads(_asked())
+    found = json.loads(_run_planner())
     if found and not found["name"]:
         raise HeadroomError(f"{found['title']} is no card that Headroom knows: say with gpu the one that is most like "
                             "it (python -m torch_headroom.record --gpu list), and with budget what it has for the "
@@ -139,7 +139,7 @@ def _kept_plan(kept, gpu, budget, settings):
     path, policy = kept.folder / f"plan-{key}.json", kept.folder / f"policy-{key}.json"
     if not path.is_file():
         with tempfile.NamedTemporaryFile("w", dir=kept.folder, delete=False) as file:
-            file.write(_asked(str(kept.step), gpu, str(budget), json.dumps(settings), str(policy)))
+            file.write(_run_planner(str(kept.step), gpu, str(budget), json.dumps(settings), str(policy)))
         os.replace(file.name, path)
     found = json.loads(path.read_text())
     plan = PlanForCard(found["plan"], found["title"], budget, policy)
@@ -147,8 +147,8 @@ def _kept_plan(kept, gpu, budget, settings):
     return plan
 
 
-def _asked(*words):
-    """Runs this file's program. Returns what it prints."""
+def _run_planner(*words):
+    """Runs this file's program. Returns the printed text."""
     done = subprocess.run([sys.executable, "-m", "torch_headroom._plan.planning", *words], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True)
     if done.returncode:

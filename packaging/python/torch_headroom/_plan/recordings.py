@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a recording depends on: the files and environment variables that the program has read. Imports no torch.
+"""Recorded steps that are kept between starts of a program, and what a recording depends on. Imports no torch.
 
-Files are those that Python opens to read, and the modules that it imports. A file of the program's own counts by its
-content; one that is installed, or large, by its size and time of change. Not seen are files that only compiled code
-opens, or that worker processes read, and whether a file was looked for that is not there."""
+A recording counts as long as the files and environment variables that the program has read are unchanged. The files are
+the files that Python opens to read, and imported modules. A file of the program counts by content; an installed or
+large file counts by size and time of change. Not seen: files that only compiled code or worker processes open, and
+searches for missing files."""
 
 import hashlib
 import json
@@ -27,13 +28,13 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 class Dependencies:
-    """Watches this process from its construction on."""
+    """Watches this process from construction on."""
 
     def __init__(self):
         self._read, self._written = {}, set()  # paths; the order is that of the reads
-        self._variables = {}  # name -> value, None where it is not set
-        self._own_variables = set()  # names that the program has set before it read them
-        sys.addaudithook(self._hear)
+        self._variables = {}  # name -> value, None where the variable is not set
+        self._own_variables = set()  # names that the program has set before reading
+        sys.addaudithook(self._note_event)
         self._watch_environment()
 
     def write(self, path):
@@ -47,7 +48,7 @@ class Dependencies:
         return not (file in self._written or file.startswith(_NO_FILES) or file.endswith(".pyc")) and os.path.isfile(
             file)
 
-    def _hear(self, event, arguments):
+    def _note_event(self, event, arguments):
         if event != "open" or not isinstance(arguments[0], (str, bytes, os.PathLike)):
             return
         path, mode, flags = arguments
@@ -62,7 +63,7 @@ class Dependencies:
         read, write = kind.__getitem__, kind.__setitem__
 
         def noted_read(environment, name):
-            if name not in self._own_variables and _is_asked_by_program():
+            if name not in self._own_variables and _is_read_by_program():
                 value = environment._data.get(environment.encodekey(name)) if isinstance(name, str) else None
                 self._variables.setdefault(name, None if value is None else environment.decodevalue(value))
             return read(environment, name)
@@ -97,7 +98,7 @@ def state_of(file):
     return hashlib.sha256(pathlib.Path(file).read_bytes()).hexdigest()
 
 
-def _is_asked_by_program():
+def _is_read_by_program():
     """Returns whether the code that reads the environment is the program's own, not that of an installed library."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(("<frozen", os.__file__)):
@@ -105,11 +106,11 @@ def _is_asked_by_program():
     return frame is not None and not os.path.realpath(frame.f_code.co_filename).startswith((*_INSTALLED, _OWN))
 
 
-# Variables that decide what PyTorch and libraries around it run, whoever reads them.
+# Variables that decide what PyTorch and libraries around PyTorch run, whoever reads the variables.
 _DECIDING = ("ACCELERATE_", "CUBLAS", "CUDA_", "CUDNN_", "DS_", "HEADROOM_", "HF_", "NCCL_", "NVIDIA_", "OMP_",
              "PYTHON", "PYTORCH_", "TORCH", "TRANSFORMERS_", "TRITON_")
 _UNUSED = 30 * 24 * 3600.0  # seconds after which a recording is removed
-_LAST_LINES = 40  # of what a script printed before it failed
+_LAST_LINES = 40  # lines that a script printed before the script failed
 
 
 def cache_folder():
@@ -119,28 +120,28 @@ def cache_folder():
 
 
 class Program:
-    """A program that trains: a script, or a module with `is_module`, and its arguments."""
+    """A program that trains: a script, or a module with `is_module`, and the arguments."""
 
     def __init__(self, script, arguments=(), is_module=False):
         self.script, self.arguments, self.is_module = script, list(arguments), is_module
 
     def words(self):
-        """Returns its words on the command line of the recorder."""
+        """Returns the program's words on the command line of the recorder."""
         return (["-m"] if self.is_module else []) + [self.script, *self.arguments]
 
 
 class Kept:
-    """A recorded step in its folder."""
+    """A recorded step in a folder of its own."""
 
     def __init__(self, folder, why_new=""):
         self.folder = pathlib.Path(folder)
         self.step = self.folder / "step.hrs"
-        self.why_new = why_new  # why it was recorded now; empty: it was kept
+        self.why_new = why_new  # why the step was recorded now; empty: the step was kept
 
 
 def recorded(program, gpu, tell):
-    """Returns a Kept with the program's step on the simulated card `gpu`, which is recorded unless it is kept. `tell`
-    is called with a sentence before a recording. Raises HeadroomError."""
+    """Returns a Kept with the program's step on the simulated card `gpu`. The step is recorded unless a recording is
+    kept. `tell` is called with a sentence before a recording. Raises HeadroomError."""
     home = cache_folder() / "recordings"
     index = home / f"{_key(program, gpu)}.json"
     known, why = _find(index)
@@ -179,7 +180,7 @@ def _find(index):
 
 
 def _record(program, gpu, folder):
-    """Records as on the card, or as on a larger one where the program does not handle that the card is full."""
+    """Records as on the card, or as on a larger card where the program does not handle a full card."""
     done, printed = _run_recorder(program, gpu, folder)
     if done:
         sentences, lines = _own_sentences(printed)

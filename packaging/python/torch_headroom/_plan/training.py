@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Applies a policy to the models of an unchanged program when they first train. Imports torch only if the program has.
+"""Applies a policy to the models of an unchanged program at the first training call, and
+torch_headroom.auto_checkpoint(). Imports torch only if the program has imported torch.
 
-The models get the names that the recorder gave them (_modules.names_of), at the moment at which the recorder began its
-step: at the outermost call of a module under gradients. A policy is thus applied to what was recorded, after the
-program has wrapped, moved and adapted its models."""
+The models get the names that the recorder gave (_modules.names_of), at the same moment as in the recorder: at the
+outermost call of a module under gradients. A policy is thus applied to the recorded models, after the program has
+wrapped, moved and adapted the models."""
 
 import importlib.abc
 import importlib.util
@@ -18,9 +19,9 @@ from .recordings import Program, recorded
 
 
 class FirstTraining:
-    """Waits from install() on until every model of the policy has been found, and applies it. `policy` is the path of a
-    policy, None if the step runs as it is. `budget` limits what the program may reserve of the `total` bytes of its GPU
-    from then on, where the allocator's variable came too late for that; 0: no limit is to be set."""
+    """Waits from install() on until every model of the policy has been found, and applies the policy. `policy` is the
+    path of a policy, None if the step runs without a plan. `budget` limits the bytes that the program may reserve from
+    then on, of the `total` bytes of the GPU, where the allocator's variable would come too late; 0: no limit is set."""
 
     def __init__(self, policy, budget=0, total=0):
         self._policy = policy
@@ -85,7 +86,7 @@ class FirstTraining:
                 self._depth -= 1
 
         def put_back():
-            if torch.nn.Module.__call__ is call:  # not if the program has patched it since
+            if torch.nn.Module.__call__ is call:  # not if the program has patched the call since
                 torch.nn.Module.__call__ = original
 
         torch.nn.Module.__call__ = call
@@ -96,12 +97,12 @@ class FirstTraining:
             self._stop_waiting.pop()()
 
     def _training_call(self, module):
-        if os.getpid() != self._process:  # a worker's model is not the one that was recorded
+        if os.getpid() != self._process:  # a worker's model is not the recorded model
             return
         try:
             self._find(module)
         except PolicyError:
-            # Before it has an optimizer, the program may only look at a model that it changes afterwards.
+            # Before an optimizer exists, the program may only inspect a model that the program changes afterwards.
             if self._inventory.optimizers():
                 raise
         if not self._missing:
@@ -157,23 +158,25 @@ class _AfterTorch(importlib.abc.MetaPathFinder):
 
 
 def auto_checkpoint(model, step, budget=None, gpu=None):
-    """Checkpoints `model` so that its training runs on the card, with the least recompute time. Returns what was done:
-    `modules` (the names of those checkpointed), `recompute_ms`, `step_ms`, `reserved_peak_bytes`, `left_bytes`,
-    `policy` (a path, None if the step fits as it is); str() of it is a sentence.
+    """Checkpoints `model` so that training runs on the card, with the least recompute time. Returns what was done:
+    `modules` (names of the checkpointed modules), `recompute_ms`, `step_ms`, `reserved_peak_bytes`, `left_bytes`,
+    `policy` (a path, None if the step fits without a plan). str() of the result is a sentence.
 
-    `step()` runs one training step: forward, backward and the optimizer's step. It is called only in the process that
-    records. `budget` is what the caching allocator may reserve, as "8GB", "7.5GiB" or a number of bytes; by default all
-    that the card gives. The program is held to it. `gpu` is the card, by default the one at hand, or the one that this
-    process simulates.
+    `step()` runs one training step: forward, backward and the optimizer's step. Only the recording process calls
+    step(). `budget` is the memory that the caching allocator may reserve, as "8GB", "7.5GiB" or a number of bytes; by
+    default all that the card gives. The program is held to the budget. `gpu` is the card, by default the card at hand,
+    or the card that this process simulates.
 
-    Call it when the model and its optimizer are made, in a program that is a script or module: a notebook cannot be run
-    again. What the program does before the call, it does a second time in the other process. Raises an error with one
-    sentence where no step can be recorded, no plan runs on the card, or the plan does not fit the model.
+    Call auto_checkpoint() when the model and the optimizer are made, in a program that is a script or module: a
+    notebook cannot run again. The program's work before the call is done a second time, in the recording process, which
+    runs the program from the beginning to the same call on the simulated card. Parameters, gradients, optimizers and
+    random numbers of the calling program stay unchanged. Raises HeadroomError or PolicyError with one sentence where no
+    step can be recorded, no plan runs on the card, or the plan does not fit the model.
     """
     from .._record.loop import ScriptLoop
 
     if ScriptLoop.of_process is not None:
-        _record(step, ScriptLoop.of_process)
+        _train_until_recorded(step, ScriptLoop.of_process)
         return None
     program, gpu = _this_program(), gpu or _gpu()
     kept = recorded(program, gpu, lambda sentence: print(f"torch_headroom: {sentence}", file=sys.stderr, flush=True))
@@ -182,16 +185,16 @@ def auto_checkpoint(model, step, budget=None, gpu=None):
     return plan
 
 
-def _record(step, loop):
+def _train_until_recorded(step, loop):
     """Trains until the recorder ends the program. A step ends with the begin of the next one."""
-    for _ in range(loop.wanted + 1):
+    for _ in range(loop.requested + 1):
         step()
     raise HeadroomError("step() made no whole training step: it has to run the model's forward, backward and the "
                         "step() of its optimizers")
 
 
 def _gpu():
-    from .._simulate.simulate import simulated_card
+    from .._simulate import simulated_card
 
     name = simulated_card()["name"] if simulated_card() else gpu_at_hand()
     if not name:
@@ -201,7 +204,7 @@ def _gpu():
 
 
 def _this_program():
-    """Returns the program of this process, to be run again."""
+    """Returns the program of this process, for another run."""
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         raise HeadroomError("auto_checkpoint() does not plan a job of several processes: record one of them with "
                             "torch_headroom.record --nproc-per-node, plan it with torch-headroom plan --card, and call "

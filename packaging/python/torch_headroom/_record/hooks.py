@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The recorder's changes of torch while it is active: calls of modules, optimizers and backward report to it."""
+"""Hooks in torch while the recorder is active: calls of modules, optimizers and backward report to the recorder and to
+the training loop's observer."""
 
 import functools
 import sys
@@ -18,8 +19,8 @@ from . import remarks
 
 
 def say_if_own(pack_hook):
-    """Adds a remark that the program saves tensors in its own way, unless `pack_hook` is a checkpoint's, of torch or of
-    an applied policy."""
+    """Adds a remark that the program saves tensors by hooks of its own, unless `pack_hook` is the hook of a checkpoint
+    of torch or of an applied policy."""
     module = getattr(pack_hook, "__module__", None) or ""
     if module != torch.utils.checkpoint.__name__ and module.partition(".")[0] != __package__.partition(".")[0]:
         remarks.add("the program keeps tensors for backward by hooks of its own (saved_tensors_hooks, save_on_cpu): "
@@ -27,7 +28,8 @@ def say_if_own(pack_hook):
 
 
 def _note_saved(context, *tensors):
-    """Notes the tensors that a torch.autograd.Function saves, and their attributes, unless the program has hooks."""
+    """Notes the tensors that a torch.autograd.Function saves, and the tensors' attributes, unless the program has
+    hooks."""
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
         return
     context.headroom_saved = [(weakref.ref(tensor), vars(tensor)) if isinstance(tensor, torch.Tensor) else None
@@ -56,7 +58,7 @@ def _as_saved(context, tensor, known):
 
 
 class _Placed:
-    """A function of torch, replaced by one that calls the last item of a list."""
+    """A function of torch, replaced by a function that calls the last item of a list."""
 
     def __init__(self, owner, name):
         self.owner, self.name = owner, name
@@ -82,7 +84,7 @@ _placed = {}  # (id of a class or module of torch, name) -> _Placed
 
 def _calls_of(owner, name):
     """Returns the list for a function of torch: a call of the function calls the last item. A class is patched once and
-    stays patched: patching makes Python visit all its subclasses, which for modules takes as long as recording the
+    stays patched: at a patch Python visits all subclasses. For modules the visit takes as long as recording the
     backward of a small step."""
     if not _placed:
         compiling.listeners.append(_stand_aside)
@@ -93,7 +95,7 @@ def _calls_of(owner, name):
 
 
 def _stand_aside(begins):
-    """Takes the replacements away while PyTorch compiles, so that it compiles the program without the recorder."""
+    """Takes the replacements away while PyTorch compiles, so that PyTorch compiles the program without the recorder."""
     for placed in _placed.values():
         (placed.set_aside if begins else placed.put_back)()
 
@@ -129,8 +131,8 @@ class _Replays:
 
 
 class Hooks:
-    """The recorder's changes of torch while it is active: calls of modules, optimizers and backward report to `loop`
-    (see Loop), which decides where a step begins and ends."""
+    """Hooks in torch while the recorder is active. Calls of modules, optimizers and backward report to `loop` (see
+    Loop), which decides where a step begins and ends."""
 
     def __init__(self, recorder, loop):
         self._recorder = recorder
@@ -174,7 +176,8 @@ class Hooks:
         self._undo.append(calls.pop)
 
     def _at(self, instant):
-        """Reports a moment, and notes it in the CUDA graph that is captured now, if there is one."""
+        """Reports an instant, and notes the instant in the CUDA graph that is being captured, if there is such a
+        graph."""
         self._recorder.at(instant)
         cuda_graphs.note(instant)
 
@@ -228,7 +231,7 @@ class Hooks:
             recorder.depth += 1
             begun = enter(number, tensors)
             recorder.add_held(begun, args, kwargs, tensors)
-            del tensors  # the module may take tensors out of a list among its arguments, and drop them
+            del tensors  # the module may take tensors out of a list among the arguments, and drop the tensors
             attributes = recorder.add_attributes(begun, module)
             recorder.calls += 1
             if recorder.calls < 5:  # a trainer may enable autocast inside the model, after calls of outer modules

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds where a step of a training loop begins and ends, without the script's help."""
+"""Finds where a step of a training loop begins and ends, without the script's help, and the sizes of a batch."""
 
 import weakref
 from collections import Counter
@@ -16,11 +16,11 @@ def _parameters_of(optimizer):
 
 
 class Finished(BaseException):
-    """Ends a script once the requested step is recorded. Not an Exception, since scripts catch those."""
+    """Ends a script once the requested step is recorded. Not an Exception, since scripts catch every Exception."""
 
 
 class Loop:
-    """The object that hooks report to. This class ignores the reports: the program marks its steps itself."""
+    """The object that hooks report to. This class ignores the reports: the program marks the steps itself."""
 
     awaits_forward = False  # whether the next call of a module is reported
 
@@ -40,50 +40,51 @@ class Loop:
 class ScriptLoop(Loop):
     """Finds the steps of an unchanged script.
 
-    A step begins with the first call of a model under gradients and lasts until every optimizer has made its step, so
-    that gradient accumulation and adversarial training count as one. Clearing the gradients afterwards belongs to it.
-    It ends when all gradients are cleared, or with the next call of a module: a loop that clears them before backward
-    is then at its start again. Every step is recorded and only the last one kept, since the script may fail in any.
+    A step begins with the first call of a model under gradients and lasts until every optimizer has made a step, so
+    that gradient accumulation and adversarial training count as one step. Clearing the gradients afterwards belongs to
+    the step. The step ends when all gradients are cleared, or with the next call of a module: a loop that clears
+    gradients before backward is then at the start again. Every step is recorded and only the last step kept, since the
+    script may fail in any step.
 
-    A call before any optimizer exists may only inspect the model's output: it begins no step if another call follows
-    once an optimizer exists, before backward. If the script has no optimizer and changes the parameters itself, a step
-    ends with the first call after backward. If modules run only inside torch.func, or there are none, a step lasts from
-    one step of the optimizers to the next.
+    A call before any optimizer exists may only inspect the model's output. Such a call begins no step if another call
+    follows once an optimizer exists, before backward. If the script has no optimizer and changes the parameters itself,
+    a step ends with the first call after backward. If modules run only inside torch.func, or there are none, a step
+    lasts from one step of the optimizers to the next.
 
-    A step that ran out of memory begins again with the next call of a model. Where the program tries batches until one
-    fits, the steps of a failed try do not count: its model is gone then, or the next batch is smaller.
+    A step that ran out of memory begins again with the next call of a model. Where the program tries batches until a
+    batch fits, the steps of a failed try do not count: the model is gone then, or the next batch is smaller.
 
-    The replay of a CUDA graph with a backward pass counts as the call of a model. Its capture, in which the card runs
-    nothing, is no step.
+    The replay of a CUDA graph with a backward pass counts as the call of a model. The capture is no step: the card runs
+    nothing then.
     """
 
-    # An optimizer is considered unused after another one has made this many steps (a critic makes five for one).
+    # An optimizer is considered unused after another optimizer has made this many steps (a critic makes five for one).
     _STEPS_OF_ANOTHER = 8
 
     of_process = None  # the ScriptLoop of this process, if the process records a script
 
-    def __init__(self, recorder, wanted, progress):
+    def __init__(self, recorder, requested, progress):
         self._recorder = recorder
-        self.wanted = wanted
+        self.requested = requested
         self._progress = progress
         self.steps = 0  # number of completed steps
         self._done = 0  # finished share of the running step
         self.awaits_forward = True
-        self._complete = False  # the optimizers have made their steps, but the end is missing
+        self._complete = False  # the optimizers have made a step, but the end is missing
         self._functional = False  # no module was called, so no forward begins a step
         self._early = False  # the step began before an optimizer existed, and has not reached backward
         self.by_hand = False  # no optimizer exists: the script changes the parameters itself
         self._updates = False  # by_hand only: from backward on
         self._has_gradients = False  # torch.autograd.grad() was called
-        # The program may drop its optimizers, such as after it ran out of memory.
-        self._stepped = weakref.WeakKeyDictionary()  # optimizer -> number of its steps in this step
+        # The program may drop optimizers, for example after running out of memory.
+        self._stepped = weakref.WeakKeyDictionary()  # optimizer -> number of steps in this step
         self._cleared = weakref.WeakSet()
         self._unused = weakref.WeakSet()
         self._out_of_memory = 0  # number of OutOfMemoryErrors so far, without those since the step began
         self._batch = 0  # samples of the running step
         self._model = lambda: None  # weak reference to the module whose call began the running step
         self._names = {True: [], False: []}  # classes of the optimizers, which may die before the script ends, by
-        # whether they made their step
+        # whether the optimizer made a step
 
     def module_called(self, module, args, kwargs):
         if self._recorder.forked():
@@ -91,7 +92,7 @@ class ScriptLoop(Loop):
             return
         if in_backward():  # a recomputation
             return
-        if in_transform():  # its parameters are replaced there
+        if in_transform():  # torch.func replaces the parameters
             self._functional |= not self._recorder.recording
             return
         if (self._early or self.by_hand) and self._recorder.depth:  # a part of a model
@@ -116,8 +117,8 @@ class ScriptLoop(Loop):
         self._batch, self._model = batch, weakref.ref(module)
 
     def models_gone(self, module, args, kwargs):
-        """Called instead of module_called() after the program has dropped all models of the running step, as one does
-        that tries a smaller batch with a new model after it ran out of memory: the step begins again."""
+        """Called instead of module_called() after the program has dropped all models of the running step, for example
+        to try a smaller batch with a new model after running out of memory. The step begins again."""
         self._begin_again(module, args, kwargs)
 
     def root_called(self, module, args, kwargs):
@@ -126,7 +127,7 @@ class ScriptLoop(Loop):
             self._begin_again(module, args, kwargs)
 
     def root_returned(self):
-        """Called after root_called(), unless the module raised: what it ran out of memory for, it did without."""
+        """Called after root_called(), unless the module raised: the program did without the memory that was missing."""
         self._out_of_memory = self._recorder.out_of_memory_errors()
 
     def _ran_out_of_memory(self):
@@ -208,8 +209,8 @@ class ScriptLoop(Loop):
             self._begin()
 
     def _has_stepped(self, optimizer):
-        """Returns whether an optimizer made its step, or others made it for it: one that wraps another (SAM, Lookahead)
-        has the same parameters."""
+        """Returns whether an optimizer made a step, or other optimizers updated all of the parameters: an optimizer
+        that wraps another (SAM, Lookahead) has the same parameters."""
         if optimizer in self._stepped:
             return True
         updated = {id(parameter) for other in self._stepped for parameter in _parameters_of(other)}
@@ -237,7 +238,7 @@ class ScriptLoop(Loop):
         return self.steps > 0
 
     def why_unfinished(self):
-        """Returns why the script ended without a step, as a sentence that follows its name."""
+        """Returns why the script ended without a step, as a sentence that follows the script's name."""
         if not self._recorder.recording:
             if not self._functional:
                 return "trained nothing: no module was called with gradients on"
@@ -254,12 +255,12 @@ class ScriptLoop(Loop):
         return f"called step() of its {stepped}, but never of its {missing}"
 
     def keep_interrupted(self, reason=""):
-        """Keeps the unfinished step as the one to write; `reason` says what the script raised. Returns whether there is
-        one."""
+        """Keeps the unfinished step for writing. `reason` says what the script raised. Returns whether there is an
+        unfinished step."""
         recorder = self._recorder
         if not recorder.recording:
             return False
-        is_whole = self._complete and (self._updates or not self.by_hand)  # by hand it is complete from backward on
+        is_whole = self._complete and (self._updates or not self.by_hand)  # by hand, complete from backward on
         recorder.finish(self.steps + 1, "" if is_whole else reason)
         return True
 
@@ -279,17 +280,18 @@ class ScriptLoop(Loop):
         self._complete = False
         self._recorder.finish(self.steps)
         self.awaits_forward = True
-        if self.steps >= self.wanted:
+        if self.steps >= self.requested:
             raise Finished
 
     def _report(self, stage, done):
         self._done = done
-        share = 0.85 / self.wanted
+        share = 0.85 / self.requested
         self._progress(stage, min(0.05 + share * (self.steps + done), 0.9))
 
 
 def sizes_of(arguments):
-    """Returns (batch, sequence) of a call's `arguments`; a size is 0 if they give no single answer."""
+    """Returns (batch, sequence) of a call's `arguments`, in samples and tokens. A size is 0 if the arguments give no
+    single result."""
     tensors = [tensor for tensor in _direct(arguments) if tensor.dim() > 0]
     if tensors:
         sizes = [tensor.shape[0] for tensor in tensors]
@@ -303,8 +305,8 @@ def sizes_of(arguments):
 
 
 def sizes_with(sizes, arguments):
-    """Returns the sizes of a step after another call with data: one batch, or 0 if two calls have different ones. An
-    argument that another call computed may be any part of the batch, so it is not counted."""
+    """Returns the sizes of a step after another call with data: the batch, or 0 if two calls have different batches. An
+    argument that another call computed may be any part of the batch, and is not counted."""
     if sizes == (0, 0) or any(tensor.grad_fn is not None for tensor in tensors_of(arguments)):
         return sizes
     batch, sequence = sizes_of(arguments)
@@ -338,7 +340,7 @@ def _all_same(tensors):
 
 
 def _sequence(tensors, batch):
-    """Returns the length of texts, from integer tensors [batch, sequence] with nothing but masks besides them."""
+    """Returns the length of texts, from integer tensors [batch, sequence]; other tensors may only be masks."""
     wide = [tensor for tensor in tensors if tensor.dim() > 1 and tensor.shape[0] == batch]
     length = _commonest(t.shape[1] for t in wide if t.dim() == 2 and t.dtype in (torch.int64, torch.int32))
     return length if all(t.shape[1] == length for t in wide if t.is_floating_point()) else 0

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of `python -m torch_headroom.record`."""
+"""The options of `python -m torch_headroom.record`, and the recordings of one step with several memory budgets, each in
+a process of its own."""
 
 import argparse
 import functools
@@ -86,9 +87,9 @@ def parser():
     return options
 
 
-def recorded_again(options):
-    """Returns arguments of `torch-headroom record` that record the step again: options, and the script with its own
-    arguments."""
+def same_recording(options):
+    """Returns arguments of `torch-headroom record` for the same recording: the options, and the script with the
+    script's arguments."""
     device = ["--gpu", options.gpu] if options.device == "sim" else ["--device", options.device]
     arguments = [*device, "--steps", str(options.steps)]
     arguments += [f"--{memory}" for memory in ("unlimited", "limited") if getattr(options, memory)]
@@ -125,7 +126,7 @@ def _record(options, budget):
     name = _name(budget)
     output = pathlib.Path(options.output)
     step = output.with_name(f"{output.stem}-{name}{output.suffix}")
-    command = [sys.executable, "-m", "torch_headroom.record", "--json", *_again(options, budget, step)]
+    command = [sys.executable, "-m", "torch_headroom.record", "--json", *_words(options, budget, step)]
     environment = os.environ | ({"TORCHDYNAMO_DISABLE": "1"} if budget is None else {})
     print(f"torch_headroom.record: {name}", file=sys.stderr)
     finished = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
@@ -137,10 +138,10 @@ def _record(options, budget):
             "time_model": "kernel", "step": str(step), "notes": summary["notes"]}
 
 
-def _again(options, budget, step):
+def _words(options, budget, step):
 
-    one = type(options)(**vars(options) | {"activation_memory_budget": None if budget is None else [budget]})
-    arguments, script = recorded_again(one)
+    chosen = type(options)(**vars(options) | {"activation_memory_budget": None if budget is None else [budget]})
+    arguments, script = same_recording(chosen)
     return ["-o", str(step), *(["--progress"] if options.progress else []), *arguments, *script]
 
 

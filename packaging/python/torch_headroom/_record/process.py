@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs a recording in a process of its own, whose end is certain: Ctrl+C ends a script that catches everything, and
-processes that the script leaves behind end with the recording. The script cannot tell: it is no parent of processes
-that others started, and has no thread or handler that it did not make."""
+"""The process of a recording or training: runs the user's program as Python would, and ends with certainty. Ctrl+C ends
+a script that catches everything, and processes that the script leaves behind end with the recording. The script cannot
+tell: the script is no parent of processes that others started, and has no foreign thread or handler."""
 
 import atexit
 import contextlib
@@ -23,7 +23,7 @@ import traceback
 
 from .._library import OWN_FOLDER
 
-_GRACE = 10.0  # seconds that a script has to save its state after Ctrl+C; a second Ctrl+C ends it at once
+_GRACE = 10.0  # seconds that a script has to save state after Ctrl+C; a second Ctrl+C ends the script at once
 _PATIENCE = 0.5  # seconds that processes which were left behind have to end themselves
 
 # Options of Linux's prctl().
@@ -36,24 +36,25 @@ _reason = mmap.mmap(-1, 4096)  # of another try: UTF-8, ends with a zero
 
 
 def result_is_complete():
-    """Notes in the recording's process that its file is written, whatever happens to the process later."""
+    """Notes in the recording's process that the file is written, whatever happens to the process later."""
     _complete[0] = 1
 
 
-def try_again(reason):
-    """Asks in the recording's process for another run of its work in a new process, once this process has ended by
-    itself. The work is given `reason`, of which at most 4,095 bytes count."""
+def request_rerun(reason):
+    """Requests, in the recording's process, another run of the work in a new process, once this process has ended by
+    itself. The work is given `reason`; at most 4,095 bytes of the reason count."""
     text = reason.encode(errors="replace")[:len(_reason) - 1]
     _reason[:len(text) + 1] = text + b"\0"
 
 
 def supervise(work, program):
-    """Runs `work` in a new process; `work` is given why it runs again, empty at first. Returns its exit code; ends this
-    process by the signal that ended the new one."""
+    """Runs `work` in a new process; `work` is given the reason for another run, empty at first. Returns the exit code
+    of the work; ends this process by the signal that ended the new process."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     parent = os.getpid()
-    # Not those that are ignored, as nohup ignores SIGHUP: a signal that is waited for comes all the same.
+    # Not the ignored signals, as nohup ignores SIGHUP: an ignored signal comes all the same where a process waits for
+    # the signal.
     requests = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
                 if signal.getsignal(number) is not signal.SIG_IGN]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*requests, signal.SIGCHLD))
@@ -77,7 +78,8 @@ def supervise(work, program):
 
 
 def _await(child, requests):
-    """Waits for the end of a child. Returns its status, and the signal for which it was killed; 0: it ended itself."""
+    """Waits for the end of a child. Returns the status, and the signal for which the child was killed; 0: the child
+    ended itself."""
     request, deadline = 0, float("inf")
     while True:
         came = signal.sigtimedwait((*requests, signal.SIGCHLD), 0.2)
@@ -95,7 +97,7 @@ def _await(child, requests):
 
 
 def _reaped(child):
-    """Reaps processes that have ended. Returns the status of `child` if it is one of them."""
+    """Reaps processes that have ended. Returns the status of `child` if the child is among the ended processes."""
     while True:
         try:
             ended, status = os.waitpid(-1, os.WNOHANG)
@@ -114,7 +116,7 @@ def _children_of(parent):
         try:
             fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
         if int(fields[1]) == parent:
             children.append(int(folder.name))
     return children
@@ -125,11 +127,12 @@ def _signal(processes, number):
         try:
             os.kill(process, number)
         except OSError:
-            pass  # it has ended, or belongs to another user
+            pass  # the process has ended, or belongs to another user
 
 
 def _end_all(processes):
-    """Ends processes and those that they started, which become children of this one as their parents end."""
+    """Ends processes and the processes that were started there. A process becomes a child of this process when the
+    parent ends."""
     _signal(processes, signal.SIGTERM)
     deadline = time.monotonic() + _PATIENCE
     for last in (False, True):
@@ -150,7 +153,7 @@ def _exit_code(status, request, program):
     if os.WIFEXITED(status):
         return os.WEXITSTATUS(status)
     number = os.WTERMSIG(status)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child has left one if the user wants it
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child has left a core dump if the user wants one
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))
@@ -159,7 +162,7 @@ def _exit_code(status, request, program):
 
 
 def run(script, arguments, is_module=False):
-    """Runs a script with its arguments as `__main__`; `is_module`: `script` names a module."""
+    """Runs a script with arguments as `__main__`; `is_module`: `script` names a module."""
     sys.argv = [script, *arguments]
     if is_module:
         sys.path[0] = os.getcwd()
@@ -193,7 +196,7 @@ _EXIT_PATIENCE = 2.0  # seconds
 
 def end_data_workers():
     """Ends the workers of every DataLoader at once. Otherwise Python waits at exit for persistent workers, five seconds
-    for each, since they get no message."""
+    for each worker, since no worker gets a message."""
     if not multiprocessing.active_children():
         return
     import torch.utils.data
@@ -206,7 +209,7 @@ def end_data_workers():
             if issubclass(type(thing), _MultiProcessingDataLoaderIter):
                 thing._shutdown_workers()
                 for worker in thing._workers:
-                    worker.join(_EXIT_PATIENCE)  # it has ended or was terminated, so exit handlers find no child
+                    worker.join(_EXIT_PATIENCE)  # the worker has ended: exit handlers find no child
     finally:
         utilities.MP_STATUS_CHECK_INTERVAL = patience
 
@@ -220,7 +223,7 @@ def end_children():
 def end_process(exit_code):
     """Ends this process as Python does: waits for threads, runs atexit handlers, closes files. There are two
     differences. The wait for threads is limited, since a thread that feeds the script's loop would wait forever. And no
-    objects are destroyed, which after `import transformers` would take half a second."""
+    objects are destroyed, since destruction after `import transformers` would take half a second."""
     once = threading.Lock()
 
     def end():

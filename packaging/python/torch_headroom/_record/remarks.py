@@ -1,7 +1,10 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Remarks on how a recorded step differs from the user's program on the card, as sentences with the effect. They are
-shown beside the peak wherever a step is shown (core/trace/remarks.h)."""
+"""Remarks on how a recorded step differs from the user's program on the card, as sentences with the effect. Remarks are
+shown beside the peak wherever a step is shown (core/trace/remarks.h). Also here: two sources of remarks. Reads of the
+card's memory by a model's forward or backward give other numbers under a plan. CUDA's managed memory (paged optimizers
+of bitsandbytes) is host memory, whose pages move to the card as far as there is room, and does not count as the step's
+memory."""
 
 import functools
 import os
@@ -15,9 +18,9 @@ from .._library import OWN_FOLDER
 from .._simulate import placeholders
 from .._torch import compiling
 
-_said = {}  # sentence -> True, in order: those that apply to every step of this process
+_of_process = {}  # sentence -> True, in order, for sentences that apply to every step of this process
 _sources = []  # functions that return sentences
-_OF_INVENTIONS = {
+_OF_PLACEHOLDERS = {
     placeholders.decisions:
         "the program asked {} whether something is true that nobody knows without data, and was given an answer: on "
         "the card the step may go another way from there",
@@ -35,18 +38,18 @@ _OF_INVENTIONS = {
 
 def add(sentence):
     """Adds a sentence that applies to every later step."""
-    _said[sentence] = True
+    _of_process[sentence] = True
 
 
-def ask(source):
+def add_source(source):
     """Adds a source, whose sentences are read at the end of each step."""
     _sources.append(source)
 
 
 def begin():
     """Resets the counters at the start of a step."""
-    for inventions in (*_OF_INVENTIONS, placeholders.timings):
-        inventions.clear()
+    for counter in (*_OF_PLACEHOLDERS, placeholders.timings):
+        counter.clear()
     launches.counts.clear()
     _forget_memory_reads()
 
@@ -54,11 +57,11 @@ def begin():
 def of_step():
     """Returns the sentences of the last step."""
     of_sources = (sentence for source in _sources for sentence in source())
-    sentences = [*_said, *_memory_read_sentences(), *_of_kernels(), *of_sources]
+    sentences = [*_of_process, *_memory_read_sentences(), *_of_kernels(), *of_sources]
     if _managed_bytes:
         sentences.append(f"{_managed_bytes:,} bytes are managed memory of paged optimizers, which is the host's "
                          "and not part of the peak: on the card it takes room only where there is some")
-    sentences += [sentence.format(inventions) for inventions, sentence in _OF_INVENTIONS.items() if inventions.count]
+    sentences += [sentence.format(counter) for counter, sentence in _OF_PLACEHOLDERS.items() if counter.count]
     return sentences
 
 
@@ -78,7 +81,7 @@ _READERS = tuple(_TORCHS + name + os.sep for name in ("cuda", "accelerator"))
 _MOST_NAMED = 2  # modules in the remark
 
 _place = None  # function that returns the name of the running module; empty: none; None: nothing is recorded now
-_reading_modules, _read_functions = {}, {}  # names of those that have read in this step, in order
+_reading_modules, _read_functions = {}, {}  # names of the readers in this step, in order
 
 
 def follow_memory_reads(place):
@@ -116,7 +119,7 @@ def _note_memory_read(where):
     frame, name = sys._getframe(2), ""
     while frame is not None and frame.f_code.co_filename.startswith(_READERS):
         name, frame = frame.f_code.co_name, frame.f_back
-    # A policy that watches its plan, or PyTorch itself.
+    # A policy that watches the plan, or PyTorch itself.
     if frame is not None and frame.f_code.co_filename.startswith((OWN_FOLDER, _TORCHS)):
         return
     _reading_modules[where] = _read_functions[name or "mem_get_info"] = True
@@ -141,7 +144,7 @@ def patch_bitsandbytes(functional):
     prefetch, elementwise = functional.prefetch_tensor, functional.elementwise_func
 
     def get_paged(*shape, dtype=torch.float32, device=None):
-        paged = torch.zeros(shape, dtype=dtype)  # its pages are not touched yet
+        paged = torch.zeros(shape, dtype=dtype)  # the pages are not touched yet
         paged.is_paged, paged.page_deviceid = True, 0
         _count_managed(paged)
         return paged

@@ -11,17 +11,15 @@ import weakref
 
 import torch
 
-from .. import _modules
 from .._apply.held import AttributesInCalls, HeldInCalls
 from .._compile import CompiledBackward
 from .._distributed import sharding
 from .._library import Instant, check, load
-from .._modules import (GRADIENT, Inventory, ModuleNames, implement_retype_parts, is_plain, retype, state_tensors,
-                        tensors_of)
-from .._simulate import cuda_graphs
+from .._modules import (GRADIENT, Inventory, ModuleNames, implement_parts, implement_retype_parts, is_plain, retype,
+                        state_tensors, tensors_of)
+from .._simulate import cuda_graphs, simulated_card
 from .._simulate.memory import read, settings_in_use
 from .._simulate.placeholders import decisions, timings
-from .._simulate.simulate import simulated_card
 from .._torch import compiling, in_backward
 from . import remarks
 from .hooks import say_if_own
@@ -67,17 +65,17 @@ _ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # PyTo
 class StepRecorder:
     """Records the code that runs between begin() and finish() as a step. The caller decides where steps begin and end.
 
-    `model` is the name in the step file, `program` the words of the recorded command line. `again` holds the arguments
-    with which `torch-headroom record` would record the step again, if that command recorded it. `job` is the
+    `model` is the name in the step file, `program` the words of the recorded command line. `command` holds the arguments
+    with which `torch-headroom record` would record the same step, if that command recorded the step. `job` is the
     distributed job that this process belongs to (_distributed/job.py).
     """
 
-    def __init__(self, model, program, again=(), job=None):
+    def __init__(self, model, program, command=(), job=None):
         self.model = _readable(model)
         self.library = _declared(load())
         self.library.headroom_recording_watch()
         implement_retype_parts()
-        _modules.implement_parts()
+        implement_parts()
         sharding.follow_deepspeed()
         remarks.follow_memory_reads(self._place)
         self.inventory = Inventory()
@@ -91,8 +89,8 @@ class StepRecorder:
         self._on_side_stream = False  # whether the step began on another stream than the default one
         self.calls_in_transforms = 0  # number of further calls inside torch.func
         self.depth = 0  # number of nested module calls that run now
-        self.running = 0  # number of the innermost of their modules
-        self.compiled = None  # (number of the last called compiled module, depth inside it)
+        self.running = 0  # number of the innermost running module
+        self.compiled = None  # (number of the last called compiled module, depth inside the module)
         self.in_larger_graphs = set()  # numbers of modules that torch.compile compiled as a part of something larger
         self.wrapped = set()  # numbers of modules that the program called by torch.compile()'s wrapper
         self.step = 0  # number of the last finished step
@@ -103,8 +101,8 @@ class StepRecorder:
         self._on_cpu = False  # whether all parameters of the last finished step are on the CPU
         self._process = os.getpid()
         self.job = job  # None: the script runs alone
-        self._again = [_readable(word) for word in again]
-        # Read now, as the program may change its folder.
+        self._command = [_readable(word) for word in command]
+        # Read now, as the program may change the folder.
         origin = [("program", shlex.join(program)), ("interpreter", sys.executable), ("folder", os.getcwd())]
         self._origin = [(key, _readable(value)) for key, value in origin]
 
@@ -118,7 +116,7 @@ class StepRecorder:
         self._origin.append((key, value))
 
     def begin(self, arguments=()):
-        """Begins a step. `arguments` are those of the model's call that begins it, if one does."""
+        """Begins a step. `arguments` are the arguments of the model's call that begins the step, if a call does."""
         ops = torch.ops.torch_headroom
         check(self.library.headroom_recording_new())
         roots = self.inventory.roots()
@@ -130,7 +128,7 @@ class StepRecorder:
         self._sizes = sizes_of(arguments)
         sharding.declare_zero(self._names.living())
         ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
-        # Those of plain parameters the library finds itself.
+        # The library itself finds gradients of plain parameters.
         retype([p.grad for p in self._parameters() if not is_plain(type(p))], GRADIENT)
         remarks.begin()
         compiling.graphs = 0
@@ -144,8 +142,8 @@ class StepRecorder:
         self._on_side_stream = torch.cuda.current_stream() != torch.cuda.default_stream()
 
     def add_root_call(self, arguments):
-        """Updates the batch sizes for a model's call: if its data has other sizes than earlier calls, the step has no
-        single size."""
+        """Updates the batch sizes for a model's call. If the call's data has other sizes than earlier calls, the step
+        has no single size."""
         if torch.is_grad_enabled() and not in_backward():
             self._sizes = sizes_with(self._sizes, arguments)
             around = torch._C._autograd._top_saved_tensors_default_hooks(True)
@@ -153,15 +151,15 @@ class StepRecorder:
                 say_if_own(around[0])
 
     def models_are_gone(self):
-        """Returns whether the running step had models, and the program has dropped them all."""
+        """Returns whether the running step had models, and the program has dropped all models."""
         return self.recording and self._names.has_modules and next(self._names.living(), None) is None
 
     def own_update(self, begins):
-        """Reports the start or end of the code in which a program without an optimizer may update its parameters."""
+        """Reports the start or end of the code in which a program without an optimizer may update the parameters."""
         self.at(Instant.OWN_UPDATE_BEGIN if begins else Instant.OWN_UPDATE_END)
 
     def add_held(self, call, args, kwargs, found):
-        """Adds the tensors that a checkpoint would hold of a call that has begun, besides those in `found`."""
+        """Adds the tensors that a checkpoint would hold of a call that has begun, besides the tensors in `found`."""
         tensors, places = self._held.of(args, kwargs, found)
         if tensors:
             with torch._C.DisableTorchFunctionSubclass():
@@ -178,12 +176,12 @@ class StepRecorder:
         return list(zip(places, map(weakref.ref, tensors)))
 
     def drop_attributes(self, call, module, begun):
-        """Drops those tensors that the module has not replaced until the end of its call."""
+        """Drops the tensors that the module has not replaced until the end of the call."""
         if begun:
             torch.ops.torch_headroom.not_held.default(call, self._attributes.unchanged(module, begun))
 
     def gradients_are_made(self):
-        """Gives the gradients that a replay made their category, as autograd's hooks do otherwise."""
+        """Gives the gradients that a replay made the category of gradients, as autograd's hooks do otherwise."""
         retype([parameter.grad for parameter in self._parameters()], GRADIENT)
 
     def at(self, instant):
@@ -191,7 +189,7 @@ class StepRecorder:
             self.library.headroom_recording_at(instant)
 
     def finish(self, step, ended_early=""):
-        """Ends the step, which write() then writes. `ended_early` says why it did not reach its end."""
+        """Ends the step, which write() then writes. `ended_early` says why the step is incomplete; empty: complete."""
         self.step = step
         self._summary = None
         self.notes = []
@@ -243,7 +241,7 @@ class StepRecorder:
         self.numbers.clear()
 
     def _in_larger_graphs(self):
-        """Returns the names of the outermost modules that no checkpoint can surround, as torch.compile compiled them
+        """Returns the names of the outermost modules that no checkpoint can surround, since torch.compile compiled each
         as a part of something larger. A whole model behind a wrapper is such a module, too: the wrapper is not a part
         of the model to which a policy is applied."""
         return self._names.outermost(self.in_larger_graphs | self.wrapped & self._names.models())
@@ -271,26 +269,28 @@ class StepRecorder:
         if ended_early:
             noted.append(("ended early", ended_early))
             sentences = [*sentences, _ENDED_EARLY.format(ended_early)]
-        # Read at the end of the step: the program may set them itself, before its first matrix product.
+        # Read at the end of the step: the program may set the variables itself, before the first matrix product.
         noted += [(key, _readable(os.environ[key])) for key in _WORKSPACE_VARIABLES if key in os.environ]
         noted += self._allocator_settings()
         noted += [("invented decisions", str(decisions))] if decisions.count else []
         return {
             "model": self.model, "device": "sim", "dtype": str(dtype).removeprefix("torch."),
             "optimizer": "+".join(optimizers), "autocast": self.autocast, "lifetimes": "frame", "batch": batch,
-            "sequence": sequence, "steps": step, "settings": noted, "arguments": self._again,
+            "sequence": sequence, "steps": step, "settings": noted, "arguments": self._command,
             "remarks": remarks.of_step() + sentences,
         } | self._rank()
 
     def _allocator_settings(self):
-        """Returns the caching allocator's options: those that the simulated card used, or what its variable says."""
+        """Returns the caching allocator's options: the options that the simulated card used, or the value of the
+        variable."""
         if simulated_card() is None:
             return [(key, _readable(os.environ[key])) for key in _ALLOCATOR_VARIABLES if key in os.environ][:1]
         settings = settings_in_use(self.library)
         return [("PYTORCH_CUDA_ALLOC_CONF", settings)] if settings else []
 
     def _rank(self):
-        """Returns the rank of this process, if it belongs to a job or the program created a process group itself."""
+        """Returns the rank of this process, if the process belongs to a job or the program created a process group
+        itself."""
         if self.job:
             return {"distributed": self.job.described()}
         dist = torch.distributed

@@ -71,7 +71,7 @@ _SHARED_KIB = {70: 96, 75: 64, 80: 163, 86: 99, 89: 99, 90: 227, 100: 227}
 
 
 class Stream(torch.Stream):
-    """torch.cuda.Stream. Its work is done at once; waits between streams are recorded."""
+    """torch.cuda.Stream. Work is done at once; waits between streams are recorded."""
 
     def __new__(cls, device=None, priority=0, **identity):
         if identity:
@@ -108,7 +108,7 @@ class Stream(torch.Stream):
 
     @staticmethod
     def priority_range():
-        return 0, -3  # of those that CUDA has, PyTorch supports these on every card
+        return 0, -3  # the priorities of CUDA that PyTorch supports on every card
 
     def __repr__(self):
         return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
@@ -120,7 +120,7 @@ _external = {}  # number of a stream -> the program's handle
 
 
 class ExternalStream(Stream):
-    """torch.cuda.ExternalStream: a stream of its own for each handle that is not that of a torch.cuda.Stream."""
+    """torch.cuda.ExternalStream: a stream for each handle that does not belong to a torch.cuda.Stream."""
 
     def __new__(cls, stream_ptr, device=None, **identity):
         _only_device(_index_of(device))
@@ -139,8 +139,8 @@ def stream_of_handle(handle, _=None):
 
 
 class Event(torch.Event):
-    """torch.cuda.Event. elapsed_time() is the time of the simulation on this machine, not the card's. query() is always
-    true, which a remark says where a card might still work."""
+    """torch.cuda.Event. elapsed_time() is the time of the simulation on this machine, in milliseconds, not the card's.
+    query() is always true. A remark says so where a card might still work."""
 
     def __new__(cls, enable_timing=False, blocking=False, interprocess=False, external=False):
         if interprocess:
@@ -179,7 +179,7 @@ class Event(torch.Event):
 
 
 def patch(library, card):
-    """Installs the replacements. Call it once, after headroom_simulate()."""
+    """Installs the replacements. Call once, after headroom_simulate()."""
     properties = DeviceProperties(card)
     functions = _driver_functions(properties) | memory.functions(library) | cuda_graphs.functions(library)
     substitutes = _install(functions)
@@ -189,7 +189,7 @@ def patch(library, card):
         substitutes[id(getattr(torch.cuda, name, function))] = function  # other modules have copies
         setattr(torch.cuda, name, function)
     substitute(substitutes)
-    # Python's threads must turn interception on; autograd's threads inherit it.
+    # Python's threads must turn interception on; autograd's threads inherit the interception.
     patch_around(threading.Thread, "_bootstrap_inner", before=lambda _: library.headroom_intercept_thread())
 
 
@@ -213,11 +213,11 @@ def _index_of(device):
     return torch.device(device).index
 
 
-_own_index = 0  # index of this process's GPU on its machine, in a job
+_own_index = 0  # index of this process's GPU on the machine, in a job
 
 
 def join_job(job):
-    """Makes this process one of several on its machine. Each sees all GPUs, and uses its own as cuda:0."""
+    """Makes this process one of several on the machine. Each process sees all GPUs, and uses its GPU as cuda:0."""
     global _own_index
     _own_index = job.rank % job.per_node
     torch.cuda.device_count = lambda: job.per_node
@@ -297,7 +297,7 @@ def _of_module(properties):
 
     os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")  # as PyTorch does at the first use of CUDA
     cuda._initialized = True
-    cuda._queued_calls.clear()  # they would compare the card with the wheel's architectures
+    cuda._queued_calls.clear()  # the calls would compare the card with the wheel's architectures
     cuda.default_generators = (torch.Generator(device="cuda:0"),)
     sensors = {"utilization", "temperature", "power_draw", "clock_rate", "memory_usage", "device_memory_used"}
     return {name: _no_sensor(name) for name in sensors & cuda.__dict__.keys()} | {

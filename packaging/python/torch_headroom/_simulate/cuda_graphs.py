@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CUDA graphs and private memory pools on the simulated GPU. Allocations during a capture go to a private pool, and its
-segments stay reserved (core/device/memory_pools.h)."""
+"""CUDA graphs and private memory pools on the simulated GPU. Allocations during a capture go to a private pool, and the
+pool's segments stay reserved (core/device/memory_pools.h)."""
 
 import collections
 import contextlib
@@ -17,12 +17,13 @@ from . import memory
 from .refusals import refuse_allocators
 
 _numbers = itertools.count(1)
-_users = collections.Counter()  # number of a pool -> number of graphs and MemPools that keep it
+_users = collections.Counter()  # number of a pool -> number of graphs and MemPools that keep the pool
 listeners = []  # objects with the methods of _step_hooks._Replays
 
 
 def note(moment):
-    """Notes a moment of the step in the graph that is captured now, if there is one. Each replay passes it again."""
+    """Notes a moment of the step in the graph that is being captured, if there is such a graph. Each replay passes the
+    moment again."""
     if CUDAGraph._capturing:
         CUDAGraph._capturing[-1]._note(moment)
 
@@ -35,7 +36,7 @@ class CUDAGraph:
 
     def __init__(self, keep_graph=False):
         self._pool = None
-        self._parts = []  # pairs of ops and the moment after them
+        self._parts = []  # pairs of ops and the moment after the ops
         self._release = []  # functions that release the pool and the ops
         self._has_run = self.captures_each_run
 
@@ -206,7 +207,7 @@ def patch():
 
 
 def _capture_each_run(module):
-    """Makes Inductor's trees of CUDA graphs capture each run: its ops and its memory are those of a replay."""
+    """Makes Inductor's trees of CUDA graphs capture each run: ops and memory are those of a replay."""
     manager, node = module.CUDAGraphTreeManager, module.CUDAGraphNode
     record = manager.record_function
     captured = weakref.WeakKeyDictionary()  # manager -> functions that were captured at least once
@@ -217,7 +218,7 @@ def _capture_each_run(module):
         with _as_replay(function_id in known):
             outputs = record(self, new_inputs, function_id)
         known.add(function_id)
-        self.current_node.headroom_before = before  # keeps it alive: a node has only a weak reference to its parent
+        self.current_node.headroom_before = before  # keeps the parent alive: a node holds only a weak reference
         (self.roots if before is None else before.children).clear()
         return outputs
 
@@ -227,12 +228,12 @@ def _capture_each_run(module):
 
 
 @contextlib.contextmanager
-def _as_replay(again):
-    """Inside the context, the capture of a graph is its run. A capture empties the cache; with `again` it does not, as
-    it stands for a replay."""
+def _as_replay(is_replay):
+    """Inside the context, the capture of a graph is a run of the graph. A capture empties the cache, but not with
+    `again`, which stands for a replay."""
     empty_cache = torch.cuda.empty_cache
     CUDAGraph.captures_each_run = True
-    if again:
+    if is_replay:
         torch.cuda.empty_cache = lambda: None
     try:
         yield

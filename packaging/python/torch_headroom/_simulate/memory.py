@@ -1,7 +1,10 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Memory of the simulated GPU as torch.cuda.memory reports it, and storages that Python creates without an op. All of
-it follows the rules of CUDA's caching allocator."""
+"""Memory of the simulated GPU as torch.cuda.memory reports the memory, and storages that Python creates without an op.
+All numbers follow the rules of CUDA's caching allocator. Also here: snapshots and the history of the allocator
+(torch.cuda.memory._snapshot, _record_memory_history), as PyTorch's memory_viz and `torch-headroom` read snapshots.
+Addresses are the allocator's own; addresses of tensors differ. Stacks have PyTorch's frames of C++ on machines where
+PyTorch unwinds C++, but no frames of Headroom."""
 
 import ctypes
 import enum
@@ -75,7 +78,7 @@ def functions(library):
 
     def set_allocator_settings(settings):
         if not has_environment[0]:
-            check_value(library.headroom_apply_allocator_settings())  # those of the environment come first
+            check_value(library.headroom_apply_allocator_settings())  # settings of the environment come first
             has_environment[0] = True
         set_settings(settings)
         check_value(library.headroom_apply_allocator_settings())
@@ -175,7 +178,7 @@ class _CudaRuntime:
 
 
 def patch(library):
-    """Installs the replacements. Returns those of functions of torch.cuda, by name."""
+    """Installs the replacements. Returns replacements for functions of torch.cuda, by name."""
     runtime = torch.cuda._cudart = _CudaRuntime(library)
     _patch_storages(library)
     return {"cudart": lambda: runtime}
@@ -183,7 +186,7 @@ def patch(library):
 
 def _patch_storages(library):
     """Patches torch.UntypedStorage, since storages that no tensor creates come from CUDA's allocator, the op by which
-    compiled code resizes them, and Tensor.record_stream."""
+    compiled code resizes storages, and Tensor.record_stream."""
     storage_class = torch.UntypedStorage
     make, resize, to = storage_class.__new__, storage_class.resize_, storage_class.to
     library.headroom_resize_storage.argtypes = [ctypes.c_void_p, ctypes.c_int64]
@@ -240,7 +243,7 @@ def _declare_history(library):
 
 
 def _read_history(library, is_noted):
-    """Returns the segments and the entries of the history. With `is_noted` the snapshot becomes one of the entries."""
+    """Returns the segments and the entries of the history. With `is_noted` the snapshot becomes an entry."""
     document = json.loads(library.headroom_memory_snapshot(int(is_noted)))
     frames = document["frames"]
 
@@ -284,7 +287,7 @@ def _settings(library):
 
 
 def _split(text):
-    """Splits settings at the commas between options, not at those in brackets."""
+    """Splits settings at the commas between options, not at commas in brackets."""
     depth, parts = 0, [""]
     for character in text:
         depth += {"[": 1, "]": -1}.get(character, 0)
@@ -296,12 +299,13 @@ def _split(text):
 
 
 def settings_in_use(library):
-    """Returns the settings that the simulated card's allocator follows now, where they differ from the defaults."""
+    """Returns the settings that the simulated card's allocator follows now, where the settings differ from the
+    defaults."""
     return library.headroom_allocator_settings().decode()
 
 
 def max_split_size(library):
-    """Returns max_split_size_mb in bytes; -1 if it is not set."""
+    """Returns max_split_size_mb in bytes; -1 if not set."""
     for part in _split(settings_in_use(library)):
         name, _, value = part.partition(":")
         if name == "max_split_size_mb":

@@ -1,8 +1,11 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the program reads of the simulated GPU without data, and is told anyway: invented values, of which branches that
-depend on one are counted, and that work is done. Loops that may wait for an invented value forever are ended with a
-message."""
+"""Values that the program reads of the simulated GPU where nobody knows the value: placeholders. Branches that depend
+on a placeholder are counted. Loops that may wait for a placeholder forever are ended with a message: loops of a
+function are read from the bytecode, as are the numbers by which a `while` may end. Names of instructions are the names
+of Python 3.10 to 3.14. Random values of large CPU tensors are drawn at the first read (core/device/deferred_fill.h), so
+that a model that is only moved to the simulated GPU is built at once. Ops draw the values; patch_random_values() covers
+methods that access a tensor's memory without an op."""
 
 import atexit
 import ctypes
@@ -21,8 +24,9 @@ from .._library import OWN_FOLDER, check
 from .._torch import change_after_import, patch_around
 
 
-# Numbers of reads of invented values at one place: from which on a `while` around it is watched, after which one is
-# ended that still runs, and after which any loop is. A `for` usually ends and may be long, as a `while` that counts.
+# Numbers of reads of placeholders at one place: the first number starts the watch of a `while` around the place, the
+# second ends a `while` that still runs, the third ends any loop. A `for` usually ends and may be long, as may a `while`
+# that counts.
 _READS_UNWATCHED = 1_000
 _MOST_READS_IN_WHILE = 10_000
 _MOST_READS = 1_000_000
@@ -31,11 +35,11 @@ _OURS = (os.path.dirname(torch.__file__) + os.sep, OWN_FOLDER)
 
 
 class EndlessLoop(SystemExit):
-    """Ends the program with a sentence, even if it catches every Exception."""
+    """Ends the program with a sentence, even if the program catches every Exception."""
 
 
-class Inventions:
-    """Invented values that change what the program does: their number, and the place of the first."""
+class Placeholders:
+    """Placeholders that change what the program does: the number, and the place of the first."""
 
     def __init__(self):
         self.clear()
@@ -56,11 +60,11 @@ class Inventions:
         return f"{self.count} times" + (f", first{place}" if place else "")
 
 
-decisions = Inventions()  # truth values on which the program branches
-sizes = Inventions()  # sizes of results
-of_other_ranks = Inventions()  # values of other ranks, which were taken to equal this rank's
-queries = Inventions()  # questions whether work of the GPU is done, which was said to be
-timings = Inventions()  # times between events, which were those of this machine
+decisions = Placeholders()  # truth values on which the program branches
+sizes = Placeholders()  # sizes of results
+of_other_ranks = Placeholders()  # values of other ranks, taken to equal this rank's
+queries = Placeholders()  # questions whether work of the GPU is done, which was said to be
+timings = Placeholders()  # times between events, taken on this machine
 
 # Arguments of headroom_on_invented_value()'s callback.
 _OTHER_RANK, _DONE = 3, 4
@@ -68,7 +72,8 @@ _COUNTED = {1: decisions, 2: sizes, _OTHER_RANK: of_other_ranks, _DONE: queries}
 
 
 class _Reads:
-    """Counts the reads of invented values at each place of the program, and watches a `while` around one with many."""
+    """Counts the reads of placeholders at each place of the program, and watches a `while` around a place with many
+    reads."""
 
     def __init__(self):
         self._counts = {}
@@ -84,9 +89,9 @@ class _Reads:
         place = threading.get_ident(), frame.f_code, frame.f_lineno
         count = self._counts[place] = self._counts.get(place, 0) + 1
         if count % _READS_UNWATCHED == 0:
-            self._look(place, frame, count)
+            self._check(place, frame, count)
 
-    def _look(self, place, frame, count):
+    def _check(self, place, frame, count):
         around, loops = _loops_around(frame)
         if not loops:
             return
@@ -106,7 +111,7 @@ class _Reads:
 
 
 def _loops_around(frame):
-    """Returns the loops in which a frame runs, innermost first, with their frame; (None, []) without a loop."""
+    """Returns the loops in which a frame runs, innermost first, with the loops' frame; (None, []) without a loop."""
     while frame is not None:
         loops = [loop for loop in loops_of(frame.f_code) if frame.f_lasti in loop]
         if loops:
@@ -116,7 +121,7 @@ def _loops_around(frame):
 
 
 class _Watch:
-    """Compares two moments of a loop. It does not hold the loop's frame, which keeps the program's tensors alive."""
+    """Compares two moments of a loop. Does not hold the loop's frame, which keeps the program's tensors alive."""
 
     def __init__(self, frame, loops, begin):
         self.begin = begin  # number of reads before
@@ -125,19 +130,19 @@ class _Watch:
         frame.f_trace = self
 
     def __call__(self, *_):
-        """The frame's mark is no trace function: it sees nothing."""
+        """The frame's mark is no trace function and sees nothing."""
 
     def sees(self, frame, loop):
-        """Returns whether this is the loop in the same call of its function."""
+        """Returns whether `loop` is the watched loop in the same call of the function."""
         return frame.f_trace is self and loop is self._loop
 
     def has_progress(self, frame, loops, times):
-        """Returns whether something else than invented values says how long the loop runs. `times` is how much longer
-        it may run if it counts."""
+        """Returns whether something else than placeholders says how long the loop runs. `times`: a loop that counts may
+        run so many times longer."""
         if self._loop.is_for or self._loop.yields:
             return True
         after = numbers(frame, loops)
-        if after.begins != self._before.begins:  # the loop has begun again, in one around it
+        if after.begins != self._before.begins:  # the loop has begun again, inside an outer loop
             self._before, self.begin = after, self.begin + _MOST_READS_IN_WHILE
             return True
         return is_counting(self._before.tests, after.tests, times)
@@ -172,13 +177,13 @@ def patch_placeholders(library):
     library.headroom_on_invented_value.restype = None
     library.headroom_on_invented_value.argtypes = [ctypes.c_void_p]
     library.headroom_on_invented_value(ctypes.cast(tell, ctypes.c_void_p))
-    # Keeps the callback alive as long as it may be called; autograd's thread may read after Python has ended.
+    # Keeps the callback alive as long as the library may call back; autograd's thread may read after Python has ended.
     atexit.register(lambda kept=tell: library.headroom_on_invented_value(None))
 
 
 class Loop:
-    """A loop from instruction `begin`, whose work begins at `head`, to `end`, a backward jump. `is_for`: an iterator
-    ends it. `yields`: its consumer may end it."""
+    """A loop from instruction `begin`, with work that begins at `head`, to `end`, a backward jump. `is_for`: an
+    iterator ends the loop. `yields`: the consumer may end the loop."""
 
     def __init__(self, begin, head, end, is_for, yields):
         self.begin, self.head, self.end, self.is_for, self.yields = begin, head, end, is_for, yields
@@ -193,7 +198,7 @@ _ITERATES = ("FOR_ITER", "GET_ANEXT")
 
 @functools.lru_cache(maxsize=256)
 def loops_of(code):
-    """Returns the loops of a code object, inner ones first."""
+    """Returns the loops of a code object, inner loops first."""
     instructions = list(dis.get_instructions(code))
     ends = {}  # begin -> end
     for instruction in instructions:
@@ -211,9 +216,9 @@ def loops_of(code):
 
 
 class Numbers:
-    """What tells two moments of a loop apart: the two numbers of each comparison, by instruction (None for one that is
-    not known, as the program would have to be called; what is tested alone is compared with 0), and the present
-    elements of each `for` around it."""
+    """What tells two moments of a loop apart: the two numbers of each comparison, by instruction, and the present
+    elements of each `for` around the loop. A number is None if unknown, since finding the number would call the
+    program. A value that is tested alone is compared with 0."""
 
     def __init__(self):
         self.tests, self.begins = {}, []
@@ -244,9 +249,9 @@ def numbers(frame, loops):
 
 
 def _variables(frame):
-    """Returns the variables of a frame by name. Before 3.13 a function's frame keeps the copy that is made for this,
-    and with it tensors that the program drops; so it is emptied, unless locals() has given it to the program or a trace
-    function runs, after which Python restores the variables from it."""
+    """Returns the variables of a frame by name. Before 3.13 a function's frame keeps the copy that is made here, and
+    with the copy tensors that the program drops. So the copy is emptied, unless locals() has given the copy to the
+    program or a trace function runs: Python then restores the variables from the copy."""
     copy = frame.f_locals
     variables = {name: value for names in (frame.f_globals, copy) for name, value in names.items()
                  if name in frame.f_code.co_varnames + frame.f_code.co_names + frame.f_code.co_freevars
@@ -261,8 +266,8 @@ _REFERENCES_TO_OWN = 3  # of the frame, of the name above and of the call
 
 
 def is_counting(before, after, times):
-    """Returns whether the numbers of a test approach each other between two moments, so fast that they meet within
-    `times` times as long. A number that changes may also reach one that is not known."""
+    """Returns whether the numbers of a test approach each other between two moments, so fast that the numbers meet
+    within `times` times as long. A number that changes may also reach an unknown number."""
     return any(_approach(test, after[place], times) for place, test in before.items() if place in after)
 
 
@@ -292,7 +297,7 @@ _SIZED = (list, tuple, dict, set, str, bytes, range, torch.Size)
 def _run(instruction, variables, stack):
     """Runs an instruction on a stack of the values that are known without calling anything of the program."""
     name, argument = instruction.opname, instruction.argval
-    calls = " + " in instruction.argrepr  # a callable and the place of its self, in either order
+    calls = " + " in instruction.argrepr  # a callable and a self, in either order
     if name.startswith(("LOAD_CONST", "LOAD_SMALL_INT")):
         stack.append(argument)
     elif name.startswith(("LOAD_FAST", "LOAD_NAME", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_CLASSDEREF")):
@@ -351,8 +356,8 @@ def patch_random_values(library):
 
 
 def set_seeds():
-    """Seeds Python, PyTorch and NumPy for a script that sets no seed. Random numbers may decide sizes, such as those of
-    masks and boxes: a step under a policy then takes the planned memory only if it draws the same numbers."""
+    """Seeds Python, PyTorch and NumPy for a script that sets no seed. Random numbers may decide sizes, such as sizes of
+    masks and boxes: a step under a policy takes the planned memory only if the step draws the same numbers."""
     random.seed(_SEED)
     torch.manual_seed(_SEED)
     change_after_import("numpy.random", lambda module: module.seed(_SEED))

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Changes modules after the program has imported them, and refuses what a GPU without memory cannot do, with an error
-that names the function. Machine code would access real addresses, which do not exist here."""
+"""Refuses what a GPU without memory cannot do, with an error that names the function, and changes libraries for the
+simulated GPU. Machine code would access real addresses, which do not exist here."""
 
 import contextlib
 import importlib
@@ -31,7 +31,7 @@ def _refusing(name, what):
     return refuse
 
 
-# Functions and classes of torch._C that end in a driver's error -> their name in torch.cuda and what they do.
+# Functions and classes of torch._C that end in a driver's error -> the name in torch.cuda and what the function does.
 _OF_THE_DRIVER = {
     "_cuda_setCheckpointPoolState": ("torch._C._cuda_setCheckpointPoolState",
                                      "restores a private pool from a state of CUDA's own allocator"),
@@ -52,9 +52,9 @@ _OF_THE_DRIVER = {
 }
 
 
-class _TakenToBeBuilt:
-    """The answer to whether xformers' extension module was loaded. Its attention asks at each call; libraries that
-    import xformers only because it is installed never ask."""
+class _AssumedBuilt:
+    """The truth value of whether xformers' extension module was loaded. xformers' attention reads the value at each
+    call. Libraries that import xformers only because xformers is installed never read the value."""
 
     def __bool__(self):
         remarks.add("xformers' extension module does not load on this machine, and was taken to load on the card: "
@@ -62,16 +62,16 @@ class _TakenToBeBuilt:
         return True
 
 
-def _say_that_xformers_is_built(module):
-    """xformers' attention calls PyTorch's own kernels, but only where its extension module was loaded."""
+def _assume_xformers_is_built(module):
+    """xformers' attention calls PyTorch's own kernels, but only where xformers' extension module was loaded."""
     if not module._built_with_cuda:
-        module._built_with_cuda = _TakenToBeBuilt()
+        module._built_with_cuda = _AssumedBuilt()
 
 
 @contextlib.contextmanager
 def _without_libraries():
-    """Lets transformer_engine.common be imported without its compiled libraries, which need a CUDA driver. The settings
-    are those of TransformerEngine's own build."""
+    """Lets transformer_engine.common be imported without compiled libraries, which need a CUDA driver. The settings are
+    the settings of TransformerEngine's build."""
     names = {"NVTE_PROJECT_BUILDING": "1", "NVTE_RELEASE_BUILD": "0"}
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(names)
@@ -82,8 +82,8 @@ def _without_libraries():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def _load_transformer_engines_stand_in(common):
-    """Makes transformer_engine.common import transformer_engine_torch, the stand-in, instead of loading a file."""
+def _load_transformer_engine_stub(common):
+    """Makes transformer_engine.common import transformer_engine_torch, the stub, instead of loading a file."""
     load = common.load_framework_extension
 
     def load_framework_extension(framework):
@@ -103,7 +103,7 @@ def _refuse_green_contexts(module):
 
 
 def _leave_torchscript_unfused():
-    """Keeps TorchScript's fuser off, whatever the program says: it would generate CUDA code and compile it."""
+    """Keeps TorchScript's fuser off, whatever the program says: the fuser would generate and compile CUDA code."""
     torch._C._jit_set_texpr_fuser_enabled(False)
     torch._C._jit_set_texpr_fuser_enabled = lambda enabled: None
 
@@ -124,6 +124,6 @@ def patch():
     change_after_import("triton", triton.patch_triton)
     change_after_import("bitsandbytes.functional", remarks.patch_bitsandbytes)
     change_after_import("deepspeed.ops.op_builder.builder", libraries.patch_deepspeed)
-    change_after_import("deepspeed.runtime.utils", libraries.answer_overflow)
-    change_after_import(_TRANSFORMER_ENGINE, _load_transformer_engines_stand_in)
-    change_after_import("xformers._cpp_lib", _say_that_xformers_is_built)
+    change_after_import("deepspeed.runtime.utils", libraries.accept_norms)
+    change_after_import(_TRANSFORMER_ENGINE, _load_transformer_engine_stub)
+    change_after_import("xformers._cpp_lib", _assume_xformers_is_built)

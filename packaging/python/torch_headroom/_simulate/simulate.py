@@ -11,30 +11,29 @@ import pathlib
 import sys
 
 from .._library import OWN_FOLDER, HeadroomError, check, load, torch_folder
-
-_card = None  # the card that this process simulates, or None
+from . import set_simulated_card, simulated_card
 
 
 def simulate(gpu="h100-80gb"):
     """Makes `cuda` the simulated card `gpu` in this process: tensors have sizes and lifetimes but no memory, and
-    nothing is computed. Call it before anything imports torch. A second call with the same card does nothing.
+    nothing is computed. Call before anything imports torch. A second call with the same card does nothing. Raises
+    HeadroomError for an unknown card, for a second card, and if torch is imported already.
 
     Values follow these rules. Tensors of at most 64 KiB, and tensors of integers and booleans of at most 4 MiB, keep
-    their true values if these follow from values that the program made or copied to the GPU: a loss scale, masks,
-    lengths, labels, boxes. Every other value that the program reads is invented: zero in a tensor copied to the CPU,
+    true values if the values follow from values that the program made or copied to the GPU: a loss scale, masks,
+    lengths, labels, boxes. For every other value the program reads a placeholder: zero in a tensor copied to the CPU,
     one for `.item()`, all elements where a mask or nonzero() selects some. topk(), argmax() and similar ops choose all
-    elements in turn, so that each expert of a mixture gets as many tokens as the others. If a part of an operator's
-    input is known, the results that follow from it are known too: unknown | True is True. A `while` that reads ten
-    thousand invented values is ended unless it counts, as it may never end by itself; so is any loop after a million.
-    Tensors on the CPU have their values as without Headroom, but the random values of large tensors are drawn only when
-    they are read. Memory is the card's: an allocation beyond it raises torch.OutOfMemoryError, after which the program
-    may go on.
+    elements in turn, so that each expert of a mixture gets equally many tokens. If a part of an operator's input is
+    known, the results that follow from that part are known too: unknown | True is True. A `while` that reads ten
+    thousand placeholders is ended unless the loop counts, since the loop may never end; so is any loop after a million.
+    Tensors on the CPU have the same values as without Headroom, but the random values of large tensors are drawn only
+    at the first read. Memory is the card's: an allocation beyond the memory raises torch.OutOfMemoryError, after which
+    the program may go on.
     """
-    global _card
-    card = _known_card(gpu)
-    if _card is not None:
-        if _card["name"] != card["name"]:
-            raise HeadroomError(f"this process simulates {_card['name']} already: start another one to simulate "
+    card, simulated = _known_card(gpu), simulated_card()
+    if simulated is not None:
+        if simulated["name"] != card["name"]:
+            raise HeadroomError(f"this process simulates {simulated['name']} already: start another one to simulate "
                                 f"{card['name']}")
         return
     _refuse_late_call()
@@ -42,7 +41,7 @@ def simulate(gpu="h100-80gb"):
     _load_cuda()
     library.headroom_claim_cuda()
     _set_compile_cache(card["name"])
-    import torch  # its libraries must be loaded before the device is created
+    import torch  # torch's libraries must be loaded before the device is created
 
     check(library.headroom_simulate(gpu.encode(), b"cuda"))
     atexit.register(library.headroom_await_autograd)
@@ -56,12 +55,7 @@ def simulate(gpu="h100-80gb"):
     _modules.watch()
     _compile.patch(card)
     cuda_graphs.patch()
-    _card = card
-
-
-def simulated_card():
-    """Returns the card that this process simulates, as headroom_devices() describes it; None without simulate()."""
-    return _card
+    set_simulated_card(card)
 
 
 def _known_card(gpu):
@@ -72,16 +66,16 @@ def _known_card(gpu):
 
 
 def _load_cuda():
-    """Loads libtorch_cuda, which CPU wheels do not have, before its hooks are replaced: if it registered them later, it
-    would warn on stderr."""
+    """Loads libtorch_cuda, which CPU wheels do not have, before the library's hooks are replaced: hooks registered
+    later would warn on stderr."""
     path = torch_folder() / "lib" / "libtorch_cuda.so"
     if path.exists():
         ctypes.CDLL(str(path))
 
 
 def _set_compile_cache(card):
-    """Gives torch.compile a cache folder and key for this card and these sources: on a real card the same graph has
-    kernels that compute. Must run before the import of torch, which reads these variables."""
+    """Gives torch.compile a cache folder and key for the card and for the source of _compile.py: on a real card the
+    same graph has kernels that compute. Must run before the import of torch, which reads the variables."""
     version = hashlib.sha256(pathlib.Path(OWN_FOLDER, "_compile.py").read_bytes()).hexdigest()[:16]
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(home, "torch-headroom", "inductor", card)
