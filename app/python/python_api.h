@@ -91,7 +91,7 @@ HEADROOM_PYTHON_API int headroom_make_values(void* tensor);
 /// is invented. `tensor` is the tensor's _cdata.
 HEADROOM_PYTHON_API int headroom_known_integers(void* tensor, std::int64_t* values);
 
-/// Memory of the simulated device, in blocks of 512 bytes. packaging/python/torch_headroom/_simulate_memory.py declares
+/// Memory of the simulated device, in blocks of 512 bytes. packaging/python/torch_headroom/_simulate/memory.py declares
 /// these fields in the same order.
 struct HeadroomMemory
 {

@@ -15,7 +15,7 @@ namespace headroom {
 
 /// Storages of tensors inside objects among the arguments of module calls, and in attributes that a call replaces. A
 /// checkpoint of a module holds the storages at those places that its forward reads
-/// (packaging/python/torch_headroom/_arguments.py, _attributes.py). A place counts as read when an op of any of the
+/// (packaging/python/torch_headroom/_apply/held.py). A place counts as read when an op of any of the
 /// module's calls reads its storage.
 class HeldArguments
 {

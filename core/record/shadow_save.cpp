@@ -31,7 +31,7 @@ at::IValue ask(const char* name, std::vector<at::IValue> stack)
 }
 
 /// Returns the tensors that hold the memory of a sparse tensor, or of one of a Python class such as DTensor; empty: it
-/// is no such tensor, or its class does not say. Python answers (packaging/python/torch_headroom/_wrappers.py).
+/// is no such tensor, or its class does not say. Python answers (packaging/python/torch_headroom/_modules.py).
 std::vector<at::Tensor> partsOf(const at::Tensor& tensor)
 {
     if (tensor.is_sparse()) {

@@ -11,7 +11,8 @@ import unittest
 import torch_headroom
 from torch_headroom._library import HeadroomError
 
-from torch_headroom import _record_options, run  # noqa: E402
+from torch_headroom import run  # noqa: E402
+from torch_headroom._record import options as record_options  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MANUAL = ROOT / "resources" / "manual"
@@ -46,7 +47,7 @@ def recorded_scripts(text):
 def problem(arguments):
     """Why the module would not take the arguments; None: it does."""
     try:
-        options = _record_options.parser().parse_args(arguments)
+        options = record_options.parser().parse_args(arguments)
     except HeadroomError as error:
         return str(error)
     return None if options.script or options.gpu == "list" else "no script"
@@ -81,7 +82,7 @@ class ManualTest(unittest.TestCase):
 
     def test_the_command_line_page_has_every_option_and_no_other(self):
         page = (MANUAL / "commands.md").read_text()
-        self.assertEqual(options_in(page, "record a script"), options_of(_record_options))
+        self.assertEqual(options_in(page, "record a script"), options_of(record_options))
         self.assertEqual(options_in(page, "run a script"), options_of(run))
 
     def test_a_missing_option_is_found(self):

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 
-from torch_headroom._policy import PolicyError, read_policy
+from torch_headroom._apply.policy import PolicyError, read_policy
 
 _CORPUS = pathlib.Path(__file__).with_name("corpus") / "documents"
 _VALUES = (None, True, False, 0, -1, 1 << 70, 0.5, float("nan"), "", "a.b", "é", [], {}, [[]], [{}])

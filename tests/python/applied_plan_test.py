@@ -25,8 +25,7 @@ torch = support.simulated("a100-80gb")
 
 import torch_headroom  # noqa: E402
 from applied_models import CASES  # noqa: E402
-from torch_headroom._autocast import is_cached_cast  # noqa: E402
-from torch_headroom._own_ops import OwnOps  # noqa: E402
+from torch_headroom._apply.recompute import OwnOps, is_cached_cast  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 BUDGETS = 10

@@ -25,7 +25,7 @@ from torch.ao.quantization import FusedMovingAvgObsFakeQuantize, default_fake_qu
 from torch.nn import functional as F  # noqa: E402
 from torch.nn.utils import parametrizations, spectral_norm  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
-from torch_headroom._region import _UPDATING_STATISTICS, uses_of  # noqa: E402
+from torch_headroom._apply.region import _UPDATING_STATISTICS, uses_of  # noqa: E402
 
 HEADROOM = sys.argv.pop()
 WIDTH, ROWS, STEPS = 16, 64, 3

@@ -25,7 +25,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_headroom import PolicyError, apply, remove
-from torch_headroom._autocast import is_cached_cast
+from torch_headroom._apply.recompute import is_cached_cast
 
 torch.set_num_threads(1)
 

@@ -19,7 +19,7 @@ import support
 torch = support.simulated("a100-80gb")
 
 import torch_headroom  # noqa: E402
-from torch_headroom._watch import MemoryWatch  # noqa: E402
+from torch_headroom._apply.apply import MemoryWatch  # noqa: E402
 
 SIZE = 1 << 20
 

@@ -252,18 +252,18 @@ class Extensions(unittest.TestCase):
     """Kernels of other libraries, and Triton's."""
 
     def test_tensors_on_the_cpu(self):
-        from torch_headroom import _opaque
+        from torch_headroom._kernels import launches
 
         with self.assertRaisesRegex(RuntimeError, "Expected all tensors to be on the same device.*cuda:0 and cpu"):
-            _opaque.launch("kernel", [rand(2)], [rand(2, device=CPU)], how=_opaque.TABLE)
-        _opaque.launch("kernel", [rand(2), rand(2, device=CPU).pin_memory()], [rand(2)], how=_opaque.TABLE)
+            launches.launch("kernel", [rand(2)], [rand(2, device=CPU)], how=launches.TABLE)
+        launches.launch("kernel", [rand(2), rand(2, device=CPU).pin_memory()], [rand(2)], how=launches.TABLE)
 
     def test_dtypes_of_flash_attention(self):
-        from torch_headroom import _flash_attention
+        from torch_headroom._kernels import attention
 
         q = rand(1, 8, 2, 64, dtype=torch.bfloat16)
         with self.assertRaisesRegex(RuntimeError, "query and key must have the same dtype"):
-            _flash_attention.fwd(q, q.half(), q, None, None, 0.0, 1.0, False, -1, -1, 0.0, False)
+            attention.fa2_fwd(q, q.half(), q, None, None, 0.0, 1.0, False, -1, -1, 0.0, False)
 
 
 class Autocast(unittest.TestCase):

@@ -9,7 +9,7 @@ import support
 support.need("torch")
 
 import torch  # noqa: E402
-from torch_headroom._batch import sizes_of, sizes_with  # noqa: E402
+from torch_headroom._record.loop import sizes_of, sizes_with  # noqa: E402
 
 IMAGES, TOKENS = torch.zeros(16, 3, 8, 8), torch.zeros(16, 54, dtype=torch.int64)
 

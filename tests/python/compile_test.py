@@ -28,7 +28,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
-from torch_headroom import _compile_choices  # noqa: E402
+from torch_headroom import _compile  # noqa: E402
 from torch_headroom._library import HeadroomError  # noqa: E402
 from wrapper_memory import Plan, rounded  # noqa: E402
 
@@ -464,14 +464,14 @@ class Choices(Compiled):
             return " ".join(recorded(torch.compile(Net(**model).cuda(), mode=mode)).notes)
 
     def test_what_would_be_measured_is_said(self):
-        with mock.patch.object(_compile_choices, "decided", collections.Counter()):
+        with mock.patch.object(_compile, "decided", collections.Counter()):
             self.assertNotIn("torch.compile", self.notes_of())
             self.assertRegex(self.notes_of(classes=999), "chose [0-9]+ times without measuring whether to pad")
             self.assertRegex(self.notes_of(mode="max-autotune-no-cudagraphs"), "chose [0-9]+ times between kernels")
 
 
     def test_wrappers_in_cpp(self):
-        with mock.patch.object(_compile_choices, "decided", collections.Counter()):
+        with mock.patch.object(_compile, "decided", collections.Counter()):
             usual = recorded(torch.compile(Net().cuda()))
             torch._dynamo.reset()
             step = recorded(torch.compile(Net().cuda(), options={"cpp_wrapper": True}))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compiled autograd on the simulated GPU (torch_headroom/_compiled_autograd.py).
+"""Compiled autograd on the simulated GPU (torch_headroom/_compile.py).
 
     compiled_autograd_test.py HEADROOM
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CUDA graphs on the simulated GPU: those of torch.compile and those of the program (torch_headroom/_cuda_graphs.py).
+"""CUDA graphs on the simulated GPU: those of torch.compile and those of the program (torch_headroom/_simulate/cuda_graphs.py).
 
     cuda_graphs_test.py HEADROOM
 """

@@ -16,14 +16,14 @@ import support
 support.need("torch")
 
 import torch  # noqa: E402
-from torch_headroom import _endless_loops  # noqa: E402
+from torch_headroom._simulate import placeholders  # noqa: E402
 
 MANY = 12_000  # more reads than a `while` may make
 
 
 class Loops(unittest.TestCase):
     def setUp(self):
-        reads = _endless_loops._Reads()
+        reads = placeholders._Reads()
         self.reads = 0
 
         def read():
@@ -34,8 +34,8 @@ class Loops(unittest.TestCase):
 
         self.read = read
         # The frames of this file are the program's, that of read() is not.
-        known, _endless_loops._OURS = _endless_loops._OURS, _endless_loops._OURS
-        self.addCleanup(setattr, _endless_loops, "_OURS", known)
+        known, placeholders._OURS = placeholders._OURS, placeholders._OURS
+        self.addCleanup(setattr, placeholders, "_OURS", known)
 
     def tearDown(self):
         self.assertIsNone(sys.gettrace())
@@ -45,7 +45,7 @@ class Loops(unittest.TestCase):
         self.assertEqual(self.reads, reads)
 
     def is_ended(self, loop, most=11_000):
-        with self.assertRaisesRegex(_endless_loops.EndlessLoop, "this loop has read 1[01],000 values"):
+        with self.assertRaisesRegex(placeholders.EndlessLoop, "this loop has read 1[01],000 values"):
             loop(self.read)
         self.assertLess(self.reads, most)
 
@@ -212,8 +212,8 @@ class Loops(unittest.TestCase):
                 coroutine.send(None)
 
         # Its consumer might end it; this one does not, which a later limit finds.
-        with unittest.mock.patch.object(_endless_loops, "_MOST_READS", 15_000):
-            with self.assertRaises(_endless_loops.EndlessLoop):
+        with unittest.mock.patch.object(placeholders, "_MOST_READS", 15_000):
+            with self.assertRaises(placeholders.EndlessLoop):
                 loop(self.read)
         self.assertLess(self.reads, 16_000)
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands for extension modules with kernels of their own (torch_headroom/_extensions.py), signature by signature: sizes
+"""What stands for extension modules with kernels of their own (torch_headroom/_kernels), signature by signature: sizes
 and element types as their sources say, which are named there. Expected bytes are written out here."""
 
 import importlib
@@ -15,8 +15,9 @@ torch = support.simulated("a100-80gb")
 
 import torch_headroom  # noqa: E402
 from kernel_calls import allocated_by, flops_of, shapes  # noqa: E402
-from torch_headroom import _attention_work, _opaque, _remarks  # noqa: E402
+from torch_headroom._kernels import attention, launches  # noqa: E402
 from torch_headroom._library import HeadroomError  # noqa: E402
+from torch_headroom._record import remarks  # noqa: E402
 
 # The halves in Python, of which only it matters that they are there.
 PACKAGES = pathlib.Path(tempfile.mkdtemp())
@@ -43,7 +44,7 @@ class Xformers(Extensions):
     def test_it_calls_pytorch_s_attention_as_if_its_library_had_loaded(self):
         from xformers import _cpp_lib
 
-        said = lambda: any("xformers" in sentence for sentence in _remarks.of_step())
+        said = lambda: any("xformers" in sentence for sentence in remarks.of_step())
         self.assertFalse(said(), "imported, but not called")
         self.assertTrue(_cpp_lib._built_with_cuda)
         self.assertTrue(said())
@@ -122,7 +123,7 @@ class FlashAttention(Extensions):
         self.assertEqual(flops_of(lambda: self.forward(causal=False)), ("flash_attn_2_cuda.fwd", 4 * 16 * 64 * 1000 * 1000))
         self.assertEqual(flops_of(self.forward)[1], 4 * 16 * 64 * 1000 * 1001 // 2)
         self.assertEqual(flops_of(lambda: self.forward(left=9))[1], 4 * 16 * 64 * (1000 * 10 - 45))
-        self.assertEqual(_attention_work.pairs(2, 5, -1, 0), 4 + 5)  # the last query meets the last key
+        self.assertEqual(attention.pairs(2, 5, -1, 0), 4 + 5)  # the last query meets the last key
 
     def test_what_the_kernels_refuse(self):
         self.q = self.q.float()
@@ -228,7 +229,7 @@ class NotInstalled(unittest.TestCase):
 class OwnKernels(unittest.TestCase):
     def setUp(self):
         self.x = torch.ones(64, 64, device="cuda")
-        _opaque.launches.clear()
+        launches.counts.clear()
 
     def test_a_function(self):
         @torch_headroom.opaque(results=lambda x, scale: torch.empty_like(x, dtype=torch.half), flops=lambda x, scale: x.numel())
@@ -237,7 +238,7 @@ class OwnKernels(unittest.TestCase):
 
         out = kernel(self.x, scale=2)
         self.assertEqual(shapes([out]), [((64, 64), "float16")])
-        self.assertEqual({how for (name, how) in _opaque.launches if name.endswith("kernel")}, {_opaque.FLOPS})
+        self.assertEqual({how for (name, how) in launches.counts if name.endswith("kernel")}, {launches.FLOPS})
 
     def test_what_it_mutates_is_forgotten(self):
         @torch_headroom.opaque(mutates=["out"])
@@ -266,7 +267,7 @@ class OwnKernels(unittest.TestCase):
         torch_headroom.opaque("opaque_test::twice", results=lambda x, scratch: torch.empty_like(x), mutates=["scratch"], flops=7)
         out = torch.ops.opaque_test.twice(self.x, torch.empty(3, device="cuda"))
         self.assertEqual(shapes([out]), [((64, 64), "float32")])
-        self.assertEqual(_opaque.launches["opaque_test::twice", _opaque.FLOPS], 1)
+        self.assertEqual(launches.counts["opaque_test::twice", launches.FLOPS], 1)
         library._destroy()
 
     def test_names_of_nothing(self):

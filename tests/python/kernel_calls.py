@@ -4,7 +4,7 @@
 
 import support
 import torch
-from torch_headroom import _opaque
+from torch_headroom._kernels import launches
 
 
 def shapes(results):
@@ -22,11 +22,11 @@ def allocated_by(call):
 def flops_of(call):
     """Those that a call gives the only kernel that it launches, and the kernel's name."""
     seen = []
-    launch = _opaque.launch
-    _opaque.launch = lambda name, reads, writes, flops=0, how=None: seen.append((name, flops))
+    launch = launches.launch
+    launches.launch = lambda name, reads, writes, flops=0, how=None: seen.append((name, flops))
     try:
         call()
     finally:
-        _opaque.launch = launch
+        launches.launch = launch
     ((name, flops),) = seen
     return name, flops

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernels that are not PyTorch's (torch_headroom/_opaque.py) are ops of the step.
+"""Kernels that are not PyTorch's (torch_kernels/launches.py) are ops of the step.
 
     opaque_test.py HEADROOM
 """
@@ -18,7 +18,7 @@ torch = support.simulated("a100-80gb")
 
 import torch_headroom  # noqa: E402
 from torch import nn  # noqa: E402
-from torch_headroom import _opaque  # noqa: E402
+from torch_headroom._kernels import launches  # noqa: E402
 
 HEADROOM = sys.argv.pop()
 ROWS, COLUMNS = 4096, 4096
@@ -32,7 +32,7 @@ class Scale(torch.autograd.Function):
     @staticmethod
     def forward(context, x):
         out, saved = torch.empty_like(x), torch.empty_like(x)
-        _opaque.launch("_scale_forward", [x], [out, saved])
+        launches.launch("_scale_forward", [x], [out, saved])
         context.save_for_backward(saved)
         return out
 
@@ -40,7 +40,7 @@ class Scale(torch.autograd.Function):
     def backward(context, gradient):
         (saved,) = context.saved_tensors
         result = torch.empty_like(gradient)
-        _opaque.launch("_scale_backward", [gradient, saved], [result], flops=FLOPS)
+        launches.launch("_scale_backward", [gradient, saved], [result], flops=FLOPS)
         return result
 
 
@@ -133,7 +133,7 @@ class Values(unittest.TestCase):
         kept = torch.tensor([5.0], device="cuda")
         before = support.invented_values()
         self.assertEqual(known.sum().item(), 7)
-        _opaque.launch("writes", [kept], [known])
+        launches.launch("writes", [kept], [known])
         self.assertEqual(kept.item(), 5)
         self.assertEqual(support.invented_values(), before)
         known.sum().item()
@@ -144,17 +144,17 @@ class Values(unittest.TestCase):
         view = tensor[2:4].view(-1)[3:]
         before = torch.cuda.memory_stats()["allocation.all.allocated"]
         version = tensor._version
-        _opaque.launch("writes", [view], [tensor, view])
+        launches.launch("writes", [view], [tensor, view])
         self.assertEqual(torch.cuda.memory_stats()["allocation.all.allocated"], before)
         self.assertEqual(tensor._version, version)
 
     def test_launches_are_counted_by_how_their_time_was_guessed(self):
         tensor = torch.ones(8, device="cuda")
-        _opaque.launch("counted", [], [tensor])
-        _opaque.launch("counted", [tensor], [], flops=5)
-        _opaque.launch("counted", [tensor], [], flops=5)
-        self.assertEqual(_opaque.launches["counted", _opaque.BYTES], 1)
-        self.assertEqual(_opaque.launches["counted", _opaque.FLOPS], 2)
+        launches.launch("counted", [], [tensor])
+        launches.launch("counted", [tensor], [], flops=5)
+        launches.launch("counted", [tensor], [], flops=5)
+        self.assertEqual(launches.counts["counted", launches.BYTES], 1)
+        self.assertEqual(launches.counts["counted", launches.FLOPS], 2)
 
 
 class RegisteredInPython(unittest.TestCase):
@@ -163,7 +163,7 @@ class RegisteredInPython(unittest.TestCase):
     def kernel(self, name):
         def run(x: torch.Tensor) -> torch.Tensor:
             out, scratch = torch.empty_like(x), torch.empty_like(x)
-            _opaque.launch(name, [x], [out, scratch])
+            launches.launch(name, [x], [out, scratch])
             return out
 
         return run
@@ -174,7 +174,7 @@ class RegisteredInPython(unittest.TestCase):
         torch.cuda.reset_peak_memory_stats()
         op(x)
         self.assertEqual(torch.cuda.max_memory_allocated() - before, 2 * x.nbytes)
-        self.assertEqual(_opaque.launches[name, _opaque.BYTES], 1)
+        self.assertEqual(launches.counts[name, launches.BYTES], 1)
 
     def test_custom_op(self):
         for name, types in (("one", "cuda"), ("several", ["cpu", "cuda"])):

@@ -16,8 +16,7 @@ import torch  # noqa: E402
 from recorded_script import Recorded  # noqa: E402
 
 from torch_headroom import apply  # noqa: E402
-from torch_headroom._arguments import Arguments, HeldInCalls  # noqa: E402
-from torch_headroom._attributes import Attributes  # noqa: E402
+from torch_headroom._apply.held import Arguments, Attributes, HeldInCalls  # noqa: E402
 from torch_headroom._modules import tensors_of  # noqa: E402
 
 FAULTS = pathlib.Path(__file__).with_name("faults")
@@ -51,7 +50,7 @@ class Values(unittest.TestCase):
                     arguments.check("in a test")
                 finally:
                     overrides.Key.hashes = True
-                copy = arguments.again(arguments.given)[0][0]
+                copy = arguments.for_recompute(arguments.inputs)[0][0]
                 self.assertIs(type(copy), type(value))
                 self.assertEqual(copy is value, name in ("irrep", "tuple", "frozen"))  # tuples of constants are shared
                 if name in ("list", "deque"):
@@ -70,7 +69,7 @@ class Values(unittest.TestCase):
         kept = Attributes(layer)
         before = dict(layer.__dict__)
         layer.kept_list = layer.kept_dict = layer.kept_own = None
-        with kept.again(layer):
+        with kept.restored(layer):
             self.assertIs(type(layer.kept_list), type(before["kept_list"]))
             self.assertEqual(list.__len__(layer.kept_list), 2)
             self.assertEqual(dict.__len__(layer.kept_dict), 1)

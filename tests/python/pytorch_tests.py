@@ -137,10 +137,10 @@ def _tests_of(suite):
 
 def _as_one_rank():
     """Tests that start a process or a thread for each rank run as the first rank of a job, as recorded scripts do."""
-    from torch_headroom import _distributed, _distributed_job
+    from torch_headroom._distributed import job as jobs, ranks
 
-    job = _distributed_job.Job(_RANKS)
-    _distributed.enter(job, [])
+    job = jobs.Job(_RANKS)
+    ranks.enter(job, [])
     import torch.distributed as dist
     from torch.testing._internal import common_distributed
 

@@ -27,7 +27,7 @@ torch = support.simulated("a100-80gb")
 import torch._dynamo  # noqa: E402, F401  # the first optimizer imports it, too late for gc.freeze()
 import torch_headroom  # noqa: E402
 from torch_headroom import _modules  # noqa: E402
-from torch_headroom._watch import MemoryWatch  # noqa: E402
+from torch_headroom._apply.apply import MemoryWatch  # noqa: E402
 from random_program import Program  # noqa: E402
 from support import Checker, Wrong  # noqa: E402
 

@@ -28,8 +28,8 @@ from torch.utils.checkpoint import (  # noqa: E402
     checkpoint,
     create_selective_checkpoint_contexts,
 )
-from torch_headroom import _remarks  # noqa: E402
 from torch_headroom._library import HeadroomError  # noqa: E402
+from torch_headroom._record import remarks  # noqa: E402
 
 GIB = 1 << 30
 
@@ -562,7 +562,7 @@ class Runtime(unittest.TestCase):
         torch.cuda.nvtx.range_end(handle)
 
     def test_questions_whether_work_is_done(self):
-        _remarks.begin()
+        remarks.begin()
         event = torch.cuda.Event()
         self.assertTrue(event.query())  # nothing was recorded
         event.record()
@@ -571,13 +571,13 @@ class Runtime(unittest.TestCase):
         event.record()
         torch.cuda.synchronize()
         self.assertTrue(event.query())
-        self.assertNotIn("query", "\n".join(_remarks.of_step()))
+        self.assertNotIn("query", "\n".join(remarks.of_step()))
         event.record()
         self.assertTrue(event.query())  # a card may still work here
         self.assertTrue(torch.cuda.current_stream().query())
-        self.assertRegex("\n".join(_remarks.of_step()),
+        self.assertRegex("\n".join(remarks.of_step()),
                          r"asked 2 times, first at .*simulated_cuda_test.py:\d+ whether work of the card is done")
-        _remarks.begin()
+        remarks.begin()
 
     def test_ops_of_synchronized_batch_normalization(self):
         half = torch.randn(4, 8, 6, 6, device="cuda", dtype=torch.float16).to(memory_format=torch.channels_last)
@@ -821,7 +821,7 @@ class KernelsOfLibraries(unittest.TestCase):
         library = torch.library.Library("simulated_cuda_test", "DEF")
         self.addCleanup(library._destroy)
         library.define("twice(Tensor x) -> Tensor")
-        with unittest.mock.patch("torch_headroom._extensions._has_libraries", return_value=True):
+        with unittest.mock.patch("torch_headroom._kernels.opaque._has_libraries", return_value=True):
             library.impl("twice", lambda x: self.fail("there is no GPU"), "CUDA")
         library.impl("twice", lambda x: self.fail("it allocates more"), "CompositeExplicitAutograd")
         torch.library.register_fake("simulated_cuda_test::twice", torch.empty_like, lib=library)
@@ -841,10 +841,10 @@ class ManagedMemory(unittest.TestCase):
         before, _ = support.tensor_bytes()
         optimizer.step()
         self.assertLess(support.tensor_bytes()[0] - before, weight.nbytes)
-        self.assertIn("8,000,000 bytes are managed memory", "\n".join(_remarks.of_step()))
+        self.assertIn("8,000,000 bytes are managed memory", "\n".join(remarks.of_step()))
         del optimizer.state[weight], optimizer
         bitsandbytes.functional.GlobalPageManager.get_instance().paged_tensors.clear()
-        self.assertNotIn("managed memory", "\n".join(_remarks.of_step()))
+        self.assertNotIn("managed memory", "\n".join(remarks.of_step()))
 
 
 if __name__ == "__main__":

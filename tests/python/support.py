@@ -49,7 +49,7 @@ def tensor_bytes():
     """What tensors take of the simulated GPU now, and at most: as torch.cuda.memory_allocated(), but without what a block
     of the caching allocator has beyond a multiple of 512 bytes, which MemTracker and a recorded step leave out, too."""
     from torch_headroom._library import load
-    from torch_headroom._simulate_memory import read
+    from torch_headroom._simulate.memory import read
 
     memory = read(load())
     return memory.live, memory.peak

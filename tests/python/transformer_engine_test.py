@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands for transformer_engine_torch (torch_headroom/_transformer_engine*.py), signature by signature, as
+"""What stands for transformer_engine_torch (torch_headroom/_kernels), signature by signature, as
 extensions_test.py does. The library's half in Python is a package of a few lines here, which has what the compiled half asks
 of it."""
 
@@ -20,7 +20,8 @@ import support
 torch = support.simulated("h100-80gb")
 
 from kernel_calls import allocated_by, flops_of, shapes  # noqa: E402
-from torch_headroom import _autocast, _transformer_engine  # noqa: E402
+from torch_headroom._apply import recompute  # noqa: E402
+from torch_headroom._kernels import transformer_engine  # noqa: E402
 from torch_headroom._library import HeadroomError  # noqa: E402
 
 HALF = {"dtype": torch.bfloat16, "device": "cuda"}
@@ -331,7 +332,7 @@ class Quantized(TransformerEngine):
     def test_a_product_reads_one_half_as_float8(self):
         made = self.tex.quantize(self.x, quantizer("Float8Quantizer"))
         for rowwise, half in ((True, made._data), (False, made._transpose)):
-            data, scale = _transformer_engine._operand(made, rowwise)
+            data, scale = transformer_engine._operand(made, rowwise)
             self.assertEqual((data.dtype, data.data_ptr()), (torch.float8_e4m3fn, half.data_ptr()))
             self.assertIs(scale, made._scale_inv)
 
@@ -358,7 +359,7 @@ class Recomputation(unittest.TestCase):
                                       get_fp8_group=lambda: "group")
         library = types.SimpleNamespace(FP8GlobalStateManager=state, autocast=autocast)
         with unittest.mock.patch.dict(sys.modules, {"transformer_engine.pytorch.quantization": library}):
-            recomputing = _autocast.Recomputing(contextlib.nullcontext())
+            recomputing = recompute.Recomputing(contextlib.nullcontext())
         for _ in range(2):  # a graph that is kept is recomputed twice
             with recomputing:
                 pass

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Triton's kernels on the simulated GPU (torch_headroom/_simulate_triton.py)."""
+"""Triton's kernels on the simulated GPU (torch_headroom/_kernels/triton.py)."""
 
 import unittest
 from unittest import mock
@@ -12,7 +12,7 @@ torch = support.simulated("a100-80gb")
 
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
-from torch_headroom import _opaque, _triton_accesses  # noqa: E402
+from torch_headroom._kernels import launches, triton as triton_kernels  # noqa: E402
 
 
 @triton.jit
@@ -82,7 +82,7 @@ def calls_copies_if(out, x, level):
 
 def launched(launch):
     """Name, what it reads and what it writes of the one kernel that is launched."""
-    with mock.patch.object(_opaque, "launch") as seen:
+    with mock.patch.object(launches, "launch") as seen:
         launch()
     (name, reads, writes), how = seen.call_args
     return name, reads, writes, how["how"]
@@ -117,14 +117,14 @@ class Accesses(unittest.TestCase):
             for level in range(3):
                 expected = ([x], [y]) if level else ([], [x])
                 self.check(lambda: calls_copies_if[(1,)](y, x, level), "calls_copies_if", *expected)
-        with mock.patch.object(_triton_accesses, "_of_launch", wraps=_triton_accesses._of_launch) as analysed:
+        with mock.patch.object(triton_kernels, "_of_launch", wraps=triton_kernels._of_launch) as analysed:
             for seed in range(5):
                 self.check(lambda: drop[(1,)](x, seed), "drop", [x], [x])
         self.assertEqual(analysed.call_count, 1)
 
     def test_matrix_products_are_said(self):
         x, y, z = self.x, self.y, self.z
-        self.check(lambda: multiplies[(1,)](x, y, z, 64), "multiplies", [x, y], [z], _opaque.PRODUCTS)
+        self.check(lambda: multiplies[(1,)](x, y, z, 64), "multiplies", [x, y], [z], launches.PRODUCTS)
 
     def test_what_cannot_be_told_is_read_and_written(self):
         both = [self.x, self.y]
@@ -134,10 +134,10 @@ class Accesses(unittest.TestCase):
 class Launches(unittest.TestCase):
     def setUp(self):
         self.x = torch.ones(64, device="cuda")
-        _opaque.launches.clear()
+        launches.counts.clear()
 
     def count(self, name="scale"):
-        return _opaque.launches[name, _opaque.BYTES]
+        return launches.counts[name, launches.BYTES]
 
     def test_what_is_written_is_forgotten(self):
         before = support.invented_values()
@@ -180,7 +180,7 @@ class Launches(unittest.TestCase):
         self.assertEqual(tuned.best_config.kwargs, {"BLOCK": 16})
         self.assertEqual([arguments["BLOCK"] for arguments in seen], [16, 16])
         self.assertEqual(self.count(), 2)
-        self.assertIn("scale", _opaque.choices)
+        self.assertIn("scale", launches.choices)
 
     def test_heuristics(self):
         @triton.heuristics({"BLOCK": lambda arguments: triton.next_power_of_2(arguments["pointer"].numel())})

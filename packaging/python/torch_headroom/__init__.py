@@ -17,8 +17,9 @@ Importing this package does not import torch, since simulate() must come first.
 
 import importlib
 
-_HOMES = {"simulate": "_simulate", "record": "record", "export": "_export", "apply": "_apply",
-          "remove": "_apply", "auto_checkpoint": "_auto", "PolicyError": "_policy", "opaque": "_own_kernels"}
+_HOMES = {"simulate": "_simulate.simulate", "record": "record", "export": "_export", "apply": "_apply.apply",
+          "remove": "_apply.apply", "auto_checkpoint": "_plan.training", "PolicyError": "_apply.policy",
+          "opaque": "_kernels.opaque"}
 
 __all__ = sorted(_HOMES)
 
@@ -28,7 +29,7 @@ def __getattr__(name):
     if home is None:
         raise AttributeError(f"module 'torch_headroom' has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{home}")
-    # `record` is the module itself, which is callable: `python -m torch_headroom.record` needs a module of this name.
+    # The module `record` itself is callable, since `python -m torch_headroom.record` needs a module of that name.
     value = module if home == name else getattr(module, name)
     globals()[name] = value
     return value

@@ -12,7 +12,7 @@ from ._library import HeadroomError
 
 
 def tied_weights(model):
-    """Returns groups of names of parameters and buffers that are one tensor: [[name, name, …], …]."""
+    """Returns groups of names of parameters and buffers that are the same tensor: [[name, name, …], …]."""
     names = {}
     for owner, module in model.named_modules(remove_duplicate=False):
         for tensors in (module._parameters, module._buffers):
@@ -23,8 +23,8 @@ def tied_weights(model):
 
 
 def _batch_dimension(args, kwargs):
-    """Returns shapes with one dynamic dimension: the first of every tensor in which it has the same size as in the
-    first tensor."""
+    """Returns shapes with one dynamic dimension: the first dimension of every tensor that has the same size there as
+    the first tensor."""
     tensors = [t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.dim()]
     if not tensors:
         raise HeadroomError("dynamic_batch needs an argument that is a tensor with a batch dimension")
@@ -54,7 +54,7 @@ def _shapes(model, args, kwargs):
 
 def _program(model, args, kwargs, shapes):
     try:
-        # strict=False traces the Python code as it runs, which works even where Dynamo has a graph break.
+        # strict=False traces the Python code as the code runs. Such a trace works even where Dynamo has a graph break.
         return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
     except Exception as error:  # the model's code may raise anything
         lines = str(error).strip().splitlines()
@@ -65,8 +65,10 @@ def _program(model, args, kwargs, shapes):
 def export(model, args, path, kwargs=None, dynamic_batch=False):
     """Writes `model` as a .pt2 file that headroom opens, without Python.
 
-    `args` is the tuple of example arguments, `kwargs` holds those passed by name. The file of a model on the meta
-    device has no weights. `dynamic_batch`: the step can be recorded at other batch sizes than that of the arguments.
+    `args` is the tuple of example arguments, `kwargs` holds the arguments passed by name. The file of a model on the
+    meta device has no weights. `dynamic_batch`: the step can be recorded at batch sizes other than the arguments' size.
+    Returns the path of the file. Raises HeadroomError with one sentence if the arguments are wrong, or if torch.export
+    fails.
     """
     path = pathlib.Path(path)
     if path.suffix != ".pt2":

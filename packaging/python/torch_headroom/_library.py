@@ -9,10 +9,12 @@ import os
 import pathlib
 import re
 
+OWN_FOLDER = os.path.dirname(__file__) + os.sep  # the folder of this package
+
 
 class HeadroomError(Exception):
-    """An error in one sentence: something that Headroom refuses or cannot do. `exit_code` is that of the command
-    line."""
+    """An error in one sentence: something that Headroom refuses or cannot do. `exit_code` is the exit code of the
+    command line."""
 
     def __init__(self, message, exit_code=2):
         super().__init__(message)
@@ -20,14 +22,14 @@ class HeadroomError(Exception):
 
 
 def library_path():
-    """Returns the path of libheadroom_python.so: beside this file once installed; HEADROOM_LIBRARY overrides it for a
-    build folder."""
+    """Returns the path of libheadroom_python.so: beside this file once installed; HEADROOM_LIBRARY overrides the path
+    for a build folder."""
     given = os.environ.get("HEADROOM_LIBRARY")
     return pathlib.Path(given) if given else pathlib.Path(__file__).with_name("libheadroom_python.so")
 
 
 def torch_folder():
-    """Returns the folder of torch, without importing it."""
+    """Returns the folder of torch. Does not import torch."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         raise HeadroomError("torch is not installed for this Python: install torch into the same environment first")
@@ -80,3 +82,11 @@ def check(code):
     """Raises HeadroomError if `code`, returned by a call of the library, is not 0."""
     if code:
         raise HeadroomError(load().headroom_last_error().decode(), code)
+
+
+class Instant:
+    """Instants of a step: HeadroomInstant in app/python/recording_api.h."""
+
+    (FORWARD_END, BACKWARD_END, OPTIMIZER_BEGIN, OPTIMIZER_END, ZERO_GRAD_BEGIN, ZERO_GRAD_END, BACKWARD_GRAPH_BEGIN,
+     BACKWARD_GRAPH_END, OWN_UPDATE_BEGIN, OWN_UPDATE_END, RECOMPUTATION_BEGIN, RECOMPUTATION_END, COMPILATION_BEGIN,
+     COMPILATION_END, SAVES_LEFT, COMPILED_BACKWARD_BEGIN, COMPILED_BACKWARD_END) = range(17)

@@ -1,7 +1,12 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The models and optimizers of a script, found without its help, and the names of the modules."""
+"""Models, optimizers and tensors of a program, found without the program's help. Values of the program are read without
+running code of the program: a class may derive from tuple, list or dict and override len(), iteration, values() or
+comparison, and an object may have properties or a __getattr__ that compute. Also here: names of modules, categories of
+memory by number (Category in core/trace/step_trace.h), and the parts of tensors like DTensor for the library
+(core/record/shadow_save.cpp)."""
 
+import collections
 import contextlib
 import copy
 import functools
@@ -13,9 +18,51 @@ import weakref
 import torch
 from torch.nn.parameter import UninitializedTensorMixin
 
-from ._around import patch_around
-from ._compiling import compiling
-from ._containers import attributes_of, is_a, values_in
+from ._torch import compiling, patch_around
+
+_MRO = type.__dict__["__mro__"]
+_READERS = ((dict, dict.values), (tuple, tuple.__iter__), (list, list.__iter__), (set, set.__iter__),
+            (frozenset, frozenset.__iter__), (collections.deque, collections.deque.__iter__))
+
+
+def is_a(value, kinds):
+    """Returns isinstance(value, kinds) for the class that `value` has: isinstance() also asks a `__class__` that the
+    program computes, as proxies do."""
+    return issubclass(type(value), kinds)
+
+
+def bases_of(cls):
+    """Returns the classes from which a class derives, itself first."""
+    return _MRO.__get__(cls)
+
+
+def has_member(cls, name):
+    """Returns whether a class or one of its bases defines `name`."""
+    return any(name in type.__dict__["__dict__"].__get__(base) for base in bases_of(cls))
+
+
+def values_in(container):
+    """Returns the values in a tuple, list, dict, set or deque as a list, in the order of the built-in class."""
+    cls = type(container)
+    if issubclass(cls, collections.OrderedDict):
+        return list(collections.OrderedDict.values(container))
+    return list(next(read for kind, read in _READERS if issubclass(cls, kind))(container))
+
+
+def keys_of(mapping):
+    """Returns the keys of a dict as a list, in the order of values_in()."""
+    is_ordered = issubclass(type(mapping), collections.OrderedDict)
+    return list((collections.OrderedDict if is_ordered else dict).__iter__(mapping))
+
+
+def attributes_of(thing):
+    """Returns the dict with the attributes of an object, which may be changed; None: the object has none."""
+    for base in bases_of(type(thing)):
+        found = type.__dict__["__dict__"].__get__(base).get("__dict__")
+        if type(found) in (types.GetSetDescriptorType, types.MemberDescriptorType):  # not a property of the program
+            return found.__get__(thing)
+    return None
+
 
 _hooks_of_all = torch.nn.modules.module._global_forward_pre_hooks
 _eval_frame_callback = torch._C._dynamo.eval_frame.get_eval_frame_callback
@@ -45,7 +92,7 @@ def _collect(value, found, above=()):
 
 
 def plain_parts(tensor):
-    """Returns the plain tensors of which this process's part of a tensor consists: the tensor itself, or the parts of a
+    """Returns the plain tensors that make up this process's part of a tensor: the tensor itself, or the parts of a
     class like DTensor."""
     if is_plain(type(tensor)):
         return [tensor]
@@ -55,7 +102,7 @@ def plain_parts(tensor):
 
 
 def inner_tensors(tensor):
-    """Returns the tensors inside a wrapper. From torch 2.12 on a DTensor also lists its mesh, which is no tensor."""
+    """Returns the tensors inside a wrapper. From torch 2.12 on, a DTensor also lists a mesh, which is no tensor."""
     inner = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
     return [part for part in inner if isinstance(part, torch.Tensor)]
 
@@ -77,7 +124,7 @@ _born = None  # kind -> (id -> weak reference), in the order of creation; None: 
 
 
 def watch():
-    """Registers modules and optimizers from their creation on. Call it before a program creates any."""
+    """Registers modules and optimizers from creation on. Call before a program creates any."""
     global _born
     if _born is not None:
         return
@@ -98,10 +145,10 @@ def _note(known, thing):
 
 
 def _watch_from_here():
-    """Does what watch() does, after the program created modules and optimizers. The search for these takes longer than
-    recording a small model, so it is done once: a million objects, few classes."""
+    """Does the work of watch() after the program created modules and optimizers. The search takes longer than recording
+    a small model and is done only once: a million objects, few classes."""
     watch()
-    # type(), not isinstance(): a proxy computes its class by its own code.
+    # type(), not isinstance(): a proxy computes `__class__` by code of the program.
     objects = gc.get_objects()
     kinds = set(map(type, objects))
     for kind in _KINDS:
@@ -112,14 +159,14 @@ def _watch_from_here():
 
 
 def _living(kind):
-    """Returns every living module or optimizer of the process, even those that are never called."""
+    """Returns every living module or optimizer of the process, even if never called."""
     if _born is None:
         _watch_from_here()
     return [thing for thing in (known() for known in list(_born[kind].values())) if thing is not None]
 
 
 def _has_own_groups(optimizer):
-    # A wrapper, such as accelerate's, is an Optimizer too, but the inner one makes the step.
+    # A wrapper, such as accelerate's, is an Optimizer too, but the inner optimizer makes the step.
     return "param_groups" in vars(optimizer)
 
 
@@ -161,7 +208,7 @@ def has_hooks(module):
 
 
 class _Around(functools.partial):
-    """Replaces the forward of a module, and looks like it: to inspect, copy and pickle."""
+    """Replaces the forward of a module, and equals the forward for code that inspects, copies or pickles."""
 
     def __new__(cls, module, around):
         made = super().__new__(cls, around, module.forward)
@@ -187,7 +234,7 @@ class _Around(functools.partial):
         return copy.copy, (forward,)
 
     def leave_copies(self):
-        """Takes from the copies of the module the forward that they would not have without this one."""
+        """Takes from the copies of the module the forward that the copies would not have without the replacement."""
         for known in self._copies:
             copied = known()
             if copied is not None and getattr(copied.__dict__.get("forward"), "__func__", None) is type(copied).forward:
@@ -196,8 +243,9 @@ class _Around(functools.partial):
 
 @contextlib.contextmanager
 def around_forward(module, around):
-    """Replaces the module's forward by around(forward, …) inside the context. The module's call reads its forward before
-    it runs hooks. These see the module's own: a hook of all modules, which runs first, puts it back."""
+    """Replaces the module's forward by around(forward, …) inside the context. The module's call reads the forward
+    before the call runs hooks. The hooks see the module's own forward: a hook of all modules runs first and puts the
+    own forward back."""
     own = module.__dict__.get("forward")
     ours = module.__dict__["forward"] = _Around(module, around)
     thread = threading.get_ident()
@@ -214,7 +262,7 @@ def around_forward(module, around):
         else:
             module.__dict__["forward"] = own
 
-    # A trace reads the forward only after the hooks, and a graph of torch.compile would have this one.
+    # A trace reads the forward only after the hooks, and a graph of torch.compile would have the replacement.
     compiles = is_compiled(module) or module._compiled_call_impl is not None or in_larger_graph()
     if not (compiles or torch._C._get_tracing_state()):
         _hooks_of_all[key] = put_back
@@ -231,11 +279,11 @@ class Inventory:
     the first call of a module, and drops others."""
 
     def __init__(self):
-        self._called = []  # weak references to modules whose call began a step, the first one first
+        self._called = []  # weak references to modules whose call began a step, in order
         self._stepped = weakref.WeakSet()  # optimizers that made a step
 
     def add_root(self, module):
-        """Adds a module that no other module calls. The first one added is the main one."""
+        """Adds a module that no other module calls. The first added module is the main model."""
         module = without_compilation(module)
         if all(module is not known() for known in self._called):
             self._called.append(weakref.ref(module))
@@ -244,19 +292,19 @@ class Inventory:
         self._stepped.add(optimizer)
 
     def optimizers(self):
-        """Returns the optimizers in the order of their creation."""
+        """Returns the optimizers in the order of creation."""
         found = [optimizer for optimizer in _living(torch.optim.Optimizer) if _has_own_groups(optimizer)]
         known = set(map(id, found))
         return found + [optimizer for optimizer in list(self._stepped) if id(optimizer) not in known]
 
     def roots(self):
-        """Returns the models with parameters, the main one first. A module inside another one, perhaps only since its
-        first call, is left out."""
+        """Returns the models with parameters, the main model first. A module inside another module, perhaps only since
+        the first call, is left out."""
         called = [module for module in (known() for known in self._called) if module is not None]
         born = [module for module in _living(torch.nn.Module) if not is_compiled(module)]
         children = [child for module in born for child in (module.__dict__.get("_modules") or {}).values()]
         inner = {id(without_compilation(child)) for child in children}
-        # Unpickling may bypass nn.Module's methods, so called modules are added: they may not be registered.
+        # Unpickling may bypass nn.Module's methods, so called modules are added: a called module may not be registered.
         outer = {id(module): module for module in born + called if id(module) not in inner}
         roots = [module for module in outer.values() if _has_parameters(module)]
         main = next((module for module in called if any(module is root for root in roots)), None)
@@ -264,7 +312,7 @@ class Inventory:
 
 
 def _class_name(module):
-    """Returns the name of the user's class; fully_shard derives a class from it and FSDPModule."""
+    """Returns the name of the user's class. fully_shard derives a class from the user's class and FSDPModule."""
     kind = type(module)
     is_made = len(kind.__bases__) == 2 and kind.__bases__[0].__module__.startswith("torch.distributed.")
     return (kind.__bases__[1] if is_made else kind).__name__
@@ -277,8 +325,8 @@ def _partition(parameter):
 
 
 def names_of(roots):
-    """Yields the name of each model in a step, and the model: its class's name, numbered from the second of a class
-    on."""
+    """Yields the name of each model in a step, and the model. The name is the name of the class, numbered from the
+    second model of a class on."""
     used = {}
     for root in roots:
         name = _class_name(root)
@@ -287,11 +335,12 @@ def names_of(roots):
 
 
 class ModuleNames:
-    """The numbered module tree of a step: one model under its class name, or several under a common root. It keeps no
-    module alive, as a program may drop its model within a step, such as one that ran out of memory."""
+    """The numbered module tree of a step: one model under the name of the class, or several models under a common root.
+    The tree keeps no module alive, since a program may drop a model within a step, for example after running out of
+    memory."""
 
     def __init__(self, roots, numbers):
-        """Adds the modules to `numbers`, an empty dict, and removes them when they die: id(module) -> number."""
+        """Adds the modules to `numbers`, an empty dict, and removes a module that dies: id(module) -> number."""
         self.numbers = numbers
         self._compiled = []  # weak references
         self._modules = []  # (fqn, type, parent's number or -1, weak reference or None), parents first
@@ -338,7 +387,7 @@ class ModuleNames:
                 if "." not in name.removeprefix("models.")}
 
     def outermost(self, numbers):
-        """Returns the FQNs of those modules among `numbers` that are inside of no other one."""
+        """Returns the FQNs of the modules among `numbers` that are inside of no other such module."""
         def is_inside(number):
             parent = self._modules[number][2]
             return parent >= 0 and (parent in numbers or is_inside(parent))
@@ -375,3 +424,52 @@ class ModuleNames:
         if wrapped:
             with torch._C.DisableTorchFunctionSubclass():
                 torch.ops.torch_headroom.wrapped.default(owners_of_wrapped, wrapped)
+
+
+GRADIENT, OPTIMIZER, UNSHARDED_PARAMETER, UNSHARDED_GRADIENT, COMMUNICATION = 2, 5, 9, 10, 11
+
+
+# The library defines the operator, and calls the operator for a gradient that is a wrapper, such as a DTensor.
+_library = torch.library.Library("torch_headroom", "IMPL")
+
+
+@functools.cache
+def implement_retype_parts():
+    """Implements the operator, after the library is loaded."""
+    for key in ("CompositeImplicitAutograd", "Fake"):
+        _library.impl("retype_parts", lambda tensor, category: retype([tensor], category), key)
+
+
+def retype(held, category):
+    """Sets the category of the tensors in nested lists, which may contain None."""
+    if tensors := tensors_of(held):
+        torch.ops.torch_headroom.retype.default(tensors, category)
+
+
+def _parts(tensor):
+    return [] if is_plain(type(tensor)) else plain_parts(tensor)
+
+
+def _with_parts(tensor, parts):
+    with torch.no_grad():
+        return _made(tensor, iter(parts)).requires_grad_(False)
+
+
+def _made(tensor, parts):
+    if is_plain(type(tensor)):
+        return next(parts)
+    names, context = tensor.__tensor_flatten__()
+    inner = {name: getattr(tensor, name) for name in names}
+    wrapped = set(map(id, inner_tensors(tensor)))
+    inner = {name: _made(part, parts) if id(part) in wrapped else part for name, part in inner.items()}
+    return type(tensor).__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())
+
+
+@functools.lru_cache(maxsize=None)
+def implement_parts():
+    library = torch.library.Library("torch_headroom", "FRAGMENT")
+    for schema, function in (("parts(Tensor tensor) -> Tensor[]", _parts),
+                             ("with_parts(Tensor tensor, Tensor[] parts) -> Tensor", _with_parts)):
+        library.define(schema)
+        library.impl(schema.partition("(")[0], function, "CompositeImplicitAutograd")
+    return library  # the registrations live as long as this object

@@ -4,8 +4,9 @@
 
     python -m torch_headroom.record [--gpu NAME] [-o step.hrs] train.py [its arguments]
 
-runs an unmodified script with `cuda` standing for a simulated GPU, until the step is recorded. With --device cuda it
-runs on the real one and is measured. In your own program, after torch_headroom.simulate() (or, on a real GPU, without):
+runs an unmodified script with `cuda` standing for a simulated GPU, until the step is recorded. With --device cuda the
+script runs on the real GPU and is measured. In your own program, after torch_headroom.simulate() (or, on a real GPU,
+without):
 
     with torch_headroom.record("step.hrs") as rec:
         for batch in batches:
@@ -26,16 +27,15 @@ import time
 import traceback
 import types
 
-from ._dependencies import Dependencies
-from ._distributed_job import ADVICE, NAMES, job_of, take_launcher
+from ._distributed.job import ADVICE, NAMES, job_of, take_launcher
 from ._library import HeadroomError, check, load
-from ._program import own_traceback, run, runs_it
-from ._record_options import parser, recorded_again
-from ._supervised import result_is_complete, supervise, try_again
+from ._plan.recordings import Dependencies
+from ._record.options import parser, same_recording
+from ._record.process import own_traceback, result_is_complete, run, runs_it, supervise, request_rerun
 
 
 class Recording:
-    """Records the steps inside a `with` block. The last one ended by step() is written; without step(), the whole
+    """Records the steps inside a `with` block. The last step ended by step() is written; without step(), the whole
     block."""
 
     def __init__(self, path, name=None):
@@ -51,10 +51,10 @@ class Recording:
         self._batch = tensors
 
     def __enter__(self):
-        from ._loop import Loop
+        from ._record.loop import Loop
         from ._simulate import simulated_card
-        from ._step import StepRecorder
-        from ._step_hooks import Hooks
+        from ._record.step import StepRecorder
+        from ._record.hooks import Hooks
 
         if simulated_card() is None:
             measure("cuda")
@@ -89,7 +89,7 @@ def measure(device):
     """Records later steps on a real GPU."""
     _, _, number = device.partition(":")
     try:
-        import torch  # its libraries must be loaded before ours looks for CUDA
+        import torch  # torch's libraries must be loaded before ours looks for CUDA
 
         check(load().headroom_measure(ctypes.c_int(int(number or 0))))
     except HeadroomError as error:
@@ -98,7 +98,8 @@ def measure(device):
 
 
 class _CallableModule(types.ModuleType):
-    """The class of this module: it can be called like a function, and run by `python -m torch_headroom.record`."""
+    """The class of this module. The module can be called like a function, and run by `python -m
+    torch_headroom.record`."""
 
     def __call__(self, path, name=None):
         return Recording(path, name)
@@ -131,12 +132,12 @@ _BY_HAND = (
 
 
 class _Outcome:
-    """How a script ended: a sentence if there was a problem, its reason in the step file, and the exit code."""
+    """How a script ended: a sentence if there was a problem, the reason in the step file, and the exit code."""
 
     def __init__(self, problem="", exit_code=0, ended_early=False, card_was_full=""):
         self.problem = problem
         self.reason = ""  # _reason() of what the script raised
-        self.card_was_full = card_was_full  # the request that it had no room for, if a larger card is to be tried
+        self.card_was_full = card_was_full  # the request without room, if a larger card is to be tried
         self.exit_code = exit_code
         self.ended_early = ended_early  # by the recorder
 
@@ -156,7 +157,7 @@ def _reason(error):
 
 
 def _running_module(frames):
-    """Returns the name of the innermost module whose code runs in one of the frames, from the outermost such module on,
+    """Returns the name of the innermost module whose code runs in any of the frames, from the outermost such module on,
     as `Net.layers.3`; empty: none."""
     import torch
 
@@ -190,19 +191,19 @@ def _place_of(error):
 
 def _request_of(error):
     """Returns what an OutOfMemoryError is about, as `the request for 1.00 GiB`."""
-    asked = re.search(r"Tried to allocate (.*?)\. ", f"{error} ")
-    return f"the request for {asked[1]}" if asked else "a request for memory"
+    request = re.search(r"Tried to allocate (.*?)\. ", f"{error} ")
+    return f"the request for {request[1]}" if request else "a request for memory"
 
 
 def _goes_on_larger_card(options):
-    """Returns whether a script that the card has no room for is recorded again as on a larger one."""
+    """Returns whether a script that the card has no room for is recorded again as on a larger card."""
     return options.device == "sim" and not options.unlimited and not options.limited
 
 
 def _outcome_of(options, error):
     import torch
 
-    from ._endless_loops import EndlessLoop
+    from ._simulate.placeholders import EndlessLoop
 
     script = options.script
 
@@ -210,8 +211,8 @@ def _outcome_of(options, error):
         return _Outcome(str(error), error.exit_code)
     if isinstance(error, torch.OutOfMemoryError):
         place = _place_of(error)
-        asked = f" {place[0].upper()}{place[1:]}, asked for it" if place else ""
-        problem = f"{script}: {str(error).splitlines()[0]}{asked}"
+        origin = f" {place[0].upper()}{place[1:]}, asked for it" if place else ""
+        problem = f"{script}: {str(error).splitlines()[0]}{origin}"
         if _goes_on_larger_card(options):
             return _Outcome(problem, 2, card_was_full=f"{_request_of(error)}{place and ' in '}{place}")
         print("".join(own_traceback(error).format()), end="", file=sys.stderr)
@@ -228,15 +229,15 @@ def _outcome_of(options, error):
         problem += f": torchrun sets it; {ADVICE}"
     if isinstance(error, torch.distributed.DistStoreError):
         problem += ": another rank would have written that into the store, and of the job only one runs"
-    invented = load().headroom_invented_values()
-    if invented:
-        problem += (f" (values that it had read from the simulated GPU, {invented} of them, were invented: "
+    placeholders = load().headroom_invented_values()
+    if placeholders:
+        problem += (f" (values that it had read from the simulated GPU, {placeholders} of them, were invented: "
                     "they may be why)")
     return _Outcome(problem, 2)
 
 
 class _Interrupts:
-    """Notices Ctrl+C while the script runs, even if the script catches KeyboardInterrupt, as trainers do to save their
+    """Notices Ctrl+C while the script runs, even if the script catches KeyboardInterrupt, as trainers do to save
     state."""
 
     def __enter__(self):
@@ -251,38 +252,39 @@ class _Interrupts:
         signal.default_int_handler(number, frame)
 
     def __exit__(self, kind, error, trace):
-        if signal.getsignal(signal.SIGINT) == self._interrupt:  # not if the script has set its own handler
+        if signal.getsignal(signal.SIGINT) == self._interrupt:  # not if the script has set a handler
             signal.signal(signal.SIGINT, self._before)
 
 
 def _record_script(options, progress, card_was_full):
-    """Runs and records the script. `card_was_full`: the request that the card had no room for, if it ran before.
-    Returns the recorder, whether it has a step, and how the script ended."""
-    from . import _loop, _remarks
-    from ._compiling import compiling
-    from ._early_end import end_children, end_data_workers
-    from ._step import StepRecorder
-    from ._step_hooks import Hooks
+    """Runs and records the script. `card_was_full`: the request that the card had no room for, if the script ran
+    before. Returns the recorder, whether the recorder has a step, and how the script ended."""
+    from ._record import remarks
+    from ._torch import compiling
+    from ._record.process import end_children, end_data_workers
+    from ._record.loop import Finished, ScriptLoop
+    from ._record.step import StepRecorder
+    from ._record.hooks import Hooks
 
     program = (["-m"] if options.module else []) + [options.script, *options.arguments]
-    again = [word for words in recorded_again(options) for word in words]
-    recorder = StepRecorder(pathlib.Path(options.script).name, program, again, job_of(options))
+    command = [word for words in same_recording(options) for word in words]
+    recorder = StepRecorder(pathlib.Path(options.script).name, program, command, job_of(options))
     if options.without_checkpointing:
         recorder.note("checkpointing", "left out")
     if options.activation_memory_budget:
         recorder.note("activation_memory_budget", str(options.activation_memory_budget[0]))
     if card_was_full:
         recorder.note("card was full", card_was_full)
-        _remarks.add(f"the card has no room for {card_was_full}: the program runs out of memory there, and the step "
-                     "was recorded as on a larger card")
-    loop = _loop.of_script = _loop.ScriptLoop(recorder, options.steps, progress)
+        remarks.add(f"the card has no room for {card_was_full}: the program runs out of memory there, and the step "
+                    "was recorded as on a larger card")
+    loop = ScriptLoop.of_process = ScriptLoop(recorder, options.steps, progress)
     hooks = Hooks(recorder, loop)
     hooks.install()
     outcome, finished = _Outcome(), False
     with _Interrupts() as interrupts:
         try:
             run(options.script, options.arguments, options.module)
-        except _loop.Finished:
+        except Finished:
             finished = True
         except KeyboardInterrupt:
             interrupts.seen = True
@@ -341,8 +343,8 @@ def _last_step(options, loop, outcome):
 
 
 def _script_prints_on_stderr():
-    """Redirects the prints of the script and its children to stderr, as stdout is for the JSON document. Returns the
-    real stdout."""
+    """Redirects the prints of the script and of child processes to stderr, as stdout is for the JSON document. Returns
+    the real stdout."""
     sys.stdout.flush()
     document = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -362,15 +364,16 @@ def _lasting_objects():
 
 
 def _search_garbage_seldom():
-    """Makes garbage collection rare until the program first uses the GPU: before that, no garbage can hold its memory.
-    Imports create many lasting objects, and visiting them repeatedly takes a tenth of their time."""
-    from ._simulate_cuda import at_first_use
+    """Makes garbage collection rare until the program first uses the GPU: before that, no garbage can hold memory of
+    the GPU. Imports create many lasting objects, and repeated visits of such objects take a tenth of the imports'
+    time."""
+    from ._simulate.cuda import at_first_use
 
     usual = gc.get_threshold()
     seldom = (1_000_000, *usual[1:])
 
     def search_as_usual():
-        if gc.get_threshold() == seldom:  # not if the program has set its own threshold
+        if gc.get_threshold() == seldom:  # not if the program has set a threshold
             gc.set_threshold(*usual)
 
     gc.set_threshold(*seldom)
@@ -379,16 +382,16 @@ def _search_garbage_seldom():
 
 def _prepare(options):
     if options.device == "sim":
-        from ._simulate import simulate
+        from ._simulate.simulate import simulate
 
         simulate(options.gpu)
         _search_garbage_seldom()
-        from ._simulate_values import set_seeds
+        from ._simulate.placeholders import set_seeds
 
         set_seeds()
-        from ._distributed import enter
+        from ._distributed.ranks import enter
 
-        enter(job_of(options), recorded_again(options))
+        enter(job_of(options), same_recording(options))
     else:
         measure(options.device)
         from ._modules import watch
@@ -399,7 +402,7 @@ def _prepare(options):
 
         (torch._functorch.config.activation_memory_budget,) = options.activation_memory_budget
     if options.without_checkpointing:
-        from ._checkpointing import leave_out
+        from ._apply.apply import leave_out
 
         leave_out()
 
@@ -415,7 +418,7 @@ def _record(options, card_was_full):
         raise HeadroomError(f"{options.script}: there is no such script")
     _checked_output(options.output)
     if options.activation_memory_budget and len(options.activation_memory_budget) > 1:
-        from ._budgets import record_each
+        from ._record.options import record_each
 
         return record_each(options)
     begin = time.perf_counter()
@@ -437,7 +440,7 @@ def _record(options, card_was_full):
     if outcome.card_was_full:
         print(f"torch_headroom.record: {outcome.problem}; it is recorded again as on a larger card "
               "(--limited ends here)", file=sys.stderr)
-        try_again(outcome.card_was_full)
+        request_rerun(outcome.card_was_full)
         return outcome.exit_code
     if has_step:
         progress("write", 0.95)
@@ -461,7 +464,7 @@ def _record(options, card_was_full):
     if outcome.problem:
         print(f"torch_headroom.record: {outcome.problem}", file=sys.stderr)
     if outcome.ended_early:
-        from ._early_end import end_process
+        from ._record.process import end_process
 
         end_process(outcome.exit_code)
     return outcome.exit_code

@@ -4,8 +4,9 @@
 
     python -m torch_headroom.run [--gpu NAME] [--budget SIZE] train.py [its arguments]
 
-records a training step of the script on the simulated card, plans it for the card at hand, and runs the script with the
-plan applied when its model first trains. The recording is kept until the script, or what it reads, changes.
+records a training step of the script on the simulated card, plans the step for the card at hand, and runs the script
+with the plan applied when the script's model first trains. The recording is kept until the script, or a file or
+variable that the script reads, changes.
 """
 
 import argparse
@@ -15,12 +16,12 @@ import pathlib
 import signal
 import sys
 
-from . import _program
-from ._first_training import FirstTraining
+from ._apply.policy import PolicyError
 from ._library import HeadroomError
-from ._planning import ALLOCATOR_VARIABLES, bytes_of, gpu_at_hand, plan_for_card
-from ._policy import PolicyError
-from ._recordings import Program, recorded
+from ._plan.planning import ALLOCATOR_VARIABLES, bytes_of, gpu_at_hand, plan_for_card
+from ._plan.recordings import Program, recorded
+from ._plan.training import FirstTraining
+from ._record import process
 
 _NAME = "torch_headroom.run"
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
@@ -76,7 +77,7 @@ def main(arguments=None):
     _say(plan)
     if options.dry_run:
         if options.json:
-            print(json.dumps(plan.answer, indent=2))
+            print(json.dumps(plan.result, indent=2))
         return 0
     return _train(options, gpu, plan)
 
@@ -121,7 +122,7 @@ def _train(options, gpu, plan):
             _simulate(gpu)
         training = FirstTraining(plan.policy)
         training.install()
-        _program.run(options.script, options.arguments, options.module)
+        process.run(options.script, options.arguments, options.module)
     except (PolicyError, HeadroomError) as error:
         _say(f"{options.script} does not train as it was recorded: {error}")
         return 2
@@ -136,17 +137,17 @@ def _train(options, gpu, plan):
 
 
 def _simulate(gpu):
-    from ._simulate import simulate
+    from ._simulate.simulate import simulate
 
     simulate(gpu)
-    from ._simulate_values import set_seeds
+    from ._simulate.placeholders import set_seeds
 
     set_seeds()
 
 
 def _report(error):
     """Ends as Python does after an error that the script does not catch. Returns the exit code."""
-    trace = _program.without_runner(error.__traceback__)
+    trace = process.without_runner(error.__traceback__)
     sys.excepthook(type(error), error.with_traceback(trace), trace)
     if isinstance(error, KeyboardInterrupt):
         sys.stderr.flush()

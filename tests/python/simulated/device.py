@@ -9,7 +9,7 @@ import types
 
 import torch
 
-from torch_headroom import _simulate_memory
+from torch_headroom._simulate import memory
 
 
 class SimulatedDevice:
@@ -25,7 +25,7 @@ class SimulatedDevice:
         torch._register_device_module("sim", _device_module())
 
     def memory(self):
-        return _simulate_memory.read(self._library)
+        return memory.read(self._library)
 
     def reset_peak(self):
         self._library.headroom_reset_peak()

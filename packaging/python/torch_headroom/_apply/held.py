@@ -1,0 +1,343 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a checkpoint keeps of a module's call until backward: the arguments and the attributes, as at the call.
+
+A region's forward gets the program's own objects, so that the program sees every change. The recomputation gets copies
+of the mutable arguments as at entry. Tensors are never copied. Tensors in lists, tuples and dicts are held until
+backward, as the planner counts. Of tensors in other objects (a cache with the keys and values of all layers), only
+tensors that the region read are held; a stub without memory replaces each other tensor. Attributes and buffers of the
+region's modules are kept, too: a forward may replace attributes (a state from call to call, a count, a list to which
+the forward appends), and the recomputation begins with the attributes of the call. Tensors, numbers, strings, random
+number generators and containers of such values are kept; other objects and parameters are not. A tensor in an attribute
+is held only if the region reads the tensor. All tensors of an attribute have one path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import inspect
+import weakref
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from .._modules import attributes_of, inner_tensors, is_a, is_plain
+from . import copies
+from .copies import CANNOT_RECOMPUTE, Held, Unrepeatable, built, kind_of, stub
+
+_MOST_IN_ARGUMENTS = 100_000  # largest number of values in the arguments of one call
+
+
+class Arguments:
+    """The arguments of one call. `inputs` are the tensors for checkpoint(), which returns them in backward."""
+
+    def __init__(self, forward, args, kwargs):
+        self._forward = forward
+        self.inputs, places = _checkpoint_inputs(args, kwargs)
+        walk = _ArgumentWalk(forward, places)
+        self._args = [walk.value(value, None, place) for place, value in enumerate(args)]
+        self._kwargs = {name: walk.value(value, None, name) for name, value in kwargs.items()}
+        self._tensors = walk.tensors
+
+    def held(self):
+        """Returns the tensors among the arguments that checkpoint() does not hold."""
+        return [held for held in self._tensors if held.place is None]
+
+    def check(self, when):
+        """Raises Unrepeatable if a tensor was changed in place since the call began."""
+        for held in self._tensors:
+            if version_of(held.tensor) != held.version:
+                raise Unrepeatable(
+                    f"its argument {_name_of(self._forward, held.path)} is changed in place {when}, {CANNOT_RECOMPUTE}")
+
+    def end_forward(self, unread):
+        """Ends the call's forward. Keeps only tensors that checkpoint() does not hold, and of tensors in objects only
+        the tensors that were read."""
+        for held in self._tensors:
+            if held.place is not None:
+                held.tensor = None
+            elif held.inside and held in unread:
+                held.release()
+        self._tensors = [held for held in self.held() if held not in unread]
+        self.inputs = ()
+
+    def for_recompute(self, inputs):
+        """Returns positional and named arguments for another run, using the tensors that checkpoint() returned."""
+        made = {}
+        args = [built(value, inputs, made) for value in self._args]
+        return args, {name: built(value, inputs, made) for name, value in self._kwargs.items()}
+
+
+class HeldInCalls:
+    """Finds the tensors that a checkpoint would hold of each call of a step, besides the tensors that tensors_of()
+    finds."""
+
+    def __init__(self, places):
+        self._places = places  # path -> number
+
+    def of(self, args, kwargs, found):
+        """Returns the tensors and the places. A place is a number for the same path in all calls, or -1 if a checkpoint
+        holds the tensor even when the forward does not read the tensor. `found` is the result of tensors_of()."""
+        if not _has_more(args) and not _has_more(kwargs):
+            return (), ()
+        walk = _ArgumentWalk(None, {})
+        try:
+            for name, value in (*enumerate(args), *kwargs.items()):
+                walk.value(value, None, name)
+        except Unrepeatable:  # no checkpoint is possible around this call
+            return (), ()
+        known = set(map(id, found))
+        tensors, places = [], []
+        for held in walk.tensors:
+            if id(held.tensor) in known:
+                continue
+            is_read = held.inside and is_plain(type(held.tensor))  # reads of plain tensors can be observed
+            for part in _parts_of(held.tensor):
+                tensors.append(part)
+                places.append(self._places.setdefault(held.path, len(self._places)) if is_read else -1)
+        return tensors, places
+
+
+def _has_more(value):
+    """Returns whether an argument may contain tensors that tensors_of() does not find."""
+    cls = type(value)
+    if cls in (tuple, list, dict):
+        return any(map(_has_more, value.values() if cls is dict else value))
+    kind = kind_of(cls)
+    return kind != copies.LEAF and not (kind == copies.TENSOR and is_plain(cls))
+
+
+def _parts_of(tensor):
+    """Returns the plain tensors that hold the memory of a tensor."""
+    if not is_traceable_wrapper_subclass(tensor):
+        return [tensor]
+    return [part for inner in inner_tensors(tensor) for part in _parts_of(inner)]
+
+
+class _HeldArgument(copies.Held):
+    """A tensor among the arguments. `place` is the index in Arguments.inputs; None: not in there."""
+
+    __slots__ = ("version", "place", "inside")
+
+    def __init__(self, tensor, path, place, inside):
+        super().__init__(tensor, path)
+        self.version = version_of(tensor)
+        self.place = place
+        self.inside = inside  # whether the tensor is inside an object
+
+    def built(self, inputs):
+        return self.tensor if self.place is None else inputs[self.place]
+
+    def release(self):
+        """Replaces the tensor by a stub without memory. Shape, dtype and other metadata stay readable."""
+        self.tensor = stub(self.tensor)
+
+
+def version_of(tensor):
+    """Returns the number of in-place changes of a tensor so far."""
+    with torch._C.DisableTorchFunctionSubclass():  # a class of the program may answer otherwise
+        return 0 if torch.Tensor.is_inference(tensor) else torch.Tensor._version.__get__(tensor)
+
+
+def _checkpoint_inputs(args, kwargs):
+    """Returns the tensors for checkpoint() and, by identity, the places among the tensors. A tensor given twice is
+    passed once: checkpoint() makes a new object of each tensor, and forwards test whether two are the same (`query is
+    key` in nn.MultiheadAttention). Named tensors are passed only if no positional tensor exists: checkpoint() restores
+    the random number generators of the devices of the arguments."""
+    inputs, places = [], {}
+    for values in (args, kwargs.values()):
+        for value in values:
+            if is_a(value, torch.Tensor) and id(value) not in places:
+                places[id(value)] = len(inputs)
+                inputs.append(value)
+        if inputs:
+            break
+    return inputs, places
+
+
+def _name_of(forward, path):
+    """Returns the name of a path for messages: `past_key_values.layers[3].keys`"""
+    text = ""
+    while path is not None:
+        above, key, how = path
+        if above is None and isinstance(key, int):
+            key = _parameter_name(forward, key)
+        text = how.format(key) + text
+        path = above
+    return f"`{text}`"
+
+
+def _parameter_name(forward, place):
+    try:
+        parameters = list(inspect.signature(forward).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    named = place < len(parameters) and parameters[place].kind is not inspect.Parameter.VAR_POSITIONAL
+    return parameters[place].name if named else f"number {place + 1}"
+
+
+class _ArgumentWalk(copies.Walk):
+    """Walks through the arguments of one call."""
+
+    def __init__(self, forward, places):
+        super().__init__(_MOST_IN_ARGUMENTS)
+        self._forward = forward
+        self._places = places
+        self.tensors = []
+
+    def tensor(self, tensor, path, inside):
+        held = _HeldArgument(tensor, path, self._places.get(id(tensor)), inside)
+        self.tensors.append(held)
+        return tensor if held.place is None and not inside else held  # so that a tuple of tensors is not copied
+
+    def fail(self, path, what):
+        raise Unrepeatable(f"its argument {_name_of(self._forward, path)} {what}")
+
+
+_MOST_IN_ATTRIBUTE = 1000  # largest number of values in an attribute that is kept
+_OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training"} | {"forward"}
+_IMMUTABLE = frozenset((bool, int, float, str, type(None)))
+_NUMBERS_AND_TEXTS = (str, bytes, int, float, complex, type(None), torch.Size, enum.Enum)
+_NOT_KEPT = object()
+
+
+class Attributes:
+    """The attributes of a module and of all inner modules, at one call."""
+
+    def __init__(self, root):
+        walk = _AttributeWalk()
+        self._kept = []  # (dict of a module, recipes by name)
+        for place, owner in _owners(root):
+            # Fast path: most attributes are numbers.
+            self._kept.append((owner, {name: value if type(value) in _IMMUTABLE else walk.recipe(value, (place, name))
+                                       for name, value in owner.items() if name not in _OF_MODULES}))
+        self.tensors = walk.tensors
+
+    @contextlib.contextmanager
+    def restored(self, root):
+        """A context with the attributes of the call. At the end, all attributes and buffers are as before the context:
+        the program expects the forward's attributes. Parameters are left out: fully_shard exchanges parameters until
+        backward ends."""
+        before = [(owner, dict(owner)) for _, owner in _owners(root)]
+        made = {}
+        for owner, recipes in self._kept:
+            _put_back(owner, recipes, made)
+        try:
+            yield
+        finally:
+            for owner, values in before:
+                for name in owner.keys() - values.keys():
+                    del owner[name]
+                owner.update(values)
+
+
+class AttributesInCalls:
+    """Finds the tensors that a checkpoint would hold of each call of a step because the module replaces attributes."""
+
+    def __init__(self, places):
+        self._places = places  # path -> number
+
+    def begin(self, module):
+        """Returns the tensors in attributes when a call begins, and a number for the path of each."""
+        held = Attributes(module).tensors
+        return [one.tensor for one in held], [self._places.setdefault(one.path, len(self._places)) for one in held]
+
+    def unchanged(self, module, begun):
+        """Returns the numbers of the paths that still have all tensors. `begun` are pairs of a number and a weak
+        reference to a tensor."""
+        now = {id(held.tensor) for held in Attributes(module).tensors}
+        changed = {place for place, known in begun if known() is None or id(known()) not in now}
+        return list({place for place, _ in begun} - changed)
+
+
+class _HeldAttribute(Held):
+    """A tensor in an attribute, held until release()."""
+
+    __slots__ = ("_known", "_empty", "_place", "_storage")
+
+    def built(self, inputs):
+        if self.tensor is not None:
+            return self.tensor
+        known = self._known()
+        return self._empty if known is None else known
+
+    def release(self):
+        """Stops holding the tensor. If the tensor is gone when the region runs again, a stub without memory replaces
+        the tensor."""
+        tensor = self.tensor
+        self._known, self._empty = weakref.ref(tensor), stub(tensor)
+        self._place = tensor.shape, tensor.stride(), tensor.storage_offset()
+        self._storage = StorageWeakRef(tensor.untyped_storage())  # no other storage gets this address
+        self.tensor = None
+
+    def hold(self, alias):
+        """Holds the tensor again. If the program kept only a detached tensor, a new view replaces the tensor."""
+        self.tensor = self._known()
+        if self.tensor is None:
+            self.tensor = alias.detach().as_strided(*self._place)
+
+
+class _AttributeWalk(copies.Walk):
+    """Makes the recipes of attributes."""
+
+    def __init__(self):
+        super().__init__(_MOST_IN_ATTRIBUTE)
+        self.tensors = []
+        self._path = None  # of the attribute
+
+    def recipe(self, value, path):
+        if type(value) is tuple and _IMMUTABLE.issuperset(map(type, value)):  # a fast path, as for sizes of kernels
+            return value
+        if not _is_kept(path[1], value):
+            return _NOT_KEPT
+        found, self._path, self._left = len(self.tensors), path, _MOST_IN_ATTRIBUTE
+        try:
+            return self.value(value, None, path)
+        except Unrepeatable:  # too many values
+            self._known = {}  # has unfinished recipes
+            del self.tensors[found:]
+            return _NOT_KEPT
+
+    def value(self, value, above, key, how=copies.FIRST, inside=False):
+        if kind_of(type(value)) in (copies.OBJECT, copies.ONCE):
+            return value
+        return super().value(value, above, key, how, inside)
+
+    def tensor(self, tensor, path, inside):
+        self.tensors.append(_HeldAttribute(tensor, self._path))
+        return self.tensors[-1]
+
+
+def _owners(root):
+    """Yields the dicts with attributes, and the dicts with buffers, of a module and all inner modules, after the
+    module's number."""
+    found, waiting = {id(root)}, [root]
+    while waiting:
+        module = waiting.pop()
+        yield len(found) - len(waiting), attributes_of(module)
+        if module._buffers:
+            yield len(found) - len(waiting), module._buffers
+        for child in module._modules.values():
+            if child is not None and id(child) not in found:
+                found.add(id(child))
+                waiting.append(child)
+
+
+def _is_kept(name, value):
+    if type(name) is not str:  # fully_shard's own state
+        return False
+    kind = kind_of(type(value))
+    return is_a(value, _NUMBERS_AND_TEXTS) if kind == copies.LEAF else kind not in (copies.OBJECT, copies.ONCE)
+
+
+def _put_back(owner, recipes, made):
+    """Gives a module the attributes of the call. Of other attributes, only attributes that are not kept stay."""
+    for name in owner.keys() - recipes.keys() - _OF_MODULES:
+        if _is_kept(name, owner[name]):
+            del owner[name]
+    for name, recipe in recipes.items():
+        value = recipe if type(recipe) in _IMMUTABLE else built(recipe, (), made)
+        if value is not _NOT_KEPT and owner.get(name, _NOT_KEPT) is not value:
+            owner[name] = value

@@ -1,0 +1,190 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads policy.json: the modules to checkpoint, and the ops of each to save. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections import Counter
+from dataclasses import dataclass
+
+VERSION = 1
+_MOST_BYTES = 128 << 20
+
+
+class PolicyError(ValueError):
+    """A policy that cannot be read, or that does not fit the model."""
+
+
+BUFFER = "aten.empty_strided.default"  # how generated code of torch.compile allocates
+
+
+@dataclass(frozen=True)
+class HeldBytes:
+    """Bytes that the plan expects on the device at the start and end of a module's forward and before the
+    recomputation; an entry for each call in the recorded step."""
+
+    begin: tuple = ()
+    end: tuple = ()
+    recompute: tuple = ()
+
+
+@dataclass(frozen=True)
+class ModulePolicy:
+    """The policy for one module. `calls` counts, by name, the ops of a recorded forward of the module. `saved` are the
+    ops with saved outputs, as (name, index among the ops of that name)."""
+
+    fqn: str
+    calls: Counter
+    saved: frozenset
+    types: tuple = ()  # class names from the model to the module; empty in policies of older versions
+    held: HeldBytes = HeldBytes()  # empty in policies of older versions
+
+    def is_of_a_graph(self):
+        """Returns whether the module was recorded as, or inside of, a graph of torch.compile, whose generated code
+        allocates by this op."""
+        return BUFFER in self.calls
+
+
+@dataclass(frozen=True)
+class Policy:
+    source: str  # path of the file, for messages
+    model: str
+    modules: tuple
+    objects: tuple = ()  # names of the models in the step; empty if there was one model
+    budget: int = 0  # bytes; 0: unknown
+    peak: int = 0  # predicted bytes
+    objects_left: tuple = ()  # names in `objects`: models that save tensors, without checkpoints in the plan
+    memory_readers: tuple = ()  # names of modules whose forward reads the card's memory
+    allocator_settings: str = ""  # PYTORCH_CUDA_ALLOC_CONF of the plan; empty: the program's
+
+
+def read_policy(path) -> Policy:
+    """Reads a policy from a file. Raises PolicyError with one sentence that names the file, the place in the file, and
+    the expected value."""
+    source = os.fspath(path)
+    try:
+        document = json.loads(_text_of(source))
+    except OSError as error:
+        raise PolicyError(f"{source}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise PolicyError(
+            f"{source} is not a policy: not JSON ({error}); `torch-headroom plan -o` writes one") from None
+    return _Reader(source).policy(document)
+
+
+def _text_of(source):
+    """Returns the text of a regular file. A pipe or a device would be waited for or read without an end."""
+    kind = os.stat(source).st_mode
+    if not stat.S_ISREG(kind):
+        names = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        raise PolicyError(f"{source}: cannot be read: it is not a regular file but "
+                          f"{names.get(stat.S_IFMT(kind), 'a device')}")
+    with open(source, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise PolicyError(f"{source}: cannot be read: it has more than {_MOST_BYTES >> 20} MiB, which no policy has")
+    return content.decode()
+
+
+def _is_bytes(value):
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+class _Reader:
+    def __init__(self, source):
+        self.source = source
+
+    def policy(self, document):
+        if not isinstance(document, dict) or "headroom_policy" not in document:
+            self.fail("$", "expected an object with \"headroom_policy\", as `torch-headroom plan -o` writes it")
+        version = self.get(document, "$", "headroom_policy", int, "a whole number")
+        if version != VERSION:
+            self.fail("headroom_policy", f"version {version}; this package reads version {VERSION}: "
+                      + ("install a newer torch-headroom" if version > VERSION else "make the policy anew"))
+        model = self.get(document, "$", "model", str, "a string")
+        entries = self.get(document, "$", "modules", list, "a list")
+        predicted = document.get("predicted")
+        predicted = predicted if isinstance(predicted, dict) else {}
+        held = predicted.get("held_bytes", {})
+        if not isinstance(held, dict):
+            self.fail("predicted.held_bytes", "expected an object")
+        modules = tuple(self.module(entry, f"modules[{i}]", held) for i, entry in enumerate(entries))
+        fqns = sorted(module.fqn for module in modules)
+        for outer, inner in zip(fqns, fqns[1:]):
+            if outer == inner:
+                self.fail("modules", f"{inner} is named twice")
+        for inner in fqns:
+            for outer in fqns:
+                if inner.startswith(outer + "."):
+                    self.fail("modules", f"{inner} is inside of {outer}; a checkpointed module contains no other")
+        objects, left, readers = (self.names(document, key) for key in ("objects", "objects_left", "memory_readers"))
+        peak = self.bytes(predicted, "predicted.peak_bytes", "peak_bytes")
+        budget = self.bytes(document, "budget_bytes", "budget_bytes")
+        settings = ""
+        if "allocator_settings" in document:
+            settings = self.get(document, "$", "allocator_settings", str, "a string")
+        return Policy(self.source, model, modules, objects, budget, peak, left, readers, settings)
+
+    def names(self, document, key):
+        names = self.get(document, "$", key, list, "a list") if key in document else []
+        if not all(isinstance(name, str) for name in names):
+            self.fail(key, "expected names of models")
+        return tuple(names)
+
+    def bytes(self, entry, where, key):
+        value = entry.get(key, 0)
+        if not _is_bytes(value):
+            self.fail(where, "expected a number of bytes")
+        return value
+
+    def held(self, predicted, fqn):
+        if fqn not in predicted:
+            return HeldBytes()
+        place, columns = f"predicted.held_bytes.{fqn}", predicted[fqn]
+        if not isinstance(columns, dict):
+            self.fail(place, "expected an object")
+        kinds = ("begin", "end", "recompute")
+        held = HeldBytes(*(tuple(self.get(columns, place, kind, list, "a list")) for kind in kinds))
+        if not all(map(_is_bytes, held.begin + held.end + held.recompute)):
+            self.fail(place, "expected numbers of bytes")
+        return held
+
+    def module(self, entry, where, predicted):
+        if not isinstance(entry, dict):
+            self.fail(where, "expected an object")
+        fqn = self.get(entry, where, "fqn", str, "a string")
+        types = self.types(entry, where, fqn) if "types" in entry else ()
+        held = self.held(predicted, fqn)
+        if not types:
+            fqn = fqn.removeprefix("models.")  # older versions wrote this prefix if the step had several models
+        calls, saved = Counter(), set()
+        for i, op in enumerate(self.get(entry, where, "ops", list, "a list")):
+            place = f"{where}.ops[{i}]"
+            if not isinstance(op, dict):
+                self.fail(place, "expected an object")
+            name = self.get(op, place, "op", str, "a string")
+            index = self.get(op, place, "index", int, "a whole number")
+            if index != calls[name]:
+                self.fail(f"{place}.index", f"expected {calls[name]}, since so many {name} come before, not {index}")
+            if self.get(op, place, "save", bool, "true or false"):
+                saved.add((name, index))
+            calls[name] += 1
+        return ModulePolicy(fqn, calls, frozenset(saved), types, held)
+
+    def types(self, entry, where, fqn):
+        types = self.get(entry, where, "types", list, "a list")
+        if len(types) != fqn.count(".") + 1 or not all(isinstance(kind, str) for kind in types):
+            self.fail(f"{where}.types", f"expected {fqn.count('.') + 1} names of classes, as many as {fqn} has parts")
+        return tuple(types)
+
+    def get(self, entry, where, key, kind, expected):
+        value = entry.get(key)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            self.fail(f"{where}.{key}".removeprefix("$."), f"expected {expected}")
+        return value
+
+    def fail(self, where, what):
+        raise PolicyError(f"{self.source}: {where}: {what}")

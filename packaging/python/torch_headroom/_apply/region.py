@@ -1,0 +1,470 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A checkpointed module: torch.utils.checkpoint (non-reentrant) around the forward, with selective contexts for the ops
+that the policy saves."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import types
+import weakref
+from collections import Counter
+
+import torch
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+from .._modules import is_plain, tensors_of
+from .._torch import in_backward, in_reentrant_checkpoint, is_of_checkpoint, pack_hook
+from .copies import CANNOT_RECOMPUTE, Unrepeatable
+from .held import Arguments, Attributes, version_of
+from .policy import BUFFER, HeldBytes, ModulePolicy
+from .recompute import Recomputing, RandomState, beside_cached_casts, with_own_ops
+
+_OF_A_GRAPH = ("it was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone decides what is "
+               "recomputed: set torch._functorch.config.activation_memory_budget instead, which `python -m "
+               "torch_headroom.record --activation-memory-budget 0.25,0.5,0.75` compares, or plan the step recorded "
+               "without torch.compile")
+
+
+_NESTED = ("which the recorded step did not do: turn that off (in transformers and diffusers: "
+           "model.gradient_checkpointing_disable()), or record the step again as it runs now")
+
+
+class _Running(threading.local):
+    """What a thread runs now."""
+
+    calls = 0  # number of forwards and recomputations of regions
+
+
+running = _Running()
+
+
+class Region:
+    """A checkpointed module. The replaced `forward` is an attribute of the instance, so that hooks (those of
+    fully_shard included), names, state_dict and the class do not change.
+
+    A dispatch mode watches the module until a forward has run the recorded ops and a recomputation has followed.
+    Forwards before the training loop, with another batch, may run other ops.
+    """
+
+    def __init__(self, applied, module: torch.nn.Module, policy: ModulePolicy):
+        self.applied = applied
+        self.policy = policy
+        self.checked = False  # a forward ran the recorded ops
+        self.settled = False  # checked, and watched for a whole step
+        self.difference = None  # sentence: how the last forward differs from the recording
+        self.recomputed = False  # a recomputation has run
+        self.subclass = None  # class name of wrapper tensors among the arguments of ops
+        self.computed_with = set()  # paths of attributes that a watched call computed with, not only changed
+        self.changed = set()  # paths of attributes that an op of a watched call changed in place
+        self.read = {}  # path of an argument or attribute of a watched call -> whether an op read the tensor
+        self.compiled_context_fn = lambda: self.contexts(None)  # must be a function, not a bound method
+        self.replaced = module.__dict__.get("forward")  # another patch of the instance, which then runs inside
+
+    def put_on(self, module):
+        region = self
+
+        def forward(module, *args, **kwargs):
+            return region.run(module, args, kwargs)
+
+        forward.headroom_region = self
+        module.forward = types.MethodType(forward, module)
+
+    def remove_from(self, module):
+        del module.forward
+        if self.replaced is not None:
+            module.forward = self.replaced
+
+    def run(self, module, args, kwargs):
+        forward = self.forward_of(module)
+        if not torch.is_grad_enabled():
+            return forward(*args, **kwargs)
+        if torch.compiler.is_compiling():  # in a graph: without _Call, keyword arguments bound
+            forward = functools.partial(forward, **kwargs) if kwargs else forward
+            if self.checked and not self.policy.saved:
+                return checkpoint(forward, *args, use_reentrant=False)
+            return checkpoint(forward, *args, use_reentrant=False, context_fn=self.compiled_context_fn)
+        if not self.checked:
+            self.applied.check_modules()
+        if not self.settled:
+            self._refuse_inside_of_a_checkpoint()
+        watch, held = self.applied.watch, self.policy.held
+        if module._forward_pre_hooks or module._forward_hooks:  # hooks ran in the recording, but run outside here
+            held = HeldBytes()
+        watch.at(f"at the begin of module {self.policy.fqn}", held.begin)
+        try:
+            call = _Call(self, module, forward, args, kwargs)
+            if not (call.watched or self.policy.saved):
+                result = checkpoint(call, *call.inputs(), use_reentrant=False, context_fn=_plain_contexts)
+            else:
+                result = checkpoint(with_own_ops(call), *call.inputs(), use_reentrant=False, context_fn=call.contexts)
+            call.end_forward()
+        except Unrepeatable as error:
+            self.refuse(str(error))
+        watch.at(f"at the end of module {self.policy.fqn}", held.end)
+        return result
+
+    def _refuse_inside_of_a_checkpoint(self):
+        if running.calls == 0 and (is_of_checkpoint(pack_hook()) or (in_backward() and in_reentrant_checkpoint())):
+            self.refuse(f"it runs inside of a checkpoint of the program's own, {_NESTED}")
+
+    def refuse_own_checkpoint(self, hook):
+        """Refuses a module that checkpoints a part of itself; `hook` is the pack_hook() of the module's own checkpoint.
+        Called at each op of a watched forward."""
+        now = pack_hook()
+        if (now is not hook and is_of_checkpoint(now)) or (not torch.is_grad_enabled() and in_reentrant_checkpoint()):
+            self.refuse(f"it checkpoints a part of itself, {_NESTED}")
+
+    def forward_of(self, module):
+        """Returns the forward without the policy, bound to `module`, which may be a copy of the original."""
+        if self.replaced is None:
+            return functools.partial(type(module).forward, module)
+        if isinstance(self.replaced, types.MethodType):
+            return types.MethodType(self.replaced.__func__, module)
+        return self.replaced
+
+    def contexts(self, call):
+        """Returns the contexts of a call, for the forward and the recomputation; `call` is None in a graph."""
+        calls = {False: Counter(), True: Counter()}
+        watch = call.watch if call is not None and call.watched else None
+        on_gpu = call is not None and _touches_gpu(call.inputs(), {})
+        kept = _Kept() if watch is not None and self.policy.saved else None
+
+        def decide(context, op, *args, **kwargs):
+            if watch is not None:
+                watch(op, args, kwargs)
+            if on_gpu and not _touches_gpu(args, kwargs):  # the recording has no ops on the CPU
+                return CheckpointPolicy.MUST_RECOMPUTE
+            if not self.checked:
+                self.subclass = self.subclass or _subclass_in((args, kwargs))
+            name = str(op)
+            seen = calls[context.is_recompute]
+            index = seen[name]
+            seen[name] += 1
+            saved = (name, index) in self.policy.saved
+            if kept is not None:
+                if not context.is_recompute:
+                    kept.runs(op, args, kwargs)
+                kept.next = name if saved and not context.is_recompute else None
+            return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
+
+        forward, recompute = create_selective_checkpoint_contexts(decide)
+        if call is None:  # a graph has no autocast; the second pass requires the dispatch modes themselves
+            compared = self.checked or self.difference
+            return (forward if compared else _Checking(forward, self, calls[False])), recompute
+        forward = beside_cached_casts(forward, watch, kept and kept.add)
+        return _Checking(forward, self, calls[False], kept), Recomputing(beside_cached_casts(recompute))
+
+    def check(self, calls: Counter):
+        """Checks that a forward ran the recorded ops; `calls` counts the forward's ops by name. A forward without ops
+        does not count: some layers are dropped at random."""
+        if self.checked or not calls:
+            return
+        self.difference = self.difference_of(calls)
+        if self.difference and self.subclass and self.policy.saved:
+            self.refuse(f"its ops run inside of tensors of class {self.subclass}, where their results cannot be kept "
+                        f"for backward; plan with --pin {self.policy.fqn}=recompute, or =save")
+        if self.difference and (self.difference is _OF_A_GRAPH or not self.subclass):
+            if self.recomputed:
+                self.refuse(self.difference)
+            return
+        self.checked = True
+        self.difference = None
+
+    def difference_of(self, calls):
+        """Returns a sentence about the difference from the recording, or None. Views and in-place ops are never saved
+        and may have had other names in the recording, so only other ops are compared."""
+        for name, count in self.policy.calls.items():
+            kept = any(saved == name for saved, _ in self.policy.saved)
+            if not _makes_new_tensors(name) or calls[name] == count or (calls[name] > 0 and not kept):
+                continue
+            if self.policy.is_of_a_graph() and BUFFER not in calls:
+                return _OF_A_GRAPH
+            ran = f"ran {calls[name]} times" if calls[name] else "never ran"
+            return f"{name} {ran} in its forward, {count} times when the step was recorded; {self._what_to_do()}"
+        return None
+
+    def _what_to_do(self):
+        readers = self.applied.document.memory_readers
+        if any(f"{reader}.".startswith(f"{self.policy.fqn}.") for reader in readers):
+            return ("it reads the card's memory, of which a plan leaves another part free, so that a step recorded "
+                    "again would differ again: give it a fixed number in place of that (a chunk size) first, or leave "
+                    f"it out of the plan with --pin {self.policy.fqn}=save")
+        return "record the step again as it runs now (same batch layout, dtype, autocast and device)"
+
+    def refuse(self, sentence):
+        self.applied.refuse(f"module {self.policy.fqn}: {sentence}")
+
+    def refuse_changed(self, name, when):
+        self.refuse(f"the policy saves the result of {name}, which {when} changes in place, so that backward would get "
+                    "another value; plan the step with torch-headroom plan, which recomputes such an op")
+
+    def recomputes(self):
+        where = f"in backward, at the recomputation of module {self.policy.fqn}"
+        self.applied.watch.at(where, self.policy.held.recompute)
+        self.settled = self.checked
+        self.recomputed = True
+
+    def step_ends(self):
+        """Called at the end of the first step with the policy."""
+        if self.difference:
+            self.refuse(self.difference)
+        self.settled = self.checked
+
+
+class _Call:
+    """A call of a region, which checkpoint() runs: first with the program's arguments, then with copies of the
+    arguments as at the call."""
+
+    def __init__(self, region, module, forward, args, kwargs):
+        self._region = region
+        self._module = module
+        self._forward = forward
+        self._first = args, kwargs
+        self._arguments = Arguments(forward, args, kwargs)
+        self._random_state = RandomState()
+        self._attributes = Attributes(module)
+        self.watched = not region.settled or any(held.path not in region.read for held in self._attributes.tensors)
+        self._unread = {}  # storage -> tensors
+        self._hook = self._depth = None  # in the forward: pack_hook() of the checkpoint, running.calls
+        if self.watched:
+            self._await(self._arguments.held())
+            self._await([held for held in self._attributes.tensors if not region.read.get(held.path)])
+        self._states = {}  # storage -> attributes
+        self._versions = []  # (attribute, tensor, number of changes when the call began)
+        for held in filter(_is_seen, self._attributes.tensors):
+            if self.watched:
+                self._states.setdefault(_storage(held.tensor), []).append(held)
+            if self.watched or held.path in region.computed_with:
+                self._versions.append((held, weakref.ref(held.tensor), version_of(held.tensor)))
+            if not region.read.get(held.path):
+                held.release()
+
+    def _await(self, tensors):
+        for held in filter(_is_seen, tensors):
+            self._unread.setdefault(_storage(held.tensor), []).append(held)
+
+    def inputs(self):
+        return self._arguments.inputs
+
+    def contexts(self):
+        return self._region.contexts(self)
+
+    def __call__(self, *inputs):
+        running.calls += 1
+        try:
+            return self._run(inputs)
+        finally:
+            running.calls -= 1
+
+    def _run(self, inputs):
+        if self._first is not None:
+            self._hook, self._depth = pack_hook(), running.calls
+            (args, kwargs), self._first = self._first, None
+            try:
+                return self._forward(*args, **kwargs)
+            finally:
+                self._hook = None  # the hook holds the checkpoint, which holds this call
+        self._region.recomputes()
+        try:
+            self._arguments.check("between its forward and its recomputation")
+            self._check_states("between its forward and its recomputation")
+        except Unrepeatable as error:
+            self._region.refuse(str(error))
+        args, kwargs = self._arguments.for_recompute(inputs)
+        try:
+            with self._random_state.restored(), self._attributes.restored(self._module):
+                return self._forward(*args, **kwargs)
+        except RuntimeError as error:
+            if "selective activation checkpoint has been mutated" not in str(error):
+                raise
+            self._region.refuse_changed("an op", "the program, after the module's forward,")
+
+    def watch(self, op, args, kwargs):
+        """Marks the arguments of a forward op as read, and attributes among the arguments as states that the region
+        computes with."""
+        if running.calls == self._depth:  # not in an inner region
+            self._region.refuse_own_checkpoint(self._hook)
+        if self._unread:
+            for tensor in tensors_of((args, kwargs)):
+                for held in self._unread.pop(_storage(tensor), ()):
+                    held.hold(tensor)
+        if self._states:
+            computed, changed = uses_of(op, args, kwargs)
+            for tensors, paths in ((computed, self._region.computed_with), (changed, self._region.changed)):
+                paths.update(held.path for tensor in tensors_of(tensors)
+                             for held in self._states.get(_storage(tensor), ()))
+
+    def _check_states(self, when):
+        """Raises Unrepeatable if a buffer or an attribute was changed in place since the call began and the forward
+        computes with the value. Ops with several results change arguments without a new version."""
+        for held, known, version in self._versions:
+            tensor = known()
+            if held.path not in self._region.computed_with or tensor is None:
+                continue
+            if version_of(tensor) != version or held.path in self._region.changed:
+                raise Unrepeatable(f"it computes with its buffer or attribute `{held.path[1]}`, which is changed in "
+                                   f"place {when}, {CANNOT_RECOMPUTE}")
+
+    def end_forward(self):
+        self._arguments.check("by its forward")
+        self._check_states("by its forward")
+        read, held = self._region.read, self._arguments.held()
+        if self.watched:
+            unread = {tensor for tensors in self._unread.values() for tensor in tensors}
+            self._unread = {}
+            for tensor in (*held, *self._attributes.tensors):
+                read[tensor.path] = read.get(tensor.path, False) or tensor not in unread
+        else:  # a tensor at a new place counts as read
+            unread = {tensor for tensor in held if not read.get(tensor.path, True)}
+        self._arguments.end_forward(unread)
+
+
+def uses_of(op, args, kwargs):
+    """Returns the arguments of an op on which the results depend, and the arguments that the op changes in place.
+    Results do not depend on what the op changes, unless the op also returns another tensor (a fake quantization that
+    updates a range). Batch normalisation in training updates running statistics and does not use the statistics. Views
+    compute nothing."""
+    schema = getattr(op, "_schema", None)
+    if schema is None:  # a higher-order op
+        return (args, kwargs), ()
+    results = [value.alias_info for value in schema.returns]
+    if results and all(alias is not None and not alias.is_write for alias in results):
+        return (), ()
+    makes_others = any(alias is None for alias in results)
+    in_training = _updates_statistics(op, schema, args, kwargs)
+    computed, changed = [], []
+    for argument, value in (*zip(schema.arguments, args), *_named(schema, kwargs)):
+        statistic = in_training and argument.name.startswith("running_")
+        changes = statistic or (argument.alias_info is not None and argument.alias_info.is_write)
+        if changes:
+            changed.append(value)
+        if not changes or (makes_others and not statistic):
+            computed.append(value)
+    return computed, changed
+
+
+def _named(schema, kwargs):
+    return [(argument, kwargs[argument.name]) for argument in schema.arguments if argument.name in kwargs]
+
+
+_UPDATING_STATISTICS = frozenset((
+    "_batch_norm_with_update", "_native_batch_norm_legit", "batch_norm_gather_stats",
+    "batch_norm_gather_stats_with_counts", "batch_norm_update_stats", "cudnn_batch_norm", "miopen_batch_norm",
+    "native_batch_norm"))  # as in core/trace/graph_ops.cpp
+
+
+def _updates_statistics(op, schema, args, kwargs):
+    if op.namespace != "aten" or op._schema.name.partition("::")[2] not in _UPDATING_STATISTICS:
+        return False
+    place = next((i for i, argument in enumerate(schema.arguments) if argument.name == "training"), None)
+    return place is None or bool(args[place] if place < len(args) else kwargs.get("training"))
+
+
+def _touches_gpu(args, kwargs):
+    """Returns whether an op reads or creates a tensor on the GPU."""
+    device = kwargs.get("device")
+    return (device is not None and torch.device(device).type == "cuda") or _is_on_gpu((*args, *kwargs.values()))
+
+
+def _is_on_gpu(value):
+    if isinstance(value, torch.Tensor):
+        return value.is_cuda
+    return isinstance(value, (tuple, list)) and any(map(_is_on_gpu, value))
+
+
+def _subclass_in(value):
+    """Returns the class name of a wrapper tensor among an op's arguments; None: there is none."""
+    if isinstance(value, torch.Tensor):
+        return None if is_plain(type(value)) else type(value).__name__
+    if isinstance(value, (tuple, list, dict)):
+        items = value.values() if isinstance(value, dict) else value
+        return next(filter(None, map(_subclass_in, items)), None)
+    return None
+
+
+def _is_seen(held):
+    """Returns whether tensors_of() finds the tensor among an op's arguments, and a stub can replace the tensor."""
+    return is_plain(type(held.tensor)) and held.tensor.layout == torch.strided
+
+
+def _storage(tensor):
+    return tensor.untyped_storage()._cdata
+
+
+def _plain_contexts():
+    return contextlib.nullcontext(), Recomputing(contextlib.nullcontext())
+
+
+class _Kept:
+    """The results of a forward's ops that the policy saves, with versions, while the forward runs. After the forward
+    the graph holds the context: a result held here is a part of the graph, and would keep both alive."""
+
+    def __init__(self):
+        self.next = None  # name of the running op, if saved
+        self._results = []
+        self._names = {}  # storage of a result -> name
+        self._written = None  # name of an op with a result that was changed through an alias without a new version
+
+    def add(self, result):
+        name, self.next = self.next, None
+        if name is not None:
+            found = [tensor for tensor in tensors_of(result) if not tensor.is_inference()]
+            self._results += [(name, tensor, tensor._version) for tensor in found]
+            self._names |= {_storage(tensor): name for tensor in found}
+
+    def runs(self, op, args, kwargs):
+        """Notes what an op that is about to run changes in place: unsafe_split(), in cells of recurrent nets, and .data
+        make aliases with versions of their own."""
+        for place, argument in enumerate(op._schema.arguments if self._names else ()):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                value = args[place] if place < len(args) else kwargs.get(argument.name)
+                for tensor in tensors_of(value):
+                    self._written = self._written or self._names.get(_storage(tensor))
+
+    def end(self):
+        """Ends the forward. Returns the name of an op whose result was changed in place; None: there is none."""
+        results, self._results, self._names = self._results, [], {}
+        return self._written or next((name for name, tensor, version in results if tensor._version != version), None)
+
+
+class _Checking:
+    """The context of the forward. Checks the forward's ops at the end."""
+
+    def __init__(self, context, region, calls, kept=None):
+        self.context, self.region, self.calls, self.kept = context, region, calls, kept
+
+    def __enter__(self):
+        return self.context.__enter__()
+
+    def __exit__(self, kind, value, traceback):
+        result = self.context.__exit__(kind, value, traceback)
+        kept, self.kept = self.kept, None
+        changed = kept and kept.end()
+        if kind is None:
+            self.region.check(self.calls)
+            if changed:
+                self.region.refuse_changed(changed, "a later op of the module")
+        return result
+
+
+def region_of(module):
+    forward = module.__dict__.get("forward")
+    if forward is None:
+        return module.__dict__.get("headroom_region")  # compiled_region.py
+    return getattr(getattr(forward, "__func__", None), "headroom_region", None)
+
+
+def _makes_new_tensors(name):
+    """Returns whether an op, named as in a policy, neither changes an argument nor returns a view of an argument. True
+    for ops that torch does not know (yet). Some versions of DTensor wait where no mode sees the wait."""
+    if name == "_c10d_functional.wait_tensor.default":  # returns an argument, which the schema does not say
+        return False
+    try:
+        namespace, packet, overload = name.split(".")
+        schema = getattr(getattr(getattr(torch.ops, namespace), packet), overload)._schema
+    except (ValueError, AttributeError):
+        return True
+    return not any(value.alias_info is not None for value in (*schema.arguments, *schema.returns))

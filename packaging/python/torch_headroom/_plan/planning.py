@@ -1,0 +1,208 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans a kept recording for a card, in a process of its own: a program that trains later loads no library early, and
+Ctrl+C ends a search. Imports no torch.
+
+    python -m torch_headroom._plan.planning STEP GPU BUDGET SETTINGS POLICY     prints a plan as JSON
+    python -m torch_headroom._plan.planning                                     prints the GPU at hand as JSON
+"""
+
+import ctypes
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from .._library import HeadroomError, check, load
+
+
+# PyTorch reads the first variable that is set.
+ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+_MINOR, _MAJOR, _MULTIPROCESSORS = 76, 75, 16  # CUdevice_attribute
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30,
+          "TIB": 2**40}
+
+
+class PlanForCard:
+    """A plan of a recorded step for a card: what `torch-headroom plan --card --json` answers, in words for people."""
+
+    def __init__(self, result, title, budget, policy):
+        self.result = result
+        self.title = title  # of the GPU
+        self.budget = budget  # bytes; 0: all that the GPU gives
+        self.total = 0  # bytes of the GPU's memory
+        self.policy = policy if result["decisions"] else None  # path; None: the step runs without a plan
+
+    def __str__(self):
+        """Returns what the plan does, in one line."""
+        what = "the step fits without a plan"
+        if self.modules:
+            count = len(self.modules)
+            what = (f"{count} module{'s' * (count > 1)} checkpointed, {self.recompute_ms:,.2f} ms recomputed beside "
+                    f"{self.step_ms:,.2f} ms of forward and backward")
+        settings = f"; PYTORCH_CUDA_ALLOC_CONF={self.settings}" if self.settings else ""
+        better = self.result["card"].get("better_settings")
+        saved = self.recompute_ms - better["recompute_ms"] if better else 0
+        hint = f"; PYTORCH_CUDA_ALLOC_CONF={better['settings']} would save {saved:,.2f} ms" if better else ""
+        return (f"{what}; {size_text(self.reserved_peak_bytes)} reserved at most on {self._where()}, "
+                f"{size_text(self.left_bytes)} left{settings}{hint}{self._other_sizes()}")
+
+    @property
+    def modules(self):
+        return list(self.result["decisions"])
+
+    @property
+    def recompute_ms(self):
+        return self.result["recompute_ms"]
+
+    @property
+    def step_ms(self):
+        return self.result["step_ms"]
+
+    @property
+    def reserved_peak_bytes(self):
+        return self.result["card"]["reserved_peak_bytes"]
+
+    @property
+    def left_bytes(self):
+        return self.result["card"]["left_bytes"]
+
+    @property
+    def settings(self):
+        """Returns the value of PYTORCH_CUDA_ALLOC_CONF for which the plan was made; empty: PyTorch's defaults."""
+        return self.result["card"]["settings"]
+
+    @property
+    def runs(self):
+        return self.result["card"]["runs"] and self.result["status"] != "infeasible"
+
+    def refusal(self):
+        """Returns why no plan runs, and what would help."""
+        better = self.result["card"].get("better_settings")
+        hint = f" With PYTORCH_CUDA_ALLOC_CONF={better['settings']} one runs." if better else ""
+        return f"no plan runs on {self._where()}: {self.result['reason']}{hint}"
+
+    def _other_sizes(self):
+        """Returns what is said where the program's steps differ in size."""
+        card = self.result["card"]
+        return f"; {card['assumptions'][0]}" if card["steps_differ"] else ""
+
+    def _where(self):
+        return f"{size_text(self.budget)} of {self.title}" if self.budget else self.title
+
+
+def plan_for_card(kept, gpu, budget, may_change_settings):
+    """Plans a step (recordings.Kept) for the card `gpu`. The allocator may reserve `budget` bytes; 0: all memory that
+    the card gives. With `may_change_settings`, where no plan runs and the user has chosen no settings of the allocator,
+    the plan is made for other settings if a plan is possible there. Plans are kept beside the step. Raises
+    HeadroomError, with exit code 3 where no plan runs."""
+    plan = _kept_plan(kept, gpu, budget, None)
+    better = plan.result["card"].get("better_settings")
+    if better and not plan.runs and may_change_settings and not any(name in os.environ for name in ALLOCATOR_VARIABLES):
+        plan = _kept_plan(kept, gpu, budget, better["settings"])
+    if not plan.runs:
+        raise HeadroomError(plan.refusal(), 3)
+    return plan
+
+
+def gpu_at_hand():
+    """Returns the name of this machine's first visible GPU among the known cards; None: the machine has no GPU. Raises
+    HeadroomError for a GPU that is not known."""
+    found = json.loads(_run_planner())
+    if found and not found["name"]:
+        raise HeadroomError(f"{found['title']} is no card that Headroom knows: say with gpu the one that is most like "
+                            "it (python -m torch_headroom.record --gpu list), and with budget what it has for the "
+                            "allocator", 4)
+    return found["name"] if found else None
+
+
+def bytes_of(text):
+    """Returns the bytes of a size such as 8GB (10⁹ bytes each) or 8GiB (2³⁰). Raises HeadroomError."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B|)\s*", str(text).upper())
+    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
+    if size < 1:
+        raise HeadroomError(f"budget `{text}`: expected a size, such as 8GB or 7.5GiB")
+    return size
+
+
+def size_text(size):
+    """Returns bytes as a text for people: 23.11 GiB."""
+    unit = next((unit for unit in ("GiB", "MiB", "KiB") if size >= _UNITS[unit.upper()]), "B")
+    return f"{size / _UNITS[unit.upper()]:,.2f} {unit}" if unit != "B" else f"{size} B"
+
+
+def _kept_plan(kept, gpu, budget, settings):
+    key = hashlib.sha256(json.dumps([gpu, budget, settings]).encode()).hexdigest()[:16]
+    path, policy = kept.folder / f"plan-{key}.json", kept.folder / f"policy-{key}.json"
+    if not path.is_file():
+        with tempfile.NamedTemporaryFile("w", dir=kept.folder, delete=False) as file:
+            file.write(_run_planner(str(kept.step), gpu, str(budget), json.dumps(settings), str(policy)))
+        os.replace(file.name, path)
+    found = json.loads(path.read_text())
+    plan = PlanForCard(found["plan"], found["title"], budget, policy)
+    plan.total = found["memory_bytes"]
+    return plan
+
+
+def _run_planner(*words):
+    """Runs this file's program. Returns the printed text."""
+    done = subprocess.run([sys.executable, "-m", "torch_headroom._plan.planning", *words], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"planning ended with exit code {done.returncode}"]
+        raise HeadroomError(lines[-1], done.returncode if done.returncode > 0 else 1)
+    return done.stdout
+
+
+def _plan(step, gpu, budget, settings, policy):
+    library = load()
+    library.headroom_plan.restype = ctypes.c_char_p
+    library.headroom_plan.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_char_p,
+                                      ctypes.c_char_p]
+    settings = json.loads(settings)
+    text = library.headroom_plan(os.fsencode(step), gpu.encode(), int(budget),
+                                 None if settings is None else settings.encode(), os.fsencode(policy))
+    if text is None:
+        check(2)
+    card = next(card for card in json.loads(library.headroom_devices()) if card["name"] == gpu)
+    return {"plan": json.loads(text), "title": card["title"], "memory_bytes": card["memory_bytes"]}
+
+
+def _gpu():
+    """Asks CUDA's driver, which creates no context for that."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    device, title, memory, number = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_size_t(), ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
+        return None
+    driver.cuDeviceGetName(title, len(title), device)
+    driver.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
+
+    def attribute(which):
+        driver.cuDeviceGetAttribute(ctypes.byref(number), which, device)
+        return number.value
+
+    library = load()
+    library.headroom_name_of_gpu.restype = ctypes.c_char_p
+    library.headroom_name_of_gpu.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int, ctypes.c_int]
+    name = library.headroom_name_of_gpu(title.value, memory.value, 10 * attribute(_MAJOR) + attribute(_MINOR),
+                                        attribute(_MULTIPROCESSORS))
+    return {"name": name.decode(), "title": title.value.decode()}
+
+
+def _main(words):
+    try:
+        print(json.dumps(_plan(*words) if words else _gpu()))
+    except HeadroomError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

@@ -1,0 +1,221 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Recorded steps that are kept between starts of a program, and what a recording depends on. Imports no torch.
+
+A recording counts as long as the files and environment variables that the program has read are unchanged. The files are
+the files that Python opens to read, and imported modules. A file of the program counts by content; an installed or
+large file counts by size and time of change. Not seen: files that only compiled code or worker processes open, and
+searches for missing files."""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+
+from .._library import OWN_FOLDER, HeadroomError, library_path
+
+_LARGEST = 16 << 20  # bytes of a file that counts by its content
+_NO_FILES = tuple(folder + os.sep for folder in ("/proc", "/sys", "/dev"))
+_INSTALLED = tuple({os.path.realpath(folder) + os.sep for folder in sysconfig.get_paths().values()})
+_OWN = os.path.realpath(OWN_FOLDER) + os.sep
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+class Dependencies:
+    """Watches this process from construction on."""
+
+    def __init__(self):
+        self._read, self._written = {}, set()  # paths; the order is that of the reads
+        self._variables = {}  # name -> value, None where the variable is not set
+        self._own_variables = set()  # names that the program has set before reading
+        sys.addaudithook(self._note_event)
+        self._watch_environment()
+
+    def write(self, path):
+        """Writes what was read until now to a JSON file."""
+        modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+        files = dict.fromkeys(os.path.realpath(file) for file in (*modules, *self._read) if isinstance(file, str))
+        states = {file: state_of(file) for file in files if self._counts(file)}
+        pathlib.Path(path).write_text(json.dumps({"files": states, "variables": self._variables}))
+
+    def _counts(self, file):
+        return not (file in self._written or file.startswith(_NO_FILES) or file.endswith(".pyc")) and os.path.isfile(
+            file)
+
+    def _note_event(self, event, arguments):
+        if event != "open" or not isinstance(arguments[0], (str, bytes, os.PathLike)):
+            return
+        path, mode, flags = arguments
+        path = os.path.realpath(os.fsdecode(path))
+        if set(mode or "") & set("wax+") or (flags or 0) & _WRITING:
+            self._written.add(path)
+        else:
+            self._read[path] = True
+
+    def _watch_environment(self):
+        kind = type(os.environ)
+        read, write = kind.__getitem__, kind.__setitem__
+
+        def noted_read(environment, name):
+            if name not in self._own_variables and _is_read_by_program():
+                value = environment._data.get(environment.encodekey(name)) if isinstance(name, str) else None
+                self._variables.setdefault(name, None if value is None else environment.decodevalue(value))
+            return read(environment, name)
+
+        def noted_write(environment, name, value):
+            if name not in self._variables:
+                self._own_variables.add(name)
+            write(environment, name, value)
+
+        kind.__getitem__, kind.__setitem__ = noted_read, noted_write
+
+
+def change_since(path):
+    """Returns what has changed since a file of Dependencies was written, in words; empty: nothing."""
+    known = json.loads(pathlib.Path(path).read_text())
+    for file, state in known["files"].items():
+        if not os.path.isfile(file):
+            return f"{file} is gone"
+        if state_of(file) != state:
+            return f"{file} has changed"
+    for name, value in known["variables"].items():
+        if os.environ.get(name) != value:
+            return f"the environment variable {name} has changed"
+    return ""
+
+
+def state_of(file):
+    """Returns what tells whether a file has changed."""
+    found = os.stat(file)
+    if file.startswith(_INSTALLED) or found.st_size > _LARGEST:
+        return [found.st_size, found.st_mtime_ns]
+    return hashlib.sha256(pathlib.Path(file).read_bytes()).hexdigest()
+
+
+def _is_read_by_program():
+    """Returns whether the code that reads the environment is the program's own, not that of an installed library."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(("<frozen", os.__file__)):
+        frame = frame.f_back
+    return frame is not None and not os.path.realpath(frame.f_code.co_filename).startswith((*_INSTALLED, _OWN))
+
+
+# Variables that decide what PyTorch and libraries around PyTorch run, whoever reads the variables.
+_DECIDING = ("ACCELERATE_", "CUBLAS", "CUDA_", "CUDNN_", "DS_", "HEADROOM_", "HF_", "NCCL_", "NVIDIA_", "OMP_",
+             "PYTHON", "PYTORCH_", "TORCH", "TRANSFORMERS_", "TRITON_")
+_UNUSED = 30 * 24 * 3600.0  # seconds after which a recording is removed
+_LAST_LINES = 40  # lines that a script printed before the script failed
+
+
+def cache_folder():
+    """Returns the folder of everything that Headroom keeps."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return pathlib.Path(home) / "torch-headroom"
+
+
+class Program:
+    """A program that trains: a script, or a module with `is_module`, and the arguments."""
+
+    def __init__(self, script, arguments=(), is_module=False):
+        self.script, self.arguments, self.is_module = script, list(arguments), is_module
+
+    def words(self):
+        """Returns the program's words on the command line of the recorder."""
+        return (["-m"] if self.is_module else []) + [self.script, *self.arguments]
+
+
+class Kept:
+    """A recorded step in a folder of its own."""
+
+    def __init__(self, folder, why_new=""):
+        self.folder = pathlib.Path(folder)
+        self.step = self.folder / "step.hrs"
+        self.why_new = why_new  # why the step was recorded now; empty: the step was kept
+
+
+def recorded(program, gpu, tell):
+    """Returns a Kept with the program's step on the simulated card `gpu`. The step is recorded unless a recording is
+    kept. `tell` is called with a sentence before a recording. Raises HeadroomError."""
+    home = cache_folder() / "recordings"
+    index = home / f"{_key(program, gpu)}.json"
+    known, why = _find(index)
+    if known:
+        os.utime(known.folder)
+        return known
+    home.mkdir(parents=True, exist_ok=True)
+    _remove_unused(home)
+    tell(f"recording a step of {program.script} on the simulated {gpu}, as {why}")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{index.stem}-", dir=home))
+    try:
+        _record(program, gpu, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    _write(index, {"folder": folder.name})
+    return Kept(folder, why)
+
+
+def _key(program, gpu):
+    deciding = {name: value for name, value in os.environ.items() if name.startswith(_DECIDING)}
+    script = program.script if program.is_module else os.path.realpath(program.script)
+    words = [program.is_module, script, program.arguments, os.getcwd(), sys.executable, sys.version, gpu, deciding,
+             state_of(os.path.realpath(library_path()))]
+    return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _find(index):
+    """Returns the recording that an index names, and why there is none."""
+    try:
+        kept = Kept(index.parent / json.loads(index.read_text())["folder"])
+        change = change_since(kept.folder / "dependencies.json")
+    except (OSError, ValueError, KeyError):
+        return None, "none is kept of this command in this environment"
+    return (None, change) if change or not kept.step.is_file() else (kept, "")
+
+
+def _record(program, gpu, folder):
+    """Records as on the card, or as on a larger card where the program does not handle a full card."""
+    done, printed = _run_recorder(program, gpu, folder)
+    if done:
+        sentences, lines = _own_sentences(printed)
+        print("\n".join(lines[-_LAST_LINES:]), file=sys.stderr)
+        sentence = sentences[-1] if sentences else f"the recorder ended with exit code {done}"
+        raise HeadroomError(f"no step could be recorded: {sentence.partition(f'; {folder}')[0]}", done)
+
+
+def _run_recorder(program, gpu, folder):
+    """Returns the exit code and what was printed on stderr."""
+    command = [sys.executable, "-m", "torch_headroom.record", "-o", str(folder / "step.hrs"), "--dependencies",
+               str(folder / "dependencies.json"), "--gpu", gpu, *program.words()]
+    with open(folder / "record.log", "wb") as output, open(folder / "record.err", "w+b") as errors:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+        errors.seek(0)
+        printed = errors.read().decode(errors="replace")
+    if done.returncode in (130, -2):
+        raise KeyboardInterrupt
+    return done.returncode, printed
+
+
+def _own_sentences(printed):
+    """Divides what a recording printed into the recorder's sentences and the other lines."""
+    begin, lines = "torch_headroom.record: ", printed.splitlines()
+    return ([line.removeprefix(begin) for line in lines if line.startswith(begin)],
+            [line for line in lines if not line.startswith(begin)])
+
+
+def _write(path, document):
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=path.stem, delete=False) as file:
+        json.dump(document, file)
+    os.replace(file.name, path)
+
+
+def _remove_unused(home):
+    for path in home.iterdir():
+        if time.time() - path.stat().st_mtime > _UNUSED:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,0 +1,95 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""torch_headroom.simulate(): `cuda` becomes a simulated GPU in this process."""
+
+import atexit
+import ctypes
+import hashlib
+import json
+import os
+import pathlib
+import sys
+
+from .._library import OWN_FOLDER, HeadroomError, check, load, torch_folder
+from . import set_simulated_card, simulated_card
+
+
+def simulate(gpu="h100-80gb"):
+    """Makes `cuda` the simulated card `gpu` in this process: tensors have sizes and lifetimes but no memory, and
+    nothing is computed. Call before anything imports torch. A second call with the same card does nothing. Raises
+    HeadroomError for an unknown card, for a second card, and if torch is imported already.
+
+    Values follow these rules. Tensors of at most 64 KiB, and tensors of integers and booleans of at most 4 MiB, keep
+    true values if the values follow from values that the program made or copied to the GPU: a loss scale, masks,
+    lengths, labels, boxes. For every other value the program reads a placeholder: zero in a tensor copied to the CPU,
+    one for `.item()`, all elements where a mask or nonzero() selects some. topk(), argmax() and similar ops choose all
+    elements in turn, so that each expert of a mixture gets equally many tokens. If a part of an operator's input is
+    known, the results that follow from that part are known too: unknown | True is True. A `while` that reads ten
+    thousand placeholders is ended unless the loop counts, since the loop may never end; so is any loop after a million.
+    Tensors on the CPU have the same values as without Headroom, but the random values of large tensors are drawn only
+    at the first read. Memory is the card's: an allocation beyond the memory raises torch.OutOfMemoryError, after which
+    the program may go on.
+    """
+    card, simulated = _known_card(gpu), simulated_card()
+    if simulated is not None:
+        if simulated["name"] != card["name"]:
+            raise HeadroomError(f"this process simulates {simulated['name']} already: start another one to simulate "
+                                f"{card['name']}")
+        return
+    _refuse_late_call()
+    library = load()
+    _load_cuda()
+    library.headroom_claim_cuda()
+    _set_compile_cache(card["name"])
+    import torch  # torch's libraries must be loaded before the device is created
+
+    check(library.headroom_simulate(gpu.encode(), b"cuda"))
+    atexit.register(library.headroom_await_autograd)
+    from .. import _compile, _modules
+    from . import cuda, cuda_graphs, placeholders, refusals
+
+    cuda.patch(library, card)
+    refusals.patch()
+    placeholders.patch_random_values(library)
+    placeholders.patch_placeholders(library)
+    _modules.watch()
+    _compile.patch(card)
+    cuda_graphs.patch()
+    set_simulated_card(card)
+
+
+def _known_card(gpu):
+    cards = {card["name"]: card for card in json.loads(load().headroom_devices())}
+    if gpu not in cards:
+        raise HeadroomError(f"unknown GPU '{gpu}': expected one of {', '.join(cards)}")
+    return cards[gpu]
+
+
+def _load_cuda():
+    """Loads libtorch_cuda, which CPU wheels do not have, before the library's hooks are replaced: hooks registered
+    later would warn on stderr."""
+    path = torch_folder() / "lib" / "libtorch_cuda.so"
+    if path.exists():
+        ctypes.CDLL(str(path))
+
+
+def _set_compile_cache(card):
+    """Gives torch.compile a cache folder and key for the card and for the source of _compile.py: on a real card the
+    same graph has kernels that compute. Must run before the import of torch, which reads the variables."""
+    version = hashlib.sha256(pathlib.Path(OWN_FOLDER, "_compile.py").read_bytes()).hexdigest()[:16]
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(home, "torch-headroom", "inductor", card)
+    os.environ["TORCH_COMPILE_CACHE_KEY_TAG"] = f"torch-headroom {card} {version}"
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no kernels to compile in parallel
+
+
+def _refuse_late_call():
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    if hasattr(torch, "cuda") and torch.cuda.is_initialized():
+        raise HeadroomError("CUDA is already in use in this process, and a real GPU and a simulated one cannot be: "
+                            "call torch_headroom.simulate() in the first lines of the program, before anything imports "
+                            "torch")
+    raise HeadroomError("torch was imported before torch_headroom.simulate(): call it in the first lines of the "
+                        "program, before anything imports torch (in a notebook: restart the kernel first)")
