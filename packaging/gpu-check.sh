@@ -54,7 +54,7 @@ bring_planner() {
     bring CLI
     bring boost/version.hpp
     # Only the headers of Boost that are used: all of Boost may be too large to send.
-    "${CXX:-c++}" -std=c++20 -M -I"$root" "$root/core/joint/max_flow.cpp" | tr -s ' \\' '\n' \
+    "${CXX:-c++}" -std=c++20 -M -I"$root" "$root/core/joint/min_cut.cpp" | tr -s ' \\' '\n' \
         | sed -n 's|^/.*/include/\(boost/.*\)|\1|p' | while read -r header; do bring "$header"; done
     mkdir -p "$prefix/lib" "$prefix/share/cmake"
     [ -e "$prefix/share/cmake/CLI11" ] || cp -r /usr/share/cmake/CLI11 "$prefix/share/cmake/"

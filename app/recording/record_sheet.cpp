@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/recording/record_sheet.h"
 
-#include "app/recording/model_form.h"
-#include "app/recording/script_form.h"
+#include "app/recording/record_form.h"
 #include "views/theme/looks.h"
 #include "views/widgets/labels.h"
 

@@ -2,11 +2,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <QString>
+
 #include <filesystem>
 #include <optional>
 #include <string>
 
 namespace headroom {
+
+/// A message of core or of the recorder as a sentence for the window: with a capital, unless it begins with a name, and
+/// a full stop.
+QString sentence(const QString& message);
 
 /// The error if torch-headroom-record is needed but missing.
 inline constexpr const char* missingRecorder = "torch-headroom-record is not beside this program: build it with "

@@ -3,15 +3,206 @@
 #include "app/recording/recorder_run.h"
 
 #include "app/recording/interpreters.h"
-#include "app/recording/sentence.h"
+#include "app/recording/recorder_program.h"
 #include "core/base/json_reader.h"
 
+#include <QCoreApplication>
+#include <QDir>
+#include <QFile>
 #include <QRegularExpression>
+#include <sys/prctl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace headroom {
+namespace {
+
+constexpr char escape = '\x1b';
+
+/// Index of the last byte of the escape sequence that begins at `at`.
+qsizetype endOfEscape(const QByteArray& line, qsizetype at)
+{
+    if (at + 1 >= line.size() || line[at + 1] != '[')
+        return std::min(at + 1, line.size() - 1);
+    qsizetype end = at + 2;
+    while (end < line.size() && (line[end] < 0x40 || line[end] > 0x7e))
+        ++end;
+    return std::min(end, line.size() - 1);
+}
+
+} // namespace
+
+QList<QByteArray> OutputLines::take(const QByteArray& bytes)
+{
+    QList<QByteArray> lines;
+    qsizetype begin = 0;
+    while (begin < bytes.size()) {
+        const qsizetype newline = bytes.indexOf('\n', begin);
+        const qsizetype end = newline < 0 ? bytes.size() : newline;
+        QByteArray piece = bytes.mid(begin, end - begin);
+        const qsizetype back = piece.lastIndexOf('\r', piece.size() - 2);
+        if (piece.size() > 1 && back >= 0) { // a progress bar that overwrites itself: only its last state is a line
+            piece.remove(0, back + 1);
+            pending_.clear();
+            skipping_ = false;
+        }
+        if (!skipping_) {
+            const qsizetype room = longestLine - pending_.size();
+            pending_ += piece.left(room);
+            skipping_ = piece.size() > room;
+        }
+        if (newline < 0)
+            break;
+        lines << std::exchange(pending_, {});
+        skipping_ = false;
+        begin = newline + 1;
+    }
+    return lines;
+}
+
+QByteArray OutputLines::rest()
+{
+    skipping_ = false;
+    return std::exchange(pending_, {});
+}
+
+QString shownLine(const QByteArray& line)
+{
+    QByteArray end = line;
+    while (end.endsWith('\r'))
+        end.chop(1);
+    QByteArray visible;
+    for (qsizetype i = 0; i < end.size(); ++i) {
+        const char c = end[i];
+        if (c == escape)
+            i = endOfEscape(end, i);
+        else if (c == '\r')
+            visible.clear();
+        else if (c == '\b')
+            visible.chop(1);
+        else if (c == '\t')
+            visible += "    ";
+        else if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f)
+            visible += c;
+    }
+    return QString::fromUtf8(visible);
+}
+
+namespace {
+
+constexpr int graceMs = 2000;
+constexpr int lastWaitMs = 2000;
+
+/// Runs in the child, between fork and exec: only calls that are safe there.
+void leadOwnGroup()
+{
+    setsid(); // no terminal, so no program of the group can wait for input
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+/// Adds the processes that `parent` started, and those that they started. A recording of a script is the parent of what
+/// the script left behind, in whatever session.
+void addDescendants(qint64 parent, std::vector<pid_t>& found)
+{
+    const QDir threads(QStringLiteral("/proc/%1/task").arg(parent));
+    for (const QString& thread : threads.entryList(QDir::Dirs | QDir::NoDotAndDotDot)) {
+        QFile children(threads.filePath(thread + QStringLiteral("/children")));
+        if (!children.open(QIODevice::ReadOnly))
+            continue;
+        for (const QByteArray& child : children.readAll().split(' ')) {
+            if (const qint64 process = child.trimmed().toLongLong(); process > 0) {
+                found.push_back(static_cast<pid_t>(process));
+                addDescendants(process, found);
+            }
+        }
+    }
+}
+
+} // namespace
+
+ProcessGroup::ProcessGroup(QObject* parent)
+    : QObject(parent)
+{
+    process_.setStandardInputFile(QProcess::nullDevice());
+    process_.setChildProcessModifier(leadOwnGroup);
+    grace_.setSingleShot(true);
+    grace_.setInterval(graceMs);
+    connect(&grace_, &QTimer::timeout, this, &ProcessGroup::killAll);
+    connect(&process_, &QProcess::finished, this, [this] {
+        grace_.stop();
+        signalAll(SIGKILL); // children that the process left behind
+        group_ = 0;
+    });
+}
+
+ProcessGroup::~ProcessGroup()
+{
+    process_.disconnect(this);
+    endNow();
+}
+
+void ProcessGroup::endNow()
+{
+    killAll();
+    process_.kill(); // in case it does not lead its group yet
+    process_.waitForFinished(lastWaitMs);
+}
+
+void ProcessGroup::start(const QString& program, const QStringList& arguments)
+{
+    process_.start(program, arguments);
+    group_ = process_.processId();
+}
+
+void ProcessGroup::end()
+{
+    if (!running())
+        return;
+    signalAll(SIGTERM);
+    grace_.start();
+}
+
+void ProcessGroup::signalAll(int signal)
+{
+    if (group_ > 0)
+        ::kill(-static_cast<pid_t>(group_), signal);
+}
+
+void ProcessGroup::killAll()
+{
+    std::vector<pid_t> descendants;
+    if (group_ > 0 && running())
+        addDescendants(group_, descendants);
+    signalAll(SIGKILL);
+    for (const pid_t process : descendants)
+        ::kill(process, SIGKILL);
+}
+
+QString signalText(int signal)
+{
+    static const std::pair<int, const char*> known[] = {
+        {SIGSEGV, QT_TRANSLATE_NOOP("Signal", "segmentation fault (SIGSEGV)")},
+        {SIGBUS, QT_TRANSLATE_NOOP("Signal", "bus error (SIGBUS)")},
+        {SIGABRT, QT_TRANSLATE_NOOP("Signal", "abort (SIGABRT)")},
+        {SIGFPE, QT_TRANSLATE_NOOP("Signal", "arithmetic error (SIGFPE)")},
+        {SIGILL, QT_TRANSLATE_NOOP("Signal", "illegal instruction (SIGILL)")},
+        {SIGKILL, "SIGKILL"},
+        {SIGTERM, "SIGTERM"},
+        {SIGINT, "SIGINT"},
+        {SIGHUP, "SIGHUP"},
+    };
+    for (const auto& [number, text] : known) {
+        if (number == signal)
+            return QCoreApplication::translate("Signal", text);
+    }
+    return QCoreApplication::translate("Signal", "signal %1").arg(signal);
+}
+
 namespace {
 
 constexpr int shellSignalBase = 128; // a shell reports a signal as 128 + its number

@@ -2,15 +2,65 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "app/recording/output_lines.h"
-#include "app/recording/process_group.h"
 #include "app/recording/record_request.h"
 
+#include <QByteArray>
 #include <QObject>
+#include <QProcess>
 #include <QString>
 #include <QStringList>
+#include <QTimer>
 
 namespace headroom {
+
+/// Splits the output of another program into lines. It accepts any output: invalid text, terminal colours, progress
+/// bars with carriage returns, endless lines. Memory is bounded.
+class OutputLines
+{
+public:
+    static constexpr qsizetype longestLine = 4096;
+
+    /// Adds output and returns the lines that it completes, unchanged, since a line may be JSON.
+    QList<QByteArray> take(const QByteArray& bytes);
+    QByteArray rest(); ///< returns the text after the last newline, at the end of the output
+
+private:
+    QByteArray pending_;
+    bool skipping_ = false; ///< skips the rest of a line that was too long
+};
+
+/// The line as a terminal shows it, without control characters, colours and overwritten text.
+QString shownLine(const QByteArray& line);
+
+/// A process with all its children: the workers of a training script must not outlive it. end() sends SIGTERM to all,
+/// and SIGKILL after a while. The process is killed if this program dies.
+class ProcessGroup : public QObject
+{
+    Q_OBJECT
+public:
+    explicit ProcessGroup(QObject* parent = nullptr);
+    ~ProcessGroup() override;
+
+    QProcess& process() noexcept { return process_; }
+    const QProcess& process() const noexcept { return process_; }
+    bool running() const noexcept { return process_.state() != QProcess::NotRunning; }
+
+    void start(const QString& program, const QStringList& arguments);
+    void endNow(); ///< kills all processes and waits until they have ended
+    void end(); ///< SIGTERM now, SIGKILL after the time of setGrace()
+    void setGrace(int milliseconds) { grace_.setInterval(milliseconds); }
+
+private:
+    void signalAll(int signal); ///< to the process's group
+    void killAll(); ///< kills the group and all descendants of the process, whatever their sessions
+
+    QProcess process_;
+    QTimer grace_;
+    qint64 group_ = 0; ///< process group; 0: none
+};
+
+/// The signal that ended a process: "segmentation fault (SIGSEGV)".
+QString signalText(int signal);
 
 /// One run of torch-headroom-record, or of a training script under torch_headroom.record, in processes of its own: a
 /// crash does not affect the window, and cancel() ends the processes. Its stderr becomes progress, lines to show, or

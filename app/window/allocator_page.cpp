@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/allocator_page.h"
 
-#include "app/recording/sentence.h"
+#include "app/recording/recorder_program.h"
 #include "app/window/session.h"
 #include "core/allocator/replay.h"
 #include "core/policy/card.h"

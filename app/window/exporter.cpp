@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/exporter.h"
 
-#include "app/recording/sentence.h"
+#include "app/recording/recorder_program.h"
 #include "app/window/card_text.h"
 #include "app/window/ops_text.h"
 #include "app/window/plan_text.h"

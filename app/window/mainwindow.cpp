@@ -3,7 +3,7 @@
 #include "app/window/mainwindow.h"
 
 #include "app/recording/recording_bar.h"
-#include "app/recording/sentence.h"
+#include "app/recording/recorder_program.h"
 #include "app/window/actions.h"
 #include "app/window/card_bar.h"
 #include "app/window/card_desk.h"
@@ -15,7 +15,6 @@
 #include "app/window/measured_desk.h"
 #include "app/window/modules_desk.h"
 #include "app/window/opener.h"
-#include "app/window/ops_choice_desk.h"
 #include "app/window/ops_desk.h"
 #include "app/window/plan_text.h"
 #include "app/window/record_desk.h"

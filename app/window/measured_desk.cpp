@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/measured_desk.h"
 
-#include "app/recording/sentence.h"
+#include "app/recording/recorder_program.h"
 #include "app/window/session.h"
 #include "views/plot/call_later.h"
 #include "views/plot/number_text.h"

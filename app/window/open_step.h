@@ -7,7 +7,7 @@
 #include "core/base/mapped_file.h"
 #include "core/cost/step_times.h"
 #include "core/policy/policy_maker.h"
-#include "core/predict/module_effect.h"
+#include "core/predict/module_memory.h"
 #include "core/predict/step_clock.h"
 #include "core/snapshot/import.h"
 #include "views/models/live_blocks_model.h"

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/joint/ops_fates.h"
-#include "core/plan/plan_mode.h"
+#include "core/joint/ops_policy.h"
+#include "core/plan/plan.h"
 #include "core/policy/policy.h"
 #include "core/policy/step_planner.h"
 

@@ -6,9 +6,36 @@
 #include "core/base/lane.h"
 
 #include <QObject>
+#include <QString>
 #include <QTimer>
 
 namespace headroom {
+
+class Session;
+class SolverChoice;
+
+/// Sets the user's choice of solver and op cost in the session. For measured times it opens a file dialog and reads the
+/// file on a worker thread.
+class OpsChoiceDesk : public QObject
+{
+    Q_OBJECT
+public:
+    OpsChoiceDesk(Session& session, SolverChoice& view, QObject* parent = nullptr);
+
+    /// Plans by the times in this file; emits refused() if it has none.
+    void takeTimes(const QString& path);
+
+Q_SIGNALS:
+    void refused(const QString& reason);
+
+private:
+    void show();
+    void askForTimes();
+
+    Session& session_;
+    SolverChoice& view_;
+    Lane lane_; ///< the last member: its thread ends before the others are destroyed
+};
 
 class Session;
 

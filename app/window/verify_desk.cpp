@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/verify_desk.h"
 
-#include "app/recording/sentence.h"
+#include "app/recording/recorder_program.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
-#include "core/joint/ops_plan_file.h"
+#include "core/joint/ops_request.h"
 #include "core/policy/policy.h"
 #include "views/plot/number_text.h"
 #include "views/widgets/inspector_parts.h"

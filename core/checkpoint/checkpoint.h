@@ -2,13 +2,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/checkpoint/ambient_state.h"
 #include "core/checkpoint/selective_cache.h"
+#include "core/record/node_table.h"
 #include "core/record/interceptor.h"
 #include "core/record/module_call.h"
 #include "core/record/saved_tensor_hooks.h"
 
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 namespace headroom {
 
@@ -54,6 +62,74 @@ private:
     std::optional<CachingOps> caching_;
     std::optional<InterpositionScope> interposition_;
     std::optional<SavedTensorHooksScope> hooks_;
+};
+
+/// One run of a checkpointed region. It lives as long as autograd holds a tensor that the region saved. It holds the
+/// inputs of the recomputation, and the recomputed tensors until backward has used them. Autograd's threads call it.
+class CheckpointFrame : public std::enable_shared_from_this<CheckpointFrame>
+{
+public:
+    CheckpointFrame(RegionFunction function, const Values& inputs, const CheckpointOptions& options);
+
+    const std::shared_ptr<SelectiveCache>& cache() const { return cache_; }
+    std::size_t savedTensors() const { return slots_.size(); }
+
+    /// Creates the hooks of one tensor that the region saves in forward. The hooks share the ownership of the frame.
+    std::unique_ptr<torch::autograd::SavedVariableHooks> saveInForward();
+
+private:
+    class ForwardSave;
+    class RecomputeSave;
+
+    struct Metadata
+    {
+        std::vector<std::int64_t> sizes;
+        at::ScalarType dtype = at::kFloat;
+        at::Device device = at::kCPU;
+        bool operator==(const Metadata&) const = default;
+    };
+    static Metadata metadataOf(const at::Tensor& tensor);
+    static std::string textOf(const Metadata& metadata);
+
+    /// A saved tensor. It lives as long as autograd's saved variable.
+    struct Slot
+    {
+        Metadata metadata;
+        std::map<int, at::Tensor> recomputed; ///< by backward pass; undefined: already used
+    };
+    /// The state of the recomputation in a backward pass.
+    struct Pass
+    {
+        std::size_t packed = 0; ///< number of tensors that the recomputation has saved
+        bool recomputed = false;
+    };
+
+    std::shared_ptr<Slot> addSlot(const at::Tensor& tensor);
+    at::Tensor unpack(Slot& slot);
+    void recompute(int pass);
+    /// Stores a tensor that the recomputation saves. Throws StopRecomputation after the last one that is needed.
+    void recomputed(int pass, const at::Tensor& tensor);
+    void checkSame(int pass) const;
+    Values inputs() const;
+
+    struct Input
+    {
+        c10::IValue value; ///< the input, if it is not a tensor
+        torch::autograd::SavedVariable saved;
+        NodePtr node; ///< what made the tensor, before the region
+        c10::VariableVersion version; ///< the tensor's version counter
+        std::uint32_t versionThen = 0; ///< version at the start of the region
+        bool isTensor = false;
+    };
+
+    RegionFunction function_;
+    CheckpointOptions options_;
+    AmbientState ambient_;
+    std::vector<Input> inputs_;
+    std::shared_ptr<SelectiveCache> cache_;
+    std::vector<std::weak_ptr<Slot>> slots_; ///< in the order of saving
+    std::recursive_mutex mutex_; ///< recursive, as a recomputation may run backward itself
+    std::map<int, Pass> passes_;
 };
 
 } // namespace headroom

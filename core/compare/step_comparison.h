@@ -3,12 +3,30 @@
 #pragma once
 
 #include "core/timeline/timeline.h"
+#include "core/trace/step_trace.h"
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace headroom {
+
+/// Returns a module's name without the class name of the root: "layers.0.attention"; empty for the root.
+std::string_view belowRoot(std::string_view fqn);
+
+/// Returns whether the steps have a module of the same name, besides the root.
+bool sharesModules(const StepTrace& first, const StepTrace& second);
+
+/// The pairs of ops of two recordings of one step: as many as possible with the same op, module and phase, in the same
+/// order. If the second is a profiler's trace, overloads are ignored; modules are ignored if it has none of the
+/// first's.
+struct OpPairs
+{
+    std::vector<OpId> second; ///< by OpId of the first step; invalid: the op has no counterpart
+    std::size_t count = 0;
+};
+OpPairs pairOps(const StepTrace& first, const StepTrace& second);
 
 /// Compares a measured step with the simulated one of the same model: pairs of ops, their times, and the measured
 /// memory on the time axis of the simulation. Memory that PyTorch's allocator does not know is left out of all bytes,

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/joint/joint_graph.h"
 
-#include "core/joint/op_kinds.h"
+#include "core/joint/op_obstacles.h"
 #include "core/policy/step_planner.h"
 #include "core/trace/graph_ops.h"
 

@@ -11,6 +11,19 @@
 
 namespace headroom {
 
+/// A plan for ops as a file that another program can follow: what is saved, by the storages of the planned step.
+/// `torch-headroom ops-plan --json` prints one, with more fields.
+struct SavedOps
+{
+    double fraction = 1;
+    std::vector<StorageId> saved; ///< ascending
+};
+
+Status writeOpsPlan(const StepTrace& trace, const OpsPlan& plan, const std::filesystem::path& file);
+
+/// Reads a plan. Errors: not such a file, or a plan of a step other than `trace`.
+Result<SavedOps> readOpsPlan(const std::filesystem::path& file, const StepTrace& trace);
+
 /// Parses "dp", "greedy" or "ilp".
 Result<OpsSolver> parseOpsSolver(std::string_view name);
 std::string_view opsSolverName(OpsSolver solver);

@@ -4,6 +4,8 @@
 
 #include "core/joint/joint_graph.h"
 #include "core/joint/ops_plan.h"
+#include "core/predict/module_memory.h"
+#include "core/timeline/timeline.h"
 
 #include <cstdint>
 #include <span>
@@ -56,5 +58,19 @@ private:
 
 /// Returns the ops of nodes in the order in which they run, which is that of forward.
 std::vector<OpId> opsOf(const JointGraph& graph, std::span<const NodeId> nodes);
+
+/// The positions of a step's ops in its list of events.
+struct OpEvents
+{
+    explicit OpEvents(const StepTrace& trace);
+    std::vector<std::uint32_t> begin, end; ///< by op
+};
+
+/// Replays the step under a schedule, by the rules of OpsPlan, and returns its timeline. Cost: one pass over all
+/// events, and one over the events of each op that runs again.
+Timeline replayOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule);
+
+/// Replays the step likewise, and returns the tally by module.
+ModuleTally tallyOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule);
 
 } // namespace headroom

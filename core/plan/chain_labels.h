@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/plan/chain_problem.h"
-#include "core/plan/search_limit.h"
+#include "core/plan/plan.h"
 
 #include <cstddef>
 #include <limits>

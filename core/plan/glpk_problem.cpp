@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/plan/glpk_problem.h"
 
-#include "core/plan/search_limit.h"
+#include "core/plan/plan.h"
 
 #include <glpk.h>
 

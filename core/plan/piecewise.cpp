@@ -5,7 +5,7 @@
 #include "core/base/elapsed.h"
 #include "core/base/try.h"
 #include "core/plan/piecewise_relaxation.h"
-#include "core/plan/search_limit.h"
+#include "core/plan/plan.h"
 
 #include <algorithm>
 #include <numeric>

@@ -3,15 +3,37 @@
 #pragma once
 
 #include "core/base/bytes.h"
+#include "core/base/elapsed.h"
 #include "core/base/error.h"
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace headroom {
+
+/// Ends a search early: by the clock, or by the caller's stop token.
+struct SearchLimit
+{
+    std::chrono::steady_clock::time_point end;
+    std::stop_token stop;
+
+    static SearchLimit after(double ms, std::stop_token stop)
+    {
+        using Clock = std::chrono::steady_clock;
+        const std::chrono::duration<double, std::milli> limit(ms);
+        return {Clock::now() + std::chrono::duration_cast<Clock::duration>(limit), std::move(stop)};
+    }
+    bool reached() const { return stop.stop_requested() || std::chrono::steady_clock::now() >= end; }
+    double remainingMs() const { return -elapsedMs(end); }
+};
+
+/// The unit of a plan: modules that are checkpointed, or single ops of the whole step.
+enum class PlanMode { modules, ops };
 
 /// A decision that the user fixes for a module. `save` keeps all its activations, so that neither it nor a module
 /// inside or around it is checkpointed; `recompute` checkpoints it.

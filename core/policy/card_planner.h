@@ -4,12 +4,19 @@
 
 #include "core/policy/card.h"
 #include "core/policy/step_planner.h"
+#include "core/predict/step_model.h"
 
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 namespace headroom {
+
+/// The plan with the checkpoints of alike modules (the layers of one list) in other orders: those that recompute most
+/// first, last, and spread evenly. These plans take as long, and about as many bytes, but leave other gaps between the
+/// blocks of the caching allocator. The plan itself is not among them; empty: no two alike modules differ in it.
+std::vector<CheckpointPlan> arrangements(const StepModel& model, const CheckpointPlan& plan);
 
 /// A plan for a card.
 struct PlanOnCard

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/policy/part_tree.h"
-#include "core/predict/module_effect.h"
-#include "core/predict/storage_events.h"
+#include "core/predict/module_memory.h"
+#include "core/predict/live_memory.h"
 
 #include <vector>
 

@@ -4,7 +4,8 @@
 
 #include "core/base/try.h"
 #include "core/policy/part_arcs.h"
-#include "core/policy/released_casts.h"
+#include "core/policy/part_tree.h"
+#include "core/policy/policy_maker.h"
 
 #include <algorithm>
 #include <iterator>

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "core/policy/policy.h"
-#include "core/predict/module_effect.h"
+#include "core/policy/step_layout.h"
+#include "core/predict/module_memory.h"
 #include "core/predict/regions.h"
 #include "core/sac/step_sac.h"
 
@@ -11,8 +12,14 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace headroom {
+
+/// The stretches of events in which casts of weights may be freed earlier than recorded: the first recomputation in
+/// backward empties autocast's cache, casts of other parts included. From the first unpack of a cast until its last
+/// release autograd holds it, so that these events are left out.
+std::vector<PartDeviations::Stretch> castsThatMayBeGone(const StepModel& model, const StorageEvents& events);
 
 /// Whether the recorded program has several models, which the trace has under one root `models`.
 bool hasSeveralModels(const StepTrace& trace);

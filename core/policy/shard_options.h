@@ -5,12 +5,18 @@
 #include "core/policy/card.h"
 #include "core/policy/step_planner.h"
 #include "core/predict/step_clock.h"
+#include "core/timeline/timeline.h"
 
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace headroom {
+
+/// The timeline of one of `worldSize` ranks if FSDP shards parameters, gradients and optimizer state evenly. As in
+/// PyTorch's sac_milp, parameters that are gathered for a module's forward and backward are not counted. Each category
+/// is divided as a whole and rounded up, so that no rank holds more.
+Timeline perRank(Timeline timeline, int worldSize);
 
 /// A parallel layout of a model over GPUs, in torchtitan's terms.
 struct ShardOption

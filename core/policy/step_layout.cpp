@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/step_layout.h"
 
-#include "core/policy/sharding.h"
+#include "core/policy/shard_options.h"
 #include "core/trace/memory_event.h"
 
 #include <algorithm>

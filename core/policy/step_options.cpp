@@ -3,8 +3,8 @@
 #include "core/policy/step_options.h"
 
 #include "core/base/try.h"
-#include "core/plan/chain_relaxation.h"
-#include "core/policy/sharding.h"
+#include "core/plan/chain_planner.h"
+#include "core/policy/shard_options.h"
 
 #include <algorithm>
 #include <limits>

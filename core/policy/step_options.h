@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/plan/chain_planner.h"
-#include "core/plan/search_limit.h"
+#include "core/plan/plan.h"
 #include "core/policy/option_table.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/row_planner.h"

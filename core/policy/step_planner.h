@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 namespace headroom {
@@ -91,5 +92,11 @@ private:
     explicit StepPlanner(std::shared_ptr<const Model> model);
     std::shared_ptr<const Model> model_;
 };
+
+/// One sentence for the user that says why no plan fits: the least peak, where it is, its largest categories and
+/// modules, and what would help. `least` is the timeline of the plan of least peak; `leastWithoutWishes` is the least
+/// budget in bytes without pins and AC units, 0 if the request has none.
+std::string whyStepDoesNotFit(const StepTrace& trace, const Plan& plan, const Timeline& least,
+                              Bytes leastWithoutWishes);
 
 } // namespace headroom

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/predict/step_model.h"
-#include "core/predict/storage_events.h"
+#include "core/predict/live_memory.h"
 
 #include <cstdint>
 #include <memory>

@@ -2,6 +2,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/module_memory.h"
 
+#include "core/base/try.h"
+#include "core/predict/regions.h"
+#include "core/predict/replay_rules.h"
+
+#include <algorithm>
 #include <utility>
 
 namespace headroom {
@@ -51,6 +56,74 @@ ModuleTally ModuleMemory::finish() &&
     }
     addToParents(trace_, tally.recomputeMs);
     return tally;
+}
+
+namespace {
+
+/// The event of the last turn from forward to backward; the end of the step when there is none.
+std::uint32_t lastTurn(const StepTrace& trace)
+{
+    for (auto event = static_cast<std::uint32_t>(trace.events.size()); event-- > 0;)
+        if (trace.events.kind[EventIndex(event)] == EventKind::mark
+            && static_cast<Mark>(trace.events.a[EventIndex(event)]) == Mark::forwardEnd)
+            return event;
+    return static_cast<std::uint32_t>(trace.events.size());
+}
+
+/// After the last turn live bytes do not matter: only unpacks do, since they start recomputations.
+std::vector<std::uint32_t> eventsToTally(const StepTrace& trace, const StepIndex& index)
+{
+    std::vector<std::uint32_t> events;
+    const std::uint32_t turn = lastTurn(trace);
+    for (const std::uint32_t event : index.memoryEvents)
+        if (event <= turn || trace.events.kind[EventIndex(event)] == EventKind::unpack)
+            events.push_back(event);
+    return events;
+}
+
+} // namespace
+
+double discardedShare(const ModuleEffect& effect)
+{
+    if (effect.recorded <= 0)
+        return 0;
+    return std::clamp(1 - static_cast<double>(effect.kept) / static_cast<double>(effect.recorded), 0.0, 1.0);
+}
+
+std::vector<ModuleEffect> moduleEffects(const ModuleTally& recorded, const ModuleTally& planned)
+{
+    std::vector<ModuleEffect> effects(recorded.recomputeMs.size());
+    for (std::size_t module = 0; module < effects.size(); ++module) {
+        std::size_t most = 0;
+        for (std::size_t turn = 1; turn < recorded.held.size(); ++turn)
+            if (recorded.held[turn][module] > recorded.held[most][module])
+                most = turn;
+        effects[module] = {recorded.held[most][module], planned.held[most][module], planned.recomputeMs[module]};
+    }
+    return effects;
+}
+
+ModuleEffects::ModuleEffects(StepModel model)
+    : model_(std::move(model))
+    , events_(eventsToTally(*model_.trace(), model_.index()))
+    , tally_(replayed({}))
+    , recorded_(moduleEffects(tally_, tally_))
+{
+}
+
+ModuleTally ModuleEffects::replayed(const Regions& plan) const
+{
+    ReplayNotes notes;
+    Replay<ModuleMemory> replay(*model_.trace(), model_.index(), plan, ModuleMemory(*model_.trace()), notes);
+    for (const std::uint32_t event : events_)
+        replay.step(event);
+    return std::move(replay.memory()).finish();
+}
+
+Result<std::vector<ModuleEffect>> ModuleEffects::of(const CheckpointPlan& plan) const
+{
+    ASSIGN_OR_RETURN(const Regions regions, layOut(*model_.trace(), model_.index(), plan));
+    return moduleEffects(tally_, replayed(regions));
 }
 
 } // namespace headroom

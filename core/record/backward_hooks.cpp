@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/record/backward_hooks.h"
 
-#include "core/record/autograd_node.h"
+#include "core/record/node_table.h"
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>

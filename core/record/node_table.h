@@ -4,10 +4,33 @@
 
 #include "core/base/ids.h"
 
+#include <ATen/core/TensorBase.h>
+
 #include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace headroom {
+
+/// The owning pointer of a node of autograd's graph: std::shared_ptr, and c10::intrusive_ptr from torch 2.13 on.
+using NodePtr = std::remove_cvref_t<decltype(std::declval<const at::TensorBase&>().grad_fn())>;
+
+template <typename Owner>
+struct WeakOf;
+template <typename Node>
+struct WeakOf<std::shared_ptr<Node>>
+{
+    using Type = std::weak_ptr<Node>;
+};
+template <typename Node>
+struct WeakOf<c10::intrusive_ptr<Node>>
+{
+    using Type = c10::weak_intrusive_ptr<Node>;
+};
+/// The weak pointer of a node of autograd's graph.
+using WeakNodePtr = WeakOf<NodePtr>::Type;
 
 /// Maps autograd nodes to the ops that created them. libtorch numbers nodes per thread in the order of creation, and
 /// creates the node of an op before it calls the op's kernel. So the numbers that appeared since the last op belong to

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/base/ids.h"
-#include "core/record/autograd_node.h"
+#include "core/record/node_table.h"
 
 #include <c10/core/TensorImpl.h>
 #include <torch/csrc/autograd/function.h>

@@ -13,7 +13,7 @@
 #include "core/device/simulated_device.h"
 #include "core/model/source.h"
 #include "core/policy/policy_maker.h"
-#include "core/policy/sharding.h"
+#include "core/policy/shard_options.h"
 #include "core/policy/step_planner.h"
 
 #include <benchmark/benchmark.h>

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/predict/module_effect.h"
+#include "core/predict/module_memory.h"
 #include "core/predict/step_model.h"
 #include "core/timeline/pyramid.h"
 #include "core/trace/step_file.h"

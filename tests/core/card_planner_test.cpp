@@ -3,7 +3,6 @@
 #include "core/policy/card_planner.h"
 
 #include "core/cost/card_memory.h"
-#include "core/policy/arrangements.h"
 #include "core/trace/remarks.h"
 #include "tests/core/synthetic_step.h"
 

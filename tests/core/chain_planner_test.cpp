@@ -3,7 +3,6 @@
 
 // The search for a path against every path there is, on problems small enough for that.
 #include "core/plan/chain_planner.h"
-#include "core/plan/chain_relaxation.h"
 #include "core/plan/glpk_problem.h"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "tests/core/hand_step.h"
 
-#include "core/predict/module_effect.h"
+#include "core/predict/module_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include "core/joint/joint_graph.h"
 
 #include "core/joint/min_cut.h"
-#include "core/joint/op_kinds.h"
+#include "core/joint/op_obstacles.h"
 #include "core/joint/ops_planner.h"
 #include "tests/core/joint_step.h"
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/memory_levels.h"
 
-#include "core/predict/common_places.h"
 #include "core/trace/phase_times.h"
 #include "tests/core/hand_step.h"
 

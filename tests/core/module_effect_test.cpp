@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/predict/module_effect.h"
+#include "core/predict/module_memory.h"
 
 #include "core/trace/step_trace_builder.h"
 #include "tests/core/hand_step.h"

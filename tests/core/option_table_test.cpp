@@ -6,7 +6,7 @@
 #include "core/policy/option_table.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/save_sets.h"
-#include "core/policy/sharding.h"
+#include "core/policy/shard_options.h"
 #include "core/sac/step_statistics.h"
 #include "core/trace/step_file.h"
 #include "tests/core/random_path.h"

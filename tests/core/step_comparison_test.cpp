@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/compare/step_comparison.h"
 
-#include "core/compare/op_pairs.h"
 #include "core/predict/predict.h"
 #include "core/snapshot/import.h"
 #include "core/trace/step_trace_builder.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/step_planner.h"
 
-#include "core/policy/sharding.h"
+#include "core/policy/shard_options.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_trace_builder.h"
 #include "tests/core/synthetic_step.h"

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/policy/trainer_config.h"
+#include "core/policy/trainer_plan.h"
 
 #include "core/trace/step_trace_builder.h"
 #include "tests/core/synthetic_step.h"

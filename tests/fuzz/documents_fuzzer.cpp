@@ -3,7 +3,6 @@
 #include "core/cost/calibration.h"
 #include "core/cost/collective_model.h"
 #include "core/cost/time_model.h"
-#include "core/joint/ops_plan_file.h"
 #include "core/joint/ops_request.h"
 #include "core/policy/policy.h"
 #include "core/sac/module_info.h"

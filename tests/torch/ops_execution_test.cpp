@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/checkpoint/ops_verification.h"
-#include "core/checkpoint/repeated_call.h"
+#include "core/checkpoint/ops_execution.h"
 #include "core/device/hosted_memory.h"
 #include "core/device/simulated_device.h"
 #include "core/model/source.h"

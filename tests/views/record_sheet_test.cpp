@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/recording/interpreters.h"
 #include "app/recording/record_sheet.h"
-#include "app/recording/time_left.h"
+#include "app/recording/recording_bar.h"
 #include "tests/views/tab_order.h"
 
 #include <QCheckBox>

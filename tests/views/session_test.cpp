@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/recording/sentence.h"
+#include "app/recording/recorder_program.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
 #include "tests/core/synthetic_step.h"

@@ -3,7 +3,7 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
-#include "app/window/ops_choice_desk.h"
+#include "app/window/ops_desk.h"
 #include "app/window/ops_text.h"
 #include "core/policy/policy.h"
 #include "core/predict/predict.h"

@@ -4,7 +4,7 @@
 
 #include "core/compare/step_comparison.h"
 #include "core/plan/plan.h"
-#include "core/predict/module_effect.h"
+#include "core/predict/module_memory.h"
 #include "views/plot/axis_map.h"
 
 #include <QAbstractItemModel>

@@ -4,7 +4,6 @@
 
 #include "core/base/bytes.h"
 #include "core/plan/plan.h"
-#include "core/plan/plan_mode.h"
 #include "core/policy/step_planner.h"
 #include "views/plot/axis_map.h"
 #include "views/plot/budget_steps.h"
