@@ -9,7 +9,6 @@
 #include "app/window/settings.h"
 #include "app/window/snapshot_sheet.h"
 #include "app/window/step_header.h"
-#include "views/manual/manual_view.h"
 #include "views/manual/manual_window.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/allocator_panel.h"

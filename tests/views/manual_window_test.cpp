@@ -5,7 +5,6 @@
 
 #include "tests/views/tab_order.h"
 #include "views/manual/manual_pages.h"
-#include "views/manual/manual_view.h"
 #include "views/manual/manual_window.h"
 #include "views/theme/theme.h"
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "views/manual/manual_view.h"
+#include "views/manual/manual_window.h"
 
 #include "views/manual/manual_pages.h"
 #include "views/theme/theme.h"
@@ -25,7 +25,6 @@
 
 namespace headroom {
 namespace {
-
 
 /// The widest column of text, in pixels.
 inline constexpr int manualColumn = 760;

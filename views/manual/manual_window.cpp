@@ -3,7 +3,6 @@
 #include "views/manual/manual_window.h"
 
 #include "views/manual/manual_pages.h"
-#include "views/manual/manual_view.h"
 #include "views/theme/looks.h"
 #include "views/theme/theme.h"
 

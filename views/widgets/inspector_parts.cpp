@@ -164,7 +164,8 @@ void PeakTable::paintBar(QPainter& painter, double top, const CategoryBytes& byt
             = width() * static_cast<double>(bytes[static_cast<std::size_t>(category)]) / static_cast<double>(most);
         if (length <= 0)
             continue;
-        const QRectF part(left, top, length > 2 ? length - 1 : length, peakBarHeight); // 1 px of card parts two categories
+        const QRectF part(left, top, length > 2 ? length - 1 : length,
+                          peakBarHeight); // 1 px of card parts two categories
         painter.fillRect(part, pale ? theme.pale(category) : theme.color(category));
         left += length;
     }
