@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """torch.compile on the simulated GPU. Dynamo, AOTAutograd, the partitioner, Inductor and the generated code run
 unchanged. Only generated kernels do nothing: each is an op of the step, with its name, tensors and module. Inductor
-decides without measurements. Without Triton, programs run eagerly, with a message. Compiled autograd traces a backward
-pass into one graph: the recorder must then leave autograd's graph as the program made the graph, since two saves of a
-tensor are two inputs of the compiled graph, and a hook on a parameter copies the gradient."""
+decides without measurements. Without Triton, programs run eagerly, with a message.
+
+Compiled autograd traces a backward pass into one graph. The recorder must then leave autograd's graph unchanged: two
+saves of a tensor are two inputs of the compiled graph, and a hook on a parameter copies the gradient."""
 
 import ast
 import collections

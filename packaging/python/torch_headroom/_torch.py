@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PyTorch's functions and state: patches around functions, changes of modules after their import, compilations, hooks
-of optimizers, and what a thread runs now."""
+"""PyTorch's functions and state: patches around functions, changes of modules after the import, compilations, hooks of
+optimizers, and what a thread runs now."""
 
 import contextlib
 import functools

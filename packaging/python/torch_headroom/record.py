@@ -173,8 +173,8 @@ def _running_module(frames):
 
 
 def _place_of(error):
-    """Returns where the program was when it raised, as `line 7 of train.py, in forward (module Net.layers.3)`.
-    Empty: nowhere."""
+    """Returns where the program was at the error, as `line 7 of train.py, in forward (module Net.layers.3)`. Empty:
+    nowhere."""
     import torch
 
     library = str(pathlib.Path(torch.__file__).parent)

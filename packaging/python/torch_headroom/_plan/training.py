@@ -186,7 +186,7 @@ def auto_checkpoint(model, step, budget=None, gpu=None):
 
 
 def _train_until_recorded(step, loop):
-    """Trains until the recorder ends the program. A step ends with the begin of the next one."""
+    """Trains until the recorder ends the program. A step ends when the next step begins."""
     for _ in range(loop.requested + 1):
         step()
     raise HeadroomError("step() made no whole training step: it has to run the model's forward, backward and the "

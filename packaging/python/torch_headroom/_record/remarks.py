@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Remarks on how a recorded step differs from the user's program on the card, as sentences with the effect. Remarks are
-shown beside the peak wherever a step is shown (core/trace/remarks.h). Also here: two sources of remarks. Reads of the
-card's memory by a model's forward or backward give other numbers under a plan. CUDA's managed memory (paged optimizers
-of bitsandbytes) is host memory, whose pages move to the card as far as there is room, and does not count as the step's
-memory."""
+shown beside the peak wherever a step is shown (core/trace/remarks.h).
+
+Two sources of remarks are here. Reads of the card's memory by a model's forward or backward give other numbers under a
+plan. CUDA's managed memory (paged optimizers of bitsandbytes) is host memory: pages move to the card as far as there is
+room, and do not count as the step's memory."""
 
 import functools
 import os

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Memory of the simulated GPU as torch.cuda.memory reports the memory, and storages that Python creates without an op.
-All numbers follow the rules of CUDA's caching allocator. Also here: snapshots and the history of the allocator
-(torch.cuda.memory._snapshot, _record_memory_history), as PyTorch's memory_viz and `torch-headroom` read snapshots.
-Addresses are the allocator's own; addresses of tensors differ. Stacks have PyTorch's frames of C++ on machines where
-PyTorch unwinds C++, but no frames of Headroom."""
+All numbers follow the rules of CUDA's caching allocator.
+
+Snapshots and the history of the allocator (torch.cuda.memory._snapshot, _record_memory_history) are as PyTorch's
+memory_viz and `torch-headroom` read snapshots. Addresses are the allocator's own; addresses of tensors differ. Stacks
+have PyTorch's frames of C++ on machines where PyTorch unwinds C++, but no frames of Headroom."""
 
 import ctypes
 import enum

@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Values that the program reads of the simulated GPU where nobody knows the value: placeholders. Branches that depend
-on a placeholder are counted. Loops that may wait for a placeholder forever are ended with a message: loops of a
-function are read from the bytecode, as are the numbers by which a `while` may end. Names of instructions are the names
-of Python 3.10 to 3.14. Random values of large CPU tensors are drawn at the first read (core/device/deferred_fill.h), so
-that a model that is only moved to the simulated GPU is built at once. Ops draw the values; patch_random_values() covers
-methods that access a tensor's memory without an op."""
+on a placeholder are counted. Loops that may wait for a placeholder forever are ended with a message. The loops of a
+function, and the numbers by which a `while` may end, are read from the bytecode; names of instructions are the names of
+Python 3.10 to 3.14.
+
+Random values of large CPU tensors are drawn at the first read (core/device/deferred_fill.h), so that a model that is
+only moved to the simulated GPU is built at once. Ops draw the values; patch_random_values() covers methods that access
+a tensor's memory without an op."""
 
 import atexit
 import ctypes
