@@ -51,10 +51,10 @@ class Recording:
         self._batch = tensors
 
     def __enter__(self):
-        from ._record.loop import Loop
-        from ._simulate import simulated_card
-        from ._record.step import StepRecorder
         from ._record.hooks import Hooks
+        from ._record.loop import Loop
+        from ._record.step import StepRecorder
+        from ._simulate import simulated_card
 
         if simulated_card() is None:
             measure("cuda")
@@ -259,12 +259,12 @@ class _Interrupts:
 def _record_script(options, progress, card_was_full):
     """Runs and records the script. `card_was_full`: the request that the card had no room for, if the script ran
     before. Returns the recorder, whether the recorder has a step, and how the script ended."""
-    from ._record import remarks
-    from ._torch import compiling
-    from ._record.process import end_children, end_data_workers
-    from ._record.loop import Finished, ScriptLoop
-    from ._record.step import StepRecorder
+    from . import _remarks as remarks
     from ._record.hooks import Hooks
+    from ._record.loop import Finished, ScriptLoop
+    from ._record.process import end_children, end_data_workers
+    from ._record.step import StepRecorder
+    from ._torch import compiling
 
     program = (["-m"] if options.module else []) + [options.script, *options.arguments]
     command = [word for words in same_recording(options) for word in words]

@@ -32,8 +32,8 @@ import time
 import torch
 import torch.distributed as dist
 
+from .. import _remarks as remarks
 from .._library import HeadroomError, load
-from .._record import remarks
 from .._torch import change_after_import
 from .job import ADVICE
 

@@ -15,7 +15,7 @@ import math
 
 import torch
 
-from .._record import remarks
+from .. import _remarks as remarks
 from . import launches
 from .opaque import module_of
 

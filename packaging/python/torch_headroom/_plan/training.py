@@ -62,9 +62,8 @@ class FirstTraining:
     def _begin(self):
         import torch
 
-        from .._torch import in_backward, in_transform
         from .._modules import Inventory, parameters_of, watch
-        from .._torch import before_steps
+        from .._torch import before_steps, in_backward, in_transform
 
         watch()
         self._inventory = Inventory()
