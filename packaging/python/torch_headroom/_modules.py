@@ -153,9 +153,9 @@ def _watch_from_here():
     objects = gc.get_objects()
     kinds = set(map(type, objects))
     for kind in _KINDS:
-        wanted = {found for found in kinds if issubclass(found, kind)}
+        classes = {found for found in kinds if issubclass(found, kind)}
         for thing in objects:
-            if type(thing) in wanted:
+            if type(thing) in classes:
                 _note(_born[kind], thing)
 
 

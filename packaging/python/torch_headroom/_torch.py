@@ -238,8 +238,8 @@ def is_of_checkpoint(hook):
 
 def in_reentrant_checkpoint():
     """Returns whether this thread runs the forward or the recomputation of a checkpoint with reentry."""
-    frame, wanted = sys._getframe(1), _reentrant_code()
-    while frame is not None and frame.f_code not in wanted:
+    frame, reentrant = sys._getframe(1), _reentrant_code()
+    while frame is not None and frame.f_code not in reentrant:
         frame = frame.f_back
     return frame is not None
 

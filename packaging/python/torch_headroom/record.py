@@ -30,8 +30,8 @@ import types
 from ._distributed.job import ADVICE, NAMES, job_of, take_launcher
 from ._library import HeadroomError, check, load
 from ._plan.recordings import Dependencies
-from ._record.options import parser, same_recording
-from ._record.process import own_traceback, result_is_complete, run, runs_it, supervise, request_rerun
+from ._record.options import parser, record_each, same_recording
+from ._record.process import own_traceback, request_rerun, result_is_complete, run, runs_it, supervise
 
 
 class Recording:
@@ -418,8 +418,6 @@ def _record(options, card_was_full):
         raise HeadroomError(f"{options.script}: there is no such script")
     _checked_output(options.output)
     if options.activation_memory_budget and len(options.activation_memory_budget) > 1:
-        from ._record.options import record_each
-
         return record_each(options)
     begin = time.perf_counter()
     dependencies = Dependencies() if options.dependencies else None

@@ -131,7 +131,7 @@ def _patch_groups():
 
 
 _FOLDER = "TORCH_HEADROOM_JOB"  # set for mock ranks: the folder of the job
-_POLL_SECONDS = 0.02  # between two looks for a file
+_POLL_SECONDS = 0.02  # between two searches for a file
 _MOST_BYTES = 1024  # of a fetched tensor of integers: sizes and the like, no data
 _PR_SET_PDEATHSIG = 1
 

@@ -117,7 +117,7 @@ class _Replays:
         self._recorder.replays += 1
 
     def passes(self, moment):
-        """Called when a replay passes a noted moment: an instant, or the end of an optimizer's step."""
+        """Called when a replay passes a noted moment: an Instant, or the end of an optimizer's step."""
         if isinstance(moment, torch.optim.Optimizer):
             self._loop.optimizer_done(moment)
             return
