@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/python/planning_api.h"
 
+#include "core/base/bytes.h"
 #include "core/base/json_text.h"
 #include "core/base/try.h"
 #include "core/cost/device_specs.h"
@@ -56,6 +57,13 @@ const char* headroom_plan(const char* step, const char* gpu, std::int64_t budget
         const auto chosen = settings != nullptr ? std::optional<std::string>(settings) : std::nullopt;
         return python::plan(step, gpu, budget, chosen, policy);
     });
+}
+
+const char* headroom_format_bytes(std::int64_t bytes)
+{
+    static thread_local std::string text;
+    text = formatBytes(bytes);
+    return text.c_str();
 }
 
 const char* headroom_name_of_gpu(const char* title, std::int64_t memory, int computeCapability, int multiprocessors)

@@ -13,6 +13,9 @@
 HEADROOM_PYTHON_API const char* headroom_plan(const char* step, const char* gpu, std::int64_t budget,
                                               const char* settings, const char* policy);
 
+/// Returns a number of bytes as text for people: "23.11 GiB". Valid in this thread until the next call.
+HEADROOM_PYTHON_API const char* headroom_format_bytes(std::int64_t bytes);
+
 /// Returns the name by which the known cards (headroom_devices()) have the GPU that CUDA describes so; empty: none is.
 HEADROOM_PYTHON_API const char* headroom_name_of_gpu(const char* title, std::int64_t memory, int computeCapability,
                                                      int multiprocessors);

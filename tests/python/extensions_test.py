@@ -15,9 +15,9 @@ torch = support.simulated("a100-80gb")
 
 import torch_headroom  # noqa: E402
 from kernel_calls import allocated_by, flops_of, shapes  # noqa: E402
+from torch_headroom import _remarks as remarks  # noqa: E402
 from torch_headroom._kernels import attention, launches  # noqa: E402
 from torch_headroom._library import HeadroomError  # noqa: E402
-from torch_headroom._record import remarks  # noqa: E402
 
 # The halves in Python, of which only it matters that they are there.
 PACKAGES = pathlib.Path(tempfile.mkdtemp())

@@ -28,8 +28,8 @@ from torch.utils.checkpoint import (  # noqa: E402
     checkpoint,
     create_selective_checkpoint_contexts,
 )
+from torch_headroom import _remarks as remarks  # noqa: E402
 from torch_headroom._library import HeadroomError  # noqa: E402
-from torch_headroom._record import remarks  # noqa: E402
 
 GIB = 1 << 30
 

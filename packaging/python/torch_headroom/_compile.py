@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """torch.compile on the simulated GPU. Dynamo, AOTAutograd, the partitioner, Inductor and the generated code run
 unchanged. Only generated kernels do nothing: each is an op of the step, with its name, tensors and module. Inductor
-decides without measurements. Without Triton, programs run eagerly, with a message. Compiled autograd traces a backward
-pass into one graph: the recorder must then leave autograd's graph as the program made the graph, since two saves of a
-tensor are two inputs of the compiled graph, and a hook on a parameter copies the gradient."""
+decides without measurements. Without Triton, programs run eagerly, with a message.
+
+Compiled autograd traces a backward pass into one graph. The recorder must then leave autograd's graph unchanged: two
+saves of a tensor are two inputs of the compiled graph, and a hook on a parameter copies the gradient."""
 
 import ast
 import collections
@@ -18,22 +19,22 @@ import types
 
 import torch
 
+from . import _remarks as remarks
 from ._kernels import launches, triton
 from ._library import HeadroomError, Instant
-from ._record import remarks
 from ._torch import change_after_import, compiling, follow_compilations, patch_around, patch_optimizer_steps
 
 # Modules that Dynamo must not compile, though Dynamo compiles the functions that the modules call: the recorder's
 # hooks, and the replacement of torch.cuda.
 _OURS = ("_apply/compiled_region.py", "_apply/copies.py", "_apply/held.py", "_compile.py", "_kernels/launches.py",
-         "_modules.py", "_record/hooks.py", "_record/loop.py", "_record/remarks.py", "_record/step.py",
+         "_modules.py", "_record/hooks.py", "_record/loop.py", "_record/step.py", "_remarks.py",
          "_simulate/__init__.py", "_simulate/cuda.py", "_simulate/memory.py", "_simulate/placeholders.py",
          "_simulate/refusals.py", "_simulate/simulate.py", "_torch.py", "record.py")
 
 
 def patch(card):
     """Patches torch.compile. Imports nothing for programs that do not compile."""
-    remarks.add_source(_sentences)
+    remarks.add_source(remarks.COMPILATION, _sentences)
     _let_higher_order_operators_through()
     if importlib.util.find_spec("triton") is None:
         _run_eagerly()

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Models, optimizers and tensors of a program, found without the program's help. Values of the program are read without
-running code of the program: a class may derive from tuple, list or dict and override len(), iteration, values() or
-comparison, and an object may have properties or a __getattr__ that compute. Also here: names of modules, categories of
-memory by number (Category in core/trace/step_trace.h), and the parts of tensors like DTensor for the library
-(core/record/shadow_save.cpp)."""
+"""Models, optimizers and tensors of a program, found without the program's help; names of modules, categories of memory
+by number (Category in core/trace/step_trace.h), and the parts of tensors like DTensor for the library
+(core/record/shadow_save.cpp).
+
+Values of the program are read without running code of the program. A class may derive from tuple, list or dict and
+override len(), iteration, values() or comparison, and an object may have properties or a __getattr__ that compute."""
 
 import collections
 import contextlib
@@ -152,9 +153,9 @@ def _watch_from_here():
     objects = gc.get_objects()
     kinds = set(map(type, objects))
     for kind in _KINDS:
-        wanted = {found for found in kinds if issubclass(found, kind)}
+        classes = {found for found in kinds if issubclass(found, kind)}
         for thing in objects:
-            if type(thing) in wanted:
+            if type(thing) in classes:
                 _note(_born[kind], thing)
 
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PyTorch's functions and state: patches around functions, changes of modules after their import, compilations, hooks
-of optimizers, and what a thread runs now."""
+"""PyTorch's functions and state: patches around functions, changes of modules after the import, compilations, hooks of
+optimizers, and what a thread runs now."""
 
 import contextlib
 import functools
@@ -238,8 +238,8 @@ def is_of_checkpoint(hook):
 
 def in_reentrant_checkpoint():
     """Returns whether this thread runs the forward or the recomputation of a checkpoint with reentry."""
-    frame, wanted = sys._getframe(1), _reentrant_code()
-    while frame is not None and frame.f_code not in wanted:
+    frame, reentrant = sys._getframe(1), _reentrant_code()
+    while frame is not None and frame.f_code not in reentrant:
         frame = frame.f_back
     return frame is not None
 

@@ -30,8 +30,8 @@ import types
 from ._distributed.job import ADVICE, NAMES, job_of, take_launcher
 from ._library import HeadroomError, check, load
 from ._plan.recordings import Dependencies
-from ._record.options import parser, same_recording
-from ._record.process import own_traceback, result_is_complete, run, runs_it, supervise, request_rerun
+from ._record.options import parser, record_each, same_recording
+from ._record.process import own_traceback, request_rerun, result_is_complete, run, runs_it, supervise
 
 
 class Recording:
@@ -51,10 +51,10 @@ class Recording:
         self._batch = tensors
 
     def __enter__(self):
-        from ._record.loop import Loop
-        from ._simulate import simulated_card
-        from ._record.step import StepRecorder
         from ._record.hooks import Hooks
+        from ._record.loop import Loop
+        from ._record.step import StepRecorder
+        from ._simulate import simulated_card
 
         if simulated_card() is None:
             measure("cuda")
@@ -173,8 +173,8 @@ def _running_module(frames):
 
 
 def _place_of(error):
-    """Returns where the program was when it raised, as `line 7 of train.py, in forward (module Net.layers.3)`.
-    Empty: nowhere."""
+    """Returns where the program was at the error, as `line 7 of train.py, in forward (module Net.layers.3)`. Empty:
+    nowhere."""
     import torch
 
     library = str(pathlib.Path(torch.__file__).parent)
@@ -259,12 +259,12 @@ class _Interrupts:
 def _record_script(options, progress, card_was_full):
     """Runs and records the script. `card_was_full`: the request that the card had no room for, if the script ran
     before. Returns the recorder, whether the recorder has a step, and how the script ended."""
-    from ._record import remarks
-    from ._torch import compiling
-    from ._record.process import end_children, end_data_workers
-    from ._record.loop import Finished, ScriptLoop
-    from ._record.step import StepRecorder
+    from . import _remarks as remarks
     from ._record.hooks import Hooks
+    from ._record.loop import Finished, ScriptLoop
+    from ._record.process import end_children, end_data_workers
+    from ._record.step import StepRecorder
+    from ._torch import compiling
 
     program = (["-m"] if options.module else []) + [options.script, *options.arguments]
     command = [word for words in same_recording(options) for word in words]
@@ -418,8 +418,6 @@ def _record(options, card_was_full):
         raise HeadroomError(f"{options.script}: there is no such script")
     _checked_output(options.output)
     if options.activation_memory_budget and len(options.activation_memory_budget) > 1:
-        from ._record.options import record_each
-
         return record_each(options)
     begin = time.perf_counter()
     dependencies = Dependencies() if options.dependencies else None

@@ -5,11 +5,13 @@
 A region's forward gets the program's own objects, so that the program sees every change. The recomputation gets copies
 of the mutable arguments as at entry. Tensors are never copied. Tensors in lists, tuples and dicts are held until
 backward, as the planner counts. Of tensors in other objects (a cache with the keys and values of all layers), only
-tensors that the region read are held; a stub without memory replaces each other tensor. Attributes and buffers of the
-region's modules are kept, too: a forward may replace attributes (a state from call to call, a count, a list to which
-the forward appends), and the recomputation begins with the attributes of the call. Tensors, numbers, strings, random
-number generators and containers of such values are kept; other objects and parameters are not. A tensor in an attribute
-is held only if the region reads the tensor. All tensors of an attribute have one path.
+tensors that the region read are held; a stub without memory replaces each other tensor.
+
+Attributes and buffers of the region's modules are kept, too. A forward may replace attributes (a state from call to
+call, a count, a list to which the forward appends), and the recomputation begins with the attributes of the call.
+Tensors, numbers, strings, random number generators and containers of such values are kept; other objects and parameters
+are not. A tensor in an attribute is held only if the region reads the tensor. All tensors of an attribute have one
+path.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The state around a forward that is recomputed in backward: RNG, attention kernels, autocast and the ops themselves
-are as at the first run, and the recomputation leaves nothing behind. checkpoint() itself restores PyTorch's own
-generators and autocast. torch.autocast caches the casts of weights until the context ends. linear() and
-scaled_dot_product_attention() of torch.nn.functional run the same ops under a dispatch mode as without a mode."""
+are as at the first run, and the recomputation leaves nothing behind.
+
+checkpoint() itself restores PyTorch's own generators and autocast. But torch.autocast caches the casts of weights until
+the context ends, and linear() and scaled_dot_product_attention() of torch.nn.functional run other ops under a dispatch
+mode than without a mode."""
 
 import contextlib
 import functools

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The distributed job of a recorded script, in torchrun's terms. The script is one of the job's processes. The words of
+"""The distributed job of a recorded script, in torchrun's terms. The script is a process of the job. The words of
 `accelerate launch` and `deepspeed` in front of a script, and configuration files, are parsed by the launchers
 themselves, in another process: the launchers import torch, which the recorder may import only after simulate()."""
 

@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """torch.distributed with one process: a job of any size runs as a single rank.
 
-Every process group is PyTorch's fake one (torch.testing._internal.distributed.fake_pg), whatever backend the program
+Every process group is PyTorch's fake group (torch.testing._internal.distributed.fake_pg), whatever backend the program
 requests; get_backend() still returns the requested backend. core/device/kernels/collectives.cpp defines what
-collectives write: the values as if all other ranks held the values of this rank. Some objects only another rank has,
-such as the shapes that a pipeline stage gets from the stage before, or a few numbers that rank 0 broadcasts. The rank
-that sends such an object is started as a mock rank at the first request: the same script in another process, with a
-simulated GPU of its own. The ranks of a job share a folder with a file per object, written by the sender. Distributed
-checkpoints are left out with a remark, since each rank would write a part. Functions that map the memory of other
-ranks' GPUs are refused.
+collectives write: the values as if all other ranks held the values of this rank.
+
+Some objects only another rank has, such as the shapes that a pipeline stage gets from the stage before, or a few
+numbers that rank 0 broadcasts. The rank that sends such an object is started as a mock rank at the first request: the
+same script in another process, with a simulated GPU of its own. The ranks of a job share a folder with a file per
+object, written by the sender.
+
+Distributed checkpoints are left out with a remark, since each rank would write a part. Functions that map the memory of
+other ranks' GPUs are refused.
 """
 
 import concurrent.futures
@@ -29,8 +32,8 @@ import time
 import torch
 import torch.distributed as dist
 
+from .. import _remarks as remarks
 from .._library import HeadroomError, load
-from .._record import remarks
 from .._torch import change_after_import
 from .job import ADVICE
 
@@ -128,7 +131,7 @@ def _patch_groups():
 
 
 _FOLDER = "TORCH_HEADROOM_JOB"  # set for mock ranks: the folder of the job
-_POLL_SECONDS = 0.02  # between two looks for a file
+_POLL_SECONDS = 0.02  # between two searches for a file
 _MOST_BYTES = 1024  # of a fetched tensor of integers: sizes and the like, no data
 _PR_SET_PDEATHSIG = 1
 

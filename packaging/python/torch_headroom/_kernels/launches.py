@@ -7,6 +7,8 @@ import collections
 
 import torch
 
+from .. import _remarks as remarks
+
 # (kernel name, how the time is estimated) -> number of launches in this process.
 counts = collections.Counter()
 
@@ -50,3 +52,18 @@ def _check_devices(name, tensors):
 def rounded(size, multiple):
     """Returns `size` rounded up to a multiple."""
     return -(-size // multiple) * multiple
+
+
+def _sentences():
+    """Yields remarks on the kernels that were launched in this step."""
+    by_estimate = {}
+    for (name, how), count in counts.items():
+        by_estimate.setdefault(how, []).append(f"{name} ({count:,} ×)")
+    for how, kernels in by_estimate.items():
+        yield f"kernels that are not PyTorch's, whose time is a guess by {how}: {', '.join(kernels)}"
+    if choices:
+        kernels = ", ".join(sorted(choices))
+        yield f"configurations that are chosen by measuring on the card, of which the first was taken: {kernels}"
+
+
+remarks.add_source(remarks.KERNELS, _sentences, begin=counts.clear)

@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernels of libraries. apex (amp_C, fused_layer_norm_cuda): github.com/NVIDIA/apex, csrc/amp_C_frontend.cpp,
-csrc/multi_tensor_*.cu, csrc/layer_norm_cuda.cpp and csrc/layer_norm_cuda_kernel.cu, commit 6424da3b. DeepSpeed's
-optimizers, which DeepSpeed compiles at first use with a CUDA compiler: github.com/deepspeedai/DeepSpeed, csrc/adam,
-csrc/lion, csrc/lamb and csrc/adagrad, version 0.19.8. Mamba (selective_scan_cuda): github.com/state-spaces/mamba,
-csrc/selective_scan/selective_scan.cpp, commit e9594ce1 (2.3). causal_conv1d_cuda: github.com/Dao-AILab/causal-conv1d,
-csrc/causal_conv1d.cpp, commit 0d2252d1 (1.6)."""
+"""Kernels of libraries: apex, DeepSpeed's optimizers, Mamba and causal-conv1d.
+
+Sources. apex (amp_C, fused_layer_norm_cuda): github.com/NVIDIA/apex, csrc/amp_C_frontend.cpp, csrc/multi_tensor_*.cu,
+csrc/layer_norm_cuda.cpp and csrc/layer_norm_cuda_kernel.cu, commit 6424da3b. DeepSpeed, which compiles kernels at first
+use with a CUDA compiler: github.com/deepspeedai/DeepSpeed, csrc/adam, csrc/lion, csrc/lamb and csrc/adagrad, version
+0.19.8. Mamba (selective_scan_cuda): github.com/state-spaces/mamba, csrc/selective_scan/selective_scan.cpp, commit
+e9594ce1 (2.3). causal_conv1d_cuda: github.com/Dao-AILab/causal-conv1d, csrc/causal_conv1d.cpp, commit 0d2252d1
+(1.6)."""
 
 import functools
 import importlib
@@ -13,7 +15,7 @@ import math
 
 import torch
 
-from .._record import remarks
+from .. import _remarks as remarks
 from . import launches
 from .opaque import module_of
 

@@ -171,13 +171,13 @@ def _float8(quantizer, shape, empty):
 
 def _blocks(quantizer, kind, shape, empty):
     data = {}
-    for name, wanted in (("rowwise", quantizer.rowwise_usage), ("columnwise", quantizer.columnwise_usage)):
+    for name, is_used in (("rowwise", quantizer.rowwise_usage), ("columnwise", quantizer.columnwise_usage)):
         columns = name == "columnwise"
         sizes = _transposed(shape) if columns and kind == BLOCK else shape
         scales = scale_shape(quantizer, shape, columns)
         scale_dtype = torch.uint8 if kind == MXFP8 else torch.float32
-        data[f"{name}_data"] = empty(sizes, dtype=torch.uint8) if wanted else None
-        data[f"{name}_scale_inv"] = empty(scales, dtype=scale_dtype) if wanted else None
+        data[f"{name}_data"] = empty(sizes, dtype=torch.uint8) if is_used else None
+        data[f"{name}_scale_inv"] = empty(scales, dtype=scale_dtype) if is_used else None
     if kind == MXFP8:
         data["with_gemm_swizzled_scales"] = quantizer.optimize_for_gemm
     else:
@@ -225,13 +225,13 @@ def _updated(quantizer, out):
                  for what in ("data", "scale_inv")}
         make = functools.partial(_blocks, quantizer, kind)
     held = {ours: getattr(out, theirs) for theirs, ours in names.items()}
-    wanted = make(list(out.size()), lambda shape, dtype: (shape, dtype))
+    needed = make(list(out.size()), lambda shape, dtype: (shape, dtype))
     for theirs, ours in names.items():
-        if (wanted[ours] is None) != (held[ours] is None):
-            sizes = wanted[ours]
+        if (needed[ours] is None) != (held[ours] is None):
+            sizes = needed[ours]
             setattr(out, theirs, sizes and torch.empty(sizes[0], dtype=sizes[1], device="cuda"))
     if kind in (DELAYED, CURRENT):
-        out._transpose_invalid = wanted["data_transpose"] is None
+        out._transpose_invalid = needed["data_transpose"] is None
     elif kind == MXFP8:
         out._with_gemm_swizzled_scales = quantizer.optimize_for_gemm
     return out

@@ -18,7 +18,6 @@ import tempfile
 
 from .._library import HeadroomError, check, load
 
-
 # PyTorch reads the first variable that is set.
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 _MINOR, _MAJOR, _MULTIPROCESSORS = 76, 75, 16  # CUdevice_attribute
@@ -29,12 +28,15 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "K
 class PlanForCard:
     """A plan of a recorded step for a card: what `torch-headroom plan --card --json` answers, in words for people."""
 
-    def __init__(self, result, title, budget, policy):
-        self.result = result
-        self.title = title  # of the GPU
-        self.budget = budget  # bytes; 0: all that the GPU gives
-        self.total = 0  # bytes of the GPU's memory
-        self.policy = policy if result["decisions"] else None  # path; None: the step runs without a plan
+    def __init__(self, planned, budget, policy):
+        """`planned` is what this file's program prints. `budget` is in bytes; 0: all that the GPU gives. `policy` is
+        the path of the plan's policy."""
+        self.result = planned["plan"]
+        self.title = planned["title"]  # of the GPU
+        self.total = planned["memory_bytes"]  # of the GPU
+        self.budget = budget
+        self.policy = policy if self.result["decisions"] else None  # None: the step runs without a plan
+        self._texts = planned["texts"]  # sizes for people, by name
 
     def __str__(self):
         """Returns what the plan does, in one line."""
@@ -47,8 +49,8 @@ class PlanForCard:
         better = self.result["card"].get("better_settings")
         saved = self.recompute_ms - better["recompute_ms"] if better else 0
         hint = f"; PYTORCH_CUDA_ALLOC_CONF={better['settings']} would save {saved:,.2f} ms" if better else ""
-        return (f"{what}; {size_text(self.reserved_peak_bytes)} reserved at most on {self._where()}, "
-                f"{size_text(self.left_bytes)} left{settings}{hint}{self._other_sizes()}")
+        return (f"{what}; {self._texts['reserved_peak']} reserved at most on {self._where()}, "
+                f"{self._texts['left']} left{settings}{hint}{self._other_sizes()}")
 
     @property
     def modules(self):
@@ -91,7 +93,7 @@ class PlanForCard:
         return f"; {card['assumptions'][0]}" if card["steps_differ"] else ""
 
     def _where(self):
-        return f"{size_text(self.budget)} of {self.title}" if self.budget else self.title
+        return f"{self._texts['budget']} of {self.title}" if self.budget else self.title
 
 
 def plan_for_card(kept, gpu, budget, may_change_settings):
@@ -128,12 +130,6 @@ def bytes_of(text):
     return size
 
 
-def size_text(size):
-    """Returns bytes as a text for people: 23.11 GiB."""
-    unit = next((unit for unit in ("GiB", "MiB", "KiB") if size >= _UNITS[unit.upper()]), "B")
-    return f"{size / _UNITS[unit.upper()]:,.2f} {unit}" if unit != "B" else f"{size} B"
-
-
 def _kept_plan(kept, gpu, budget, settings):
     key = hashlib.sha256(json.dumps([gpu, budget, settings]).encode()).hexdigest()[:16]
     path, policy = kept.folder / f"plan-{key}.json", kept.folder / f"policy-{key}.json"
@@ -141,10 +137,7 @@ def _kept_plan(kept, gpu, budget, settings):
         with tempfile.NamedTemporaryFile("w", dir=kept.folder, delete=False) as file:
             file.write(_run_planner(str(kept.step), gpu, str(budget), json.dumps(settings), str(policy)))
         os.replace(file.name, path)
-    found = json.loads(path.read_text())
-    plan = PlanForCard(found["plan"], found["title"], budget, policy)
-    plan.total = found["memory_bytes"]
-    return plan
+    return PlanForCard(json.loads(path.read_text()), budget, policy)
 
 
 def _run_planner(*words):
@@ -168,7 +161,13 @@ def _plan(step, gpu, budget, settings, policy):
     if text is None:
         check(2)
     card = next(card for card in json.loads(library.headroom_devices()) if card["name"] == gpu)
-    return {"plan": json.loads(text), "title": card["title"], "memory_bytes": card["memory_bytes"]}
+    plan = json.loads(text)
+    texts = {"budget": int(budget), "reserved_peak": plan["card"]["reserved_peak_bytes"],
+             "left": plan["card"]["left_bytes"]}
+    library.headroom_format_bytes.restype = ctypes.c_char_p
+    library.headroom_format_bytes.argtypes = [ctypes.c_int64]
+    texts = {name: library.headroom_format_bytes(size).decode() for name, size in texts.items()}
+    return {"plan": plan, "title": card["title"], "memory_bytes": card["memory_bytes"], "texts": texts}
 
 
 def _gpu():

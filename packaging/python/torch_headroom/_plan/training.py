@@ -62,9 +62,8 @@ class FirstTraining:
     def _begin(self):
         import torch
 
-        from .._torch import in_backward, in_transform
         from .._modules import Inventory, parameters_of, watch
-        from .._torch import before_steps
+        from .._torch import before_steps, in_backward, in_transform
 
         watch()
         self._inventory = Inventory()
@@ -186,7 +185,7 @@ def auto_checkpoint(model, step, budget=None, gpu=None):
 
 
 def _train_until_recorded(step, loop):
-    """Trains until the recorder ends the program. A step ends with the begin of the next one."""
+    """Trains until the recorder ends the program. A step ends when the next step begins."""
     for _ in range(loop.requested + 1):
         step()
     raise HeadroomError("step() made no whole training step: it has to run the model's forward, backward and the "

@@ -10,12 +10,12 @@ import weakref
 import torch
 from torch.utils.checkpoint import _recomputation_hook
 
+from .. import _remarks as remarks
 from .._distributed import sharding
 from .._library import Instant
 from .._modules import around_forward, has_hooks, in_larger_graph, is_compiled, state_tensors, tensors_of
 from .._simulate import cuda_graphs
 from .._torch import after_steps, around, before_steps, compiling, in_backward, in_transform
-from . import remarks
 
 
 def say_if_own(pack_hook):
@@ -117,7 +117,7 @@ class _Replays:
         self._recorder.replays += 1
 
     def passes(self, moment):
-        """Called when a replay passes a noted moment: an instant, or the end of an optimizer's step."""
+        """Called when a replay passes a noted moment: an Instant, or the end of an optimizer's step."""
         if isinstance(moment, torch.optim.Optimizer):
             self._loop.optimizer_done(moment)
             return

@@ -11,6 +11,7 @@ import weakref
 
 import torch
 
+from .. import _remarks as remarks
 from .._apply.held import AttributesInCalls, HeldInCalls
 from .._compile import CompiledBackward
 from .._distributed import sharding
@@ -18,10 +19,9 @@ from .._library import Instant, check, load
 from .._modules import (GRADIENT, Inventory, ModuleNames, implement_parts, implement_retype_parts, is_plain, retype,
                         state_tensors, tensors_of)
 from .._simulate import cuda_graphs, simulated_card
-from .._simulate.memory import read, settings_in_use
+from .._simulate.memory import follow_memory_reads, modules_that_read_memory, read, settings_in_use
 from .._simulate.placeholders import decisions, timings
 from .._torch import compiling, in_backward
-from . import remarks
 from .hooks import say_if_own
 from .loop import sizes_of, sizes_with
 
@@ -77,7 +77,7 @@ class StepRecorder:
         implement_retype_parts()
         implement_parts()
         sharding.follow_deepspeed()
-        remarks.follow_memory_reads(self._place)
+        follow_memory_reads(self._place)
         self.inventory = Inventory()
         self.numbers = {}  # id(module) -> number, in the running step; read by the hook
         self.recording = False
@@ -264,8 +264,8 @@ class StepRecorder:
             noted.append(("in larger graphs", ", ".join(in_larger_graphs)))
         settings, sentences = self.compiled_backward.step_ends()
         noted += settings
-        if remarks.modules_that_read_memory():
-            noted.append(("memory read in", ", ".join(remarks.modules_that_read_memory())))
+        if modules_that_read_memory():
+            noted.append(("memory read in", ", ".join(modules_that_read_memory())))
         if ended_early:
             noted.append(("ended early", ended_early))
             sentences = [*sentences, _ENDED_EARLY.format(ended_early)]

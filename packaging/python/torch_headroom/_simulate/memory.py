@@ -1,20 +1,24 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Memory of the simulated GPU as torch.cuda.memory reports the memory, and storages that Python creates without an op.
-All numbers follow the rules of CUDA's caching allocator. Also here: snapshots and the history of the allocator
-(torch.cuda.memory._snapshot, _record_memory_history), as PyTorch's memory_viz and `torch-headroom` read snapshots.
-Addresses are the allocator's own; addresses of tensors differ. Stacks have PyTorch's frames of C++ on machines where
-PyTorch unwinds C++, but no frames of Headroom."""
+All numbers follow the rules of CUDA's caching allocator.
+
+Snapshots and the history of the allocator (torch.cuda.memory._snapshot, _record_memory_history) are as PyTorch's
+memory_viz and `torch-headroom` read snapshots. Addresses are the allocator's own; addresses of tensors differ. Stacks
+have PyTorch's frames of C++ on machines where PyTorch unwinds C++, but no frames of Headroom."""
 
 import ctypes
 import enum
+import functools
 import json
+import os
 import sys
 
 import torch
 
-from .._library import HeadroomError, check
-from .._record.remarks import notes_memory_reads
+from .. import _remarks as remarks
+from .._library import OWN_FOLDER, HeadroomError, check
+from .._torch import compiling
 
 _inductor = torch.library.Library("inductor", "IMPL")
 
@@ -32,6 +36,69 @@ def read(library):
     library.headroom_memory(ctypes.byref(memory))
     return memory
 
+
+_TORCHS = os.path.dirname(torch.__file__) + os.sep
+_READERS = tuple(_TORCHS + name + os.sep for name in ("cuda", "accelerator"))
+_MOST_NAMED = 2  # modules in the remark
+
+_place = None  # function that returns the name of the running module; empty: none; None: nothing is recorded now
+_reading_modules, _read_functions = {}, {}  # names of the readers in this step, in order
+
+
+def follow_memory_reads(place):
+    """Sets the function that says where the program is: the name of the module that runs now, "backward", or an empty
+    string outside of the step's forward and backward."""
+    global _place
+    _place = place
+
+
+def _forget_memory_reads():
+    """Forgets the reads of earlier steps."""
+    _reading_modules.clear()
+    _read_functions.clear()
+
+
+def modules_that_read_memory():
+    """Returns the names of the modules that have read the card's memory in this step."""
+    return list(_reading_modules)
+
+
+def notes_memory_reads(function):
+    """Decorates a function of torch._C that reads the card's memory."""
+
+    @functools.wraps(function)
+    def read(*arguments, **named):
+        where = _place() if _place and not compiling.now else ""
+        if where:
+            _note_memory_read(where)
+        return function(*arguments, **named)
+
+    return read
+
+
+def _note_memory_read(where):
+    frame, name = sys._getframe(2), ""
+    while frame is not None and frame.f_code.co_filename.startswith(_READERS):
+        name, frame = frame.f_code.co_name, frame.f_back
+    # A policy that watches the plan, or PyTorch itself.
+    if frame is not None and frame.f_code.co_filename.startswith((OWN_FOLDER, _TORCHS)):
+        return
+    _reading_modules[where] = _read_functions[name or "mem_get_info"] = True
+
+
+def _memory_read_sentences():
+    """Returns the remark on the step, if there were reads."""
+    if not _reading_modules:
+        return []
+    named = list(_reading_modules)[:_MOST_NAMED]
+    more = len(_reading_modules) - len(named)
+    places = " and ".join(named) if not more else f"{', '.join(named)} and {more} more"
+    return [f"the model reads the card's memory while it computes ({', '.join(_read_functions)}, in {places}): on the "
+            "card and under a plan it reads other numbers, and may run other ops and take other memory than recorded "
+            "and planned. Give it a fixed number in place of these (a chunk size), then record the step again"]
+
+
+remarks.add_source(remarks.MEMORY_READS, _memory_read_sentences, _forget_memory_reads)
 
 _COUNTERS = ("allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes", "active_bytes",
              "inactive_split_bytes", "requested_bytes")

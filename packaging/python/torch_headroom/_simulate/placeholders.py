@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Values that the program reads of the simulated GPU where nobody knows the value: placeholders. Branches that depend
-on a placeholder are counted. Loops that may wait for a placeholder forever are ended with a message: loops of a
-function are read from the bytecode, as are the numbers by which a `while` may end. Names of instructions are the names
-of Python 3.10 to 3.14. Random values of large CPU tensors are drawn at the first read (core/device/deferred_fill.h), so
-that a model that is only moved to the simulated GPU is built at once. Ops draw the values; patch_random_values() covers
-methods that access a tensor's memory without an op."""
+on a placeholder are counted. Loops that may wait for a placeholder forever are ended with a message. The loops of a
+function, and the numbers by which a `while` may end, are read from the bytecode; names of instructions are the names of
+Python 3.10 to 3.14.
+
+Random values of large CPU tensors are drawn at the first read (core/device/deferred_fill.h), so that a model that is
+only moved to the simulated GPU is built at once. Ops draw the values; patch_random_values() covers methods that access
+a tensor's memory without an op."""
 
 import atexit
 import ctypes
@@ -20,6 +22,7 @@ from numbers import Real
 
 import torch
 
+from .. import _remarks as remarks
 from .._library import OWN_FOLDER, check
 from .._torch import change_after_import, patch_around
 
@@ -65,6 +68,34 @@ sizes = Placeholders()  # sizes of results
 of_other_ranks = Placeholders()  # values of other ranks, taken to equal this rank's
 queries = Placeholders()  # questions whether work of the GPU is done, which was said to be
 timings = Placeholders()  # times between events, taken on this machine
+
+_SENTENCES = {
+    decisions:
+        "the program asked {} whether something is true that nobody knows without data, and was given an answer: on "
+        "the card the step may go another way from there",
+    sizes:
+        "the sizes of results were invented {}, as only data says them: on the card they may be smaller, and memory "
+        "with them",
+    of_other_ranks:
+        "the program read what other ranks told {}, and they were taken to hold what this one holds: on the card the "
+        "step may go another way from there",
+    queries:
+        "the program asked {} whether work of the card is done (query), and was told that it is: on the card it may "
+        "not be, and memory that waits for it lives longer",
+}
+
+
+def _sentences():
+    """Returns remarks on the placeholders that the program read in this step."""
+    return [sentence.format(counter) for counter, sentence in _SENTENCES.items() if counter.count]
+
+
+def _begin_step():
+    for counter in (*_SENTENCES, timings):
+        counter.clear()
+
+
+remarks.add_source(remarks.PLACEHOLDERS, _sentences, _begin_step)
 
 # Arguments of headroom_on_invented_value()'s callback.
 _OTHER_RANK, _DONE = 3, 4

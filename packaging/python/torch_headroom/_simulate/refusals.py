@@ -6,12 +6,13 @@ simulated GPU. Machine code would access real addresses, which do not exist here
 import contextlib
 import importlib
 import os
+import weakref
 
 import torch
 
+from .. import _remarks as remarks
 from .._kernels import libraries, opaque, triton
 from .._library import HeadroomError
-from .._record import remarks
 from .._torch import change_after_import, follow_imports, substitute
 
 _TRANSFORMER_ENGINE = "transformer_engine.common"
@@ -108,7 +109,51 @@ def _leave_torchscript_unfused():
     torch._C._jit_set_texpr_fuser_enabled = lambda enabled: None
 
 
+_managed_bytes = 0
+
+
+def _patch_bitsandbytes(functional):
+    """Keeps the state of paged optimizers in host memory, as CUDA's managed memory: pages move to the card when kernels
+    read the pages, as far as there is room. Managed memory does not count as the step's memory on the card."""
+    prefetch, elementwise = functional.prefetch_tensor, functional.elementwise_func
+
+    def get_paged(*shape, dtype=torch.float32, device=None):
+        paged = torch.zeros(shape, dtype=dtype)  # the pages are not touched yet
+        paged.is_paged, paged.page_deviceid = True, 0
+        _count_managed(paged)
+        return paged
+
+    def prefetch_tensor(tensor, to_cpu=False):
+        if not getattr(tensor, "is_paged", False):
+            prefetch(tensor, to_cpu)
+
+    def elementwise_func(name, tensor, *arguments, **named):
+        if not getattr(tensor, "is_paged", False):
+            elementwise(name, tensor, *arguments, **named)
+
+    functional.get_paged, functional.prefetch_tensor = get_paged, prefetch_tensor
+    functional.elementwise_func = elementwise_func
+
+
+def _count_managed(tensor):
+    global _managed_bytes
+    _managed_bytes += tensor.nbytes
+    weakref.finalize(tensor.untyped_storage(), _managed_freed, tensor.nbytes).atexit = False
+
+
+def _managed_freed(size):
+    global _managed_bytes
+    _managed_bytes -= size
+
+
+def _managed_memory_sentences():
+    if _managed_bytes:
+        yield (f"{_managed_bytes:,} bytes are managed memory of paged optimizers, which is the host's and not part of "
+               "the peak: on the card it takes room only where there is some")
+
+
 def patch():
+    remarks.add_source(remarks.MANAGED_MEMORY, _managed_memory_sentences)
     torch._C._cuda_jiterator_compile_and_launch_kernel = _refuse_jiterator
     for name, (public, what) in _OF_THE_DRIVER.items():
         if hasattr(torch._C, name):
@@ -122,7 +167,7 @@ def patch():
     torch.cuda._compile_kernel = _refusing("torch.cuda._compile_kernel", "runs machine code")
     change_after_import("torch.cuda.green_contexts", _refuse_green_contexts)
     change_after_import("triton", triton.patch_triton)
-    change_after_import("bitsandbytes.functional", remarks.patch_bitsandbytes)
+    change_after_import("bitsandbytes.functional", _patch_bitsandbytes)
     change_after_import("deepspeed.ops.op_builder.builder", libraries.patch_deepspeed)
     change_after_import("deepspeed.runtime.utils", libraries.accept_norms)
     change_after_import(_TRANSFORMER_ENGINE, _load_transformer_engine_stub)
