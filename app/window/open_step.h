@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "app/window/ops_answer.h"
 #include "app/window/step_engine.h"
 #include "core/base/mapped_file.h"
 #include "core/cost/step_times.h"

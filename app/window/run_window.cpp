@@ -5,7 +5,7 @@
 #include "app/recording/recorder_program.h"
 #include "app/window/mainwindow.h"
 #include "app/window/measured_desk.h"
-#include "app/window/planner_engine.h"
+#include "app/window/step_engine.h"
 #include "app/window/screenshot.h"
 
 #include <QApplication>

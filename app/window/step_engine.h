@@ -2,8 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/joint/ops_policy.h"
+#include "core/plan/plan.h"
 #include "core/policy/card_planner.h"
+#include "core/policy/policy.h"
+#include "core/policy/step_planner.h"
 #include "core/predict/step_clock.h"
+
+#include <QString>
 
 #include <functional>
 #include <memory>
@@ -12,6 +18,62 @@
 #include <vector>
 
 namespace headroom {
+
+/// The settings of plans by op.
+struct OpsChoice
+{
+    OpsSolver solver = OpsSolver::dp;
+    OpsRuntime runtime = OpsRuntime::measured; ///< the window plans by time
+    std::shared_ptr<const std::vector<double>> times; ///< by op, from a file of measurements; null: the step's own
+    QString timesFile; ///< name of the file of `times`
+
+    bool operator==(const OpsChoice&) const = default;
+    OpsRequest request() const;
+};
+
+/// A frontier of plans by op, and the planner that made it. Immutable.
+struct OpsFrontier
+{
+    OpsPlanner planner;
+    std::vector<OpsPlan> plans; ///< peak ascending, recompute time descending; the last one recomputes nothing
+    double stepMs = 0; ///< recorded time of forward and backward
+    double solveMs = 0; ///< wall time
+    bool complete = false; ///< false: only a few fractions are planned yet
+
+    std::vector<FrontierPoint> points() const;
+};
+using OpsFrontierPtr = std::shared_ptr<const OpsFrontier>;
+
+/// The plan of a frontier for a budget, with the fate of each op, and the ops that flip.
+struct OpsAnswer
+{
+    OpsFrontierPtr frontier;
+    std::size_t index = 0; ///< index in frontier->plans
+    std::vector<OpFate> fates; ///< by OpId
+    std::vector<OpFlip> flips; ///< ops ascending
+
+    const OpsPlan& plan() const { return frontier->plans[index]; }
+};
+using OpsAnswerPtr = std::shared_ptr<const OpsAnswer>;
+
+/// A plan by op as selective checkpoints of blocks: lists of ops to save that eager PyTorch can apply.
+struct OpsPolicy
+{
+    OpsAnswerPtr of;
+    Policy policy;
+    std::string whyNot; ///< why there is no policy; empty: there is one
+};
+using OpsPolicyPtr = std::shared_ptr<const OpsPolicy>;
+
+/// Plans `points` fractions. Errors: as OpsPlanner::plan().
+Result<OpsFrontier> makeOpsFrontier(const OpsPlanner& planner, const OpsChoice& choice, int points,
+                                    const std::stop_token& stop);
+
+/// The plan of least recompute time within the budget; if none fits, the one of lowest peak.
+OpsAnswer opsAnswer(const OpsFrontierPtr& frontier, Bytes budget);
+
+/// The answer as a PlannedStep with its timeline; infeasible if the plan's peak is above the budget.
+PlannedStep plannedStep(const OpsAnswer& answer, Bytes budget);
 
 /// The window's interface to the planner of one recorded step: StepPlanner's functions as virtual functions, so that
 /// tests of the window can replace the solver. Immutable; any thread may call every function.
@@ -54,5 +116,8 @@ protected:
 
 using StepEnginePtr = std::shared_ptr<const StepEngine>;
 using StepEngineFactory = std::function<Result<StepEnginePtr>(StepTracePtr)>;
+
+/// Makes the program's StepEngine: it calls StepPlanner, or only shows a step that is not plannable().
+Result<StepEnginePtr> makePlannerEngine(StepTracePtr trace);
 
 } // namespace headroom

@@ -4,7 +4,6 @@
 
 #include "core/base/try.h"
 #include "core/policy/save_sets.h"
-#include "core/policy/way_costs.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/cupti/correlation.h"
+#include "core/cupti/step_times.h"
 
 #include <gtest/gtest.h>
 

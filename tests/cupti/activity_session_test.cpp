@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/cupti/activity_session.h"
 
-#include "core/cupti/correlation.h"
-#include "core/cupti/record_parser.h"
+#include "core/cupti/step_times.h"
 #include "tests/cupti/fake_cupti.h"
 
 #include <gmock/gmock.h>

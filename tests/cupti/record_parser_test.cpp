@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/cupti/record_parser.h"
+#include "core/cupti/activity_session.h"
 
-#include "core/cupti/correlation.h"
+#include "core/cupti/step_times.h"
 #include "tests/cupti/activity_buffer.h"
 #include "tests/cupti/fake_cupti.h"
 

@@ -23,13 +23,13 @@ PRONOUNS = {"it", "its", "they", "them", "their", "those", "these", "one", "ones
 RELATIVES = {"which", "whose"}
 # A header is private to a topic if only one file beside its own .cpp includes it: the two belong together.
 LIMITS = {
-    "product files": 771,
+    "product files": 700,
     "lines of the longest file": 550,
-    "headers with one user": 84,
+    "headers with one user": 60,
     "pronouns per 1,000 words of comments": 29.5,
     "which/whose per 1,000 words of comments": 5.5,
 }
-LEAST = {"median lines of a file": 97}
+LEAST = {"median lines of a file": 110}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 # Strings and characters are matched too, so that a // inside them is no comment.

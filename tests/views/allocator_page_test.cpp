@@ -5,7 +5,7 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
-#include "app/window/planner_engine.h"
+#include "app/window/step_engine.h"
 #include "app/window/settings.h"
 #include "core/allocator/replay.h"
 #include "core/predict/predict.h"

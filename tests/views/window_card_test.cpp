@@ -6,7 +6,7 @@
 #include "app/window/card_desk.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
-#include "app/window/planner_engine.h"
+#include "app/window/step_engine.h"
 #include "app/window/record_desk.h"
 #include "app/window/step_header.h"
 #include "core/policy/policy.h"

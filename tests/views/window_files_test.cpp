@@ -3,7 +3,7 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
-#include "app/window/planner_engine.h"
+#include "app/window/step_engine.h"
 #include "core/trace/step_file.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/window_fixture.h"

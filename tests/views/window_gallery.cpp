@@ -10,7 +10,7 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
-#include "app/window/planner_engine.h"
+#include "app/window/step_engine.h"
 #include "app/window/record_desk.h"
 #include "app/window/snapshot_sheet.h"
 #include "app/window/step_header.h"

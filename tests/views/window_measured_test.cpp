@@ -4,7 +4,7 @@
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
 #include "app/window/measured_desk.h"
-#include "app/window/planner_engine.h"
+#include "app/window/step_engine.h"
 #include "app/window/settings.h"
 #include "app/window/snapshot_sheet.h"
 #include "core/cost/calibration.h"

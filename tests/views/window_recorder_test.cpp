@@ -3,7 +3,7 @@
 #include "app/recording/recording_bar.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
-#include "app/window/planner_engine.h"
+#include "app/window/step_engine.h"
 #include "app/window/record_desk.h"
 #include "app/window/step_header.h"
 #include "views/plot/number_text.h"
