@@ -237,7 +237,7 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
     command.add_option("--formulation", arguments.formulation,
                        "exact (default): memory is everything on the device, optimizer state included; each plan was "
                        "predicted on the step and fits to the byte. piecewise: PyTorch's sac_milp, solved to its "
-                       "optimum; all that a ModuleInfo document is enough for");
+                       "optimum; the only formulation for a ModuleInfo document");
     command.add_option("--world-size", arguments.worldSize, "Ranks over which FSDP shards its units (default 1)");
     const auto addNames = [&](const char* option, std::vector<std::string>& names, const char* description) {
         // One name for each option: otherwise `--ac-unit NAME step.hrs` would take the file for a name.

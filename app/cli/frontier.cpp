@@ -87,8 +87,8 @@ Result<Frontier> solveOnDevice(const PlanSource& source, PlanRequest request, in
         ASSIGN_OR_RETURN(const PlannedStep planned, planner.solve(request));
         if (!planned.timeline)
             return Error{ErrorKind::internal, "the plan of a point was not found again: " + planned.plan.reason};
-        frontier.onCard.push_back({runOnCard(*card, *source.trace, *planned.timeline),
-                                   leastMemory(*card, *source.trace, *planned.timeline)});
+        frontier.onCard.push_back(
+            {runOnCard(*card, *source.trace, *planned.timeline), leastMemory(*card, *source.trace, *planned.timeline)});
     }
     return frontier;
 }
@@ -127,10 +127,9 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
     for (std::size_t i = 0; i < frontier.points.size(); ++i) {
         const FrontierPoint& point = frontier.points[i];
         const double stepMs = frontier.largest.stepMs;
-        std::vector<std::string> cells{formatBytes(point.peak), groupedDigits(point.peak),
-                                       formatNumber(point.recomputeMs, 3),
-                                       stepMs > 0 ? formatPercent(point.recomputeMs / stepMs) : "-",
-                                       formatPercent(point.gap)};
+        std::vector<std::string> cells{
+            formatBytes(point.peak), groupedDigits(point.peak), formatNumber(point.recomputeMs, 3),
+            stepMs > 0 ? formatPercent(point.recomputeMs / stepMs) : "-", formatPercent(point.gap)};
         if (frontier.card) {
             const auto& [run, least] = frontier.onCard[i];
             std::ranges::copy(run.assumptions, std::back_inserter(assumed));
@@ -142,9 +141,9 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
     table.print(out);
     printAssumptions(assumed, out);
     if (isComplete(frontier.points))
-        out << "\nThese are all plans that are worth it, each proven.\n";
+        out << "\nThe frontier is complete, and each plan is proven optimal.\n";
     else if (exact)
-        out << "\nBetween these plans there may be others; --points asks for more.\n";
+        out << "\nThere may be more plans between these points: --points N solves more budgets.\n";
 }
 
 Result<int> run(const FrontierArguments& arguments)

@@ -58,7 +58,7 @@ Actions::Actions(QWidget* window)
     copyTable = make(tr("Copy timeline as &table"), tr("Put the numbers of the visible timeline on the clipboard"),
                      "Ctrl+Shift+T");
     findModule = make(tr("&Find module"), tr("Filter the module tree by name"), "Ctrl+F");
-    fitStep = make(tr("&Fit step"), tr("Show the whole step"), "Ctrl+0");
+    fitStep = make(tr("Show &whole step"), tr("Zoom out until the whole step is visible"), "Ctrl+0");
     zoomBack = make(tr("Zoom &back"), tr("Show what was visible before the last zoom"), "Alt+Left");
     zoomToSelection = make(tr("Zoom to &selection"), tr("Show the selected stretch of time"), "Ctrl+J");
     stackByCategory

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/allocator/allocator_rules.h"
-#include "core/base/lane.h"
+#include "core/base/task_runner.h"
 #include "core/timeline/timeline.h"
 #include "core/trace/workspaces.h"
 #include "views/widgets/allocator_panel.h"
@@ -38,7 +38,7 @@ private:
     AllocatorPanel* panel_;
     bool shown_ = false;
     quint64 asked_ = 0;
-    Lane lane_;
+    TaskRunner lane_;
 };
 
 /// The result that the panel shows.

@@ -187,7 +187,7 @@ CardLine cardLine(const Session& session)
     if (session.worldSize() > 1 && session.mode() == PlanMode::modules)
         return {CardLine::State::unknown,
                 tr("Not known for %1 GPUs: record one rank of the job").arg(session.worldSize()),
-                tr("What FSDP gathers is not in a step of one GPU. Processes per node, of the sheet that records a "
+                tr("What FSDP gathers is not in a step of one GPU. Processes per node, in the dialog that records a "
                    "script, record a rank of the job."),
                 {}};
     if (session.answerIsCurrent() && !session.feasible())

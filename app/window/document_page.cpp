@@ -5,7 +5,7 @@
 #include "app/window/actions.h"
 #include "app/window/card_text.h"
 #include "app/window/lower_pages.h"
-#include "app/window/measured_desk.h"
+#include "app/window/measured_controller.h"
 #include "app/window/ops_text.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
@@ -175,7 +175,7 @@ void DocumentPage::wireViews()
     connect(budgetBar_, &BudgetBar::modeWanted, &session_, &Session::setMode);
     OpsPanel* ops = inspector_->opsPanel();
     connect(ops, &OpsPanel::modulesWanted, this, [this] { session_.setMode(PlanMode::modules); });
-    connect(ops, &OpsPanel::tableWanted, lowerPanel(), &LowerPanel::showFlips);
+    connect(ops, &OpsPanel::tableWanted, lowerPanel(), &LowerPanel::showChanged);
     connect(ops, &OpsPanel::copyWanted, actions_.copyFraction, &QAction::trigger);
     connect(ops, &OpsPanel::exportWanted, actions_.exportPolicy, &QAction::trigger);
     connect(inspector_, &Inspector::pinWanted, this, &DocumentPage::applyPin);
@@ -315,7 +315,7 @@ void DocumentPage::showNoAnswer()
     moduleModel_->clearPlan();
     tradeOff_->clearPlan();
     timeline_->setPlanned(nullptr);
-    timeline_->setFlips({});
+    timeline_->setChanged({});
     showCollectives();
     budgetBar_->setResult(nullptr, false);
     showInspector();
@@ -343,8 +343,8 @@ void DocumentPage::showAnswer()
     }
     timeline_->setNames(tr("Recorded"), answer.fits() ? tr("Planned") : tr("Least"));
     timeline_->setPlanned(shown.timeline);
-    timeline_->setFlips(answer.ops && answer.fits() ? flipMarks(*answer.ops, *shown.timeline)
-                                                    : std::vector<TimelineFlip>());
+    timeline_->setChanged(answer.ops && answer.fits() ? changedMarks(*answer.ops, *shown.timeline)
+                                                      : std::vector<TimelineChangedOp>());
     showCollectives();
     if (!session_.frontier())
         showBudgetRange();

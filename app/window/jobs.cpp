@@ -59,8 +59,8 @@ void Jobs::open(const QString& path, const TimeChoice& times, const std::optiona
                 const std::string& card)
 {
     const Report report = reportOpening();
-    openLane_.cancel();
-    openLane_.post([this, path, times, part, card, report](const std::stop_token& stop) {
+    openRunner_.cancel();
+    openRunner_.post([this, path, times, part, card, report](const std::stop_token& stop) {
         report([this, path] { Q_EMIT openProgressed(path, tr("Reading"), -1); });
         const std::filesystem::path file = path.toStdU16String();
         if (isSnapshotFile(file)) {
@@ -108,8 +108,8 @@ void Jobs::readSnapshotFile(const QString& path, const std::optional<ImportReque
 void Jobs::openPart(const ReadSnapshotPtr& snapshot, const ImportRequest& part)
 {
     const Report report = reportOpening();
-    openLane_.cancel();
-    openLane_.post(
+    openRunner_.cancel();
+    openRunner_.post(
         [this, snapshot, part, report](const std::stop_token& stop) { makePart(snapshot, part, report, stop); });
 }
 
@@ -131,8 +131,8 @@ void Jobs::makePart(const ReadSnapshotPtr& snapshot, const ImportRequest& part, 
 void Jobs::changeTimes(const OpenStepPtr& step, const TimeChoice& times)
 {
     const Report report = reportOpening();
-    openLane_.cancel();
-    openLane_.post([this, step, times, report](const std::stop_token&) {
+    openRunner_.cancel();
+    openRunner_.post([this, step, times, report](const std::stop_token&) {
         makeStep(step->path, step->file, times, step->stamp, report);
     });
 }
@@ -159,7 +159,7 @@ void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, 
                           LiveBlocksTable::Of of)
 {
     const quint64 generation = ++memoryGeneration_;
-    memoryLane_.post([this, step, timeline, changeCount, of, generation](std::stop_token) {
+    memoryRunner_.post([this, step, timeline, changeCount, of, generation](std::stop_token) {
         const auto memory = std::make_shared<const LiveBlocksAt>(LiveBlocksAt{
             timeline, changeCount, instantOf(*timeline, changeCount),
             makeLiveBlocksTable(step->engine->trace(), liveBlocks(step->trace(), *timeline, changeCount), of)});
@@ -172,13 +172,13 @@ void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, 
 
 void Jobs::forgetLiveMemory()
 {
-    memoryLane_.cancel();
+    memoryRunner_.cancel();
     ++memoryGeneration_;
 }
 
 void Jobs::forgetOpening()
 {
-    openLane_.cancel();
+    openRunner_.cancel();
     ++openGeneration_;
 }
 

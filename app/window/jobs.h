@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/window/open_step.h"
-#include "core/base/lane.h"
+#include "core/base/task_runner.h"
 
 #include <QObject>
 
@@ -54,8 +54,8 @@ private:
     StepEngineFactory makeEngine_;
     quint64 openGeneration_ = 0;
     quint64 memoryGeneration_ = 0;
-    Lane openLane_; ///< lanes are the last members: their threads end before the others are destroyed
-    Lane memoryLane_;
+    TaskRunner openRunner_; ///< lanes are the last members: their threads end before the others are destroyed
+    TaskRunner memoryRunner_;
 };
 
 } // namespace headroom

@@ -46,9 +46,9 @@ void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
         showOps();
     });
     connect(&jobs, &Jobs::liveMemoryListed, this, [this](const LiveBlocksAtPtr& memory) { showLiveMemory(*memory); });
-    connect(panel_, &LowerPanel::onlyFlipsWanted, this, [this](bool only) {
-        onlyFlips_ = only;
-        ops_->setOnlyFlips(only);
+    connect(panel_, &LowerPanel::onlyChangedWanted, this, [this](bool only) {
+        onlyChanged_ = only;
+        ops_->setOnlyChanged(only);
         showOps();
     });
     connect(panel_, &LowerPanel::unitsWanted, this, [this](bool wanted) {
@@ -141,17 +141,19 @@ void LowerPages::showOps()
     panel_->setOpsPlanned(planned);
     panel_->setComparing(session_.comparison() && session_.comparison()->hasTimes);
     ops_->setComparison(session_.comparison());
-    ops_->setPlan(answer ? answer->fates : std::vector<OpFate>(), answer ? answer->flips : std::vector<OpFlip>());
-    ops_->setModule(onlyFlips_ ? ModuleId() : session_.selected()); // flips are shown of the whole step
+    ops_->setPlan(answer ? answer->decisions : std::vector<OpDecision>(),
+                  answer ? answer->changed : std::vector<ChangedOp>());
+    ops_->setModule(onlyChanged_ ? ModuleId() : session_.selected()); // changed decisions are shown of the whole step
     showOpsTitle();
 }
 
 void LowerPages::showOpsTitle()
 {
     const QString count = QString::number(ops_->rowCount());
-    if (onlyFlips_)
-        panel_->setOpsTitle(ops_->rowCount() == 1 ? tr("1 op flips at this step of the frontier")
-                                                  : tr("%1 ops flip at this step of the frontier").arg(count));
+    if (onlyChanged_)
+        panel_->setOpsTitle(ops_->rowCount() == 1
+                                ? tr("1 op with a changed decision at this point of the frontier")
+                                : tr("%1 ops with a changed decision at this point of the frontier").arg(count));
     else if (session_.selected().valid())
         panel_->setOpsTitle(tr("%1 ops of %2").arg(count, QString::fromStdString(session_.selectedFqn())));
     else

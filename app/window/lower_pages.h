@@ -54,7 +54,7 @@ private:
     AllocatorPage* allocator_;
     LowerPanel* panel_;
     std::optional<Instant> pinned_;
-    bool onlyFlips_ = false; ///< the table of ops shows only flips
+    bool onlyChanged_ = false; ///< the table of ops shows only ops with a changed decision
     bool units_ = false; ///< the table of live blocks shows unsharded bytes by unit
 };
 

@@ -2,25 +2,25 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/mainwindow.h"
 
-#include "app/recording/recording_bar.h"
 #include "app/recording/recorder_program.h"
+#include "app/recording/recording_bar.h"
 #include "app/window/actions.h"
 #include "app/window/card_bar.h"
-#include "app/window/card_desk.h"
+#include "app/window/card_controller.h"
 #include "app/window/demos.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
 #include "app/window/frame_pacer.h"
-#include "app/window/manual_desk.h"
-#include "app/window/measured_desk.h"
-#include "app/window/modules_desk.h"
+#include "app/window/manual_controller.h"
+#include "app/window/measured_controller.h"
+#include "app/window/modules_controller.h"
 #include "app/window/opener.h"
-#include "app/window/ops_desk.h"
+#include "app/window/ops_controller.h"
 #include "app/window/plan_text.h"
-#include "app/window/record_desk.h"
+#include "app/window/record_controller.h"
 #include "app/window/step_header.h"
 #include "app/window/step_watch.h"
-#include "app/window/verify_desk.h"
+#include "app/window/verify_controller.h"
 #include "app/window/what_if.h"
 #include "views/plot/timeline_view.h"
 #include "views/theme/looks.h"
@@ -70,24 +70,24 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     , actions_(new Actions(this))
     , messages_(new MessageBar)
     , recordingBar_(new RecordingBar)
-    , recordDesk_(
-          new RecordDesk({parts.recorder, parts.recordingsFolder, parts.sample}, settings, *recordingBar_, this))
+    , recordController_(
+          new RecordController({parts.recorder, parts.recordingsFolder, parts.sample}, settings, *recordingBar_, this))
     , pages_(new QStackedWidget)
     , start_(new StartPage)
     , page_(new DocumentPage(session_, jobs_, *actions_))
     , whatIf_(new WhatIf(session_, *page_->header()->sizes(), parts.recorder, parts.recordingsFolder, this))
-    , verifyDesk_(
-          new VerifyDesk(session_, *page_->inspector()->verifyRow(), *actions_->verifyPlan, parts.recorder, this))
-    , cardDesk_(new CardDesk(session_, this))
-    , modulesDesk_(new ModulesDesk(session_, this))
-    , opsDesk_(new OpsDesk(session_, this))
-    , measuredDesk_(new MeasuredDesk(session_, this))
-    , opsChoiceDesk_(new OpsChoiceDesk(session_, *page_->inspector()->solverChoice(), this))
+    , verifyController_(
+          new VerifyController(session_, *page_->inspector()->verifyRow(), *actions_->verifyPlan, parts.recorder, this))
+    , cardController_(new CardController(session_, this))
+    , modulesController_(new ModulesController(session_, this))
+    , opsController_(new OpsController(session_, this))
+    , measuredController_(new MeasuredController(session_, this))
+    , opsChoiceController_(new OpsChoiceController(session_, *page_->inspector()->solverChoice(), this))
     , exporter_(new Exporter(session_, settings_, *messages_, this))
-    , opener_(new Opener({session_, jobs_, settings_, *actions_, *messages_, *start_, *recordDesk_, *whatIf_,
+    , opener_(new Opener({session_, jobs_, settings_, *actions_, *messages_, *start_, *recordController_, *whatIf_,
                           [this] { return mayCloseStep(); }, this}))
     , stepWatch_(new StepWatch(session_, this))
-    , manualDesk_(new ManualDesk(*this, settings_, *actions_->manual))
+    , manualController_(new ManualController(*this, settings_, *actions_->manual))
 {
     setObjectName(windowName);
     setAcceptDrops(true);
@@ -110,14 +110,14 @@ MainWindow::~MainWindow()
     session_.undoStack().disconnect(this);
     jobs_.disconnect(this);
     delete opener_;
-    delete recordDesk_; // the desks end their recordings before the widgets that show them are deleted
+    delete recordController_; // the controllers end their recordings before the widgets that show them are deleted
     delete whatIf_;
-    delete verifyDesk_;
-    delete cardDesk_;
-    delete modulesDesk_;
-    delete opsDesk_;
-    delete opsChoiceDesk_;
-    delete measuredDesk_;
+    delete verifyController_;
+    delete cardController_;
+    delete modulesController_;
+    delete opsController_;
+    delete opsChoiceController_;
+    delete measuredController_;
     delete takeCentralWidget(); // before the session and the jobs, which it uses
 }
 
@@ -139,8 +139,8 @@ void MainWindow::layOut()
 
 void MainWindow::wireSession()
 {
-    connect(modulesDesk_, &ModulesDesk::failed, this, &MainWindow::refusePlan);
-    connect(modulesDesk_, &ModulesDesk::frontierFailed, this, [this](const QString& reason) {
+    connect(modulesController_, &ModulesController::failed, this, &MainWindow::refusePlan);
+    connect(modulesController_, &ModulesController::frontierFailed, this, [this](const QString& reason) {
         if (messages_->kind() != MessageBar::Kind::error) // the solve failed for the same reason, and says what to do
             messages_->showError(sentence(reason));
     });
@@ -173,25 +173,25 @@ void MainWindow::wireDesks()
 {
     Actions& a = *actions_;
     connect(opener_, &Opener::opened, this, [this](bool budgetWasGiven) {
-        modulesDesk_->setBudgetIsGuess(!budgetWasGiven);
+        modulesController_->setBudgetIsGuess(!budgetWasGiven);
         if (budgetWasGiven)
-            cardDesk_->keepBudget();
+            cardController_->keepBudget();
         else
-            cardDesk_->follow();
+            cardController_->follow();
         page_->modules()->tree()->setFocus();
         if (!measuredFile_.isEmpty())
-            measuredDesk_->compare(std::exchange(measuredFile_, {}));
+            measuredController_->compare(std::exchange(measuredFile_, {}));
     });
     connect(opener_, &Opener::failed, this, &MainWindow::openFailed);
     connect(opener_, &Opener::nothingOpened, this, [this] { measuredFile_.clear(); });
-    connect(opsChoiceDesk_, &OpsChoiceDesk::refused, this,
+    connect(opsChoiceController_, &OpsChoiceController::refused, this,
             [this](const QString& reason) { messages_->showError(sentence(reason)); });
     connect(page_->header(), &StepHeader::timesWanted, opener_, &Opener::changeTimes);
     const CardBar* card = page_->header()->card();
     connect(card, &CardBar::cardWanted, opener_, &Opener::chooseCard);
-    connect(card, &CardBar::planWanted, cardDesk_, &CardDesk::follow);
+    connect(card, &CardBar::planWanted, cardController_, &CardController::follow);
     connect(card, &CardBar::largerWanted, opener_, &Opener::recordLarger);
-    connect(opener_, &Opener::cardChosen, cardDesk_, &CardDesk::follow);
+    connect(opener_, &Opener::cardChosen, cardController_, &CardController::follow);
     // Undone and redone, too: the card is the window's, not the document's.
     for (const auto changed : {&Session::cardChanged, &Session::stepChanged})
         connect(&session_, changed, this, [this] {
@@ -199,15 +199,15 @@ void MainWindow::wireDesks()
                 settings_.setCard(session_.cardChoice().card);
         });
     connect(a.compare, &QAction::triggered, this, &MainWindow::askForMeasured);
-    connect(opener_, &Opener::measuredWanted, measuredDesk_, &MeasuredDesk::compareOrOpen);
-    connect(opener_, &Opener::openingBegan, measuredDesk_, &MeasuredDesk::beginOpening);
-    connect(opener_, &Opener::nothingOpened, measuredDesk_, &MeasuredDesk::endOpening);
-    connect(a.stopComparing, &QAction::triggered, measuredDesk_, &MeasuredDesk::stop);
-    connect(measuredDesk_, &MeasuredDesk::failed, this, [this](const QString& reason) {
+    connect(opener_, &Opener::measuredWanted, measuredController_, &MeasuredController::compareOrOpen);
+    connect(opener_, &Opener::openingBegan, measuredController_, &MeasuredController::beginOpening);
+    connect(opener_, &Opener::nothingOpened, measuredController_, &MeasuredController::endOpening);
+    connect(a.stopComparing, &QAction::triggered, measuredController_, &MeasuredController::stop);
+    connect(measuredController_, &MeasuredController::failed, this, [this](const QString& reason) {
         messages_->showError(reason);
         Q_EMIT openFailed(reason);
     });
-    connect(measuredDesk_, &MeasuredDesk::comparedInstead, this, [this] {
+    connect(measuredController_, &MeasuredController::comparedInstead, this, [this] {
         const QString file = session_.comparedFile();
         messages_->showDone(tr("%1 was measured, and lies over the open step.").arg(QFileInfo(file).fileName()),
                             {tr("Open it instead"), [this, file] {
@@ -215,7 +215,7 @@ void MainWindow::wireDesks()
                                  openFile(file);
                              }});
     });
-    connect(measuredDesk_, &MeasuredDesk::wanted, this, [this](const QString& path) { openFile(path); });
+    connect(measuredController_, &MeasuredController::wanted, this, [this](const QString& path) { openFile(path); });
     connect(stepWatch_, &StepWatch::changed, this, &MainWindow::sayChanged);
     connect(stepWatch_, &StepWatch::gone, this, &MainWindow::sayGone);
 }
@@ -269,7 +269,7 @@ void MainWindow::sayChanged(const QString& path)
         {tr("Reload"), [this, path] {
              messages_->dismiss();
              if (session_.comparison() && path == session_.comparedFile())
-                 measuredDesk_->compare(path);
+                 measuredController_->compare(path);
              else
                  opener_->reload();
          }});
@@ -296,7 +296,7 @@ void MainWindow::refusePlan(const QString& reason)
 
 void MainWindow::askForMeasured()
 {
-    if (const QString reason = measuredDesk_->whyNot(); !reason.isEmpty()) {
+    if (const QString reason = measuredController_->whyNot(); !reason.isEmpty()) {
         messages_->showError(reason);
         return;
     }
@@ -310,7 +310,7 @@ void MainWindow::askForMeasured()
 void MainWindow::compareWith(const QString& path)
 {
     if (session_.isOpen())
-        measuredDesk_->compare(path);
+        measuredController_->compare(path);
     else
         measuredFile_ = path;
 }
@@ -369,10 +369,10 @@ void MainWindow::closeEvent(QCloseEvent* event)
         event->ignore();
         return;
     }
-    recordDesk_->recording().cancel();
+    recordController_->recording().cancel();
     settings_.setLayout(windowName, saveGeometry());
     page_->saveLayout(settings_);
-    manualDesk_->close();
+    manualController_->close();
     QMainWindow::closeEvent(event);
 }
 
@@ -406,7 +406,7 @@ bool MainWindow::takeDrag(QDropEvent& event)
     if (event.type() != QEvent::Drop)
         return true;
     if (session_.isOpen() && QFileInfo(path).suffix() == QLatin1String("hrs"))
-        measuredDesk_->compareOrOpen(path);
+        measuredController_->compareOrOpen(path);
     else
         openFile(path);
     return true;

@@ -18,20 +18,20 @@ class QStackedWidget;
 namespace headroom {
 
 class Actions;
-class CardDesk;
+class CardController;
 class DocumentPage;
 class Exporter;
 class FramePacer;
-class ManualDesk;
-class MeasuredDesk;
-class ModulesDesk;
+class ManualController;
+class MeasuredController;
+class ModulesController;
 class MessageBar;
-class OpsChoiceDesk;
-class OpsDesk;
-class RecordDesk;
+class OpsChoiceController;
+class OpsController;
+class RecordController;
 class RecordingBar;
 class StepWatch;
-class VerifyDesk;
+class VerifyController;
 class WhatIf;
 
 /// The main window: the start page or the open step, with the message bar above. Creates and connects all parts.
@@ -51,13 +51,13 @@ public:
     ~MainWindow() override;
 
     /// Opens a file. The open step stays until the new one is read, and if that fails. `budget` and `select` (fqn)
-    /// replace the window's own choice. For a model (.pt2, TorchScript .pt) or a training script (.py) a sheet opens
+    /// replace the window's own choice. For a model (.pt2, TorchScript .pt) or a training script (.py) a dialog opens
     /// that records it first.
     void openFile(const QString& path, std::optional<Bytes> budget = {}, const QString& select = {},
                   PlanMode mode = PlanMode::modules);
     /// Sets the op times of steps that are opened from now on, as for withTimes().
     void useTimes(const TimeChoice& times) { opener_->useTimes(times); }
-    /// Sets the part of the memory snapshot that is opened next; without it a sheet asks if there is a choice.
+    /// Sets the part of the memory snapshot that is opened next; without it a dialog asks if there is a choice.
     void usePart(const std::optional<ImportRequest>& part) { opener_->usePart(part); }
     /// Compares a measured step or a memory snapshot with the open step, or with the one that is being opened.
     void compareWith(const QString& path);
@@ -66,21 +66,21 @@ public:
 
     Session& session() noexcept { return session_; }
     Jobs& jobs() noexcept { return jobs_; }
-    ModulesDesk& modulesDesk() noexcept { return *modulesDesk_; }
-    CardDesk& cardDesk() noexcept { return *cardDesk_; }
+    ModulesController& modulesController() noexcept { return *modulesController_; }
+    CardController& cardController() noexcept { return *cardController_; }
     ThemeSwitch& theme() noexcept { return theme_; }
     Actions& actions() noexcept { return *actions_; }
     DocumentPage& page() noexcept { return *page_; }
     StartPage& startPage() noexcept { return *start_; }
     MessageBar& messages() noexcept { return *messages_; }
     Exporter& exporter() noexcept { return *exporter_; }
-    RecordDesk& recordDesk() noexcept { return *recordDesk_; }
-    MeasuredDesk& measuredDesk() noexcept { return *measuredDesk_; }
+    RecordController& recordController() noexcept { return *recordController_; }
+    MeasuredController& measuredController() noexcept { return *measuredController_; }
     WhatIf& whatIf() noexcept { return *whatIf_; }
     const FramePacer& frames() const noexcept { return *frames_; }
-    OpsChoiceDesk& opsChoiceDesk() noexcept { return *opsChoiceDesk_; }
+    OpsChoiceController& opsChoiceController() noexcept { return *opsChoiceController_; }
     RecordingBar& recordingBar() noexcept { return *recordingBar_; }
-    ManualDesk& manualDesk() noexcept { return *manualDesk_; }
+    ManualController& manualController() noexcept { return *manualController_; }
     void askBeforeClosing(bool ask) noexcept { askBeforeClosing_ = ask; }
 
 Q_SIGNALS:
@@ -117,21 +117,21 @@ private:
     Actions* actions_;
     MessageBar* messages_;
     RecordingBar* recordingBar_;
-    RecordDesk* recordDesk_;
+    RecordController* recordController_;
     QStackedWidget* pages_;
     StartPage* start_;
     DocumentPage* page_;
     WhatIf* whatIf_;
-    VerifyDesk* verifyDesk_;
-    CardDesk* cardDesk_;
-    ModulesDesk* modulesDesk_;
-    OpsDesk* opsDesk_;
-    MeasuredDesk* measuredDesk_;
-    OpsChoiceDesk* opsChoiceDesk_;
+    VerifyController* verifyController_;
+    CardController* cardController_;
+    ModulesController* modulesController_;
+    OpsController* opsController_;
+    MeasuredController* measuredController_;
+    OpsChoiceController* opsChoiceController_;
     Exporter* exporter_;
     Opener* opener_;
     StepWatch* stepWatch_;
-    ManualDesk* manualDesk_;
+    ManualController* manualController_;
     QString measuredFile_; ///< compared as soon as the step is open
     bool askBeforeClosing_ = true;
     bool takesDrag_ = false; ///< what is dragged over the window is a file

@@ -5,10 +5,10 @@
 #include "app/recording/recorder_program.h"
 #include "app/window/actions.h"
 #include "app/window/plan_text.h"
-#include "app/window/record_desk.h"
+#include "app/window/record_controller.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
-#include "app/window/snapshot_sheet.h"
+#include "app/window/snapshot_dialog.h"
 #include "app/window/times_text.h"
 #include "app/window/what_if.h"
 #include "core/cost/card_memory.h"
@@ -63,13 +63,13 @@ void Opener::wireReading()
 
 void Opener::wireRecording()
 {
-    connect(&parts_.start, &StartPage::demoWanted, &parts_.records, &RecordDesk::recordDemo);
-    connect(&parts_.records, &RecordDesk::busyChanged, this, [this](bool busy) {
+    connect(&parts_.start, &StartPage::demoWanted, &parts_.records, &RecordController::recordDemo);
+    connect(&parts_.records, &RecordController::busyChanged, this, [this](bool busy) {
         parts_.start.setBusy(busy);
         if (busy)
             parts_.messages.dismiss();
     });
-    connect(&parts_.records, &RecordDesk::recorded, this, [this](const QString& path, const QString& remark) {
+    connect(&parts_.records, &RecordController::recorded, this, [this](const QString& path, const QString& remark) {
         openStep(path, {{}, {}, remark, PlanMode::modules, {}, {}, true});
     });
     connect(&parts_.whatIf, &WhatIf::recorded, this,
@@ -78,11 +78,11 @@ void Opener::wireRecording()
             });
     connect(&parts_.whatIf, &WhatIf::failed, this,
             [this](const QString& reason) { parts_.messages.showError(reason); });
-    connect(&parts_.records, &RecordDesk::refused, this, [this](const QString& reason) {
+    connect(&parts_.records, &RecordController::refused, this, [this](const QString& reason) {
         parts_.messages.showError(reason);
         Q_EMIT failed(reason);
     });
-    connect(&parts_.records, &RecordDesk::cancelled, this,
+    connect(&parts_.records, &RecordController::cancelled, this,
             [this] { parts_.messages.showDone(tr("The recording was cancelled; nothing was written.")); });
 }
 
@@ -179,15 +179,15 @@ void Opener::reload()
 void Opener::askForPart(const ReadSnapshotPtr& snapshot)
 {
     parts_.messages.dismiss();
-    auto* sheet = new SnapshotSheet(*snapshot, parts_.window);
-    sheet->setAttribute(Qt::WA_DeleteOnClose);
-    connect(sheet, &QDialog::accepted, this,
-            [this, sheet, snapshot] { parts_.jobs.openPart(snapshot, sheet->part()); });
-    connect(sheet, &QDialog::rejected, this, [this] {
+    auto* dialog = new SnapshotDialog(*snapshot, parts_.window);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    connect(dialog, &QDialog::accepted, this,
+            [this, dialog, snapshot] { parts_.jobs.openPart(snapshot, dialog->part()); });
+    connect(dialog, &QDialog::rejected, this, [this] {
         parts_.jobs.forgetOpening();
         Q_EMIT nothingOpened();
     });
-    sheet->open();
+    dialog->open();
 }
 
 void Opener::takeStep(const OpenStepPtr& step)

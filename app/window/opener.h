@@ -15,7 +15,7 @@ namespace headroom {
 
 class Actions;
 class MessageBar;
-class RecordDesk;
+class RecordController;
 class Session;
 class Settings;
 class StartPage;
@@ -36,7 +36,7 @@ public:
         Actions& actions;
         MessageBar& messages;
         StartPage& start;
-        RecordDesk& records;
+        RecordController& records;
         WhatIf& whatIf;
         std::function<bool()> mayCloseStep; ///< whether the open step may be closed
         QWidget* window = nullptr; ///< parent of dialogs
@@ -58,7 +58,7 @@ public:
     void openFile(const QString& path, const Wanted& wanted);
     /// Sets the op times of steps that are opened from now on, as for withTimes().
     void useTimes(const TimeChoice& times) { times_ = times; }
-    /// Sets the part of the memory snapshot that is opened next; without it a sheet asks if there is a choice.
+    /// Sets the part of the memory snapshot that is opened next; without it a dialog asks if there is a choice.
     void usePart(const std::optional<ImportRequest>& part) { part_ = part; }
     /// Replaces the open step by the same step with other times; one undo step.
     void changeTimes(const TimeChoice& times);

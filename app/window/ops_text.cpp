@@ -18,7 +18,7 @@
 namespace headroom {
 namespace {
 
-constexpr std::size_t mostFlips = 5;
+constexpr std::size_t mostChanged = 5;
 
 QString tr(const char* text)
 {
@@ -41,13 +41,13 @@ QString shortOp(std::string_view name)
     return text;
 }
 
-QString fateText(const OpFlip& flip)
+QString decisionText(const ChangedOp& change)
 {
-    if (flip.now == OpFate::again)
-        return flip.before == OpFate::saved ? tr("was kept, runs again now") : tr("runs again now");
-    if (flip.now == OpFate::saved)
-        return flip.before == OpFate::again ? tr("ran again, is kept now") : tr("is kept now");
-    return flip.before == OpFate::again ? tr("no longer runs again") : tr("is no longer kept");
+    if (change.now == OpDecision::recomputed)
+        return change.before == OpDecision::saved ? tr("was saved, is recomputed now") : tr("is recomputed now");
+    if (change.now == OpDecision::saved)
+        return change.before == OpDecision::recomputed ? tr("was recomputed, is saved now") : tr("is saved now");
+    return change.before == OpDecision::recomputed ? tr("is no longer recomputed") : tr("is no longer saved");
 }
 
 /// A duration of the wall clock, rounded.
@@ -73,43 +73,43 @@ const OpsAnswer* shown(const Session& session)
     return session.mode() == PlanMode::ops && session.answer() ? session.answer()->ops.get() : nullptr;
 }
 
-void addFlips(OpsFacts& facts, const StepTrace& trace, const OpsAnswer& answer)
+void addChanged(OpsFacts& facts, const StepTrace& trace, const OpsAnswer& answer)
 {
     struct Sum
     {
         int count = 0;
         Bytes bytes = 0;
-        OpFlip example;
+        ChangedOp example;
     };
-    std::map<std::tuple<std::string_view, OpFate, OpFate>, Sum> kinds;
-    for (const OpFlip& flip : answer.flips) {
-        Sum& sum = kinds[{trace.opName(flip.op), flip.before, flip.now}];
+    std::map<std::tuple<std::string_view, OpDecision, OpDecision>, Sum> kinds;
+    for (const ChangedOp& change : answer.changed) {
+        Sum& sum = kinds[{trace.opName(change.op), change.before, change.now}];
         ++sum.count;
-        sum.bytes += flip.bytes;
-        sum.example = flip;
+        sum.bytes += change.bytes;
+        sum.example = change;
     }
     std::vector<Sum> sums;
     for (const auto& [key, sum] : kinds)
         sums.push_back(sum);
     std::stable_sort(sums.begin(), sums.end(),
                      [](const Sum& a, const Sum& b) { return std::abs(a.bytes) > std::abs(b.bytes); });
-    const int count = static_cast<int>(answer.flips.size());
-    facts.flipsTitle = count == 0 ? QString()
-        : count == 1              ? tr("New at this step of the frontier: one op")
-                                  : tr("New at this step of the frontier: %1 ops").arg(count);
+    const int count = static_cast<int>(answer.changed.size());
+    facts.changedTitle = count == 0 ? QString()
+        : count == 1                ? tr("New at this step of the frontier: one op")
+                                    : tr("New at this step of the frontier: %1 ops").arg(count);
     for (const Sum& sum : sums) {
-        if (facts.flips.size() == mostFlips)
+        if (facts.changed.size() == mostChanged)
             break;
         const QString name = shortOp(trace.opName(sum.example.op));
         const QString bytes = sum.bytes == 0
             ? QStringLiteral("–")
             : (sum.bytes > 0 ? QStringLiteral("−") : QStringLiteral("+")) + bytesText(std::abs(sum.bytes));
-        facts.flips.push_back({sum.count == 1 ? name : tr("%1 × %2").arg(sum.count).arg(name), fateText(sum.example),
-                               bytes, sum.example.now == OpFate::again});
+        facts.changed.push_back({sum.count == 1 ? name : tr("%1 × %2").arg(sum.count).arg(name),
+                                 decisionText(sum.example), bytes, sum.example.now == OpDecision::recomputed});
     }
-    const int more = static_cast<int>(sums.size() - facts.flips.size());
+    const int more = static_cast<int>(sums.size() - facts.changed.size());
     if (more > 0)
-        facts.moreFlips = more == 1 ? tr("one more kind") : tr("%1 more kinds").arg(more);
+        facts.moreChanged = more == 1 ? tr("one more kind") : tr("%1 more kinds").arg(more);
 }
 
 QString policyText(const Session& session)
@@ -144,7 +144,7 @@ QString reasonOf(const Session& session, const OpsAnswer& answer, ModuleId modul
         if (trace.ops.phase[OpId(i)] != Phase::forward || !of.valid() || !within[of.value])
             continue;
         ++forward;
-        again += answer.fates[i] == OpFate::again;
+        again += answer.decisions[i] == OpDecision::recomputed;
     }
     const ModuleEffect& effect = session.answer()->effects[module.value];
     if (again == 0)
@@ -183,7 +183,7 @@ OpsFacts opsFacts(const Session& session)
                    bytesText(answer->frontier->planner.defaultSavedBytes(), 2));
     if (session.worldSize() > 1)
         facts.summary += tr(" It is the plan of one GPU: ops are not planned for sharded steps.");
-    addFlips(facts, session.step()->trace(), *answer);
+    addChanged(facts, session.step()->trace(), *answer);
     facts.compileLines
         = QStringLiteral("activation_memory_budget = %1\n…_solver = \"%2\"\n…_runtime_estimator = \"%3\"")
               .arg(fractionText(plan.fraction), solverWord(session), estimatorWord(session));
@@ -236,14 +236,14 @@ QString compileLines(const Session& session)
         .arg(fractionText(answer->plan().fraction), solverWord(session), estimatorWord(session));
 }
 
-std::vector<TimelineFlip> flipMarks(const OpsAnswer& answer, const Timeline& timeline)
+std::vector<TimelineChangedOp> changedMarks(const OpsAnswer& answer, const Timeline& timeline)
 {
-    std::vector<bool> flips(answer.fates.size(), false);
-    for (const OpFlip& flip : answer.flips)
-        flips[flip.op.value] = true;
-    std::vector<TimelineFlip> marks;
+    std::vector<bool> changed(answer.decisions.size(), false);
+    for (const ChangedOp& change : answer.changed)
+        changed[change.op.value] = true;
+    std::vector<TimelineChangedOp> marks;
     for (const MemoryChange& change : timeline.changes) {
-        if (change.delta <= 0 || !change.op.valid() || !flips[change.op.value])
+        if (change.delta <= 0 || !change.op.valid() || !changed[change.op.value])
             continue;
         if (marks.empty() || marks.back().ms != change.ms || marks.back().again != change.recomputed)
             marks.push_back({change.ms, change.recomputed});

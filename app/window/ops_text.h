@@ -30,8 +30,9 @@ QString opsSolverLine(const Session& session);
 /// Python code that sets the fraction in torch.compile; empty: there is no plan.
 QString compileLines(const Session& session);
 
-/// The instants of the flipped ops on the plan's time axis: in forward, and where they run again.
-std::vector<TimelineFlip> flipMarks(const OpsAnswer& answer, const Timeline& timeline);
+/// The instants of the ops with a changed decision on the plan's time axis: in forward, and where the plan recomputes
+/// the ops.
+std::vector<TimelineChangedOp> changedMarks(const OpsAnswer& answer, const Timeline& timeline);
 
 /// Why the plan by op cannot be expressed as lists of ops to save.
 QString noOpsPolicy(const Session& session);

@@ -359,10 +359,11 @@ QString frontierLine(const Session& session)
         return tr("The cost curve is being computed: %1 plans so far").arg(count);
     const auto proven = static_cast<int>(std::ranges::count(points, 0.0, &FrontierPoint::gap));
     if (isComplete(points))
-        return tr("The cost curve has all %1 plans that are worth it, each proven").arg(count);
+        return count == 1 ? tr("The cost curve is complete: 1 plan, proven optimal")
+                          : tr("The cost curve is complete: %1 plans, each proven optimal").arg(count);
     if (proven == count)
-        return tr("The cost curve shows %1 of many plans, each proven").arg(count);
-    return tr("The cost curve shows %1 of many plans, %2 of them proven").arg(count).arg(proven);
+        return tr("The cost curve shows %1 of many plans, each proven optimal").arg(count);
+    return tr("The cost curve shows %1 of many plans, %2 of them proven optimal").arg(count).arg(proven);
 }
 
 QString whyNoPlan(const Session& session)

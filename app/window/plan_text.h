@@ -23,7 +23,7 @@ QString gpuTitle(const std::string& name);
 bool canRecordAgain(const StepTrace& trace);
 /// The command line with which the step was recorded; empty: not known.
 QStringList recordArguments(const StepTrace& trace);
-/// The script that `torch-headroom record` recorded; empty: another source. A sheet asks how to run it again.
+/// The script that `torch-headroom record` recorded; empty: another source. A dialog asks how to run it again.
 QString recordedScript(const StepTrace& trace);
 
 /// For a step recorded from a training program in Python: its command line, a sentence about its origin, and one on why

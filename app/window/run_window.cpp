@@ -4,9 +4,9 @@
 
 #include "app/recording/recorder_program.h"
 #include "app/window/mainwindow.h"
-#include "app/window/measured_desk.h"
-#include "app/window/step_engine.h"
+#include "app/window/measured_controller.h"
 #include "app/window/screenshot.h"
+#include "app/window/step_engine.h"
 
 #include <QApplication>
 #include <QDir>
@@ -77,7 +77,7 @@ void applyOptions(MainWindow& window, const WindowOptions& options)
         window.resize(options.size);
     window.useTimes(options.times);
     window.usePart(options.part);
-    window.measuredDesk().useProfile(options.profile);
+    window.measuredController().useProfile(options.profile);
     if (!options.measured.isEmpty())
         window.compareWith(options.measured);
     if (!options.file.isEmpty())

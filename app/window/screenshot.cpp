@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/screenshot.h"
 
-#include "app/window/card_desk.h"
+#include "app/window/card_controller.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
-#include "app/window/measured_desk.h"
-#include "app/window/modules_desk.h"
+#include "app/window/measured_controller.h"
+#include "app/window/modules_controller.h"
 #include "core/base/atomic_write.h"
 #include "views/plot/timeline_view.h"
 
@@ -38,8 +38,8 @@ Screenshot::Screenshot(MainWindow& window, QString path, QObject* parent)
     , window_(window)
     , path_(std::move(path))
 {
-    connect(&window.modulesDesk(), &ModulesDesk::failed, this, &Screenshot::failed);
-    connect(&window.modulesDesk(), &ModulesDesk::frontierFailed, this, &Screenshot::failed);
+    connect(&window.modulesController(), &ModulesController::failed, this, &Screenshot::failed);
+    connect(&window.modulesController(), &ModulesController::frontierFailed, this, &Screenshot::failed);
     connect(&window, &MainWindow::openFailed, this, &Screenshot::failed);
     connect(&looking_, &QTimer::timeout, this, &Screenshot::look);
     looking_.start(checkMs);
@@ -49,7 +49,8 @@ void Screenshot::look()
 {
     const Session& session = window_.session();
     const bool complete = session.answerIsCurrent() && !session.answer()->proving && session.frontierIsFinal()
-        && window_.page().timeline()->upToDate() && !window_.measuredDesk().busy() && !window_.cardDesk().busy();
+        && window_.page().timeline()->upToDate() && !window_.measuredController().busy()
+        && !window_.cardController().busy();
     const bool refused = session.mode() == PlanMode::ops && !session.whyNoOps().isEmpty();
     complete_ = (complete && opsAreThere(session)) || refused ? complete_ + 1 : 0;
     if (complete_ < checks)

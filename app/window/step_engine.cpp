@@ -65,9 +65,9 @@ OpsAnswer opsAnswer(const OpsFrontierPtr& frontier, Bytes budget)
     OpsAnswer answer;
     answer.frontier = frontier;
     answer.index = above == plans.begin() ? 0 : static_cast<std::size_t>(above - plans.begin()) - 1;
-    answer.fates = opFates(trace, answer.plan());
+    answer.decisions = opDecisions(trace, answer.plan());
     if (answer.index + 1 < plans.size())
-        answer.flips = opFlips(trace, plans[answer.index + 1], answer.plan());
+        answer.changed = changedOps(trace, plans[answer.index + 1], answer.plan());
     return answer;
 }
 

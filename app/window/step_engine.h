@@ -44,13 +44,13 @@ struct OpsFrontier
 };
 using OpsFrontierPtr = std::shared_ptr<const OpsFrontier>;
 
-/// The plan of a frontier for a budget, with the fate of each op, and the ops that flip.
+/// The plan of a frontier for a budget, with the decision for each op, and the ops with a changed decision.
 struct OpsAnswer
 {
     OpsFrontierPtr frontier;
     std::size_t index = 0; ///< index in frontier->plans
-    std::vector<OpFate> fates; ///< by OpId
-    std::vector<OpFlip> flips; ///< ops ascending
+    std::vector<OpDecision> decisions; ///< by OpId
+    std::vector<ChangedOp> changed; ///< ops ascending
 
     const OpsPlan& plan() const { return frontier->plans[index]; }
 };

@@ -24,29 +24,29 @@ Bytes savedBytesOf(const StepTrace& trace, const OpsPlan& plan, OpId op)
 
 } // namespace
 
-std::vector<OpFate> opFates(const StepTrace& trace, const OpsPlan& plan)
+std::vector<OpDecision> opDecisions(const StepTrace& trace, const OpsPlan& plan)
 {
-    std::vector<OpFate> fates(trace.ops.size(), OpFate::none);
+    std::vector<OpDecision> decisions(trace.ops.size(), OpDecision::none);
     for (const StorageId storage : plan.saved)
         if (const OpId creator = trace.storages.creator[storage]; creator.valid())
-            fates[creator.value] = OpFate::saved;
+            decisions[creator.value] = OpDecision::saved;
     for (const OpId op : plan.recomputed)
-        fates[op.value] = OpFate::again;
-    return fates;
+        decisions[op.value] = OpDecision::recomputed;
+    return decisions;
 }
 
-std::vector<OpFlip> opFlips(const StepTrace& trace, const OpsPlan& before, const OpsPlan& now)
+std::vector<ChangedOp> changedOps(const StepTrace& trace, const OpsPlan& before, const OpsPlan& now)
 {
-    const std::vector<OpFate> fatesBefore = opFates(trace, before);
-    const std::vector<OpFate> fatesNow = opFates(trace, now);
-    std::vector<OpFlip> flips;
-    for (std::uint32_t i = 0; i < fatesNow.size(); ++i) {
+    const std::vector<OpDecision> decisionsBefore = opDecisions(trace, before);
+    const std::vector<OpDecision> decisionsNow = opDecisions(trace, now);
+    std::vector<ChangedOp> changed;
+    for (std::uint32_t i = 0; i < decisionsNow.size(); ++i) {
         const OpId op(i);
         const Bytes bytes = savedBytesOf(trace, before, op) - savedBytesOf(trace, now, op);
-        if (fatesBefore[i] != fatesNow[i] || bytes != 0)
-            flips.push_back({op, fatesBefore[i], fatesNow[i], bytes});
+        if (decisionsBefore[i] != decisionsNow[i] || bytes != 0)
+            changed.push_back({op, decisionsBefore[i], decisionsNow[i], bytes});
     }
-    return flips;
+    return changed;
 }
 
 OpsPlan planAsRecorded(const OpsPlanner& planner)

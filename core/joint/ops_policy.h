@@ -12,26 +12,26 @@
 namespace headroom {
 
 /// What a plan does with an op of forward.
-enum class OpFate : std::uint8_t {
+enum class OpDecision : std::uint8_t {
     none, ///< backward needs no result of it, or the program holds it anyway
     saved, ///< one of its results is held until backward
-    again, ///< runs again in backward
+    recomputed, ///< recomputed in backward
 };
 
-/// Returns the fate of each op, by OpId.
-std::vector<OpFate> opFates(const StepTrace& trace, const OpsPlan& plan);
+/// Returns the decision for each op, by OpId.
+std::vector<OpDecision> opDecisions(const StepTrace& trace, const OpsPlan& plan);
 
-/// An op whose fate or held bytes differ between two plans.
-struct OpFlip
+/// An op with a decision or retained bytes that differ between two plans.
+struct ChangedOp
 {
     OpId op;
-    OpFate before = OpFate::none;
-    OpFate now = OpFate::none;
+    OpDecision before = OpDecision::none;
+    OpDecision now = OpDecision::none;
     Bytes bytes = 0; ///< held bytes of its results, before minus now
 };
 
 /// Returns the differences of `now` from `before`; ops ascending.
-std::vector<OpFlip> opFlips(const StepTrace& trace, const OpsPlan& before, const OpsPlan& now);
+std::vector<ChangedOp> changedOps(const StepTrace& trace, const OpsPlan& before, const OpsPlan& now);
 
 /// Returns the plan without recomputation: the step as recorded. It may save more than the default min-cut does.
 OpsPlan planAsRecorded(const OpsPlanner& planner);

@@ -286,7 +286,7 @@ private:
 double strongestShare(const ChainProblem& a, const ChainProblem& b, Bytes budget, const SearchLimit& limit)
 {
     const auto boundOf = [&](const ChainProblem& problem) {
-        const std::optional<ChainPath> fitting = leanestPath(problem, budget);
+        const std::optional<ChainPath> fitting = minMemoryPath(problem, budget);
         return fitting ? relax(problem, budget, *fitting, limit).bound : infiniteCost;
     };
     double most = boundOf(a);
@@ -332,12 +332,12 @@ public:
 
     ChainAnswer run()
     {
-        const std::optional<ChainPath> leanest = leanestPath(problem_, budget_);
-        if (!leanest) {
+        const std::optional<ChainPath> minMemoryPlan = minMemoryPath(problem_, budget_);
+        if (!minMemoryPlan) {
             answer_.status = ChainStatus::infeasible;
             return answer_;
         }
-        take(*leanest);
+        take(*minMemoryPlan);
         answer_.bound = 0;
         if (!good() && !options_.stop.stop_requested())
             label();

@@ -59,7 +59,7 @@ ChainProblem mixed(const ChainProblem& a, const ChainProblem& b, double shareOfB
 }
 
 // A path that holds less can go on in every way that the others can, so that one label for each position is enough.
-std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget)
+std::optional<ChainPath> minMemoryPath(const ChainProblem& problem, Bytes budget)
 {
     struct Label
     {
@@ -112,12 +112,12 @@ Bytes leastBudget(const ChainProblem& problem)
     for (const ChainArc& arc : problem.arcs)
         for (const ChainOption& option : arc.options)
             enough = std::max(enough, option.high);
-    while (!leanestPath(problem, enough)) // some options hold more than the recorded step
+    while (!minMemoryPath(problem, enough)) // some options hold more than the recorded step
         enough *= 2;
     Bytes least = enough;
     for (Bytes low = 0; low < least;) {
         const Bytes middle = low + (least - low) / 2;
-        if (leanestPath(problem, middle))
+        if (minMemoryPath(problem, middle))
             least = middle;
         else
             low = middle + 1;

@@ -81,7 +81,7 @@ ChainValue valueOf(const ChainProblem& problem, const ChainPath& path);
 ChainProblem mixed(const ChainProblem& a, const ChainProblem& b, double shareOfB);
 
 /// The path that holds least at the end, among those that fit the budget; empty if none fits.
-std::optional<ChainPath> leanestPath(const ChainProblem& problem, Bytes budget);
+std::optional<ChainPath> minMemoryPath(const ChainProblem& problem, Bytes budget);
 
 /// By arc, by option: whether the option's own row is redundant at every budget: if it is violated, a later row is
 /// violated too.

@@ -34,7 +34,7 @@ std::vector<std::size_t> farApartFirst(std::size_t count)
 class Frontier
 {
 public:
-    Frontier(const StepOptions& options, const std::stop_token& stop)
+    Frontier(const StepSolver& options, const std::stop_token& stop)
         : options_(options)
         , stop_(stop)
     {
@@ -98,7 +98,7 @@ private:
         FrontierPoint point;
         Bytes upTo = 0; ///< no budget from the point's peak up to here allows less time
     };
-    const StepOptions& options_;
+    const StepSolver& options_;
     const std::stop_token& stop_;
     std::map<Bytes, Known> points_; ///< by peak
 };
@@ -113,11 +113,11 @@ bool isComplete(std::span<const FrontierPoint> frontier)
     return !frontier.empty();
 }
 
-Result<std::vector<FrontierPoint>> breakPoints(const StepOptions& options, int points, const std::stop_token& stop,
+Result<std::vector<FrontierPoint>> breakPoints(const StepSolver& options, int points, const std::stop_token& stop,
                                                const FrontierWatch& grown)
 {
-    const Bytes least = options.leanest()->timeline.peak;
-    const Bytes most = std::max(least, options.quickest()->timeline.peak);
+    const Bytes least = options.minMemoryPlan()->timeline.peak;
+    const Bytes most = std::max(least, options.minTimePlan()->timeline.peak);
     const auto wanted = static_cast<std::size_t>(std::max(points, 2));
     Frontier frontier(options, stop);
     const auto tell = [&] {

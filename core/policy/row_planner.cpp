@@ -450,7 +450,7 @@ RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory 
     return RowSearch(problem, budget, budget, memory, gap, limit).run();
 }
 
-std::optional<CheckpointPlan> leanestInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit)
+std::optional<CheckpointPlan> minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit)
 {
     return RowSearch(problem, 0, most, RowProblem::Memory::atMost, leastGap, limit).run().plan;
 }

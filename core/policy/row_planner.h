@@ -102,6 +102,6 @@ RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory 
                     const SearchLimit& limit);
 
 /// The plan of least peak, by the upper bound of memory; empty if none of less than `most` bytes is found in time.
-std::optional<CheckpointPlan> leanestInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit);
+std::optional<CheckpointPlan> minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit);
 
 } // namespace headroom

@@ -10,7 +10,7 @@
 #include "core/policy/part_tree.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/shard_options.h"
-#include "core/policy/step_options.h"
+#include "core/policy/step_solver.h"
 #include "core/sac/step_statistics.h"
 #include "core/trace/phase_times.h"
 #include "core/trace/remarks.h"
@@ -66,27 +66,27 @@ struct StepPlanner::Model
 
     /// The options of a request. Those of the latest request are kept, since dragging a budget needs the same ones
     /// again and again. One thread at a time makes options while others wait. Error: stoppedMeasuring().
-    Result<StepOptionsPtr> options(const PlanRequest& request, const std::stop_token& stop) const;
+    Result<StepSolverPtr> options(const PlanRequest& request, const std::stop_token& stop) const;
     /// The plan without its decisions.
     Plan planOf(const BestPlan& best, const PlanRequest& request) const;
     Result<PlannedStep> planned(const BestPlan& best, const PlanRequest& request) const;
-    Result<PlannedStep> infeasible(const StepOptions& options, const PlanRequest& request,
+    Result<PlannedStep> infeasible(const StepSolver& options, const PlanRequest& request,
                                    const std::stop_token& stop) const;
 
     /// The modules that the request allows to checkpoint.
     Result<PartTree> parts(const PlanRequest& request) const;
 
 private:
-    Result<StepOptionsPtr> makeOptions(const PlanRequest& request, const std::stop_token& stop) const;
+    Result<StepSolverPtr> makeOptions(const PlanRequest& request, const std::stop_token& stop) const;
 
     mutable std::mutex mutex_;
     mutable std::condition_variable_any made_;
     mutable bool making_ = false;
     mutable PlanRequest latestRequest_;
-    mutable StepOptionsPtr latestOptions_;
+    mutable StepSolverPtr latestOptions_;
 };
 
-Result<StepOptionsPtr> StepPlanner::Model::options(const PlanRequest& request, const std::stop_token& stop) const
+Result<StepSolverPtr> StepPlanner::Model::options(const PlanRequest& request, const std::stop_token& stop) const
 {
     std::unique_lock lock(mutex_);
     if (!made_.wait(lock, stop, [this] { return !making_; }))
@@ -95,7 +95,7 @@ Result<StepOptionsPtr> StepPlanner::Model::options(const PlanRequest& request, c
         return latestOptions_;
     making_ = true;
     lock.unlock();
-    Result<StepOptionsPtr> found = makeOptions(request, stop);
+    Result<StepSolverPtr> found = makeOptions(request, stop);
     lock.lock();
     making_ = false;
     if (found) {
@@ -112,11 +112,11 @@ Result<PartTree> StepPlanner::Model::parts(const PlanRequest& request) const
     return PartTree::create(step, modules, units);
 }
 
-Result<StepOptionsPtr> StepPlanner::Model::makeOptions(const PlanRequest& request, const std::stop_token& stop) const
+Result<StepSolverPtr> StepPlanner::Model::makeOptions(const PlanRequest& request, const std::stop_token& stop) const
 {
     RETURN_IF_ERROR(checkWorldSize(request));
     ASSIGN_OR_RETURN(const PartTree tree, parts(request));
-    return StepOptions::create(step, events, tree, request.worldSize, stop);
+    return StepSolver::create(step, events, tree, request.worldSize, stop);
 }
 
 Plan StepPlanner::Model::planOf(const BestPlan& best, const PlanRequest& request) const
@@ -150,11 +150,11 @@ Result<PlannedStep> StepPlanner::Model::planned(const BestPlan& best, const Plan
     return planned;
 }
 
-Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, const PlanRequest& request,
+Result<PlannedStep> StepPlanner::Model::infeasible(const StepSolver& options, const PlanRequest& request,
                                                    const std::stop_token& stop) const
 {
     PlannedStep none;
-    none.plan = planOf({options.leanest()}, request);
+    none.plan = planOf({options.minMemoryPlan()}, request);
     none.plan.status = PlanStatus::infeasible;
     none.plan.peak = -1;
     none.plan.recomputeMs = none.plan.boundMs = none.plan.gap = 0;
@@ -163,12 +163,13 @@ Result<PlannedStep> StepPlanner::Model::infeasible(const StepOptions& options, c
         PlanRequest free = request;
         free.pins.clear();
         free.acUnits.clear();
-        const Result<StepOptionsPtr> wider = makeOptions(free, stop);
+        const Result<StepSolverPtr> wider = makeOptions(free, stop);
         if (!wider && !stop.stop_requested())
             return wider.error();
-        leastWithoutWishes = wider ? (*wider)->leanest()->timeline.peak : 0;
+        leastWithoutWishes = wider ? (*wider)->minMemoryPlan()->timeline.peak : 0;
     }
-    none.plan.reason = whyStepDoesNotFit(*step.trace(), none.plan, options.leanest()->timeline, leastWithoutWishes);
+    none.plan.reason
+        = whyStepDoesNotFit(*step.trace(), none.plan, options.minMemoryPlan()->timeline, leastWithoutWishes);
     const auto leftOut = std::ranges::find_if(modules.info->stats, [](const ModuleStats& stats) {
         return !stats.obstacle.empty() && hasSomethingToGive(stats);
     });
@@ -246,7 +247,7 @@ Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_tok
     if (request.budget < 1)
         return badInput("budget " + std::to_string(request.budget) + " B: expected 1 B or more");
     RETURN_IF_ERROR(plannable(*trace()));
-    const Result<StepOptionsPtr> options = model_->options(request, stop);
+    const Result<StepSolverPtr> options = model_->options(request, stop);
     if (!options && stop.stop_requested()) {
         PlannedStep stopped;
         stopped.plan.status = PlanStatus::stopped;
@@ -254,7 +255,7 @@ Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_tok
     }
     if (!options)
         return options.error();
-    const Bytes least = (*options)->leanest()->timeline.peak;
+    const Bytes least = (*options)->minMemoryPlan()->timeline.peak;
     Result<PlannedStep> step = PlannedStep{};
     if (least > request.budget) {
         step = model_->infeasible(**options, request, stop);
@@ -288,7 +289,7 @@ Result<std::vector<FrontierPoint>> StepPlanner::frontier(const PlanRequest& requ
                                                          const FrontierWatch& grown) const
 {
     RETURN_IF_ERROR(plannable(*trace()));
-    ASSIGN_OR_RETURN(const StepOptionsPtr options, model_->options(request, stop));
+    ASSIGN_OR_RETURN(const StepSolverPtr options, model_->options(request, stop));
     return breakPoints(*options, points, stop, grown);
 }
 

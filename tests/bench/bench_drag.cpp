@@ -4,7 +4,7 @@
 // A drag of the budget in the whole window: from the input to the plan painted in tree, inspector, budget bar and
 // plots, and how long the GUI thread is held by one answer. Run with QT_QPA_PLATFORM=offscreen.
 
-#include "app/window/card_desk.h"
+#include "app/window/card_controller.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
 #include "app/window/step_engine.h"
@@ -63,7 +63,7 @@ public:
         timeline.findChild<TimelineCanvas*>()->viewport()->installEventFilter(this);
         window_.openFile(file);
         runUntil([this] {
-            return window_.session().isOpen() && window_.session().frontier() && !window_.cardDesk().busy()
+            return window_.session().isOpen() && window_.session().frontier() && !window_.cardController().busy()
                 && painted();
         });
     }

@@ -7,7 +7,7 @@
 // meanwhile, by its own CPU time: what else the machine does is no fault of theirs. The card has room for 80 % of the
 // step's peak, so that plans run there and others do not. Run with QT_QPA_PLATFORM=offscreen.
 
-#include "app/window/card_desk.h"
+#include "app/window/card_controller.h"
 #include "app/window/document_page.h"
 #include "app/window/frame_pacer.h"
 #include "app/window/mainwindow.h"
@@ -202,7 +202,7 @@ public:
     /// Until the plan for the card and other settings of its allocator are looked for no more.
     bool judged()
     {
-        return runUntil([this] { return !window_.cardDesk().busy() && settled(); });
+        return runUntil([this] { return !window_.cardController().busy() && settled(); });
     }
     bool hasVerdict()
     {

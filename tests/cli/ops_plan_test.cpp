@@ -46,9 +46,10 @@ TEST_F(CliTest, OpsPlanForACard)
     const auto points = headroomProgram({"ops-frontier", stepPath(), "--json"}).json()["points"];
     ASSERT_GE(points.size(), 3U);
     const std::string fraction = points[0]["memory_budget"].dump();
-    const Finished leanest = headroomProgram(
+    const Finished minMemoryPlan = headroomProgram(
         {"ops-plan", stepPath(), "--memory-budget", fraction, "--monotone", "--card", "1000GiB", "--json"});
-    const std::string card = std::to_string(leanest.json()["card"]["least_capacity_bytes"].get<Bytes>() + 2 * MiB);
+    const std::string card
+        = std::to_string(minMemoryPlan.json()["card"]["least_capacity_bytes"].get<Bytes>() + 2 * MiB);
     const auto onCard = headroomProgram({"ops-frontier", stepPath(), "--card", card, "--json"}).json()["points"];
     double least = std::numeric_limits<double>::infinity();
     for (const auto& point : onCard)

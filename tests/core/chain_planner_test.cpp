@@ -169,7 +169,7 @@ TEST(ChainPlanner, boundsHoldAndPricesPay)
         SCOPED_TRACE(i);
         const ChainProblem problem = i % 2 == 0 ? random.equal(6, 1) : random.different(5);
         const Bytes budget = leastPeak(problem) + random.number(0, 40) * MiB;
-        const ChainRelaxation relaxation = relax(problem, budget, *leanestPath(problem, budget), noLimit());
+        const ChainRelaxation relaxation = relax(problem, budget, *minMemoryPath(problem, budget), noLimit());
         const ChainLabels labels(problem, budget, relaxation.prices);
         EXPECT_LE(labels.bound(), static_cast<double>(*leastTime(problem, budget)) + 1000);
         // Any prices bound; no prices bound by zero.
@@ -215,7 +215,7 @@ TEST(ChainPlanner, pricesAreThoseOfTheLinearProgramme)
         SCOPED_TRACE(i);
         const ChainProblem problem = i % 2 == 0 ? random.equal(12, random.number(1, 2)) : random.different(9);
         const Bytes budget = leastBudget(problem) + random.number(0, 60) * MiB;
-        const ChainRelaxation found = relax(problem, budget, *leanestPath(problem, budget), noLimit());
+        const ChainRelaxation found = relax(problem, budget, *minMemoryPath(problem, budget), noLimit());
         const double expected = linearBound(problem, budget);
         EXPECT_NEAR(milliseconds(static_cast<Picoseconds>(found.bound)), expected, 1e-5 * (1 + expected));
         EXPECT_NEAR(ChainLabels(problem, budget, found.prices).bound(), found.bound, 1000);
@@ -246,7 +246,7 @@ TEST(ChainPlanner, twoBoundsOfMemoryTogetherBoundBetter)
         });
         const auto boundAt = [&](double share) {
             const ChainProblem problem = mixed(a, b, share);
-            return relax(problem, budget, *leanestPath(problem, budget), noLimit()).bound;
+            return relax(problem, budget, *minMemoryPath(problem, budget), noLimit()).bound;
         };
         const double alone = std::max(boundAt(0), boundAt(1));
         const double together = boundAt(strongestShare(a, b, budget, noLimit()));

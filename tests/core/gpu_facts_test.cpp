@@ -30,7 +30,7 @@ TEST(GpuFacts, TheRatesOfACardFollowFromItsOwnClocks)
         facts.memory *= 10; // so that it is not found in the list
         const DeviceSpec computed = deviceSpecOf(facts);
         EXPECT_NEAR(computed.float32Flops / spec.float32Flops, 1, 0.01) << spec.name;
-        // The figure of a B200 is the data sheet's, 8 TB/s.
+        // The figure of a B200 is the data dialog's, 8 TB/s.
         EXPECT_NEAR(computed.gigabytesPerSecond / spec.gigabytesPerSecond, 1, spec.name == "b200-180gb" ? 0.05 : 1e-6)
             << spec.name;
     }

@@ -169,7 +169,7 @@ TEST(RowPlanner, saysThatNoPlanFits)
     const RowAnswer none = solveRows(step.problem, step.model.recorded()->peak / 8, atLeast, 0.005, soon);
     EXPECT_FALSE(none.plan);
     EXPECT_EQ(none.boundMs, std::numeric_limits<double>::infinity());
-    const auto lean = leanestInRows(step.problem, step.model.recorded()->peak, soon);
+    const auto lean = minMemoryInRows(step.problem, step.model.recorded()->peak, soon);
     ASSERT_TRUE(lean);
     EXPECT_LT(step.model.predict(*lean)->peak, step.model.recorded()->peak / 2);
 }

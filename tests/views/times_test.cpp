@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/recording/record_sheet.h"
+#include "app/recording/record_dialog.h"
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/plan_text.h"
@@ -176,16 +176,16 @@ private Q_SLOTS:
         QCOMPARE(note(QStringLiteral("NVIDIA A100-SXM4-80GB")), QStringLiteral("recorded"));
     }
 
-    /// Of a script the sheet asks, with the card, the arguments and the folder of the step.
+    /// Of a script the dialog asks, with the card, the arguments and the folder of the step.
     void aScriptIsAskedForAgain()
     {
         open(QStringLiteral("script.hrs"));
         choose(QStringLiteral("Tesla V100-SXM2-32GB"));
         QTRY_VERIFY(window().messages().actionButton()->isVisible());
         QTest::mouseClick(window().messages().actionButton(), Qt::LeftButton);
-        const auto* const sheet = window().findChild<RecordSheet*>();
-        QVERIFY(sheet);
-        const RecordRequest request = sheet->request();
+        const auto* const dialog = window().findChild<RecordDialog*>();
+        QVERIFY(dialog);
+        const RecordRequest request = dialog->request();
         QCOMPARE(request.model, inFolder(QStringLiteral("train.py")));
         QCOMPARE(request.gpu, QStringLiteral("v100-32gb"));
         QCOMPARE(request.scriptArguments, QStringLiteral("--lr 1 'a b'"));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
-#include "app/window/snapshot_sheet.h"
+#include "app/window/snapshot_dialog.h"
 #include "app/window/step_header.h"
 #include "app/window/what_if.h"
 #include "core/trace/step_file.h"
@@ -158,7 +158,7 @@ private Q_SLOTS:
         want(64);
         QTRY_VERIFY(window().whatIf().running());
         window().openFile(QStringLiteral(HEADROOM_TEST_DATA "/snapshots/two_devices.pickle")); // asks which device
-        QTRY_VERIFY(window().findChild<SnapshotSheet*>());
+        QTRY_VERIFY(window().findChild<SnapshotDialog*>());
         QTRY_VERIFY(!window().whatIf().running());
     }
 

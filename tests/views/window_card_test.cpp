@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/recording/record_sheet.h"
+#include "app/recording/record_dialog.h"
 #include "app/window/actions.h"
 #include "app/window/card_bar.h"
-#include "app/window/card_desk.h"
+#include "app/window/card_controller.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
+#include "app/window/record_controller.h"
 #include "app/window/step_engine.h"
-#include "app/window/record_desk.h"
 #include "app/window/step_header.h"
 #include "core/policy/policy.h"
 #include "core/trace/step_file.h"
@@ -152,7 +152,7 @@ private Q_SLOTS:
                 for (const int percent : {60, 85}) {
                     session.chooseAllocator(settings);
                     session.chooseCard(std::to_string(peak() * percent / 100) + "B");
-                    QVERIFY(QTest::qWaitFor([&] { return session.cardPoints() && !tested->cardDesk().busy(); }));
+                    QVERIFY(QTest::qWaitFor([&] { return session.cardPoints() && !tested->cardController().busy(); }));
                     const std::vector<Bytes> stops = tested->page().budgetBar()->findChild<BudgetScale*>()->stops();
                     std::set<Bytes> budgets(stops.begin(), stops.end());
                     for (const FrontierPoint& point : *session.frontier())
@@ -209,14 +209,14 @@ private Q_SLOTS:
         const auto* panel = window().findChild<AllocatorPanel*>();
         QTRY_COMPARE(panel->plot()->curves().capacity, window().session().card()->rules.capacity);
         QVERIFY(!panel->findChild<QLineEdit*>(QStringLiteral("allocatorCard")));
-        // The sheet that records.
+        // The dialog that records.
         QFile script(inFolder(QStringLiteral("train.py")));
         QVERIFY(script.open(QIODevice::WriteOnly));
         script.close();
         window().openFile(script.fileName());
-        QVERIFY(window().recordDesk().sheet());
-        QCOMPARE(window().recordDesk().sheet()->request().gpu, QStringLiteral("rtx-3090-24gb"));
-        window().recordDesk().sheet()->reject();
+        QVERIFY(window().recordController().dialog());
+        QCOMPARE(window().recordController().dialog()->request().gpu, QStringLiteral("rtx-3090-24gb"));
+        window().recordController().dialog()->reject();
     }
 
     /// Steps whose blocks find no room in the pieces that others left run with segments that grow.
@@ -279,9 +279,9 @@ private Q_SLOTS:
         };
         enterInFileDialog(script);
         act(window().findChild<QPushButton*>(QStringLiteral("scriptButton")));
-        auto* sheet = window().recordDesk().sheet();
-        QVERIFY(sheet);
-        auto* gpu = sheet->findChild<QComboBox*>(QStringLiteral("gpu"));
+        auto* dialog = window().recordController().dialog();
+        QVERIFY(dialog);
+        auto* gpu = dialog->findChild<QComboBox*>(QStringLiteral("gpu"));
         act(gpu);
         QTRY_VERIFY(gpu->view()->isVisible());
         QTest::qWait(QApplication::doubleClickInterval() + 50); // until then the list takes a click for that on the box
@@ -289,7 +289,7 @@ private Q_SLOTS:
         gpu->view()->scrollTo(card);
         QTest::mouseClick(gpu->view()->viewport(), Qt::LeftButton, {}, gpu->view()->visualRect(card).center());
         QTRY_COMPARE(gpu->currentData().toString(), QStringLiteral("rtx-4090-24gb"));
-        auto* record = sheet->findChild<QPushButton*>(QStringLiteral("recordButton"));
+        auto* record = dialog->findChild<QPushButton*>(QStringLiteral("recordButton"));
         QTRY_VERIFY(record->isEnabled());
         act(record);
         QTRY_VERIFY(window().session().isOpen() && window().session().answerIsCurrent());
@@ -364,7 +364,7 @@ private:
     }
     void settle()
     {
-        QTRY_VERIFY(!window().cardDesk().busy() && window().session().answerIsCurrent()
+        QTRY_VERIFY(!window().cardController().busy() && window().session().answerIsCurrent()
                     && (window().session().verdict() || !window().session().feasible()));
     }
     static QString python() { return QStringLiteral(HEADROOM_SOURCE_DIR "/tests/views/fake_python.sh"); }

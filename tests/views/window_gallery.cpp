@@ -5,16 +5,16 @@
 // that nothing fits, pins, tables. Usage: window_gallery FOLDER [STEP.hrs] (QT_QPA_PLATFORM=offscreen). Without a step
 // file a synthetic step is planned block by block.
 
-#include "app/recording/record_sheet.h"
+#include "app/recording/record_dialog.h"
 #include "app/recording/recording_bar.h"
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
+#include "app/window/record_controller.h"
+#include "app/window/snapshot_dialog.h"
 #include "app/window/step_engine.h"
-#include "app/window/record_desk.h"
-#include "app/window/snapshot_sheet.h"
 #include "app/window/step_header.h"
-#include "app/window/verify_desk.h"
+#include "app/window/verify_controller.h"
 #include "core/trace/step_file.h"
 #include "tests/core/measured_step.h"
 #include "tests/core/synthetic_step.h"
@@ -88,7 +88,7 @@ private:
     QDir folder_;
 };
 
-/// The sheets for a model and for a script, right and wrong, and the bar while it records and after it failed.
+/// The dialogs for a model and for a script, right and wrong, and the bar while it records and after it failed.
 void showRecording(MainWindow& window, Gallery& gallery)
 {
     const QTemporaryDir place;
@@ -96,15 +96,15 @@ void showRecording(MainWindow& window, Gallery& gallery)
         const QString path = place.filePath(QString::fromLatin1(name));
         QFile(path).open(QIODevice::WriteOnly);
         window.openFile(path);
-        RecordSheet& sheet = *window.recordDesk().sheet();
+        RecordDialog& dialog = *window.recordController().dialog();
         wait(600); // for the answer of the Python
-        gallery.bothThemes(QStringLiteral("sheet-") + QFileInfo(path).suffix(), sheet);
-        for (QLineEdit* edit : sheet.findChildren<QLineEdit*>()) {
-            if (edit->isEnabled() && edit->parentWidget()->parentWidget() != &sheet)
+        gallery.bothThemes(QStringLiteral("sheet-") + QFileInfo(path).suffix(), dialog);
+        for (QLineEdit* edit : dialog.findChildren<QLineEdit*>()) {
+            if (edit->isEnabled() && edit->parentWidget()->parentWidget() != &dialog)
                 edit->setText(QStringLiteral("'wrong"));
         }
-        gallery.save(QStringLiteral("sheet-wrong-") + QFileInfo(path).suffix(), sheet);
-        sheet.reject();
+        gallery.save(QStringLiteral("sheet-wrong-") + QFileInfo(path).suffix(), dialog);
+        dialog.reject();
         wait(50);
     }
     RecordingBar& bar = window.recordingBar();
@@ -124,13 +124,14 @@ void showRecording(MainWindow& window, Gallery& gallery)
     window.resize(1600, 1000);
 }
 
-/// The slider's second mode: a plan of ops, its flips in the table, a budget that none fits, and the largest screen.
+/// The slider's second mode: a plan of ops, its changed decisions in the table, a budget that none fits, and the
+/// largest screen.
 void showOpsPlans(MainWindow& window, Gallery& gallery)
 {
     window.actions().planOps->trigger();
     settle(window);
     gallery.bothThemes(QStringLiteral("ops-plan"));
-    window.page().lowerPanel()->showFlips();
+    window.page().lowerPanel()->showChanged();
     gallery.bothThemes(QStringLiteral("ops-flips"));
     window.resize(3840, 2160);
     gallery.save(QStringLiteral("ops-plan-4k"));
@@ -172,9 +173,9 @@ void showSnapshot(MainWindow& window, Gallery& gallery)
 {
     window.openFile(QStringLiteral(HEADROOM_TEST_DATA "/snapshots/two_devices.pickle"));
     wait(1000);
-    if (auto* sheet = window.findChild<SnapshotSheet*>()) {
-        gallery.bothThemes(QStringLiteral("sheet-snapshot"), *sheet);
-        sheet->reject();
+    if (auto* dialog = window.findChild<SnapshotDialog*>()) {
+        gallery.bothThemes(QStringLiteral("sheet-snapshot"), *dialog);
+        dialog->reject();
     }
 }
 

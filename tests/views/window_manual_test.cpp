@@ -3,11 +3,11 @@
 
 // F1 in the real window: each part opens its page of the manual, and the manual has the keys of all actions.
 
-#include "app/recording/record_sheet.h"
+#include "app/recording/record_dialog.h"
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
-#include "app/window/manual_desk.h"
-#include "app/window/record_desk.h"
+#include "app/window/manual_controller.h"
+#include "app/window/record_controller.h"
 #include "tests/views/window_fixture.h"
 #include "views/manual/manual_pages.h"
 #include "views/manual/manual_window.h"
@@ -38,7 +38,7 @@ private Q_SLOTS:
         for (const QWidget* widget : window().findChildren<QWidget*>()) {
             if (!widget->property("manualLink").isValid())
                 continue;
-            const QString link = ManualDesk::linkOf(widget);
+            const QString link = ManualController::linkOf(widget);
             QVERIFY2(ManualPages::all().findSection(link), qPrintable(link));
             ++links;
         }
@@ -49,7 +49,7 @@ private Q_SLOTS:
     {
         QTest::keyClick(&window(), Qt::Key_F1);
         QCOMPARE(shown(), QStringLiteral("tour.md"));
-        QVERIFY(window().manualDesk().manual()->isVisible());
+        QVERIFY(window().manualController().manual()->isVisible());
     }
 
     void itOpensThePageOfWhatHasTheFocus()
@@ -67,27 +67,27 @@ private Q_SLOTS:
         QCOMPARE(shown(), QStringLiteral("window.md#below-the-timeline"));
     }
 
-    void theSheetThatAsksHowToRecordHasItToo()
+    void theDialogThatAsksHowToRecordHasItToo()
     {
         const QString script = inFolder(QStringLiteral("train.py"));
         QVERIFY(QFile(script).open(QIODevice::WriteOnly));
         window().openFile(script);
-        RecordSheet* sheet = window().recordDesk().sheet();
-        QVERIFY(sheet);
-        sheet->activateWindow();
-        QTRY_COMPARE(QApplication::activeWindow(), sheet);
-        QTest::keyClick(sheet, Qt::Key_F1);
-        QVERIFY(window().manualDesk().manual());
+        RecordDialog* dialog = window().recordController().dialog();
+        QVERIFY(dialog);
+        dialog->activateWindow();
+        QTRY_COMPARE(QApplication::activeWindow(), dialog);
+        QTest::keyClick(dialog, Qt::Key_F1);
+        QVERIFY(window().manualController().manual());
         QCOMPARE(shown(), QStringLiteral("record-script.md"));
-        sheet->reject();
+        dialog->reject();
     }
 
     void itClosesWithTheWindow()
     {
         QTest::keyClick(&window(), Qt::Key_F1);
-        QVERIFY(window().manualDesk().manual()->isVisible());
+        QVERIFY(window().manualController().manual()->isVisible());
         window().close();
-        QVERIFY(!window().manualDesk().manual()->isVisible());
+        QVERIFY(!window().manualController().manual()->isVisible());
     }
 
     void theManualHasTheKeysOfAllActions()
@@ -103,7 +103,7 @@ private Q_SLOTS:
     }
 
 private:
-    QString shown() { return window().manualDesk().manual()->link(); }
+    QString shown() { return window().manualController().manual()->link(); }
     void focusAndAsk(QWidget* widget)
     {
         QVERIFY(widget);

@@ -3,10 +3,10 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
-#include "app/window/measured_desk.h"
-#include "app/window/step_engine.h"
+#include "app/window/measured_controller.h"
 #include "app/window/settings.h"
-#include "app/window/snapshot_sheet.h"
+#include "app/window/snapshot_dialog.h"
+#include "app/window/step_engine.h"
 #include "core/cost/calibration.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_file.h"
@@ -133,7 +133,7 @@ private Q_SLOTS:
         QTRY_VERIFY(window_->session().comparison());
         QCOMPARE(window_->session().step()->path, profiles + QStringLiteral("mlp.hrs"));
         openAndWait(step_);
-        QSignalSpy failed(&window_->measuredDesk(), &MeasuredDesk::failed);
+        QSignalSpy failed(&window_->measuredController(), &MeasuredController::failed);
         drop(profiles + QStringLiteral("linear_mi250_torch25.json.gz"));
         QTRY_COMPARE(failed.count(), 1);
         QVERIFY(failed.first().first().toString().contains(QStringLiteral("another model")));
@@ -455,16 +455,16 @@ private Q_SLOTS:
     {
         const QString path = QStringLiteral(HEADROOM_TEST_DATA "/snapshots/two_devices.pickle");
         window_->openFile(path);
-        QTRY_VERIFY(window_->findChild<SnapshotSheet*>());
-        auto* sheet = window_->findChild<SnapshotSheet*>();
-        auto* devices = sheet->findChild<QTreeWidget*>(QStringLiteral("snapshotDevices"));
+        QTRY_VERIFY(window_->findChild<SnapshotDialog*>());
+        auto* dialog = window_->findChild<SnapshotDialog*>();
+        auto* devices = dialog->findChild<QTreeWidget*>(QStringLiteral("snapshotDevices"));
         QCOMPARE(devices->topLevelItemCount(), 2);
-        QCOMPARE(sheet->part().device, std::optional<std::size_t>(0));
+        QCOMPARE(dialog->part().device, std::optional<std::size_t>(0));
         devices->setCurrentItem(devices->topLevelItem(1));
-        auto* from = sheet->findChild<QDoubleSpinBox*>(QStringLiteral("rangeFrom"));
-        auto* to = sheet->findChild<QDoubleSpinBox*>(QStringLiteral("rangeTo"));
+        auto* from = dialog->findChild<QDoubleSpinBox*>(QStringLiteral("rangeFrom"));
+        auto* to = dialog->findChild<QDoubleSpinBox*>(QStringLiteral("rangeTo"));
         const auto openButton = [&] {
-            const auto buttons = sheet->findChildren<QPushButton*>();
+            const auto buttons = dialog->findChildren<QPushButton*>();
             return *std::ranges::find_if(buttons,
                                          [](const QPushButton* b) { return b->text() == QStringLiteral("Open"); });
         };
@@ -472,9 +472,9 @@ private Q_SLOTS:
         QVERIFY(!openButton()->isEnabled());
         to->setValue((from->minimum() + to->maximum()) / 2);
         QVERIFY(openButton()->isEnabled());
-        const QString fault = tabOrderFault(*sheet);
+        const QString fault = tabOrderFault(*dialog);
         QVERIFY2(fault.isEmpty(), qPrintable(fault));
-        const ImportRequest part = sheet->part();
+        const ImportRequest part = dialog->part();
         const Result<ImportedSnapshot> expected = importSnapshot(path.toStdString(), part);
         QVERIFY(expected.ok());
         QTest::mouseClick(openButton(), Qt::LeftButton);
@@ -483,12 +483,12 @@ private Q_SLOTS:
         QCOMPARE(window_->session().step()->engine->recorded()->durationMs, predict(*expected->step, {})->durationMs);
     }
 
-    void ASheetThatIsCancelledOpensNothing()
+    void ADialogThatIsCancelledOpensNothing()
     {
         window_->openFile(QStringLiteral(HEADROOM_TEST_DATA "/snapshots/two_devices.pickle"));
-        QTRY_VERIFY(window_->findChild<SnapshotSheet*>());
-        QTest::keyClick(window_->findChild<SnapshotSheet*>(), Qt::Key_Escape);
-        QTRY_VERIFY(!window_->findChild<SnapshotSheet*>());
+        QTRY_VERIFY(window_->findChild<SnapshotDialog*>());
+        QTest::keyClick(window_->findChild<SnapshotDialog*>(), Qt::Key_Escape);
+        QTRY_VERIFY(!window_->findChild<SnapshotDialog*>());
         QVERIFY(!window_->session().isOpen());
         QCOMPARE(window_->messages().kind(), MessageBar::Kind::none);
     }
@@ -498,7 +498,7 @@ private Q_SLOTS:
         window_->usePart(ImportRequest{{}, 1});
         window_->openFile(QStringLiteral(HEADROOM_TEST_DATA "/snapshots/two_devices.pickle"));
         QTRY_VERIFY(window_->session().isOpen());
-        QVERIFY(!window_->findChild<SnapshotSheet*>());
+        QVERIFY(!window_->findChild<SnapshotDialog*>());
         QCOMPARE(window_->session().step()->trace().info.device, std::string("cuda:1"));
     }
 

@@ -3,7 +3,7 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
-#include "app/window/ops_desk.h"
+#include "app/window/ops_controller.h"
 #include "app/window/ops_text.h"
 #include "core/policy/policy.h"
 #include "core/predict/predict.h"
@@ -124,13 +124,13 @@ private Q_SLOTS:
         }
     }
 
-    void flipsAreInTheInspectorTheTableAndTheTimeline()
+    void changedDecisionsAreInTheInspectorTheTableAndTheTimeline()
     {
         planTheMiddle();
-        QVERIFY(!answer().flips.empty());
-        const auto count = static_cast<int>(answer().flips.size());
+        QVERIFY(!answer().changed.empty());
+        const auto count = static_cast<int>(answer().changed.size());
         QVERIFY(inspectorText("flipsTitle").contains(count == 1 ? QStringLiteral("one op") : QString::number(count)));
-        QVERIFY(!flipMarks(answer(), *session().shownTimeline()).empty());
+        QVERIFY(!changedMarks(answer(), *session().shownTimeline()).empty());
 
         QTest::mouseClick(panel().findChild<QPushButton*>(QStringLiteral("opsTable")), Qt::LeftButton);
         LowerPanel* lower = window().page().lowerPanel();
@@ -138,7 +138,7 @@ private Q_SLOTS:
         QAbstractItemModel* ops = lower->ops()->model();
         QCOMPARE(ops->rowCount(), count);
         for (int row = 0; row < count; ++row)
-            QVERIFY(ops->index(row, OpsModel::planColumn).data(OpsModel::FlipRole).toBool());
+            QVERIFY(ops->index(row, OpsModel::planColumn).data(OpsModel::ChangedRole).toBool());
         QVERIFY(!lower->ops()->isColumnHidden(OpsModel::planColumn));
         lower->findChild<QToolButton*>(QStringLiteral("onlyFlips"))->setChecked(false);
         QVERIFY(ops->rowCount() > count);
@@ -151,7 +151,7 @@ private Q_SLOTS:
     void planOfAnOpIsInViewOnASmallScreen()
     {
         planTheMiddle();
-        window().page().lowerPanel()->showFlips();
+        window().page().lowerPanel()->showChanged();
         const QTreeView* table = window().page().lowerPanel()->ops();
         for (const QSize size : {QSize(1280, 800), QSize(1600, 1000)}) {
             window().resize(size);
@@ -310,12 +310,12 @@ private Q_SLOTS:
         };
         write("times.json", times);
         write("short.json", times.mid(1));
-        window().opsChoiceDesk().takeTimes(inFolder(QStringLiteral("times.json")));
+        window().opsChoiceController().takeTimes(inFolder(QStringLiteral("times.json")));
         QTRY_VERIFY(session().opsChoice().times);
         QTRY_VERIFY(session().opsFrontier() && session().opsFrontier()->complete && session().answerIsCurrent());
         QCOMPARE(window().page().inspector()->solverChoice()->costs()->currentText(), QStringLiteral("times.json"));
         const OpsChoice good = session().opsChoice();
-        window().opsChoiceDesk().takeTimes(inFolder(QStringLiteral("short.json")));
+        window().opsChoiceController().takeTimes(inFolder(QStringLiteral("short.json")));
         QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
         QVERIFY2(window().messages().message().contains(QStringLiteral("expected a JSON list with the ms of each")),
                  qPrintable(window().messages().message()));
@@ -352,15 +352,15 @@ private Q_SLOTS:
         OpsModel model;
         QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::QtTest);
         model.setStep(session().step()->engine->trace());
-        model.setPlan(answer().fates, answer().flips);
+        model.setPlan(answer().decisions, answer().changed);
         model.sort(OpsModel::planColumn, Qt::AscendingOrder);
-        for (int row = 0; row < static_cast<int>(answer().flips.size()); ++row)
-            QVERIFY(model.index(row, 0).data(OpsModel::FlipRole).toBool());
-        model.setOnlyFlips(true);
-        QCOMPARE(model.rowCount(), static_cast<int>(answer().flips.size()));
+        for (int row = 0; row < static_cast<int>(answer().changed.size()); ++row)
+            QVERIFY(model.index(row, 0).data(OpsModel::ChangedRole).toBool());
+        model.setOnlyChanged(true);
+        QCOMPARE(model.rowCount(), static_cast<int>(answer().changed.size()));
         model.setPlan({}, {});
         QCOMPARE(model.rowCount(), 0);
-        model.setOnlyFlips(false);
+        model.setOnlyChanged(false);
         QCOMPARE(static_cast<std::size_t>(model.rowCount()), session().step()->trace().ops.size());
     }
 };

@@ -3,8 +3,8 @@
 #include "app/recording/recording_bar.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
+#include "app/window/record_controller.h"
 #include "app/window/step_engine.h"
-#include "app/window/record_desk.h"
 #include "app/window/step_header.h"
 #include "views/plot/number_text.h"
 #include "views/widgets/inspector.h"
@@ -40,7 +40,7 @@ private Q_SLOTS:
             = QStringLiteral("demo:transformer --batch 4 --seq 64 --set n_layers=3 --set dim=64 --set n_heads=4 --set "
                              "vocab_size=96 --set max_seq_len=64")
                   .split(QLatin1Char(' '));
-        window_->recordDesk().recordDemo({QStringLiteral("Demo"), {}, arguments, QStringLiteral("demo")});
+        window_->recordController().recordDemo({QStringLiteral("Demo"), {}, arguments, QStringLiteral("demo")});
         QTRY_VERIFY_WITH_TIMEOUT(isPlanned() || window_->recordingBar().failed(), patienceMs);
         QVERIFY2(isPlanned(), qPrintable(window_->recordingBar().message()));
     }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/recording/record_sheet.h"
+#include "app/recording/record_dialog.h"
 #include "app/recording/recording.h"
 #include "app/recording/recording_bar.h"
-#include "app/window/record_desk.h"
+#include "app/window/record_controller.h"
 #include "core/trace/step_file.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/window_fixture.h"
@@ -23,7 +23,7 @@
 
 using namespace headroom;
 
-/// Models and training scripts in the window: the sheet, the bar while it records, and what comes of it.
+/// Models and training scripts in the window: the dialog, the bar while it records, and what comes of it.
 class WindowRecordingTest : public WindowFixture
 {
     Q_OBJECT
@@ -44,7 +44,7 @@ private Q_SLOTS:
         QTest::mouseClick(bar().actionButton(), Qt::LeftButton);
         QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::done);
         QVERIFY(!bar().isVisible());
-        QVERIFY(!desk().recording().running());
+        QVERIFY(!controller().recording().running());
         QVERIFY(!QFile::exists(inFolder(QStringLiteral("recordings/demo.hrs"))));
         QVERIFY(!window().session().isOpen());
     }
@@ -84,10 +84,10 @@ private Q_SLOTS:
     void secondRecordingIsRefusedWhileOneRuns()
     {
         demo("slow");
-        QTRY_VERIFY(desk().recording().running());
+        QTRY_VERIFY(controller().recording().running());
         demo("refuse");
         QCOMPARE(window().messages().kind(), MessageBar::Kind::error);
-        QVERIFY(desk().recording().running());
+        QVERIFY(controller().recording().running());
     }
 
     void modelIsAskedForAndRecorded()
@@ -95,23 +95,23 @@ private Q_SLOTS:
         const QString model = inFolder(QStringLiteral("model.pt2"));
         QVERIFY(QFile::exists(model) || QFile::copy(file(), model)); // the fake recorder copies it
         window().openFile(model);
-        QVERIFY(desk().sheet());
-        QVERIFY(!desk().recording().running());
+        QVERIFY(controller().dialog());
+        QVERIFY(!controller().recording().running());
         field<QLineEdit>("batch")->setText(QStringLiteral("16"));
         QTest::keyClick(field<QLineEdit>("batch"), Qt::Key_Return);
         QTRY_VERIFY(window().session().isOpen());
         QCOMPARE(window().session().step()->path, inFolder(QStringLiteral("recordings/model.hrs")));
-        QTRY_VERIFY(!desk().sheet());
+        QTRY_VERIFY(!controller().dialog());
 
         window().openFile(model); // what was chosen is there again
         QCOMPARE(field<QLineEdit>("batch")->text(), QStringLiteral("16"));
-        desk().sheet()->reject();
+        controller().dialog()->reject();
     }
 
     void missingModelIsSaid()
     {
         window().openFile(inFolder(QStringLiteral("gone.pt2")));
-        QVERIFY(!desk().sheet());
+        QVERIFY(!controller().dialog());
         QVERIFY(window().messages().message().contains(QStringLiteral("gone.pt2 is not there")));
     }
 
@@ -141,7 +141,7 @@ private Q_SLOTS:
         QVERIFY(bar().times().startsWith(QStringLiteral("0 s")) || bar().times().startsWith(QStringLiteral("1 s")));
         QTest::keyClick(bar().actionButton(), Qt::Key_Space);
         QTRY_VERIFY(!bar().isVisible());
-        QVERIFY(!desk().recording().running());
+        QVERIFY(!controller().recording().running());
     }
 
     void outputFitsOnASmallScreen()
@@ -164,9 +164,9 @@ private Q_SLOTS:
         QCOMPARE(bar().message(), QStringLiteral("fails.py: ValueError: no data in ./data."));
         QVERIFY(bar().log()->toPlainText().contains(QStringLiteral("Traceback")));
         QTest::mouseClick(bar().actionButton(), Qt::LeftButton);
-        QVERIFY(desk().sheet());
+        QVERIFY(controller().dialog());
         QCOMPARE(field<QComboBox>("interpreter")->currentText(), python());
-        desk().sheet()->reject();
+        controller().dialog()->reject();
     }
 
     void failedImportIsSaidWithItsTraceback()
@@ -207,7 +207,7 @@ private Q_SLOTS:
         QCOMPARE(contentOf(first), before);
         QCOMPARE(contentOf(second), contentOf(otherStep()));
         demo("copy:" + otherStep().toUtf8()); // the same bytes need no third file
-        QTRY_VERIFY(!desk().recording().running());
+        QTRY_VERIFY(!controller().recording().running());
         QVERIFY(!QFile::exists(inFolder(QStringLiteral("recordings/demo-3.hrs"))));
         QCOMPARE(settings().recentFiles(), QStringList({second, first}));
     }
@@ -263,31 +263,31 @@ private Q_SLOTS:
                     button->click();
         };
 
-        desk().askAgain(step, "h100-80gb");
+        controller().askAgain(step, "h100-80gb");
         QVERIFY(box());
         QVERIFY2(box()->text().contains(foreign), qPrintable(box()->text()));
-        QVERIFY(!desk().sheet());
+        QVERIFY(!controller().dialog());
         press(QMessageBox::RejectRole);
-        QVERIFY(desk().sheet());
+        QVERIFY(controller().dialog());
         QVERIFY(field<QComboBox>("interpreter")->currentText() != foreign);
         QTest::qWait(300);
         QVERIFY(!started());
-        desk().sheet()->reject();
+        controller().dialog()->reject();
         QTRY_VERIFY(!box());
 
-        desk().askAgain(step, "h100-80gb");
+        controller().askAgain(step, "h100-80gb");
         QVERIFY(box());
         press(QMessageBox::AcceptRole);
-        QVERIFY(desk().sheet());
+        QVERIFY(controller().dialog());
         QCOMPARE(field<QComboBox>("interpreter")->currentText(), foreign);
         QTRY_VERIFY(started());
-        desk().sheet()->reject();
+        controller().dialog()->reject();
         QTRY_VERIFY(!box());
 
-        desk().askAgain(step, "h100-80gb"); // the consent is remembered
+        controller().askAgain(step, "h100-80gb"); // the consent is remembered
         QVERIFY(!box());
-        QVERIFY(desk().sheet());
-        desk().sheet()->reject();
+        QVERIFY(controller().dialog());
+        controller().dialog()->reject();
     }
 
     void aPythonBesideAStepsScriptNeedsConsentToo()
@@ -297,14 +297,14 @@ private Q_SLOTS:
         QVERIFY(QFile::copy(python(), environment + QStringLiteral("/python3")));
         StepTrace step = stepOf(inFolder(QStringLiteral("downloaded/train.py")), {});
         step.info.settings.resize(1); // the program alone
-        desk().askAgain(step, "h100-80gb");
+        controller().askAgain(step, "h100-80gb");
         auto* box = window().findChild<QMessageBox*>(QStringLiteral("interpreterConsent"));
         const bool first = !qEnvironmentVariableIsSet("VIRTUAL_ENV") && !qEnvironmentVariableIsSet("CONDA_PREFIX");
         QCOMPARE(box != nullptr, first); // an active environment comes first
         if (box)
             box->close();
-        if (desk().sheet())
-            desk().sheet()->reject();
+        if (controller().dialog())
+            controller().dialog()->reject();
     }
 
     void longLogsKeepTheirEnd()
@@ -346,7 +346,7 @@ private:
     }
 
     static QString python() { return QStringLiteral(HEADROOM_SOURCE_DIR "/tests/views/fake_python.sh"); }
-    RecordDesk& desk() { return window().recordDesk(); }
+    RecordController& controller() { return window().recordController(); }
     RecordingBar& bar() { return window().recordingBar(); }
 
     /// A step whose file names this Python and this script, and the folder that it ran in.
@@ -366,12 +366,12 @@ private:
     template <class Widget>
     Widget* field(const char* name)
     {
-        return desk().sheet()->findChild<Widget*>(QString::fromLatin1(name));
+        return controller().dialog()->findChild<Widget*>(QString::fromLatin1(name));
     }
 
     void demo(const QByteArray& what)
     {
-        desk().recordDemo({QStringLiteral("Demo"), {}, {QString::fromUtf8(what)}, QStringLiteral("demo")});
+        controller().recordDemo({QStringLiteral("Demo"), {}, {QString::fromUtf8(what)}, QStringLiteral("demo")});
     }
 
     void startScript(const char* name)
@@ -381,7 +381,7 @@ private:
         QVERIFY(content.open(QIODevice::WriteOnly));
         content.close();
         window().openFile(script);
-        QVERIFY(desk().sheet());
+        QVERIFY(controller().dialog());
         field<QComboBox>("interpreter")->setEditText(python());
         auto* record = field<QPushButton>("recordButton");
         QTRY_VERIFY(record->isEnabled());

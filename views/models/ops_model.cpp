@@ -26,8 +26,8 @@ void OpsModel::setStep(StepTracePtr trace)
         return;
     beginResetModel();
     trace_ = std::move(trace);
-    fates_.clear();
-    flips_.clear();
+    decisions_.clear();
+    changed_.clear();
     comparison_.reset();
     collect({});
     Bytes largest = 0;
@@ -46,13 +46,13 @@ void OpsModel::setModule(ModuleId module)
     endResetModel();
 }
 
-void OpsModel::setPlan(std::vector<OpFate> fates, std::vector<OpFlip> flips)
+void OpsModel::setPlan(std::vector<OpDecision> decisions, std::vector<ChangedOp> changed)
 {
-    const bool rows = onlyFlips_;
+    const bool rows = onlyChanged_;
     if (rows)
         beginResetModel();
-    fates_ = std::move(fates);
-    flips_ = std::move(flips);
+    decisions_ = std::move(decisions);
+    changed_ = std::move(changed);
     if (rows) {
         collect(module_);
         endResetModel();
@@ -86,39 +86,44 @@ double OpsModel::ratio(OpId op) const
     return measured < 0 || trace_->ops.ms[op] <= 0 ? -1 : measured / trace_->ops.ms[op];
 }
 
-void OpsModel::setOnlyFlips(bool only)
+void OpsModel::setOnlyChanged(bool only)
 {
-    if (only == onlyFlips_)
+    if (only == onlyChanged_)
         return;
     beginResetModel();
-    onlyFlips_ = only;
+    onlyChanged_ = only;
     collect(module_);
     endResetModel();
 }
 
-const OpFlip* OpsModel::flipOf(OpId op) const
+const ChangedOp* OpsModel::changeOf(OpId op) const
 {
-    const auto found = std::ranges::lower_bound(flips_, op, {}, &OpFlip::op);
-    return found != flips_.end() && found->op == op ? &*found : nullptr;
+    const auto found = std::ranges::lower_bound(changed_, op, {}, &ChangedOp::op);
+    return found != changed_.end() && found->op == op ? &*found : nullptr;
 }
 
 int OpsModel::planRank(OpId op) const
 {
-    if (fates_.empty())
+    if (decisions_.empty())
         return 0;
-    return flipOf(op) ? 0 : fates_[op.value] == OpFate::again ? 1 : fates_[op.value] == OpFate::saved ? 2 : 3;
+    return changeOf(op)                                  ? 0
+        : decisions_[op.value] == OpDecision::recomputed ? 1
+        : decisions_[op.value] == OpDecision::saved      ? 2
+                                                         : 3;
 }
 
 QString OpsModel::planText(OpId op) const
 {
-    if (fates_.empty())
+    if (decisions_.empty())
         return QStringLiteral("–");
-    const OpFate fate = fates_[op.value];
-    if (flipOf(op))
-        return fate == OpFate::again ? tr("▲ now runs again")
-            : fate == OpFate::saved  ? tr("△ now kept")
-                                     : tr("△ now let go");
-    return fate == OpFate::again ? tr("runs again") : fate == OpFate::saved ? tr("kept") : QStringLiteral("–");
+    const OpDecision decision = decisions_[op.value];
+    if (changeOf(op))
+        return decision == OpDecision::recomputed ? tr("▲ now recomputed")
+            : decision == OpDecision::saved       ? tr("△ now saved")
+                                                  : tr("△ now released");
+    return decision == OpDecision::recomputed ? tr("recomputed")
+        : decision == OpDecision::saved       ? tr("saved")
+                                              : QStringLiteral("–");
 }
 
 void OpsModel::collect(ModuleId module)
@@ -134,7 +139,7 @@ void OpsModel::collect(ModuleId module)
     }
     for (std::uint32_t i = 0; i < trace_->ops.size(); ++i) {
         const ModuleId of = trace_->ops.module[OpId(i)];
-        if ((of.valid() ? within[of.value] : !module.valid()) && (!onlyFlips_ || flipOf(OpId(i))))
+        if ((of.valid() ? within[of.value] : !module.valid()) && (!onlyChanged_ || changeOf(OpId(i))))
             ops_.push_back(OpId(i));
     }
     sortRows();
@@ -171,8 +176,8 @@ QVariant OpsModel::data(const QModelIndex& index, int role) const
         return {};
     if (role == Qt::TextAlignmentRole)
         return cellAlignment(isNumber(index.column()));
-    if (role == FlipRole)
-        return flipOf(opAt(index)) != nullptr;
+    if (role == ChangedRole)
+        return changeOf(opAt(index)) != nullptr;
     if (role == ModuleNameRole)
         return index.column() == moduleColumn;
     if (role == OpNameRole)

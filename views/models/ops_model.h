@@ -33,7 +33,7 @@ public:
         columns
     };
     enum Role {
-        FlipRole = Qt::UserRole + 32, ///< bool: the op flips: the previous plan of the frontier decides differently
+        ChangedRole = Qt::UserRole + 32, ///< bool: the previous plan of the frontier decides differently
         ModuleNameRole, ///< bool: the text is the name of a module, as in LiveBlocksModel
         OpNameRole, ///< bool: the text is the name of an op
     };
@@ -42,10 +42,10 @@ public:
 
     void setStep(StepTracePtr trace); ///< shows all ops of the step; null: no rows
     void setModule(ModuleId module); ///< invalid: ops of the whole step
-    /// `fates` by OpId, `flips` ascending; both empty: no plan by op.
-    void setPlan(std::vector<OpFate> fates, std::vector<OpFlip> flips);
+    /// `decisions` by OpId, `changed` ascending; both empty: no plan by op.
+    void setPlan(std::vector<OpDecision> decisions, std::vector<ChangedOp> changed);
     void setComparison(const StepComparisonPtr& comparison); ///< null: no measured step
-    void setOnlyFlips(bool only); ///< shows only rows that flip
+    void setOnlyChanged(bool only); ///< shows only rows with a changed decision
     OpId opAt(const QModelIndex& index) const;
 
     int rowCount(const QModelIndex& parent = {}) const override;
@@ -56,9 +56,9 @@ public:
 
 private:
     void collect(ModuleId module);
-    const OpFlip* flipOf(OpId op) const; ///< null: the op does not flip
+    const ChangedOp* changeOf(OpId op) const; ///< null: the decision for the op did not change
     QString planText(OpId op) const;
-    int planRank(OpId op) const; ///< sort key: flips first, then recomputed ops, then saved ops
+    int planRank(OpId op) const; ///< sort key: changed decisions first, then recomputed ops, then saved ops
     QString textOf(OpId op, int column) const;
     double measuredMs(OpId op) const; ///< negative: not known
     double ratio(OpId op) const; ///< measured over predicted time; negative: not known
@@ -68,10 +68,10 @@ private:
     StepTracePtr trace_;
     ModuleId module_; ///< the module with the ops; invalid: all ops
     std::vector<OpId> ops_;
-    std::vector<OpFate> fates_; ///< by OpId; empty: no plan by op
-    std::vector<OpFlip> flips_;
+    std::vector<OpDecision> decisions_; ///< by OpId; empty: no plan by op
+    std::vector<ChangedOp> changed_;
     StepComparisonPtr comparison_;
-    bool onlyFlips_ = false;
+    bool onlyChanged_ = false;
     ByteUnit unit_;
     int sortColumn_ = numberColumn;
     Qt::SortOrder sortOrder_ = Qt::AscendingOrder;

@@ -69,7 +69,7 @@ void TableDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelIn
         option->text = shortenedName(option->font, option->text, room);
     else if (option->rect.width() > 0 && index.data(OpsModel::OpNameRole).toBool())
         option->text = shortenedOpName(option->font, option->text, room);
-    if (index.data(OpsModel::FlipRole).toBool() && option->widget)
+    if (index.data(OpsModel::ChangedRole).toBool() && option->widget)
         option->palette.setColor(QPalette::Text, Theme::of(*option->widget).accent);
 }
 

@@ -47,8 +47,8 @@ void paintSymbol(QPainter& painter, const LegendEntry& entry, const QRectF& box)
         break;
     case LegendEntry::Symbol::triangle:
     case LegendEntry::Symbol::hollowTriangle:
-        paintFlipSymbol(painter, {box.center().x(), box.bottom() - 0.5}, box.width(), entry.color,
-                        entry.symbol == LegendEntry::Symbol::triangle ? entry.color : QColor(Qt::transparent));
+        paintChangedOpSymbol(painter, {box.center().x(), box.bottom() - 0.5}, box.width(), entry.color,
+                             entry.symbol == LegendEntry::Symbol::triangle ? entry.color : QColor(Qt::transparent));
         break;
     case LegendEntry::Symbol::hatch: {
         painter.setPen(QPen(entry.color, 1));

@@ -33,7 +33,7 @@ TimelineCanvas::TimelineCanvas(QWidget* parent)
     phases_ = new PhaseLayer(chart(), 49);
     bands_ = new BandsLayer(chart(), 50);
     budget_ = new BudgetLayer(chart(), 51);
-    flips_ = new FlipLayer(chart(), 51);
+    changed_ = new ChangedOpLayer(chart(), 51);
     failures_ = new FailureLayer(chart(), 52);
     marks_ = new MarksLayer(chart(), 52);
     cursor_ = new CursorLayer(chart(), 53);
@@ -80,7 +80,7 @@ void TimelineCanvas::applyLook(const Theme& theme)
     setBackgroundBrush(theme.card);
     setAxisLook(theme);
     for (auto* layer :
-         std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, flips_, failures_, marks_, cursor_})
+         std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, changed_, failures_, marks_, cursor_})
         layer->setTheme(theme);
 }
 
@@ -96,7 +96,7 @@ void TimelineCanvas::place()
         setPlotArea(plot);
     updateAxes();
     for (auto* layer :
-         std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, flips_, failures_, marks_, cursor_})
+         std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, changed_, failures_, marks_, cursor_})
         layer->setGeometryOf(geometry_, canvas);
     handle_->setGeometryOf(geometry_);
 }

@@ -31,7 +31,7 @@ public:
     const TimelineGeometry& geometryOfPlot() const noexcept { return geometry_; }
     PhaseLayer& phases() { return *phases_; }
     MarksLayer& marks() { return *marks_; }
-    FlipLayer& flips() { return *flips_; }
+    ChangedOpLayer& changed() { return *changed_; }
     FailureLayer& failures() { return *failures_; }
     CursorLayer& cursorLayer() { return *cursor_; }
     BudgetHandle& handle() { return *handle_; }
@@ -71,7 +71,7 @@ private:
     PhaseLayer* phases_;
     BandsLayer* bands_;
     BudgetLayer* budget_;
-    FlipLayer* flips_;
+    ChangedOpLayer* changed_;
     FailureLayer* failures_;
     MarksLayer* marks_;
     CursorLayer* cursor_;

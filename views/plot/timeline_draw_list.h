@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/base/lane.h"
+#include "core/base/task_runner.h"
 #include "core/timeline/pyramid.h"
 #include "views/plot/axis_map.h"
 #include "views/plot/module_grouping.h"
@@ -151,7 +151,7 @@ private:
     std::uint64_t asked_ = 0;
     std::uint64_t answered_ = 0;
     PreparedTimelinePtr last_; ///< used on the lane only
-    Lane lane_; ///< the last member: the thread ends before the other members are destroyed
+    TaskRunner lane_; ///< the last member: the thread ends before the other members are destroyed
 };
 
 } // namespace headroom

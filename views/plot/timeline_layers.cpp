@@ -260,11 +260,11 @@ namespace {
 
 constexpr double symbolSize = 8;
 constexpr double halo = 4; // background around a symbol: bands may be as dark as the accent
-constexpr double flipDistance = 4; // pixels; triangles of one kind with less distance are painted as one
+constexpr double changedDistance = 4; // pixels; triangles of one kind with less distance are painted as one
 
 } // namespace
 
-void paintFlipSymbol(QPainter& painter, QPointF bottom, double size, const QColor& color, const QColor& ground)
+void paintChangedOpSymbol(QPainter& painter, QPointF bottom, double size, const QColor& color, const QColor& ground)
 {
     painter.setPen(QPen(color, 1.2, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
     painter.setBrush(ground);
@@ -272,35 +272,35 @@ void paintFlipSymbol(QPainter& painter, QPointF bottom, double size, const QColo
         QPolygonF{bottom + QPointF(-size / 2, 0), bottom + QPointF(size / 2, 0), bottom + QPointF(0, -size * 0.9)});
 }
 
-void FlipLayer::setFlips(std::vector<TimelineFlip> flips)
+void ChangedOpLayer::setChanged(std::vector<TimelineChangedOp> changed)
 {
-    if (flips == flips_)
+    if (changed == changed_)
         return;
-    flips_ = std::move(flips);
+    changed_ = std::move(changed);
     update();
 }
 
-QRectF FlipLayer::boundingRect() const
+QRectF ChangedOpLayer::boundingRect() const
 {
     const QRectF& plot = geometry().plot;
     const double size = symbolSize + halo;
     return {plot.left() - size, plot.bottom() - size - 2, plot.width() + 2 * size, size + 4};
 }
 
-void FlipLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
+void ChangedOpLayer::paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*)
 {
     painter->setRenderHint(QPainter::Antialiasing);
     std::array<double, 2> last{-1e9, -1e9}; // by kind
     const QRectF& plot = geometry().plot;
-    for (const TimelineFlip& flip : flips_) {
-        const double x = geometry().ms.toPixel(flip.ms);
-        double& before = last[flip.again ? 1 : 0];
-        if (x < plot.left() || x > plot.right() || x - before < flipDistance)
+    for (const TimelineChangedOp& change : changed_) {
+        const double x = geometry().ms.toPixel(change.ms);
+        double& before = last[change.again ? 1 : 0];
+        if (x < plot.left() || x > plot.right() || x - before < changedDistance)
             continue;
         before = x;
-        paintFlipSymbol(*painter, {x, plot.bottom()}, symbolSize + halo, theme().card, theme().card);
-        paintFlipSymbol(*painter, {x, plot.bottom()}, symbolSize, theme().accent,
-                        flip.again ? theme().accent : theme().card);
+        paintChangedOpSymbol(*painter, {x, plot.bottom()}, symbolSize + halo, theme().card, theme().card);
+        paintChangedOpSymbol(*painter, {x, plot.bottom()}, symbolSize, theme().accent,
+                             change.again ? theme().accent : theme().card);
     }
 }
 

@@ -151,34 +151,34 @@ private:
 };
 
 /// The begin of an op that another plan treats differently.
-struct TimelineFlip
+struct TimelineChangedOp
 {
     double ms = 0;
     bool again = false; ///< the op runs a second time here; else the first time
 
-    bool operator==(const TimelineFlip&) const = default;
+    bool operator==(const TimelineChangedOp&) const = default;
 };
 
-/// Paints flips as triangles on the time axis: hollow for a first run, filled for a second.
-class FlipLayer : public TimelineLayer
+/// Paints ops with a changed decision as triangles on the time axis: hollow for a first run, filled for a second.
+class ChangedOpLayer : public TimelineLayer
 {
     Q_OBJECT
 public:
     using TimelineLayer::TimelineLayer;
 
-    void setFlips(std::vector<TimelineFlip> flips); ///< ms ascending
-    const std::vector<TimelineFlip>& flips() const noexcept { return flips_; }
+    void setChanged(std::vector<TimelineChangedOp> changed); ///< ms ascending
+    const std::vector<TimelineChangedOp>& changed() const noexcept { return changed_; }
 
     QRectF boundingRect() const override;
     void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
 
 private:
-    std::vector<TimelineFlip> flips_;
+    std::vector<TimelineChangedOp> changed_;
 };
 
 /// Paints the triangle of the layer and of legends; `ground` fills the inside: the colour itself, or the background for
 /// a hollow one.
-void paintFlipSymbol(QPainter& painter, QPointF bottom, double size, const QColor& color, const QColor& ground);
+void paintChangedOpSymbol(QPainter& painter, QPointF bottom, double size, const QColor& color, const QColor& ground);
 
 /// An instant at which an allocation failed.
 struct TimelineFailure

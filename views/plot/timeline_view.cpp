@@ -31,7 +31,7 @@ void TimelineView::setStep(StepTracePtr trace, TimelinePtr recorded)
     d_->selection.reset();
     d_->canvas->setPrepared(nullptr);
     d_->canvas->setBudgetVisible(false);
-    d_->canvas->flips().setFlips({});
+    d_->canvas->changed().setChanged({});
     d_->canvas->failures().setFailures({});
     d_->lane->setRows({});
     d_->overview->setPrepared(nullptr);
@@ -67,9 +67,9 @@ void TimelineView::setMeasured(TimelinePtr measured)
     d_->updateMarks();
 }
 
-void TimelineView::setFlips(std::vector<TimelineFlip> flips)
+void TimelineView::setChanged(std::vector<TimelineChangedOp> changed)
 {
-    d_->canvas->flips().setFlips(std::move(flips));
+    d_->canvas->changed().setChanged(std::move(changed));
     d_->updateLegend();
 }
 

@@ -15,7 +15,7 @@ namespace headroom {
 
 class CollectiveRows;
 struct TimelineFailure;
-struct TimelineFlip;
+struct TimelineChangedOp;
 
 /// Plots live memory of a step over time: the stack of the planned step (of the recorded step if there is no plan),
 /// the outline of the recorded step with a hatch over the memory that the plan saves, phases, peaks, and the budget as
@@ -35,7 +35,7 @@ public:
     void setMeasured(TimelinePtr measured);
     /// Ops that the plan treats differently from the plan with the next larger budget, on the plan's time axis; ms
     /// ascending.
-    void setFlips(std::vector<TimelineFlip> flips);
+    void setChanged(std::vector<TimelineChangedOp> changed);
     /// Instants of failed allocations of the recorded step; ms ascending.
     void setFailures(std::vector<TimelineFailure> failures);
     /// Collectives of the shown step, on its time axis; drawn in a lane below the stack.

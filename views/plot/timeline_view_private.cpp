@@ -307,8 +307,8 @@ void TimelineView::Private::updateLegend()
         else if (drawn.planned && drawn.planned->peak < drawn.recorded->peak)
             entries.push_back({tr("Saved by the plan"), theme.secondText, LegendEntry::Symbol::hatch});
     }
-    if (!canvas->flips().flips().empty()) {
-        entries.push_back({tr("Op that flips"), theme.accent, LegendEntry::Symbol::hollowTriangle});
+    if (!canvas->changed().changed().empty()) {
+        entries.push_back({tr("Op with a changed decision"), theme.accent, LegendEntry::Symbol::hollowTriangle});
         entries.push_back({tr("runs again"), theme.accent, LegendEntry::Symbol::triangle});
     }
     legend->setTitle(recorded ? tr("Allocated memory, %1").arg(QLatin1String(byteUnitFor(bytes.end).name))

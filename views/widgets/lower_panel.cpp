@@ -53,7 +53,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     , opsTitle_(new WrappedLabel(this))
     , live_(makeView(blocks, true))
     , ops_(makeView(ops, false))
-    , onlyFlips_(makeSegment(tr("Only what flips"), this))
+    , onlyChanged_(makeSegment(tr("Only changed decisions"), this))
     , units_(makeSegment(tr("Unsharded, by unit"), this))
 {
     auto* row = makeLayout<QHBoxLayout>(nullptr, {12, 8, 12, 0}, 2);
@@ -76,11 +76,11 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     units_->hide();
     connect(units_, &QToolButton::toggled, this, &LowerPanel::unitsWanted);
     pages_->addWidget(makeTable(live_, liveTitle_, tr("Live blocks"), units_));
-    onlyFlips_->setObjectName(QStringLiteral("onlyFlips"));
-    onlyFlips_->setToolTip(
+    onlyChanged_->setObjectName(QStringLiteral("onlyFlips"));
+    onlyChanged_->setToolTip(
         tr("Show the ops that the plan treats in another way than the one with the next more memory"));
-    connect(onlyFlips_, &QToolButton::toggled, this, &LowerPanel::onlyFlipsWanted);
-    pages_->addWidget(makeTable(ops_, opsTitle_, tr("Ops"), onlyFlips_));
+    connect(onlyChanged_, &QToolButton::toggled, this, &LowerPanel::onlyChangedWanted);
+    pages_->addWidget(makeTable(ops_, opsTitle_, tr("Ops"), onlyChanged_));
     pages_->addWidget(reserved);
     live_->sortByColumn(LiveBlocksModel::sizeColumn, Qt::DescendingOrder);
     live_->header()->setSectionResizeMode(LiveBlocksModel::nameColumn, QHeaderView::Stretch);
@@ -164,9 +164,9 @@ void LowerPanel::setOpsPlanned(bool planned)
 {
     ops_->setColumnHidden(OpsModel::planColumn, !planned);
     giveWidths();
-    onlyFlips_->setVisible(planned);
+    onlyChanged_->setVisible(planned);
     if (!planned)
-        onlyFlips_->setChecked(false);
+        onlyChanged_->setChecked(false);
 }
 
 void LowerPanel::setHasUnits(bool has)
@@ -183,9 +183,9 @@ void LowerPanel::setComparing(bool comparing)
     giveWidths();
 }
 
-void LowerPanel::showFlips()
+void LowerPanel::showChanged()
 {
-    onlyFlips_->setChecked(true);
+    onlyChanged_->setChecked(true);
     show(Page::ops);
 }
 

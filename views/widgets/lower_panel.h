@@ -33,17 +33,18 @@ public:
     Page page() const;
     void setLiveTitle(const QString& title);
     void setOpsTitle(const QString& title);
-    void setOpsPlanned(bool planned); ///< true: shows the column of each op's fate, and the filter for flips
+    void
+    setOpsPlanned(bool planned); ///< true: shows the column of each op's decision, and the filter for changed decisions
     void setHasUnits(bool has); ///< true: offers unsharded bytes by unit of FSDP among the live blocks
     void setComparing(bool comparing); ///< true: shows the columns of measured times
-    void showFlips(); ///< shows the table with only the ops that flip
+    void showChanged(); ///< shows the table with only the ops with a changed decision
     QTreeView* ops() const noexcept { return ops_; }
     QTreeView* liveBlocks() const noexcept { return live_; }
 
 Q_SIGNALS:
     void pageShown(headroom::LowerPanel::Page page);
     void moduleWanted(headroom::ModuleId module); ///< a row was activated
-    void onlyFlipsWanted(bool only);
+    void onlyChangedWanted(bool only);
     void unitsWanted(bool wanted); ///< request for the unsharded live blocks, by unit
 
 protected:
@@ -59,7 +60,7 @@ private:
     WrappedLabel* opsTitle_;
     QTreeView* live_;
     QTreeView* ops_;
-    QToolButton* onlyFlips_;
+    QToolButton* onlyChanged_;
     QToolButton* units_;
 };
 

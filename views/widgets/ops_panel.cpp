@@ -14,25 +14,26 @@
 
 namespace headroom {
 
-/// The flips as rows, with the triangles of the timeline: filled for ops that run again now, hollow for the others.
-class OpsPanel::FlipList : public QWidget
+/// The ops with a changed decision as rows, with the triangles of the timeline: filled for ops that the plan recomputes
+/// now, hollow for the others.
+class OpsPanel::ChangedOpList : public QWidget
 {
 public:
-    explicit FlipList(QWidget* parent)
+    explicit ChangedOpList(QWidget* parent)
         : QWidget(parent)
     {
         setObjectName(QStringLiteral("flips"));
-        setAccessibleName(OpsPanel::tr("Ops that flip at this step of the frontier"));
+        setAccessibleName(OpsPanel::tr("Ops with a changed decision at this step of the frontier"));
         setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
     }
 
-    void setRows(std::vector<OpsFacts::Flip> rows)
+    void setRows(std::vector<OpsFacts::Changed> rows)
     {
         const bool resized = rows.size() != rows_.size();
         rows_ = std::move(rows);
         QStringList lines;
         for (const auto& row : rows_)
-            lines << QStringLiteral("%1: %2, %3").arg(row.op, row.fate, row.bytes);
+            lines << QStringLiteral("%1: %2, %3").arg(row.op, row.decision, row.bytes);
         setAccessibleDescription(lines.join(QStringLiteral("; ")));
         if (resized)
             updateGeometry();
@@ -50,8 +51,8 @@ protected:
         painter.setRenderHint(QPainter::Antialiasing);
         for (std::size_t i = 0; i < rows_.size(); ++i) {
             const int top = static_cast<int>(i) * rowHeight;
-            paintFlipSymbol(painter, QPointF(6, top + 12.5), 8, theme.accent,
-                            rows_[i].again ? theme.accent : theme.card);
+            paintChangedOpSymbol(painter, QPointF(6, top + 12.5), 8, theme.accent,
+                                 rows_[i].again ? theme.accent : theme.card);
             const QRect line(18, top, width() - 18, 18);
             painter.setPen(theme.text);
             painter.setFont(theme.numberStrong);
@@ -63,14 +64,14 @@ protected:
                 QFontMetrics(theme.bodyStrong).elidedText(rows_[i].op, Qt::ElideMiddle, line.width() - taken));
             painter.setPen(theme.secondText);
             painter.setFont(theme.caption);
-            painter.drawText(line.translated(0, 16), Qt::AlignLeft | Qt::AlignVCenter, rows_[i].fate);
+            painter.drawText(line.translated(0, 16), Qt::AlignLeft | Qt::AlignVCenter, rows_[i].decision);
         }
     }
 
 private:
     static constexpr int rowHeight = 38;
 
-    std::vector<OpsFacts::Flip> rows_;
+    std::vector<OpsFacts::Changed> rows_;
 };
 
 OpsPanel::OpsPanel(QWidget* parent)
@@ -85,10 +86,10 @@ OpsPanel::OpsPanel(QWidget* parent)
         column->addWidget(part);
 
     summary_ = addText("opsSummary", true);
-    flipsTitle_ = makeLabel({}, "strong", this);
-    flipsTitle_->setObjectName(QStringLiteral("flipsTitle"));
-    flipsTitle_->setWordWrap(true);
-    flips_ = new FlipList(plan_);
+    changedTitle_ = makeLabel({}, "strong", this);
+    changedTitle_->setObjectName(QStringLiteral("flipsTitle"));
+    changedTitle_->setWordWrap(true);
+    changed_ = new ChangedOpList(plan_);
     table_ = new QPushButton(plan_);
     table_->setObjectName(QStringLiteral("opsTable"));
     compileTitle_ = makeLabel(tr("For torch.compile"), "strong", this);
@@ -102,8 +103,8 @@ OpsPanel::OpsPanel(QWidget* parent)
     export_->setObjectName(QStringLiteral("exportSaveLists"));
 
     auto* inside = makeLayout<QVBoxLayout>(plan_, {0, 0, 0, 0}, 6);
-    for (QWidget* part : std::initializer_list<QWidget*>{summary_, flipsTitle_, flips_, table_, compileTitle_, compile_,
-                                                         copy_, policyTitle_, policy_, export_})
+    for (QWidget* part : std::initializer_list<QWidget*>{summary_, changedTitle_, changed_, table_, compileTitle_,
+                                                         compile_, copy_, policyTitle_, policy_, export_})
         inside->addWidget(part);
     for (const int before : {1, 5, 9}) // groups
         inside->insertSpacing(before, 8);
@@ -131,12 +132,12 @@ void OpsPanel::setFacts(const OpsFacts& facts)
     modules_->setVisible(broken);
     plan_->setVisible(!broken && !facts.summary.isEmpty()); // hidden if no plan fits
     summary_->setText(facts.summary);
-    flipsTitle_->setText(facts.flipsTitle);
-    flipsTitle_->setVisible(!facts.flipsTitle.isEmpty());
-    flips_->setRows(facts.flips);
-    table_->setVisible(!facts.flips.empty());
-    table_->setText(facts.moreFlips.isEmpty() ? tr("Show in the table")
-                                              : tr("Show all in the table (%1)").arg(facts.moreFlips));
+    changedTitle_->setText(facts.changedTitle);
+    changedTitle_->setVisible(!facts.changedTitle.isEmpty());
+    changed_->setRows(facts.changed);
+    table_->setVisible(!facts.changed.empty());
+    table_->setText(facts.moreChanged.isEmpty() ? tr("Show in the table")
+                                                : tr("Show all in the table (%1)").arg(facts.moreChanged));
     const bool compiles = !facts.compileLines.isEmpty();
     compile_->setText(facts.compileLines);
     for (QWidget* part :

@@ -15,26 +15,26 @@ namespace headroom {
 /// A plan by op as text.
 struct OpsFacts
 {
-    /// Ops of the same name that flip to the same fate.
-    struct Flip
+    /// Ops of the same name that change to the same decision.
+    struct Changed
     {
         QString op; ///< "48 × gelu"
-        QString fate; ///< "runs again"
+        QString decision; ///< "recomputed"
         QString bytes; ///< "−384 MiB"
         bool again = false;
     };
     QString problem; ///< a sentence: why there is no plan by op; empty: no problem, or not computed yet
     QString summary; ///< fraction and bytes, rich text
-    QString flipsTitle; ///< "New at this step of the frontier: 12 ops"
-    std::vector<Flip> flips; ///< most bytes first
-    QString moreFlips; ///< "and 3 kinds more"; empty: no more
+    QString changedTitle; ///< "New at this step of the frontier: 12 ops"
+    std::vector<Changed> changed; ///< most bytes first
+    QString moreChanged; ///< "and 3 kinds more"; empty: no more
     QString compileLines; ///< Python code that sets the plan for torch.compile; empty: none
     QString policy; ///< a sentence about the plan as save lists
     bool policyReady = false;
 };
 
-/// The part of the inspector for plans by op: the ops that flip at this step of the frontier, and how to apply the plan
-/// in PyTorch.
+/// The part of the inspector for plans by op: the ops with a changed decision at this step of the frontier, and how to
+/// apply the plan in PyTorch.
 class OpsPanel : public QWidget
 {
     Q_OBJECT
@@ -45,12 +45,12 @@ public:
 
 Q_SIGNALS:
     void modulesWanted(); ///< the button beside the problem was clicked
-    void tableWanted(); ///< request to show all flips in the table of ops
+    void tableWanted(); ///< request to show all ops with a changed decision in the table of ops
     void copyWanted();
     void exportWanted();
 
 private:
-    class FlipList;
+    class ChangedOpList;
 
     QLabel* addText(const char* name, bool second);
 
@@ -58,8 +58,8 @@ private:
     QPushButton* modules_;
     QWidget* plan_; ///< everything but the problem
     QLabel* summary_;
-    QLabel* flipsTitle_;
-    FlipList* flips_;
+    QLabel* changedTitle_;
+    ChangedOpList* changed_;
     QPushButton* table_;
     QLabel* compileTitle_;
     QLabel* compile_;

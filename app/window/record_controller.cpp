@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/record_desk.h"
+#include "app/window/record_controller.h"
 
 #include "app/recording/interpreters.h"
-#include "app/recording/record_sheet.h"
+#include "app/recording/record_dialog.h"
 #include "app/recording/recording_bar.h"
 #include "app/window/plan_text.h"
 #include "app/window/settings.h"
@@ -20,7 +20,7 @@
 
 namespace headroom {
 
-RecordDesk::RecordDesk(Places places, Settings& settings, RecordingBar& bar, QWidget* window)
+RecordController::RecordController(Places places, Settings& settings, RecordingBar& bar, QWidget* window)
     : QObject(window)
     , places_(std::move(places))
     , settings_(settings)
@@ -30,12 +30,12 @@ RecordDesk::RecordDesk(Places places, Settings& settings, RecordingBar& bar, QWi
     wire();
 }
 
-void RecordDesk::wire()
+void RecordController::wire()
 {
     connect(&bar_, &RecordingBar::cancelWanted, &recording_, &Recording::cancel);
     connect(&bar_, &RecordingBar::changeWanted, this, [this] {
         if (request_)
-            openSheet(*request_);
+            openDialog(*request_);
     });
     connect(&recording_, &Recording::progressed, &bar_, &RecordingBar::setProgress);
     connect(&recording_, &Recording::printed, &bar_, &RecordingBar::addLines);
@@ -55,24 +55,24 @@ void RecordDesk::wire()
     });
 }
 
-RecordSheet* RecordDesk::sheet() const
+RecordDialog* RecordController::dialog() const
 {
-    return sheet_;
+    return dialog_;
 }
 
-QString RecordDesk::destination(const QString& name) const
+QString RecordController::destination(const QString& name) const
 {
     return QDir(places_.folder).filePath(name + QStringLiteral(".hrs"));
 }
 
-bool RecordDesk::refuseWhileBusy()
+bool RecordController::refuseWhileBusy()
 {
     if (recording_.running())
         Q_EMIT refused(tr("A recording is running; cancel it or wait for its end."));
     return recording_.running();
 }
 
-bool RecordDesk::refuseMissing(const QString& path)
+bool RecordController::refuseMissing(const QString& path)
 {
     const bool missing = !QFileInfo(path).isFile();
     if (missing)
@@ -80,14 +80,14 @@ bool RecordDesk::refuseMissing(const QString& path)
     return missing;
 }
 
-void RecordDesk::ask(const QString& path)
+void RecordController::ask(const QString& path)
 {
     if (!refuseWhileBusy() && !refuseMissing(path))
-        openSheet(requestFor(path));
+        openDialog(requestFor(path));
 }
 
 /// The request with the options of the last recording of the file, else of a file of its kind.
-RecordRequest RecordDesk::requestFor(const QString& path) const
+RecordRequest RecordController::requestFor(const QString& path) const
 {
     const QFileInfo file(path);
     RecordRequest request;
@@ -107,7 +107,7 @@ RecordRequest RecordDesk::requestFor(const QString& path) const
 }
 
 /// The request that recorded the step.
-std::optional<RecordRequest> RecordDesk::requestAgain(const StepTrace& trace)
+std::optional<RecordRequest> RecordController::requestAgain(const StepTrace& trace)
 {
     const QString script = recordedScript(trace);
     if (refuseWhileBusy() || refuseMissing(script))
@@ -123,19 +123,19 @@ std::optional<RecordRequest> RecordDesk::requestAgain(const StepTrace& trace)
     return request;
 }
 
-void RecordDesk::askAgain(const StepTrace& trace, const std::string& card)
+void RecordController::askAgain(const StepTrace& trace, const std::string& card)
 {
     std::optional<RecordRequest> request = requestAgain(trace);
     if (!request)
         return;
     request->gpu = QString::fromStdString(card);
     if (request->interpreter.isEmpty() || knows(request->interpreter, request->model))
-        openSheet(*request);
+        openDialog(*request);
     else
         askForConsent(*request);
 }
 
-void RecordDesk::recordLarger(const StepTrace& trace)
+void RecordController::recordLarger(const StepTrace& trace)
 {
     std::optional<RecordRequest> request = requestAgain(trace);
     if (!request)
@@ -146,11 +146,11 @@ void RecordDesk::recordLarger(const StepTrace& trace)
     else if (problems(*request).isEmpty())
         start(*request);
     else
-        openSheet(*request);
+        openDialog(*request);
 }
 
 /// Returns whether the user has chosen this Python, or it is that of the environment, which no step file names.
-bool RecordDesk::knows(const QString& interpreter, const QString& script) const
+bool RecordController::knows(const QString& interpreter, const QString& script) const
 {
     const QString key = QStringLiteral("interpreter");
     if (settings_.recordChoices(script).value(key).toString() == interpreter)
@@ -160,7 +160,7 @@ bool RecordDesk::knows(const QString& interpreter, const QString& script) const
         || std::ranges::any_of(found, [&](const Interpreter& one) { return one.path == interpreter; });
 }
 
-void RecordDesk::askForConsent(const RecordRequest& request)
+void RecordController::askForConsent(const RecordRequest& request)
 {
     auto* box
         = new QMessageBox(QMessageBox::Warning, tr("Headroom"),
@@ -176,32 +176,32 @@ void RecordDesk::askForConsent(const RecordRequest& request)
     box->setDefaultButton(another);
     connect(use, &QPushButton::clicked, this, [this, request] {
         settings_.trustProgram(request.interpreter);
-        openSheet(request);
+        openDialog(request);
     });
     connect(another, &QPushButton::clicked, this, [this, request = RecordRequest(request)]() mutable {
         const std::vector<Interpreter> found = findInterpreters({}, {});
         request.interpreter = found.empty() ? QString() : found.front().path;
-        openSheet(request);
+        openDialog(request);
     });
     box->open();
 }
 
-void RecordDesk::openSheet(const RecordRequest& request)
+void RecordController::openDialog(const RecordRequest& request)
 {
-    if (sheet_)
-        sheet_->reject();
-    sheet_ = new RecordSheet(request, places_.recorder, Recording::freePath(destination(request.name())), window_);
-    sheet_->setAttribute(Qt::WA_DeleteOnClose);
-    const QString proposed = sheet_->request().gpu;
-    connect(sheet_, &QDialog::accepted, this, [this, proposed, sheet = sheet_.data()] {
-        if (sheet->request().gpu != proposed) // another card was chosen, and is that of the window from now on
-            settings_.setCard(sheet->request().gpu.toStdString());
-        start(sheet->request());
+    if (dialog_)
+        dialog_->reject();
+    dialog_ = new RecordDialog(request, places_.recorder, Recording::freePath(destination(request.name())), window_);
+    dialog_->setAttribute(Qt::WA_DeleteOnClose);
+    const QString proposed = dialog_->request().gpu;
+    connect(dialog_, &QDialog::accepted, this, [this, proposed, dialog = dialog_.data()] {
+        if (dialog->request().gpu != proposed) // another card was chosen, and is that of the window from now on
+            settings_.setCard(dialog->request().gpu.toStdString());
+        start(dialog->request());
     });
-    sheet_->open();
+    dialog_->open();
 }
 
-void RecordDesk::start(const RecordRequest& request)
+void RecordController::start(const RecordRequest& request)
 {
     if (refuseWhileBusy())
         return;
@@ -211,17 +211,17 @@ void RecordDesk::start(const RecordRequest& request)
     run(recordCommand(request, places_.recorder), request.name());
 }
 
-bool RecordDesk::hasOutput() const
+bool RecordController::hasOutput() const
 {
     return !bar_.log()->document()->isEmpty();
 }
 
-void RecordDesk::showOutput(const QString& remark)
+void RecordController::showOutput(const QString& remark)
 {
     bar_.showFailure(remark, request_.has_value());
 }
 
-void RecordDesk::recordDemo(const DemoModel& demo)
+void RecordController::recordDemo(const DemoModel& demo)
 {
     if (refuseWhileBusy())
         return;
@@ -235,7 +235,7 @@ void RecordDesk::recordDemo(const DemoModel& demo)
     run(recorderCommand(places_.recorder, demo.arguments, demo.title), demo.name);
 }
 
-void RecordDesk::run(const RecordCommand& command, const QString& name)
+void RecordController::run(const RecordCommand& command, const QString& name)
 {
     bar_.begin(command.title, command.isScript);
     Q_EMIT busyChanged(true);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/measured_desk.h"
+#include "app/window/measured_controller.h"
 
 #include "app/recording/recorder_program.h"
 #include "app/window/session.h"
@@ -24,7 +24,7 @@ QString difference(double measured, double predicted)
     if (predicted <= 0)
         return {};
     if (measured >= 3 * predicted)
-        return MeasuredDesk::tr("%1 times as much").arg(ratioText(measured / predicted));
+        return MeasuredController::tr("%1 times as much").arg(ratioText(measured / predicted));
     const double percent = 100 * (measured / predicted - 1);
     const QString number = QLocale::c().toString(std::abs(percent), 'f', std::abs(percent) < 10 ? 1 : 0);
     return (percent < 0 ? QStringLiteral("−") : QStringLiteral("+")) + number + QStringLiteral(" %");
@@ -37,39 +37,40 @@ ComparisonFacts comparisonFacts(const StepComparison& comparison, const QString&
     const StepInfo& info = comparison.measured->info;
     ComparisonFacts facts;
     const QString place = QString::fromStdString(info.device.empty() ? info.gpu : info.device);
-    facts.title = MeasuredDesk::tr("%1, measured on %2").arg(QFileInfo(file).fileName(), place);
+    facts.title = MeasuredController::tr("%1, measured on %2").arg(QFileInfo(file).fileName(), place);
     const bool byOps = comparison.axis == StepComparison::Axis::ops;
     facts.axis = byOps
-        ? MeasuredDesk::tr("Time is predicted time: %1 of %2 ops are the same and begin at the same place.")
+        ? MeasuredController::tr("Time is predicted time: %1 of %2 ops are the same and begin at the same place.")
               .arg(countText(comparison.pairs), countText(comparison.measuredOp.size()))
         : QString();
     if (!comparison.note.empty())
         facts.axis
             += (facts.axis.isEmpty() ? QString() : QStringLiteral(" ")) + QString::fromStdString(comparison.note);
     facts.peak = comparison.hasMemory
-        ? MeasuredDesk::tr("%1 predicted, %2 measured, %3")
+        ? MeasuredController::tr("%1 predicted, %2 measured, %3")
               .arg(bytesText(comparison.predictedPeak, 2), bytesText(comparison.measuredPeak, 2),
                    difference(static_cast<double>(comparison.measuredPeak),
                               static_cast<double>(comparison.predictedPeak)))
-        : MeasuredDesk::tr("%1 predicted, not measured").arg(bytesText(comparison.predictedPeak, 2));
+        : MeasuredController::tr("%1 predicted, not measured").arg(bytesText(comparison.predictedPeak, 2));
     if (comparison.nonPyTorch > 0)
-        facts.axis += MeasuredDesk::tr(" Without %1 that is not PyTorch's.").arg(bytesText(comparison.nonPyTorch, 2));
+        facts.axis
+            += MeasuredController::tr(" Without %1 that is not PyTorch's.").arg(bytesText(comparison.nonPyTorch, 2));
     facts.times = comparison.hasTimes
-        ? MeasuredDesk::tr("%1 predicted, %2 measured, %3")
+        ? MeasuredController::tr("%1 predicted, %2 measured, %3")
               .arg(msText(comparison.predictedMs), msText(comparison.measuredMs),
                    difference(comparison.measuredMs, comparison.predictedMs))
-        : MeasuredDesk::tr("%1 predicted, not measured").arg(msText(comparison.predictedMs));
+        : MeasuredController::tr("%1 predicted, not measured").arg(msText(comparison.predictedMs));
     return facts;
 }
 
-MeasuredDesk::MeasuredDesk(Session& session, QObject* parent)
+MeasuredController::MeasuredController(Session& session, QObject* parent)
     : QObject(parent)
     , session_(session)
 {
-    connect(&session_, &Session::stepChanged, this, &MeasuredDesk::takeStep);
+    connect(&session_, &Session::stepChanged, this, &MeasuredController::takeStep);
 }
 
-QString MeasuredDesk::whyNot() const
+QString MeasuredController::whyNot() const
 {
     if (!session_.isOpen())
         return tr("Open the simulated step first, to compare a measured one with it.");
@@ -78,24 +79,24 @@ QString MeasuredDesk::whyNot() const
     return {};
 }
 
-void MeasuredDesk::compare(const QString& path)
+void MeasuredController::compare(const QString& path)
 {
     ask({path, nullptr, {}, false, opening_});
 }
 
-void MeasuredDesk::compareOrOpen(const QString& path)
+void MeasuredController::compareOrOpen(const QString& path)
 {
     ask({path, nullptr, {}, true, opening_});
 }
 
-void MeasuredDesk::stop()
+void MeasuredController::stop()
 {
     shown_ = {};
     forget();
     session_.setComparison(nullptr, {});
 }
 
-void MeasuredDesk::beginOpening()
+void MeasuredController::beginOpening()
 {
     opening_ = true;
     request_.isForNextStep = false;
@@ -103,12 +104,12 @@ void MeasuredDesk::beginOpening()
         forget();
 }
 
-void MeasuredDesk::endOpening()
+void MeasuredController::endOpening()
 {
     opening_ = false;
 }
 
-void MeasuredDesk::forget()
+void MeasuredController::forget()
 {
     answered_ = ++asked_;
     lane_.cancel();
@@ -116,7 +117,7 @@ void MeasuredDesk::forget()
 }
 
 /// Asks again if the open step was replaced, or if the user asked while the step was being opened. Stops otherwise.
-void MeasuredDesk::takeStep()
+void MeasuredController::takeStep()
 {
     const bool inPlace = session_.isOpen() && session_.peakBefore() > 0;
     Request request;
@@ -134,7 +135,7 @@ void MeasuredDesk::takeStep()
         ask(std::move(request));
 }
 
-void MeasuredDesk::ask(Request request)
+void MeasuredController::ask(Request request)
 {
     request_ = std::move(request);
     if (const QString reason = whyNot(); reason.isEmpty())
@@ -145,14 +146,14 @@ void MeasuredDesk::ask(Request request)
         refuse(reason);
 }
 
-void MeasuredDesk::refuse(const QString& reason)
+void MeasuredController::refuse(const QString& reason)
 {
     if (!request_.isForNextStep)
         request_ = shown_;
     Q_EMIT failed(reason);
 }
 
-void MeasuredDesk::post()
+void MeasuredController::post()
 {
     const OpenStepPtr step = session_.step();
     const quint64 number = ++asked_;

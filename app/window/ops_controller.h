@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/window/open_step.h"
-#include "core/base/lane.h"
+#include "core/base/task_runner.h"
 
 #include <QObject>
 #include <QString>
@@ -16,11 +16,11 @@ class SolverChoice;
 
 /// Sets the user's choice of solver and op cost in the session. For measured times it opens a file dialog and reads the
 /// file on a worker thread.
-class OpsChoiceDesk : public QObject
+class OpsChoiceController : public QObject
 {
     Q_OBJECT
 public:
-    OpsChoiceDesk(Session& session, SolverChoice& view, QObject* parent = nullptr);
+    OpsChoiceController(Session& session, SolverChoice& view, QObject* parent = nullptr);
 
     /// Plans by the times in this file; emits refused() if it has none.
     void takeTimes(const QString& path);
@@ -34,7 +34,7 @@ private:
 
     Session& session_;
     SolverChoice& view_;
-    Lane lane_; ///< the last member: its thread ends before the others are destroyed
+    TaskRunner lane_; ///< the last member: its thread ends before the others are destroyed
 };
 
 class Session;
@@ -42,7 +42,7 @@ class Session;
 /// Plans the open step by op while the session is in that mode: the frontier once for a step, first with few points and
 /// then in full; from it the plan for each budget; and, when the budget stops changing, the plan as lists of ops to
 /// save. It runs on worker threads, the latest request wins, and results are set in the session.
-class OpsDesk : public QObject
+class OpsController : public QObject
 {
     Q_OBJECT
 public:
@@ -50,7 +50,7 @@ public:
     static constexpr int fewPoints = 11;
     static constexpr int allPoints = 201;
 
-    explicit OpsDesk(Session& session, QObject* parent = nullptr);
+    explicit OpsController(Session& session, QObject* parent = nullptr);
 
 private:
     void ask();
@@ -68,9 +68,9 @@ private:
     OpenStepPtr asked_; ///< the step whose frontier is being computed
     quint64 generation_ = 0; ///< number of the step
     quint64 question_ = 0;
-    Lane frontierLane_; ///< lanes are the last members: their threads end before the others are destroyed
-    Lane planLane_;
-    Lane policyLane_;
+    TaskRunner frontierRunner_; ///< lanes are the last members: their threads end before the others are destroyed
+    TaskRunner planRunner_;
+    TaskRunner policyRunner_;
 };
 
 } // namespace headroom

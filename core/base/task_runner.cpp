@@ -1,23 +1,23 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/base/lane.h"
+#include "core/base/task_runner.h"
 
 #include <utility>
 
 namespace headroom {
 
-Lane::Lane()
+TaskRunner::TaskRunner()
     : thread_([this](std::stop_token ending) { work(std::move(ending)); })
 {
 }
 
-Lane::~Lane()
+TaskRunner::~TaskRunner()
 {
     cancel();
     thread_.request_stop();
 }
 
-void Lane::post(Job job)
+void TaskRunner::post(Job job)
 {
     {
         const std::lock_guard lock(mutex_);
@@ -26,7 +26,7 @@ void Lane::post(Job job)
     changed_.notify_one();
 }
 
-bool Lane::stopStale(Clock::duration age)
+bool TaskRunner::stopStale(Clock::duration age)
 {
     const std::lock_guard lock(mutex_);
     if (waiting_ && runningSince_ && Clock::now() - *runningSince_ >= age)
@@ -34,14 +34,14 @@ bool Lane::stopStale(Clock::duration age)
     return waiting_.has_value();
 }
 
-void Lane::cancel()
+void TaskRunner::cancel()
 {
     const std::lock_guard lock(mutex_);
     waiting_.reset();
     running_.request_stop();
 }
 
-void Lane::work(std::stop_token ending)
+void TaskRunner::work(std::stop_token ending)
 {
     std::unique_lock lock(mutex_);
     while (changed_.wait(lock, ending, [this] { return waiting_.has_value(); })) {

@@ -14,16 +14,16 @@ namespace headroom {
 
 /// One thread that runs one job at a time and keeps at most one waiting job, the latest that was posted. The destructor
 /// drops the waiting job, stops the running one and waits for its end. Any thread may call the functions.
-class Lane
+class TaskRunner
 {
 public:
     using Job = std::function<void(std::stop_token)>;
     using Clock = std::chrono::steady_clock;
 
-    Lane();
-    ~Lane();
-    Lane(const Lane&) = delete;
-    Lane& operator=(const Lane&) = delete;
+    TaskRunner();
+    ~TaskRunner();
+    TaskRunner(const TaskRunner&) = delete;
+    TaskRunner& operator=(const TaskRunner&) = delete;
 
     /// Runs `job` after the running one; it replaces a job that waits. The running job is not stopped: see stopStale().
     void post(Job job);

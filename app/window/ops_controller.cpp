@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/ops_desk.h"
+#include "app/window/ops_controller.h"
 
 #include "app/recording/recorder_program.h"
 #include "app/window/session.h"
@@ -19,14 +19,14 @@
 
 namespace headroom {
 
-OpsChoiceDesk::OpsChoiceDesk(Session& session, SolverChoice& view, QObject* parent)
+OpsChoiceController::OpsChoiceController(Session& session, SolverChoice& view, QObject* parent)
     : QObject(parent)
     , session_(session)
     , view_(view)
 {
-    connect(&session_, &Session::opsChoiceChanged, this, &OpsChoiceDesk::show);
+    connect(&session_, &Session::opsChoiceChanged, this, &OpsChoiceController::show);
     connect(&session_, &Session::stepChanged, this,
-            &OpsChoiceDesk::show); // the times of the file were of the previous step
+            &OpsChoiceController::show); // the times of the file were of the previous step
     connect(&view_, &SolverChoice::solverWanted, this, [this](OpsSolver solver) {
         OpsChoice choice = session_.opsChoice();
         choice.solver = solver;
@@ -47,7 +47,7 @@ OpsChoiceDesk::OpsChoiceDesk(Session& session, SolverChoice& view, QObject* pare
     show();
 }
 
-void OpsChoiceDesk::show()
+void OpsChoiceController::show()
 {
     const OpsChoice& choice = session_.opsChoice();
     view_.setChoice(choice.solver,
@@ -57,7 +57,7 @@ void OpsChoiceDesk::show()
                     choice.timesFile);
 }
 
-void OpsChoiceDesk::askForTimes()
+void OpsChoiceController::askForTimes()
 {
     const QString path = QFileDialog::getOpenFileName(
         &view_, tr("Times of this step's ops"), QFileInfo(session_.step()->path).absolutePath(),
@@ -66,7 +66,7 @@ void OpsChoiceDesk::askForTimes()
         takeTimes(path);
 }
 
-void OpsChoiceDesk::takeTimes(const QString& path)
+void OpsChoiceController::takeTimes(const QString& path)
 {
     lane_.post([this, path, step = session_.step()](const std::stop_token&) {
         Result<std::vector<double>> read = readOpTimes(std::filesystem::path(path.toStdU16String()), step->trace());
@@ -93,19 +93,19 @@ constexpr int restMs = 150;
 
 } // namespace
 
-OpsDesk::OpsDesk(Session& session, QObject* parent)
+OpsController::OpsController(Session& session, QObject* parent)
     : QObject(parent)
     , session_(session)
 {
     rest_.setSingleShot(true);
     rest_.setInterval(restMs);
-    connect(&rest_, &QTimer::timeout, this, &OpsDesk::askPolicy);
-    connect(&session_, &Session::stepAboutToChange, this, &OpsDesk::forget);
+    connect(&rest_, &QTimer::timeout, this, &OpsController::askPolicy);
+    connect(&session_, &Session::stepAboutToChange, this, &OpsController::forget);
     connect(&session_, &Session::opsChoiceChanged, this, [this] {
         forget();
         ask();
     });
-    connect(&session_, &Session::questionChanged, this, &OpsDesk::ask);
+    connect(&session_, &Session::questionChanged, this, &OpsController::ask);
     connect(&session_, &Session::modeChanged, this, [this](PlanMode mode) {
         if (mode != PlanMode::ops)
             forget();
@@ -117,7 +117,7 @@ OpsDesk::OpsDesk(Session& session, QObject* parent)
 }
 
 template <typename Function>
-void OpsDesk::report(quint64 generation, Function function)
+void OpsController::report(quint64 generation, Function function)
 {
     callLater(this, [this, generation, function = std::move(function)] {
         if (generation == generation_)
@@ -125,7 +125,7 @@ void OpsDesk::report(quint64 generation, Function function)
     });
 }
 
-void OpsDesk::ask()
+void OpsController::ask()
 {
     if (!session_.isOpen() || session_.mode() != PlanMode::ops)
         return;
@@ -136,11 +136,11 @@ void OpsDesk::ask()
         askPlan();
 }
 
-void OpsDesk::askFrontier()
+void OpsController::askFrontier()
 {
     asked_ = session_.step();
-    frontierLane_.post([this, step = session_.step(), choice = session_.opsChoice(),
-                        generation = generation_](const std::stop_token& stop) {
+    frontierRunner_.post([this, step = session_.step(), choice = session_.opsChoice(),
+                          generation = generation_](const std::stop_token& stop) {
         const auto refuse = [&](const Error& error) {
             report(generation, [this, why = sentence(QString::fromStdString(error.message))] {
                 asked_.reset();
@@ -171,11 +171,11 @@ void OpsDesk::askFrontier()
     });
 }
 
-void OpsDesk::askPlan()
+void OpsController::askPlan()
 {
     const quint64 question = ++question_;
-    planLane_.post([this, step = session_.step(), frontier = session_.opsFrontier(), request = session_.request(),
-                    question, generation = generation_](const std::stop_token& stop) {
+    planRunner_.post([this, step = session_.step(), frontier = session_.opsFrontier(), request = session_.request(),
+                      question, generation = generation_](const std::stop_token& stop) {
         PlanAnswer made;
         made.generation = question;
         made.request = request;
@@ -193,12 +193,12 @@ void OpsDesk::askPlan()
     });
 }
 
-void OpsDesk::askPolicy()
+void OpsController::askPolicy()
 {
     const PlanAnswerPtr& answer = session_.answer();
     if (!answer || !answer->ops || !session_.answerIsCurrent())
         return;
-    policyLane_.post([this, of = answer->ops, generation = generation_](const std::stop_token& stop) {
+    policyRunner_.post([this, of = answer->ops, generation = generation_](const std::stop_token& stop) {
         Result<Policy> policy = opsPolicy(of->frontier->planner.model(), of->plan());
         if (stop.stop_requested())
             return;
@@ -208,14 +208,14 @@ void OpsDesk::askPolicy()
     });
 }
 
-void OpsDesk::forget()
+void OpsController::forget()
 {
     ++generation_;
     asked_.reset();
     rest_.stop();
-    frontierLane_.cancel();
-    planLane_.cancel();
-    policyLane_.cancel();
+    frontierRunner_.cancel();
+    planRunner_.cancel();
+    policyRunner_.cancel();
 }
 
 } // namespace headroom

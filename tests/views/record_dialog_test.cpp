@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/recording/interpreters.h"
-#include "app/recording/record_sheet.h"
+#include "app/recording/record_dialog.h"
 #include "app/recording/recording_bar.h"
 #include "tests/views/tab_order.h"
 
@@ -19,8 +19,8 @@
 
 using namespace headroom;
 
-/// The sheet that asks how something is recorded, and the values behind it.
-class RecordSheetTest : public QObject
+/// The dialog that asks how something is recorded, and the values behind it.
+class RecordDialogTest : public QObject
 {
     Q_OBJECT
 
@@ -30,7 +30,7 @@ private Q_SLOTS:
         folder_ = std::make_unique<QTemporaryDir>();
         request_ = {};
     }
-    void cleanup() { sheet_.reset(); }
+    void cleanup() { dialog_.reset(); }
 
     void kindsOfFiles_data()
     {
@@ -86,7 +86,7 @@ private Q_SLOTS:
         type("momentum", "0.9");
         choose("loss", "mean");
         choose("lifetimes", "graph");
-        sheet_->findChild<QCheckBox*>()->setChecked(true);
+        dialog_->findChild<QCheckBox*>()->setChecked(true);
         type("settings", "n_layers=2 name='a b'");
         QCOMPARE(
             command(),
@@ -96,7 +96,7 @@ private Q_SLOTS:
                 "out.hrs")
                 .arg(request_.model));
         QVERIFY(recordButton()->isEnabled());
-        QTest::mouseClick(sheet_->findChild<QPushButton*>(QStringLiteral("copyCommand")), Qt::LeftButton);
+        QTest::mouseClick(dialog_->findChild<QPushButton*>(QStringLiteral("copyCommand")), Qt::LeftButton);
         QCOMPARE(QGuiApplication::clipboard()->text(), command());
     }
 
@@ -134,7 +134,7 @@ private Q_SLOTS:
         QFETCH(const QString, right);
         QFETCH(const QString, words);
         openModel();
-        auto* edit = sheet_->findChild<QLineEdit*>(field);
+        auto* edit = dialog_->findChild<QLineEdit*>(field);
         edit->setText(wrong);
         QVERIFY(!recordButton()->isEnabled());
         QVERIFY2(edit->accessibleDescription().contains(words), qPrintable(edit->accessibleDescription()));
@@ -146,7 +146,7 @@ private Q_SLOTS:
     void momentumIsOnlyAskedOfSgd()
     {
         openModel();
-        auto* momentum = sheet_->findChild<QLineEdit*>(QStringLiteral("momentum"));
+        auto* momentum = dialog_->findChild<QLineEdit*>(QStringLiteral("momentum"));
         QVERIFY(!momentum->isEnabled());
         choose("optimizer", "sgd");
         QVERIFY(momentum->isEnabled());
@@ -161,7 +161,7 @@ private Q_SLOTS:
     {
         openModel();
         QSet<QWidget*> missing;
-        for (QWidget* widget : sheet_->findChildren<QWidget*>()) {
+        for (QWidget* widget : dialog_->findChildren<QWidget*>()) {
             const bool field = qobject_cast<QLineEdit*>(widget) || qobject_cast<QComboBox*>(widget);
             if (!field || !widget->isVisible() || !widget->isEnabled()
                 || widget->objectName().startsWith(QLatin1String("qt_")))
@@ -171,8 +171,8 @@ private Q_SLOTS:
         }
         QVERIFY(missing.size() >= 8);
         for (int i = 0; i < 40 && !missing.isEmpty(); ++i) {
-            missing.remove(sheet_->focusWidget());
-            QTest::keyClick(sheet_->focusWidget() ? sheet_->focusWidget() : sheet_.get(), Qt::Key_Tab);
+            missing.remove(dialog_->focusWidget());
+            QTest::keyClick(dialog_->focusWidget() ? dialog_->focusWidget() : dialog_.get(), Qt::Key_Tab);
         }
         QVERIFY2(missing.isEmpty(), qPrintable(missing.isEmpty() ? QString() : (*missing.begin())->objectName()));
     }
@@ -180,9 +180,9 @@ private Q_SLOTS:
     void enterRecordsAndEscapeDoesNot()
     {
         openModel();
-        QSignalSpy accepted(sheet_.get(), &QDialog::accepted);
-        QSignalSpy rejected(sheet_.get(), &QDialog::rejected);
-        auto* batch = sheet_->findChild<QLineEdit*>(QStringLiteral("batch"));
+        QSignalSpy accepted(dialog_.get(), &QDialog::accepted);
+        QSignalSpy rejected(dialog_.get(), &QDialog::rejected);
+        auto* batch = dialog_->findChild<QLineEdit*>(QStringLiteral("batch"));
         batch->setFocus();
         QTest::keyClicks(batch, QStringLiteral("0"));
         QTest::keyClick(batch, Qt::Key_Return); // is wrong
@@ -191,9 +191,9 @@ private Q_SLOTS:
         QTest::keyClicks(batch, QStringLiteral("16"));
         QTest::keyClick(batch, Qt::Key_Return);
         QCOMPARE(accepted.count(), 1);
-        QCOMPARE(sheet_->request().batch, QStringLiteral("16"));
-        sheet_->show();
-        QTest::keyClick(sheet_.get(), Qt::Key_Escape);
+        QCOMPARE(dialog_->request().batch, QStringLiteral("16"));
+        dialog_->show();
+        QTest::keyClick(dialog_.get(), Qt::Key_Escape);
         QCOMPARE(rejected.count(), 1);
     }
 
@@ -228,7 +228,7 @@ private Q_SLOTS:
         QVERIFY(!recordButton()->isEnabled());
         type("workingFolder", folder_->path());
         QVERIFY(recordButton()->isEnabled());
-        sheet_->findChild<QComboBox*>(QStringLiteral("interpreter"))->setEditText(QStringLiteral("/nowhere/python"));
+        dialog_->findChild<QComboBox*>(QStringLiteral("interpreter"))->setEditText(QStringLiteral("/nowhere/python"));
         QVERIFY(!recordButton()->isEnabled());
     }
 
@@ -237,19 +237,19 @@ private Q_SLOTS:
         QFile marker(folder_->filePath(QStringLiteral("no-package")));
         QVERIFY(marker.open(QIODevice::WriteOnly));
         openScript();
-        auto* install = sheet_->findChild<QLabel*>(QStringLiteral("installCommand"));
+        auto* install = dialog_->findChild<QLabel*>(QStringLiteral("installCommand"));
         QTRY_VERIFY(install->isVisible());
         QVERIFY2(install->text().startsWith(python() + QStringLiteral(" -m pip install ")),
                  qPrintable(install->text()));
         QVERIFY(!recordButton()->isEnabled());
         marker.remove(); // it is installed now
-        for (QPushButton* button : sheet_->findChildren<QPushButton*>()) {
+        for (QPushButton* button : dialog_->findChildren<QPushButton*>()) {
             if (button->text() == QStringLiteral("Look again"))
                 QTest::mouseClick(button, Qt::LeftButton);
         }
         QTRY_VERIFY(recordButton()->isEnabled());
         QVERIFY(!install->isVisible());
-        QVERIFY(sheet_->findChild<QComboBox*>(QStringLiteral("interpreter"))
+        QVERIFY(dialog_->findChild<QComboBox*>(QStringLiteral("interpreter"))
                     ->accessibleDescription()
                     .contains(QStringLiteral("Python 3.11.7 with torch 2.11.0")));
     }
@@ -296,12 +296,12 @@ private Q_SLOTS:
             openScript();
         else
             openModel();
-        sheet_->findChild<QComboBox*>(script ? QStringLiteral("interpreter") : QStringLiteral("gpu"))->setFocus();
-        const QString fault = tabOrderFault(*sheet_);
+        dialog_->findChild<QComboBox*>(script ? QStringLiteral("interpreter") : QStringLiteral("gpu"))->setFocus();
+        const QString fault = tabOrderFault(*dialog_);
         QVERIFY2(fault.isEmpty(), qPrintable(fault));
         QPoint before;
-        for (const QWidget* widget : focusRound(*sheet_, Qt::Key_Tab)) { // as one reads
-            const QPoint place = widget->mapTo(sheet_.get(), QPoint());
+        for (const QWidget* widget : focusRound(*dialog_, Qt::Key_Tab)) { // as one reads
+            const QPoint place = widget->mapTo(dialog_.get(), QPoint());
             const bool isBeside = std::abs(place.y() - before.y()) < 8 && place.x() > before.x();
             QVERIFY2(isBeside || place.y() > before.y(), qPrintable(widget->objectName()));
             before = place;
@@ -335,7 +335,7 @@ private:
     {
         request_.kind = SourceKind::exported;
         request_.model = folder_->filePath(QStringLiteral("model.pt2"));
-        openSheet();
+        openDialog();
     }
     void openScript()
     {
@@ -343,39 +343,39 @@ private:
         request_.model = folder_->filePath(QStringLiteral("train.py"));
         request_.workingFolder = folder_->path();
         request_.interpreter = python();
-        openSheet();
-        sheet_->findChild<QComboBox*>(QStringLiteral("interpreter"))->setEditText(python());
+        openDialog();
+        dialog_->findChild<QComboBox*>(QStringLiteral("interpreter"))->setEditText(python());
     }
-    void openSheet()
+    void openDialog()
     {
-        sheet_ = std::make_unique<RecordSheet>(request_, QStringLiteral("/bin/torch-headroom-record"),
-                                               QStringLiteral("out.hrs"));
-        sheet_->show();
-        QVERIFY(QTest::qWaitForWindowExposed(sheet_.get()));
+        dialog_ = std::make_unique<RecordDialog>(request_, QStringLiteral("/bin/torch-headroom-record"),
+                                                 QStringLiteral("out.hrs"));
+        dialog_->show();
+        QVERIFY(QTest::qWaitForWindowExposed(dialog_.get()));
     }
     void type(const char* name, const QString& text)
     {
-        sheet_->findChild<QLineEdit*>(QString::fromLatin1(name))->setText(text);
+        dialog_->findChild<QLineEdit*>(QString::fromLatin1(name))->setText(text);
     }
     void type(const char* name, const char* text) { type(name, QString::fromLatin1(text)); }
     void choose(const char* name, const char* data)
     {
-        auto* box = sheet_->findChild<QComboBox*>(QString::fromLatin1(name));
+        auto* box = dialog_->findChild<QComboBox*>(QString::fromLatin1(name));
         const int index = box->findData(QString::fromLatin1(data));
         QVERIFY2(index >= 0, data);
         box->setCurrentIndex(index);
     }
     QString command() const
     {
-        QString shown = sheet_->findChild<QLabel*>(QStringLiteral("recordCommand"))->text();
+        QString shown = dialog_->findChild<QLabel*>(QStringLiteral("recordCommand"))->text();
         return shown.replace(QStringLiteral(" \\\n    "), QStringLiteral(" "));
     }
-    QPushButton* recordButton() const { return sheet_->findChild<QPushButton*>(QStringLiteral("recordButton")); }
+    QPushButton* recordButton() const { return dialog_->findChild<QPushButton*>(QStringLiteral("recordButton")); }
 
     std::unique_ptr<QTemporaryDir> folder_;
     RecordRequest request_;
-    std::unique_ptr<RecordSheet> sheet_;
+    std::unique_ptr<RecordDialog> dialog_;
 };
 
-QTEST_MAIN(RecordSheetTest)
-#include "record_sheet_test.moc"
+QTEST_MAIN(RecordDialogTest)
+#include "record_dialog_test.moc"

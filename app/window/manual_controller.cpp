@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/manual_desk.h"
+#include "app/window/manual_controller.h"
 
-#include "app/recording/record_sheet.h"
+#include "app/recording/record_dialog.h"
 #include "app/recording/recording_bar.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
 #include "app/window/settings.h"
-#include "app/window/snapshot_sheet.h"
+#include "app/window/snapshot_dialog.h"
 #include "app/window/step_header.h"
 #include "views/manual/manual_window.h"
 #include "views/plot/timeline_view.h"
@@ -38,20 +38,20 @@ void setLink(QWidget* widget, const char* link)
 
 } // namespace
 
-ManualDesk::ManualDesk(MainWindow& window, Settings& settings, QAction& wanted)
+ManualController::ManualController(MainWindow& window, Settings& settings, QAction& wanted)
     : QObject(&window)
     , settings_(settings)
     , wanted_(wanted)
 {
     nameLinks(window);
     window.installEventFilter(this);
-    connect(&wanted, &QAction::triggered, this, &ManualDesk::open);
+    connect(&wanted, &QAction::triggered, this, &ManualController::open);
 }
 
-ManualDesk::~ManualDesk() = default;
+ManualController::~ManualController() = default;
 
 /// Names the page of each part of the window. A widget inside of a part has the part's page.
-void ManualDesk::nameLinks(MainWindow& window)
+void ManualController::nameLinks(MainWindow& window)
 {
     DocumentPage& page = window.page();
     Inspector* inspector = page.inspector();
@@ -71,7 +71,7 @@ void ManualDesk::nameLinks(MainWindow& window)
     setLink(page.budgetBar(), "window.md#budget-bar");
 }
 
-QString ManualDesk::linkOf(const QWidget* widget)
+QString ManualController::linkOf(const QWidget* widget)
 {
     for (; widget; widget = widget->parentWidget()) {
         if (const QVariant link = widget->property(linkProperty); link.isValid())
@@ -80,7 +80,7 @@ QString ManualDesk::linkOf(const QWidget* widget)
     return {};
 }
 
-void ManualDesk::open()
+void ManualController::open()
 {
     const QString link = linkOf(QApplication::focusWidget());
     if (!manual_) {
@@ -95,7 +95,7 @@ void ManualDesk::open()
     manual_->view()->setFocus();
 }
 
-void ManualDesk::close()
+void ManualController::close()
 {
     if (!manual_)
         return;
@@ -103,15 +103,15 @@ void ManualDesk::close()
     manual_->close();
 }
 
-/// Gives a sheet its page and the action that opens it: a modal sheet does not have the window's actions.
-bool ManualDesk::eventFilter(QObject* watched, QEvent* event)
+/// Gives a dialog its page and the action that opens it: a modal dialog does not have the window's actions.
+bool ManualController::eventFilter(QObject* watched, QEvent* event)
 {
     if (event->type() == QEvent::ChildPolished) {
         QObject* child = static_cast<QChildEvent*>(event)->child();
-        if (auto* record = qobject_cast<RecordSheet*>(child)) {
+        if (auto* record = qobject_cast<RecordDialog*>(child)) {
             setLink(record, record->request().isScript() ? "record-script.md" : "record-model.md");
             record->addAction(&wanted_);
-        } else if (auto* part = qobject_cast<SnapshotSheet*>(child)) {
+        } else if (auto* part = qobject_cast<SnapshotDialog*>(child)) {
             setLink(part, "snapshots.md#a-part-of-a-large-one");
             part->addAction(&wanted_);
         }

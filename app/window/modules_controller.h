@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/window/open_step.h"
-#include "core/base/lane.h"
+#include "core/base/task_runner.h"
 
 #include <QObject>
 #include <QTimer>
@@ -19,7 +19,7 @@ class Session;
 /// a proven one; the frontier for each set of pins and each world size; and the ways of the selected module. It runs on
 /// worker threads, the latest request wins, and results are set in the session. Each kind of request has a lane of its
 /// own, so that a long frontier never delays a drag.
-class ModulesDesk : public QObject
+class ModulesController : public QObject
 {
     Q_OBJECT
 public:
@@ -36,7 +36,7 @@ public:
 
     static constexpr int frontierPoints = 60;
 
-    explicit ModulesDesk(Session& session, QObject* parent = nullptr);
+    explicit ModulesController(Session& session, QObject* parent = nullptr);
 
     /// Whether the session's budget is the window's own choice: then, until the user changes something, the least
     /// feasible budget replaces it if no plan fits.
@@ -69,10 +69,10 @@ private:
     quint64 answeredGeneration_ = 0;
     quint64 frontierGeneration_ = 0;
     quint64 waysGeneration_ = 0;
-    Lane planLane_; ///< lanes are the last members: their threads end before the others are destroyed
-    Lane proofLane_;
-    Lane frontierLane_;
-    Lane waysLane_;
+    TaskRunner planRunner_; ///< lanes are the last members: their threads end before the others are destroyed
+    TaskRunner proofRunner_;
+    TaskRunner frontierRunner_;
+    TaskRunner waysRunner_;
 };
 
 } // namespace headroom

@@ -44,22 +44,22 @@ struct BestPlan
 
 /// Solves one request at any budget: holds the tables of its options, and the plans at both ends of the frontier. Every
 /// plan that it returns was predicted on the step. Immutable; any thread may call it.
-class StepOptions
+class StepSolver
 {
 public:
     /// `events` must outlive the options. Errors: those of predict(), and stoppedMeasuring().
-    static Result<std::shared_ptr<const StepOptions>> create(const StepModel& model, const StorageEvents& events,
-                                                             const PartTree& tree, int worldSize,
-                                                             const std::stop_token& stop = {});
+    static Result<std::shared_ptr<const StepSolver>> create(const StepModel& model, const StorageEvents& events,
+                                                            const PartTree& tree, int worldSize,
+                                                            const std::stop_token& stop = {});
 
-    const PredictedPlanPtr& leanest() const { return leanest_; } ///< the plan of least peak
-    const PredictedPlanPtr& quickest() const { return quickest_; } ///< the plan of least time, whatever its peak
+    const PredictedPlanPtr& minMemoryPlan() const { return minMemoryPlan_; } ///< the plan of least peak
+    const PredictedPlanPtr& minTimePlan() const { return minTimePlan_; } ///< the plan of least time, whatever its peak
 
     /// The plan of least time within a budget, which must not be below the peak of leanest().
     Result<BestPlan> best(Bytes budget, const std::stop_token& stop, double limitMs) const;
 
 private:
-    StepOptions(const StepModel& model, const StorageEvents& events, PartTree tree, int worldSize)
+    StepSolver(const StepModel& model, const StorageEvents& events, PartTree tree, int worldSize)
         : model_(model)
         , events_(&events)
         , tree_(std::move(tree))
@@ -69,7 +69,7 @@ private:
     Result<PredictedPlanPtr> predicted(CheckpointPlan regions) const;
     Status findEnds();
     Result<const RowProblem*> rows(const std::stop_token& stop) const; ///< creates them the first time
-    Status findLeanestInRows(const std::stop_token& stop);
+    Status findMinMemoryInRows(const std::stop_token& stop);
     Status searchChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const;
     Status searchNoChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const;
     Status searchTables(Bytes budget, const SearchLimit& limit, BestPlan& best) const;
@@ -84,12 +84,12 @@ private:
     PartTree tree_;
     std::vector<Turns> tables_; ///< by way to count shared arguments; one of them has the best plan
     int worldSize_;
-    PredictedPlanPtr leanest_;
-    PredictedPlanPtr quickest_;
+    PredictedPlanPtr minMemoryPlan_;
+    PredictedPlanPtr minTimePlan_;
     bool isNoChain_ = false; ///< the plan that recomputes all parts is leaner than those of the tables
     mutable std::mutex mutex_;
     mutable std::optional<RowProblem> rows_;
 };
-using StepOptionsPtr = std::shared_ptr<const StepOptions>;
+using StepSolverPtr = std::shared_ptr<const StepSolver>;
 
 } // namespace headroom

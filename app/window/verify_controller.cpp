@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/verify_desk.h"
+#include "app/window/verify_controller.h"
 
 #include "app/recording/recorder_program.h"
 #include "app/window/plan_text.h"
@@ -21,33 +21,33 @@ QString verdictText(const VerifyResult& result)
     if (!result.agrees)
         return sentence(result.reason);
     QString text
-        = VerifyDesk::tr("Run on the simulated GPU: peak %1 as predicted, memory equal to the byte after each of "
-                         "%2 allocations.")
+        = VerifyController::tr("Run on the simulated GPU: peak %1 as predicted, memory equal to the byte after each of "
+                               "%2 allocations.")
               .arg(bytesText(result.executedPeak, 2), countText(result.allocations));
     if (result.savedBytes)
-        text += VerifyDesk::tr(" It keeps %1 for backward, as planned, and runs %2 ops again.")
+        text += VerifyController::tr(" It keeps %1 for backward, as planned, and runs %2 ops again.")
                     .arg(bytesText(*result.savedBytes, 2), countText(result.repeatedOps));
     if (result.gradientsCompared)
-        text += VerifyDesk::tr(" Gradients of %1 parameters equal to the bit.").arg(result.parameters);
+        text += VerifyController::tr(" Gradients of %1 parameters equal to the bit.").arg(result.parameters);
     else if (!result.whyNotCompared.isEmpty())
-        text += VerifyDesk::tr(" Gradients were not compared: %1.").arg(result.whyNotCompared);
+        text += VerifyController::tr(" Gradients were not compared: %1.").arg(result.whyNotCompared);
     return text;
 }
 
-VerifyDesk::VerifyDesk(Session& session, VerifyRow& row, QAction& action, QString recorder, QObject* parent)
+VerifyController::VerifyController(Session& session, VerifyRow& row, QAction& action, QString recorder, QObject* parent)
     : QObject(parent)
     , session_(session)
     , row_(row)
     , action_(action)
     , recorder_(std::move(recorder))
 {
-    connect(&action_, &QAction::triggered, this, &VerifyDesk::verify);
-    connect(&row_, &VerifyRow::wanted, this, &VerifyDesk::verify);
+    connect(&action_, &QAction::triggered, this, &VerifyController::verify);
+    connect(&row_, &VerifyRow::wanted, this, &VerifyController::verify);
     connect(&row_, &VerifyRow::cancelWanted, &verifying_, &RecorderRun::cancel);
-    connect(&session_, &Session::stepAboutToChange, this, &VerifyDesk::forget);
-    connect(&session_, &Session::questionChanged, this, &VerifyDesk::forget);
-    connect(&session_, &Session::answerChanged, this, &VerifyDesk::showOffer);
-    connect(&session_, &Session::stepChanged, this, &VerifyDesk::showOffer);
+    connect(&session_, &Session::stepAboutToChange, this, &VerifyController::forget);
+    connect(&session_, &Session::questionChanged, this, &VerifyController::forget);
+    connect(&session_, &Session::answerChanged, this, &VerifyController::showOffer);
+    connect(&session_, &Session::stepChanged, this, &VerifyController::showOffer);
     connect(&verifying_, &RecorderRun::progressed, &row_, &VerifyRow::setProgress);
     connect(&verifying_, &Verifying::finished, this, [this](const VerifyResult& result) {
         row_.setVerdict(result.agrees ? VerifyRow::Verdict::kept : VerifyRow::Verdict::broken, verdictText(result));
@@ -64,7 +64,7 @@ VerifyDesk::VerifyDesk(Session& session, VerifyRow& row, QAction& action, QStrin
     showOffer();
 }
 
-QString VerifyDesk::whyNot() const
+QString VerifyController::whyNot() const
 {
     if (!session_.isOpen() || !session_.answer())
         return tr("There is no plan yet.");
@@ -86,14 +86,14 @@ QString VerifyDesk::whyNot() const
     return {};
 }
 
-void VerifyDesk::showOffer()
+void VerifyController::showOffer()
 {
     const QString reason = whyNot();
     action_.setEnabled(reason.isEmpty());
     row_.setOffer(reason.isEmpty(), reason.isEmpty() ? action_.toolTip() : reason);
 }
 
-void VerifyDesk::verify()
+void VerifyController::verify()
 {
     if (!whyNot().isEmpty() || verifying_.running())
         return;
@@ -108,14 +108,14 @@ void VerifyDesk::verify()
 }
 
 /// Writes the shown plan. A plan by op is written as its ops, not as the fraction that it was made for.
-Status VerifyDesk::writePlan(const QString& file) const
+Status VerifyController::writePlan(const QString& file) const
 {
     if (const OpsAnswerPtr& ops = session_.answer()->ops)
         return writeOpsPlan(session_.step()->trace(), ops->plan(), file.toStdString());
     return writePolicy(*session_.policy(), file.toStdString());
 }
 
-void VerifyDesk::forget()
+void VerifyController::forget()
 {
     if (verifying_.running())
         verifying_.cancel();

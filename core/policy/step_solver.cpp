@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/policy/step_options.h"
+#include "core/policy/step_solver.h"
 
 #include "core/base/try.h"
 #include "core/plan/chain_planner.h"
@@ -29,7 +29,7 @@ constexpr double unprovenGap = 0.001; ///< gap of a search that cannot prove a p
 constexpr double rowsGap = 0.005; ///< gap of a search in rows
 constexpr double leastRowsMs = 50; ///< the rows are not searched in less time after the tables
 constexpr double lateLimitMs = 200; ///< of a search of the tables after that of the rows
-constexpr double leanestLimitMs = 300; ///< of the search in rows for the plan of least peak
+constexpr double minMemoryLimitMs = 300; ///< of the search in rows for the plan of least peak
 
 /// Unlimited memory, small enough to add to.
 constexpr Bytes unlimitedBudget = std::numeric_limits<Bytes>::max() / 8;
@@ -44,23 +44,23 @@ double msPerGiB(double picosecondsPerByte)
 
 } // namespace
 
-Result<PredictedPlanPtr> StepOptions::predicted(CheckpointPlan regions) const
+Result<PredictedPlanPtr> StepSolver::predicted(CheckpointPlan regions) const
 {
     ASSIGN_OR_RETURN(Timeline timeline, model_.predict(regions));
     return PredictedPlanPtr(std::make_shared<const PredictedPlan>(
         PredictedPlan{std::move(regions), perRank(std::move(timeline), worldSize_)}));
 }
 
-Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
-                                           int worldSize, const std::stop_token& stop)
+Result<StepSolverPtr> StepSolver::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
+                                         int worldSize, const std::stop_token& stop)
 {
     using enum StepLayout::SharedArguments;
-    const std::shared_ptr<StepOptions> options(new StepOptions(model, events, tree, worldSize));
+    const std::shared_ptr<StepSolver> options(new StepSolver(model, events, tree, worldSize));
     for (const auto shared : {held, asRecorded}) {
         ASSIGN_OR_RETURN(OptionTable table, OptionTable::create(model, events, tree, worldSize, shared, stop));
         const bool another = table.sharesArguments();
         // If a module with shared arguments is pinned to recompute, the second table has no path through the step.
-        if (options->tables_.empty() || leanestPath(table.problem(), unlimitedBudget)) {
+        if (options->tables_.empty() || minMemoryPath(table.problem(), unlimitedBudget)) {
             const std::optional<std::uint32_t> turn = table.otherTurn();
             Turns& turns = options->tables_.emplace_back();
             turns.push_back(std::move(table));
@@ -75,41 +75,41 @@ Result<StepOptionsPtr> StepOptions::create(const StepModel& model, const Storage
     }
     RETURN_IF_ERROR(options->findEnds());
     if (options->isNoChain_)
-        RETURN_IF_ERROR(options->findLeanestInRows(stop));
-    return StepOptionsPtr(options);
+        RETURN_IF_ERROR(options->findMinMemoryInRows(stop));
+    return StepSolverPtr(options);
 }
 
 /// Finds the quickest and the leanest plan. The first table has every option. A table sees what is saved at one turn
 /// from forward to backward only: where a step has several (models with a backward each, several backward passes), the
 /// plan that recomputes all parts may be leaner than those of the tables.
-Status StepOptions::findEnds()
+Status StepSolver::findEnds()
 {
     const bool forced = std::ranges::any_of(tree_.units, &PartTree::Unit::forced);
     const ChainProblem& chain = tables_.front().front().problem();
-    const ChainPath quickest = forced ? solveChain(chain, unlimitedBudget).path : ChainPath();
-    ASSIGN_OR_RETURN(quickest_, predicted(tables_.front().front().planOf(quickest)));
-    leanest_ = quickest_;
+    const ChainPath minTimePlan = forced ? solveChain(chain, unlimitedBudget).path : ChainPath();
+    ASSIGN_OR_RETURN(minTimePlan_, predicted(tables_.front().front().planOf(minTimePlan)));
+    minMemoryPlan_ = minTimePlan_;
     for (const OptionTable& table : tables_ | std::views::join) {
         const Bytes least = leastBudget(table.problem());
-        const std::optional<ChainPath> path = leanestPath(table.problem(), least);
+        const std::optional<ChainPath> path = minMemoryPath(table.problem(), least);
         if (!path)
             continue;
         ASSIGN_OR_RETURN(const PredictedPlanPtr lean, predicted(table.planOf(*path)));
-        if (lean->timeline.peak < leanest_->timeline.peak)
-            leanest_ = lean;
+        if (lean->timeline.peak < minMemoryPlan_->timeline.peak)
+            minMemoryPlan_ = lean;
     }
     CheckpointPlan everything;
     for (const int part : tree_.parts)
         everything.push_back({tree_.units[static_cast<std::size_t>(part)].module, {}});
     std::ranges::sort(everything, {}, &CheckpointRegion::module);
     ASSIGN_OR_RETURN(const PredictedPlanPtr all, predicted(std::move(everything)));
-    isNoChain_ = all->timeline.peak < leanest_->timeline.peak;
+    isNoChain_ = all->timeline.peak < minMemoryPlan_->timeline.peak;
     if (isNoChain_ && !forced)
-        leanest_ = all;
+        minMemoryPlan_ = all;
     return {};
 }
 
-Result<const RowProblem*> StepOptions::rows(const std::stop_token& stop) const
+Result<const RowProblem*> StepSolver::rows(const std::stop_token& stop) const
 {
     const std::lock_guard lock(mutex_);
     if (!rows_) {
@@ -118,23 +118,23 @@ Result<const RowProblem*> StepOptions::rows(const std::stop_token& stop) const
     return &*rows_;
 }
 
-Status StepOptions::findLeanestInRows(const std::stop_token& stop)
+Status StepSolver::findMinMemoryInRows(const std::stop_token& stop)
 {
     ASSIGN_OR_RETURN(const RowProblem* problem, rows(stop));
-    const SearchLimit limit = SearchLimit::after(leanestLimitMs, stop);
-    if (std::optional<CheckpointPlan> plan = leanestInRows(*problem, leanest_->timeline.peak, limit)) {
+    const SearchLimit limit = SearchLimit::after(minMemoryLimitMs, stop);
+    if (std::optional<CheckpointPlan> plan = minMemoryInRows(*problem, minMemoryPlan_->timeline.peak, limit)) {
         ASSIGN_OR_RETURN(const PredictedPlanPtr lean, predicted(std::move(*plan)));
-        if (lean->timeline.peak < leanest_->timeline.peak)
-            leanest_ = lean;
+        if (lean->timeline.peak < minMemoryPlan_->timeline.peak)
+            minMemoryPlan_ = lean;
     }
     return {};
 }
 
 /// Searches the tables of one way to count shared arguments for a plan that takes less than `belowMs`.
-class StepOptions::Search
+class StepSolver::Search
 {
 public:
-    Search(const StepOptions& options, Bytes budget, double belowMs, const std::stop_token& stop, double limitMs)
+    Search(const StepSolver& options, Bytes budget, double belowMs, const std::stop_token& stop, double limitMs)
         : options_(options)
         , budget_(budget)
         , belowMs_(belowMs)
@@ -227,7 +227,7 @@ private:
         return false;
     }
 
-    const StepOptions& options_;
+    const StepSolver& options_;
     Bytes budget_;
     double belowMs_;
     SearchLimit limit_;
@@ -236,7 +236,7 @@ private:
 };
 
 /// All searches share one limit. The first table has the most options and leaves the others little to find.
-Status StepOptions::searchTables(Bytes budget, const SearchLimit& limit, BestPlan& best) const
+Status StepSolver::searchTables(Bytes budget, const SearchLimit& limit, BestPlan& best) const
 {
     for (std::size_t table = 0; table < tables_.size(); ++table) {
         const double share
@@ -258,7 +258,7 @@ Status StepOptions::searchTables(Bytes budget, const SearchLimit& limit, BestPla
 
 /// The lower bound of the memory gives the bound of the time. If its plan does not fit, the upper bound of the memory
 /// gives one that is likely to.
-Status StepOptions::searchRows(Bytes budget, const SearchLimit& limit, BestPlan& best) const
+Status StepSolver::searchRows(Bytes budget, const SearchLimit& limit, BestPlan& best) const
 {
     using enum RowProblem::Memory;
     ASSIGN_OR_RETURN(const RowProblem* problem, rows(limit.stop));
@@ -286,7 +286,7 @@ Status StepOptions::searchRows(Bytes budget, const SearchLimit& limit, BestPlan&
 }
 
 /// The tables have all that a chain needs, but some of their memory is not exact. The rows may do better.
-Status StepOptions::searchChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const
+Status StepSolver::searchChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const
 {
     RETURN_IF_ERROR(searchTables(budget, limit, best));
     const double ms = best.predicted->timeline.recomputeMs;
@@ -297,7 +297,7 @@ Status StepOptions::searchChain(Bytes budget, const SearchLimit& limit, BestPlan
 }
 
 /// The tables have no bound, but a plan where the rows' time was up.
-Status StepOptions::searchNoChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const
+Status StepSolver::searchNoChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const
 {
     best.boundMs = 0;
     RETURN_IF_ERROR(searchRows(budget, limit, best));
@@ -308,11 +308,11 @@ Status StepOptions::searchNoChain(Bytes budget, const SearchLimit& limit, BestPl
     return {};
 }
 
-Result<BestPlan> StepOptions::best(Bytes budget, const std::stop_token& stop, double limitMs) const
+Result<BestPlan> StepSolver::best(Bytes budget, const std::stop_token& stop, double limitMs) const
 {
-    if (quickest_->timeline.peak <= budget)
-        return BestPlan{quickest_, true, quickest_->timeline.recomputeMs, 0, 0};
-    BestPlan best{leanest_, false, std::numeric_limits<double>::infinity(), 0, 0};
+    if (minTimePlan_->timeline.peak <= budget)
+        return BestPlan{minTimePlan_, true, minTimePlan_->timeline.recomputeMs, 0, 0};
+    BestPlan best{minMemoryPlan_, false, std::numeric_limits<double>::infinity(), 0, 0};
     const SearchLimit limit = SearchLimit::after(limitMs, stop);
     RETURN_IF_ERROR(isNoChain_ ? searchNoChain(budget, limit, best) : searchChain(budget, limit, best));
     const double ms = best.predicted->timeline.recomputeMs;

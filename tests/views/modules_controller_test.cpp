@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/modules_desk.h"
+#include "app/window/modules_controller.h"
 
 #include "app/window/session.h"
 #include "tests/core/synthetic_step.h"
@@ -14,7 +14,7 @@
 
 using namespace headroom;
 
-/// The session asks, the desk answers: BlockEngine says how long that takes.
+/// The session asks, the controller answers: BlockEngine says how long that takes.
 class ModulesDeskTest : public QObject
 {
     Q_OBJECT
@@ -29,7 +29,7 @@ private Q_SLOTS:
             OpenStep{QStringLiteral("step.hrs"), engine, moduleNames(*engine->trace()), engine->trace(), {}});
         peak_ = engine->recorded()->peak;
         session_ = std::make_unique<Session>();
-        desk_ = std::make_unique<ModulesDesk>(*session_);
+        controller_ = std::make_unique<ModulesController>(*session_);
         answers_.clear();
         connect(session_.get(), &Session::answerChanged, this, [this] {
             if (session_->answer())
@@ -39,7 +39,7 @@ private Q_SLOTS:
 
     void cleanup()
     {
-        desk_.reset();
+        controller_.reset();
         session_.reset();
     }
 
@@ -51,7 +51,7 @@ private Q_SLOTS:
         QCOMPARE(answer->request.budget, budget);
         QVERIFY(answer->step.timeline->peak <= budget);
         QCOMPARE(answer->effects[0].recomputeMs, answer->step.timeline->recomputeMs);
-        QVERIFY(!desk_->solving());
+        QVERIFY(!controller_->solving());
     }
 
     void whereNothingFitsTheClosestPlanIsShown()
@@ -69,7 +69,7 @@ private Q_SLOTS:
     void aGuessedBudgetGivesWayToTheLeastThatFits()
     {
         session_->open(step_, 64 * MiB);
-        desk_->setBudgetIsGuess(true);
+        controller_->setBudgetIsGuess(true);
         QTRY_VERIFY(!answers_.empty() && answers_.back()->fits());
         QCOMPARE(session_->budget(), answers_.front()->step.plan.leastBudget);
         answerTo(64 * MiB); // what the user asks for stays
@@ -87,7 +87,7 @@ private Q_SLOTS:
         for (int i = 1; i < 100; ++i)
             session_->dragBudget(peak_ - i * MiB);
         control_->hold = false;
-        QTRY_VERIFY(!desk_->solving());
+        QTRY_VERIFY(!controller_->solving());
         QVERIFY(answers_.size() <= 2); // the one that ran, unless it was stopped, and the last
         QVERIFY(control_->solves.load() < 10);
         QCOMPARE(answers_.back()->request.budget, peak_ - 99 * MiB);
@@ -115,7 +115,7 @@ private Q_SLOTS:
             QTest::qWait(5);
         }
         QVERIFY2(answers_.size() >= 2, qPrintable(QString::number(answers_.size())));
-        QTRY_VERIFY(!desk_->solving());
+        QTRY_VERIFY(!controller_->solving());
         quint64 generation = 0;
         for (const PlanAnswerPtr& answer : answers_) {
             QVERIFY(answer->generation > generation);
@@ -125,7 +125,7 @@ private Q_SLOTS:
 
     void aFirstAnswerIsFollowedByItsProof()
     {
-        control_->proofMs = ModulesDesk::proofMs;
+        control_->proofMs = ModulesController::proofMs;
         session_->open(step_, peak_ * 7 / 10);
         QTRY_COMPARE(answers_.size(), 2U);
         const PlanAnswerPtr& first = answers_[0];
@@ -140,7 +140,7 @@ private Q_SLOTS:
 
     void noProofComesOfAnOldQuestion()
     {
-        control_->proofMs = ModulesDesk::proofMs;
+        control_->proofMs = ModulesController::proofMs;
         session_->open(step_, peak_);
         QTRY_VERIFY(!answers_.empty());
         control_->solveMs = 20;
@@ -160,7 +160,7 @@ private Q_SLOTS:
         session_->close();
         QTest::qWait(200);
         QVERIFY(answers_.empty());
-        QVERIFY(!desk_->solving());
+        QVERIFY(!controller_->solving());
     }
 
     void plansByOpAreNotItsBusiness()
@@ -178,7 +178,7 @@ private Q_SLOTS:
     void badPinIsSaidInASentence()
     {
         openAt(GiB);
-        QSignalSpy failed(desk_.get(), &ModulesDesk::failed);
+        QSignalSpy failed(controller_.get(), &ModulesController::failed);
         session_->setPin("Transformer.output", Pin::save);
         QVERIFY(failed.wait());
         QVERIFY(failed.first().first().toString().contains(QStringLiteral("Transformer.output")));
@@ -216,7 +216,7 @@ private Q_SLOTS:
         control_->solveMs = 60'000;
         session_->open(step_, GiB);
         QTRY_COMPARE(control_->solves.load(), 1);
-        desk_.reset(); // stops the solve and waits for its thread
+        controller_.reset(); // stops the solve and waits for its thread
         QCOMPARE(control_->stopped.load(), 1);
     }
 
@@ -244,9 +244,9 @@ private:
     OpenStepPtr step_;
     Bytes peak_ = 0;
     std::unique_ptr<Session> session_;
-    std::unique_ptr<ModulesDesk> desk_;
+    std::unique_ptr<ModulesController> controller_;
     std::vector<PlanAnswerPtr> answers_;
 };
 
 QTEST_GUILESS_MAIN(ModulesDeskTest)
-#include "modules_desk_test.moc"
+#include "modules_controller_test.moc"

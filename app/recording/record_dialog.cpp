@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/recording/record_sheet.h"
+#include "app/recording/record_dialog.h"
 
 #include "app/recording/record_form.h"
 #include "views/theme/looks.h"
@@ -18,14 +18,14 @@
 namespace headroom {
 namespace {
 
-constexpr int sheetWidth = 640;
+constexpr int dialogWidth = 640;
 constexpr int margin = 22;
 constexpr int commandColumns = 70;
 
 } // namespace
 
-RecordSheet::RecordSheet(const RecordRequest& request, const QString& recorder, const QString& destination,
-                         QWidget* parent)
+RecordDialog::RecordDialog(const RecordRequest& request, const QString& recorder, const QString& destination,
+                           QWidget* parent)
     : QDialog(parent)
     , request_(request)
     , recorder_(recorder)
@@ -60,14 +60,14 @@ RecordSheet::RecordSheet(const RecordRequest& request, const QString& recorder, 
     column->addSpacing(10);
     column->addStretch(1);
     column->addWidget(makeButtons());
-    setMinimumWidth(sheetWidth);
-    connect(form_, &RecordForm::changed, this, &RecordSheet::take);
+    setMinimumWidth(dialogWidth);
+    connect(form_, &RecordForm::changed, this, &RecordDialog::take);
     form_->show(request_);
     form_->firstField()->setFocus();
     take();
 }
 
-QWidget* RecordSheet::makeCommand()
+QWidget* RecordDialog::makeCommand()
 {
     QFrame* box = makeCard(this);
     auto* row = makeLayout<QHBoxLayout>(box, {12, 8, 8, 8});
@@ -88,7 +88,7 @@ QWidget* RecordSheet::makeCommand()
     return box;
 }
 
-QWidget* RecordSheet::makeButtons()
+QWidget* RecordDialog::makeButtons()
 {
     auto* buttons = new QWidget(this);
     auto* row = makeLayout<QHBoxLayout>(buttons, {0, 0, 0, 0});
@@ -100,7 +100,7 @@ QWidget* RecordSheet::makeButtons()
     cancel->setAutoDefault(false);
     record_->setObjectName(QStringLiteral("recordButton"));
     record_->setDefault(true);
-    connect(reset, &QPushButton::clicked, this, &RecordSheet::resetChoices);
+    connect(reset, &QPushButton::clicked, this, &RecordDialog::resetChoices);
     connect(cancel, &QPushButton::clicked, this, &QDialog::reject);
     connect(record_, &QPushButton::clicked, this, &QDialog::accept);
     row->addWidget(reset);
@@ -110,7 +110,7 @@ QWidget* RecordSheet::makeButtons()
     return buttons;
 }
 
-void RecordSheet::resetChoices()
+void RecordDialog::resetChoices()
 {
     RecordRequest fresh;
     fresh.kind = request_.kind;
@@ -120,7 +120,7 @@ void RecordSheet::resetChoices()
     take();
 }
 
-void RecordSheet::take()
+void RecordDialog::take()
 {
     form_->read(request_);
     const auto found = problems(request_);

@@ -28,47 +28,47 @@ Bytes activationsAfterForward(const Timeline& timeline)
     return turn->bytes[static_cast<std::size_t>(Category::activation)];
 }
 
-class OpsFates : public ::testing::Test
+class OpDecisions : public ::testing::Test
 {
 protected:
     StepTracePtr trace_ = makeSyntheticStep({.blocks = 3});
     OpsPlanner planner_ = OpsPlanner::create(trace_).value();
 };
 
-TEST_F(OpsFates, SayWhatThePlanSays)
+TEST_F(OpDecisions, SayWhatThePlanSays)
 {
     const OpsPlan plan = planOf(planner_, 0.4);
     ASSERT_FALSE(plan.recomputed.empty());
     ASSERT_FALSE(plan.saved.empty());
-    const std::vector<OpFate> fates = opFates(*trace_, plan);
-    ASSERT_EQ(fates.size(), trace_->ops.size());
-    for (std::uint32_t i = 0; i < fates.size(); ++i)
-        EXPECT_EQ(fates[i] == OpFate::again, std::ranges::binary_search(plan.recomputed, OpId(i))) << i;
+    const std::vector<OpDecision> decisions = opDecisions(*trace_, plan);
+    ASSERT_EQ(decisions.size(), trace_->ops.size());
+    for (std::uint32_t i = 0; i < decisions.size(); ++i)
+        EXPECT_EQ(decisions[i] == OpDecision::recomputed, std::ranges::binary_search(plan.recomputed, OpId(i))) << i;
     Bytes bytes = 0;
     for (const StorageId storage : plan.saved) {
         bytes += trace_->storages.bytes[storage];
-        EXPECT_NE(fates[trace_->storages.creator[storage].value], OpFate::none);
+        EXPECT_NE(decisions[trace_->storages.creator[storage].value], OpDecision::none);
     }
     EXPECT_EQ(bytes, plan.savedBytes);
 }
 
-TEST_F(OpsFates, FlipsLeadFromOnePlanToTheOther)
+TEST_F(OpDecisions, ChangesLeadFromOnePlanToTheOther)
 {
     const OpsPlan more = planOf(planner_, 0.8);
     const OpsPlan less = planOf(planner_, 0.4);
-    std::vector<OpFate> fates = opFates(*trace_, more);
+    std::vector<OpDecision> decisions = opDecisions(*trace_, more);
     Bytes bytes = 0;
-    for (const OpFlip& flip : opFlips(*trace_, more, less)) {
-        EXPECT_EQ(fates[flip.op.value], flip.before);
-        fates[flip.op.value] = flip.now;
-        bytes += flip.bytes;
+    for (const ChangedOp& change : changedOps(*trace_, more, less)) {
+        EXPECT_EQ(decisions[change.op.value], change.before);
+        decisions[change.op.value] = change.now;
+        bytes += change.bytes;
     }
-    EXPECT_EQ(fates, opFates(*trace_, less));
+    EXPECT_EQ(decisions, opDecisions(*trace_, less));
     EXPECT_EQ(bytes, more.savedBytes - less.savedBytes);
-    EXPECT_THAT(opFlips(*trace_, less, less), IsEmpty());
+    EXPECT_THAT(changedOps(*trace_, less, less), IsEmpty());
 }
 
-TEST_F(OpsFates, PlanAsRecordedIsTheRecordedStep)
+TEST_F(OpDecisions, PlanAsRecordedIsTheRecordedStep)
 {
     const OpsPlan plan = planAsRecorded(planner_);
     EXPECT_THAT(plan.recomputed, IsEmpty());
@@ -77,7 +77,7 @@ TEST_F(OpsFates, PlanAsRecordedIsTheRecordedStep)
     EXPECT_EQ(planner_.timeline(plan).recomputeMs, 0);
 }
 
-TEST_F(OpsFates, ModulesKeepWhatIsAliveUnderThePlan)
+TEST_F(OpDecisions, ModulesKeepWhatIsAliveUnderThePlan)
 {
     const ModuleEffects effects{StepModel(trace_)};
     const std::vector<ModuleEffect>& recorded = effects.recorded();

@@ -15,13 +15,13 @@ class RecordForm;
 
 /// The dialog with the options for recording a model or a training script, and the command that will run. Problems are
 /// shown beside the fields during typing; the recording can start only without problems.
-class RecordSheet : public QDialog
+class RecordDialog : public QDialog
 {
     Q_OBJECT
 public:
     /// `destination` is the step file that is written.
-    RecordSheet(const RecordRequest& request, const QString& recorder, const QString& destination,
-                QWidget* parent = nullptr);
+    RecordDialog(const RecordRequest& request, const QString& recorder, const QString& destination,
+                 QWidget* parent = nullptr);
 
     const RecordRequest& request() const noexcept { return request_; }
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/modules_desk.h"
+#include "app/window/modules_controller.h"
 
 #include "app/window/session.h"
 #include "views/plot/call_later.h"
@@ -26,7 +26,7 @@ PlanAnswer answerOf(const OpenStep& step, quint64 generation, const PlanRequest&
 } // namespace
 
 /// Caches the plan at the least budget, which is shown for every budget that no plan fits.
-class ModulesDesk::ClosestPlan
+class ModulesController::ClosestPlan
 {
 public:
     std::optional<PlannedStep> find(const OpenStepPtr& step, const PlanRequest& request, Bytes leastBudget,
@@ -57,33 +57,33 @@ private:
     std::optional<PlannedStep> planned_;
 };
 
-ModulesDesk::ModulesDesk(Session& session, QObject* parent)
+ModulesController::ModulesController(Session& session, QObject* parent)
     : QObject(parent)
     , session_(session)
     , closest_(std::make_shared<ClosestPlan>())
 {
     staleTimer_.setSingleShot(true);
     staleTimer_.setInterval(patience);
-    connect(&staleTimer_, &QTimer::timeout, this, &ModulesDesk::stopStaleSolve);
-    connect(&session_, &Session::stepAboutToChange, this, &ModulesDesk::forget);
-    connect(&session_, &Session::stepChanged, this, &ModulesDesk::askFrontier);
-    connect(&session_, &Session::pinsChanged, this, &ModulesDesk::askFrontier);
-    connect(&session_, &Session::worldSizeChanged, this, &ModulesDesk::askFrontier);
-    connect(&session_, &Session::questionChanged, this, &ModulesDesk::ask);
-    connect(&session_, &Session::stepChanged, this, &ModulesDesk::askWays);
-    connect(&session_, &Session::selectionChanged, this, &ModulesDesk::askWays);
+    connect(&staleTimer_, &QTimer::timeout, this, &ModulesController::stopStaleSolve);
+    connect(&session_, &Session::stepAboutToChange, this, &ModulesController::forget);
+    connect(&session_, &Session::stepChanged, this, &ModulesController::askFrontier);
+    connect(&session_, &Session::pinsChanged, this, &ModulesController::askFrontier);
+    connect(&session_, &Session::worldSizeChanged, this, &ModulesController::askFrontier);
+    connect(&session_, &Session::questionChanged, this, &ModulesController::ask);
+    connect(&session_, &Session::stepChanged, this, &ModulesController::askWays);
+    connect(&session_, &Session::selectionChanged, this, &ModulesController::askWays);
     connect(&session_.undoStack(), &QUndoStack::indexChanged, this, [this] { budgetIsGuess_ = false; });
 }
 
-void ModulesDesk::ask()
+void ModulesController::ask()
 {
     if (session_.mode() != PlanMode::modules)
         return;
     const quint64 generation = ++askedGeneration_;
-    proofLane_.cancel();
+    proofRunner_.cancel();
     const PlannedStep* known = session_.plannedForCard();
-    planLane_.post([this, step = session_.step(), request = session_.request(), generation, closest = closest_,
-                    known = known ? std::optional(*known) : std::nullopt](const std::stop_token& stop) {
+    planRunner_.post([this, step = session_.step(), request = session_.request(), generation, closest = closest_,
+                      known = known ? std::optional(*known) : std::nullopt](const std::stop_token& stop) {
         Result<PlannedStep> planned = known ? *known : step->engine->solve(request, stop, firstAnswerMs);
         if (!planned) {
             callLater(this, [this, generation, error = planned.error()] { acceptFailure(generation, error); });
@@ -107,7 +107,7 @@ void ModulesDesk::ask()
     stopStaleSolve();
 }
 
-void ModulesDesk::acceptAnswer(const OpenStepPtr& step, const PlanAnswerPtr& answer)
+void ModulesController::acceptAnswer(const OpenStepPtr& step, const PlanAnswerPtr& answer)
 {
     if (answer->generation <= answeredGeneration_)
         return;
@@ -117,9 +117,10 @@ void ModulesDesk::acceptAnswer(const OpenStepPtr& step, const PlanAnswerPtr& ans
     show(answer);
 }
 
-void ModulesDesk::prove(const OpenStepPtr& step, const PlanAnswer& first)
+void ModulesController::prove(const OpenStepPtr& step, const PlanAnswer& first)
 {
-    proofLane_.post([this, step, request = first.request, generation = first.generation](const std::stop_token& stop) {
+    proofRunner_.post([this, step, request = first.request,
+                       generation = first.generation](const std::stop_token& stop) {
         Result<PlannedStep> planned = step->engine->solve(request, stop, proofMs);
         if (!planned || planned->plan.status == PlanStatus::stopped)
             return;
@@ -133,7 +134,7 @@ void ModulesDesk::prove(const OpenStepPtr& step, const PlanAnswer& first)
     });
 }
 
-void ModulesDesk::show(const PlanAnswerPtr& answer)
+void ModulesController::show(const PlanAnswerPtr& answer)
 {
     if (session_.mode() != PlanMode::modules)
         return; // meanwhile plans are by op
@@ -143,7 +144,7 @@ void ModulesDesk::show(const PlanAnswerPtr& answer)
         session_.suggestBudget(plan.leastBudget);
 }
 
-void ModulesDesk::acceptFailure(quint64 generation, const Error& error)
+void ModulesController::acceptFailure(quint64 generation, const Error& error)
 {
     if (generation <= answeredGeneration_)
         return;
@@ -151,19 +152,19 @@ void ModulesDesk::acceptFailure(quint64 generation, const Error& error)
     Q_EMIT failed(QString::fromStdString(error.message));
 }
 
-void ModulesDesk::stopStaleSolve()
+void ModulesController::stopStaleSolve()
 {
-    if (planLane_.stopStale(patience))
+    if (planRunner_.stopStale(patience))
         staleTimer_.start();
 }
 
-void ModulesDesk::askFrontier()
+void ModulesController::askFrontier()
 {
     if (!session_.isOpen())
         return;
     const quint64 generation = ++frontierGeneration_;
-    frontierLane_.cancel();
-    frontierLane_.post(
+    frontierRunner_.cancel();
+    frontierRunner_.post(
         [this, step = session_.step(), request = session_.request(), generation](const std::stop_token& stop) {
             const auto tell = [this, generation](auto function) {
                 callLater(this, [this, generation, function = std::move(function)] {
@@ -171,10 +172,10 @@ void ModulesDesk::askFrontier()
                         function();
                 });
             };
-            const auto grown = [this, tell, next = Lane::Clock::now()](std::vector<FrontierPoint> some) mutable {
-                if (Lane::Clock::now() < next)
+            const auto grown = [this, tell, next = TaskRunner::Clock::now()](std::vector<FrontierPoint> some) mutable {
+                if (TaskRunner::Clock::now() < next)
                     return;
-                next = Lane::Clock::now() + growthInterval;
+                next = TaskRunner::Clock::now() + growthInterval;
                 tell([this, frontier = std::make_shared<const std::vector<FrontierPoint>>(std::move(some))] {
                     session_.growFrontier(frontier);
                 });
@@ -191,12 +192,12 @@ void ModulesDesk::askFrontier()
         });
 }
 
-void ModulesDesk::askWays()
+void ModulesController::askWays()
 {
     const quint64 generation = ++waysGeneration_;
     if (!session_.isOpen() || !session_.selected().valid())
         return;
-    waysLane_.post([this, step = session_.step(), module = session_.selected(), generation](const std::stop_token&) {
+    waysRunner_.post([this, step = session_.step(), module = session_.selected(), generation](const std::stop_token&) {
         Result<std::vector<ModuleWay>> ways = step->engine->ways(module);
         if (!ways)
             return; // the request for a plan reports the same error
@@ -209,12 +210,12 @@ void ModulesDesk::askWays()
     });
 }
 
-void ModulesDesk::forget()
+void ModulesController::forget()
 {
-    planLane_.cancel();
-    proofLane_.cancel();
-    frontierLane_.cancel();
-    waysLane_.cancel();
+    planRunner_.cancel();
+    proofRunner_.cancel();
+    frontierRunner_.cancel();
+    waysRunner_.cancel();
     answeredGeneration_ = ++askedGeneration_;
     ++frontierGeneration_;
     ++waysGeneration_;

@@ -15,12 +15,12 @@
 namespace headroom {
 
 class RecordingBar;
-class RecordSheet;
+class RecordDialog;
 class Settings;
 
-/// Records models and scripts, one at a time: opens the sheet with options, stores the options, runs the recording and
+/// Records models and scripts, one at a time: opens the dialog with options, stores the options, runs the recording and
 /// shows it in the bar.
-class RecordDesk : public QObject
+class RecordController : public QObject
 {
     Q_OBJECT
 public:
@@ -30,11 +30,11 @@ public:
         QString folder; ///< folder of recordings
         QString sample; ///< a recorded step that opens instead of a demo if there is no recorder
     };
-    RecordDesk(Places places, Settings& settings, RecordingBar& bar, QWidget* window);
+    RecordController(Places places, Settings& settings, RecordingBar& bar, QWidget* window);
 
-    void ask(const QString& path); ///< opens the sheet for the model or script at `path`
-    /// Opens the sheet for the step's script and another GPU. If the step file, or the folder that it names, brings a
-    /// Python that the user has not chosen before, the user is asked first: the sheet starts it to ask what it has.
+    void ask(const QString& path); ///< opens the dialog for the model or script at `path`
+    /// Opens the dialog for the step's script and another GPU. If the step file, or the folder that it names, brings a
+    /// Python that the user has not chosen before, the user is asked first: the dialog starts it to ask what it has.
     void askAgain(const StepTrace& trace, const std::string& card);
     /// Records the step's script again at once, as on a larger card; asks first if askAgain() would.
     void recordLarger(const StepTrace& trace);
@@ -44,7 +44,7 @@ public:
     void showOutput(const QString& remark); ///< of the last recording, in the bar
 
     Recording& recording() noexcept { return recording_; }
-    RecordSheet* sheet() const; ///< null: no sheet is open
+    RecordDialog* dialog() const; ///< null: no dialog is open
     const QString& recorder() const noexcept { return places_.recorder; }
     /// Path of the step file of the first recording named `name`.
     QString destination(const QString& name) const;
@@ -63,7 +63,7 @@ private:
     std::optional<RecordRequest> requestAgain(const StepTrace& trace); ///< nullopt: refused
     bool knows(const QString& interpreter, const QString& script) const;
     void askForConsent(const RecordRequest& request);
-    void openSheet(const RecordRequest& request);
+    void openDialog(const RecordRequest& request);
     void run(const RecordCommand& command, const QString& name);
 
     const Places places_;
@@ -71,7 +71,7 @@ private:
     RecordingBar& bar_;
     QWidget* window_;
     Recording recording_;
-    QPointer<RecordSheet> sheet_;
+    QPointer<RecordDialog> dialog_;
     std::optional<RecordRequest> request_; ///< request of the recording; nullopt: a demo, which has no options
 };
 

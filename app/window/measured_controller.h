@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/base/lane.h"
 #include "core/base/mapped_file.h"
+#include "core/base/task_runner.h"
 #include "core/compare/step_comparison.h"
 #include "core/profile/import.h"
 #include "views/widgets/comparison_bar.h"
@@ -19,11 +19,11 @@ class Session;
 /// Compares a measured step with the open one. It reads the file on a worker thread and sets the session's comparison,
 /// which stays until another step is opened. If the open step is replaced (other times, another size), it compares
 /// again.
-class MeasuredDesk : public QObject
+class MeasuredController : public QObject
 {
     Q_OBJECT
 public:
-    explicit MeasuredDesk(Session& session, QObject* parent = nullptr);
+    explicit MeasuredController(Session& session, QObject* parent = nullptr);
 
     void compare(const QString& path);
     /// Compares if the file is a measured step and the open one is simulated; else emits wanted().
@@ -66,7 +66,7 @@ private:
     ProfileRequest profile_;
     quint64 asked_ = 0;
     quint64 answered_ = 0;
-    Lane lane_; ///< the last member: its thread ends before the others are destroyed
+    TaskRunner lane_; ///< the last member: its thread ends before the others are destroyed
 };
 
 /// The comparison as text.

@@ -18,11 +18,11 @@ class VerifyRow;
 
 /// Runs the shown plan and compares it with the prediction. The verdict is of one plan: when the request changes, it is
 /// cleared, and a run of another plan is ended.
-class VerifyDesk : public QObject
+class VerifyController : public QObject
 {
     Q_OBJECT
 public:
-    VerifyDesk(Session& session, VerifyRow& row, QAction& action, QString recorder, QObject* parent = nullptr);
+    VerifyController(Session& session, VerifyRow& row, QAction& action, QString recorder, QObject* parent = nullptr);
 
     void verify();
     bool running() const noexcept { return verifying_.running(); }

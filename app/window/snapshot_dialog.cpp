@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/snapshot_sheet.h"
+#include "app/window/snapshot_dialog.h"
 
 #include "views/models/table_delegate.h"
 #include "views/plot/number_text.h"
@@ -29,7 +29,7 @@ constexpr std::size_t bytesOfEvent = 200;
 
 } // namespace
 
-SnapshotSheet::SnapshotSheet(const ReadSnapshot& snapshot, QWidget* parent)
+SnapshotDialog::SnapshotDialog(const ReadSnapshot& snapshot, QWidget* parent)
     : QDialog(parent)
     , snapshot_(snapshot.snapshot)
     , devices_(snapshot.devices)
@@ -61,16 +61,16 @@ SnapshotSheet::SnapshotSheet(const ReadSnapshot& snapshot, QWidget* parent)
     buttons->addWidget(cancel);
     buttons->addWidget(open_);
     column->addLayout(buttons);
-    connect(list_, &QTreeWidget::currentItemChanged, this, &SnapshotSheet::showDevice);
+    connect(list_, &QTreeWidget::currentItemChanged, this, &SnapshotDialog::showDevice);
     connect(list_, &QTreeWidget::itemActivated, this, &QDialog::accept);
     for (QDoubleSpinBox* field : {from_, to_})
-        connect(field, &QDoubleSpinBox::valueChanged, this, &SnapshotSheet::showCount);
+        connect(field, &QDoubleSpinBox::valueChanged, this, &SnapshotDialog::showCount);
     const auto busiest = std::ranges::max_element(devices_, {}, &SnapshotDevice::events);
     list_->setCurrentItem(list_->topLevelItem(static_cast<int>(busiest - devices_.begin())));
     resize(560, 380);
 }
 
-QWidget* SnapshotSheet::makeDevices()
+QWidget* SnapshotDialog::makeDevices()
 {
     list_->setObjectName(QStringLiteral("snapshotDevices"));
     list_->setAccessibleName(tr("Devices of the snapshot"));
@@ -100,7 +100,7 @@ QWidget* SnapshotSheet::makeDevices()
     return card;
 }
 
-QWidget* SnapshotSheet::makeRange()
+QWidget* SnapshotDialog::makeRange()
 {
     auto* fields = new QWidget;
     auto* form = new QFormLayout(fields);
@@ -122,13 +122,13 @@ QWidget* SnapshotSheet::makeRange()
     return fields;
 }
 
-const SnapshotDevice& SnapshotSheet::device() const
+const SnapshotDevice& SnapshotDialog::device() const
 {
     const int row = std::max(0, list_->indexOfTopLevelItem(list_->currentItem()));
     return devices_[static_cast<std::size_t>(row)];
 }
 
-void SnapshotSheet::showDevice()
+void SnapshotDialog::showDevice()
 {
     const SnapshotDevice& chosen = device();
     {
@@ -142,7 +142,7 @@ void SnapshotSheet::showDevice()
     showCount();
 }
 
-void SnapshotSheet::showCount()
+void SnapshotDialog::showCount()
 {
     const SnapshotDevice& chosen = device();
     const std::vector<Snapshot::Event>& events = snapshot_->traces[chosen.device];
@@ -160,7 +160,7 @@ void SnapshotSheet::showCount()
                           : tr("There is no event in this range: let it end after it begins."));
 }
 
-ImportRequest SnapshotSheet::part() const
+ImportRequest SnapshotDialog::part() const
 {
     ImportRequest request;
     const SnapshotDevice& chosen = device();

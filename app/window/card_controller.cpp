@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/card_desk.h"
+#include "app/window/card_controller.h"
 
-#include "app/window/modules_desk.h"
+#include "app/window/modules_controller.h"
 #include "app/window/session.h"
 #include "views/plot/call_later.h"
 
@@ -10,37 +10,37 @@
 
 namespace headroom {
 
-CardDesk::CardDesk(Session& session, QObject* parent)
+CardController::CardController(Session& session, QObject* parent)
     : QObject(parent)
     , session_(session)
 {
-    connect(&session_, &Session::stepAboutToChange, this, &CardDesk::forget);
-    connect(&session_, &Session::answerChanged, this, &CardDesk::askVerdict);
-    connect(&session_, &Session::cardChanged, this, &CardDesk::askVerdict);
+    connect(&session_, &Session::stepAboutToChange, this, &CardController::forget);
+    connect(&session_, &Session::answerChanged, this, &CardController::askVerdict);
+    connect(&session_, &Session::cardChanged, this, &CardController::askVerdict);
     for (const auto changed : {&Session::stepChanged, &Session::cardChanged, &Session::pinsChanged})
-        connect(&session_, changed, this, &CardDesk::askPlan);
+        connect(&session_, changed, this, &CardController::askPlan);
     for (const auto changed : {&Session::frontierChanged, &Session::cardChanged, &Session::cardPlanChanged})
-        connect(&session_, changed, this, &CardDesk::askPoints);
+        connect(&session_, changed, this, &CardController::askPoints);
     connect(&session_, &Session::budgetChanged, this, [this] { follows_ = false; });
 }
 
-void CardDesk::follow()
+void CardController::follow()
 {
     follows_ = true;
     if (const CardPlanPtr& plan = session_.cardPlan())
         takeBudget(*plan);
 }
 
-void CardDesk::askVerdict()
+void CardController::askVerdict()
 {
     const quint64 number = ++verdicts_;
-    verdictLane_.cancel(); // a verdict on an earlier plan would never be shown
+    verdictRunner_.cancel(); // a verdict on an earlier plan would never be shown
     const PlanAnswerPtr answer = session_.answer();
     const CardPtr card = session_.card();
     judging_ = card && answer && answer->fits() && answer->request.worldSize == 1;
     if (!judging_)
         return;
-    verdictLane_.post([this, number, answer, card, step = session_.step()](const std::stop_token& stop) {
+    verdictRunner_.post([this, number, answer, card, step = session_.step()](const std::stop_token& stop) {
         const auto verdict = std::make_shared<const CardVerdict>(
             CardVerdict{card, answer, runOnCard(*card, step->trace(), *answer->step.timeline, stop)});
         callLater(this, [this, number, verdict] {
@@ -52,17 +52,17 @@ void CardDesk::askVerdict()
     });
 }
 
-void CardDesk::askPlan()
+void CardController::askPlan()
 {
     const quint64 number = ++plans_;
-    planLane_.cancel();
+    planRunner_.cancel();
     const CardPtr card = session_.card();
     planning_ = card && plannable(session_.step()->trace());
     if (!planning_)
         return;
     PlanRequest request = session_.request();
     request.worldSize = 1;
-    planLane_.post([this, number, card, request, step = session_.step()](const std::stop_token& stop) {
+    planRunner_.post([this, number, card, request, step = session_.step()](const std::stop_token& stop) {
         const auto tell = [this, number, &stop](const CardPlan& plan) {
             if (!stop.stop_requested())
                 callLater(this, [this, number, made = std::make_shared<const CardPlan>(plan)] {
@@ -88,7 +88,7 @@ void CardDesk::askPlan()
 }
 
 /// The plan of a point is the one that the window shows at its peak.
-void CardDesk::askPoints()
+void CardController::askPoints()
 {
     const CardPlanPtr& plan = session_.cardPlan();
     const bool isReady
@@ -97,12 +97,12 @@ void CardDesk::askPoints()
     if (wanted.card == asked_.card && wanted.of == asked_.of)
         return;
     asked_ = wanted;
-    pointsLane_.cancel();
+    pointsRunner_.cancel();
     sifting_ = isReady;
     if (!isReady)
         return;
-    pointsLane_.post([this, wanted, plan, request = session_.request(),
-                      step = session_.step()](const std::stop_token& stop) mutable {
+    pointsRunner_.post([this, wanted, plan, request = session_.request(),
+                        step = session_.step()](const std::stop_token& stop) mutable {
         CardPoints points = wanted;
         for (const FrontierPoint& point : *points.of) {
             if (stop.stop_requested())
@@ -114,7 +114,7 @@ void CardDesk::askPoints()
                 continue;
             }
             request.budget = point.peak;
-            const Result<PlannedStep> planned = step->engine->solve(request, stop, ModulesDesk::proofMs);
+            const Result<PlannedStep> planned = step->engine->solve(request, stop, ModulesController::proofMs);
             if (!planned || !planned->timeline
                 || !runOnCard(*points.card, step->trace(), *planned->timeline, stop).runs)
                 points.failing.push_back(point.peak);
@@ -128,7 +128,7 @@ void CardDesk::askPoints()
     });
 }
 
-void CardDesk::accept(const CardPlanPtr& plan)
+void CardController::accept(const CardPlanPtr& plan)
 {
     planning_ = !plan->complete;
     session_.setCardPlan(plan);
@@ -136,7 +136,7 @@ void CardDesk::accept(const CardPlanPtr& plan)
         takeBudget(*plan);
 }
 
-void CardDesk::takeBudget(const CardPlan& plan)
+void CardController::takeBudget(const CardPlan& plan)
 {
     follows_ = false;
     const Bytes budget = plan.budget() > 0 ? plan.budget() : plan.found.planned.plan.leastBudget;
@@ -146,11 +146,11 @@ void CardDesk::takeBudget(const CardPlan& plan)
         session_.commitBudget(budget);
 }
 
-void CardDesk::forget()
+void CardController::forget()
 {
-    verdictLane_.cancel();
-    planLane_.cancel();
-    pointsLane_.cancel();
+    verdictRunner_.cancel();
+    planRunner_.cancel();
+    pointsRunner_.cancel();
     ++verdicts_;
     ++plans_;
     asked_ = {};

@@ -14,11 +14,11 @@ class QTreeWidget;
 namespace headroom {
 
 /// The dialog that asks for the device and the range of time of a memory snapshot to open.
-class SnapshotSheet : public QDialog
+class SnapshotDialog : public QDialog
 {
     Q_OBJECT
 public:
-    explicit SnapshotSheet(const ReadSnapshot& snapshot, QWidget* parent = nullptr);
+    explicit SnapshotDialog(const ReadSnapshot& snapshot, QWidget* parent = nullptr);
 
     ImportRequest part() const;
 

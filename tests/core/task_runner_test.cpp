@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/base/lane.h"
+#include "core/base/task_runner.h"
 
 #include <gtest/gtest.h>
 
@@ -11,13 +11,13 @@
 namespace headroom {
 namespace {
 
-TEST(Lane, LatestOfTheWaitingJobsRunsAndTheOthersAreForgotten)
+TEST(TaskRunner, LatestOfTheWaitingJobsRunsAndTheOthersAreForgotten)
 {
     std::vector<int> ran; // by the lane's thread until `last` is ready
     std::promise<void> started;
     std::promise<void> go;
     std::promise<void> last;
-    Lane lane;
+    TaskRunner lane;
     lane.post([&](const std::stop_token&) {
         started.set_value();
         go.get_future().wait();
@@ -34,11 +34,11 @@ TEST(Lane, LatestOfTheWaitingJobsRunsAndTheOthersAreForgotten)
     EXPECT_EQ(ran, (std::vector<int>{1, 3}));
 }
 
-TEST(Lane, StopsWhatRunsOnlyWhenAnotherWaits)
+TEST(TaskRunner, StopsWhatRunsOnlyWhenAnotherWaits)
 {
     std::promise<void> started;
     std::promise<bool> stopped;
-    Lane lane;
+    TaskRunner lane;
     lane.post([&](const std::stop_token& stop) {
         started.set_value();
         while (!stop.stop_requested())
@@ -52,12 +52,12 @@ TEST(Lane, StopsWhatRunsOnlyWhenAnotherWaits)
     EXPECT_TRUE(stopped.get_future().get());
 }
 
-TEST(Lane, EndsWithItsJobAndWithoutTheOneThatWaits)
+TEST(TaskRunner, EndsWithItsJobAndWithoutTheOneThatWaits)
 {
     std::atomic<bool> waitedRan{false};
     std::promise<void> started;
     {
-        Lane lane;
+        TaskRunner lane;
         lane.post([&](const std::stop_token& stop) {
             started.set_value();
             while (!stop.stop_requested())

@@ -16,13 +16,13 @@ class ManualWindow;
 class Settings;
 
 /// Opens the manual at the page of the focused widget, or of its nearest parent that has a page.
-class ManualDesk : public QObject
+class ManualController : public QObject
 {
     Q_OBJECT
 public:
-    /// `wanted` is the action that opens the manual; it is added to the window's sheets too.
-    ManualDesk(MainWindow& window, Settings& settings, QAction& wanted);
-    ~ManualDesk() override;
+    /// `wanted` is the action that opens the manual; it is added to the window's dialogs too.
+    ManualController(MainWindow& window, Settings& settings, QAction& wanted);
+    ~ManualController() override;
 
     void open(); ///< opens the page of the focused widget
     void close();

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/window/card_answer.h"
-#include "core/base/lane.h"
+#include "core/base/task_runner.h"
 
 #include <QObject>
 
@@ -14,11 +14,11 @@ class Session;
 /// Runs the shown plan on the session's card, plans for the card, and runs the plans of the frontier there. Each runs
 /// on a worker thread of its own, the latest request wins, and results are set in the session. A verdict is of one plan
 /// on one card, so that the session never shows that of an earlier one.
-class CardDesk : public QObject
+class CardController : public QObject
 {
     Q_OBJECT
 public:
-    explicit CardDesk(Session& session, QObject* parent = nullptr);
+    explicit CardController(Session& session, QObject* parent = nullptr);
 
     /// Sets the budget to the plan for the card as soon as it is known, unless the user moves it before. A step that
     /// was just opened gets it without an undo step.
@@ -44,9 +44,9 @@ private:
     quint64 verdicts_ = 0; ///< number of requests
     quint64 plans_ = 0;
     CardPoints asked_; ///< card and frontier whose points are run, or were
-    Lane verdictLane_; ///< lanes are the last members: their threads end before the others are destroyed
-    Lane planLane_;
-    Lane pointsLane_;
+    TaskRunner verdictRunner_; ///< lanes are the last members: their threads end before the others are destroyed
+    TaskRunner planRunner_;
+    TaskRunner pointsRunner_;
 };
 
 } // namespace headroom
