@@ -353,7 +353,7 @@ class Lists(unittest.TestCase):
                 expected["iterator"].add(name)
             elif function.device_check != DeviceCheckType.NoCheck:
                 expected["structured" if structured else "other"].add(name)
-        source = (_SOURCES / "core/device/argument_checks.h").read_text(encoding="utf-8")
+        source = (_SOURCES / "core/device/argument_checks.cpp").read_text(encoding="utf-8")
         lists = re.findall(r'(\w+)Ops = R"ops\((.*?)\)ops"', source, re.DOTALL)
         listed = {kind: set(names.split()) for kind, names in lists}
         apart = set(" ".join(re.findall(r'(?:indexed|masked|unchecked)Ops = "(.*?)"', source)).split())
