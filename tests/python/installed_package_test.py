@@ -62,8 +62,8 @@ class Installed(unittest.TestCase):
         command = [_CMAKE, "--install", _BUILD, "--component", "python", "--prefix", cls.packages]
         subprocess.run(command, check=True, capture_output=True)
         cls.library = sorted(path.name for path in (cls.packages / "torch_headroom").iterdir())
-        for source in _SOURCES.glob("*.py"):
-            shutil.copy(source, cls.packages / "torch_headroom")
+        shutil.copytree(_SOURCES, cls.packages / "torch_headroom", ignore=shutil.ignore_patterns("__pycache__"),
+                        dirs_exist_ok=True)
 
     def run_python(self, *arguments):
         environment = {"PATH": os.defpath, "HOME": str(self.home), "PYTHONPATH": str(self.packages),
