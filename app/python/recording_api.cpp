@@ -199,6 +199,8 @@ Status finish(std::string_view json)
     if (running.outside) {
         running.outside->keepStep();
         running.recorder->setOutside(*running.outside);
+        if (const Bytes most = running.outside->mostNotKept(); most > 0)
+            known.settings.emplace_back(forwardsOutsideSetting, std::to_string(most));
         std::ranges::move(running.outside->remarks(), std::back_inserter(known.remarks));
     }
     running.before = running.recorder->endState();

@@ -122,6 +122,10 @@ std::vector<std::string> assumptions(const Card& card, const StepTrace& step, co
                             + " in earlier ones; the answer holds for steps that save " + saved(sizes[0]) + " to "
                             + saved(sizes[2]) + " in turn, and a larger one may run out of memory");
     }
+    if (const Bytes most = forwardsOutside(step); most > 0)
+        sentences.push_back("the program ran forward passes that are no training step and took " + formatBytes(most)
+                            + " at most: a plan changes where their blocks lie, so that the answer is an estimate; "
+                              "--margin leaves memory free");
     if (const Bytes most = card.workspaces.mostDuringAnOp(); most > 0)
         sentences.push_back("cuDNN's workspaces are an estimate, " + formatBytes(most)
                             + " at most: cuDNN chooses its algorithms on the card");
@@ -139,8 +143,8 @@ void noteCard(Policy& policy, const Card& card, const CardRun& run, Bytes leastM
               const std::optional<std::string>& chosenSettings)
 {
     policy.allocatorSettings = chosenSettings.value_or("");
-    policy.card = Policy::OnCard{card.name, card.given(), run.runs, run.reservedPeak, run.left, leastMemory,
-                                 run.assumptions};
+    policy.card
+        = Policy::OnCard{card.name, card.given(), run.runs, run.reservedPeak, run.left, leastMemory, run.assumptions};
 }
 
 nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, const CardRun& run)

@@ -80,6 +80,8 @@ void OutsideMemory::stepEnds()
         notKept_.clear();
     } else {
         notKept_.push_back({std::min(mark_.rows, now_.rows.size()), now_.rows.size(), mark_.live + ownPeak_, wasFull_});
+        if (!wasFull_)
+            mostNotKept_ = std::max(mostNotKept_, ownPeak_);
     }
 }
 
@@ -121,16 +123,21 @@ std::vector<std::string> OutsideMemory::remarks() const
     std::vector<std::string> sentences;
     for (const Period* period : {&beforeTraining_, &betweenSteps_})
         if (period->peak > period->keptPeak)
-            sentences.push_back(
-                "the program's memory changed more than " + std::to_string(mostRows) + " times "
-                + (period == &beforeTraining_ ? "before training" : "between two steps")
-                + ", and later changes, which took " + formatBytes(period->peak - period->keptPeak)
-                + " more, are left out of the verdict on a card: leave as much of the card free");
+            sentences.push_back("the program's memory changed more than " + std::to_string(mostRows) + " times "
+                                + (period == &beforeTraining_ ? "before training" : "between two steps")
+                                + ", and later changes, which took " + formatBytes(period->peak - period->keptPeak)
+                                + " more, are left out of the verdict on a card: leave as much of the card free");
     if (peakLeftOut_ > stepPeak_)
         sentences.push_back("the program ran forward passes that are no training step, and took "
                             + formatBytes(peakLeftOut_) + " in one, more than the recorded step; the verdict on a card "
                             + "leaves them out, as a plan changes what they take");
     return sentences;
+}
+
+Bytes OutsideMemory::mostNotKept() const
+{
+    const std::lock_guard lock(mutex_);
+    return mostNotKept_;
 }
 
 bool OutsideMemory::hasRoom() const

@@ -43,6 +43,9 @@ public:
     /// steps that were not kept, if one took more memory than the kept step.
     std::vector<std::string> remarks() const;
 
+    /// Most bytes that a step which was not kept took outside of no_grad, if it had room; 0: there is none.
+    Bytes mostNotKept() const;
+
     void taken(std::uint64_t number, Bytes requested, std::uint32_t stream) override;
     void returned(std::uint64_t number, Bytes requested, std::uint32_t stream) override;
     void refused() override;
@@ -86,6 +89,7 @@ private:
     Bytes live_ = 0; ///< of all blocks
     Bytes stepPeak_ = 0; ///< most bytes of all blocks in the step that runs, or ran last
     Bytes ownLive_ = 0, ownPeak_ = 0; ///< of the step that runs: its blocks that were allocated outside of no_grad
+    Bytes mostNotKept_ = 0;
     Bytes peakLeftOut_ = 0; ///< most of NotKept::peak of steps that had room and are left out
     bool isInStep_ = false;
     Period now_;

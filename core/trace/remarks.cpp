@@ -365,6 +365,14 @@ std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step)
     return differ ? std::optional(earlier) : std::nullopt;
 }
 
+Bytes forwardsOutside(const StepTrace& step)
+{
+    const std::string_view text = step.info.setting(forwardsOutsideSetting);
+    Bytes bytes = 0;
+    std::from_chars(text.data(), text.data() + text.size(), bytes);
+    return std::max<Bytes>(bytes, 0);
+}
+
 std::vector<std::string> planRemarks(const StepTrace& step)
 {
     std::vector<std::string> sentences = remarks(step);

@@ -35,6 +35,11 @@ KeptActivations keptActivations(const StepTrace& step);
 /// Bytes of what the step makes and drops, and autograd saves for backward. Steps of equal sizes save equal bytes.
 Bytes savedForBackward(const StepTrace& step);
 
+/// Name of the setting (StepInfo::settings) with the most bytes that a forward took which is no training step, as one
+/// before there is an optimizer.
+constexpr std::string_view forwardsOutsideSetting = "bytes of forwards outside of steps";
+Bytes forwardsOutside(const StepTrace& step); ///< bytes of that setting; 0: there was no such forward
+
 /// Bytes that earlier steps of the program saved for backward, where those differ from the recorded step's by more than
 /// a thousandth. The program's steps are of several sizes then, and a later one may be larger than all of these.
 struct EarlierSteps

@@ -75,6 +75,9 @@ class CardPlans(unittest.TestCase):
                     self.assertEqual(self.trained(settings, EVALUATES=when), (self.replayed(step, settings), True))
                 capacity = self.least + (self.peak - self.least) * 8 // 10
                 code, planned = self.plan("--card", str(capacity), "-o", str(self.policy), step=step)
+                if "tries" in when:  # the plan changes them, too
+                    self.assertIn("forward passes that are no training step", str(planned["card"]["assumptions"]))
+                    continue
                 self.assertEqual(code, 0, planned["reason"])
                 self.assertEqual(self.trained(LIMIT=str(capacity), POLICY=str(self.policy), EVALUATES=when),
                                  (planned["card"]["reserved_peak_bytes"], True))
