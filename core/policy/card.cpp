@@ -109,10 +109,12 @@ CardRun runWithSizes(const Card& card, const StepTrace& step, const Timeline& ti
     return result;
 }
 
-std::vector<std::string> assumptions(const Card& card, const StepTrace& step, const CardRun& run)
+/// The assumptions of `run`. `earlier` is otherEarlierSteps(step).
+std::vector<std::string> assumptions(const Card& card, const StepTrace& step,
+                                     const std::optional<EarlierSteps>& earlier, const CardRun& run)
 {
     std::vector<std::string> sentences;
-    if (const std::optional<EarlierSteps> earlier = otherEarlierSteps(step)) {
+    if (earlier) {
         const auto own = static_cast<double>(earlier->own);
         const auto saved = [&](double size) { return formatBytes(static_cast<Bytes>(size * own)); };
         const std::vector<double> sizes = sizesOf(*earlier);
@@ -137,6 +139,7 @@ std::vector<std::string> assumptions(const Card& card, const StepTrace& step, co
                             "repeat within the steps that were replayed: a later step may run out of memory");
     return sentences;
 }
+
 } // namespace
 
 void noteCard(Policy& policy, const Card& card, const CardRun& run, Bytes leastMemory,
@@ -188,9 +191,10 @@ std::vector<double> sizesOfSteps(const StepTrace& step)
 CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline, const std::stop_token& stop)
 {
     const Card usable = withLess(card, card.margin);
+    const std::optional<EarlierSteps> earlier = otherEarlierSteps(step);
     CardRun result = runWithSizes(usable, step, timeline, stop, {});
-    if (const std::vector<double> sizes = sizesOfSteps(step); result.runs && !sizes.empty()) {
-        CardRun other = runWithSizes(usable, step, timeline, stop, sizes);
+    if (result.runs && earlier) {
+        CardRun other = runWithSizes(usable, step, timeline, stop, sizesOf(*earlier));
         other.reservedPeak = std::max(other.reservedPeak, result.reservedPeak);
         other.reservedWithoutWorkspaces = std::max(other.reservedWithoutWorkspaces, result.reservedWithoutWorkspaces);
         other.repeats = result.repeats; // steps of several sizes end after some turns
@@ -199,7 +203,7 @@ CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timel
             result.reason += ", with steps of other sizes in turn, as the program has";
     }
     result.left = std::max<Bytes>(std::min(card.rules.capacity, card.rules.limit()) - result.reservedPeak, 0);
-    result.assumptions = assumptions(card, step, result);
+    result.assumptions = assumptions(card, step, earlier, result);
     return result;
 }
 

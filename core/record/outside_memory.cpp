@@ -58,10 +58,12 @@ void OutsideMemory::keepStep()
     const std::lock_guard lock(mutex_);
     isKept_ = true;
     Period period = std::exchange(now_, {});
-    shorten(period.rows, std::min(mark_.rows, period.rows.size()));
+    rowOf_.clear(); // rows of `period`
+    shorten(period.rows, mark_.rows);
     period.peak = mark_.peak;
     period.keptPeak = mark_.keptPeak;
     keepWhatStays(period);
+    notKept_.clear();
     if (hasFinished_ && period.peak >= betweenSteps_.peak)
         betweenSteps_ = std::move(period);
     else if (!hasFinished_ && knowsStart_)
@@ -77,15 +79,14 @@ void OutsideMemory::stepEnds()
     if (isKept_) {
         now_ = {};
         rowOf_.clear();
-        notKept_.clear();
     } else {
-        notKept_.push_back({std::min(mark_.rows, now_.rows.size()), now_.rows.size(), mark_.live + ownPeak_, wasFull_});
+        notKept_.push_back({mark_.rows, now_.rows.size(), mark_.live + ownPeak_, wasFull_});
         if (!wasFull_)
             mostNotKept_ = std::max(mostNotKept_, ownPeak_);
     }
 }
 
-/// Leaves out what steps of `notKept_` have allocated and freed, as the class says.
+/// Leaves out the blocks of steps in `notKept_` that do not count.
 void OutsideMemory::keepWhatStays(Period& period)
 {
     const StepTraceBuilder::Outside all = std::move(period.rows);

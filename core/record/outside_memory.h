@@ -8,19 +8,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace headroom {
 
 /// Records the simulated card's memory outside of steps: what a program allocates before it trains, and between two
 /// steps, as in an evaluation. A step whose recording is not kept, as a forward pass before there is an optimizer, is
-/// outside of steps, too. Of one that takes more than training keeps between steps only the blocks count that stay or
-/// were allocated under no_grad: a plan changes what else such a step takes. Where the step ran out of memory the card
-/// does, too, and only the blocks count that stay.
+/// outside of steps, too. All blocks of such a step count, with two exceptions:
+/// - The step takes more memory than training keeps between steps. Blocks that the step frees again do not count then,
+///   unless they were allocated under no_grad: a plan changes the other blocks.
+/// - The step ran out of memory. No block that the step frees again counts: on another card the step takes other
+/// blocks.
 ///
 /// Thread-safe.
 class OutsideMemory final : public sim::MemoryLog
@@ -31,7 +33,7 @@ public:
     static std::shared_ptr<OutsideMemory> watch();
 
     void stepBegins();
-    /// Keeps the step that runs: it is not outside of steps, and the time outside of steps ended when it began.
+    /// Keeps the step that runs: the time outside of steps ended when the step began, and goes on after stepEnds().
     void keepStep();
     /// Ends the step, kept or not. Does nothing if no step runs.
     void stepEnds();
@@ -95,7 +97,7 @@ private:
     Period now_;
     Mark mark_;
     std::vector<NotKept> notKept_; ///< of the period
-    std::map<std::uint64_t, std::uint32_t> rowOf_; ///< of the period's living blocks, by number
+    std::unordered_map<std::uint64_t, std::uint32_t> rowOf_; ///< of the period's living blocks, by number
     Period beforeTraining_, betweenSteps_;
 };
 
