@@ -34,7 +34,7 @@ struct AllocatorArguments
     bool json = false;
 };
 
-/// A step, and the snapshot that it was read from, if it was.
+/// A step, and the snapshot that the step was read from, if any.
 struct Source
 {
     StepTracePtr step;
@@ -56,7 +56,7 @@ Result<Source> readSource(const AllocatorArguments& arguments)
     return Source{std::move(step), std::nullopt};
 }
 
-/// The card of --gpu, or one without name and workspaces, with the memory of --capacity if it is given.
+/// The card of --gpu, or a card without name and workspaces, with the memory of --capacity if given.
 Result<Card> cardOf(const AllocatorArguments& arguments, const StepTrace& step)
 {
     const std::string settings = arguments.settingsGiven ? arguments.settings : recordedAllocatorSettings(step.info);
@@ -148,7 +148,7 @@ void printAllocator(const Json& json, std::ostream& out)
         out << "Does not fit: " << failure["reason"].get<std::string>() << '\n';
 }
 
-/// Returns one line for each change of memory.
+/// Returns a line for each change of memory.
 std::string samplesCsv(const Timeline& timeline, const AllocatorRun& run)
 {
     std::string csv = "ms,requested_bytes,allocated_bytes,active_bytes,reserved_bytes,inactive_split_bytes\r\n";

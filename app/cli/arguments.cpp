@@ -240,7 +240,7 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
                        "optimum; the only formulation for a ModuleInfo document");
     command.add_option("--world-size", arguments.worldSize, "Ranks over which FSDP shards its units (default 1)");
     const auto addNames = [&](const char* option, std::vector<std::string>& names, const char* description) {
-        // One name for each option: otherwise `--ac-unit NAME step.hrs` would take the file for a name.
+        // A single name for each option: otherwise `--ac-unit NAME step.hrs` would take the file for a name.
         command.add_option(option, names, description)->allow_extra_args(false)->type_name("FQN");
     };
     addNames("--ac-unit", arguments.acUnits, "Only these modules may be checkpointed (default: any with children)");

@@ -25,16 +25,16 @@ class Option;
 
 namespace headroom::cli {
 
-/// Returns the number that the whole of `text` is, which may be infinite or NaN; nullopt: it is no number.
+/// Returns the number that the whole of `text` is, also infinite or NaN; nullopt: `text` is no number.
 std::optional<double> parseNumber(std::string_view text);
 
-/// Returns the integer value of an option. Errors (badInput) name the option, the text and the range.
+/// Returns the integer value of an option. Error (badInput): names the option, the text and the range.
 Result<int> parseInteger(std::string_view option, std::string_view text, int least, int most);
 
-/// Returns the value of an option that is a share, 0 to 1.
+/// Returns the value of an option that is a share, 0 to 1. Error (badInput): names the option, the text and the range.
 Result<double> parseFraction(std::string_view option, std::string_view text);
 
-/// Returns the module with this name. The error names the most similar name.
+/// Returns the module with this name. Error (badInput): an unknown name; the sentence has the most similar name.
 Result<ModuleId> findModule(const StepTrace& trace, std::string_view fqn);
 
 /// Adds --time-model kernel|roofline, --calibration auto|none|FILE, and, if `withCard`, --gpu NAME and --topology. A
@@ -46,6 +46,7 @@ void addMeasuredArgument(CLI::App& command, std::string& file);
 
 /// Adds --profile-step N.
 void addProfileArgument(CLI::App& command, std::string& step);
+/// Error: as parseInteger().
 Result<ProfileRequest> profileRequest(const std::string& step);
 
 /// The arguments that select a part of a memory snapshot: --device, --from and --to, as given.
@@ -57,18 +58,20 @@ struct SnapshotArguments
     bool any() const { return !device.empty() || !from.empty() || !to.empty(); }
 };
 void addSnapshotArguments(CLI::App& command, SnapshotArguments& arguments);
+/// Error (badInput): a device or a time that is no such number; the sentence names the option.
 Result<ImportRequest> importRequest(const SnapshotArguments& arguments);
 
 /// The files that a command reads as a step; `any` includes memory snapshots and traces of torch.profiler.
 enum class StepKind { recorded, any };
 
 /// Reads a step with the chosen op times. Prints a note on stderr if the times of ops or of the CPU were measured.
+/// Error: the file cannot be read, or has no such times; the sentence names the file.
 Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, StepKind kind = StepKind::recorded);
 
-/// The card on which training has to run: --card and --settings, as given.
+/// The card for training: --card and --settings, as given.
 struct CardArguments
 {
-    std::string card; ///< a GPU's name or a size; empty: none is given
+    std::string card; ///< a GPU's name or a size; empty: no card is given
     std::optional<std::string> settings; ///< as in PYTORCH_CUDA_ALLOC_CONF; nullopt: the recorded program's
     std::string margin; ///< a size; empty: none
 };
@@ -80,7 +83,7 @@ constexpr const char* cardNeedsStep
       "piecewise, --world-size or --trainer beside it";
 /// Prints what answers for a card rest on (CardRun::assumptions), each once, in lines behind the title `Assumed`.
 void printAssumptions(std::span<const std::string> sentences, std::ostream& out);
-/// Returns the card for a step; nullopt: none is given. Errors: as cardFor().
+/// Returns the card for a step; nullopt: no card is given. Error: as cardFor(); a wrong --margin.
 Result<std::optional<Card>> cardOf(const CardArguments& arguments, const StepTrace& step);
 
 /// How training runs on a card: "5.01 GiB left" or "out of memory", as the cell of a table.
@@ -107,21 +110,22 @@ bool plansExactly(const PlanArguments& arguments);
 /// Returns in words what memory a budget and a peak count in the formulation `exact` or `piecewise`.
 std::string countedMemory(bool exact);
 
-/// Returns the remark on a step that was recorded with the script's own checkpoints, which recomputed for `ms`. Lines
-/// end in `lineEnd`.
+/// Returns the remark on a step that was recorded with the script's own checkpoints, with a recomputation of `ms`.
+/// Lines end in `lineEnd`.
 std::string ownCheckpoints(double ms, const std::string& lineEnd);
 
-/// The input of a plan: a recorded step, or only its ModuleInfo.
+/// The input of a plan: a recorded step, or only a ModuleInfo.
 struct PlanSource
 {
     StepTracePtr trace; ///< null with --module-info
     ModuleInfoPtr info;
 };
+/// Reads the input. Error (badInput): contradictory options, or a file that cannot be read or planned.
 Result<PlanSource> readPlanSource(const PlanArguments& arguments);
 
-/// Returns the request, without its budget.
+/// Returns the request, without a budget. Error (badInput): a world size or pin of a wrong form, or contradictory pins.
 Result<PlanRequest> planRequest(const PlanArguments& arguments);
-/// Returns the request with world size 1 if the step is distributed: its trace already has the memory of one rank.
+/// Returns the request with world size 1 if the step is distributed: the trace already has the memory of a single rank.
 PlanRequest asRecorded(PlanRequest request, const PlanSource& source);
 
 } // namespace headroom::cli

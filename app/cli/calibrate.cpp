@@ -32,15 +32,15 @@ struct CalibrateArguments
     std::string gpu;
     std::string predicted;
     std::string profileStep;
-    std::string topology; ///< the one that the collectives ran on
+    std::string topology; ///< the topology that the collectives ran on
     bool json = false;
 };
 
 /// Numbers of ops that ran on a GPU.
 struct Coverage
 {
-    std::int64_t measured = 0; ///< all of them
-    std::int64_t learned = 0; ///< those with a known cost
+    std::int64_t measured = 0; ///< all collectives
+    std::int64_t learned = 0; ///< collectives with a known cost
 };
 
 Coverage coverageOf(const StepTrace& step)
@@ -101,7 +101,7 @@ Result<std::vector<CollectiveSample>> samplesIn(const std::string& file, const T
     return collectivesOf(profile, topology.ranksPerNode);
 }
 
-/// Learns a topology, which --topology takes, from the output of nccl-tests or from NCCL's kernels in a trace.
+/// Learns a topology (for --topology) from the output of nccl-tests or from NCCL's kernels in a trace.
 Result<int> runTopology(const CalibrateArguments& arguments)
 {
     if (arguments.topology.empty())

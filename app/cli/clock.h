@@ -13,20 +13,23 @@ namespace headroom::cli {
 /// Returns the source of the op times in words: "of the time model `kernel` on a100-80gb".
 std::string timesTitle(const StepInfo& info);
 
-/// Returns how the time axis of a distributed step differs from its clock, as the end of a duration on it; empty: it is
-/// not distributed.
+/// Returns how the time axis of a distributed step differs from the clock, as the end of a duration on it; empty: the
+/// step is not distributed.
 std::string axisNote(const StepTrace& trace);
 
-/// Adds the clock of the step under `plan` as the object "clock". An empty plan means the recorded step.
+/// Adds the clock of the step under `plan` as the object "clock". An empty plan means the recorded step. Error: as
+/// clockOf().
 Status addClock(Json& json, const StepTrace& trace, const CheckpointPlan& plan);
 
 Json clockJson(const StepClock& clock);
 
 /// Returns "272.0 ms: the GPU works 270.2 ms, the CPU issues 1,743 kernels in 63.7 ms; the GPU binds".
 std::string clockText(const StepClock& clock);
+/// Error: as clockOf().
 Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan);
 
-/// Prints the modules whose collectives are most exposed as a table; nothing for a step that is not distributed.
+/// Prints the modules with the most exposed collectives as a table; nothing for a step that is not distributed. Error:
+/// as clockOf().
 Status printCommunication(const StepTrace& trace, std::ostream& out);
 
 } // namespace headroom::cli

@@ -20,11 +20,11 @@ namespace headroom::cli {
 using Json = nlohmann::ordered_json;
 
 /// The function of a subcommand, called after the whole command line was parsed. Returns the exit code; the caller
-/// prints an error as one line.
+/// prints an error as a single line.
 using Action = std::function<Result<int>()>;
 
-/// Each function adds a subcommand to the program. If the command line names it, parsing sets `chosen`, which must
-/// outlive `program`, to its action.
+/// Each function adds a subcommand to the program. If the command line names the subcommand, parsing sets `chosen` to
+/// the subcommand's action. `chosen` must outlive `program`.
 void addInfo(CLI::App& program, Action& chosen);
 void addModules(CLI::App& program, Action& chosen);
 void addOps(CLI::App& program, Action& chosen);
@@ -46,7 +46,7 @@ void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWind
 /// Adds a subcommand with --help and --version.
 CLI::App* addCommand(CLI::App& program, const std::string& name, const std::string& description);
 
-/// Returns whether `verify` with these arguments compares two recorded steps, which needs no torch-headroom-record.
+/// Returns whether `verify` with these arguments compares two recorded steps: torch-headroom-record is not needed then.
 bool comparesSteps(char** arguments);
 
 /// Prints JSON on stdout, with replacement characters where text (a file name) is not UTF-8.

@@ -43,8 +43,8 @@ void printError(const std::string& message)
     std::cerr << "torch-headroom: " << printableText(line) << '\n';
 }
 
-// runCommandLine() has become torch-headroom-record, if that is installed, before it parses the command line. This
-// command is for --help, and for the error if it is not.
+// runCommandLine() has become torch-headroom-record, if installed, before the command line is parsed. This command is
+// for --help, and for the error without that program.
 void addRecord(CLI::App& program, Action& chosen)
 {
     CLI::App* command = addCommand(program, "record",
@@ -88,7 +88,7 @@ std::string unknownCommand(const std::string& word)
     return "`" + word + "` is neither a command nor a file; `torch-headroom --help` lists the commands";
 }
 
-/// Runs a command, prints its error, and checks that its output was written.
+/// Runs a command, prints the error, and checks that the output was written.
 int runAction(const Action& action)
 {
     const Result<int> result = action();
@@ -137,7 +137,7 @@ CommandLine::CommandLine(const OpenWindow& openWindow)
     cli::addScreenshot(program, chosen, openWindow);
 }
 
-/// Sets the options with which the window opens. Errors: the file does not exist, or options contradict each other.
+/// Sets the options of the window. Error: the file does not exist, or options contradict each other.
 Status completeOptions(CommandLine& line)
 {
     const std::string& file = line.file;

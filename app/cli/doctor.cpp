@@ -29,7 +29,7 @@ std::string displayName()
     return given("DISPLAY") ? "x11" : "";
 }
 
-/// Returns the document of `torch-headroom-record doctor --json`; null, and advice, if it does not answer.
+/// Returns the document of `torch-headroom-record doctor --json`; null, and advice, if the recorder does not answer.
 Json askRecorder(const std::filesystem::path& recorder, Json& advice)
 {
     QProcess process;

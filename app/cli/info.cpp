@@ -57,10 +57,10 @@ PeakInstant peakInstant(const StepTrace& trace, const Timeline& timeline)
     return peak;
 }
 
-/// The setting that says how often, and first where, the program decided by an invented value.
+/// The setting that says how often, and first where, the program decided by a placeholder value.
 constexpr std::string_view inventedDecisions = "invented decisions";
 
-/// Returns whether the script's own checkpoints ran as plain calls while it was recorded.
+/// Returns whether the script's own checkpoints ran as plain calls in the recording.
 bool leavesOutCheckpoints(const StepInfo& info)
 {
     return info.setting("checkpointing") == "left out";
@@ -70,14 +70,14 @@ bool leavesOutCheckpoints(const StepInfo& info)
 struct OwnAllocator
 {
     std::string settings;
-    std::string leftOut; ///< why the settings are not applied; empty: they are
+    std::string leftOut; ///< why the settings are not applied; empty: applied
     AllocatorRules rules;
     CachingAllocator::Stats stats;
-    bool activeMeasured = false; ///< the file of a real device has the peak; otherwise it is replayed
+    bool activeMeasured = false; ///< the file of a real device has the peak; otherwise the peak is replayed
     bool reservedMeasured = false;
 };
 
-/// Takes the peaks that the file of a real device has in place of those of the replay.
+/// Takes the peaks that the file of a real device has in place of the replay's peaks.
 void takeMeasured(const StepTrace& trace, OwnAllocator& own)
 {
     Bytes reserved = 0;
@@ -123,7 +123,7 @@ std::string sourceText(const StepTrace& trace, bool isMeasured)
     return trace.info.simulated ? std::string() : std::string(" (") + sourceName(isMeasured) + ")";
 }
 
-/// Returns what the step needs of the card that it was recorded for; null if the card is unknown.
+/// Returns what the step needs of the card of the recording; null if the card is unknown.
 Json cardJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& own)
 {
     const Result<DeviceSpec> spec = findDeviceSpec(trace.info.gpu);
@@ -136,7 +136,7 @@ Json cardJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocat
     AllocatorRun run;
     bool fits = true;
     if (own.reservedMeasured) {
-        // It ran on the card, and its blocks include the workspaces.
+        // The step ran on the card, and the blocks include the workspaces.
         run.stats = own.stats;
         run.mostHeld = own.stats.activePeak;
     } else {

@@ -10,7 +10,7 @@
 
 namespace headroom::cli {
 
-/// The memory that a step holds at one instant.
+/// The memory that a step holds at an instant.
 struct LiveSet
 {
     double ms = 0; ///< since the step began
@@ -22,7 +22,7 @@ struct LiveSet
 };
 
 LiveSet atPeak(const StepTrace& trace, const Timeline& timeline);
-/// Returns the memory at `instant`: "peak", or milliseconds since the step began. Errors (badInput): neither, or after
+/// Returns the memory at `instant`: "peak", or milliseconds since the step began. Error (badInput): neither, or after
 /// the step's end.
 Result<LiveSet> atInstant(const StepTrace& trace, const Timeline& timeline, const std::string& instant);
 

@@ -16,7 +16,7 @@ namespace headroom::cli {
 
 namespace {
 
-/// Returns for each op whether autograd saves one of the tensors that it creates.
+/// Returns for each op whether autograd saves a tensor that the op creates.
 std::vector<bool> savedForBackward(const StepTrace& trace)
 {
     std::vector<bool> packed(trace.storages.size(), false);
@@ -34,13 +34,13 @@ std::vector<bool> savedForBackward(const StepTrace& trace)
     return saved;
 }
 
-/// Returns the ops of a module and of the modules inside it; all ops if `selected` is invalid.
+/// Returns the ops of a module and of the modules inside; all ops if `selected` is invalid.
 std::vector<OpId> selectOps(const StepTrace& trace, ModuleId selected)
 {
     std::vector<bool> inside(trace.modules.size(), !selected.valid());
     if (selected)
         inside[selected.value] = true;
-    // Modules come depth first: a parent is decided before its children.
+    // Modules come depth first: a parent is decided before the children.
     for (std::uint32_t module = 0; module < trace.modules.size(); ++module) {
         const ModuleId parent = trace.modules.parent[ModuleId(module)];
         if (parent && inside[parent.value])

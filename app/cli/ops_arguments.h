@@ -27,13 +27,14 @@ struct OpsArguments
 };
 void addOpsArguments(CLI::App& command, OpsArguments& arguments);
 
-/// The planner of a recorded step, the request without its fraction, and the card of --card.
+/// The planner of a recorded step, the request without a fraction, and the card of --card.
 struct OpsQuestion
 {
     OpsPlanner planner;
     OpsRequest request;
     std::optional<Card> card;
 };
+/// Reads the question. Error: a wrong or contradictory option, or a file that cannot be read or planned by op.
 Result<OpsQuestion> readOpsQuestion(const OpsArguments& arguments);
 
 } // namespace headroom::cli

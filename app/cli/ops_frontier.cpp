@@ -23,7 +23,7 @@ struct OpsFrontierArguments : OpsArguments
 {
     std::string points = "101";
     std::string output; ///< a picture or a table
-    std::vector<std::string> compiled; ///< files of the same step, as torch.compile runs it
+    std::vector<std::string> compiled; ///< files of the same step, as run by torch.compile
 };
 
 /// A step that was recorded with torch.compile's own partitioner and a memory budget.

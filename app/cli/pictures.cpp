@@ -26,7 +26,7 @@ void hideDesktopRemarks()
 
 Status withoutDisplay(const std::function<Status()>& draw)
 {
-    // Even if there is a display: a picture must not depend on it.
+    // Even with a display: a picture must not depend on the display.
     qputenv("QT_QPA_PLATFORM", "offscreen");
     hideDesktopRemarks();
     int count = 1;

@@ -8,12 +8,14 @@
 
 namespace headroom::cli {
 
-/// Hides Qt's messages about the desktop (no XDG_RUNTIME_DIR, no D-Bus) on stderr, which do not matter for pictures.
+/// Hides Qt's messages about the desktop (no XDG_RUNTIME_DIR, no D-Bus) on stderr, since such messages do not matter
+/// for pictures.
 void hideDesktopRemarks();
 
-/// Runs `draw` with a QGuiApplication, which fonts and pictures need, and without a display.
+/// Runs `draw` with a QApplication, for fonts and pictures, and without a display. Error: as `draw`.
 Status withoutDisplay(const std::function<Status()>& draw);
 
+/// Draws a frontier to a file. Error: as exportFrontier().
 Status drawFrontier(const FrontierExport& frontier, const std::filesystem::path& path,
                     const ExportOptions& options = {});
 

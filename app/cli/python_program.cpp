@@ -35,7 +35,7 @@ std::string pythonOfEnvironment()
     return "python3";
 }
 
-/// Runs a program to its end. Returns its exit code, or notStarted.
+/// Runs a program to its end. Returns the exit code, or notStarted.
 int run(const std::string& program, const std::vector<std::string>& arguments)
 {
     const pid_t child = fork();

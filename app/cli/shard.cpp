@@ -24,7 +24,7 @@ struct ShardArguments
 {
     ShardChoices choices;
     std::vector<std::string> reshard;
-    std::vector<std::string> words; ///< step files, or a script and its arguments
+    std::vector<std::string> words; ///< step files, or a script with arguments
     bool module = false;
     std::string vary;
     std::string folder;
@@ -122,7 +122,8 @@ ShardRow rowOf(const std::string& file, const ShardOption& option, const ShardAr
     return row;
 }
 
-/// Returns a row for each step file. A step of one card is calculated for all cards; a step of a job is its own row.
+/// Returns a row for each step file. A step of a single card is calculated for all cards; a step of a job is a row
+/// itself.
 Result<std::vector<ShardRow>> rowsOfSteps(const ShardArguments& arguments)
 {
     std::vector<ShardRow> rows;
@@ -135,12 +136,12 @@ Result<std::vector<ShardRow>> rowsOfSteps(const ShardArguments& arguments)
         if (!job)
             continue;
         rows.back().unknownMesh = option.shard;
-        rows.back().samplesPerSecond = 0; // nor is it known how many ranks have data of their own
+        rows.back().samplesPerSecond = 0; // the number of ranks with their own data is not known either
     }
     return rows;
 }
 
-/// The folder of the recordings: the user's, or a temporary one, which the destructor removes.
+/// The folder of the recordings: the user's, or a temporary folder, removed by the destructor.
 class RecordingFolder
 {
 public:
@@ -195,7 +196,7 @@ Result<std::vector<ShardRow>> rowsOfScript(const ShardArguments& arguments, cons
     return rows;
 }
 
-/// Returns the option as JSON; its values are null if a recorded job does not say its mesh.
+/// Returns the option as JSON; the values are null if a recorded job does not say the mesh.
 Json optionJson(const ShardRow& row)
 {
     const ShardOption& option = row.option;

@@ -66,7 +66,7 @@ Status runRecordings(std::vector<Recording>& recordings, int jobs, const std::fu
         const auto found = running.find(ended);
         if (found == running.end())
             return;
-        // A step that ran out of memory is written, too: it is a row like others.
+        // A step that ran out of memory is written, too, as a row like others.
         if (!std::filesystem::exists(found->second->output))
             found->second->failure = lastLine(messagesOf(*found->second));
         running.erase(found);

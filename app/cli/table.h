@@ -10,8 +10,8 @@
 
 namespace headroom::cli {
 
-/// A table as text: columns as wide as their longest cell, numbers right-aligned. print() writes all rows at once,
-/// since widths must be known. Two spaces separate columns, so that a script can split a row.
+/// A table as text: columns as wide as the longest cell, numbers right-aligned. print() writes all rows at once, since
+/// widths must be known. Two spaces separate columns, so that a script can split a row.
 class Table
 {
 public:
@@ -24,7 +24,7 @@ public:
 
     explicit Table(std::vector<Heading> headings);
 
-    /// Adds a row with one cell for each heading.
+    /// Adds a row with a cell for each heading.
     void addRow(std::vector<std::string> cells);
     bool empty() const noexcept { return rows_.empty(); }
 

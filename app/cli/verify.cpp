@@ -38,7 +38,7 @@ struct Report
     Bytes baselinePeak = 0; ///< of the step without the policy
     Timeline predicted;
     double stepMs = 0;
-    double executedRecomputeMs = 0; ///< beyond what the script's own checkpoints recompute without the policy
+    double executedRecomputeMs = 0; ///< besides what the script's own checkpoints recompute without the policy
 };
 
 Result<Report> compare(const StepTrace& step, const StepTrace& executed, Policy policy)
@@ -120,7 +120,7 @@ void print(const Report& report, const StepTrace& step)
               << formatMs(report.predicted.recomputeMs) << ", forward and backward " << formatMs(report.stepMs) << '\n';
 }
 
-/// Reads a step that was recorded to its end.
+/// Reads a step that was recorded to the end.
 Result<StepTracePtr> readWholeStep(const std::string& file)
 {
     ASSIGN_OR_RETURN(StepTracePtr step, readStep(file, {}));
@@ -187,7 +187,7 @@ void addVerify(CLI::App& program, Action& chosen)
                     "torch-headroom verify MODEL --policy policy.json [record's options], where torch-headroom-record "
                     "is installed\n"
                     "beside this program.");
-    command->allow_extras(); // options of torch-headroom-record, to report that it is missing
+    command->allow_extras(); // options of torch-headroom-record, to report a missing torch-headroom-record
     command->callback([=, &chosen] {
         const std::vector<std::string> others = command->remaining();
         chosen = [=] { return run(*arguments, others); };

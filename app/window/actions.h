@@ -12,7 +12,7 @@ class QWidget;
 
 namespace headroom {
 
-/// All actions of the window with text, shortcut and status tip, and their menus. The window connects them to
+/// All actions of the window with text, shortcut and status tip, and the menus. The window connects actions to
 /// functions.
 class Actions : public QObject
 {
@@ -21,7 +21,7 @@ public:
     explicit Actions(QWidget* window);
 
     void fillMenuBar(QMenuBar* bar);
-    void wireUndo(QUndoStack& stack); ///< connects undo and redo; their texts name the change
+    void wireUndo(QUndoStack& stack); ///< connects undo and redo; the texts name the change
     void setDocumentOpen(bool open);
 
     QAction* open;

@@ -68,7 +68,7 @@ private:
     std::size_t filled_ = 0;
 };
 
-/// The recorded reserved bytes, which the trace has by event, over the time of its ops.
+/// The recorded reserved bytes, by event in the trace, over the time of the ops.
 BytesOverTime recordedCurve(const StepTrace& trace, double durationMs, std::size_t count)
 {
     if (trace.reserved.size() == 0)
@@ -156,7 +156,7 @@ void AllocatorPage::setShown(bool shown)
     ask();
 }
 
-/// Fills in the chosen settings, else those of the recorded program.
+/// Fills in the chosen settings, else the recorded program's settings.
 void AllocatorPage::showSettings()
 {
     if (!session_.isOpen())

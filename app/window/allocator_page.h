@@ -17,7 +17,7 @@ class AllocatorPanel;
 class Session;
 
 /// Computes the AllocatorPanel's result for the open step under the shown plan, on the session's card. The settings of
-/// the panel are the session's. It simulates on a thread of its own; the latest request wins.
+/// the panel are the session's. The simulation runs on a separate thread; the latest request wins.
 class AllocatorPage : public QObject
 {
     Q_OBJECT

@@ -129,7 +129,7 @@ void CardBar::showLine()
     verdict_->setAccessibleName(line.text);
     verdict_->setAccessibleDescription(line.tip);
     if (isComputing)
-        return; // offers are of the card, not of the shown plan: during a drag they stay where they are
+        return; // offers are of the card, not of the shown plan: during a drag the offers stay in place
     showOffers(line.offers);
     Q_EMIT stateChanged(line.state);
     if (!session_.dragging() && std::exchange(spoken_, line.text) != line.text)

@@ -17,8 +17,8 @@ namespace headroom {
 class ElidedLabel;
 class Session;
 
-/// The card on which training has to run: its chooser, whether the shown plan runs there, and what can be done about
-/// it. It follows the session.
+/// The card for training: the chooser, whether the shown plan runs there, and offers of what to do otherwise. The bar
+/// follows the session.
 class CardBar : public QWidget
 {
     Q_OBJECT

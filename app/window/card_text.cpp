@@ -32,14 +32,14 @@ QString cardTitle(const Card& card)
     return shortCardTitle(QString::fromStdString(card.title));
 }
 
-/// The card, with settings of its allocator that are not PyTorch's defaults: "RTX 4090 with expandable segments".
+/// The card, with allocator settings that are not PyTorch's defaults: "RTX 4090 with expandable segments".
 QString placeTitle(const Card& card)
 {
     const std::string settings = allocatorSettings(card.rules);
     return settings.empty() ? cardTitle(card) : tr("%1 with %2").arg(cardTitle(card), settingsTitle(settings));
 }
 
-/// Why the card is not quite that of the recording; empty: it is.
+/// Why the card is not quite the card of the recording; empty: the same card.
 QString otherKernels(const Session& session)
 {
     const StepTrace& file = *session.step()->file;
@@ -93,7 +93,7 @@ CardLine withoutCard(const Session& session)
             {}};
 }
 
-/// The line of a step that ended where its card was full.
+/// The line of a step that ended with a full card.
 CardLine endedEarly(const Session& session)
 {
     const StepTrace& trace = session.step()->trace();
@@ -161,7 +161,7 @@ std::vector<CardEntry> cardMenu(const Session& session)
                                  {},
                                  chosen.empty()},
                                 {tr("No card"), {}, CardChoice::none, chosen == CardChoice::none}};
-    std::map<int, bool> isSame; // by compute capability: whether its kernels are those of the recorded GPU
+    std::map<int, bool> isSame; // by compute capability: whether the kernels are the recorded GPU's kernels
     for (const DeviceSpec& device : deviceSpecs()) {
         const auto [same, isNew] = isSame.try_emplace(device.computeCapability, true);
         if (isNew && info.simulated && isKnown)

@@ -31,7 +31,7 @@ std::vector<CardEntry> cardMenu(const Session& session);
 /// "RTX 4090", "21.00 GiB", "No card".
 QString chosenCard(const Session& session);
 
-/// Something that the user can do about the card, with one click.
+/// Something that the user can do about the card, with a single click.
 struct CardOffer
 {
     enum class Kind { budget, settings, copy, recordLarger };

@@ -17,7 +17,7 @@ QString tr(const char* text)
 std::vector<DemoModel> demoModels()
 {
     const auto words = [](const char* line) { return QString::fromLatin1(line).split(QLatin1Char(' ')); };
-    // No demo fits its card, so that there is something to plan.
+    // No demo fits the demo's card, so that there is something to plan.
     return {
         {tr("Transformer, 24 layers of width 1024"), tr("batch 16 of 1024 tokens, AdamW: 32 GiB on a 24 GB RTX 4090"),
          words("demo:transformer --batch 16 --seq 1024 --optimizer adamw --gpu rtx-4090-24gb --set n_layers=24 "

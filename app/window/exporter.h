@@ -15,8 +15,8 @@ class MessageBar;
 class Session;
 class Settings;
 
-/// Writes the policy, and pictures or tables of the plots, to files. It opens file dialogs and reports the outcome in
-/// the message bar.
+/// Writes the policy, and pictures or tables of the plots, to files. Opens file dialogs and reports the outcome in the
+/// message bar.
 class Exporter : public QObject
 {
     Q_OBJECT

@@ -12,9 +12,9 @@ class QWidget;
 
 namespace headroom {
 
-/// Holds the repaints of a window while what it will show is still being made, and lets them through as one. Without
-/// it, a new plan repaints the whole window several times: for the budget, for each plot, for the layout, and for the
-/// timeline's image.
+/// Holds the repaints of a window while the window's new contents are incomplete, and then lets a single repaint
+/// through. Without a FramePacer, a new plan repaints the whole window several times: for the budget, for each plot,
+/// for the layout, and for the timeline's image.
 class FramePacer : public QObject
 {
     Q_OBJECT

@@ -24,7 +24,7 @@ double instantOf(const Timeline& timeline, std::size_t changeCount)
         : timeline.changes[std::min(changeCount, timeline.changes.size()) - 1].ms;
 }
 
-/// The times of the GPU `card`, if the step is valid for it.
+/// The times of the GPU `card`, if the step is valid for that GPU.
 TimeChoice timesOn(const StepTrace& trace, TimeChoice times, const std::string& card)
 {
     if (trace.info.simulated && card != trace.info.gpu && findDeviceSpec(card) && standsFor(trace, card))

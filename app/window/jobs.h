@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// Background jobs of the window: reads files, and lists the live blocks at an instant. They run on worker threads, and
+/// Background jobs of the window: reads files, and lists the live blocks at an instant. Jobs run on worker threads, and
 /// the latest request wins. The result is a signal with an immutable value.
 class Jobs : public QObject
 {
@@ -20,20 +20,20 @@ class Jobs : public QObject
 public:
     explicit Jobs(StepEngineFactory makeEngine, QObject* parent = nullptr);
 
-    /// Reads a file. `part` is a part of a memory snapshot; without it, the result of a large snapshot or one of
-    /// several devices is snapshotRead(). `card` is a GPU whose times a step gets if it is valid for it.
+    /// Reads a file. `part` is a part of a memory snapshot; without `part`, the result for a large snapshot, or for a
+    /// snapshot of several devices, is snapshotRead(). `card` is a GPU: the step gets this GPU's times if valid there.
     void open(const QString& path, const TimeChoice& times = {}, const std::optional<ImportRequest>& part = {},
               const std::string& card = {});
-    void openPart(const ReadSnapshotPtr& snapshot, const ImportRequest& part); ///< opens a part of it
+    void openPart(const ReadSnapshotPtr& snapshot, const ImportRequest& part); ///< opens a part of the snapshot
     void changeTimes(const OpenStepPtr& step, const TimeChoice& times); ///< the result is opened(), again
     void listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount,
                         LiveBlocksTable::Of of = LiveBlocksTable::Of::modules);
-    void forgetLiveMemory(); ///< drops a pending list, since its step is closed
+    void forgetLiveMemory(); ///< drops a pending list, since the step is closed
     void forgetOpening();
 
 Q_SIGNALS:
     void openProgressed(const QString& path, const QString& stage, double share); ///< share < 0: not known
-    void snapshotRead(const headroom::ReadSnapshotPtr& snapshot); ///< the user must choose a part of it
+    void snapshotRead(const headroom::ReadSnapshotPtr& snapshot); ///< the user must choose a part of the snapshot
     void opened(const headroom::OpenStepPtr& step);
     void openFailed(const QString& path, const QString& reason);
     void liveMemoryListed(const headroom::LiveBlocksAtPtr& memory);
@@ -54,7 +54,7 @@ private:
     StepEngineFactory makeEngine_;
     quint64 openGeneration_ = 0;
     quint64 memoryGeneration_ = 0;
-    TaskRunner openRunner_; ///< lanes are the last members: their threads end before the others are destroyed
+    TaskRunner openRunner_; ///< the last members: the threads end before the other members
     TaskRunner memoryRunner_;
 };
 

@@ -20,8 +20,8 @@ class Session;
 class TimelineView;
 class TradeOffView;
 
-/// Fills the pages of the LowerPanel when they are shown: the live blocks at the instant pinned in the timeline (else
-/// at the peak), the ops of the selected module, and the memory that the caching allocator reserves.
+/// Fills the pages of the LowerPanel when shown: the live blocks at the instant pinned in the timeline (else at the
+/// peak), the ops of the selected module, and the memory that the caching allocator reserves.
 class LowerPages : public QObject
 {
     Q_OBJECT

@@ -92,7 +92,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     setObjectName(windowName);
     setAcceptDrops(true);
     new WrappedToolTips(this);
-    qApp->installEventFilter(this); // plots and fields would refuse a dropped file, or take its name
+    qApp->installEventFilter(this); // plots and fields would refuse a dropped file, or take the file's name
     layOut();
     wireSession();
     wireActions();
@@ -110,7 +110,7 @@ MainWindow::~MainWindow()
     session_.undoStack().disconnect(this);
     jobs_.disconnect(this);
     delete opener_;
-    delete recordController_; // the controllers end their recordings before the widgets that show them are deleted
+    delete recordController_; // the controllers end recordings before the widgets that show recordings are deleted
     delete whatIf_;
     delete verifyController_;
     delete cardController_;
@@ -118,7 +118,7 @@ MainWindow::~MainWindow()
     delete opsController_;
     delete opsChoiceController_;
     delete measuredController_;
-    delete takeCentralWidget(); // before the session and the jobs, which it uses
+    delete takeCentralWidget(); // before the session and the jobs, used by the widget
 }
 
 void MainWindow::layOut()
@@ -220,7 +220,7 @@ void MainWindow::wireDesks()
     connect(stepWatch_, &StepWatch::gone, this, &MainWindow::sayGone);
 }
 
-/// An error leaves when something succeeds that the user asked for after it.
+/// An error leaves when a later request of the user succeeds.
 void MainWindow::wireMessages()
 {
     const auto succeed = [this] {
@@ -396,7 +396,7 @@ bool MainWindow::eventFilter(QObject* watched, QEvent* event)
     return takesDrag_;
 }
 
-/// Takes a file that is dragged over the window, wherever it is, and opens it when it is dropped.
+/// Takes a file that is dragged over the window, at any place, and opens the file at the drop.
 bool MainWindow::takeDrag(QDropEvent& event)
 {
     const QString path = draggedFile(*event.mimeData());

@@ -50,19 +50,19 @@ public:
     MainWindow(Parts parts, Settings& settings, QWidget* parent = nullptr);
     ~MainWindow() override;
 
-    /// Opens a file. The open step stays until the new one is read, and if that fails. `budget` and `select` (fqn)
+    /// Opens a file. The open step stays until the new step is read, and if reading fails. `budget` and `select` (fqn)
     /// replace the window's own choice. For a model (.pt2, TorchScript .pt) or a training script (.py) a dialog opens
-    /// that records it first.
+    /// that records a step first.
     void openFile(const QString& path, std::optional<Bytes> budget = {}, const QString& select = {},
                   PlanMode mode = PlanMode::modules);
     /// Sets the op times of steps that are opened from now on, as for withTimes().
     void useTimes(const TimeChoice& times) { opener_->useTimes(times); }
-    /// Sets the part of the memory snapshot that is opened next; without it a dialog asks if there is a choice.
+    /// Sets the part of the memory snapshot that is opened next; without a part, a dialog asks if there is a choice.
     void usePart(const std::optional<ImportRequest>& part) { opener_->usePart(part); }
-    /// Compares a measured step or a memory snapshot with the open step, or with the one that is being opened.
+    /// Compares a measured step or a memory snapshot with the open step, or with the step that is being opened.
     void compareWith(const QString& path);
     bool closeStep(); ///< false: the user wants to export the plan first
-    void fitScreen(); ///< makes the window no larger than its screen
+    void fitScreen(); ///< makes the window no larger than the screen
 
     Session& session() noexcept { return session_; }
     Jobs& jobs() noexcept { return jobs_; }

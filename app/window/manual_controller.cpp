@@ -103,7 +103,8 @@ void ManualController::close()
     manual_->close();
 }
 
-/// Gives a dialog its page and the action that opens it: a modal dialog does not have the window's actions.
+/// Gives a dialog its manual page and the action that opens the page: a modal dialog does not have the window's
+/// actions.
 bool ManualController::eventFilter(QObject* watched, QEvent* event)
 {
     if (event->type() == QEvent::ChildPolished) {

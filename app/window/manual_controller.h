@@ -15,12 +15,12 @@ class MainWindow;
 class ManualWindow;
 class Settings;
 
-/// Opens the manual at the page of the focused widget, or of its nearest parent that has a page.
+/// Opens the manual at the page of the focused widget, or of the nearest parent with a page.
 class ManualController : public QObject
 {
     Q_OBJECT
 public:
-    /// `wanted` is the action that opens the manual; it is added to the window's dialogs too.
+    /// `wanted` is the action that opens the manual; the action is added to the window's dialogs too.
     ManualController(MainWindow& window, Settings& settings, QAction& wanted);
     ~ManualController() override;
 

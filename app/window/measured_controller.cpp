@@ -18,7 +18,7 @@ namespace headroom {
 
 namespace {
 
-/// "+0.3 %": how far the measured value is from the predicted one.
+/// "+0.3 %": the difference of the measured value from the predicted value.
 QString difference(double measured, double predicted)
 {
     if (predicted <= 0)
@@ -124,7 +124,7 @@ void MeasuredController::takeStep()
     if (inPlace || (session_.isOpen() && request_.isForNextStep))
         request = std::exchange(request_, {});
     if (inPlace) {
-        request.orOpen = request.orOpen && !request.measured; // the user knows that it is compared
+        request.orOpen = request.orOpen && !request.measured; // the user knows of the comparison
     } else {
         opening_ = false;
         request.isForNextStep = false;

@@ -16,9 +16,9 @@ namespace headroom {
 
 class Session;
 
-/// Compares a measured step with the open one. It reads the file on a worker thread and sets the session's comparison,
-/// which stays until another step is opened. If the open step is replaced (other times, another size), it compares
-/// again.
+/// Compares a measured step with the open step. Reads the file on a worker thread and sets the session's comparison.
+/// The comparison stays until another step is opened. If the open step is replaced (other times, another size), the
+/// comparison is repeated.
 class MeasuredController : public QObject
 {
     Q_OBJECT
@@ -26,29 +26,29 @@ public:
     explicit MeasuredController(Session& session, QObject* parent = nullptr);
 
     void compare(const QString& path);
-    /// Compares if the file is a measured step and the open one is simulated; else emits wanted().
+    /// Compares if the file is a measured step and the open step is simulated; else emits wanted().
     void compareOrOpen(const QString& path);
     void stop();
-    /// The user opens another step. A request that has no answer yet is dropped, since the later one wins. Those that
-    /// follow are asked again of that step.
+    /// The user opens another step. A request that has no answer yet is dropped, since the later request wins.
+    /// Requests made in the meantime are repeated for the new step.
     void beginOpening();
     void endOpening(); ///< no step was opened
-    /// Sets which step of a profiler's trace is read, from now on.
+    /// Sets the step of a profiler's trace to read, from now on.
     void useProfile(const ProfileRequest& request) { profile_ = request; }
     bool busy() const noexcept { return asked_ != answered_; }
     QString whyNot() const; ///< empty: the open step can be compared
 
 Q_SIGNALS:
-    void comparedInstead(); ///< the file was compared, though the user may have wanted to open it
-    void failed(const QString& reason); ///< one sentence
-    void wanted(const QString& path); ///< request to open the file, which cannot be compared
+    void comparedInstead(); ///< the file was compared, though the user may have wanted to open the file
+    void failed(const QString& reason); ///< a single sentence
+    void wanted(const QString& path); ///< request to open the file, since no comparison is possible
 
 private:
     struct Request
     {
         QString path; ///< file of the measured step; empty: none
         StepTracePtr measured; ///< null: not read yet
-        std::optional<FileStamp> stamp; ///< of the file when it was read
+        std::optional<FileStamp> stamp; ///< of the file at the time of reading
         bool orOpen = false;
         bool isForNextStep = false; ///< another step was being opened when the user asked
     };
@@ -61,12 +61,12 @@ private:
 
     Session& session_;
     Request request_; ///< the latest that was not refused
-    Request shown_; ///< the one whose comparison is shown
+    Request shown_; ///< the request of the shown comparison
     bool opening_ = false; ///< another step is being opened
     ProfileRequest profile_;
     quint64 asked_ = 0;
     quint64 answered_ = 0;
-    TaskRunner lane_; ///< the last member: its thread ends before the others are destroyed
+    TaskRunner lane_; ///< the last member: the thread ends before the other members are destroyed
 };
 
 /// The comparison as text.

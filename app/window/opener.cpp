@@ -99,7 +99,7 @@ void Opener::openFile(const QString& path, const Wanted& wanted)
         parts_.records.ask(path);
 }
 
-/// Whether the file is a profiler's trace and the open step is simulated, so that they are compared.
+/// Whether the file is a profiler's trace and the open step is simulated, so that both are compared.
 bool Opener::isMeasurementOfOpenStep(const QString& path) const
 {
     const Session& session = parts_.session;
@@ -110,7 +110,7 @@ bool Opener::isMeasurementOfOpenStep(const QString& path) const
 void Opener::openStep(const QString& path, const Wanted& wanted)
 {
     if (wanted.inPlace.isEmpty()) {
-        parts_.whatIf.cancel(); // another size of the step that is to be replaced would take the place of this one
+        parts_.whatIf.cancel(); // another size of the step that is to be replaced would take the place of this step
         Q_EMIT openingBegan();
     }
     wanted_ = wanted;
@@ -194,7 +194,7 @@ void Opener::takeStep(const OpenStepPtr& step)
 {
     Session& session = parts_.session;
     if (!wanted_.inPlace.isEmpty()) {
-        // The step at another size or with other times replaces the open one in an undo step.
+        // The step at another size or with other times replaces the open step in an undo step.
         const Wanted wanted = std::exchange(wanted_, {});
         if (session.isOpen())
             session.replaceStep(step, wanted.inPlace, wanted.chosenCard);
@@ -259,7 +259,7 @@ void Opener::refuse(const QString& reason)
     Q_EMIT failed(reason);
 }
 
-/// Times of a GPU that runs other kernels need a new recording. It is offered where it is possible.
+/// Times of a GPU that runs other kernels need a new recording. A recording is offered where possible.
 void Opener::offerRecording(const QString& reason)
 {
     const OpenStepPtr step = parts_.session.step();
@@ -289,7 +289,7 @@ bool Opener::closeStep()
         return true;
     if (!parts_.mayCloseStep())
         return false;
-    parts_.jobs.forgetOpening(); // the step at another size, if it is being read
+    parts_.jobs.forgetOpening(); // the step at another size, if being read
     parts_.session.close();
     return true;
 }

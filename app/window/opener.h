@@ -51,31 +51,30 @@ public:
         QString remark; ///< text to show with the step
         PlanMode mode = PlanMode::modules;
         QString inPlace; ///< reason for replacing the open step: "batch 64"; empty: a new document
-        std::string card = {}; ///< GPU of the open step's times, if another one is chosen
+        std::string card = {}; ///< GPU of the open step's times, if another GPU is chosen
         bool isRecording = false; ///< the file was recorded now
-        std::optional<std::string> chosenCard = {}; ///< CardChoice::card of the step that replaces the open one
+        std::optional<std::string> chosenCard = {}; ///< CardChoice::card of the step that replaces the open step
     };
     void openFile(const QString& path, const Wanted& wanted);
     /// Sets the op times of steps that are opened from now on, as for withTimes().
     void useTimes(const TimeChoice& times) { times_ = times; }
-    /// Sets the part of the memory snapshot that is opened next; without it a dialog asks if there is a choice.
+    /// Sets the part of the memory snapshot that is opened next; without a part, a dialog asks if there is a choice.
     void usePart(const std::optional<ImportRequest>& part) { part_ = part; }
-    /// Replaces the open step by the same step with other times; one undo step.
+    /// Replaces the open step by the same step with other times; a single undo step.
     void changeTimes(const TimeChoice& times);
-    /// Makes `card` (CardChoice::card) that of the open step, with its times if the recorded kernels run there; one
-    /// undo step.
+    /// Makes `card` (CardChoice::card) the card of the open step, with the card's times if the recorded kernels run
+    /// there; a single undo step.
     void chooseCard(const std::string& card);
     /// Records the open step's script, which ended out of memory, again as on a larger card.
     void recordLarger();
-    /// Reads the open step's file again; one undo step. Budget, pins and selection stay.
+    /// Reads the open step's file again; a single undo step. Budget, pins and selection stay.
     void reload();
-    bool closeStep(); ///< false: the user keeps it open
+    bool closeStep(); ///< false: the user keeps the step open
 
 Q_SIGNALS:
-    void
-    openingBegan(); ///< another step than the open one is being read, and replaces it unless nothingOpened() follows
+    void openingBegan(); ///< another step is being read, and replaces the open step unless nothingOpened() follows
     void opened(bool budgetWasGiven);
-    void cardChosen(); ///< by chooseCard(), and it is that of the session now
+    void cardChosen(); ///< by chooseCard(), and the session now has this card
     void failed(const QString& reason);
     void measuredWanted(const QString& path); ///< request to compare the file with the open step
     void nothingOpened(); ///< failed, or cancelled by the user

@@ -30,7 +30,7 @@ QString fractionText(double fraction)
     return QLocale::c().toString(fraction, 'g', 4);
 }
 
-/// "gelu" of "aten.gelu.default"; ops of other libraries keep their namespace.
+/// "gelu" of "aten.gelu.default"; ops of other libraries keep the namespace.
 QString shortOp(std::string_view name)
 {
     QString text = QString::fromUtf8(name);
@@ -132,7 +132,7 @@ QString policyText(const Session& session)
 QString reasonOf(const Session& session, const OpsAnswer& answer, ModuleId module)
 {
     const StepTrace& trace = session.step()->trace();
-    std::vector<bool> within(trace.modules.size(), false); // parents come before their children
+    std::vector<bool> within(trace.modules.size(), false); // parents come before children
     int forward = 0;
     int again = 0;
     for (std::uint32_t i = module.value; i < within.size(); ++i) {

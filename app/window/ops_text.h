@@ -15,7 +15,7 @@ namespace headroom {
 
 // Texts of the window about a plan by op, made from the session's values.
 
-/// What the plan does with the selected module, which must be valid, as rich text; empty: no plan fits.
+/// What the plan does with the selected module (valid), as rich text; empty: no plan fits.
 QString opsModuleReason(const Session& session);
 
 /// The facts of the inspector's OpsPanel.

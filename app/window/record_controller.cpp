@@ -86,7 +86,7 @@ void RecordController::ask(const QString& path)
         openDialog(requestFor(path));
 }
 
-/// The request with the options of the last recording of the file, else of a file of its kind.
+/// The request with the options of the last recording of the file, else of a file of the same kind.
 RecordRequest RecordController::requestFor(const QString& path) const
 {
     const QFileInfo file(path);
@@ -149,7 +149,8 @@ void RecordController::recordLarger(const StepTrace& trace)
         openDialog(*request);
 }
 
-/// Returns whether the user has chosen this Python, or it is that of the environment, which no step file names.
+/// Returns whether the user has chosen this Python, or this Python is the environment's own (never named by a step
+/// file).
 bool RecordController::knows(const QString& interpreter, const QString& script) const
 {
     const QString key = QStringLiteral("interpreter");

@@ -18,8 +18,8 @@ class RecordingBar;
 class RecordDialog;
 class Settings;
 
-/// Records models and scripts, one at a time: opens the dialog with options, stores the options, runs the recording and
-/// shows it in the bar.
+/// Records models and scripts, a single recording at a time: opens the dialog with options, stores the options, runs
+/// the recording and shows progress in the bar.
 class RecordController : public QObject
 {
     Q_OBJECT
@@ -33,8 +33,9 @@ public:
     RecordController(Places places, Settings& settings, RecordingBar& bar, QWidget* window);
 
     void ask(const QString& path); ///< opens the dialog for the model or script at `path`
-    /// Opens the dialog for the step's script and another GPU. If the step file, or the folder that it names, brings a
-    /// Python that the user has not chosen before, the user is asked first: the dialog starts it to ask what it has.
+    /// Opens the dialog for the step's script and another GPU. If the step file, or the folder named there, brings a
+    /// Python that the user has not chosen before, the user is asked first: the dialog starts this Python to ask for
+    /// the installed packages.
     void askAgain(const StepTrace& trace, const std::string& card);
     /// Records the step's script again at once, as on a larger card; asks first if askAgain() would.
     void recordLarger(const StepTrace& trace);
@@ -72,7 +73,7 @@ private:
     QWidget* window_;
     Recording recording_;
     QPointer<RecordDialog> dialog_;
-    std::optional<RecordRequest> request_; ///< request of the recording; nullopt: a demo, which has no options
+    std::optional<RecordRequest> request_; ///< request of the recording; nullopt: a demo, without options
 };
 
 } // namespace headroom

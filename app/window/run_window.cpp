@@ -52,8 +52,8 @@ QString samplePath()
                                : folder.filePath(QStringLiteral("../../resources/samples/transformer.hrs")));
 }
 
-/// The program's icon. Without it a window has none unless Headroom is installed, where the desktop file names one. It
-/// is drawn here, since Qt's plugin that reads SVG icons may be missing.
+/// The program's icon. Without this icon, a window has an icon only if Headroom is installed, from the desktop file.
+/// The icon is drawn here, since Qt's plugin that reads SVG icons may be missing.
 QIcon programIcon()
 {
     QSvgRenderer drawing(QStringLiteral(":/headroom/icons/headroom.svg"));

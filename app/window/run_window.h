@@ -15,7 +15,7 @@
 
 namespace headroom {
 
-/// Options of the window from the command line. If all are empty, it shows the start page.
+/// Options of the window from the command line. If all are empty, the window shows the start page.
 struct WindowOptions
 {
     QString file; ///< step file to open
@@ -23,17 +23,17 @@ struct WindowOptions
     QString measured; ///< measured step, memory snapshot or profiler's trace to compare with; empty: none
     ProfileRequest profile; ///< step of the profiler's trace
     QString screenshot; ///< PNG file, saved when the plan is drawn; then the program exits; needs no display
-    QSize size; ///< size of the window; invalid: the stored one
+    QSize size; ///< size of the window; invalid: the stored size
     QString theme; ///< "light", "dark" or empty: that of the settings
     std::optional<Bytes> budget; ///< budget of the plan; nullopt: firstBudget()
-    std::string card; ///< as CardChoice::card; empty: the stored one
+    std::string card; ///< as CardChoice::card; empty: the stored card
     bool ops = false; ///< plan by op, not by modules
     TimeChoice times;
     QString select; ///< fqn of the module to select
 };
 
-/// Shows the window and runs until it is closed. Creates the QApplication (offscreen for a screenshot without a
-/// display). Returns the exit code of the program: 0, or 2 with one sentence on stderr if, for a screenshot, the file
+/// Shows the window and runs until the window is closed. Creates the QApplication (offscreen for a screenshot without a
+/// display). Returns the exit code of the program: 0, or 2 with a sentence on stderr if, for a screenshot, the file
 /// cannot be read or the picture cannot be written.
 int runWindow(int& argc, char** argv, const WindowOptions& options);
 

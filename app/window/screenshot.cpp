@@ -22,7 +22,7 @@ namespace {
 constexpr int checkMs = 30; // time between two checks whether everything is shown
 constexpr int checks = 5; // consecutive checks that must succeed: layout and repaints take a while
 
-/// Whether all parts of a plan by op are there: it is of the latest frontier, and its policy is made.
+/// Whether all parts of a plan by op are there: the plan is of the latest frontier, and the policy is made.
 bool opsAreThere(const Session& session)
 {
     if (session.mode() == PlanMode::modules)

@@ -10,7 +10,8 @@ namespace headroom {
 
 class MainWindow;
 
-/// Waits until the window shows the step, its plan, the frontier and the drawn plots, then saves a picture of it.
+/// Waits until the window shows the step, its plan, the frontier and the drawn plots, then saves a picture of the
+/// window.
 class Screenshot : public QObject
 {
     Q_OBJECT
@@ -19,7 +20,7 @@ public:
 
 Q_SIGNALS:
     void saved();
-    void failed(const QString& reason); ///< one sentence
+    void failed(const QString& reason); ///< a single sentence
 
 private:
     void look();

@@ -39,7 +39,7 @@ public:
     QByteArray layout(const QString& widget) const;
     void setLayout(const QString& widget, const QByteArray& state);
 
-    /// Options of the last recording, for files of a kind, and for one file by its path.
+    /// Options of the last recording, for files of a kind, and for a single file by path.
     QVariantMap recordChoices(SourceKind kind) const;
     QVariantMap recordChoices(const QString& file) const;
     void setRecordChoices(SourceKind kind, const QVariantMap& choices);
@@ -49,7 +49,7 @@ public:
     QStringList trustedPrograms() const;
     void trustProgram(const QString& path);
 
-    /// The card on which training has to run, as CardChoice::card.
+    /// The card for training, as CardChoice::card.
     std::string card() const;
     void setCard(const std::string& card);
 

@@ -24,7 +24,7 @@ namespace headroom {
 
 namespace {
 
-/// Memory that an event takes in an open step, with everything that is derived from it.
+/// Memory that an event takes in an open step, with everything derived from the event.
 constexpr std::size_t bytesOfEvent = 200;
 
 } // namespace
@@ -165,7 +165,7 @@ ImportRequest SnapshotDialog::part() const
     ImportRequest request;
     const SnapshotDevice& chosen = device();
     request.device = chosen.device;
-    // A field at its end means no limit: it shows a rounded value.
+    // A field at the end of its range means no limit, since the field shows a rounded value.
     if (from_->value() > from_->minimum())
         request.range.fromMs = from_->value();
     if (to_->value() < to_->maximum())

@@ -24,7 +24,7 @@
 namespace headroom {
 namespace {
 
-/// Made before the other buttons: widgets get the focus in the order in which they are made.
+/// Made before the other buttons: widgets get the focus in the order of creation.
 QToolButton* makeButton(QAction* action, QWidget* parent)
 {
     auto* button = new QToolButton(parent);
@@ -34,7 +34,7 @@ QToolButton* makeButton(QAction* action, QWidget* parent)
     return button;
 }
 
-/// Joins the texts that are not empty, one in each line.
+/// Joins the texts that are not empty, a text in each line.
 QString lines(QStringList texts)
 {
     texts.removeAll(QString());

@@ -21,8 +21,8 @@ class RemarksButton;
 class Session;
 class SizeFields;
 
-/// The two lines above the panels: the open step, how it was recorded, and frequent actions; and the card on which
-/// training has to run.
+/// The two lines above the panels: the open step, the kind of recording, and frequent actions; and the card for
+/// training.
 class StepHeader : public QWidget
 {
     Q_OBJECT
@@ -50,7 +50,7 @@ private:
     RemarksButton* remarks_;
     std::array<QToolButton*, 3> buttons_;
     CardBar* card_;
-    QToolButton* times_; ///< shows the source of the op times and their GPU, with a menu of others
+    QToolButton* times_; ///< shows the source of the op times and the GPU, with a menu of other times
 };
 
 } // namespace headroom

@@ -41,16 +41,16 @@ void StepWatch::watch()
         const auto before = std::ranges::find_if(
             files_, [&](const File& old) { return old.path == file.path && old.shown == file.shown; });
         if (before != files_.end())
-            file.known = before->known; // it was said
+            file.known = before->known; // this state was already reported
     }
     files_ = std::move(files);
     if (const QStringList before = watcher_.files() + watcher_.directories(); !before.isEmpty())
         watcher_.removePaths(before);
     watchPaths();
-    settling_.start(); // they may have changed before
+    settling_.start(); // the files may have changed before
 }
 
-/// Watches the folders, too: the watch of a file ends when another one takes its name.
+/// Watches the folders, too: the watch of a file ends when another file takes the name.
 void StepWatch::watchPaths()
 {
     QStringList paths;

@@ -15,8 +15,8 @@ namespace headroom {
 
 class Session;
 
-/// Notices that another program has written, replaced or removed a file that the window shows: that of the open step,
-/// or of the measured step beside it. What is shown does not change: it was read into memory.
+/// Notices that another program has written, replaced or removed a file that the window shows: the file of the open
+/// step, or of the measured step beside. The shown step does not change: the file was read into memory.
 class StepWatch : public QObject
 {
     Q_OBJECT
@@ -33,8 +33,8 @@ private:
     struct File
     {
         QString path;
-        std::optional<FileStamp> shown; ///< when it was read; nullopt: it is not watched
-        std::optional<FileStamp> known = shown; ///< when it was last looked at; nullopt: it was gone
+        std::optional<FileStamp> shown; ///< at the time of reading; nullopt: not watched
+        std::optional<FileStamp> known = shown; ///< at the last check; nullopt: the file was gone
     };
 
     void watch();

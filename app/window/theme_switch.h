@@ -20,7 +20,7 @@ public:
 
     void wire(Actions& actions); ///< connects the theme actions of the menu
     ThemeChoice choice() const noexcept { return choice_; }
-    void choose(ThemeChoice choice); ///< applies and stores it
+    void choose(ThemeChoice choice); ///< applies and stores the choice
     void useOnce(ThemeChoice choice); ///< applies without storing
 
 private:

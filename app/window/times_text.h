@@ -14,7 +14,7 @@ namespace headroom {
 struct TimesEntry
 {
     QString text; ///< "Kernel model"
-    QString note; ///< why it is not available; may be empty
+    QString note; ///< why the entry is not available; may be empty
     TimeChoice choice;
     bool isChosen = false;
     bool isThere = true;

@@ -107,7 +107,7 @@ void VerifyController::verify()
     verifying_.start(verifyCommand(recorder_, recordArguments(session_.step()->trace()), kind, file));
 }
 
-/// Writes the shown plan. A plan by op is written as its ops, not as the fraction that it was made for.
+/// Writes the shown plan. A plan by op is written as ops, not as the requested fraction.
 Status VerifyController::writePlan(const QString& file) const
 {
     if (const OpsAnswerPtr& ops = session_.answer()->ops)

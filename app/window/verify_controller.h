@@ -16,8 +16,8 @@ namespace headroom {
 class Session;
 class VerifyRow;
 
-/// Runs the shown plan and compares it with the prediction. The verdict is of one plan: when the request changes, it is
-/// cleared, and a run of another plan is ended.
+/// Runs the shown plan and compares the run with the prediction. The verdict is of a single plan: when the request
+/// changes, the verdict is cleared, and a run of another plan is ended.
 class VerifyController : public QObject
 {
     Q_OBJECT
@@ -41,7 +41,7 @@ private:
     Verifying verifying_;
 };
 
-/// The verdict in one or two sentences.
+/// The verdict in a sentence or two.
 QString verdictText(const VerifyResult& result);
 
 } // namespace headroom

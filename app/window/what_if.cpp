@@ -128,7 +128,7 @@ void WhatIf::start()
     if (!session_.isOpen() || wanted_.isEmpty())
         return;
     if (!place_) {
-        // The name is that of a recording's folder: if this program is killed, the next one removes it.
+        // The name is a recording's folder name: if this program is killed, the next program removes the folder.
         QDir().mkpath(folder_);
         place_ = std::make_unique<QTemporaryDir>(QDir(folder_).filePath(
             QStringLiteral(".recording-%1-sizes-XXXXXX").arg(QCoreApplication::applicationPid())));

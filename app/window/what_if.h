@@ -40,7 +40,7 @@ private:
     void showStep(); ///< shows the open step's sizes in the fields
     void showProgress(double share);
     void start();
-    bool wantsTheSame() const; ///< the step already has these sizes
+    bool wantsTheSame() const; ///< the step already has the wanted sizes
     QString sizesText() const;
 
     Session& session_;
@@ -54,7 +54,7 @@ private:
     bool again_ = false; ///< the request changed while the last recording was being ended
 };
 
-/// The arguments of `torch-headroom record` with one option set to another value.
+/// The arguments of `torch-headroom record` with a single option set to another value.
 QStringList withOption(QStringList arguments, const QString& option, const QString& value);
 
 } // namespace headroom

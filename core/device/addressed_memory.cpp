@@ -113,7 +113,7 @@ std::vector<sim::Block*> AddressedMemory::liveBlocks()
 void AddressedMemory::setObserver(std::shared_ptr<sim::BlockObserver> observer)
 {
     const std::lock_guard lock(mutex_);
-    observer_.swap(observer); // The parameter outlives the lock, so that the old observer is not destroyed under it.
+    observer_.swap(observer); // The parameter outlives the lock, so the old observer dies after the unlock.
 }
 
 } // namespace headroom

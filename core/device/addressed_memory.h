@@ -16,8 +16,7 @@
 
 namespace headroom {
 
-/// The memory of the device on which a step is recorded: finds the block behind a storage and reports changes to an
-/// observer.
+/// The memory of the device of a recorded step. Finds the block behind a storage and reports changes to an observer.
 class RecordedMemory
 {
 public:
@@ -26,18 +25,18 @@ public:
     virtual sim::Block* blockOf(const c10::StorageImpl& storage) = 0;
     /// Blocks that exist now, oldest first.
     virtual std::vector<sim::Block*> liveBlocks() = 0;
-    /// At most one; null to stop observing.
+    /// Sets the only observer; null to stop observing.
     virtual void setObserver(std::shared_ptr<sim::BlockObserver> observer) = 0;
 };
 
 /// The memory of a real device by the allocator's reports, block by block, keyed by address. Any thread may report,
-/// also under the allocator's own lock: this class calls no device allocator, and it releases its own lock before it
-/// calls the observer.
+/// also under the allocator's own lock: this class calls no device allocator, and calls the observer only after its own
+/// lock is released.
 class AddressedMemory final : public RecordedMemory
 {
 public:
-    /// Adds a block of `requested` bytes at `address`, allocated on the stream with handle `stream`. An address that is
-    /// already known keeps its first block, as a snapshot reported it.
+    /// Adds a block of `requested` bytes at `address`, allocated on the stream with handle `stream`. A known address
+    /// keeps its first block, as a snapshot reported the block.
     void allocated(const void* address, Bytes requested, std::uintptr_t stream = 0);
     /// Removes the block at `address`. Unknown addresses, such as those allocated before the first report, are ignored.
     void freed(const void* address);
@@ -53,8 +52,8 @@ public:
     std::vector<sim::Block*> liveBlocks() override;
     /// Bytes reserved now; nullopt before the first call of reservedMore().
     std::optional<Bytes> reserved() const;
-    /// The number of the stream on which a block was allocated. Streams are numbered by first appearance; 0 is the
-    /// default stream.
+    /// The number of the stream of a block's allocation. Streams are numbered by first appearance; 0 is the default
+    /// stream.
     std::uint32_t streamOf(const sim::Block& block) const;
     void setObserver(std::shared_ptr<sim::BlockObserver> observer) override;
 

@@ -198,7 +198,7 @@ uniform_ var.correction var.correction_out var_mean.correction where.self where.
 xlogy_.Tensor zero_
 )ops";
 
-// TensorIterator runs these ops, too, but the kernels check more or less.
+// TensorIterator runs these ops too, but the kernels check more or less than TensorIterator.
 inline constexpr std::string_view indexedOps = "index.Tensor _index_put_impl_";
 inline constexpr std::string_view maskedOps = "masked_fill_.Scalar masked_fill_.Tensor";
 inline constexpr std::string_view uncheckedOps = "bernoulli_.Tensor"; // moves the probabilities
@@ -232,7 +232,7 @@ bool isOut(const c10::Argument& argument)
     return argument.is_out();
 }
 
-/// Returns the name that PyTorch's code generator gives to CUDA's kernel of the op, which its message names.
+/// Returns the name that PyTorch's code generator gives to CUDA's kernel of the op, as the message names the kernel.
 std::string wrapperOf(const c10::OperatorHandle& op, DeviceCheck check)
 {
     const std::string& overload = op.operator_name().overload_name;
@@ -244,8 +244,8 @@ std::string wrapperOf(const c10::OperatorHandle& op, DeviceCheck check)
     return "wrapper_CUDA_" + overload + "_" + name;
 }
 
-/// Repeats the check that PyTorch's code generator writes into CUDA's kernels: out= arguments first, then those that
-/// are no keywords.
+/// Repeats the check that PyTorch's code generator writes into CUDA's kernels: out= arguments first, then the
+/// positional arguments.
 void requireOneDevice(const c10::OperatorHandle& op, const Stack& stack, DeviceCheck check)
 {
     const auto& arguments = op.schema().arguments();
@@ -276,7 +276,7 @@ void requireOneDevice(const c10::OperatorHandle& op, const Stack& stack, DeviceC
                 c10::Device(simulatedState().type, 0), " and ", other, "!");
 }
 
-/// Repeats the check of TensorIterator, which takes a number on the CPU as an input.
+/// Repeats the check of TensorIterator, including the exception for a number on the CPU.
 void requireIteratorDevice(const c10::OperatorHandle& op, const Stack& stack)
 {
     const auto& arguments = op.schema().arguments();

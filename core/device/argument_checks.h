@@ -13,7 +13,7 @@ namespace headroom::sim {
 /// The check of an op's CUDA kernel that all tensors are on the same device.
 enum class DeviceCheck {
     none, ///< not at all, or by separate code
-    structured, ///< all tensors are on one device; a structured kernel, whose message names it in another way than
+    structured, ///< a structured kernel: all tensors are on one device; the message has another name than with `same`
     same, ///< the same check of any other kernel
     iterator, ///< TensorIterator's check: an input may be a number on the CPU
     indexed, ///< f(self, indices, values, …): the indices may be on the CPU
@@ -34,10 +34,11 @@ void checkDevices(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
 struct TypeCheck
 {
     void (*check)(std::span<const c10::IValue> arguments, const char* kernel) = nullptr; ///< null: no check is missing
-    const char* kernel = ""; ///< the name with which CUDA's kernel says that a type is not implemented
+    const char* kernel = ""; ///< CUDA's name for the kernel, in the error for a type without an implementation
 };
 
-/// Returns the check that neither the op's Meta kernel nor its kernel on the device makes.
+/// Returns the missing check: made by CUDA's kernel, but neither by the op's Meta kernel nor by the op's kernel on the
+/// device.
 TypeCheck typeCheckOf(const c10::OperatorHandle& op);
 
 } // namespace headroom::sim

@@ -153,8 +153,8 @@ struct Named
     std::size_t position;
 };
 
-/// Returns the type that CUDA's batch normalisation expects of its parameters: those of half-precision inputs may be in
-/// float32, and the first that is given says so.
+/// Returns the type that CUDA's batch normalisation expects of its parameters. For half-precision inputs the parameters
+/// may be in float32: the first given parameter decides.
 at::ScalarType typeOfParameters(at::ScalarType input, Arguments arguments,
                                 std::initializer_list<std::size_t> parameters)
 {
@@ -178,8 +178,8 @@ bool hasChannelsLast(const Tensor& input)
     return input.is_contiguous(at::MemoryFormat::ChannelsLast) || (input.is_contiguous() && input.stride(1) == 1);
 }
 
-/// native_batch_norm(input, weight, bias, …). An input of other strides, or a large one, goes through TensorIterator,
-/// which takes all types. No kernel of the forward minds the type of the running statistics.
+/// native_batch_norm(input, weight, bias, …). An input of other strides, or a large input, goes through TensorIterator,
+/// where all types are allowed. No kernel of the forward minds the type of the running statistics.
 void batchNormTypes(Arguments arguments, const char* kernel)
 {
     noInteger<0>(arguments, kernel);
@@ -195,8 +195,8 @@ void batchNormTypes(Arguments arguments, const char* kernel)
 }
 
 /// native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps,
-/// output_mask). The kernel that computes all gradients at once reads the running statistics with the type of the
-/// weight; the others do not read them.
+/// output_mask). The kernel for all gradients at once reads the running statistics with the type of the weight; no
+/// other kernel reads the statistics.
 void batchNormBackwardTypes(Arguments arguments, const char*)
 {
     const Tensor& gradient = arguments[0].toTensor();

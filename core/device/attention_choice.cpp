@@ -16,7 +16,7 @@ using sdp::sdp_params;
 
 constexpr bool quiet = false; // value of the `debug` parameter of PyTorch's checks: true warns
 
-/// The properties of a card on which the choice depends.
+/// The properties of a card that decide the choice.
 struct Card
 {
     int capability;

@@ -8,8 +8,8 @@
 namespace headroom::sim {
 
 /// Returns the kernel that scaled_dot_product_attention uses on a CUDA card of this compute capability (86 for 8.6).
-/// The rules are those of aten/src/ATen/native/transformers/cuda/sdp_utils.cpp in PyTorch 2.11, with the cuDNN of its
-/// CUDA 13 wheel (9.19). The switches of torch.backends.cuda.sdp_kernel are obeyed.
+/// The rules come from aten/src/ATen/native/transformers/cuda/sdp_utils.cpp in PyTorch 2.11, with the cuDNN of its CUDA
+/// 13 wheel (9.19). The switches of torch.backends.cuda.sdp_kernel are obeyed.
 at::SDPBackend attentionBackend(const sdp::sdp_params& parameters, int computeCapability);
 
 /// Returns the number of the at::SDPBackend that _fused_sdp_choice names on the simulated card.

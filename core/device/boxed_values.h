@@ -22,7 +22,7 @@ inline std::span<const c10::IValue> argumentsOf(const c10::OperatorHandle& op, c
     return std::span(stack).last(op.schema().arguments().size());
 }
 
-/// Takes the arguments from the stack: all that an op without results does to it.
+/// Takes the arguments from the stack, as every op does. An op without results does nothing else to the stack.
 inline void dropArguments(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
     torch::jit::drop(*stack, op.schema().arguments().size());
@@ -45,8 +45,8 @@ inline bool isListOfTensors(const c10::IValue& value)
         || (value.isList() && !value.isIntList() && !value.isDoubleList() && !value.isBoolList());
 }
 
-/// Calls visit(tensor) for each defined tensor in a boxed argument or result, in order. Lists of lists, which
-/// collectives take, are searched too.
+/// Calls visit(tensor) for each defined tensor in a boxed argument or result, in order. Lists of lists (the arguments
+/// of collectives) are searched too.
 template <class Visit>
 void forEachTensor(const c10::IValue& value, Visit&& visit)
 {

@@ -25,7 +25,7 @@ void limitCard(double times = 1);
 /// Limits the program to a share of the card's memory, as torch.cuda.set_per_process_memory_fraction() does.
 void setMemoryFraction(double fraction);
 
-/// Sets the number of ranks on a node, which decides the connections that NCCL makes.
+/// Sets the number of ranks on a node: NCCL's connections depend on this number.
 void setRanksPerNode(std::int64_t ranks);
 /// Subtracts the memory of a group's NCCL communicator from the card, at the first communication of the group.
 void addCommunicator(const Communication& communication);

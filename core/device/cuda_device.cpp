@@ -90,8 +90,8 @@ bool makesSparse(const c10::OperatorHandle& op, const Stack& stack)
     return false;
 }
 
-/// Draws the deferred values of the CPU tensors that an op reads. A copy to the device reads only those of small
-/// tensors, since no others are kept there.
+/// Draws the deferred values of the CPU tensors that an op reads. A copy to the device reads only the values of small
+/// tensors, since the device keeps no others.
 void makeWhatCudaReads(const c10::OperatorHandle& op, const Stack& stack)
 {
     const OpTraits& traits = traitsOf(op);
@@ -109,7 +109,7 @@ void makeWhatCudaReads(const c10::OperatorHandle& op, const Stack& stack)
     }
 }
 
-/// Replaces every kernel for CUDA. It serves callers that exclude the interceptor's key (torch.tensor), and threads
+/// Replaces every kernel for CUDA. Serves callers that exclude the interceptor's key (torch.tensor), and threads
 /// without interception.
 void cudaKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
 {
@@ -118,13 +118,13 @@ void cudaKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
     callWithKnownValues(op, stack);
 }
 
-/// Replaces the autograd kernels of ops for which the device chooses above autograd, such as the attention kernel.
+/// Replaces the autograd kernels of ops where the device makes a choice above autograd, such as the attention kernel.
 void cudaAutogradKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
 {
     op.redispatchBoxed(DispatchKeySet(DispatchKey::AutogradPrivateUse1), stack);
 }
 
-/// Replaces the autocast kernel of cuDNN's recurrent networks, the only one in libtorch_cuda.
+/// Replaces the autocast kernel of cuDNN's recurrent networks, the only autocast kernel in libtorch_cuda.
 void cudaAutocastKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
 {
     op.redispatchBoxed(DispatchKeySet(DispatchKey::AutocastPrivateUse1), stack);
@@ -136,7 +136,7 @@ void cudaSparseKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stac
     op.redispatchBoxed(DispatchKeySet(DispatchKey::SparsePrivateUse1), stack);
 }
 
-/// Returns whether an op only decomposes into others above autograd. A kernel below autograd would lose its gradients.
+/// Returns whether an op only decomposes into others above autograd. A kernel below autograd would lose the gradients.
 bool isOnlyComposite(const c10::OperatorHandle& op)
 {
     return op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd)
@@ -163,7 +163,7 @@ std::vector<Replacement> replacements()
             {DispatchKey::NestedTensorCUDA, c10::KernelFunction::makeFromBoxedFunction<&refusal<refuseNested>>()}};
 }
 
-/// Replaces all kernels of libtorch_cuda: they would read addresses without memory.
+/// Replaces all kernels of libtorch_cuda, since the originals would read addresses without memory.
 void replaceCudaKernels()
 {
     const Silence silence;

@@ -13,7 +13,7 @@
 namespace headroom {
 
 /// The simulated device registered as DeviceType::CUDA, for Python programs written for a GPU: CUDA tensors without
-/// memory behind them. The kernels are those of the device `sim` at PrivateUse1. Ops reach them through the interceptor
+/// memory. The kernels come from the device `sim` at PrivateUse1. Ops reach the kernels through the interceptor
 /// (core/record/interceptor.h) and through every kernel that was registered for CUDA.
 namespace sim {
 
@@ -28,7 +28,8 @@ Status simulateCuda(const DeviceSpec& spec);
 /// contact no other process.
 void joinJob();
 
-/// Runs an op on the simulated device if that device is CUDA and the op concerns it; otherwise dispatches it by `keys`.
+/// Runs an op on the simulated device if that device is CUDA and the op concerns the device; otherwise dispatches the
+/// op by `keys`.
 void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
 } // namespace sim

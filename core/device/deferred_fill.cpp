@@ -36,7 +36,7 @@ constexpr std::size_t degree = 19937; ///< degree of the characteristic polynomi
 constexpr std::size_t bits = 64;
 constexpr std::size_t words = degree / bits + 1;
 
-/// Least number of batches at which a jump takes less time than single steps.
+/// Least number of batches for which a jump takes less time than single steps.
 constexpr std::uint64_t fewestJumped = 1500;
 
 using Polynomial = std::array<std::uint64_t, words>; ///< coefficients 0 or 1, degree below `degree`
@@ -48,8 +48,8 @@ std::uint32_t nextWord(const std::uint32_t* window)
     return window[middleWord] ^ (mixed >> 1) ^ ((mixed & 1) != 0 ? twist : 0);
 }
 
-/// Exponents of the characteristic polynomial but the highest one, by the formula of Matsumoto and Nishimura
-/// ("Mersenne Twister", 1998, appendix A). There are 134.
+/// Exponents of the characteristic polynomial except for the highest, by the formula of Matsumoto and Nishimura
+/// ("Mersenne Twister", 1998, appendix A). The number of exponents is 134.
 std::vector<std::size_t> characteristicExponents()
 {
     using Bits = std::bitset<degree + 1>;
@@ -173,8 +173,8 @@ private:
     std::map<std::uint64_t, std::shared_ptr<const Polynomial>> jumps_;
 };
 
-/// Returns the state after `count` more words. Only one bit of the first word of a state belongs to it, so the
-/// polynomial cannot give the other 31: the jump is one word shorter and starts one word later.
+/// Returns the state after `count` more words. Only a single bit of the first word belongs to a state, so the
+/// polynomial cannot give the other 31 bits: the jump is shorter by a word and starts a word later.
 Window later(const Window& state, std::uint64_t count)
 {
     static Jumps jumps;
@@ -207,8 +207,8 @@ void step(Window& state)
 at::mt19937 afterDraws(const at::mt19937& engine, std::uint64_t count)
 {
     at::mt19937_data_pod data = engine.data();
-    // Each state is a batch of numbers, of which left_ - 1 are not drawn yet. A seed counts as a batch without any
-    // left.
+    // Each state is a batch of numbers, and left_ - 1 of the numbers are not drawn yet. A seed counts as a batch
+    // without numbers left.
     const auto left = static_cast<std::uint64_t>(data.left_ - 1);
     std::uint64_t batches = count > left ? (count - left + stateWords - 1) / stateWords : 0;
     const std::uint64_t used = batches > 0 ? count - left - (batches - 1) * stateWords : data.next_ + count;
@@ -216,7 +216,7 @@ at::mt19937 afterDraws(const at::mt19937& engine, std::uint64_t count)
         data.left_ = static_cast<int>(stateWords + 1 - used);
         data.next_ = static_cast<std::uint32_t>(used);
     }
-    // The jump depends on `count` alone, so that the next tensor of this size finds it in the cache.
+    // The jump depends on `count` alone, so that the next tensor of this size finds the jump in the cache.
     const std::uint64_t jumped = count / stateWords;
     if (jumped >= fewestJumped) {
         data.state_ = later(data.state_, jumped * stateWords);
@@ -288,9 +288,9 @@ bool coversStorage(const Tensor& tensor)
     return tensor.is_contiguous() && tensor.nbytes() == tensor.storage().nbytes();
 }
 
-/// Returns how many random numbers the kernel draws (aten/src/ATen/native/cpu/DistributionTemplates.h): one for each
-/// element, two for a double. normal_fill() draws the last sixteen again if the size is not a multiple of sixteen; from
-/// torch 2.13 on it instead draws them separately for a reduced type.
+/// Returns how many random numbers the kernel draws (aten/src/ATen/native/cpu/DistributionTemplates.h): a single number
+/// for each element, two for a double. normal_fill() draws the last sixteen numbers again if the size is not a multiple
+/// of sixteen. From torch 2.13 on, normal_fill() instead draws these sixteen separately for a reduced type.
 std::int64_t draws(const OpTraits& traits, const Tensor& tensor)
 {
     constexpr std::int64_t group = 16;
@@ -331,8 +331,8 @@ void dropDead(Fills& all)
     all.nextCleaning = 2 * all.byStorage.size() + 1024;
 }
 
-/// Returns whether a random op can be deferred: the number of its draws must be known, and it must write the whole
-/// storage, so that it replaces all ops deferred before.
+/// Returns whether a random op can be deferred: the number of draws must be known, and the op must write the whole
+/// storage, so that all ops deferred before are replaced.
 bool canDraw(const OpTraits& traits, const Tensor& tensor, const Stack& stack)
 {
     const std::size_t first = stack.size() - 4; // self, two numbers, generator

@@ -11,17 +11,17 @@
 
 namespace headroom::sim {
 
-/// Returns the state of `engine` after `count` draws, without drawing: a model of a billion parameters draws as
-/// many numbers at initialisation. That many steps of the Mersenne Twister are one polynomial over the field of two
+/// Returns the state of `engine` after `count` draws, without drawing: a model of a billion parameters draws as many
+/// numbers at initialisation. All steps of the Mersenne Twister together are a single polynomial over the field of two
 /// elements, applied to the state (Haramoto, Matsumoto, Nishimura, Panneton, L'Ecuyer: "Efficient Jump Ahead for
 /// F2-Linear Random Number Generators", 2008). A jump takes a millisecond for any count.
 at::mt19937 afterDraws(const at::mt19937& engine, std::uint64_t count);
 
 /// Deferred initialisation of large CPU tensors. Programs build and initialise models on the CPU and then move them to
-/// the device, where the values are lost. So the random values of a large CPU tensor are drawn only when they are first
-/// read: by any op that is not a view, or by makeValues(). The program sees no difference: the generator advances at
-/// once by the numbers that the values take, and the values are drawn later from the saved state. Tensors that are only
-/// moved to the device never cost their pages.
+/// the device, where the values are lost. So the random values of a large CPU tensor are drawn only at the first read:
+/// by any op that is not a view, or by makeValues(). The program sees no difference: the generator advances at once by
+/// the count of the values, and the values are drawn later from the saved state. Tensors that are only moved to the
+/// device never cost their pages.
 ///
 /// Defers an op on the CPU. Returns false if the op does not fill a tensor, or has to run now.
 bool deferFill(const c10::OperatorHandle& op, torch::jit::Stack* stack);

@@ -39,7 +39,7 @@ public:
         }
         installed_ = host != nullptr;
         if (host)
-            host_ = host; // kept after setHost(nullptr): storages remember this allocator and may still use it
+            host_ = host; // kept after setHost(nullptr): storages remember this allocator and may still call the host
     }
 
 private:
@@ -103,7 +103,7 @@ public:
         void* address = memory.get();
         const c10::Device device = memory.device();
         c10::DataPtr block{nullptr, memory.release_context(), memory.get_deleter(), device};
-        // Scratch memory of a kernel's parallel loop does not count: its amount depends on the threads.
+        // Scratch memory of a kernel's parallel loop does not count: the amount depends on the threads.
         if (uncounted == 0 && !c10::ParallelGuard::is_enabled() && bytes > (device.is_cpu() ? largestNumber : 0))
             block = counted(std::move(block), address, bytes);
         const std::lock_guard lock(blocks().mutex);

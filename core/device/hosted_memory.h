@@ -11,8 +11,8 @@ namespace headroom {
 
 class RealDevice;
 
-/// A hook between a real device's allocator and the tensors: each allocation passes through it. It must outlive all
-/// tensors with memory from it.
+/// A hook between a real device's allocator and the tensors: each allocation passes through the host. The host must
+/// outlive all tensors with its memory.
 class MemoryHost
 {
 public:
@@ -31,13 +31,13 @@ namespace headroom::sim {
 
 /// Counts the memory of a real device as the simulated device's is counted. While this object lives, the simulated
 /// device's allocator counts and observes the memory of tensors on the device, in blocks of 512 bytes. The bytes really
-/// exist: a step can be recorded, planned and measured with the values that it computes. Load the model while it lives.
-/// At most one instance exists at a time.
+/// exist: a step can be recorded, planned and measured with its real values. Load the model while this object lives.
+/// Only a single instance may exist at a time.
 class HostedMemory
 {
 public:
     /// Counts the memory of the CPU. Constants in a program (`x * 2.0`) are CPU tensors even in training on a GPU, so
-    /// allocations no larger than one number do not count.
+    /// allocations no larger than a single number do not count.
     HostedMemory();
     /// Counts the memory of an open device.
     explicit HostedMemory(std::shared_ptr<RealDevice> device);
@@ -45,7 +45,7 @@ public:
     HostedMemory(const HostedMemory&) = delete;
     HostedMemory& operator=(const HostedMemory&) = delete;
 
-    /// While this object lives, allocations of this thread do not count: the measurement itself makes them.
+    /// While this object lives, allocations of this thread do not count: such allocations belong to the measurement.
     class Uncounted
     {
     public:

@@ -163,7 +163,8 @@ Known knownPart(const Tensor& tensor)
 
 Known readablePart(const Tensor& tensor)
 {
-    // One number may be expanded to any size, like the gradient of a sum: the CPU would read it for each element.
+    // A single number may be expanded to any size, like the gradient of a sum: the CPU would read the number for each
+    // element.
     if (tensor.layout() != at::kStrided || static_cast<Bytes>(tensor.nbytes()) > knownValuesLimit(tensor.scalar_type()))
         return Known::nothing;
     if (isSimulated(tensor.device()))

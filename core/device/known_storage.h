@@ -12,10 +12,9 @@
 namespace headroom::sim {
 
 /// The largest storage, in bytes, whose contents are kept. Programs branch on small numbers (a loss scale, a count, a
-/// flag), and on masks, lengths, labels and positions, which come from their data. Tensors up to this size keep their
-/// contents as long as these follow from known contents; larger ones keep none. The limit for integers is higher:
-/// little but comparisons and sums is computed with them, while all other tensors of that size are weights and
-/// activations.
+/// flag), and on masks, lengths, labels and positions from the data. Tensors up to this size keep their contents as
+/// long as the contents follow from known contents. Larger tensors keep none. The limit for integers is higher: little
+/// but comparisons and sums is computed with them, while all other tensors of that size are weights and activations.
 inline Bytes knownValuesLimit(at::ScalarType type)
 {
     return at::isIntegralType(type, /*includeBool=*/true) ? 4 * MiB : 64 * KiB;
@@ -47,27 +46,28 @@ struct Assumptions
     Assumptions& operator|=(const Assumptions& other);
 };
 Assumptions assumptionsOf(const at::Tensor& tensor);
-/// Marks the tensor's known contents as resting on the assumption about other ranks, unless they say whether numbers
-/// are finite: this is assumed of every rank.
+/// Marks the tensor's known contents as resting on the assumption about other ranks, unless the contents say whether
+/// numbers are finite: finite numbers are assumed of every rank.
 void assumeOtherRanks(const at::Tensor& tensor);
 
 /// Marks all elements of the tensor as unknown.
 void forget(const at::Tensor& tensor);
 /// Stores `values`, a CPU tensor, as the tensor's contents, except for the elements flagged in `unknown` (undefined:
-/// none). Stores nothing beyond the limit of all known values together.
+/// none). Stores nothing above the limit for the sum of all known values.
 void keep(const at::Tensor& tensor, const at::Tensor& values, const at::Tensor& unknown,
           const Assumptions& assumptions);
-/// Stores `number` as the value of all elements of a tensor with an own storage.
+/// Stores `number` as the value of all elements of a tensor with its own storage.
 void keepNumber(const at::Tensor& tensor, const at::Scalar& number, const Assumptions& assumptions = {});
-/// Returns whether keepNumber() stored the value of a tensor that is not small. valuesOf() repeats that one element.
+/// Returns whether keepNumber() stored the value of a tensor that is not small. valuesOf() then repeats the single
+/// stored element.
 bool holdsOneNumber(const at::Tensor& tensor);
 
 /// Returns the known contents of a storage, for a second storage in its place; empty: nothing is known.
 c10::Storage knownContents(const c10::StorageImpl& storage);
 
-/// Runs an op on the simulated device, and on the CPU too if the contents of everything that it reads are known. The
-/// results then have their true values, and their true sizes if these depend on values. If only a part of the contents
-/// is known, the results have the values that follow from that part (partly_known.h).
+/// Runs an op on the simulated device. Runs the op on the CPU too if the contents of all tensors that the op reads are
+/// known. The results then have their true values, and their true sizes where sizes depend on values. If only a part of
+/// the contents is known, the results have the values that follow from that part (partly_known.h).
 void callWithKnownValues(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 } // namespace headroom::sim

@@ -68,7 +68,7 @@ public:
     }
 
 private:
-    /// While it lives, ops of this thread do not handle known values: the outer op, with the calling kernel, does.
+    /// While an object lives, ops of this thread do not handle known values: the outer op and its kernel do.
     class Inside
     {
     public:
@@ -84,7 +84,7 @@ private:
         return position < 64 && (arguments >> position & 1) != 0;
     }
 
-    /// Returns whether something of the result may follow from the other arguments if this one is unknown.
+    /// Returns whether a part of the result may follow from the other arguments if this argument is unknown.
     bool mayBeUnknown(std::size_t position, const Tensor& tensor) const
     {
         using Rule = Partly::Rule;
@@ -152,7 +152,7 @@ private:
         return traits_.asks == OpTraits::Asks::whetherNan || comparesWithItself() || comparesWithInfinity();
     }
 
-    /// Returns whether each tensor holds one number, and at least one of them is large.
+    /// Returns whether each tensor holds a single number, with at least one large tensor among the arguments.
     static bool readsOneNumber(std::span<const c10::IValue> arguments)
     {
         bool any = false;
@@ -165,7 +165,7 @@ private:
             && any;
     }
 
-    /// Runs the op on the CPU with tensors of one element, and keeps the result for all elements.
+    /// Runs the op on the CPU with tensors of a single element, and keeps the result for all elements.
     void runOfOneNumber(std::span<const c10::IValue> arguments)
     {
         Stack numbers(arguments.begin(), arguments.end());
@@ -183,7 +183,8 @@ private:
         keepNumber(stack_->back().toTensor(), numbers.back().toTensor().item(), assumptions_);
     }
 
-    /// Answers a test of unknown numbers as if they were finite: a script that stops at an infinite loss then goes on.
+    /// Answers a test of unknown numbers as if the numbers were finite: a script that stops at an infinite loss then
+    /// goes on.
     void answerWhetherFinite() const
     {
         if (!asksWhetherFinite())
@@ -195,7 +196,7 @@ private:
         keepNumber(answer, yes, {.finite = true});
     }
 
-    /// Answers all() of unknown elements with true: programs use it for assertions, for example on the corners of
+    /// Answers all() of unknown elements with true: programs use all() for assertions, for example on the corners of
     /// boxes.
     void answerAll()
     {
@@ -298,7 +299,7 @@ private:
         return results;
     }
 
-    /// Runs an op of which the CPU has only floating-point kernels. The result has the type of the first argument.
+    /// Runs an op that has only floating-point kernels on the CPU. The result has the type of the first argument.
     void runInFloatingPoint(Stack& stack) const
     {
         const at::ScalarType type = stack.front().toTensor().scalar_type();
@@ -329,7 +330,7 @@ private:
         });
     }
 
-    /// Runs zeros_like, empty and similar ops: all elements are one number, whatever a tensor among the arguments
+    /// Runs zeros_like, empty and similar ops: all elements are the same number, whatever a tensor among the arguments
     /// holds.
     void runAndFill()
     {
@@ -418,7 +419,7 @@ private:
     const c10::OperatorHandle& op_;
     const OpTraits& traits_;
     Stack* stack_;
-    Stack arguments_; ///< only if they are needed after the op has run on the device
+    Stack arguments_; ///< only if needed after the op has run on the device
     Known known_ = Known::nothing; ///< known part of the inputs
     Tensor unknown_; ///< flags of the unknown elements of the result; undefined: none
     Assumptions assumptions_; ///< of the values read, and of the result

@@ -6,7 +6,7 @@
 
 namespace headroom::sim {
 
-/// Selects the allocations that go to a private pool: those of this thread, or those of any thread on its current
+/// Selects the allocations that go to a private pool: the allocations of this thread, or of any thread on its current
 /// stream, as during the capture of a CUDA graph.
 enum class PoolUser { thread, stream };
 
@@ -17,8 +17,8 @@ void endAllocateToPool(std::uint32_t pool);
 
 /// Returns the pool of a stream with PoolUser::stream; 0: none.
 std::uint32_t poolOfStream(std::uint32_t stream);
-/// Adds a stream to those of this pool, as a stream joins a capture when it waits for an event of it. Does nothing if
-/// no beginAllocateToPool(pool, PoolUser::stream) lasts.
+/// Adds a stream to the streams of this pool. In the same way, a stream joins a capture when the stream waits for an
+/// event of the capture. Does nothing if no beginAllocateToPool(pool, PoolUser::stream) lasts.
 void joinPool(std::uint32_t pool, std::uint32_t stream);
 
 /// Declares that the pool is no longer used: its free segments then return to the device when memory is short.

@@ -35,7 +35,7 @@ c10::StorageImpl* storageOf(const Tensor& tensor)
     return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
-/// An op that reads more bytes than this needs a kernel of its own: a simulation must not swap.
+/// An op that reads more bytes than this needs its own kernel: a simulation must not swap.
 constexpr Bytes lastResortLimit = 256 * MiB;
 
 constexpr const char* advice = "Record this model with smaller sizes, or measure it on a GPU.";
@@ -48,8 +48,8 @@ void copyBits(const Tensor& from, const Tensor& to)
         to._set_neg(true);
 }
 
-/// Returns a view of `base` with the layout of `like`. It has the dispatch keys of its base, as PyTorch's views have:
-/// a view of a normal tensor stays normal in torch.inference_mode.
+/// Returns a view of `base` with the layout of `like`. The view has the dispatch keys of the base, as PyTorch's views
+/// have: a view of a normal tensor stays normal in torch.inference_mode.
 Tensor viewOf(const Tensor& base, const Tensor& like)
 {
     const auto keys = base.key_set() - DispatchKeySet({DispatchKey::Conjugate, DispatchKey::Negative});
@@ -61,8 +61,8 @@ Tensor viewOf(const Tensor& base, const Tensor& like)
     return view;
 }
 
-/// Stand-ins on a device of libtorch's own for the tensors of one call. They share storages as the originals do. A call
-/// has few tensors, so linear search is the fastest.
+/// Stand-ins for the tensors of a call, on a device of libtorch. The stand-ins share storages as the originals do. A
+/// call has few tensors, so linear search is the fastest.
 class StandIns
 {
 public:
@@ -87,8 +87,8 @@ public:
         }
     }
 
-    /// Call this after the op. Puts tensors of the simulated device in place of the results, and changes the arguments
-    /// as the op changed their stand-ins: resize_, out=, set_, squeeze_.
+    /// Call this after the op. Puts tensors of the simulated device in place of the results, and repeats on the
+    /// arguments the changes of the stand-ins: resize_, out=, set_, squeeze_.
     void replaceResults(torch::jit::Stack& stack)
     {
         for (const Pair& pair : pairs_)
@@ -106,7 +106,7 @@ protected:
 
     /// Creates a storage with the size of `device` for stand-ins.
     virtual c10::Storage newStorage(const c10::StorageImpl& device) = 0;
-    /// Creates the tensor on the simulated device for a result with memory of its own.
+    /// Creates the tensor on the simulated device for a result with its own memory.
     virtual Tensor newTensor(const Tensor& result) = 0;
     /// Returns the bytes that the storage of an argument needs after the op; 0: no more than before.
     virtual std::size_t neededBytes(const Pair& pair) const = 0;
@@ -192,7 +192,7 @@ private:
                                                      c10::GetAllocator(c10::kMeta), /*resizable=*/true);
     }
 
-    /// Adds the tensor to the pairs, since further results may be views of it.
+    /// Adds the tensor to the pairs, since further results may be views of the tensor.
     Tensor newTensor(const Tensor& result) override
     {
         SimulatedAllocator& allocator = simulatedState().allocator;
@@ -298,7 +298,7 @@ void countFallback(const c10::OperatorHandle& op)
     ++state.fallbackCount;
 }
 
-/// Replaces the op's own error, which would mislead: that zeros cannot be inverted, or that there is no CPU kernel.
+/// Replaces the op's own error. That error would mislead: zeros cannot be inverted, no CPU kernel exists.
 void runOnZeros(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
     const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());

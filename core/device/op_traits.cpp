@@ -59,7 +59,8 @@ OpTraits::Asks asksOf(std::string_view name)
 
 OpTraits::Filled filledOf(const c10::OperatorName& op)
 {
-    // Uninitialised memory counts as zeros: it may hold anything, and programs fill small tensors element by element.
+    // Uninitialised memory counts as zeros: any contents are possible, and programs fill small tensors element by
+    // element.
     constexpr std::array<std::string_view, 3> withZeros{"aten::zeros_like", "aten::empty_like", "aten::empty_strided"};
     const std::string_view name = op.name;
     const std::string_view overload = op.overload_name;
@@ -113,7 +114,7 @@ OpTraits read(const c10::OperatorHandle& op)
     traits.types = typeCheckOf(op);
     const auto& arguments = schema.arguments();
     for (std::size_t i = 0; i < std::min(arguments.size(), maxArguments); ++i) {
-        const bool destination = name == "aten::_copy_from" && i == 1; // its schema does not say so
+        const bool destination = name == "aten::_copy_from" && i == 1; // the schema does not say so
         if (!destination && (!arguments[i].alias_info() || !arguments[i].alias_info()->isWrite()))
             continue;
         traits.written |= std::uint64_t{1} << i;
@@ -131,7 +132,7 @@ OpTraits read(const c10::OperatorHandle& op)
 
 const OpTraits& traitsOf(const c10::OperatorHandle& op)
 {
-    // One table for each thread, so that an op takes no lock.
+    // A table for each thread, so that an op takes no lock.
     static thread_local std::unordered_map<c10::OperatorHandle, OpTraits> table;
     const auto found = table.find(op);
     return found != table.end() ? found->second : table.emplace(op, read(op)).first->second;

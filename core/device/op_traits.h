@@ -15,43 +15,44 @@ namespace headroom::sim {
 /// argument i.
 struct OpTraits
 {
-    /// Ops in place that take only numbers: random ones (normal, uniform), which may begin a tensor's initialisation,
-    /// and those (inPlace) with which torch.nn.init continues it.
+    /// Ops in place that take only numbers: random ops (normal, uniform), which may begin a tensor's initialisation,
+    /// and the ops (inPlace) with which torch.nn.init continues the initialisation.
     enum class Fills { no, normal, uniform, inPlace };
-    /// Comparisons with which programs, torch.isfinite and torch.isinf test whether numbers are finite.
+    /// Comparisons by which programs, torch.isfinite and torch.isinf test whether numbers are finite.
     enum class Asks { nothing, whetherEqual, whetherDifferent, whetherNan };
 
-    /// Ops like ones_like, whose result holds one number everywhere; with `asSaid` that number is the second argument.
+    /// Ops like ones_like: the result holds a single number everywhere; with `asSaid` that number is the second
+    /// argument.
     enum class Filled { no, zeros, ones, asSaid };
 
     Fills fills = Fills::no;
     Asks asks = Asks::nothing;
     Filled filled = Filled::no;
-    bool composite = false; ///< decomposes into other ops, each of which is examined by itself
-    /// The op has a kernel that another library registered for CUDA, which cannot run here, and a Meta kernel for the
-    /// shapes. Its decomposition for other devices is not used: that would allocate what the CUDA kernel does not.
+    bool composite = false; ///< decomposes into other ops; each of the parts is examined by itself
+    /// Another library registered a kernel for CUDA, which cannot run here, and a Meta kernel for the shapes. The op's
+    /// decomposition for other devices is not used: the parts would allocate what the CUDA kernel does not.
     bool shapesOnly = false;
-    /// The CPU has a kernel for the op, whose results follow from the arguments: no random numbers, no uninitialised
+    /// The CPU has a kernel for the op, and the results follow from the arguments: no random numbers, no uninitialised
     /// memory.
     bool computable = false;
     bool returnsNumbers = false; ///< returns values but no tensor: item(), equal()
     bool sizedByValues = false; ///< only the CPU's kernel can find the sizes of the results: unique, nms
     int chosen = -1; ///< index of the result that holds elements chosen by value: topk, argmax (partly_known.h)
-    bool asksAll = false; ///< all(), with which programs assert properties of their data
+    bool asksAll = false; ///< all(): programs assert properties of their data by this op
     bool copies = false; ///< copy_ (second tensor to first) or _copy_from (first to second)
     bool isView = false; ///< all results are views of arguments
-    bool keepsValues = false; ///< changes only the sizes or strides of its argument
+    bool keepsValues = false; ///< changes only the sizes or strides of the argument
     bool checksGradients = false; ///< GradScaler's check for infinities, which writes to the second argument
-    bool ofOneNumber = false; ///< maps tensors of one number to a tensor of one number: logical_not, any
-    bool wholeByCuda = false; ///< only CUDA's kernel takes integers: histc, which counts the tokens of each expert
+    bool ofOneNumber = false; ///< maps tensors of a single number to such a tensor: logical_not, any
+    bool wholeByCuda = false; ///< only CUDA's kernel takes integers: histc, for the tokens of each expert
     DeviceCheck devices = DeviceCheck::none; ///< how CUDA's kernel checks that its tensors are on one device
-    TypeCheck types; ///< which dtypes CUDA's kernel takes
+    TypeCheck types; ///< the dtypes that CUDA's kernel takes
     Partly partly; ///< how known elements of the arguments make elements of the result known
     std::uint64_t written = 0;
-    std::uint64_t overwritten = 0; ///< subset of `written`: arguments whose old values are not read
+    std::uint64_t overwritten = 0; ///< subset of `written`: arguments with unread old values
 };
 
-/// Returns the traits of an op, read from its registration at the first call in this thread.
+/// Returns the traits of an op, read from the registration at the first call in this thread.
 const OpTraits& traitsOf(const c10::OperatorHandle& op);
 
 } // namespace headroom::sim

@@ -38,7 +38,7 @@ constexpr std::array<Choosing, 10> choosing{{{"aten::topk", 1},
                                              {"aten::argmin", 0},
                                              {"aten::multinomial", 0}}};
 
-/// Returns the dimension along which the op chooses; nullopt: it chooses among all elements.
+/// Returns the dimension of the op's choice; nullopt: the op chooses among all elements.
 std::optional<std::int64_t> dimensionOf(const c10::FunctionSchema& schema, std::span<const c10::IValue> arguments,
                                         const at::Tensor& self)
 {
@@ -136,7 +136,7 @@ std::optional<Decider> deciderIn(const std::array<std::pair<std::string_view, De
     return found != table.end() ? std::optional(found->second) : std::nullopt;
 }
 
-/// Returns the name of the op that does not write to its argument: "aten::mul" for "aten::mul_".
+/// Returns the name of the op out of place: "aten::mul" for "aten::mul_".
 std::string_view outOfPlace(std::string_view name)
 {
     return name.ends_with('_') ? name.substr(0, name.size() - 1) : name;
@@ -177,8 +177,8 @@ const Tensor& tensorAt(const Stack& stack, std::size_t position)
     return stack[position].toTensor();
 }
 
-/// Returns which elements alone determine the result. They are compared as `type`, with which the op computes: `true`
-/// among integers is 1.
+/// Returns which elements alone determine the result. Elements are compared as `type`, the type of the op's
+/// computation: `true` among integers is 1.
 Tensor decides(Decider decider, const Tensor& values, at::ScalarType type)
 {
     if (decider == Decider::nonzero)
@@ -265,7 +265,7 @@ Tensor reduced(const c10::OperatorHandle& op, const Partly& partly, const Stack&
     return result.logical_and(anyOver(op, arguments, decided).logical_not());
 }
 
-/// Runs the op on the flags: they move as the elements do.
+/// Runs the op on the flags: flags move as the elements do.
 Tensor moved(const c10::OperatorHandle& op, const Partly& partly, const Stack& arguments, const Stack& unknown)
 {
     Stack stack = arguments;

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The library that core/cuda builds, and its one exported function. It is a separate library so that programs also
+/// The library that core/cuda builds, and its only exported function. The library is separate so that programs also
 /// start on machines without CUDA.
 constexpr const char* cudaLibraryName = "libheadroom_cuda.so";
 constexpr const char* openCudaDeviceName = "headroom_open_cuda_device";
@@ -48,13 +48,14 @@ fs::path ownFolder()
 Result<std::unique_ptr<RealDevice>> openCuda(int index)
 {
     const fs::path folder = ownFolder();
-    // Python's package has it beside its own library, an installed program in the folder lib beside bin.
+    // Python's package has the CUDA library beside the package's own library, an installed program in the folder lib
+    // beside bin.
     std::string complaint;
     for (const fs::path& file : {folder / cudaLibraryName, folder / ".." / "lib" / cudaLibraryName}) {
         std::error_code ignored;
         if (!fs::exists(file, ignored))
             continue;
-        // It stays loaded, since torch's allocator keeps one of its functions.
+        // The library stays loaded, since torch's allocator keeps a pointer to one of the library's functions.
         void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
         const auto open = library ? reinterpret_cast<OpenCudaDevice*>(dlsym(library, openCudaDeviceName)) : nullptr;
         if (!open) {
@@ -78,7 +79,7 @@ Result<std::unique_ptr<RealDevice>> openCuda(int index)
 
 namespace {
 
-/// Receives the reports of libtorch's CPU allocator from every thread that has it as its profiler state.
+/// Receives the reports of libtorch's CPU allocator from every thread with this object as profiler state.
 class MemoryReports final : public c10::MemoryReportingInfoBase
 {
 public:
@@ -108,8 +109,8 @@ private:
     Bytes peak_ = 0;
 };
 
-/// Times on the CPU are measured, not computed. These rates, of one core of a desktop machine, are for ops that were
-/// not measured.
+/// Times on the CPU are measured, not computed. The rates here, of a single core of a desktop machine, are for ops
+/// without a measurement.
 DeviceSpec cpuSpec()
 {
     DeviceSpec spec;
@@ -173,7 +174,7 @@ public:
         log_.gpu.push_back({.correlation = correlation, .start = opened_.start, .end = end});
         log_.externals.push_back({cupti::ExternalId::Kind::op, correlation, opened_.id});
     }
-    // Calls need no scope: between ops the CPU runs the program itself, which is not the module's work.
+    // Calls need no scope: between ops the CPU runs the program itself, and the module does no work.
     void enterCall(std::uint64_t) noexcept override {}
     void leaveCall() noexcept override {}
 
@@ -187,7 +188,7 @@ private:
 
     AddressedMemory memory_;
     std::shared_ptr<MemoryReports> reports_;
-    c10::DebugInfoGuard telling_; ///< sets reports_ for this thread; autograd's threads inherit it
+    c10::DebugInfoGuard telling_; ///< sets reports_ for this thread; autograd's threads inherit the setting
     DeviceSpec spec_ = cpuSpec();
     std::atomic<bool> traces_{false};
     std::mutex mutex_;

@@ -18,7 +18,7 @@ namespace headroom {
 
 class MemoryHost;
 
-/// Peaks in bytes of the allocator's statistics since they were reset.
+/// Peaks in bytes of the allocator's statistics since the last reset.
 struct AllocatorPeaks
 {
     Bytes requested = 0;
@@ -27,8 +27,8 @@ struct AllocatorPeaks
     Bytes reserved = 0;
 };
 
-/// A device that really computes, as the recorder uses it: its memory, its clock and a trace of its activity. Where
-/// tracing is impossible everything else works, and notes() says why.
+/// A device that really computes, as the recorder uses the device: memory, clock and a trace of activity. Where tracing
+/// is impossible everything else works, and notes() says why.
 class RealDevice
 {
 public:
@@ -43,11 +43,12 @@ public:
 
     virtual void resetPeaks() = 0;
     virtual AllocatorPeaks peaks() const = 0;
-    /// Bytes in use on the device beyond what PyTorch's allocator reserved: CUDA's context, workspaces, NCCL and other
-    /// programs.
+    /// Bytes in use on the device besides the memory that PyTorch's allocator reserved: CUDA's context, workspaces,
+    /// NCCL and other programs.
     virtual Bytes nonPyTorch() const = 0;
 
-    /// Starts tracing, unless it already runs or failed before. The step before the first recorded one warms it up.
+    /// Starts tracing, unless tracing already runs or failed before. The step before the first recorded step is the
+    /// warm-up.
     virtual void startTracing() = 0;
     virtual bool traces() const = 0;
     /// Synchronises the device and returns what was traced since the last call.
@@ -64,11 +65,12 @@ public:
     virtual void leaveCall() noexcept = 0;
 };
 
-/// Opens this machine's CPU. Ops are timed by the clock, since each has finished when it returns.
+/// Opens this machine's CPU. Ops are timed by the clock, since each op has finished at its return.
 std::unique_ptr<RealDevice> openCpu();
 
 /// Opens GPU `index` through Headroom's library that links to the CUDA part of torch; the library is loaded by this
-/// call. Errors (noDevice) are one sentence: no driver, no GPU, a torch without CUDA, …
+/// call. Error (noDevice), "no GPU can be used: …" with the cause: a build without CUDA, a library that does not load,
+/// no driver, no GPU, …
 Result<std::unique_ptr<RealDevice>> openCuda(int index);
 
 } // namespace headroom

@@ -6,7 +6,7 @@
 
 namespace headroom::sim {
 
-/// Suppresses libtorch's warnings while it lives: the dispatcher warns of every kernel that replaces another.
+/// Suppresses libtorch's warnings while the object lives: the dispatcher warns of every kernel that replaces another.
 class Silence
 {
 public:

@@ -22,12 +22,12 @@ namespace {
 
 using Action = AllocationHistory::Action;
 
-/// Where the caching allocator's own addresses begin, as a real card's do: they differ from those of storages.
+/// Where the caching allocator's own addresses begin, as on a real card; different from the addresses of storages.
 constexpr CachingAllocator::Block firstSegment = CachingAllocator::Block{0x7f00} << 32;
 
 std::atomic<void (*)(Bytes, Bytes, Bytes)> toldOfOutOfMemory{nullptr};
 
-/// A non-canonical address, which every 64-bit machine of today rejects: bits 48 to 63 do not repeat bit 47.
+/// A non-canonical address, rejected by every 64-bit machine of today: bits 48 to 63 do not repeat bit 47.
 constexpr std::uintptr_t firstAddress = std::uintptr_t{1} << 60;
 
 /// Releases the free segments of private pools that are no longer used. Returns whether there were any.
@@ -299,8 +299,8 @@ c10::DataPtr SimulatedAllocator::allocateNothing()
 void SimulatedAllocator::resize(c10::StorageImpl& storage, Bytes bytes)
 {
     Block* old = blockOf(storage);
-    // An emptied storage keeps a block: FSDP empties a gathered parameter and fills it again, and tensors that autograd
-    // saved of it then refer to the same storage.
+    // An emptied storage keeps a block: FSDP empties a gathered parameter and fills the parameter again, and tensors
+    // that autograd saved of the parameter then refer to the same storage.
     c10::DataPtr replacement = bytes == 0 && old ? allocateNothing() : allocate(static_cast<std::size_t>(bytes));
     if (old) {
         auto* moved = static_cast<Block*>(replacement.get_context());
@@ -466,7 +466,7 @@ std::vector<Block*> SimulatedAllocator::liveBlocks() const
 void SimulatedAllocator::setObserver(std::shared_ptr<BlockObserver> observer)
 {
     const std::lock_guard lock(mutex_);
-    observer_.swap(observer); // The parameter outlives the lock, so that the old observer is not destroyed under it.
+    observer_.swap(observer); // The parameter outlives the lock, so the old observer dies after the unlock.
 }
 
 void SimulatedAllocator::setLog(std::shared_ptr<MemoryLog> log)

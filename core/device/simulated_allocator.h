@@ -26,8 +26,8 @@
 
 namespace headroom::sim {
 
-/// What torch.cuda.memory._record_memory_history() keeps: the caching allocator's actions, and stacks. Not
-/// thread-safe except for stack() and stackOfFree(): SimulatedAllocator calls it under its lock.
+/// What torch.cuda.memory._record_memory_history() keeps: the caching allocator's actions, and stacks. Not thread-safe
+/// except for stack() and stackOfFree(): SimulatedAllocator calls the others under its lock.
 class AllocationHistory
 {
 public:
@@ -46,7 +46,7 @@ public:
         std::string metadata; ///< text of setMetadata() at that time
     };
 
-    /// The `context` of _record_memory_history(): each adds to the one before.
+    /// The `context` of _record_memory_history(): each value adds to the value before.
     enum class Stacks : std::uint8_t { none, ofLiveBlocks, ofAllocations, ofFrees };
 
     struct Options
@@ -62,12 +62,12 @@ public:
     void setMetadata(std::string text) { metadata_ = std::move(text); }
     const std::string& metadata() const noexcept { return metadata_; }
 
-    /// Returns the stack of this thread if stacks are kept. Takes the GIL, as PyTorch does, also where a tensor is
-    /// freed, which Python does without the GIL: the caller holds no lock.
+    /// Returns the stack of this thread if stacks are kept. Takes the GIL, as PyTorch does, even where a tensor is
+    /// freed, although Python frees without the GIL. The caller holds no lock.
     Stack stack() const;
     Stack stackOfFree() const; ///< of a free, or of empty_cache()
 
-    /// As PyTorch does, a free without a stack takes that of its allocation.
+    /// As PyTorch does, a free without a stack takes the stack of the allocation.
     void add(Action action, Address address, Bytes size, std::uint32_t place, const Stack& stack = {});
     const std::deque<Entry>& entries() const noexcept { return entries_; }
     Stack stackOfBlock(Address address) const { return find(blocks_, address); }
@@ -86,16 +86,15 @@ private:
     StackByAddress segments_;
 };
 
-/// An observer's note on a block. `epoch` tells its notes from those of an earlier observer.
+/// An observer's note on a block. `epoch` tells the notes of two observers apart.
 struct BlockTag
 {
     std::uint32_t epoch = 0;
     std::uint32_t id = 0;
 };
 
-/// The share of the device's memory that a storage takes; the last holder returns it. Holders are the storage and,
-/// while a step is recorded, autograd's saved tensors, which then do not hold the storage itself
-/// (core/record/shadow_save.h).
+/// The share of the device's memory that a storage takes; the last holder returns the share. Holders are the storage
+/// and, while a step is recorded, autograd's saved tensors, which then hold no storage (core/record/shadow_save.h).
 class DeviceMemory
 {
 public:
@@ -107,7 +106,7 @@ public:
     DeviceMemory(const DeviceMemory&) = delete;
     DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-    /// The streams that use it besides that of its allocation (Tensor.record_stream).
+    /// The streams besides the allocation's own that use the memory (Tensor.record_stream).
     const std::vector<std::uint32_t>& usedBy() const { return usedBy_; }
 
 private:
@@ -116,7 +115,7 @@ private:
     void exchange(DeviceMemory& other) noexcept;
 
     Bytes requested_;
-    bool counted_ = false; ///< it is part of the allocator's statistics
+    bool counted_ = false; ///< included in the allocator's statistics
     std::vector<std::uint32_t> usedBy_;
     std::uint32_t stream_ = 0; ///< and pool of the allocation
     std::optional<CachingAllocator::Block> place_; ///< in the caching allocator, on a device with a limit
@@ -128,7 +127,7 @@ struct Block
 {
     void* address = nullptr; ///< unique while the process lives, never readable
     Bytes requested = 0;
-    std::uint32_t stream = 0; ///< the block was allocated on it, and only this stream reuses its memory
+    std::uint32_t stream = 0; ///< the stream of the allocation; only this stream reuses the memory
     bool counted = true; ///< false: a shadow, which takes no memory
     BlockTag tag;
     std::shared_ptr<DeviceMemory> memory; ///< a shadow holds the memory of the storage that it replaces
@@ -151,27 +150,28 @@ public:
     virtual void moved(Block& old, Block& replacement) = 0;
     /// An allocation of `requested` bytes failed; `deviceFree` bytes of the device are not reserved.
     virtual void refused(Bytes requested, Bytes deviceFree) = 0;
-    /// The caching allocator of a real device now reserves `bytes`. The simulated one's is replayed later.
+    /// The caching allocator of a real device now reserves `bytes`. The reservations of the simulated allocator are
+    /// replayed later.
     virtual void reserved(Bytes bytes) = 0;
-    /// A stream other than that of the block's allocation uses it from now on.
+    /// Another stream than the stream of the allocation uses the block from now on.
     virtual void used(const Block&, std::uint32_t) {}
 };
 
-/// Interface for what the caching allocator does: blocks live here until their last holder returns them. The allocator
-/// is locked during a call, so that an implementation must not call the allocator.
+/// Interface for what the caching allocator does: blocks live here until the last holder returns the block. The
+/// allocator is locked during a call, so that an implementation must not call the allocator.
 class MemoryLog
 {
 public:
     virtual ~MemoryLog() = default;
-    /// `number` names the block as long as the process runs. `stream` is its stream and private pool.
+    /// `number` names the block as long as the process runs. `stream` encodes the stream and the private pool.
     virtual void taken(std::uint64_t number, Bytes requested, std::uint32_t stream) = 0;
     virtual void returned(std::uint64_t number, Bytes requested, std::uint32_t stream) = 0;
     virtual void refused() = 0; ///< a request had no room
     virtual void emptied() = 0; ///< the program emptied the cache
 };
 
-/// An allocator without memory: its addresses are non-canonical, so that any access faults at once. It counts in blocks
-/// of 512 bytes, as CUDA's caching allocator does.
+/// An allocator without memory: all addresses are non-canonical, so that any access faults at once. Counts in blocks of
+/// 512 bytes, as CUDA's caching allocator does.
 class SimulatedAllocator final : public c10::Allocator
 {
 public:
@@ -181,12 +181,13 @@ public:
     c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
     void copy_data(void*, const void*, std::size_t) const override {}
 
-    /// Creates a shadow: the data of a storage that takes no memory itself but holds `memory`. `onFree` is called when
-    /// it dies.
+    /// Creates a shadow: the data of a storage that takes no memory itself but holds `memory`. `onFree` is called at
+    /// the shadow's end.
     c10::DataPtr allocateUncounted(Bytes bytes, BlockTag tag, std::shared_ptr<DeviceMemory> memory,
                                    std::function<void()> onFree);
 
-    /// Creates the data of a new storage for memory that autograd held after its storage had died, as the same block.
+    /// Creates the data of a new storage for memory that autograd held after the end of the old storage, as the same
+    /// block.
     c10::DataPtr allocateHeld(Bytes bytes, void* address, BlockTag tag, std::shared_ptr<DeviceMemory> memory);
 
     /// Resizes a storage as resize_ on CUDA does: allocates, copies and frees the old block. All holders of the storage
@@ -197,7 +198,7 @@ public:
     /// other streams use stays active until the next allocation.
     void recordStream(const c10::DataPtr& data, std::uint32_t stream);
 
-    /// The block behind a storage; null for an empty one and for other devices.
+    /// The block behind a storage; null for an empty storage and for other devices.
     static Block* blockOf(const c10::StorageImpl& storage);
     static Block* blockOf(const c10::DataPtr& pointer);
 
@@ -229,23 +230,23 @@ public:
     Snapshot snapshot(bool isNoted);
     void setMetadata(std::string text);
     std::string metadata() const;
-    /// Sets the function that is called before an allocation fails, in its thread, with the requested bytes, the bytes
-    /// that the program may take in all, and the free bytes of the device; null: none.
+    /// Sets the function that is called before an allocation fails, in the same thread, with the requested bytes, the
+    /// bytes that the program may take in all, and the free bytes of the device; null: none.
     static void onOutOfMemory(void (*tell)(Bytes requested, Bytes allowed, Bytes deviceFree));
     /// Counted blocks that exist now, oldest first.
     std::vector<Block*> liveBlocks() const;
 
-    /// At most one; null to stop observing.
+    /// Sets the only observer; null to stop observing.
     void setObserver(std::shared_ptr<BlockObserver> observer);
-    /// At most one; null to stop.
+    /// Sets the only log; null to stop.
     void setLog(std::shared_ptr<MemoryLog> log);
 
 private:
     friend class DeviceMemory;
     static c10::DataPtr hand(Block* block);
-    /// Creates a block of 0 bytes, which is not reported to the observer.
+    /// Creates a block of 0 bytes, unknown to the observer.
     c10::DataPtr allocateNothing();
-    /// Counts `memory` and takes its place in the caching allocator. Returns false if there is no room.
+    /// Counts `memory` and allocates the block in the caching allocator. Returns false if there is no room.
     bool take(DeviceMemory& memory, std::uint32_t stream, const AllocationHistory::Stack& stack);
     void noteSegment(const CachingAllocator::SegmentEvent& event);
     struct Awaited
@@ -257,7 +258,7 @@ private:
     void giveBack(DeviceMemory& memory);
     void free(const Awaited& block, const AllocationHistory::Stack& stack);
     void freeAwaited();
-    /// Reports the failed allocation to the observer, if there is one, and throws.
+    /// Reports the failed allocation to the observer, if any, and throws.
     [[noreturn]] void refuse(Bytes bytes, const std::shared_ptr<BlockObserver>& observer,
                              const AllocationHistory::Stack& stack);
     void link(Block* block);
@@ -272,7 +273,7 @@ private:
     MemoryStats stats_;
     Bytes capacity_ = 0;
     std::optional<CachingAllocator> cache_; ///< only on a device with a limit
-    std::vector<Awaited> awaited_; ///< freed, but other streams may still use them
+    std::vector<Awaited> awaited_; ///< freed, but other streams may still use the memory
     AllocationHistory history_;
     AllocationHistory::Stack calling_; ///< stack of the allocation or of the empty_cache() that runs now
     Block* oldest_ = nullptr;

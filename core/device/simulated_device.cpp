@@ -89,8 +89,8 @@ using c10::DispatchKey;
 /// The key of a kernel that sees every op first. libtorch itself does not use this key.
 constexpr DispatchKey topKey = DispatchKey::DeferredInit;
 
-/// Sets the argument `device` of a factory function that was called without one, as Python's device context does
-/// (torch/utils/_device.py). Like that one, it leaves the ops that the function calls as they are.
+/// Sets the argument `device` of a factory function that was called without a device, as Python's device context does
+/// (torch/utils/_device.py). Like that context, fillInDevice() leaves the ops that the function calls unchanged.
 void fillInDevice(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
     const auto values = argumentsOf(op, *stack);
@@ -142,7 +142,7 @@ struct Identity : torch::autograd::Function<Identity>
 
 void awaitAutogradThread()
 {
-    // The thread runs one task after the other: when this task is done, all earlier tasks have been released.
+    // The thread runs its tasks in order: when this task is done, all earlier tasks have been released.
     const c10::AutoGradMode gradients(true);
     const at::TensorOptions none = at::device(device());
     const at::Tensor input = at::empty({0}, none).requires_grad_();

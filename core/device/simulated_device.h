@@ -12,12 +12,12 @@
 
 namespace headroom {
 
-/// A GPU without memory and without compute: PrivateUse1 under the name `sim`. Storages on it are counted but have no
-/// memory (an access faults at once). Ops compute only shapes. Lifetimes follow C++'s own reference counts.
+/// A GPU without memory and without compute: PrivateUse1 under the name `sim`. Storages on the device are counted but
+/// have no memory (an access faults at once). Ops compute only shapes. Lifetimes follow C++'s own reference counts.
 namespace sim {
 
-/// Registers the backend with libtorch, as the card `spec`: its allocator, guard, hooks, generator and kernels.
-/// Attention uses the kernel that CUDA would use on that card. Idempotent; call it before the first tensor. Afterwards
+/// Registers the backend with libtorch, as the card `spec`: allocator, guard, hooks, generator and kernels. Attention
+/// uses the kernel that CUDA would use on that card. Idempotent; call initialize() before the first tensor. Afterwards
 /// the simulated device is *the* accelerator of this process.
 void initialize(const DeviceSpec& spec);
 
@@ -43,15 +43,15 @@ void resetPeak();
 /// Returns unused segments of the caching allocator to the device, as torch.cuda.empty_cache() does.
 void emptyCache();
 
-/// Lets small tensors keep values that follow from values of the program (core/device/known_storage.h); a simulated CUDA
-/// device always does. Call interceptThread() (core/record/interceptor.h) in every thread that runs ops on the device,
-/// except autograd's: writes of other threads would be missed.
+/// Lets small tensors keep values that follow from values of the program (core/device/known_storage.h); a simulated
+/// CUDA device always does. Call interceptThread() (core/record/interceptor.h) in every thread that runs ops on the
+/// device, except autograd's: writes of other threads would be missed.
 void keepValues();
 
 /// Resizes a storage on the device to `bytes`, as resize_ does.
 void resizeStorage(c10::StorageImpl& storage, Bytes bytes);
 
-/// While it lives, factory functions without a device create on the simulated device, as within `with
+/// While this object lives, factory functions without a device create tensors on the simulated device, as within `with
 /// torch.device("cuda")`. An explicit device is kept: torch::tensor(), which builds on the CPU and copies, needs
 /// options with device().
 class DefaultDevice
@@ -66,7 +66,7 @@ private:
     bool outer_; ///< another DefaultDevice was alive at construction
 };
 
-/// An op without a kernel on the device, which ran on CPU tensors of zeros to learn shapes: the last resort.
+/// An op without a kernel on the device: run on CPU tensors of zeros to learn shapes, as the last resort.
 struct Fallback
 {
     std::string op;
@@ -77,11 +77,10 @@ std::vector<Fallback> fallbacks();
 /// Returns how often a value that the program read, or a value that determines a size, was invented.
 std::int64_t inventedValues();
 
-/// Blocks until autograd's thread of the simulated device has released everything that earlier backward passes gave it.
-/// A backward pass returns to its caller a moment before that thread drops its last tensors, and dropping them may need
-/// the GIL. Python 3.11 and older end a thread that requests the GIL during shutdown, and with it the process
-/// (std::terminate). The caller must not hold the GIL. Throws c10::Error in a process that was forked after a backward
-/// pass.
+/// Blocks until autograd's thread of the simulated device has released all tensors of earlier backward passes. A
+/// backward pass returns to the caller a moment before that thread drops the last tensors, and the drop may need the
+/// GIL. Python 3.11 and older end a thread that requests the GIL during shutdown, and so the process (std::terminate).
+/// The caller must not hold the GIL. Throws c10::Error in a process that was forked after a backward pass.
 void awaitAutogradThread();
 
 } // namespace sim

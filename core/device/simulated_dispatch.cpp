@@ -59,9 +59,9 @@ bool isCompositeOnCuda(const c10::OperatorHandle& op)
 
 void registerMetaKernels()
 {
-    // With the fallback alone, an op with a composite kernel would use that kernel, whose parts allocate what the op's
-    // CUDA kernel does not. If CUDA itself uses the composite kernel, a Meta kernel of Python is left out: it is
-    // another decomposition, and a slow one.
+    // With the fallback alone, an op with a composite kernel would use that kernel: the parts allocate what the op's
+    // CUDA kernel does not. If CUDA itself uses the composite kernel, a Meta kernel of Python is left out as another,
+    // slow decomposition.
     auto& dispatcher = c10::Dispatcher::singleton();
     // Never taken back: autograd's threads may still call an op when main() has returned.
     static auto* const registrations = new std::vector<c10::RegistrationHandleRAII>;

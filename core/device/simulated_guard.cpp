@@ -45,8 +45,8 @@ struct Event
 std::atomic<std::uint64_t> records{0}; ///< number of events that were recorded
 std::atomic<std::uint64_t> awaitedRecords{0}; ///< that number when the program last waited for the whole device
 
-/// The guard of one device. c10's NoOpDeviceGuardImpl cannot be used: it counts no device, and the autograd engine then
-/// has no thread for it.
+/// The guard of the single device. c10's NoOpDeviceGuardImpl cannot be used: its count of devices is 0, and the
+/// autograd engine then has no thread for the device.
 class SimulatedGuard final : public c10::impl::DeviceGuardImplInterface
 {
 public:

@@ -12,13 +12,13 @@ namespace headroom::sim {
 std::uint32_t currentStreamNumber() noexcept;
 /// The highest priority of a stream; the lowest is 0. PyTorch has the opposite sign.
 inline constexpr int highestPriority = 3;
-/// Returns the number of a pooled stream, in turn, as CUDA does (c10/cuda/CUDAStream.cpp): 32 for each priority, those
-/// of `priority` from 1 + 32 * priority on. Priorities out of range count as the nearest one.
+/// Returns the number of a pooled stream, in turn, as CUDA does (c10/cuda/CUDAStream.cpp): 32 numbers for each
+/// priority, from 1 + 32 * priority on. A priority out of range counts as the nearest priority.
 std::uint32_t newStreamNumber(int priority) noexcept;
 
-/// Returns the guard of the device, which also serves streams and events. Streams run all work at once: nothing ever
-/// waits, and a query whether work is done is reported (tellOfDone()), unless the program has waited for it. Events
-/// take this machine's time, and report the order that they impose to the observer of streams.
+/// Returns the guard of the device, for streams and events too. Streams run all work at once: nothing ever waits. A
+/// query whether work is done is reported (tellOfDone()), unless the program has waited for the work. Events take this
+/// machine's time, and report the imposed order to the observer of streams.
 const c10::impl::DeviceGuardImplInterface& simulatedGuard();
 
 } // namespace headroom::sim

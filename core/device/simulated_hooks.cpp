@@ -56,7 +56,7 @@ public:
         std::memcpy(bytes + sizeof state_->seed, &state_->offset, sizeof state_->offset);
         return state.getIntrusivePtr();
     }
-    /// Makes both generators share one state: compiled graphs with checkpoints swap generators in this way.
+    /// Makes both generators share a state: compiled graphs with checkpoints swap generators in this way.
     void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& other) override
     {
         auto* const same = dynamic_cast<const SimulatedGenerator*>(other.get());
@@ -229,7 +229,7 @@ struct SimulatedCudaHooks final : at::CUDAHooksInterface
     c10::Allocator* getCUDADeviceAllocator() const override { return &simulatedState().allocator; }
     c10::Allocator* getPinnedMemoryAllocator() const override { return pinnedMemoryAllocator(); }
     bool isPinnedPtr(const void* address) const override { return isPinnedMemory(address); }
-    // The versions are those of the wheel for CUDA 13, as in attentionBackend() (core/device/attention_choice.h).
+    // The versions come from the wheel for CUDA 13, as in attentionBackend() (core/device/attention_choice.h).
     long versionCuDNN() const override { return cudnnVersion; }
     long versionRuntimeCuDNN() const override { return cudnnVersion; }
     long versionCUDART() const override { return cudaVersion; }
@@ -245,7 +245,8 @@ std::unique_ptr<at::CUDAHooksInterface> makeHooks(at::CUDAHooksArgs)
 
 void claimCudaHooks()
 {
-    // libtorch_cuda registers its hooks with the default priority. Two with the same priority would end the process.
+    // libtorch_cuda registers its hooks with the default priority. A second registration with the same priority would
+    // end the process.
     [[maybe_unused]] static const bool registered = [] {
         at::CUDAHooksRegistry()->Register("CUDAHooks", &makeHooks, c10::REGISTRY_PREFERRED);
         return true;

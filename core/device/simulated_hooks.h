@@ -10,7 +10,7 @@ namespace headroom::sim {
 /// Creates a generator that keeps a seed and an offset as CUDA's does; no number is ever drawn.
 at::Generator newGenerator();
 
-/// Returns the device's default generator, for programs without an own generator.
+/// Returns the device's default generator, for programs without their own generator.
 const at::Generator& defaultGenerator();
 
 /// Allocates ordinary CPU memory that reports itself as pinned: no GPU copies from this memory.
@@ -23,8 +23,8 @@ void unregisterPinned(const void* address);
 /// Returns whether an address lies in memory of this allocator, or in registered memory.
 bool isPinnedMemory(const void* address);
 
-/// Makes libtorch use the simulated device's CUDA hooks (generator, pinned memory, device count) instead of those of
-/// libtorch_cuda. Call this before Python imports torch: libtorch queries the hooks once, during the import.
+/// Makes libtorch use the simulated device's CUDA hooks (generator, pinned memory, device count) instead of the hooks
+/// of libtorch_cuda. Call this before Python imports torch: libtorch queries the hooks once, during the import.
 void claimCudaHooks();
 
 /// Returns whether libtorch uses the simulated device's CUDA hooks.

@@ -15,9 +15,9 @@
 
 namespace headroom::sim {
 
-/// All global state of the simulated device. It must be global: libtorch knows one allocator and one kernel per op for
-/// the process, and calls them without a context. It is never destroyed, since tensors of static storage duration may
-/// be freed after main().
+/// All global state of the simulated device. The state must be global: libtorch knows a single allocator, and a single
+/// kernel per op, for the process, and passes no context in calls. The state is never destroyed, since tensors of
+/// static storage duration may be freed after main().
 struct SimulatedState
 {
     SimulatedAllocator allocator;
@@ -28,7 +28,7 @@ struct SimulatedState
     std::atomic<std::int64_t> inventedValues{0};
     std::mutex fallbackMutex;
     std::map<std::string, std::int64_t> fallbacks; ///< by op
-    std::atomic<std::int64_t> fallbackCount{0}; ///< sum of them: the recorder compares it before and after an op
+    std::atomic<std::int64_t> fallbackCount{0}; ///< sum of the counts, compared by the recorder around each op
 };
 SimulatedState& simulatedState();
 
@@ -44,18 +44,18 @@ inline c10::DispatchKeySet simulatedKeys()
                                                                               : c10::DispatchKey::PrivateUse1);
 }
 
-/// Registers the hooks of the device at PrivateUse1 (generator, resizing of storages) with libtorch. Call it once in a
-/// process.
+/// Registers the hooks of the device at PrivateUse1 (generator, resizing of storages) with libtorch. Call
+/// registerHooks() once in a process.
 void registerHooks();
 
-/// Registers kernels with which collectives of torch.distributed on the simulated device contact no other process.
+/// Registers kernels for collectives of torch.distributed on the simulated device: no other process is contacted.
 void registerCollectives();
 
 /// Gives the ops that have a Meta kernel but no kernel of the device a kernel that goes through Meta.
 void registerMetaKernels();
 
 /// Returns the total of the flops that were declared for opaque kernels (kernels/opaque.cpp) in this thread. The
-/// recorder compares it before and after an op, since an op of another library may launch such a kernel.
+/// recorder compares the totals before and after an op, since an op of another library may launch such a kernel.
 double opaqueFlops();
 
 } // namespace headroom::sim

@@ -7,15 +7,17 @@
 
 namespace headroom {
 
-/// Calls visit(tensor) for the tensor, or for the values and the indices of a sparse one, which hold its memory.
+/// Calls visit(tensor) for the tensor. For a sparse tensor, calls visit() for the values and the indices, which hold
+/// the memory.
 void forEachDense(const at::Tensor& tensor, c10::function_ref<void(const at::Tensor&)> visit);
 
-/// Returns the sparse tensor with other values and indices, without its autograd history.
+/// Returns the sparse tensor with other values and indices, without autograd history.
 at::Tensor withDense(const at::Tensor& sparse, const at::Tensor& values, const at::Tensor& indices);
 
 namespace sim {
 
-/// Replaces the function for CUDA with which libtorch computes on the indices of sparse tensors past the dispatcher.
+/// Replaces libtorch's CUDA function for the indices of sparse tensors: libtorch calls that function past the
+/// dispatcher.
 void claimSparseStubs();
 
 } // namespace sim

@@ -22,13 +22,13 @@ struct Communication
     std::string group; ///< the name in c10d
     std::vector<std::uint32_t> ranks; ///< global, in the order of the group
     std::optional<std::uint32_t> peer; ///< send and recv: the other side's global rank
-    std::uint32_t stream = 0; ///< the stream that runs it
+    std::uint32_t stream = 0; ///< the stream of the work
     bool async = false; ///< runs on the group's own stream: the user has to wait
     std::uint32_t before = 0; ///< async only: the awaited event of the caller's stream
 };
 
-/// Interface for communications and events on streams, called in the thread that causes them. A call that runs while
-/// the observer is replaced ends before the observer is destroyed.
+/// Interface for communications and events on streams, called in the thread of the cause. A call that runs while the
+/// observer is replaced ends before the observer is destroyed.
 class StreamObserver
 {
 public:
@@ -37,7 +37,7 @@ public:
     virtual void streamEvent(StreamEventKind kind, std::uint32_t stream, std::uint32_t event) = 0;
 };
 
-/// At most one; null to stop observing.
+/// Sets the only observer; null to stop observing.
 void setStreamObserver(std::shared_ptr<StreamObserver> observer);
 
 void tell(const Communication& communication);
@@ -45,8 +45,8 @@ void tell(StreamEventKind kind, std::uint32_t stream, std::uint32_t event);
 /// Returns a new event number.
 std::uint32_t newEvent();
 
-/// Declares the global ranks of a process group. ranksOf() returns them; for an undeclared group, all ranks below
-/// `size`.
+/// Declares the global ranks of a process group. ranksOf() returns the ranks of a declared group; for an undeclared
+/// group, all ranks below `size`.
 void addProcessGroup(std::string_view name, std::vector<std::uint32_t> ranks);
 std::vector<std::uint32_t> ranksOf(const std::string& group, int size);
 

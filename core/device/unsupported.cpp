@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Errors for tensors that the simulated device does not support. They name the op; libtorch would print its dispatch
-// table.
+// Errors for tensors that the simulated device does not support. The messages name the op; libtorch would print the
+// dispatch table.
 
 #include "core/device/unsupported.h"
 
@@ -86,7 +86,7 @@ TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, library)
     library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuseQuantized>());
 }
 
-/// The Meta kernels of these ops return dense tensors after torch 2.11.
+/// After torch 2.11, the Meta kernels of these ops return dense tensors.
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
     for (const char* const name : {"quantize_per_tensor", "quantize_per_tensor.tensor_qparams",

@@ -37,7 +37,7 @@ void refuseQuantized(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void refuseNested(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void refuseSymmetric(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-/// Returns whether the op belongs to symmetric memory. The Meta kernels of these ops ignore the communication.
+/// Returns whether the op belongs to symmetric memory. The Meta kernels of such ops ignore the communication.
 bool isSymmetric(const c10::OperatorHandle& op);
 
 /// Throws if a tensor that an op received or created is not dense.

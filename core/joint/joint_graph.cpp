@@ -16,14 +16,14 @@ namespace {
 
 constexpr std::uint32_t outlivesStep = static_cast<std::uint32_t>(-1);
 
-/// Facts about each storage, collected in one pass over the events.
+/// Facts about each storage, collected in a single pass over the events.
 struct StorageFacts
 {
     explicit StorageFacts(const StepTrace& trace);
 
-    std::vector<std::uint32_t> freed; ///< event; `outlivesStep` when it outlives the step
-    std::vector<OpId> lastMutation; ///< last op of forward or backward that changes it after its creator; invalid: none
-    std::vector<bool> unpacked; ///< autograd saves it, and backward unpacks it
+    std::vector<std::uint32_t> freed; ///< event; `outlivesStep` when the storage outlives the step
+    std::vector<OpId> lastMutation; ///< last change in forward or backward after the creator; invalid: none
+    std::vector<bool> unpacked; ///< autograd saves the storage, and backward unpacks the pack
     std::vector<bool> resized;
     std::uint32_t lastUnpack = 0; ///< event
 };
@@ -67,7 +67,7 @@ void addOnce(std::vector<Id>& ids, Id id)
         ids.push_back(id);
 }
 
-/// Builds the graph op by op, in their order.
+/// Builds the graph op by op, in order.
 class Builder
 {
 public:
@@ -100,7 +100,7 @@ private:
     const StepTrace& trace_;
     StorageFacts facts_;
     OpObstacles obstacles_;
-    std::vector<bool> read_; ///< by storage: a node has read it
+    std::vector<bool> read_; ///< by storage: a node has read the storage
     JointGraph graph_;
 };
 
@@ -158,8 +158,8 @@ std::vector<ValueId> Builder::readsOf(OpId op)
     return reads;
 }
 
-/// Whether an input of the op has another content when the op runs again. The running statistics of batch normalisation
-/// do not count, since its results in training do not depend on them.
+/// Whether an input of the op has another content at the op's recomputation. The running statistics of batch
+/// normalisation do not count, since results in training do not depend on the statistics.
 bool Builder::readsWhatChanges(OpId op, const OpKind& kind) const
 {
     const auto mutated = trace_.ops.mutated[op];
@@ -225,8 +225,8 @@ void Builder::addNode(OpId op, std::vector<ValueId> reads)
     graph_.nodes.push_back(std::move(node));
 }
 
-/// Adds an op that only changes existing storages. If it changes the result of a node that no other node has read yet,
-/// it becomes one more op of that node.
+/// Adds an op that only changes existing storages. If the op changes the result of a node that no other node has read
+/// yet, the op joins that node.
 void Builder::changeInPlace(OpId op, const std::vector<ValueId>& reads)
 {
     for (const StorageId storage : trace_.ops.mutated[op]) {
@@ -279,7 +279,7 @@ void Builder::nameKeptModules()
     graph_.keptModules = obstacles_.named(std::move(modules));
 }
 
-/// Sorts nodes by their last ops, so that each comes after all nodes that it reads from.
+/// Sorts nodes by their last ops, so that each node comes after all nodes that it reads.
 void Builder::order()
 {
     std::vector<std::uint32_t> nodes(graph_.nodes.size());

@@ -139,7 +139,7 @@ MinCutProblem::MinCutProblem(const JointGraph& graph)
     }
 }
 
-/// A result of an op with several results can always be fused: taking it is a getitem, not a kernel.
+/// A result of an op with several results can always be fused: the access is a getitem, not a kernel.
 bool MinCutProblem::fusibleFrom(ValueId value) const
 {
     const NodeId node = graph_[value].node;
@@ -202,7 +202,7 @@ bool MinCutProblem::mustBan(NodeId node, const MinCutRules& rules) const
     return (rules.materializedInBackward && materializedInBackward(node)) || reduces(node);
 }
 
-/// Collects the nodes that must not run again.
+/// Collects the nodes that must not be recomputed.
 class MinCutProblem::Bans
 {
 public:
@@ -247,7 +247,7 @@ private:
                 visit(reader, problem_.fusible(value, reader));
     }
 
-    /// The order of the first node after `readers` that cannot be fused with the node before it, at most `last`.
+    /// The order of the first node after `readers` that no node before can be fused with, at most `last`.
     std::uint32_t firstUnfusible(const std::vector<NodeId>& readers, std::uint32_t last) const
     {
         using Entry = std::tuple<std::uint32_t, NodeId, bool>;
@@ -319,8 +319,8 @@ MinCut MinCutProblem::solve(const MinCutRules& rules, const std::vector<bool>& a
 {
     MinCut cut;
     cut.banned = Bans(*this, allowed).find(rules);
-    // A node is one vertex; a value is two vertices with an edge of its weight. Values that take no memory and nodes
-    // that do not lead to backward are left out.
+    // A node is a single vertex; a value is two vertices with an edge of the value's weight. Values that take no memory
+    // and nodes that do not lead to backward are left out.
     const auto counts = [&](ValueId value) { return graph_.takesMemory(value) && leadsToBackward_[value.value]; };
     const std::size_t nodes = graph_.nodes.size();
     const std::size_t values = graph_.values.size();

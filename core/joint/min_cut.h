@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// A directed network with a source and a sink, and its maximum flow (Boost, Boykov and Kolmogorov's algorithm).
+/// A directed network with a source and a sink, and the maximum flow (Boost, Boykov and Kolmogorov's algorithm).
 class MaxFlow
 {
 public:
@@ -27,8 +27,8 @@ public:
     std::size_t sink() const noexcept { return vertices_ + 1; }
     void addEdge(std::size_t from, std::size_t to, std::int64_t capacity);
 
-    /// Returns, by vertex, whether it is on the sink's side of the minimum cut. Of cuts with equal capacity, the one
-    /// nearest to the sink is used, as in networkx.
+    /// Returns, by vertex, whether the vertex is on the sink's side of the minimum cut. Of cuts with equal capacity,
+    /// the cut nearest to the sink is used, as in networkx.
     std::vector<bool> sinkSide();
 
 private:
@@ -37,34 +37,34 @@ private:
     std::unique_ptr<Network> network_;
 };
 
-/// Rules that ban nodes from running again, besides those that are too expensive: the compiler's heuristics for running
+/// Rules that ban nodes from recomputation, besides nodes that are too expensive: the compiler's heuristics for running
 /// time (torch/_functorch/partitioners.py, MinCutOptions). The defaults are PyTorch's.
 struct MinCutRules
 {
-    bool usedFarApart = true; ///< bans readers fusible with their value that come after one that is not
+    bool usedFarApart = true; ///< bans readers fusible with their value that come after an unfusible reader
     bool longFusibleChains = true; ///< bans parts of chains of cheap nodes through the whole model
-    bool materializedInBackward = true; ///< bans nodes whose result backward has in memory anyway
-    bool onlyKnownCheap = true; ///< bans nodes not known to be cheap; false: only random and compute-intensive ones
+    bool materializedInBackward = true; ///< bans nodes if backward has the result in memory anyway
+    bool onlyKnownCheap = true; ///< bans nodes not known to be cheap; false: only random and compute-intensive nodes
 };
 
 struct MinCut
 {
     /// The cut: values held from forward to backward. Ascending; values that live on anyway are left out.
     std::vector<ValueId> saved;
-    std::vector<bool> banned; ///< by node: must not run again
+    std::vector<bool> banned; ///< by node: must not be recomputed
 };
 
-/// The joint graph with everything that its minimum cuts share. Immutable.
+/// The joint graph with everything that all minimum cuts share. Immutable.
 class MinCutProblem
 {
 public:
     explicit MinCutProblem(const JointGraph& graph);
 
-    /// Returns the cheapest set of values to hold so that everything that backward needs can be made from it without a
-    /// banned node. Nodes in `allowed` (by node; empty: none) may run again although the rules ban them.
+    /// Returns the cheapest set of values to hold so that everything that backward needs can be made from that set
+    /// without a banned node. Nodes in `allowed` (by node; empty: none) may be recomputed although banned by the rules.
     MinCut solve(const MinCutRules& rules, const std::vector<bool>& allowed = {}) const;
 
-    /// Number of nodes between this one and backward, at least 1; `unreachable` if no path leads there.
+    /// Number of nodes between this node and backward, at least 1; `unreachable` if no path leads there.
     std::uint32_t distance(NodeId node) const { return distance_[node.value]; }
     static constexpr std::uint32_t unreachable = 1'000'000'000;
 
@@ -78,7 +78,7 @@ private:
         bool computeIntensive = false;
         bool random = false;
         bool concatenation = false;
-        std::uint32_t order = 0; ///< position of its last op among the ops of forward
+        std::uint32_t order = 0; ///< position of the node's last op among the ops of forward
     };
     class Bans;
 
@@ -94,8 +94,8 @@ private:
     const JointGraph& graph_;
     std::vector<Facts> facts_; ///< by node
     std::vector<std::uint32_t> distance_; ///< by node
-    std::vector<bool> fusedByBackward_; ///< by value: all its readers in backward can be fused with it
-    std::vector<bool> leadsToBackward_; ///< by value: backward needs it, or something made from it
+    std::vector<bool> fusedByBackward_; ///< by value: all the value's readers in backward can be fused with the value
+    std::vector<bool> leadsToBackward_; ///< by value: backward needs the value, or something made from the value
 };
 
 } // namespace headroom

@@ -12,7 +12,7 @@ namespace headroom {
 namespace {
 
 // clang-format off
-/// Ops with Tag.pointwise, and those that get_default_op_list() names. In-place variants have no entry of their own.
+/// Ops with Tag.pointwise, and the ops that get_default_op_list() names. In-place variants have no entry.
 constexpr auto recomputable = std::to_array<std::string_view>({
     "__and__", "__ilshift__", "__ixor__", "__lshift__", "__or__", "__rshift__", "__xor__", "_grad_sum_to_size",
     "_to_copy", "_unsafe_view", "abs", "acos", "acosh", "add", "addcdiv", "addcmul", "alias", "amax", "angle", "any",

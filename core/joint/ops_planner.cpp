@@ -20,7 +20,7 @@ namespace {
 
 constexpr int refinements = 8; ///< the most rounds of refined()
 
-/// Decisions of the knapsack for a plan, and for one refinement of it. With tens of thousands of ops, many of them
+/// Decisions of the knapsack for a plan, and for a single refinement of the plan. With tens of thousands of ops, many
 /// alike, a proof would take seconds for each plan.
 constexpr std::size_t mostDecisionsToPlan = mostKnapsackDecisions / 4;
 constexpr std::size_t mostDecisionsToRefine = mostKnapsackDecisions / 20;
@@ -143,8 +143,8 @@ Result<OpsCandidate> OpsCandidates::refined(OpsCandidate best, Bytes cap) const
 
 namespace {
 
-constexpr std::size_t cheapestTried = 24; ///< number of nodes that one step of lowered() tries to drop
-/// Limits of the number of replays that lowered() makes for one frontier.
+constexpr std::size_t cheapestTried = 24; ///< number of nodes that a single step of lowered() tries to drop
+/// Limits of the number of replays that lowered() makes for a frontier.
 constexpr std::size_t mostTrials = 600;
 constexpr std::size_t fewestTrials = 8;
 constexpr std::size_t trialEvents = 4'000'000; ///< the events of all replays together
@@ -175,8 +175,8 @@ struct OpsPlanner::Shared
 
     OpsPlan finished(const OpsRequest& request, Bytes cap, const OpsCandidate& candidate) const;
     std::vector<OpsPlan> paretoOf(std::vector<OpsPlan> plans) const;
-    /// A plan for a smaller fraction with a lower peak than `from`: it drops saved values of `from` that are cheapest
-    /// to recompute, as long as the peak does not rise. Counts `trials` down.
+    /// A plan for a smaller fraction with a lower peak than `from`: lowered() drops saved values of `from`, the
+    /// cheapest to recompute first, as long as the peak does not rise. Counts `trials` down.
     std::optional<OpsPlan> lowered(const OpsPlan& from, const OpsRequest& request, int& trials) const;
 
     StepModel model;
@@ -193,7 +193,7 @@ struct OpsPlanner::Shared
 
 namespace {
 
-/// The cap of a fraction, in whole bytes. A fraction computed as bytes / standard gives exactly these bytes.
+/// The cap of a fraction, in whole bytes. A fraction computed as bytes / standard gives exactly `bytes`.
 Bytes capOf(double fraction, Bytes standard)
 {
     return static_cast<Bytes>(std::floor(fraction * static_cast<double>(standard) + 1e-3));
@@ -360,7 +360,7 @@ std::optional<OpsPlan> OpsPlanner::Shared::lowered(const OpsPlan& from, const Op
     return plan.peak < from.peak ? std::optional(std::move(plan)) : std::nullopt;
 }
 
-/// The Pareto-optimal plans in peak and cost, by ascending peak. Since a plan for a fraction is also one for every
+/// The Pareto-optimal plans in peak and cost, by ascending peak. Since a plan for a fraction is also a plan for every
 /// larger fraction, fractions are raised so that they ascend with the peaks.
 std::vector<OpsPlan> OpsPlanner::Shared::paretoOf(std::vector<OpsPlan> plans) const
 {
@@ -384,8 +384,8 @@ std::vector<OpsPlan> OpsPlanner::Shared::paretoOf(std::vector<OpsPlan> plans) co
 Result<std::vector<OpsPlan>> OpsPlanner::frontier(const OpsRequest& request, int points,
                                                   const std::stop_token& stop) const
 {
-    // The cheapest plan of a fraction may have a higher peak than that of a larger fraction, since recomputed values
-    // live until their use. Then lowered() searches another plan, from the plan of the lowest peak so far.
+    // The cheapest plan of a fraction may have a higher peak than the plan of a larger fraction, since recomputed
+    // values live until the use. Then lowered() searches another plan, from the plan of the lowest peak so far.
     std::vector<OpsPlan> plans;
     OpsPlan lowest;
     OpsRequest one = request;

@@ -14,7 +14,7 @@
 
 namespace headroom {
 
-/// A schedule and what it costs.
+/// A schedule and the cost.
 struct OpsCandidate
 {
     OpsSchedule schedule;
@@ -30,7 +30,7 @@ bool better(const OpsCandidate& left, const OpsCandidate& right);
 inline constexpr MinCutRules withoutHeuristics{false, false, false, true};
 inline constexpr MinCutRules allThatIsCheap{false, false, false, false};
 
-/// Makes candidates for one request. It holds references to its arguments.
+/// Makes candidates for a request. The object holds references to the constructor's arguments.
 class OpsCandidates
 {
 public:
@@ -44,16 +44,18 @@ public:
     }
 
     OpsCandidate candidate(OpsSchedule schedule) const;
-    OpsCandidate candidateOf(const std::vector<ValueId>& saved) const; ///< the candidate that saves these values
-    /// Chooses by the knapsack which of the banned nodes to save, each with all its values; the others may run again.
+    OpsCandidate candidateOf(const std::vector<ValueId>& saved) const; ///< the candidate that saves `saved`
+    /// Chooses by the knapsack among the banned nodes: a chosen node is saved with all values, the others may be
+    /// recomputed. Error: as choose().
     Result<std::vector<OpsCandidate>> byKnapsack(const std::vector<bool>& banned, Bytes cap) const;
-    /// Spends the rest of the cap on nodes that run again.
+    /// Spends the rest of the cap on recomputed nodes. Error: as choose().
     Result<OpsCandidate> refined(OpsCandidate best, Bytes cap) const;
-    double cost(NodeId node) const; ///< cost of running it again, in the unit of OpsRequest::runtime
+    double cost(NodeId node) const; ///< cost of a recomputation, in the unit of OpsRequest::runtime
 
 private:
-    /// The bytes that saving a node's values adds to those that are saved.
+    /// The bytes that saving a node's values adds to the saved bytes.
     Bytes bytesOf(NodeId node, const std::vector<bool>& saved) const;
+    /// Solves a knapsack with the request's solver. Error (internal): GLPK found no choice.
     Result<KnapsackChoice> choose(const std::vector<KnapsackItem>& items, Bytes cap, std::size_t mostDecisions) const;
 
     const JointGraph& graph_;
@@ -62,33 +64,35 @@ private:
     const OpsRequest& request_;
 };
 
-/// Plans one step op by op, as PyTorch's activation_memory_budget does for a compiled graph
+/// Plans a step op by op, as PyTorch's activation_memory_budget does for a compiled graph
 /// (torch/_functorch/partitioners.py, choose_saved_values_set). Work that all fractions share is done once. Immutable,
 /// cheap to copy, usable from any thread.
 class OpsPlanner
 {
 public:
-    /// Creates a planner. Errors: as buildJointGraph().
+    /// Creates a planner. Error: as buildJointGraph().
     static Result<OpsPlanner> create(StepModel model);
 
     const StepModel& model() const noexcept;
     const JointGraph& graph() const noexcept;
 
-    /// Bytes that the default min-cut saves: those of the plan of fraction 1, and 100 % for every other fraction.
+    /// Bytes that the default min-cut saves: the saved bytes of the plan of fraction 1, and 100 % for every other
+    /// fraction.
     Bytes defaultSavedBytes() const noexcept;
 
     /// Peak in bytes of the step as recorded.
     Bytes recordedPeak() const noexcept;
 
-    /// Plans one fraction. Errors: a fraction outside 0..1; measured times of another step; a solver that gave up.
+    /// Plans a single fraction. Error: a fraction outside 0..1 or measured times of another step (badInput); a fraction
+    /// too small for the ops that cannot be recomputed (infeasible); a solver that gave up (internal).
     Result<OpsPlan> plan(const OpsRequest& request) const;
 
-    /// Returns a plan for a fraction whose peak is not above that of any larger fraction: plan()'s, or choose()'s of
-    /// the frontier of `points` fractions if that has a lower peak. Errors: as plan().
+    /// Returns a plan for a fraction with a peak not above the peak of any larger fraction: plan()'s result, or
+    /// choose()'s result of the frontier of `points` fractions if that peak is lower. Error: as plan().
     Result<OpsPlan> planMonotone(const OpsRequest& request, int points = 101) const;
 
-    /// Returns the plan that saves exactly these storages, for the fraction that it answers. Errors: a storage that is
-    /// not to be saved, or a missing one that has to be saved.
+    /// Returns the plan that saves exactly the storages in `saved`, as the plan for `fraction`. Error (badInput): a
+    /// storage that is not to be saved, or a missing storage that has to be saved.
     Result<OpsPlan> planSaving(const std::vector<StorageId>& saved, double fraction) const;
 
     /// The step's timeline under a plan of this planner.
@@ -98,10 +102,11 @@ public:
     std::vector<ModuleEffect> effects(const OpsPlan& plan) const;
 
     /// Returns plans to choose from, by fraction, ascending. A smaller fraction never has a higher peak (unlike in
-    /// PyTorch: issue 197838), and a higher peak always costs less. They are the best of the plans for `points`
-    /// fractions, spread evenly over 0..1, and of further plans for the same fractions with lower peaks. The plan for a
-    /// fraction is the last one whose fraction is not above it. If all fractions are above it, it is the first one:
-    /// saving less would raise the peak. When `stop` is requested, returns what it has.
+    /// PyTorch: issue 197838), and a higher peak always costs less. The returned plans are the best among the plans for
+    /// `points` fractions, spread evenly over 0..1, and further plans for the same fractions with lower peaks. The plan
+    /// for a fraction f is the last plan with a fraction not above f. If all fractions are above f, the first plan is
+    /// used: saving less would raise the peak. When `stop` is requested, returns the plans so far. Error: as plan(),
+    /// but fractions that are too small are left out.
     Result<std::vector<OpsPlan>> frontier(const OpsRequest& request, int points,
                                           const std::stop_token& stop = {}) const;
 

@@ -66,7 +66,7 @@ OpsPlan planAsRecorded(const OpsPlanner& planner)
 
 namespace {
 
-/// The plan's decisions on one module as a region. Sets `repeats` if the plan runs one of its ops again.
+/// The plan's decisions on a module as a region. Sets `repeats` if the plan recomputes an op of the module.
 CheckpointRegion regionOf(const StepModel& model, const OpsPlan& plan, ModuleId module, bool& repeats)
 {
     const StepTrace& trace = *model.trace();
@@ -81,7 +81,7 @@ CheckpointRegion regionOf(const StepModel& model, const OpsPlan& plan, ModuleId 
         region.save[i] = std::ranges::any_of(trace.ops.outputs[ops[i]], [&](StorageId storage) {
             return std::ranges::binary_search(plan.saved, storage);
         });
-        // A random op that runs again after a saved one would draw other numbers, so that it is saved, too.
+        // A random op that is recomputed after a saved random op would draw other numbers, and so is saved, too.
         const bool random = trace.ops.flags[ops[i]] & opRandom;
         region.save[i] = region.save[i] || (random && randomSaved);
         randomSaved = randomSaved || (random && region.save[i]);
@@ -95,7 +95,7 @@ bool isDifferentiated(const StepIndex& index, ModuleId module)
                                [&](CallId call) { return index.calls[call.value].saves(); });
 }
 
-/// The outermost of these modules, and of those inside of them, that can be checkpointed, in the model's order.
+/// The outermost modules that can be checkpointed, among `modules` and the modules inside, in the model's order.
 std::vector<ModuleId> withoutObstacles(const StepTrace& trace, const std::vector<ModuleId>& modules,
                                        const std::vector<std::string_view>& obstacles)
 {

@@ -84,7 +84,7 @@ std::vector<OpId> forwardOps(const StepTrace& trace)
     return ops;
 }
 
-/// Reads times of forward's ops, which alone may run again; the other ops keep their times.
+/// Reads times of forward's ops, since no other op may be recomputed. The other ops keep the times of `trace`.
 Times timesOfStep(const std::string& path, const StepTrace& trace)
 {
     ASSIGN_OR_RETURN(const StepTracePtr read, readStepTrace(path));

@@ -133,7 +133,8 @@ public:
 
     // Functions that applyEvent() calls.
 
-    /// After the last op of a node in forward, holds its saved values for the recomputations that read them.
+    /// After the last op of a node in forward, holds the node's saved values for the recomputations that read such
+    /// values.
     void opEnd(OpId op)
     {
         const NodeId node = graph_.nodeOf[op.value];
@@ -165,12 +166,12 @@ private:
     using Block = typename Memory::Block;
     static constexpr Block none = static_cast<Block>(-1);
 
-    /// Uses of a value that are still to come, besides those of the trace.
+    /// Uses of a value that are still to come, besides the trace's uses.
     struct Uses
     {
-        std::uint32_t readers = 0; ///< nodes that run again and read it
+        std::uint32_t readers = 0; ///< recomputed nodes that read the value
         std::uint32_t unpacks = 0; ///< only of recomputed values
-        Block block = none; ///< the recomputed copy, or the saved value itself while the executor holds it
+        Block block = none; ///< the recomputed copy, or the saved value itself while held by the executor
     };
 
     /// Whether packs of the value hold nothing under the plan.
@@ -236,7 +237,7 @@ private:
     const OpsSchedule& schedule_;
     Memory memory_;
     std::vector<Uses> uses_; ///< by value
-    std::vector<std::pair<StorageId, Block>> inside_; ///< allocations of the op that runs again now
+    std::vector<std::pair<StorageId, Block>> inside_; ///< allocations of the op that is recomputed now
     std::size_t nextRun_ = 0;
     std::uint32_t event_ = 0;
 };

@@ -13,11 +13,11 @@
 
 namespace headroom {
 
-/// The consequences of a set of saved values: the nodes that run again, when they do, and the saved values that are
-/// used.
+/// The consequences of a set of saved values: the recomputed nodes, the time of each recomputation, and the saved
+/// values that are used.
 struct OpsSchedule
 {
-    /// Nodes that run again at the unpack of one tensor, in their order.
+    /// Nodes recomputed at the unpack of a single tensor, in order.
     struct Run
     {
         std::uint32_t unpack = 0; ///< index of the event
@@ -30,8 +30,8 @@ struct OpsSchedule
     Bytes savedBytes = 0;
 };
 
-/// Makes schedules of one step from sets of saved values. A missing value that backward unpacks is recomputed at that
-/// moment, together with all missing values that it depends on. Immutable.
+/// Makes schedules of a step from sets of saved values. A missing value that backward unpacks is recomputed at that
+/// moment, together with all missing values among its inputs, directly or not. Immutable.
 class OpsScheduler
 {
 public:
@@ -56,18 +56,18 @@ private:
     std::vector<Unpack> unpacks_; ///< unpacks of values that take memory, in order
 };
 
-/// Returns the ops of nodes in the order in which they run, which is that of forward.
+/// Returns the ops of nodes in the order of execution, the order of forward.
 std::vector<OpId> opsOf(const JointGraph& graph, std::span<const NodeId> nodes);
 
-/// The positions of a step's ops in its list of events.
+/// The positions of a step's ops in the list of events.
 struct OpEvents
 {
     explicit OpEvents(const StepTrace& trace);
     std::vector<std::uint32_t> begin, end; ///< by op
 };
 
-/// Replays the step under a schedule, by the rules of OpsPlan, and returns its timeline. Cost: one pass over all
-/// events, and one over the events of each op that runs again.
+/// Replays the step under a schedule, by the rules of OpsPlan, and returns the timeline. Cost: a pass over all events,
+/// and a pass over the events of each recomputed op.
 Timeline replayOps(const JointGraph& graph, const OpEvents& events, const OpsSchedule& schedule);
 
 /// Replays the step likewise, and returns the tally by module.

@@ -17,13 +17,13 @@ struct Label
     Picoseconds time = 0;
     ChainStep step;
     std::uint32_t next = 0; ///< index among the labels of the arc's other position
-    std::uint32_t place = 0; ///< rank of the option among those of its arc, cheapest first
+    std::uint32_t place = 0; ///< rank of the option in the arc, cheapest first
     double outside = 0; ///< loss of the part of the path outside of the middle run
 };
 using Labels = std::vector<Label>; ///< labels of a position: bytes ascending, time descending; none dominates another
 
-/// Collects the labels of one position, option by option. Each option turns sorted labels into sorted labels, so that
-/// they are merged instead of sorted, lists of similar length first. Merging drops dominated labels.
+/// Collects the labels of a position, option by option. Each option turns sorted labels into sorted labels, so that
+/// lists are merged instead of sorted, lists of similar length first. Merging drops dominated labels.
 class Front
 {
 public:
@@ -73,7 +73,7 @@ private:
 
 } // namespace
 
-/// One pass of the search, from both ends.
+/// A pass of the search, from both ends.
 class ChainLabels::Search
 {
 public:
@@ -119,12 +119,13 @@ private:
     /// of the loss.
     struct Middle
     {
-        int run = -1; ///< its first position; -1: there is no run
+        int run = -1; ///< the run's first position; -1: no run
         int arc = -1;
         std::size_t position = 0;
     };
 
-    /// Finds the run that has more than half of the chain. With a shorter run one side would have much more work.
+    /// Finds the run that has more than half of the chain. With a shorter run, the front or the back would have much
+    /// more work.
     static Middle middleOf(const ChainLabels& chain)
     {
         for (int arc = 0; arc < static_cast<int>(chain.problem_->arcs.size());) {
@@ -149,7 +150,7 @@ private:
         return isInMiddle(arc.first) ? (mostLoss_ + outside) / 2 : mostLoss_;
     }
 
-    /// The loss of a label: a lower bound of how much longer its paths take than bound().
+    /// The loss of a label: a lower bound of the time of the label's paths, minus bound().
     double lossOfFront(const Label& label, std::size_t position) const
     {
         return static_cast<double>(label.time) + chain_.price_[position] * static_cast<double>(label.bytes)
@@ -319,7 +320,7 @@ private:
                 if (lossOfBack(label, at(arc.first)) > limits[i])
                     continue;
                 if (!next.empty() && next.back().bytes == label.bytes)
-                    next.pop_back(); // it takes longer
+                    next.pop_back(); // the label takes longer
                 next.push_back(label);
             }
             to.add(std::move(next));

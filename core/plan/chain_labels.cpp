@@ -29,7 +29,8 @@ ChainLabels::ChainLabels(const ChainProblem& problem, Bytes budget, const ChainP
     sortOptions();
 }
 
-/// A position is in no run if its row has a price, a wider arc covers it, or the caller says so in `own`.
+/// A position is in no run if the position's memory constraint has a price, a wider arc covers the position, or the
+/// caller says so in `own`.
 void ChainLabels::findRuns(const std::vector<double>& rowPrices, const std::vector<bool>& own)
 {
     std::vector<bool> covered(at(problem_->positions), false); // by a wider arc
@@ -56,7 +57,7 @@ bool ChainLabels::sameRun(int position, int other) const
         && runOf_[at(position)] == runOf_[at(other)];
 }
 
-/// The time of an option plus the price of its memory: the part that it adds to the bound.
+/// The time of an option plus the price of the option's memory: the option's share of the bound.
 double ChainLabels::priceOf(const ChainOption& option, const ChainArc& arc) const
 {
     const double after = price_[at(arc.last)];
@@ -120,8 +121,8 @@ void ChainLabels::sortOptions()
     }
 }
 
-/// Reorders the options within each run, those that hold least first, so that the run's rows are violated only if they
-/// must be.
+/// Reorders the options within each run, least held bytes first, so that the run's memory constraints are violated only
+/// if inevitable.
 void ChainLabels::lineUp(ChainPath& path) const
 {
     for (std::size_t begin = 0, end = 0; begin < path.size(); begin = end) {

@@ -15,12 +15,12 @@ namespace headroom {
 namespace {
 
 constexpr double bytesPerUnit = static_cast<double>(MiB); ///< scales rows of the master: keeps GLPK's numbers near 1
-constexpr double violated = 1e-6; ///< share of the budget above which an excess counts
-constexpr double converged = 1e-9; ///< share of the bound that the master may be above it
+constexpr double violated = 1e-6; ///< an excess counts above this share of the budget
+constexpr double converged = 1e-9; ///< the master may exceed the bound by this share
 constexpr int mostPaths = 300;
 constexpr double strideOfShares = 1.0 / 64; ///< resolution of strongestShare()
 
-/// A path, and how far its memory is above the budget.
+/// A path, and the excess of the path's memory above the budget.
 struct PathExcess
 {
     ChainPath path;
@@ -75,7 +75,7 @@ private:
         return cut;
     }
 
-    /// The path of least time plus price of its memory.
+    /// The path of least time plus price of the memory.
     PathExcess cheapest(const ChainPrices& prices) const
     {
         struct Reached
@@ -93,7 +93,7 @@ private:
         const std::vector<double> price = prices.ofHeldBytes();
         std::vector<Reached> best(price.size());
         best.front().cost = 0;
-        Choice latest; // parts of one class at equal prices choose alike
+        Choice latest; // parts of the same class at equal prices choose alike
         for (std::size_t i = 0; i < problem_.arcs.size(); ++i) {
             const ChainArc& arc = problem_.arcs[i];
             const double after = price[at(arc.last)];
@@ -151,9 +151,10 @@ private:
         return cut.time + price * static_cast<double>(cut.excess[at(row)]);
     }
 
-    /// Finds the price of the only row. At this price a path that fits costs as much as one that does not, and none
-    /// costs less. Returns a path that begins like the one, ends like the other and fits, and the excess of its mixture
-    /// with the next such path, which does not fit; the mixture fills the row.
+    /// Finds the price of the only memory constraint. At this price a path that fits costs as much as a path that does
+    /// not, and no path costs less. Returns a path that begins like the fitting path, ends like the other path, and
+    /// fits. Also returns the excess of a mixture: of the returned path and the next such path, which does not fit. The
+    /// mixture fills the constraint.
     std::pair<ChainPath, std::vector<double>> solveOneRow()
     {
         const int row = rows_.front();
@@ -179,8 +180,9 @@ private:
         return {std::move(path), std::move(mixture)};
     }
 
-    /// Joins the begin of `fits` with as much of the end of `exceeds` as fits the row (-1: the budget). The second path
-    /// takes one step more of `exceeds` and does not fit. Among equal parts those that hold least come first.
+    /// Joins the begin of `fits` with as much of the end of `exceeds` as fits the memory constraint `row` (-1: the
+    /// budget). The second path takes another step of `exceeds` and does not fit. Among equal parts, the least held
+    /// bytes come first.
     std::pair<ChainPath, ChainPath> between(const ChainPath& fits, const ChainPath& exceeds, int row = -1) const
     {
         std::vector<std::pair<std::size_t, std::size_t>> common; // steps of both at common positions
@@ -210,8 +212,9 @@ private:
         return {joined(enough), joined(tooEarly)};
     }
 
-    /// Prices several rows by the linear programme (the master) over the paths so far, and adds the cheapest path until
-    /// it is no cheaper than the master says. Returns the excess of the master's mixture of paths.
+    /// Prices several memory constraints by the linear programme (the master) over the paths so far, and adds the
+    /// cheapest path until that path is no cheaper than the master's bound. Returns the excess of the master's mixture
+    /// of paths.
     std::vector<double> solveRows()
     {
         GlpkProblem master;
@@ -315,10 +318,10 @@ namespace {
 
 /// The most labels kept at a position, by pass.
 constexpr std::array<std::size_t, 3> widths{100, 6000, 400000};
-/// Violated rows of runs that are added one by one; after them all rows are added.
+/// Violated memory constraints of runs that are added separately; after this number all constraints are added.
 constexpr int mostBroken = 3;
 
-/// One solve: holds the best path so far and a lower bound of the least time.
+/// A solve: holds the best path so far and a lower bound of the least time.
 class ChainSearch
 {
 public:
@@ -371,8 +374,8 @@ private:
             <= options_.gap * static_cast<double>(answer_.value.time);
     }
 
-    /// Improves a path step by step: each step takes the option that is best while all others stay. A path close to the
-    /// best one lets the labels be pruned early.
+    /// Improves a path step by step: each step takes the best option while all other steps stay. With a path close to
+    /// the best path, the labels are pruned early.
     void improve(ChainPath path)
     {
         const std::vector<Bytes> after = peaksAfter(path);
@@ -400,7 +403,7 @@ private:
         take(path);
     }
 
-    /// By step: the peak from that step on, if nothing were held before it.
+    /// By step: the peak from that step on, if nothing were held before the step.
     std::vector<Bytes> peaksAfter(const ChainPath& path) const
     {
         std::vector<Bytes> peaks(path.size() + 1, problem_.atLoss);
@@ -436,7 +439,7 @@ private:
         }
     }
 
-    /// Runs one pass. Returns the row that its path violates, or -1.
+    /// Runs a pass. Returns the memory constraint that the pass's path violates, or -1.
     int pass(const ChainLabels& labels, std::size_t width)
     {
         const ChainLabels::Pass pass = labels.run(width, limitOfTime(), limit_);

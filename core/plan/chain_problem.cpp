@@ -58,7 +58,7 @@ ChainProblem mixed(const ChainProblem& a, const ChainProblem& b, double shareOfB
     return both;
 }
 
-// A path that holds less can go on in every way that the others can, so that one label for each position is enough.
+// A path that holds less can go on like every path that holds more, so that a label for each position is enough.
 std::optional<ChainPath> minMemoryPath(const ChainProblem& problem, Bytes budget)
 {
     struct Label

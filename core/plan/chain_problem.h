@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// An index that these structures keep as an int.
+/// An index that the structures here keep as an int.
 inline std::size_t at(int index)
 {
     return static_cast<std::size_t>(index);
@@ -26,17 +26,17 @@ using Picoseconds = std::int64_t;
 Picoseconds picoseconds(double ms);
 double milliseconds(Picoseconds time);
 
-/// One way to checkpoint a part of the step: its memory and its recompute time.
+/// A checkpointing option of a part of the step: memory and recompute time.
 struct ChainOption
 {
-    /// Bytes held while the part waits for its backward, minus those of the recorded step; mostly negative.
+    /// Bytes held while the part waits for backward, minus the bytes held in the recorded step; mostly negative.
     Bytes held = 0;
     /// Highest memory of the step while the part runs, forward or backward, if no other part is checkpointed.
     Bytes high = 0;
     Picoseconds time = 0; ///< recompute time
 };
 
-/// A part of the step: positions first to last - 1 of the chain, and the ways to checkpoint it.
+/// A part of the step: positions first to last - 1 of the chain, and the checkpointing options.
 struct ChainArc
 {
     int first = 0;
@@ -44,7 +44,7 @@ struct ChainArc
     std::vector<ChainOption> options;
 };
 
-/// An arc of a path and the option chosen for it, as indices.
+/// An arc of a path and the option chosen for the arc, as indices.
 struct ChainStep
 {
     int arc = 0;
@@ -53,18 +53,18 @@ struct ChainStep
 };
 using ChainPath = std::vector<ChainStep>; ///< arcs in the order of the chain
 
-/// The planner's problem as data. The parts of a step run one after the other in forward, and in reverse order in
-/// backward: while a part runs, only the parts before it hold saved tensors. A plan is a path of arcs from 0 to
-/// `positions`, with one option for each arc. It fits a budget B if each of its arcs has high + (sum of held of the
-/// arcs before) <= B, if atLoss + (sum of held of all arcs) <= B, and if constant <= B.
+/// The planner's problem as data. The parts of a step run in sequence in forward, and in reverse order in backward:
+/// while a part runs, only the earlier parts hold saved tensors. A plan is a path of arcs from 0 to `positions`, with
+/// an option for each arc. A plan fits a budget B if each arc has high + (sum of held of the arcs before) <= B, if
+/// atLoss + (sum of held of all arcs) <= B, and if constant <= B.
 struct ChainProblem
 {
     int positions = 0;
-    std::vector<ChainArc> arcs; ///< sorted by first, then last; each position has an arc of its own
+    std::vector<ChainArc> arcs; ///< sorted by first, then last; each position has its own arc
     Bytes atLoss = 0; ///< highest recorded memory between forward and backward of the parts
-    Bytes constant = 0; ///< highest memory where no option changes it
-    /// By position: class number. Positions of one class have arcs with options of equal `held` and `time`, in the same
-    /// order, and no wider arc covers them. -1: a class of its own.
+    Bytes constant = 0; ///< highest memory at the events without an effect of any option
+    /// By position: class number. Positions of the same class have arcs with options of equal `held` and `time`, in the
+    /// same order, and no wider arc covers such positions. -1: a separate class.
     std::vector<int> classes;
 
     const ChainOption& option(const ChainStep& step) const { return arcs[at(step.arc)].options[at(step.option)]; }
@@ -77,14 +77,14 @@ struct ChainValue
 };
 ChainValue valueOf(const ChainProblem& problem, const ChainPath& path);
 
-/// The weighted mean of two problems that differ only in memory. A path that fits both of them fits it.
+/// The weighted mean of two problems that differ only in memory. A path that fits both problems fits the mean.
 ChainProblem mixed(const ChainProblem& a, const ChainProblem& b, double shareOfB);
 
-/// The path that holds least at the end, among those that fit the budget; empty if none fits.
+/// The path that holds least at the end, among the paths that fit the budget; empty if no path fits.
 std::optional<ChainPath> minMemoryPath(const ChainProblem& problem, Bytes budget);
 
-/// By arc, by option: whether the option's own row is redundant at every budget: if it is violated, a later row is
-/// violated too.
+/// By arc, by option: whether the option's own memory constraint is redundant at every budget: a later constraint is
+/// violated whenever the option's constraint is.
 std::vector<std::vector<bool>> unboundOptions(const ChainProblem& problem);
 
 /// The smallest budget that a path fits, exact to the byte.

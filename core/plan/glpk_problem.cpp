@@ -16,10 +16,10 @@ namespace {
 
 constexpr int quickSearchMs = 50; ///< time limit of the search with GLPK's plain branching
 
-/// GLPK's environment of one thread: silent, and freed when the thread ends.
+/// GLPK's environment of a thread: silent, and freed at the end of the thread.
 struct Environment
 {
-    std::uint64_t generation = 0; ///< number of errors, after each of which it was freed with all problems in it
+    std::uint64_t generation = 0; ///< number of errors: each error freed the environment with all problems
 
     ~Environment() { glp_free_env(); }
 };
@@ -42,9 +42,9 @@ extern "C" int takeOutput(void*, const char*)
     return 1; // not to be printed
 }
 
-/// Runs `call`, which enters GLPK. Returns false after an error inside GLPK, which would end the process: its
-/// documented way out is a jump over its own frames, after which the environment must be freed. `call` must hold
-/// nothing that has a destructor.
+/// Runs `call`, which enters GLPK. Returns false after an error inside GLPK, since such an error would end the process.
+/// The documented way out is a jump over GLPK's frames; then the environment must be freed. `call` must hold nothing
+/// that has a destructor.
 template <class Call>
 bool guarded(Call&& call)
 {
@@ -86,7 +86,7 @@ int boundType(double lower, double upper)
 struct SearchState
 {
     const std::stop_token* stop = nullptr;
-    std::vector<double> incumbent; ///< shifted by one, as GLPK counts; empty when there is none
+    std::vector<double> incumbent; ///< shifted by one, as GLPK counts; empty without an incumbent
     bool incumbentGiven = false;
     bool stopped = false;
     bool gapReached = false;
@@ -148,7 +148,7 @@ MilpStatus GlpkProblem::Handle::solveRelaxation(int limitMs) const
             status = glp_get_status(problem);
             if (failure != 0 || status != GLP_OPT) {
                 // A degenerate problem was once called infeasible from the advanced basis: ask again from the plain
-                // one.
+                // basis.
                 glp_std_basis(problem);
                 failure = glp_simplex(problem, &parameters);
                 status = glp_get_status(problem);
@@ -162,7 +162,7 @@ MilpStatus GlpkProblem::Handle::solveRelaxation(int limitMs) const
     return failure == 0 && (status == GLP_NOFEAS || status == GLP_INFEAS) ? MilpStatus::infeasible : MilpStatus::failed;
 }
 
-/// Solves from the last basis. Rows that were added since may have made it infeasible, so that the dual simplex is the
+/// Solves from the last basis. Rows added since may have made the basis infeasible, so that the dual simplex is the
 /// fast method.
 MilpStatus GlpkProblem::Handle::solveAgain(int limitMs) const
 {
@@ -211,7 +211,7 @@ MilpStatus GlpkProblem::Handle::search(SearchState& state, int branching, const 
     return MilpStatus::failed;
 }
 
-/// Takes the solution of the last search, unless it ended in an error or the solution before was better.
+/// Takes the solution of the last search, unless the search ended in an error or the solution before was better.
 void GlpkProblem::Handle::take(MilpResult& result, const SearchState& state) const
 {
     result.nodes = state.nodes;

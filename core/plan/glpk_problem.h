@@ -30,13 +30,13 @@ struct MilpResult
     std::int64_t nodes = 0; ///< number of visited nodes of the search tree
 };
 
-/// Result of the linear relaxation, in which integer columns may have any value.
+/// Result of the linear relaxation: integer columns may have any value.
 struct LinearResult
 {
     MilpStatus status = MilpStatus::failed;
     double objective = 0;
     std::vector<double> values; ///< by column
-    std::vector<double> duals; ///< by row: change of the objective when the row's bound grows by one
+    std::vector<double> duals; ///< by row: change of the objective when the row's bound grows by 1
 };
 
 struct MilpOptions
@@ -45,13 +45,13 @@ struct MilpOptions
     double limitMs = 10000;
     double gap = 0; ///< the search ends at this gap: (objective - bound) / objective
     bool cuts = false; ///< with Gomory's mixed integer cuts
-    /// A known solution, by column. Branches that cannot improve on it are pruned from the start.
+    /// A known solution, by column. Branches without an improvement are pruned from the start.
     std::vector<double> incumbent;
 };
 
 /// A mixed integer linear programme (minimisation) in GLPK. GLPK's environment is thread-local: create, solve and
-/// destroy a problem on one thread. An error inside GLPK ends the solve, never the process; what was found before
-/// remains.
+/// destroy a problem on the same thread. An error inside GLPK ends the solve, never the process; solutions found before
+/// remain.
 class GlpkProblem
 {
 public:
@@ -67,8 +67,8 @@ public:
     GlpkProblem(const GlpkProblem&) = delete;
     GlpkProblem& operator=(const GlpkProblem&) = delete;
 
-    int addColumn(double lower, double upper, double cost, bool integer = false); ///< returns its number, from 0
-    int addRow(std::span<const Term> terms, double lower, double upper); ///< returns its number, from 0
+    int addColumn(double lower, double upper, double cost, bool integer = false); ///< returns the number, from 0
+    int addRow(std::span<const Term> terms, double lower, double upper); ///< returns the number, from 0
 
     MilpResult solve(const MilpOptions& options = {});
     /// Solves the linear relaxation. A second call, after rows were added, starts from the basis of the first.

@@ -19,8 +19,8 @@ constexpr std::size_t greedyPasses = 32; ///< items that greedyOf() leaves out i
 /// The items that are left to decide: each has a value and is no larger than the cap.
 struct Presolved
 {
-    std::vector<std::size_t> items; ///< by value per byte, descending; larger ones first among equals
-    KnapsackChoice free; ///< the items that take no bytes, which are always taken
+    std::vector<std::size_t> items; ///< by value per byte, descending; larger items first among equals
+    KnapsackChoice free; ///< the items of 0 bytes, always taken
 };
 
 Presolved presolve(std::span<const KnapsackItem> items, Bytes cap)
@@ -54,7 +54,7 @@ void take(KnapsackChoice& choice, std::span<const KnapsackItem> items, std::size
     choice.value += items[item].value;
 }
 
-/// Takes the items that fit, in their order, without those at places [from, to).
+/// Takes the items that fit, in order, without the items at places [from, to).
 KnapsackChoice passThrough(const Presolved& presolved, std::span<const KnapsackItem> items, Bytes cap, std::size_t from,
                            std::size_t to)
 {
@@ -79,10 +79,10 @@ KnapsackChoice greedyOf(const Presolved& presolved, std::span<const KnapsackItem
     return best;
 }
 
-/// Balanced dynamic programming (Pisinger): it starts from the densest items that fit, and decides the items around the
-/// end of these one by one, in turn whether the next denser item leaves and whether the next less dense one joins. A
-/// state is a sum of bytes and its highest value. A state is dropped if another one dominates it, or if no further
-/// decision can bring it above the best choice so far.
+/// Balanced dynamic programming (Pisinger). The start is the choice of the densest items that fit. Then the items
+/// around the end of that choice are decided singly, in turn whether the next denser item leaves and whether the next
+/// less dense item joins. A state is a sum of bytes and the highest value for that sum. A state is dropped if another
+/// state dominates, or if no further decisions can lead to more than the best choice so far.
 class BalancedProgramme
 {
 public:
@@ -140,7 +140,7 @@ KnapsackChoice BalancedProgramme::solve(std::size_t mostDecisions)
         return best_;
     states_ = {{start_.bytes, start_.value, none}};
     std::size_t left = break_; // places below `left` are undecided
-    std::size_t right = break_; // `right` and places above it are undecided
+    std::size_t right = break_; // `right` and the places above are undecided
     while (!states_.empty() && (left > 0 || right < order_.size())) {
         if (right < order_.size()) {
             decide(right++, 1);
@@ -190,7 +190,7 @@ void BalancedProgramme::decide(std::size_t place, int sign)
     std::swap(states_, merged_);
 }
 
-/// Drops states that cannot become better than the best choice. `left` and `right` are those of solve().
+/// Drops states that cannot become better than the best choice. `left` and `right` are as in solve().
 void BalancedProgramme::prune(std::size_t left, std::size_t right)
 {
     for (const State& state : states_)
@@ -218,7 +218,7 @@ void BalancedProgramme::remember(const State& state)
     best_ = std::move(choice);
 }
 
-/// The largest number of items that fit: that of the smallest ones.
+/// The largest number of items that fit: found with the smallest items.
 std::size_t mostThatFit(const Presolved& presolved, std::span<const KnapsackItem> items, Bytes cap)
 {
     std::vector<Bytes> sizes;
@@ -231,7 +231,7 @@ std::size_t mostThatFit(const Presolved& presolved, std::span<const KnapsackItem
     return count;
 }
 
-/// Items of one size and one value: only the number of them that is taken matters.
+/// Items of the same size and value: only the number of taken items matters.
 struct Alike
 {
     KnapsackItem item;
@@ -317,7 +317,8 @@ Result<KnapsackChoice> ilpKnapsack(std::span<const KnapsackItem> items, Bytes ca
                 options.incumbent.push_back(static_cast<double>(takenOf(best, presolved, group)));
         }
         problem.addRow(bytesRow, -GlpkProblem::infinity, share(asked));
-        // If values rise with bytes, the relaxation would take parts of many small items: this row forbids it.
+        // If values rise with bytes, the relaxation would take parts of many small items: this row forbids such
+        // solutions.
         problem.addRow(countRow, -GlpkProblem::infinity, static_cast<double>(mostThatFit(presolved, items, asked)));
         const MilpResult result = problem.solve(options);
         if (result.status != MilpStatus::optimal && result.status != MilpStatus::feasible)

@@ -11,7 +11,7 @@
 
 namespace headroom {
 
-/// An item of a knapsack problem: its bytes, and the value of taking it.
+/// An item of a knapsack problem: bytes, and the value of taking the item.
 struct KnapsackItem
 {
     Bytes bytes = 0;
@@ -29,15 +29,17 @@ struct KnapsackChoice
 constexpr std::size_t mostKnapsackDecisions = 6'000'000;
 
 /// The choice of highest value, by dynamic programming over choices that are not dominated. Sums of bytes are exact, so
-/// that the cap is never exceeded. After `mostDecisions` steps it returns the best choice so far with `proven` false.
+/// that the cap is never exceeded. After `mostDecisions` steps the result is the best choice so far, with `proven`
+/// false.
 KnapsackChoice exactKnapsack(std::span<const KnapsackItem> items, Bytes cap,
                              std::size_t mostDecisions = mostKnapsackDecisions);
 
-/// Takes items greedily by value per byte, larger ones first among equals. Repeats this without one of the first few
-/// items, and without all items up to one of them, and returns the best choice.
+/// Takes items greedily by value per byte, larger items first among equals. Repeats the pass without each of the first
+/// few items alone, and without all items up to that item, and returns the best choice.
 KnapsackChoice greedyKnapsack(std::span<const KnapsackItem> items, Bytes cap);
 
-/// The choice of highest value by GLPK, or the best one found within the time limit. Errors: GLPK failed.
+/// The choice of highest value by GLPK, or the best choice found within the time limit. Error (internal): GLPK found no
+/// choice for the cap.
 Result<KnapsackChoice> ilpKnapsack(std::span<const KnapsackItem> items, Bytes cap, double limitMs = 10000);
 
 } // namespace headroom

@@ -18,10 +18,10 @@ struct Item
     Bytes memory = 0;
     double ms = 0;
     bool saved = false; ///< the ops must be saved
-    bool recomputed = false; ///< the ops must run again
+    bool recomputed = false; ///< the ops must be recomputed
 };
 
-/// Joins the random ops to one item, and in-place ops with their parents.
+/// Joins the random ops to a single item, and in-place ops with the parents.
 std::vector<Item> findItems(const SacStats& stats)
 {
     std::vector<int> leader(stats.funcNames.size());
@@ -66,7 +66,8 @@ std::vector<Item> findItems(const SacStats& stats)
     return items;
 }
 
-/// Items of equal memory and time: only the number of them that is saved matters. Large modules have hundreds of each.
+/// Items of equal memory and time: only the number of saved items matters. Large modules have hundreds of items of each
+/// kind.
 struct Kind
 {
     Bytes memory = 0;
@@ -92,10 +93,10 @@ std::vector<Kind> findKinds(const std::vector<Item>& items, Bytes room)
 
 /// Finds how many items of each kind to save, for the most time saved within `room` bytes, exact in whole bytes.
 ///
-/// Kinds are decided one by one, in the order of findKinds(). A label is the memory and time of a choice so far. A
-/// label is dropped if another one dominates it, or if its bound (the other kinds taken in fractions) is not above the
+/// Kinds are decided singly, in the order of findKinds(). A label is the memory and time of a choice so far. A label is
+/// dropped if another label dominates, or if the label's bound (the other kinds taken in fractions) is not above the
 /// best choice so far. If more than `mostLabels` are left (only with hundreds of sizes that have no common divisor),
-/// labels must be better by a share, which becomes the gap.
+/// labels must be better by a share. This share becomes the gap.
 class Knapsack
 {
 public:
@@ -124,7 +125,7 @@ private:
     };
     struct Completion
     {
-        double ms = 0; ///< time of the other kinds, each taken as often as it fits
+        double ms = 0; ///< time of the other kinds, each taken as often as possible
         double bound = 0; ///< the same, but the first kind that does not fit completely taken in part
     };
     std::size_t fitting(std::size_t kind, Bytes left) const;
@@ -167,7 +168,7 @@ Knapsack::Completion Knapsack::complete(std::size_t kind, Bytes left) const
     return completion;
 }
 
-/// Sets the best choice: that of `label` for the kinds decided so far, then each kind as often as it fits.
+/// Sets the best choice: the choice of `label` for the kinds decided so far, then each kind as often as possible.
 void Knapsack::remember(Label label)
 {
     Bytes left = room_ - label.memory;

@@ -9,7 +9,7 @@
 
 namespace headroom {
 
-/// The ops of one module to save for least recomputation under a memory budget (sac_ilp.py,
+/// The ops of a module to save for least recomputation under a memory budget (sac_ilp.py,
 /// get_optimal_checkpointing_policy_per_module; solved exactly, in whole bytes).
 struct OpPolicy
 {
@@ -20,8 +20,8 @@ struct OpPolicy
 };
 
 /// Solves for a `memoryBudget`, the share (0 to 1) of the module's SAC memory that may be saved. Random ops are saved
-/// all or none, views are recomputed, in-place ops are treated as their parents. Errors: a budget outside 0 to 1
-/// (badInput); what must be saved exceeds it (infeasible).
+/// all or none, views are recomputed, in-place ops are treated as the parents. Error: a budget outside 0 to 1
+/// (badInput); an op that must be both saved and recomputed, or a budget below what must be saved (infeasible).
 Result<OpPolicy> opPolicy(const SacStats& stats, double memoryBudget);
 
 } // namespace headroom

@@ -15,7 +15,7 @@ namespace headroom {
 
 namespace {
 
-/// The solver counts memory in GiB, so that its numbers are neither huge nor tiny.
+/// The solver counts memory in GiB, so that numbers are neither huge nor tiny.
 constexpr double memoryUnit = static_cast<double>(GiB);
 
 } // namespace
@@ -80,7 +80,7 @@ void PiecewiseRelaxation::addGroup(const std::vector<int>& members, int parent, 
             inside.insert(inside.end(), children.begin(), children.end());
         }
         group.members = std::move(same);
-        // A group that no active row counts is never worth its time.
+        // A group that no active memory constraint counts is never worth the time.
         const bool useful = group.interval < static_cast<int>(activeRows_.size()) || group.forced;
         int nearest = parent;
         if (useful) {
@@ -120,7 +120,7 @@ void PiecewiseRelaxation::addPaths()
 {
     for (const Group& group : groups_) {
         if (!group.leaf || group.parent < 0)
-            continue; // a path with one group needs no row: the column's bound is enough
+            continue; // a path with a single group needs no row: the column's bound is enough
         const auto size = static_cast<double>(group.members.size());
         std::vector<GlpkProblem::Term> path{{group.countColumn, 1}};
         for (int outer = group.parent; outer >= 0; outer = groups_[static_cast<std::size_t>(outer)].parent) {
@@ -147,9 +147,9 @@ void PiecewiseRelaxation::addMemory(Bytes budget)
     }
 }
 
-/// Adds rows that say how many units must be checkpointed at least, if each discards all that it has. The memory rows
-/// imply this only to the solver's tolerance; counted in multiples of the units' greatest common divisor the solver
-/// sees the difference of a byte.
+/// Adds rows with the least number of units that must be checkpointed, if each unit discards everything. The memory
+/// constraints imply this number only to the solver's tolerance; counted in multiples of the units' greatest common
+/// divisor the solver sees the difference of a byte.
 void PiecewiseRelaxation::addCapacity(Bytes budget)
 {
     for (std::size_t row = 0; row < activeRows_.size(); ++row) {
@@ -211,7 +211,7 @@ namespace {
 /// The rows of the MILP are the beginnings of backwards.
 constexpr auto phaseOfRows = "backward";
 
-/// Time limit of a search. After it the best plan so far is returned, with its gap.
+/// Time limit of a search. After the limit the best plan so far is returned, with the gap.
 constexpr double mostSearchMs = 10000;
 
 /// Differences in ms below this are rounding of the solver.
@@ -229,8 +229,8 @@ struct PiecewiseSolution
     double boundMs = 0;
 };
 
-/// Solves relaxations with more and more memory rows, until a solution can be placed on single units at its own cost.
-/// The budget must be at least problem.leastBudget().
+/// Solves relaxations with more and more memory constraints, until a solution can be placed on single units at the
+/// solution's cost. The budget must be at least problem.leastBudget().
 class PiecewiseSearch
 {
 public:
@@ -261,7 +261,7 @@ private:
     PiecewiseSolution best_;
 };
 
-/// Makes a first plan. Returns false if it is proven optimal already.
+/// Makes a first plan. Returns false if that plan is proven optimal already.
 bool PiecewiseSearch::start()
 {
     const auto units = problem_.units();

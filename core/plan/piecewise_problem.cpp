@@ -37,7 +37,7 @@ bool nearlyEqual(const RecomputeCurve& a, const RecomputeCurve& b)
 
 using Members = std::vector<std::vector<RecomputeCurve*>>;
 
-/// Numbers the classes of one coarseness. Returns the curves of each class, the first module's first.
+/// Numbers the classes of a coarseness. Returns the curves of each class, the first module's first.
 Members classify(PiecewiseModules& model, std::size_t coarseness)
 {
     using Key = std::tuple<Bytes, Bytes, double>;
@@ -64,7 +64,7 @@ Members classify(PiecewiseModules& model, std::size_t coarseness)
     return members;
 }
 
-/// Gives all modules whose curves differ only by noise the same curve.
+/// Gives modules the same curve if the curves differ only by noise.
 void removeNoise(PiecewiseModules& model)
 {
     for (auto& curves : classify(model, PiecewiseModules::byCurve)) {
@@ -212,7 +212,7 @@ RecomputeCurve RecomputeCurve::lowerEnvelope(const std::vector<const RecomputeCu
     }
     const std::vector<std::size_t> hull = lowerHull(
         least, [](const Corner& corner) { return corner.bytes; }, [](const Corner& c) { return c.ms; });
-    // Slightly different curves leave many short edges. Without them the neighbours' lines meet a little lower.
+    // Slightly different curves leave many short edges. Without short edges, the neighbours' lines meet a little lower.
     const Bytes shortest = first.maxBytes_ / 1000;
     std::vector<Line> lines{Line{}};
     for (std::size_t i = 1; i < hull.size(); ++i) {
@@ -283,18 +283,18 @@ const RecomputeCurve& PiecewiseProblem::curve(int unit) const
     return modules_->modules[static_cast<std::size_t>(units_[static_cast<std::size_t>(unit)].module)].curve;
 }
 
-/// Whether all rows that count at most the first `units` units hold if they discard so much. The last of these rows
-/// implies the others.
+/// Whether all memory constraints that count at most the first `units` units hold if the units discard so much. The
+/// last such constraint implies the others.
 bool PiecewiseProblem::rowHolds(int units, Bytes discarded, Bytes budget) const
 {
     const int row = lastRow_[static_cast<std::size_t>(units)];
     return row < 0 || rows_[static_cast<std::size_t>(row)].required - discarded <= budget;
 }
 
-/// The most bytes that can be discarded up to the end of `unit` if `before` bytes are discarded before its first
-/// submodule and every row in between holds; `impossible` if no choice fits. To discard more is never worse for later
-/// rows, so that subtrees are decided one after the other. `whole` becomes, for each unit inside, whether taking it as
-/// a whole discards most.
+/// The most bytes that can be discarded up to the end of `unit` if `before` bytes are discarded before the first
+/// submodule of `unit` and every memory constraint in between holds; `impossible` if no choice fits. To discard more is
+/// never worse for later constraints, so that subtrees are decided in sequence. `whole` becomes, for each unit inside,
+/// whether a checkpoint of the whole unit discards most.
 Bytes PiecewiseProblem::mostDiscarded(int unit, Bytes before, Bytes budget, std::vector<bool>& whole) const
 {
     const PlanUnit& self = units_[static_cast<std::size_t>(unit)];
@@ -346,8 +346,8 @@ std::optional<PiecewiseProblem::Discards> PiecewiseProblem::allocate(const std::
                                                                      std::span<const int> rows,
                                                                      Preference preference) const
 {
-    // The sets of units that rows count are nested. So it is cheapest to go through the rows in order and to buy for
-    // each the cheapest bytes that it counts.
+    // The sets of units that memory constraints count are nested. So the cheapest choice goes through the constraints
+    // in order, and buys for each constraint the cheapest bytes that count there.
     struct Offer
     {
         double msPerByte;
@@ -362,7 +362,7 @@ std::optional<PiecewiseProblem::Discards> PiecewiseProblem::allocate(const std::
     std::priority_queue<Offer, std::vector<Offer>, decltype(dearer)> offers(dearer);
     Discards discards;
     discards.bytes.assign(units_.size(), 0);
-    std::vector<Bytes> left(units_.size(), 0); // by unit: bytes left of its piece on offer
+    std::vector<Bytes> left(units_.size(), 0); // by unit: bytes left of the piece on offer
     Bytes sum = 0;
     int seen = 0;
     const auto offer = [&](int unit, std::size_t piece) {

@@ -13,11 +13,12 @@
 
 namespace headroom {
 
-/// The cost of checkpointing one module: recompute time as a convex, piecewise linear function of the bytes that it
-/// discards, from 0 to the module's activation memory.
+/// The cost of checkpointing a module: recompute time as a convex, piecewise linear function of the discarded bytes,
+/// from 0 to the module's activation memory.
 ///
-/// PyTorch writes it with r, the discarded share of the module's SAC memory: bytes = ACM * r - (ACM - IA), time = ACT *
-/// max(0, slopes * r + intercepts). Here corners are at whole bytes, so that plans can be checked in integers.
+/// PyTorch writes the function with r, the discarded share of the module's SAC memory: bytes = ACM * r - (ACM - IA),
+/// time = ACT * max(0, slopes * r + intercepts). Here corners are at whole bytes, so that plans can be checked in
+/// integers.
 class RecomputeCurve
 {
 public:
@@ -40,7 +41,7 @@ public:
 
     bool operator==(const RecomputeCurve&) const = default;
 
-    /// A curve with few pieces that is nowhere above any of `curves`, which have the same maxBytes().
+    /// A curve with few pieces that is nowhere above any of `curves`. All `curves` have the same maxBytes().
     static RecomputeCurve lowerEnvelope(const std::vector<const RecomputeCurve*>& curves);
 
 private:
@@ -57,7 +58,7 @@ private:
     std::vector<Piece> pieces_;
 };
 
-/// The data that all requests for one ModuleInfo share: its tree of modules, and the cost of checkpointing each.
+/// The data that all requests for a ModuleInfo share: the tree of modules, and the cost of checkpointing each module.
 struct PiecewiseModules
 {
     struct Module
@@ -65,21 +66,22 @@ struct PiecewiseModules
         RecomputeCurve curve; ///< only of candidates
         std::array<int, 2> classes{}; ///< by Coarseness: index in classCurves
     };
-    /// How modules are grouped into classes: by memory and time whatever their curves (PyTorch's fits of identical
-    /// modules can differ much in parts of the curve that are not used), or by their curves.
+    /// How modules are grouped into classes: by memory and time without regard to curves (PyTorch's fits of identical
+    /// modules can differ much in parts of the curve that are not used), or by curves.
     enum Coarseness : std::size_t { byMemoryAndTime, byCurve, coarsenessCount };
 
     PlanModules tree;
     std::vector<Module> modules; ///< indexed as tree.modules
-    std::array<std::vector<RecomputeCurve>, coarsenessCount> classCurves; ///< by class: lower envelope of its curves
+    std::array<std::vector<RecomputeCurve>, coarsenessCount> classCurves; ///< by class: lower envelope of the curves
 
-    /// Replaces curves that differ only by noise (less than 1e-4 of their time at every corner) by the first module's:
-    /// the costs of identical modules must not depend on the noise of a fit.
+    /// Replaces curves that differ only by noise (less than 1e-4 of the time at every corner) by the first module's
+    /// curve: the costs of identical modules must not depend on the noise of a fit. Error: as PlanModules::create().
     static Result<PiecewiseModules> create(ModuleInfoPtr info);
 };
 
-/// A constraint: memory at the begin of one module's backward. It is `required` without checkpointing, minus the bytes
-/// that the first `units` units discard (those whose forwards end before the module's). Redundant rows are left out.
+/// A memory constraint, at the begin of a module's backward. The memory is `required` without checkpointing, minus the
+/// bytes that the first `units` units discard (the units with an earlier end of forward than the module). Redundant
+/// constraints are left out.
 struct MemoryRow
 {
     int units = 0;
@@ -87,12 +89,12 @@ struct MemoryRow
     int module = 0;
 };
 
-/// PyTorch's MILP for one request, as data: the modules that may be checkpointed, and the memory at each module
-/// boundary. Answers that need integers only and no solver are computed here.
+/// PyTorch's MILP for a request, as data: the modules that may be checkpointed, and the memory at each module boundary.
+/// Answers that need integers only and no solver are computed here.
 class PiecewiseProblem
 {
 public:
-    /// `modules` must outlive the problem.
+    /// `modules` must outlive the problem. Error (badInput): a world size or budget below 1; as planUnits().
     static Result<PiecewiseProblem> create(const PiecewiseModules& modules, const PlanRequest& request);
 
     std::span<const PlanUnit> units() const { return units_; }
@@ -100,19 +102,19 @@ public:
     const RecomputeCurve& curve(int unit) const;
     const PiecewiseModules& modules() const { return *modules_; }
 
-    /// The smallest budget for which a choice of units exists, exact to the byte.
+    /// The smallest budget with a choice of units, exact to the byte.
     Bytes leastBudget() const;
     /// A choice that fits: in each subtree the units that discard most. Empty if the budget is below leastBudget().
     std::optional<std::vector<bool>> mostDiscarding(Bytes budget) const;
 
     struct Discards
     {
-        std::vector<Bytes> bytes; ///< by unit; 0 if it is not chosen
+        std::vector<Bytes> bytes; ///< by unit; 0 if not chosen
         double ms = 0; ///< recompute time of all units
     };
-    enum class Preference { earlier, later }; ///< which units discard first among bytes of equal cost
-    /// The cheapest discards of the `chosen` units, none of which is inside another, that keep `rows` within the
-    /// budget. Empty if there are none.
+    enum class Preference { earlier, later }; ///< the units that discard first among bytes of equal cost
+    /// The cheapest discards of the `chosen` units that keep `rows` within the budget; empty if impossible. No chosen
+    /// unit is inside another.
     std::optional<Discards> allocate(const std::vector<bool>& chosen, Bytes budget, std::span<const int> rows,
                                      Preference preference) const;
 

@@ -15,7 +15,7 @@ namespace {
 
 using Names = std::unordered_map<std::string_view, int>;
 
-/// The nearest module whose name is a proper prefix: "A.layers.0.mlp" → "A.layers.0"; -1 for the root.
+/// The nearest module with a proper prefix as name: "A.layers.0.mlp" → "A.layers.0"; -1 for the root.
 int enclosing(const Names& names, std::string_view fqn)
 {
     for (std::size_t dot = fqn.rfind('.'); dot != std::string_view::npos; dot = fqn.rfind('.', dot - 1)) {
@@ -36,8 +36,8 @@ bool isInside(std::string_view inner, std::string_view outer)
 /// The request by module.
 struct Wishes
 {
-    std::vector<bool> allowed; ///< it may be checkpointed
-    std::vector<bool> forced; ///< it is pinned to recompute
+    std::vector<bool> allowed; ///< the module may be checkpointed
+    std::vector<bool> forced; ///< the module is pinned to recompute
 };
 
 Status applyPins(const PlanModules& modules, const PlanRequest& request, Wishes& wishes)
@@ -124,8 +124,8 @@ void findTree(const PlanModules& modules, std::vector<PlanUnit>& units)
     }
 }
 
-/// Drops units that run outside the forward of the module that contains them by name: the units inside a unit must end
-/// right before it.
+/// Drops units that run outside the forward of the module that contains the unit by name: the units inside a unit must
+/// end right before the outer unit.
 Status dropMisplaced(const PlanModules& modules, std::vector<PlanUnit>& units)
 {
     std::vector<int> inside(units.size(), 0);

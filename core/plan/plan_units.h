@@ -9,35 +9,35 @@
 
 namespace headroom {
 
-/// The modules of a ModuleInfo for planners: the tree by name, and the order in which forwards end.
+/// The modules of a ModuleInfo for planners: the tree by name, and the order of the ends of forward.
 struct PlanModules
 {
     struct Module
     {
-        int position = 0; ///< position of its first call in fw_post_order
+        int position = 0; ///< position of the module's first call in fw_post_order
         int parent = -1; ///< nearest enclosing module, by name
         bool candidate = false; ///< has children, activations and a trade-off curve, and no obstacle to checkpointing
     };
     ModuleInfoPtr info;
     std::vector<Module> modules; ///< indexed as info->stats
 
-    /// Errors (badInput): no modules, a name twice, a module that is not in fw_post_order.
+    /// Error (badInput): no modules, a name twice, a module that is not in fw_post_order.
     static Result<PlanModules> create(ModuleInfoPtr info);
 };
 
-/// A module that may be checkpointed under a request. Units are in the order in which their forwards end, so that the
-/// units inside a unit directly precede it.
+/// A module that may be checkpointed under a request. Units are ordered by the end of forward, so that the units inside
+/// a unit directly precede the outer unit.
 struct PlanUnit
 {
     int module = 0; ///< index in PlanModules::modules
     int parent = -1; ///< nearest enclosing unit
-    int firstInside = 0; ///< units firstInside to own index - 1 are inside it
+    int firstInside = 0; ///< units firstInside to own index - 1 are inside this unit
     bool forced = false; ///< pinned to recompute
     std::vector<int> children;
 };
 
-/// The units of a request, by its pins, AC units and FSDP units, whatever its budget. Errors (badInput): a unit or pin
-/// that names no module, a pin that cannot be met.
+/// The units of a request, by the pins, AC units and FSDP units, without regard to the budget. Error (badInput): a unit
+/// or pin that names no module, a pin that cannot be met; the sentence names the module.
 Result<std::vector<PlanUnit>> planUnits(const PlanModules& modules, const PlanRequest& request);
 
 } // namespace headroom

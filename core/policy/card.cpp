@@ -59,7 +59,7 @@ CardRun answerOf(const StepTrace& step, const AllocatorRun& run)
     return result;
 }
 
-/// sizesOfSteps() of a program whose steps differ.
+/// sizesOfSteps() of a program with steps of different sizes.
 std::vector<double> sizesOf(const EarlierSteps& earlier)
 {
     const auto own = static_cast<double>(std::max<Bytes>(earlier.own, 1));
@@ -69,7 +69,7 @@ std::vector<double> sizesOf(const EarlierSteps& earlier)
     return {least, 1.0, larger, (1 + least) / 2, (1 + larger) / 2};
 }
 
-/// A capacity with less memory; one without a limit stays so.
+/// A capacity with less memory; an unlimited capacity stays unlimited.
 Bytes lessOf(Bytes capacity, Bytes bytes)
 {
     return capacity > 0 ? std::max<Bytes>(capacity - bytes, 1) : 0;
@@ -85,16 +85,25 @@ Card withLess(Card card, Bytes bytes)
     return card;
 }
 
+<<<<<<< HEAD
 /// The card if no block of its allocator is a workspace. `elsewhere`: bytes that libraries take beside the allocator.
 Card withoutWorkspaces(const Card& card, Bytes elsewhere)
+=======
+/// The card if no block of the allocator is a workspace: libraries take as many bytes from elsewhere.
+Card withoutWorkspaces(const Card& card)
+>>>>>>> 4302d2b406c7f769fbba80869e689cc0a92175a1
 {
     Card other = withLess(card, elsewhere);
     other.workspaces = {};
     return other;
 }
 
+<<<<<<< HEAD
 /// Runs steps of these sizes in turn: with workspaces among the blocks, with as many bytes taken elsewhere, and, where
 /// that makes a difference, with none at all.
+=======
+/// Runs steps of `sizes` in turn, with workspaces among the blocks and without.
+>>>>>>> 4302d2b406c7f769fbba80869e689cc0a92175a1
 CardRun runWithSizes(const Card& card, const StepTrace& step, const Timeline& timeline, const std::stop_token& stop,
                      const std::vector<double>& sizes)
 {
@@ -228,7 +237,7 @@ Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline)
     const CardRun free = runOnCard(card, step, timeline);
     Bytes enough
         = card.margin + std::max(free.reservedPeak, free.reservedWithoutWorkspaces + card.workspaces.keptBytes());
-    if (runsThere) // not every capacity above the least one that is found need do
+    if (runsThere) // some capacity above the found least may be too small
         enough = std::min(enough, given);
     Bytes tooLittle = card.margin + timeline.peak - 1;
     while (enough - tooLittle > precision) {

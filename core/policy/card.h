@@ -15,14 +15,14 @@
 
 namespace headroom {
 
-/// The memory of a GPU for one training run, as PyTorch's caching allocator gets it.
+/// The memory of a GPU for a training run, as available to PyTorch's caching allocator.
 struct Card
 {
     std::string name; ///< of the GPU (`h100-80gb`); empty: a size
     std::string title; ///< as the GPU calls itself; of a size, the size
     AllocatorRules rules; ///< settings, and capacity: the bytes that the allocator may reserve
     Workspaces workspaces; ///< the libraries' blocks of the allocator during the step; none for a size
-    Bytes margin = 0; ///< bytes that a plan leaves free, as the user wants it
+    Bytes margin = 0; ///< bytes that a plan leaves free, as the user wants
 
     /// Bytes that the allocator may reserve: the capacity, or the program's share of the GPU; without the margin.
     Bytes given() const noexcept;
@@ -31,20 +31,20 @@ struct Card
     Bytes forTensors() const noexcept;
 };
 
-/// Sizes of steps, relative to the recorded one. If the program's steps differ in size (otherEarlierSteps), a plan has
-/// to run with steps of these sizes in turn: the smallest; the recorded one, 1; one that exceeds the largest so far by
-/// as much as all differ; the mean of the first two; the mean of the second and the third. Empty: the steps do not
-/// differ.
+/// Sizes of steps, relative to the recorded step. If the program's steps differ in size (otherEarlierSteps), a plan has
+/// to run with steps of the following sizes in turn: the smallest; the recorded size, 1; a size that exceeds the
+/// largest so far by the range of all sizes; the mean of the first two; the mean of the second and the third. Empty:
+/// the steps do not differ.
 std::vector<double> sizesOfSteps(const StepTrace& step);
 
-/// The GPU for a step: its memory without CUDA's context and NCCL's buffers, under PYTORCH_CUDA_ALLOC_CONF `settings`.
-/// Error (badInput): wrong settings.
+/// The GPU for a step: the memory without CUDA's context and NCCL's buffers, under PYTORCH_CUDA_ALLOC_CONF `settings`.
+/// Error (badInput): wrong settings; the sentence names the setting.
 Result<Card> cardFor(const DeviceSpec& gpu, const StepTrace& step, std::string_view settings);
-/// The card `text`: the name of a GPU, or a size such as 21GiB, which is memory for the allocator. Without `settings`
-/// those of the recorded program count. Errors (badInput): neither a known GPU nor a size, wrong settings.
+/// The card `text`: the name of a GPU, or a size such as 21GiB, as memory for the allocator. Without `settings`, the
+/// settings of the recorded program count. Error (badInput): neither a known GPU nor a size, wrong settings.
 Result<Card> cardFor(std::string_view text, const StepTrace& step, const std::optional<std::string>& settings);
 
-/// A training run on a card, from its first step until all repeats (simulateAllocator).
+/// A training run on a card, from the first step until all repeats (simulateAllocator).
 struct CardRun
 {
     bool runs = false;
@@ -54,30 +54,30 @@ struct CardRun
     std::int64_t retries = 0; ///< times in a step that the card was full and unused segments went back
     bool repeats = true; ///< the run was followed until segments repeat
     int failedStep = 0; ///< the step that runs out of memory, from 1; 0: none
-    std::string reason; ///< where and why, as one sentence without an end; empty: it runs
-    std::optional<AllocatorRun::Failure> failure; ///< the request without room; nullopt: it runs
+    std::string reason; ///< where and why, as a sentence without an end; empty: the training runs
+    std::optional<AllocatorRun::Failure> failure; ///< the request without room; nullopt: the training runs
     /// What the answer rests on and the recording does not show, a sentence each without an end.
     std::vector<std::string> assumptions;
 };
 
-/// Notes in a policy how training under it runs on the card, and the settings of the allocator that the user chose.
-/// `leastMemory` 0: not known.
+/// Notes in a policy how training under the policy runs on the card, and the settings of the allocator that the user
+/// chose. `leastMemory` 0: not known.
 void noteCard(Policy& policy, const Card& card, const CardRun& run, Bytes leastMemory,
               const std::optional<std::string>& chosenSettings);
 
 /// The card and the run as JSON, as `torch-headroom plan --card --json` prints `card`.
 nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, const CardRun& run);
 
-/// Runs the step under a plan's timeline on the card. Libraries' workspaces lie between the program's blocks, where
-/// their place depends on what nobody records (another thread's first product). A step runs only if all of these do,
-/// each beside the margin: with workspaces where the recorded ops ask for them, with none and as many bytes less, with
-/// none at all, and with steps of other sizes (sizesOfSteps) in turn. Stopped by `stop`, the result is of no use.
+/// Runs the step under a plan's timeline on the card. Libraries' workspaces lie between the program's blocks, and the
+/// place depends on unrecorded events (another thread's first product). A step counts as running only if the step runs
+/// in all of these cases: with workspaces where the recorded ops ask for workspaces, without workspaces but with as many
+/// bytes less, and without workspaces. All cases leave the margin free, and run with steps of other sizes (sizesOfSteps)
+/// in turn, too. Stopped by `stop`, the result is of no use.
 CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline, const std::stop_token& stop = {});
 
-/// The least capacity, to 2 MiB and margin included, at which a training run of the timeline runs on a card with this
-/// one's settings and workspaces; the least share of the GPU in bytes, if the program has a share
-/// (per_process_memory_fraction). With less memory PyTorch gives unused segments back, so that a run may fit below its
-/// reserved peak.
+/// The least capacity, to 2 MiB and margin included, for a training run of the timeline on a card with the settings and
+/// workspaces of `card`; the least share of the GPU in bytes, if the program has a share (per_process_memory_fraction).
+/// With less memory PyTorch gives unused segments back, so that a run may fit below its reserved peak.
 Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline);
 
 } // namespace headroom

@@ -36,7 +36,7 @@ Result<std::vector<ModuleWay>> waysOf(const StepModel& model, const StorageEvent
     if (around != tree.around.end() && around->isWide())
         return std::vector<ModuleWay>();
 
-    // The step as a chain of this one part: arguments that it shares with others count as its own.
+    // The step as a chain of this single part: shared arguments count as the part's own.
     const StepLayout layout(model, events, {module}, 1, StepLayout::SharedArguments::held);
     LocalNotes notes;
     const LocalReplay replay(model, events, module, layout.shared(), notes);

@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// One way to checkpoint a module or modules inside it, predicted on the recorded step.
+/// A checkpointing option of a module or of modules inside, predicted on the recorded step.
 struct ModuleWay
 {
     Bytes kept = 0; ///< bytes kept from forward to backward, as ModuleEffect::kept
@@ -18,9 +18,10 @@ struct ModuleWay
     CheckpointPlan regions; ///< empty: nothing is checkpointed
 };
 
-/// The Pareto-optimal ways of StepPlanner to checkpoint one module, the rest of the step as recorded, by descending
-/// `kept` and ascending `recomputeMs`. A module around a few parts is checkpointed only as a whole. Empty for a module
-/// that the planner never checkpoints: a leaf, one around many parts, one that saves nothing.
+/// StepPlanner's Pareto-optimal options to checkpoint a module, the rest of the step as recorded, by descending `kept`
+/// and ascending `recomputeMs`. A module around a few parts is checkpointed only as a whole. Empty for a module that
+/// the planner never checkpoints: a leaf, a module around many parts, a module that saves nothing. Error: as
+/// partOptions().
 Result<std::vector<ModuleWay>> waysOf(const StepModel& model, const StorageEvents& events, const ModuleEffects& effects,
                                       const PartTree& tree, ModuleId module);
 

@@ -145,7 +145,7 @@ private:
     std::vector<Bytes> sum(const std::vector<std::vector<PartDeviations::Stretch>>& deviations) const
     {
         std::vector<Bytes> all(model_.trace()->events.size() + 1, 0); // changes, summed up at the end
-        std::vector<PartDeviations::Stretch> own; // of all arcs that begin at one position, of which a path takes one
+        std::vector<PartDeviations::Stretch> own; // of all arcs that begin at a position; a path takes one of the arcs
         for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
             own.insert(own.end(), deviations[arc].begin(), deviations[arc].end());
             if (arc + 1 < arcs_.size() && arcs_[arc + 1].first == arcs_[arc].first)
@@ -250,7 +250,7 @@ private:
         for (std::size_t number = 0; number < arcs_.size(); ++number)
             less[number] = placeIn(other, arcs_[number]).deviations(kinds_[arcs_[number].kind].options.effects).less;
         relax(other, less, table_.elsewhere_.emplace(table_.relaxed_));
-        for (const PartArcs::Kind& kind : kinds_) // parts that are equal at one turn may differ at the other
+        for (const PartArcs::Kind& kind : kinds_) // equal parts at one turn may differ at the other turn
             for (const std::size_t number : kind.arcs) {
                 const auto& arcs = table_.elsewhere_->arcs;
                 const ChainArc& arc = arcs[number];
@@ -259,13 +259,13 @@ private:
             }
     }
 
-    /// Drops options that hold no less and take no less time than another one with a redundant row of its own. Equal
-    /// parts keep the same options.
+    /// Drops options that hold no less and take no less time than another option whose own memory constraint is
+    /// redundant. Equal parts keep the same options.
     void dropBeaten()
     {
         const auto unbound = unboundOptions(table_.problem_);
         const auto unboundAtLeast = unboundOptions(table_.relaxed());
-        std::map<std::pair<int, std::size_t>, std::vector<bool>> kept; // by class, or by arc if it has none
+        std::map<std::pair<int, std::size_t>, std::vector<bool>> kept; // by class, or by arc without a class
         const auto keptOf = [&](std::size_t arc) -> std::vector<bool>& {
             const ChainArc& own = table_.problem_.arcs[arc];
             const int kind

@@ -13,12 +13,12 @@
 
 namespace headroom {
 
-/// The planner's problem for one step and one request: for each part of the step, the ways to checkpoint it that are
-/// not dominated, each predicted on the step. Immutable.
+/// The planner's problem for a step and a request: for each part of the step, the checkpointing options that are not
+/// dominated, each predicted on the step. Immutable.
 class OptionTable
 {
 public:
-    /// `events` are of the model's trace; `turn` as in StepLayout. Errors: those of predict(), and stoppedMeasuring().
+    /// `events` are of the model's trace; `turn` as in StepLayout. Error: as predict(), and stoppedMeasuring().
     static Result<OptionTable> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
                                       int worldSize, StepLayout::SharedArguments sharedArguments,
                                       const std::stop_token& stop = {}, std::optional<std::uint32_t> turn = {});
@@ -35,8 +35,8 @@ public:
     /// Another lower bound of the memory, with what parts hold at the other turn; null: there is no other turn.
     const ChainProblem* relaxedElsewhere() const { return elsewhere_ ? &*elsewhere_ : nullptr; }
 
-    /// Another event between forward and backward at which plans may hold most; a table created with this turn counts
-    /// it.
+    /// Another event between forward and backward at which plans may hold most. A table created with this turn counts
+    /// the event.
     std::optional<std::uint32_t> otherTurn() const { return otherTurn_; }
 
     CheckpointPlan planOf(const ChainPath& path) const;
@@ -49,7 +49,7 @@ private:
     bool exact_ = true;
     bool sharesArguments_ = false;
     std::optional<std::uint32_t> otherTurn_;
-    /// By arc: the plan of each option, modules numbered from the arc's module. Equal parts share them.
+    /// By arc: the plan of each option, modules numbered from the arc's module. Equal parts share plans.
     std::vector<std::shared_ptr<const std::vector<CheckpointPlan>>> plans_;
     std::vector<std::vector<int>> planOf_; ///< by arc, by option: index in plans_
     std::vector<ModuleId> modules_; ///< by arc

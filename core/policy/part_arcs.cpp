@@ -31,7 +31,7 @@ std::vector<PartArcs::Arc> arcsOf(const PartTree& tree)
     return arcs;
 }
 
-/// Equal for two arcs only if they have equal ways.
+/// Equal for two arcs only if both have equal ways.
 std::vector<std::uint64_t> signatureOf(const PartArcs::Arc& arc, const PartTree& tree)
 {
     const ModuleId part = tree.units[static_cast<std::size_t>(arc.unit)].module;

@@ -13,15 +13,15 @@ namespace headroom {
 
 Error stoppedMeasuring(); ///< the error of PartArcs::create() after a stop request
 
-/// The arcs of a step's chain of parts (core/plan/chain_problem.h), and the ways to checkpoint each. Equal arcs have
-/// equal ways, which are predicted once.
+/// The arcs of a step's chain of parts (core/plan/chain_problem.h), and the ways (options) to checkpoint each arc.
+/// Equal arcs have equal ways, predicted once.
 struct PartArcs
 {
     struct Arc
     {
         int unit = 0; ///< of the tree
         int first = 0, last = 0; ///< parts first to last - 1
-        bool hidden = false; ///< it has no ways: a module around it must be checkpointed as a whole
+        bool hidden = false; ///< the arc has no ways: a module around the arc must be checkpointed as a whole
         std::shared_ptr<const LocalReplay> replay;
         std::size_t kind = 0;
     };
@@ -33,11 +33,10 @@ struct PartArcs
     std::vector<Arc> arcs; ///< sorted by first, then last
     std::vector<Kind> kinds;
 
-    /// The place of an arc, for which its ways are chosen.
+    /// The place of an arc, for the choice of the arc's ways.
     using PlaceOf = std::function<StepLayout::Place(const Arc& arc)>;
 
-    /// `shared` are the storages that are arguments of several parts. Errors: those of predict(), and
-    /// stoppedMeasuring().
+    /// `shared` are the storages that are arguments of several parts. Error: as predict(), and stoppedMeasuring().
     static Result<PartArcs> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
                                    const std::vector<bool>& shared, const MayCheckpoint& may, const PlaceOf& placeOf,
                                    const std::stop_token& stop);

@@ -17,11 +17,11 @@ namespace {
 
 constexpr std::size_t mostOptions = 3000; ///< options of a part
 constexpr std::size_t mostCombinations = 6000; ///< combinations of the units inside a unit, all predicted
-constexpr std::size_t mostSums = 600; ///< further combinations, the best by the sums of their units' costs
-constexpr std::size_t mostMeasuredOps = 64; ///< the ops of a module with more are not predicted one by one
-constexpr std::size_t moreSets = 1000; ///< sets of saved ops besides those of the convex hull
+constexpr std::size_t mostSums = 600; ///< further combinations, the best by the sums of the units' costs
+constexpr std::size_t mostMeasuredOps = 64; ///< the ops of a module with more ops are not predicted singly
+constexpr std::size_t moreSets = 1000; ///< sets of saved ops besides the sets of the convex hull
 
-/// One way to checkpoint, and its predicted effect.
+/// A way (option) to checkpoint, and the predicted effect.
 struct Way
 {
     CheckpointPlan plan; ///< modules of the step
@@ -52,7 +52,8 @@ public:
     {
     }
 
-    /// The ways of a unit: nothing of it, all of it with sets of saved ops, and combinations of the units inside it.
+    /// The ways of a unit: no checkpoint, a checkpoint of the whole unit with sets of saved ops, and combinations of
+    /// the units inside.
     Result<Ways> waysOf(int unit, std::size_t most) const
     {
         Ways ways;
@@ -71,9 +72,9 @@ public:
         return chosen;
     }
 
-    /// Adds the ways to checkpoint all of a unit: with no op saved, and with undominated sets of saved ops. Sets are
-    /// chosen by the bytes that they hold from forward to backward, and by the bytes that they add while the unit runs
-    /// (casts that autocast holds anyway cost only there).
+    /// Adds the ways to checkpoint a whole unit: with no op saved, and with undominated sets of saved ops. Sets are
+    /// chosen by the bytes held from forward to backward, and by the bytes added while the unit runs (casts that
+    /// autocast holds anyway cost only there).
     Status addWhole(int unit, Ways& ways) const
     {
         const ModuleId module = moduleOf(unit);
@@ -110,7 +111,7 @@ public:
     }
 
 private:
-    /// The units inside a unit, and combinations of their ways.
+    /// The units inside a unit, and combinations of the units' ways.
     struct Inside
     {
         std::vector<Ways> units;
@@ -159,8 +160,8 @@ private:
         return bytes;
     }
 
-    /// Combines ways of the units inside: all combinations of a few ways of each, since one unit may hold storages that
-    /// another frees, and those of all ways that are best by the sums of their costs.
+    /// Combines ways of the units inside: all combinations of a few ways of each unit, since one unit may hold storages
+    /// that another frees; and the best combinations of all ways, by the sums of costs.
     Status combine(int unit, Inside& inside) const
     {
         std::vector<int> units;
@@ -233,7 +234,7 @@ private:
         return planOf(inside, ways, std::views::iota(std::size_t{0}, ways.size()));
     }
 
-    /// Predicts the combinations that checkpoint several units of one group.
+    /// Predicts the combinations that checkpoint several units of a group.
     Status measureGroups(Inside& inside) const
     {
         for (const Combination& ways : inside.combinations)
@@ -248,7 +249,7 @@ private:
         return {};
     }
 
-    /// The number of units of a group that a combination checkpoints, and the effect of the last of them alone.
+    /// The number of units of a group that a combination checkpoints, and the effect of the last such unit alone.
     static std::pair<int, const LocalEffect*> alone(const Inside& inside, std::size_t group, const Combination& ways)
     {
         std::pair<int, const LocalEffect*> found{0, &inside.nothing};

@@ -10,7 +10,8 @@
 
 namespace headroom {
 
-/// Ways to checkpoint one part of a step, each predicted; none dominates another. Those that hold least come first.
+/// Checkpointing options of a part of a step, each predicted; none dominates another. Options that hold least come
+/// first.
 struct PartOptions
 {
     std::vector<CheckpointPlan> plans; ///< modules numbered from the part's module
@@ -19,9 +20,10 @@ struct PartOptions
 
 using MayCheckpoint = std::function<bool(ModuleId)>;
 
-/// The ways to checkpoint a part: none of it, the part as a whole with sets of ops to save, and combinations of the
-/// units inside it, each predicted as a whole. If a unit is pinned to recompute, only ways that checkpoint it. With
-/// `onlyWhole`, for a module around several parts, only ways to checkpoint it as a whole.
+/// The checkpointing options of a part: no checkpoint, the part as a whole with sets of ops to save, and combinations
+/// of the units inside, each predicted as a whole. If a unit is pinned to recompute, only options that checkpoint that
+/// unit. With `onlyWhole`, for a module around several parts, only checkpoints of the whole module. Error: as
+/// predict().
 Result<PartOptions> partOptions(const StepModel& model, const PartTree& tree, int unit, bool onlyWhole,
                                 const LocalReplay& replay, const StepLayout::Place& place, const MayCheckpoint& may,
                                 LocalNotes& notes);

@@ -27,7 +27,7 @@ public:
             saved_[unit] = savedBy(tree.units[unit].module);
             most_ = std::max(most_, saved_[unit]);
         }
-        // Units inside a unit come before it.
+        // Units inside a unit come before the outer unit.
         for (std::size_t unit = 0; unit < tree.units.size(); ++unit)
             isAround_[unit] = isAround(tree.units[unit], saved_[unit]);
     }

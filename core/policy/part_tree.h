@@ -10,31 +10,31 @@
 
 namespace headroom {
 
-/// The modules that a request allows to checkpoint, as a chain of parts (layers, blocks) in the order in which they
-/// first run. Units inside a part (attention, feed-forward) are options of the part. A module around several parts (a
-/// stage, the model itself) replaces them when it is checkpointed as a whole.
+/// The modules that a request allows to checkpoint, as a chain of parts (layers, blocks) in the order of first runs.
+/// Units inside a part (attention, feed-forward) are options of the part. A module around several parts (a stage, the
+/// model itself) replaces the parts when checkpointed as a whole.
 struct PartTree
 {
     struct Unit
     {
         ModuleId module;
         bool forced = false; ///< pinned to recompute
-        std::vector<int> inside; ///< nearest units inside this one
+        std::vector<int> inside; ///< nearest units inside this unit
     };
     struct Around
     {
         int unit = 0;
-        int first = 0, last = 0; ///< it contains parts first to last - 1
+        int first = 0, last = 0; ///< the module contains parts first to last - 1
 
-        /// Whether it has so many parts that it is an option only if it is pinned.
+        /// Whether the module has too many parts to be an option without a pin.
         bool isWide() const { return last - first > 8; }
     };
     std::vector<Unit> units;
     std::vector<int> parts; ///< units
-    std::vector<Around> around; ///< only modules whose parts are consecutive
+    std::vector<Around> around; ///< only modules with consecutive parts
 
-    /// A module is around parts if modules of one type repeat in it and it saves a large share of the step's
-    /// activations: the stack of layers, not the experts of one layer.
+    /// A module is around parts if modules of the same type repeat inside and the module saves a large share of the
+    /// step's activations: the stack of layers, not the experts of a layer.
     static PartTree create(const StepModel& model, const PlanModules& modules, std::span<const PlanUnit> units);
 };
 

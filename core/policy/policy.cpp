@@ -19,7 +19,7 @@ std::string callsText(int count)
     return std::to_string(count) + (count == 1 ? " call" : " calls");
 }
 
-/// The policy of one module as a region of the step.
+/// The policy of a module as a region of the step.
 Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const Policy::Module& policy)
 {
     const StepTrace& trace = *model.trace();

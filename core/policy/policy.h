@@ -15,7 +15,7 @@
 
 namespace headroom {
 
-/// The modules to checkpoint and the ops to save in each, as training applies them: policy.json, version 1
+/// The modules to checkpoint and the ops to save in each module, as training applies them: policy.json, version 1
 /// (resources/manual/formats.md).
 struct Policy
 {
@@ -29,11 +29,11 @@ struct Policy
     {
         std::string fqn; ///< name by policyFqn()
         double discardRatio = 0; ///< the module's value in Plan::decisions
-        std::vector<Op> ops; ///< ops in the order in which they run
+        std::vector<Op> ops; ///< ops in the order of execution
         std::vector<std::string> types = {}; ///< class names from the model to the module; empty: not known
-        /// Predicted bytes by call of the module. In the file they are in `predicted.held_bytes` under the module's
-        /// name, as the lists `begin`, `end` and `recompute` with one number for each call. Empty: not predicted, as
-        /// with several ranks, whose communication buffers are unknown.
+        /// Predicted bytes by call of the module. The file has the bytes in `predicted.held_bytes` under the module's
+        /// name, as the lists `begin`, `end` and `recompute` with a number for each call. Empty: not predicted, as with
+        /// several ranks, since the communication buffers are unknown.
         std::vector<HeldBytes> held = {};
     };
     /// How training runs under the policy on the card that the plan was made for.
@@ -44,7 +44,7 @@ struct Policy
         bool runs = false;
         Bytes reservedPeak = 0;
         Bytes left = 0;
-        Bytes leastCapacity = 0; ///< the least with which it runs; 0: not known
+        Bytes leastCapacity = 0; ///< the least capacity for training; 0: not known
         std::vector<std::string> assumptions; ///< what that rests on, a sentence each without an end
 
         friend bool operator==(const OnCard&, const OnCard&) = default;
@@ -61,29 +61,32 @@ struct Policy
     } predicted;
     std::vector<Module> modules;
     std::vector<std::string> objects; ///< names of the models in the step, if there are several
-    /// Those of `objects` that save tensors for backward, too, and of which the plan checkpoints nothing.
+    /// The members of `objects` that save tensors for backward, too, but that the plan does not checkpoint.
     std::vector<std::string> objectsLeft = {};
-    /// Names of the modules whose forward reads the card's memory, which is another one under a plan.
+    /// Names of the modules that read the card's memory in forward, since a plan changes that memory.
     std::vector<std::string> memoryReaders = {};
-    /// The value of PYTORCH_CUDA_ALLOC_CONF for which a card's plan was made; empty: the recorded program's.
+    /// The value of PYTORCH_CUDA_ALLOC_CONF that a card's plan was made for; empty: the recorded program's.
     std::string allocatorSettings = {};
     std::optional<OnCard> card = {}; ///< nullopt: the plan was made for a budget
 };
 
-/// Makes the policy of a plan that has discard ratios only: in each module it selects the ops to save by opPolicy(),
-/// which keeps at most 1 - discard ratio of the module's memory.
+/// Makes the policy of a plan that has discard ratios only: in each module, opPolicy() selects the ops to save, and
+/// keeps at most 1 - discard ratio of the module's memory. Error: as PolicyMaker::regions().
 Result<Policy> makePolicy(const StepTrace& trace, const Plan& plan);
 
-/// A module's name in policies, which begins with the class name of the user's model. The trace of a step with several
-/// models has them under a root `models`, which the name leaves out.
+/// A module's name in policies: the name begins with the class name of the user's model. The trace of a step with
+/// several models has a root `models` around the models; the name leaves out this root.
 std::string_view policyFqn(const StepTrace& trace, ModuleId module);
 
-/// The policy as regions of this step. Errors: an unknown module, an op that never ran there, another number of ops.
+/// The policy as regions of this step. Error (badInput): an unknown module, an op that never ran there or is there
+/// twice, an op that cannot be saved, another number of ops; the sentence names the module and the op.
 Result<CheckpointPlan> checkpointPlan(const StepTrace& trace, const Policy& policy);
 
-/// The text of policy.json: keys sorted and one op per line, so that versions can be compared with diff.
+/// The text of policy.json: keys sorted and an op per line, so that versions can be compared with diff.
 std::string toJson(const Policy& policy);
-Result<Policy> readPolicy(const std::filesystem::path& path); ///< errors: a newer version, a wrong value and its place
-Status writePolicy(const Policy& policy, const std::filesystem::path& path); ///< writes an AtomicFile
+/// Reads policy.json. Error: a newer version, or a wrong value; the sentence names the file and the place.
+Result<Policy> readPolicy(const std::filesystem::path& path);
+/// Writes policy.json as an AtomicFile. Error: the file cannot be written.
+Status writePolicy(const Policy& policy, const std::filesystem::path& path);
 
 } // namespace headroom

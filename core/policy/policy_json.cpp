@@ -39,7 +39,7 @@ std::string toJson(const Policy::Module& module)
     return json + "\n    }";
 }
 
-/// One member of HeldBytes of each call, as a JSON list.
+/// A member of HeldBytes of each call, as a JSON list.
 std::string column(const Policy::Module& module, Bytes HeldBytes::*bytes)
 {
     std::string json;
@@ -54,7 +54,7 @@ std::string heldJson(const Policy::Module& module)
         + column(module, &HeldBytes::end) + ", \"recompute\": " + column(module, &HeldBytes::again) + "}";
 }
 
-/// One line for each module, sorted by name; empty if nothing is predicted of any.
+/// A line for each module, sorted by name; empty without predictions.
 std::string heldJson(const std::vector<Policy::Module>& modules)
 {
     std::set<std::string> lines;
@@ -104,7 +104,7 @@ Policy::Op opIn(const json::Json& json)
     return op;
 }
 
-/// The predicted bytes of one module's calls; policies of older versions have none.
+/// The predicted bytes of a module's calls; policies of older versions have none.
 std::vector<HeldBytes> heldIn(const json::Json& predicted, const std::string& fqn)
 {
     const json::Json* modules = json::find(predicted, "held_bytes");

@@ -15,7 +15,8 @@
 namespace headroom {
 namespace {
 
-/// Adds the stretches from `begin` to `end` before autograd unpacks the storage and after it has released it.
+/// Adds the stretches from `begin` to `end` before autograd unpacks the storage and after autograd has released the
+/// storage.
 void addWithoutAutograd(const StepTrace& trace, const StorageEvents& events, StorageId storage, std::uint32_t begin,
                         std::uint32_t end, std::vector<PartDeviations::Stretch>& stretches)
 {
@@ -68,7 +69,7 @@ bool hasIndex(const StepTrace& trace, OpId op)
     return (trace.ops.flags[op] & opWithoutIndex) == 0;
 }
 
-/// Marks ops that PyTorch cannot save as ops that always run again, with all ops that are decided with them.
+/// Marks ops that PyTorch cannot save as always recomputed, together with all ops of the same decision.
 void forbidSaving(SacStats& stats, const std::vector<bool>& savable)
 {
     for (std::size_t op = 0; op < savable.size(); ++op)
@@ -91,7 +92,7 @@ double keptShare(const SacStats& stats, double discardRatio)
     return std::clamp(1 - discardRatio, least, 1.0);
 }
 
-/// Class names from the model to one of its modules.
+/// Class names from the model to a module inside.
 std::vector<std::string> typesOf(const StepTrace& trace, ModuleId module)
 {
     std::vector<std::string> types;
@@ -134,7 +135,7 @@ std::vector<std::string> objectsLeft(const StepModel& model, const CheckpointPla
     return left;
 }
 
-/// Policy::memoryReaders, as the recorder notes them: names with a comma between them.
+/// Policy::memoryReaders, as noted by the recorder: names with commas in between.
 std::vector<std::string> memoryReaders(const StepTrace& trace)
 {
     constexpr std::string_view separator = ", ";
@@ -164,7 +165,7 @@ ModuleNames moduleNames(const StepTrace& trace)
 
 bool hasSeveralModels(const StepTrace& trace)
 {
-    // A model's own name is that of its class, as the recorder wrote it.
+    // A model's own name is the class name, as the recorder wrote the name.
     return trace.modules.size() > 0 && trace.moduleFqn(ModuleId(0)) == "models"
         && trace.moduleType(ModuleId(0)) == "Models";
 }
@@ -177,14 +178,14 @@ PolicyMaker::PolicyMaker(StepModel model)
 {
 }
 
-/// Chooses the ops of one module to save. Statistics are of its last call, the region's ops of its first call; they are
-/// matched by RegionOpName.
+/// Chooses the ops of a module to save. Statistics are of the module's last call, the region's ops of the first call;
+/// both are matched by RegionOpName.
 Result<CheckpointRegion> PolicyMaker::choose(ModuleId module, double discardRatio) const
 {
     const StepTrace& trace = *model_.trace();
     const std::vector<OpId> ops = model_.regionOps(module);
     CheckpointRegion region{module, std::vector<bool>(ops.size(), false)};
-    if (discardRatio >= 1) // saves nothing, not even the module's result, which the statistics count as free
+    if (discardRatio >= 1) // saves nothing, not even the module's result (free in the statistics)
         return region;
     const std::vector<bool> savable = model_.savableOps(module);
     std::map<RegionOpName, std::size_t> places;

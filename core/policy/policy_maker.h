@@ -16,12 +16,12 @@
 
 namespace headroom {
 
-/// The stretches of events in which casts of weights may be freed earlier than recorded: the first recomputation in
-/// backward empties autocast's cache, casts of other parts included. From the first unpack of a cast until its last
-/// release autograd holds it, so that these events are left out.
+/// The stretches of events where casts of weights may be freed earlier than recorded: the first recomputation in
+/// backward empties autocast's cache, casts of other parts included. From the first unpack of a cast until the last
+/// release, autograd holds the cast, so that the events in between are left out.
 std::vector<PartDeviations::Stretch> castsThatMayBeGone(const StepModel& model, const StorageEvents& events);
 
-/// Whether the recorded program has several models, which the trace has under one root `models`.
+/// Whether the recorded program has several models, with a root `models` in the trace.
 bool hasSeveralModels(const StepTrace& trace);
 
 /// Modules of a step by fqn, and by policyFqn().
@@ -36,8 +36,8 @@ std::map<std::string, double> decisionsOf(const StepTrace& trace, const Checkpoi
 /// that each call holds.
 Policy policyOf(const StepModel& model, const CheckpointPlan& regions, const Plan& plan);
 
-/// Finds the regions of plans that have discard ratios only, for many plans of one step. Data that all plans share is
-/// computed once. Immutable; any thread may call it.
+/// Finds the regions of plans that have discard ratios only, for many plans of a step. Data that all plans share is
+/// computed once. Immutable; any thread may use the object.
 class PolicyMaker
 {
 public:
@@ -45,7 +45,8 @@ public:
     PolicyMaker(const PolicyMaker&) = delete;
     PolicyMaker& operator=(const PolicyMaker&) = delete;
 
-    /// The regions of a plan, in the model's order of modules. Errors: a plan that is infeasible, or of another step.
+    /// The regions of a plan, in the model's order of modules. Error (badInput): a plan that is infeasible or stopped,
+    /// a module that the step does not have; as opPolicy(), with the module's name in front.
     Result<CheckpointPlan> regions(const Plan& plan) const;
 
     const StepModel& model() const noexcept { return model_; }

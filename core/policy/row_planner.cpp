@@ -19,7 +19,7 @@ namespace headroom {
 
 namespace {
 
-/// Sets of arcs that are joined one by one.
+/// Sets of arcs that are joined pairwise.
 class JoinedArcs
 {
 public:
@@ -138,7 +138,7 @@ std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>
         return false;
     };
     constexpr auto none = static_cast<std::size_t>(-1);
-    std::vector<std::size_t> anyIn(rows.size(), none); // by row: an arc in it
+    std::vector<std::size_t> anyIn(rows.size(), none); // by row: an arc in the row
     for (std::size_t row = 0; row < rows.size(); ++row)
         for (std::size_t arc = 0; arc < arcs().size(); ++arc)
             if (isIn(arc, rows[row])) {
@@ -169,20 +169,20 @@ CheckpointPlan RowProblem::planOf(const WayShares& shares) const
 
 namespace {
 
-constexpr int rowWindows = 64; ///< stretches of events, each of which has at most one new row a time
-constexpr std::size_t newColumns = 3; ///< ways of one arc that are added at a time
+constexpr int rowWindows = 64; ///< stretches of events; each stretch gets at most one new row at a time
+constexpr std::size_t newColumns = 3; ///< ways of an arc that are added at a time
 constexpr std::size_t mostColumns = 20000; ///< problems with more ways are not searched for a proof
 constexpr double budgetUnits = 1000; ///< the budget in the unit of the rows
-constexpr double rowTolerance = 1e-3; ///< of a row in the linear relaxation, in these units
+constexpr double rowTolerance = 1e-3; ///< of a row in the linear relaxation, in units of bytesPerUnit_
 constexpr double costTolerance = 1e-6; ///< ms
 constexpr double leastGap = 0.002; ///< of the search for the plan of least peak
-constexpr double excessTimes = 1e4; ///< cost of one unit beyond the budget, in times of the slowest plan
+constexpr double excessTimes = 1e4; ///< cost of a unit above the budget, in times of the slowest plan
 
-/// One search, at one budget.
+/// A search at a budget.
 class RowSearch
 {
 public:
-    /// Memory beyond the budget is avoided first, but allowed up to `most`.
+    /// Memory above the budget (slack) is avoided first, but allowed up to `most`.
     RowSearch(const RowProblem& problem, Bytes budget, Bytes most, RowProblem::Memory memory, double gap,
               const SearchLimit& limit)
         : problem_(problem)
@@ -229,8 +229,8 @@ private:
     using Row = RowProblem::Row;
     using Component = RowProblem::Component;
 
-    /// Adds rows for events at which the shares exceed the budget by more than `beyond` units. Returns whether there
-    /// are any.
+    /// Adds rows (memory constraints) for events where the shares exceed the budget by more than `beyond` units.
+    /// Returns whether a row was added.
     bool addRows(const WayShares& shares, double beyond)
     {
         const std::vector<double> memory = problem_.memoryUnder(shares, memory_);
@@ -252,7 +252,7 @@ private:
         return rows_.size() > known;
     }
 
-    /// Column 0 is the memory beyond the budget.
+    /// Column 0 is the slack: the memory above the budget.
     void addTo(GlpkProblem& programme, const Row& row, const std::vector<ArcWay>& columns) const
     {
         std::vector<GlpkProblem::Term> terms{{0, -1}};
@@ -270,7 +270,8 @@ private:
         return all;
     }
 
-    /// Sets up the programme of a component with the ways so far. Each position is covered by one way of one arc.
+    /// Sets up the programme of a component with the ways so far. Each position is covered by a single way of a single
+    /// arc.
     std::vector<ArcWay> setUp(GlpkProblem& programme, const Component& component, bool integer) const
     {
         programme.addColumn(0, integer ? mostBeyond_ : GlpkProblem::infinity, beyondMs_);
@@ -332,7 +333,7 @@ private:
         return false;
     }
 
-    /// The ms by which a way costs more than the relaxation's duals pay for it.
+    /// The reduced cost of a way: the ms minus what the relaxation's duals pay for the way.
     double reducedCost(const ArcWay& way) const
     {
         const PartArcs::Arc& arc = problem_.arcs()[way.arc];
@@ -362,7 +363,7 @@ private:
         return any;
     }
 
-    /// Adds all ways that a plan of less than `ms` may have. Returns whether there are any new ones, and not too many.
+    /// Adds all ways that a plan of less than `ms` may have. Returns whether ways were added, and not too many.
     bool addWaysUpTo(double ms)
     {
         auto more = ways_;
@@ -393,7 +394,7 @@ private:
         return found;
     }
 
-    /// Searches the ways so far for a plan, until it fits at all events.
+    /// Searches the ways so far for a plan, until the plan fits at all events.
     void search(RowAnswer& answer)
     {
         std::map<Component, Found> known;
@@ -431,7 +432,7 @@ private:
     double mostBeyond_; ///< units
     double gap_;
     const SearchLimit& limit_;
-    double beyondMs_ = 0; ///< cost of one unit beyond the budget
+    double beyondMs_ = 0; ///< cost of a unit above the budget
     WaySet ways_; ///< in the programme
     std::vector<Row> rows_;
     std::vector<double> duals_; ///< of the relaxation: by position, then by row

@@ -14,7 +14,7 @@
 
 namespace headroom {
 
-/// A way to checkpoint one arc of a step, as indices in PartArcs and in the options of the arc's kind.
+/// A way (option) to checkpoint an arc of a step, as indices in PartArcs and in the options of the arc's kind.
 struct ArcWay
 {
     std::size_t arc = 0;
@@ -24,18 +24,20 @@ struct ArcWay
 using WayShares = std::vector<std::pair<ArcWay, double>>;
 using WaySet = std::vector<std::vector<bool>>; ///< by arc, by way
 
-/// The memory of a step at each event as a sum: that of the recorded step, and the effect of one way for each part. It
-/// holds for any order of forward and backward, where ChainProblem needs that of a chain. Immutable.
+/// The memory of a step at each event as a sum: the memory of the recorded step, and the effect of a way for each part.
+/// The sum holds for any order of forward and backward, while ChainProblem needs the order of a chain. Immutable.
 class RowProblem
 {
 public:
-    /// Which memory is summed. Some parts hold storages of others, so that the sum over single parts is not exact.
+    /// The kind of memory in the sum. Some parts hold storages of others, so that the sum over single parts is not
+    /// exact.
     enum class Memory {
         atLeast, ///< no plan takes less
         atMost, ///< most plans take no more
     };
 
-    /// Ways are chosen by what each part holds between its own forward and backward. Errors: as PartArcs::create().
+    /// Ways are chosen by what each part holds between the part's own forward and backward. Error: as
+    /// PartArcs::create().
     static Result<RowProblem> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
                                      int worldSize, const std::stop_token& stop);
 
@@ -44,7 +46,7 @@ public:
     std::size_t waysOf(std::size_t arc) const { return optionsOf(arc).effects.size(); }
     const LocalEffect& effectOf(const ArcWay& way) const { return optionsOf(way.arc).effects[way.way]; }
 
-    /// The memory at one event, as a constraint.
+    /// The memory at an event, as a constraint.
     struct Row
     {
         /// The change of an arc's effect that counts at the event; -1: none yet.
@@ -63,7 +65,8 @@ public:
 
     std::vector<double> memoryUnder(const WayShares& shares, Memory memory) const; ///< by event
 
-    /// Arcs that no row and no position connects with others, and their rows. Each component is a problem of its own.
+    /// Arcs that no row and no position connects with others, and the rows of such arcs. Each component is a separate
+    /// problem.
     struct Component
     {
         std::vector<std::size_t> arcs;
@@ -89,15 +92,16 @@ struct RowAnswer
 {
     std::optional<CheckpointPlan> plan; ///< empty: none was found
     double boundMs = 0; ///< no plan that fits the rows takes less time; infinite if none fits
-    double msPerGiB = 0; ///< ms that one more GiB saves, by the linear relaxation
+    double msPerGiB = 0; ///< ms that another GiB saves, by the linear relaxation
     std::int64_t nodes = 0; ///< of the search tree
 };
 
-/// Plans a step that is no chain (models with a backward pass each, several backward passes of one model) by a MILP
-/// that chooses one way for each part. Memory is constrained by rows at single events, which are added wherever a
-/// solution so far exceeds the budget. Ways are added where they could make the linear relaxation cheaper.
+/// Plans a step that is no chain (models with a backward pass each, several backward passes of a model) by a MILP that
+/// chooses a way for each part. Memory is constrained by rows at single events. Rows are added lazily, where a solution
+/// so far exceeds the budget (cutting planes). Ways are added where the linear relaxation could become cheaper (column
+/// generation).
 ///
-/// The plan takes at most `gap` more than the least time, if it is found within the limit.
+/// The plan takes at most `gap` more than the least time, if found within the limit.
 RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, double gap,
                     const SearchLimit& limit);
 

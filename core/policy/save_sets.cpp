@@ -16,8 +16,7 @@ namespace headroom {
 
 namespace {
 
-/// The ways that no other way dominates. Ways that hold less come first, so that a way comes after all that dominate
-/// it.
+/// The ways that no other way dominates. Ways that hold less come first, so that a way comes after all dominating ways.
 std::vector<std::size_t> unbeaten(std::span<const WayCost> ways)
 {
     std::vector<std::size_t> order(ways.size());
@@ -26,7 +25,7 @@ std::vector<std::size_t> unbeaten(std::span<const WayCost> ways)
     std::ranges::sort(order, {},
                       [&](std::size_t i) { return std::tuple(ways[i].held, ways[i].high, ways[i].time, i); });
     std::vector<std::size_t> kept;
-    std::map<Bytes, Picoseconds> least; // by highest memory: least time of the ways kept; it falls as memory rises
+    std::map<Bytes, Picoseconds> least; // by highest memory: least time of the ways kept; falling as memory rises
     for (const std::size_t i : order) {
         auto above = least.upper_bound(ways[i].high);
         if (above != least.begin() && std::prev(above)->second <= ways[i].time)
@@ -126,7 +125,7 @@ namespace {
 constexpr std::size_t mostSets = 1000; ///< size of the front that is carried from op to op
 constexpr std::size_t mostTails = 6; ///< how many numbers of saved random ops are tried
 
-/// A set of ops, as its last op and the set without it.
+/// A set of ops, as the last op and the set without that op.
 struct Set
 {
     Bytes bytes = 0;
@@ -199,7 +198,7 @@ std::vector<bool> chosen(const std::vector<Set>& front, std::size_t more)
     return keep;
 }
 
-/// The number of regionOps() that run again: those that begin before the module's last saved tensor.
+/// The number of recomputed regionOps(): the ops that begin before the module's last saved tensor.
 std::size_t opsThatRunAgain(const StepModel& model, ModuleId module, const std::vector<OpId>& ops)
 {
     const StepTrace& trace = *model.trace();
@@ -225,7 +224,7 @@ std::vector<std::size_t> tails(const StepModel& model, ModuleId module, const st
         if ((model.trace()->ops.flags[ops[op]] & opRandom) == 0)
             continue;
         if (longest == random.size() || random[random.size() - 1 - longest].op != op)
-            break; // it cannot be saved, so that it always runs again
+            break; // the op cannot be saved, so that the op is always recomputed
         ++longest;
     }
     std::vector<std::size_t> numbers;

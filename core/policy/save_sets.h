@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// The cost of one way to checkpoint a part of a step, as the fields of ChainOption.
+/// The cost of a way (option) to checkpoint a part of a step, as the fields of ChainOption.
 struct WayCost
 {
     Bytes held = 0;
@@ -24,7 +24,7 @@ struct WayCost
 /// more than `most`, corners of the lower hull of time over bytes are kept first.
 std::vector<std::size_t> worthIt(std::span<const WayCost> ways, std::size_t most);
 
-/// By unit: the index of one of its ways.
+/// By unit: the index of a way.
 using Combination = std::vector<std::size_t>;
 
 /// At most `most` combinations that are not dominated in the sums of held and time.
@@ -37,20 +37,20 @@ std::vector<Combination> products(std::span<const std::vector<WayCost>> units, s
 struct SavableOp
 {
     std::size_t op = 0; ///< index in regionOps()
-    double ms = 0; ///< recompute time that saving it avoids
+    double ms = 0; ///< recompute time that saving avoids
     bool random = false;
 };
 
-/// The ops of a module that a checkpoint may save and that run again otherwise: those before the module's last saved
+/// The ops of a module that a checkpoint may save and recomputes otherwise: the ops before the module's last saved
 /// tensor, where recomputation stops.
 std::vector<SavableOp> savableOpsThatRunAgain(const StepModel& model, ModuleId module);
 
 /// Sets of ops to save, as CheckpointRegion::save, that are not dominated in bytes and recompute time: the lower convex
-/// hull of all sets, and up to `more` of the others. `bytes` returns the bytes of saving one op alone.
+/// hull of all sets, and up to `more` other sets. `bytes` returns the bytes of saving a single op.
 ///
-/// Random ops: a recomputation starts with the RNG state of the forward and skips saved ops. A random op that runs
-/// again after a saved one would draw other numbers. So a set saves the last random ops (any number of them), all, or
-/// none.
+/// Random ops: a recomputation starts with the RNG state of the forward and skips saved ops. A random op that is
+/// recomputed after a saved random op would draw other numbers. So a set saves the last random ops (in any number),
+/// all, or none.
 std::vector<std::vector<bool>> saveSets(const StepModel& model, ModuleId module,
                                         const std::function<Bytes(const SavableOp&)>& bytes, std::size_t more);
 

@@ -90,14 +90,14 @@ void StepLayout::measure(int worldSize)
     }
 }
 
-/// Adds shared arguments as if the first part that has one always held it, or for `heldAtLeast` only while each part
-/// that has it would hold it.
+/// Adds shared arguments as if the first part with the argument always held the argument; for `heldAtLeast`, only while
+/// each part with the argument would hold the argument.
 void StepLayout::holdShared(SharedArguments sharedArguments)
 {
     struct Span
     {
         std::uint32_t begin = 0;
-        std::uint32_t end = never; ///< never: no part has it yet
+        std::uint32_t end = never; ///< never: no part has the argument yet
     };
     const StepTrace& trace = *model_.trace();
     std::vector<Span> spans(shared_.size());
@@ -116,7 +116,7 @@ void StepLayout::holdShared(SharedArguments sharedArguments)
             hold(StorageId(storage), spans[storage].begin, spans[storage].end);
 }
 
-/// Adds a storage to the memory at the events from `begin` to `end` at which it was recorded as freed.
+/// Adds a storage to the memory from `begin` to `end`, at the events where the recording has the storage freed.
 void StepLayout::hold(StorageId storage, std::uint32_t begin, std::uint32_t end)
 {
     const StepTrace& trace = *model_.trace();
@@ -183,8 +183,8 @@ void StepLayout::findOwners()
     close(end);
 }
 
-/// Bytes that parts hold there count for the peak, even if the program frees them before backward begins (a cache of
-/// keys and values is freed with the model's output).
+/// Bytes that parts hold there count for the peak, even if the program frees the bytes before backward begins (a cache
+/// of keys and values is freed with the model's output).
 std::uint32_t StepLayout::turnWith(const std::vector<Bytes>& more) const
 {
     std::uint32_t turn = never;
@@ -223,8 +223,8 @@ Bytes StepLayout::highestOf(int owner) const
     return most;
 }
 
-/// The events at which a module around several parts runs itself: its calls, and from the first unpack of a tensor that
-/// it packed until the backward of its last part begins.
+/// The events at which a module around several parts runs itself: the module's calls, and from the first unpack of a
+/// tensor that the module packed until the backward of the module's last part begins.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> StepLayout::windowsOf(ModuleId module, int first, int last) const
 {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> windows;
@@ -243,7 +243,8 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> StepLayout::windowsOf(Modul
     return windows;
 }
 
-/// Divides the step into zones as long as possible: all parts before the module are one zone, and so are all after it.
+/// Divides the step into zones as long as possible: all parts before the module are a single zone, and so are all parts
+/// after the module.
 std::vector<StepLayout::Zone> StepLayout::zonesOf(ModuleId module, int first, int last) const
 {
     using enum Place::Where;

@@ -15,10 +15,10 @@
 
 namespace headroom {
 
-/// The memory of one part of a step for one way of checkpointing it.
+/// The memory of a part of a step for a checkpointing option.
 struct PartMemory
 {
-    Bytes held = 0; ///< bytes held at the turn from forward to backward, minus the recorded ones
+    Bytes held = 0; ///< bytes held at the turn from forward to backward, minus the recorded bytes
     Bytes high = 0; ///< highest memory of the step while the part runs, all else as recorded
 };
 
@@ -36,30 +36,30 @@ struct PartDeviations
     std::vector<Stretch> less;
 };
 
-/// A recorded step as a chain of parts: the ranges of events that belong to each part, and the memory there. Forward is
-/// part after part. The time between forward and backward begins at the exit of the last part. A part's backward begins
-/// at the first unpack of a tensor that the part packed. With a world size above 1 memory is that of one rank.
+/// A recorded step as a chain of parts: the ranges of events of each part, and the memory there. Forward is part after
+/// part. The time between forward and backward begins at the exit of the last part. A part's backward begins at the
+/// first unpack of a tensor that the part packed. With a world size above 1, memory is the memory of a single rank.
 class StepLayout
 {
 public:
-    /// The way to count tensors that are arguments of several parts (masks, position tables). `held`: checkpointed
-    /// parts hold them until the backward of the first part ends; they count once, as memory of the step and not of a
-    /// part. `asRecorded`: no part that has them may be checkpointed.
+    /// The way to count shared arguments: tensors that are arguments of several parts (masks, position tables). `held`:
+    /// checkpointed parts hold shared arguments until the backward of the first part ends; shared arguments count once,
+    /// as memory of the step and not of a part. `asRecorded`: no part with a shared argument may be checkpointed.
     enum class SharedArguments {
         held,
-        heldAtLeast, ///< like `held`, but only while every part that has them would hold them
+        heldAtLeast, ///< like `held`, but only while every part with the argument would hold the argument
         asRecorded
     };
 
-    /// `parts` are in the order in which they first run. `events` must outlive the layout. `turn` is the event that
-    /// stands for the time between forward and backward; by default the one of highest memory.
+    /// `parts` are in the order of first runs. `events` must outlive the layout. `turn` is the event that stands for
+    /// the time between forward and backward; by default the event of highest memory.
     StepLayout(const StepModel& model, const StorageEvents& events, std::vector<ModuleId> parts, int worldSize,
                SharedArguments sharedArguments, std::optional<std::uint32_t> turn = {});
 
     const std::vector<bool>& shared() const { return shared_; } ///< by StorageId: argument of several parts
     bool hasShared(ModuleId module) const; ///< whether an argument of the module is shared
 
-    /// Live bytes at the turn from forward to backward, to which PartMemory::held refers, and the highest before all
+    /// Live bytes at the turn from forward to backward, the reference of PartMemory::held, and the highest before all
     /// parts.
     Bytes atTurn() const { return turn_ < after_.size() ? after_[turn_] : highestOf(-1); }
     Bytes before() const { return highestOf(-1); }
@@ -67,22 +67,22 @@ public:
     /// The event of highest memory between forward and backward, if each event has `more` bytes added.
     std::uint32_t turnWith(const std::vector<Bytes>& more) const;
     std::uint32_t turn() const { return turn_; }
-    /// The event of highest memory between a module's own forward and backward; turn() if it has no such event.
+    /// The event of highest memory between a module's own forward and backward; turn() if no such event exists.
     std::uint32_t turnOf(ModuleId module) const;
 
-    /// Live bytes by event: the highest during it, and after it.
+    /// Live bytes by event: the highest during the event, and after the event.
     std::span<const Bytes> high() const { return high_; }
     std::span<const Bytes> after() const { return after_; }
 
-    /// The events at which one part, or a module around parts first to last - 1, runs, divided at the events of its
+    /// The events at which a part, or a module around parts first to last - 1, runs, divided at the events of the
     /// replay.
     class Place
     {
     public:
         PartMemory of(const LocalEffect& effect) const;
 
-        /// A Place for effects between `least` and `most`, without the times that cannot be the highest for any of
-        /// them.
+        /// A Place for effects between `least` and `most`, without the times that cannot be the highest for any such
+        /// effect.
         Place between(const LocalEffect& least, const LocalEffect& most) const;
         /// The largest deviations of all `effects` from PartMemory.
         PartDeviations deviations(std::span<const LocalEffect> effects) const;
@@ -95,7 +95,7 @@ public:
         struct Moment
         {
             std::int32_t change = -1; ///< index in the effect; -1: no change yet
-            bool atEvent = false; ///< true: while the change happens; false: after it
+            bool atEvent = false; ///< true: while the change happens; false: after the change
             Bytes in(const LocalEffect& effect) const;
             auto operator<=>(const Moment&) const = default;
         };
@@ -107,7 +107,7 @@ public:
         void addOwn(Moment moment, Bytes high);
         void addOther(Moment moment, Where where, std::uint32_t begin, std::uint32_t end);
 
-        /// Highest recorded memory around one change while the part runs.
+        /// Highest recorded memory around a change while the part runs.
         struct OwnTime
         {
             std::size_t change = 0;
@@ -117,7 +117,7 @@ public:
         Moment turn_; ///< the moment of the step's turn
         Bytes least_ = 0; ///< lower bound of PartMemory::high for every effect
         std::vector<OwnTime> own_;
-        std::vector<OtherStretch> others_; ///< stretches in which the part does not run
+        std::vector<OtherStretch> others_; ///< stretches without the part running
         std::vector<std::pair<Moment, Where>> otherMoments_;
         std::map<std::pair<Moment, Where>, std::size_t> numbers_; ///< indices in otherMoments_
     };
@@ -133,7 +133,7 @@ private:
         std::uint32_t end = 0;
         int owner = -1; ///< part; -1: before all parts; number of parts: between forward and backward
     };
-    /// A stretch of events relative to one part, or to a module around several.
+    /// A stretch of events relative to a part, or to a module around several parts.
     struct Zone
     {
         std::uint32_t begin = 0;

@@ -36,7 +36,7 @@ void ActiveMemory::drop(Block block)
         freed(block);
 }
 
-/// The new block is allocated before the old one is freed.
+/// The new block is allocated before the old block is freed.
 void ActiveMemory::resize(Block block, Bytes bytes)
 {
     const std::size_t before = changeCount();
@@ -53,14 +53,14 @@ void ActiveMemory::mark(Mark mark)
     live_.mark(mark);
 }
 
-/// Notes the free of a block in the last change, if other streams still use it.
+/// Notes the free of a block in the last change, if other streams still use the block.
 void ActiveMemory::freed(Block block)
 {
     if (const std::optional<double> until = clock_.endUses(block))
         pending_.push_back({changeCount() - 1, *until});
 }
 
-/// Ends the delayed frees that are over at an allocation, if one was made since `change`.
+/// Ends the delayed frees that are over at an allocation, if an allocation was made since `change`.
 void ActiveMemory::allocatedSince(std::size_t change)
 {
     if (changeCount() == change)

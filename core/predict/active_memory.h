@@ -14,8 +14,8 @@ namespace headroom {
 /// Whether blocks of the step are used by other streams, at times that are known (Timeline::delayed).
 bool delaysFrees(const StepTrace& trace);
 
-/// A LiveMemory that also finds Timeline::delayed: PyTorch's allocator records an event on each stream that uses a
-/// block when the block is freed, and asks at each allocation which of the events have passed.
+/// A LiveMemory that also finds Timeline::delayed: when a block is freed, PyTorch's allocator records an event on each
+/// stream that uses the block. At each allocation the allocator asks for the events that have passed.
 class ActiveMemory
 {
 public:

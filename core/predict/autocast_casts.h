@@ -7,7 +7,7 @@
 namespace headroom {
 
 /// Finds the casts of weights that an op takes from autocast's cache (cached_cast() in
-/// aten/src/ATen/autocast_mode.cpp). It is inferred from the ops of the step.
+/// aten/src/ATen/autocast_mode.cpp), inferred from the ops of the step.
 struct AutocastCasts
 {
     const StepTrace& trace;
@@ -25,7 +25,8 @@ struct AutocastCasts
         visitInputs(op, true);
         if (!isOfInput(op))
             return;
-        // Autocast may cast the weights before the input: then they must exist when the cast of the input begins.
+        // Autocast may cast the weights before the input: then the casts of the weights must exist when the cast of the
+        // input begins.
         OpId reader(op.value + 1);
         for (; reader.value < trace.ops.size() && (isOfInput(reader) || isView(reader)); ++reader.value)
             visitInputs(reader, false);
@@ -33,7 +34,7 @@ struct AutocastCasts
             visitInputs(reader, false);
     }
 
-    /// Calls visit(OpId) with each cast in the run of casts that `cast` is in, such as those of one op's weight and
+    /// Calls visit(OpId) with each cast in the run of casts that `cast` is in, such as the casts of an op's weight and
     /// bias.
     template <class Visit>
     void forEachBeside(OpId cast, Visit visit) const
@@ -52,8 +53,8 @@ private:
     {
         return trace.ops.name[op] == index.castName && !isOfWeight(op) && !trace.ops.inputs[op].empty();
     }
-    /// Where the input needed no cast beside those of the weights, they are taken to come first: arguments are cast
-    /// from the last one on.
+    /// Where the input needed no cast beside the casts of the weights, the weights' casts are taken to come first:
+    /// arguments are cast from the last argument on.
     bool comesBeforeInput(OpId cast) const
     {
         OpId next = cast;

@@ -11,7 +11,7 @@ namespace {
 /// Time from a launch on the CPU until the kernel begins on an idle GPU.
 constexpr double launchMs = 0.004;
 
-/// Adds a span, which extends the last one if it begins inside of it.
+/// Adds a span. A span that begins inside the last span extends the last span.
 void append(std::vector<TimeSpan>& spans, TimeSpan span)
 {
     if (!spans.empty() && span.begin <= spans.back().end && span.begin >= spans.back().begin)
@@ -20,7 +20,7 @@ void append(std::vector<TimeSpan>& spans, TimeSpan span)
         spans.push_back(span);
 }
 
-/// Sorts spans and joins those that overlap.
+/// Sorts spans and joins overlapping spans.
 std::vector<TimeSpan> joined(std::vector<TimeSpan> spans)
 {
     std::ranges::sort(spans, {}, &TimeSpan::begin);
@@ -40,7 +40,7 @@ double outside(TimeSpan span, const std::vector<TimeSpan>& busy)
     return free;
 }
 
-/// Calls visit(row) for the events between the op before and this one.
+/// Calls visit(row) for the events between the op before and this op.
 template <class Visit>
 void forEachRowBefore(const StepTrace::StreamEvents& events, OpId op, Visit visit)
 {
@@ -152,7 +152,7 @@ void ClockMemory::happenBefore(OpId op)
     happened_ = std::max(happened_, static_cast<std::size_t>(next - events.op.begin()));
 }
 
-/// Lets the records right after an op on its stream happen: after a recomputed op another op may follow than in
+/// Lets the records right after an op, on the op's stream, happen: after a recomputed op another op may follow than in
 /// forward.
 void ClockMemory::recordBehind(OpId op, std::uint32_t stream)
 {

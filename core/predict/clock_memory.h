@@ -19,7 +19,7 @@ struct TimeSpan
     double end = 0;
 };
 
-/// A Memory of replays that counts no memory: it follows the clocks of the CPU and of each stream.
+/// A Memory of replays that counts no memory, but follows the clocks of the CPU and of each stream.
 class ClockMemory
 {
 public:
@@ -39,10 +39,10 @@ public:
 
     /// Lets the stream events before the event at index `event` happen, for a caller that asks for times between ops.
     void reach(std::uint32_t event);
-    /// The time at which the CPU has issued all ops so far.
+    /// The time when the CPU has issued all ops so far.
     double cpuMs() const { return cpu_; }
-    /// Ends the uses of a block by other streams. Returns the time at which these streams have run all that is issued
-    /// so far; nullopt without a use.
+    /// Ends the uses of a block by other streams. Returns the time when the other streams have run all work issued so
+    /// far; nullopt without a use.
     std::optional<double> endUses(Block block);
 
     StepClock finish() &&;
@@ -60,10 +60,10 @@ private:
     double cpu_ = 0;
     double issued_ = 0; ///< sum of the ms of the ops so far
     std::size_t happened_ = 0; ///< rows of stream events; a recomputation lets some happen again
-    std::uint32_t begun_ = 0; ///< ops with smaller ids have begun: a recomputation runs them
+    std::uint32_t begun_ = 0; ///< ops with smaller ids have begun: a recomputation runs such ops
     std::unordered_map<std::uint32_t, double>
-        streams_; ///< by stream: time at which it has run all that is issued so far
-    std::unordered_map<std::uint32_t, double> recorded_; ///< by stream event: time at which it is reached
+        streams_; ///< by stream: time when the stream has run all work issued so far
+    std::unordered_map<std::uint32_t, double> recorded_; ///< by stream event: time of the event
     std::unordered_map<Block, std::vector<std::uint32_t>> uses_; ///< streams that use a block of another stream
     std::vector<TimeSpan> busy_; ///< spans of kernels that are no collectives
     StepClock clock_;

@@ -39,10 +39,10 @@ private:
 };
 
 /// The Memory of replays that builds a Timeline. A block is a storage of the trace (the block's number is the storage's
-/// id) or a recomputed copy of one; it is alive while it has a holder.
+/// id) or a recomputed copy of a storage. A block is alive while some holder exists.
 ///
-/// Time: ops take their ms one after the other; no time passes between ops. An allocation inside an op is at the op's
-/// begin; a free inside an op, and every allocation after it in that op, is at the op's end.
+/// Time: ops take their ms in sequence; no time passes between ops. An allocation inside an op is at the op's begin; a
+/// free inside an op, and every allocation after it in that op, is at the op's end.
 class LiveMemory
 {
 public:
@@ -66,7 +66,7 @@ public:
     }
     Block addCopy(StorageId original, Bytes bytes); ///< a recomputed activation, without a holder yet
 
-    void place(Block block, std::uint32_t place) { blocks_[block].place = place; } ///< from its next allocation on
+    void place(Block block, std::uint32_t place) { blocks_[block].place = place; } ///< from the next allocation on
     void resize(Block block, Bytes bytes);
     void retype(StorageId storage, Category category);
 
@@ -110,8 +110,8 @@ private:
     Bytes total_ = 0;
     bool began_ = false;
 
-    // Categories at the peak are computed in finish(), since almost every allocation of forward is a new peak. These
-    // two are a starting point near the peak.
+    // Categories at the peak are computed in finish(), since almost every allocation of forward is a new peak. counted_
+    // and countedUntil_ are a starting point near the peak.
     CategoryBytes counted_{};
     std::size_t countedUntil_ = 0; ///< number of changes that counted_ includes; never past the peak
 

@@ -27,7 +27,7 @@ class LocalMemory : public TimelessMemory
 public:
     using Block = std::uint32_t;
 
-    /// `blocks` are all default-constructed; the destructor makes them so again.
+    /// `blocks` are all default-constructed; the destructor restores that state.
     LocalMemory(const StepTrace& trace, std::span<const StorageId> storages, std::vector<LocalBlock>& blocks)
         : storages_(storages)
         , blocks_(&blocks)
@@ -80,7 +80,7 @@ public:
         const Bytes more = state.resize(bytes);
         if (!state.isHeld())
             return;
-        high_ = std::max(high_, live_ + bytes); // old and new content are both alive while it moves
+        high_ = std::max(high_, live_ + bytes); // old and new content are both alive during the move
         live_ += more;
     }
 
@@ -98,13 +98,13 @@ private:
     double recomputeMs_ = 0;
 };
 
-/// Numbers ids in the order in which they are met, so that equal layers get equal numbers.
+/// Numbers ids by first appearance, so that equal layers get equal numbers.
 class Renumbering
 {
 public:
     std::uint64_t operator()(std::uint32_t id) { return numbers_.emplace(id, numbers_.size()).first->second; }
 
-    /// The number of an id, or the one that it would get next.
+    /// The number of an id, or the next free number for a new id.
     std::uint64_t of(std::uint32_t id) const
     {
         const auto found = numbers_.find(id);
@@ -161,8 +161,8 @@ LocalReplay::Scope LocalReplay::scopeOf(std::vector<CallId> calls, const Storage
     return scope;
 }
 
-/// The storages that a region inside some calls can free or keep: those that it packs, its arguments, and the outputs
-/// of its ops. Storages of the model's state live through the step and are left out.
+/// The storages that a region inside some calls can free or keep: packed storages, arguments, and the outputs of ops.
+/// Storages of the model's state live through the step and are left out.
 std::vector<StorageId> LocalReplay::storagesOf(std::span<const CallId> ids) const
 {
     const StepTrace& trace = *model_.trace();
@@ -179,7 +179,7 @@ std::vector<StorageId> LocalReplay::storagesOf(std::span<const CallId> ids) cons
             add(trace.packs.storage[PackId(pack)]);
         for (std::uint32_t op = call.firstOp; op < call.endOp; ++op)
             std::ranges::for_each(trace.ops.outputs[OpId(op)], add);
-        // Inner calls come right after their outer call.
+        // Inner calls come right after the outer call.
         for (std::uint32_t inside = id.value + 1; inside < calls.size() && calls[inside].enter < call.exit; ++inside)
             std::ranges::for_each(trace.calls.arguments[CallId(inside)], add);
     }
@@ -188,7 +188,7 @@ std::vector<StorageId> LocalReplay::storagesOf(std::span<const CallId> ids) cons
     return storages;
 }
 
-/// Casts of weights that are in autocast's cache when backward begins: every recomputation frees them.
+/// Casts of weights in autocast's cache at the begin of backward: every recomputation frees such casts.
 std::vector<StorageId> LocalReplay::castsInBackward() const
 {
     const StepTrace& trace = *model_.trace();
@@ -366,7 +366,7 @@ std::vector<std::uint64_t> LocalReplay::sign(const Scope& scope) const
     return signature;
 }
 
-/// Whether autograd releases every pack of the calls, so that no region outlives their last event.
+/// Whether autograd releases every pack of the calls, so that no region outlives the last event of the calls.
 bool LocalReplay::releasesAll(const Scope& scope) const
 {
     const StepIndex& index = model_.index();
@@ -377,8 +377,8 @@ bool LocalReplay::releasesAll(const Scope& scope) const
     });
 }
 
-/// Replays only the first call if the calls follow one another, have equal signatures, and each has storages of its own
-/// that are all freed at its end.
+/// Replays only the first call if the calls follow in sequence with equal signatures, and each call has separate
+/// storages, all freed at the end of the call.
 void LocalReplay::foldEqualCalls(const StorageEvents& events, const std::vector<bool>& shared, LocalNotes& notes)
 {
     std::vector<std::uint32_t> allEvents;

@@ -12,21 +12,21 @@
 
 namespace headroom {
 
-/// The change that a plan makes in one part of a step: for each of the part's events (LocalReplay::changeAt()), live
-/// bytes under the plan minus those of the recorded step. Mostly negative.
+/// The change that a plan makes in a part of a step: for each of the part's events (LocalReplay::changeAt()), live
+/// bytes under the plan minus live bytes of the recorded step. Mostly negative.
 struct LocalEffect
 {
     struct Change
     {
-        Bytes high = 0; ///< highest difference while the event happens (a recomputation runs inside one unpack)
+        Bytes high = 0; ///< highest difference while the event happens (a recomputation runs inside an unpack)
         Bytes after = 0; ///< difference from then until the part's next event
     };
     std::vector<Change> changes;
     double recomputeMs = 0;
 };
 
-/// Scratch memory for LocalReplay, for all parts of one step. A caller keeps one object for many calls, so that the
-/// time of a call depends on the size of the part, not of the step. One thread at a time may use it.
+/// Scratch memory for LocalReplay, for all parts of a step. A caller keeps the same object for many calls, so that the
+/// time of a call depends on the size of the part, not of the step. For a single thread at a time.
 class LocalNotes
 {
 public:
@@ -41,32 +41,33 @@ private:
     std::unique_ptr<Content> content_;
 };
 
-/// Predicts plans for one part of a step: a module and its submodules. It replays only the events of storages that
-/// checkpointing in the part can affect, so that the time for one layer does not depend on the number of layers. Memory
-/// of a step under a plan is that of the recorded step plus the effects of its parts, if no two parts affect the same
-/// storage.
+/// Predicts plans for a part of a step: a module and its submodules. Replays only the events of storages that
+/// checkpointing in the part can affect, so that the time for a layer does not depend on the number of layers. Memory
+/// of a step under a plan is the memory of the recorded step plus the effects of the parts, if no two parts affect the
+/// same storage.
 ///
-/// Storages in `shared` (by StorageId) are left out: several parts hold them as arguments, and the caller counts them
-/// once when it adds the parts up. Immutable: any thread may call it, each with its own LocalNotes.
+/// Storages in `shared` (by StorageId) are left out: several parts hold such storages as arguments, and the caller
+/// counts each storage once when adding up the parts. Immutable: any thread may call the functions with its own
+/// LocalNotes.
 class LocalReplay
 {
 public:
     LocalReplay(const StepModel& model, const StorageEvents& events, ModuleId part, const std::vector<bool>& shared,
                 LocalNotes& notes);
 
-    /// Events of the trace, ascending. A run of frees with nothing in between is one event, the last of the run: memory
-    /// only falls there, and when autocast's cache is emptied their order is that of a hash table.
+    /// Events of the trace, ascending. A run of frees with nothing in between counts as a single event, the last of the
+    /// run: memory only falls there. When autocast's cache is emptied, the order of the frees comes from a hash table.
     std::span<const std::uint32_t> events() const { return events_; }
 
-    /// Number of changes in an effect, and the index of the change of an event. A part that runs once in each
-    /// micro-batch does the same to memory each time, so that only its first call is replayed.
+    /// Number of changes in an effect, and the index of the change of an event. A part with a call in each micro-batch
+    /// does the same to memory in every call, so that only the first call is replayed.
     std::size_t changes() const { return replayed_.events.size(); }
     std::int32_t changeAt(std::size_t event) const { return static_cast<std::int32_t>(event % changes()); }
 
-    /// The effect of a plan; each region is the part itself or a module inside it. Errors: as predict().
+    /// The effect of a plan; each region is the part itself or a module inside it. Error: as predict().
     Result<LocalEffect> of(const CheckpointPlan& plan, LocalNotes& notes) const;
 
-    /// The replayed storages that a plan of `module`, which is inside the part, can affect; ascending.
+    /// The replayed storages that a plan of `module` can affect; ascending. `module` is inside the part.
     std::vector<StorageId> storagesOf(ModuleId module) const;
 
     /// Equal for two parts only if equal plans (modules numbered from the part) have equal effects, event by event.
@@ -80,7 +81,7 @@ private:
         std::vector<StorageId> storages; ///< ascending
         std::vector<std::uint32_t> steps; ///< events of the trace to replay
         std::vector<std::uint32_t> events;
-        std::vector<std::size_t> ends; ///< by event: number of steps up to and including it
+        std::vector<std::size_t> ends; ///< by event: number of steps up to and including the event
     };
     Scope scopeOf(std::vector<CallId> calls, const StorageEvents& events, const std::vector<bool>& shared) const;
     std::vector<StorageId> storagesOf(std::span<const CallId> calls) const;
@@ -95,9 +96,9 @@ private:
     StepModel model_;
     ModuleId part_;
     Scope replayed_;
-    std::size_t repeats_ = 1; ///< number of calls that are equal to the replayed one
+    std::size_t repeats_ = 1; ///< number of calls that are equal to the replayed call
     std::vector<std::uint32_t> events_;
-    std::vector<Bytes> recorded_; ///< by replayed event: live bytes of these storages after it, without a plan
+    std::vector<Bytes> recorded_; ///< by replayed event: live bytes of the storages after the event, without a plan
     std::vector<std::uint64_t> signature_;
 };
 

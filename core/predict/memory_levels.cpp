@@ -16,12 +16,12 @@ namespace {
 using Keys = std::span<const std::uint64_t>;
 using Places = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
-/// Number of edits after which a search stops at the furthest place so far; its time is their square.
+/// Number of edits after which a search stops at the furthest place so far; the time is the square of that number.
 constexpr int mostEdits = 400;
 constexpr int nowhere = -1;
 
 /// Myers' search from the beginning of two sequences: how far in `a` each number of edits reaches on each diagonal. The
-/// diagonal of two places is the place in `a` minus the one in `b`.
+/// diagonal of two places is the place in `a` minus the place in `b`.
 class Search
 {
 public:
@@ -31,8 +31,8 @@ public:
     {
     }
 
-    /// Returns the places at which it ends, and adds the common places up to there to `places`, counted from `beginA`
-    /// and `beginB`.
+    /// Returns the end of the search as two places, and adds the common places up to there to `places`, counted from
+    /// `beginA` and `beginB`.
     std::pair<int, int> run(std::uint32_t beginA, std::uint32_t beginB, Places& places)
     {
         for (int edits = 0; edits <= mostEdits; ++edits) {
@@ -75,7 +75,7 @@ private:
         return found;
     }
 
-    /// The diagonal before the last edit, and the place in `a` after it.
+    /// The diagonal before the last edit, and the place in `a` after that edit.
     std::pair<int, int> before(int edits, int diagonal)
     {
         if (edits == 0)
@@ -139,7 +139,7 @@ std::string bytesText(Bytes bytes)
     return groupedDigits(bytes) + " bytes";
 }
 
-/// The allocations of one of the two steps, and where they happen if that is known.
+/// The allocations of one of the two steps, and the op of each allocation if known.
 struct Side
 {
     MemoryLevels levels;
@@ -187,8 +187,8 @@ Places::value_type endOf(const Side& executed, const Side& expected)
     return {static_cast<std::uint32_t>(executed.size()), static_cast<std::uint32_t>(expected.size())};
 }
 
-/// Pairs of corresponding allocations of the two steps: those of equal names and size, and between two of these pairs
-/// those of equal size.
+/// Pairs of corresponding allocations of the two steps: first allocations of equal name and size, then, between two
+/// such pairs, allocations of equal size.
 Places correspondence(const Side& executed, const Side& expected)
 {
     const std::vector<std::uint64_t> executedBytes = executed.keys(false);

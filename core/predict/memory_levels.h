@@ -12,20 +12,21 @@
 
 namespace headroom {
 
-/// A common subsequence of `a` and `b`: pairs of an index into `a` and one into `b` with equal keys, both ascending. It
-/// is a longest one (E. W. Myers, An O(ND) Difference Algorithm, 1986) if the sequences differ little. Where they
-/// differ by some hundred edits in a row it may be shorter, which keeps the time proportional to the length.
+/// A common subsequence of `a` and `b`: pairs of an index into `a` and an index into `b` with equal keys, both
+/// ascending. The result is a longest common subsequence (E. W. Myers, An O(ND) Difference Algorithm, 1986) if the
+/// sequences differ little. After some hundred edits in a row, the result may be shorter, so that the time stays
+/// proportional to the length.
 std::vector<std::pair<std::uint32_t, std::uint32_t>> commonPlaces(std::span<const std::uint64_t> a,
                                                                   std::span<const std::uint64_t> b);
 
 /// Live memory of a step after each allocation. The order of frees between two allocations does not change the peak, so
-/// they have no entries of their own.
+/// frees have no entries.
 struct MemoryLevels
 {
     struct Allocation
     {
         Bytes bytes = 0; ///< rounded
-        Bytes live = 0; ///< live bytes after it, everything on the device
+        Bytes live = 0; ///< live bytes after the allocation, everything on the device
         bool operator==(const Allocation&) const = default;
     };
     Bytes start = 0;
@@ -37,15 +38,15 @@ struct MemoryLevels
 /// The levels of a timeline. `changes`, if not null, becomes the index of each allocation in Timeline::changes.
 MemoryLevels levelsOf(const Timeline& timeline, std::vector<std::size_t>* changes = nullptr);
 
-/// The difference between an executed step and the predicted one. Allocations are matched before they are compared, so
-/// that an allocation that only one step makes does not shift those after it.
+/// The difference between an executed step and the predicted step. Allocations are matched before the comparison, so
+/// that an allocation in only one of the steps does not shift the later allocations.
 struct LevelComparison
 {
     Bytes executedPeak = 0;
-    std::size_t allocations = 0; ///< allocations of the executed step, and those that only the predicted one makes
-    std::size_t unequalAllocations = 0; ///< allocations that differ in size or level, or that only one step makes
-    Bytes largestDifference = 0; ///< the largest of these differences, in bytes
-    std::string firstDifference; ///< one sentence; empty when the timelines are equal to the byte
+    std::size_t allocations = 0; ///< of the executed step, and further allocations of the predicted step
+    std::size_t unequalAllocations = 0; ///< allocations with a different size or level, or made in a single step only
+    Bytes largestDifference = 0; ///< the largest difference between matched allocations, in bytes
+    std::string firstDifference; ///< a sentence; empty when the timelines are equal to the byte
     /// The first difference, in place of firstDifference, where only what was gathered differs: the peaks are equal,
     /// and so are the levels without gathered parameters and buffers of collectives. ZeRO gathers parameters that are
     /// not yet on the device.
@@ -57,8 +58,8 @@ struct LevelComparison
 /// Compares with levels alone; allocations are matched by size. `trace` is the step that `predicted` is of.
 LevelComparison compareLevels(const StepTrace& trace, const Timeline& predicted, const MemoryLevels& executed);
 
-/// Compares with a step that was recorded while it ran, and its timeline `ran`; allocations are matched by size, op and
-/// module, then by size.
+/// Compares with a step that was recorded in execution, with the timeline `ran`; allocations are matched by size, op
+/// and module, then by size.
 LevelComparison compareLevels(const StepTrace& trace, const Timeline& predicted, const StepTrace& executed,
                               const Timeline& ran);
 

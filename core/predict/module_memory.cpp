@@ -70,7 +70,7 @@ std::uint32_t lastTurn(const StepTrace& trace)
     return static_cast<std::uint32_t>(trace.events.size());
 }
 
-/// After the last turn live bytes do not matter: only unpacks do, since they start recomputations.
+/// After the last turn live bytes do not matter: only unpacks do, since unpacks start recomputations.
 std::vector<std::uint32_t> eventsToTally(const StepTrace& trace, const StepIndex& index)
 {
     std::vector<std::uint32_t> events;

@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// Adds the value of each module to all modules that contain it. In a trace parents come before their children.
+/// Adds the value of each module to all modules that contain it. In a trace, parents come before children.
 template <class Value>
 void addToParents(const StepTrace& trace, std::vector<Value>& values)
 {
@@ -23,13 +23,13 @@ void addToParents(const StepTrace& trace, std::vector<Value>& values)
 struct ModuleTally
 {
     /// held[turn][module]: bytes that the module's ops allocated in forward and that are alive at a turn from forward
-    /// to backward. For a step that was interrupted before its first turn, its end counts as the turn.
+    /// to backward. For a step that was interrupted before the first turn, the end of the step counts as the turn.
     std::vector<std::vector<Bytes>> held;
-    std::vector<double> recomputeMs; ///< by module: time of its ops that run a second time
+    std::vector<double> recomputeMs; ///< by module: time of its recomputed ops
 };
 
-/// The Memory of replays that counts live bytes by the module whose forward op allocated them, instead of building a
-/// Timeline as LiveMemory does. A recomputed copy counts for the module of its original.
+/// The Memory of replays that counts live bytes by module: the bytes belong to the module of the allocating forward op.
+/// Builds no Timeline, unlike LiveMemory. A recomputed copy counts for the module of its original.
 class ModuleMemory : public TimelessMemory
 {
 public:
@@ -79,11 +79,11 @@ private:
 
 struct Regions;
 
-/// Effect of a plan on one module, its submodules included. Bytes are those that the module's ops allocated in forward
-/// and that are alive when forward ends and backward begins: saved for backward, held by a checkpoint (its arguments,
-/// the cached outputs of saved ops), or held by the program. A step with several backward passes (gradient
-/// accumulation, several losses) has several such turns; then both figures are of the turn at which the recorded step
-/// holds most of the module's bytes, the first of equal ones.
+/// Effect of a plan on a module, submodules included. Counted are bytes that the module's ops allocated in forward and
+/// that are alive when forward ends and backward begins: saved for backward, held by a checkpoint (arguments, cached
+/// outputs of saved ops), or held by the program. A step with several backward passes (gradient accumulation, several
+/// losses) has several such turns. Then both figures belong to the turn where the recorded step holds most of the
+/// module's bytes; the first turn wins a tie.
 struct ModuleEffect
 {
     Bytes recorded = 0; ///< bytes alive in the recorded step
@@ -91,16 +91,16 @@ struct ModuleEffect
     double recomputeMs = 0; ///< time of the module's ops that run a second time, in the whole step
 };
 
-/// The share of the module's recorded bytes that the plan frees, 0 to 1. A result that others hold stays alive: that of
-/// a checkpointed layer is an argument of the next one.
+/// The share of the module's recorded bytes that the plan frees, 0 to 1. A result with other holders stays alive: the
+/// result of a checkpointed layer is an argument of the next layer.
 double discardedShare(const ModuleEffect& effect);
 
 /// By ModuleId: combines the tally of the recorded step with that of the step under a plan.
 std::vector<ModuleEffect> moduleEffects(const ModuleTally& recorded, const ModuleTally& planned);
 
-/// Computes the ModuleEffect of each module of a step, by the rules of predict(): the root's recomputeMs is that of
-/// predict(), and its bytes differ as the timelines do at the turn. Built once for a step; of() takes less time than
-/// predict(). Immutable; any thread may call of().
+/// Computes the ModuleEffect of each module of a step, by the rules of predict(): the root's recomputeMs equals
+/// predict()'s, and the root's bytes differ as the timelines do at the turn. Built once for a step; of() takes less
+/// time than predict(). Immutable; any thread may call of().
 class ModuleEffects
 {
 public:
@@ -109,7 +109,7 @@ public:
     /// By ModuleId: the effects of the empty plan.
     const std::vector<ModuleEffect>& recorded() const noexcept { return recorded_; }
 
-    /// By ModuleId: the effects of a plan. Errors: as predict().
+    /// By ModuleId: the effects of a plan. Error: as predict().
     Result<std::vector<ModuleEffect>> of(const CheckpointPlan& plan) const;
 
 private:

@@ -96,8 +96,8 @@ private:
         return trace_.ops.node[op].valid() && (trace_.ops.flags[op] & (opRecomputed | opInBackwardForward)) == 0;
     }
 
-    /// Returns what is in the way if an op of a region is a part of a gather. ZeRO-3 may begin one before the region:
-    /// the region then copies parameters out of its buffer.
+    /// Returns what is in the way if an op of a region is a part of a gather. ZeRO-3 may begin a gather before the
+    /// region: the region then copies parameters out of the gather's buffer.
     CheckpointObstacle obstacleOfGather(OpId op) const
     {
         const auto anyOf = [](const std::vector<bool>& kind, std::span<const StorageId> storages) {
@@ -111,8 +111,8 @@ private:
     }
 
     /// The event up to which the tensors that a region reads must not change. An optimizer that steps during backward,
-    /// parameter by parameter, changes those of a module after the module has run again. With several backward passes a
-    /// module runs again in each, and a graph that is kept longer (retain_graph) does not run again.
+    /// parameter by parameter, changes a module's parameters after the module's recomputation. With several backward
+    /// passes each pass recomputes the module, and a graph that is kept longer (retain_graph) is not recomputed.
     std::uint32_t lastRecomputation(const Region& region) const
     {
         std::uint32_t first = region.end;
@@ -150,7 +150,7 @@ private:
     }
 
     /// Whether a result of an op may depend on what `input` holds, apart from `input` itself if the op changes it: a
-    /// tensor that the op makes, or one that is younger than `from` (an event). A view computes nothing.
+    /// tensor that the op makes, or a tensor younger than `from` (an event). A view computes nothing.
     bool computesWith(OpId op, StorageId input, std::uint32_t from) const
     {
         const auto inputs = trace_.ops.inputs[op];
@@ -165,8 +165,8 @@ private:
                 || std::ranges::any_of(mutated, [&](StorageId other) { return begin_[other.value] >= from; }));
     }
 
-    /// Whether gradients depend on what a tensor holds after a region ran again, the region itself aside, which does
-    /// not read the tensor. What lives from step to step is read in the next step as in this one.
+    /// Whether gradients depend on what a tensor holds after a region's recomputation; the region itself does not read
+    /// the tensor. What lives from step to step is read in the next step as in this step.
     bool isReadAfter(StorageId storage, std::uint32_t ranAgain)
     {
         const std::vector<OpId>& reads = reads_[storage.value];
@@ -179,8 +179,9 @@ private:
         return known->second;
     }
 
-    /// Follows what a changed tensor holds through the ops that read it, until autograd saves a result or the program
-    /// reads one. DistributedDataParallel's broadcast of running statistics ends in these again, and in nothing else.
+    /// Follows what a changed tensor holds through the reading ops, until autograd saves a result or the program reads
+    /// a result. DistributedDataParallel's broadcast of running statistics ends in the same statistics, and in nothing
+    /// else.
     bool gradientsDependOn(StorageId storage) const
     {
         std::vector<bool> differs(trace_.storages.size(), false);
@@ -215,7 +216,7 @@ private:
         return (phase == Phase::forward || phase == Phase::backward) && !isBatchNormBackward(trace_.opName(op));
     }
 
-    /// Notes for each storage that is changed the ops of forward and backward that read it.
+    /// Notes, for each changed storage, the ops of forward and backward that read the storage.
     void findReads()
     {
         for (std::uint32_t i = 0; i < trace_.ops.size(); ++i) {
@@ -228,9 +229,9 @@ private:
         }
     }
 
-    /// Whether a call computes with what the program let go of before the call ran again: not an argument, which
-    /// checkpoint() keeps, but an attribute that now has another tensor. What it makes for attributes only (a running
-    /// mean) may differ.
+    /// Whether a call computes with a tensor that the program released before the call's recomputation. Such a tensor
+    /// is not an argument (checkpoint() keeps arguments), but an attribute that now holds another tensor. Results for
+    /// attributes only (a running mean) may differ.
     bool usesReplaced(CallId id, std::uint32_t ranAgain) const
     {
         const StepIndex::Call& call = index_.calls[id.value];
@@ -241,7 +242,7 @@ private:
                 && (index_.casts.empty() || !index_.casts[input.value].valid())
                 && std::ranges::find(arguments, input) == arguments.end();
         };
-        std::set<StorageId> differ; // in the run again
+        std::set<StorageId> differ; // in the recomputation
         for (std::uint32_t i = call.firstOp; i < call.endOp; ++i) {
             const auto inputs = trace_.ops.inputs[OpId(i)];
             std::ranges::copy_if(inputs, std::inserter(differ, differ.end()), isReplaced);
@@ -260,7 +261,7 @@ private:
         return category == Category::activation || category == Category::temporary || category == Category::other;
     }
 
-    /// By module: whether it is, or is inside of, a module that the recorder notes: names with a comma between them.
+    /// By module: whether the recorder notes the module or a module around it: names with a comma between them.
     std::vector<bool> findInLargerGraphs() const
     {
         const std::string noted = ", " + std::string(trace_.info.setting("in larger graphs")) + ",";
@@ -273,7 +274,7 @@ private:
         return found;
     }
 
-    /// By storage: whether it is of a category at any time.
+    /// By storage: whether the storage is of a category at any time.
     std::vector<bool> everOf(Category category) const
     {
         std::vector<bool> found(trace_.storages.size());
@@ -295,7 +296,7 @@ private:
         return castsOutliveBackward() ? CheckpointObstacle::castsOutliveBackward : CheckpointObstacle::none;
     }
 
-    /// Returns by module whether it runs ops with a flag.
+    /// Returns by module whether the module runs ops with a flag.
     std::vector<bool> modulesWith(std::uint16_t flag) const
     {
         std::vector<bool> runs(trace_.modules.size(), false);
@@ -305,7 +306,7 @@ private:
         return runs;
     }
 
-    /// Returns by module whether one of its calls contains a call of one of `modules`.
+    /// Returns by module whether a call of the module contains a call of any of `modules`.
     std::vector<bool> modulesAround(const std::vector<bool>& modules) const
     {
         std::vector<bool> around(trace_.modules.size(), false);
@@ -342,20 +343,19 @@ private:
 
     const StepTrace& trace_;
     const StepIndex& index_;
-    std::vector<std::vector<std::uint32_t>> changes_; ///< by storage: events at which an op has changed it, ascending
+    std::vector<std::vector<std::uint32_t>> changes_; ///< by storage: events of changes by ops, ascending
     std::vector<std::vector<OpId>> reads_; ///< by storage that is changed: ops of forward and backward, ascending
     std::vector<std::uint32_t> opEnd_; ///< by op: event
-    std::map<StorageId, bool> depends_; ///< gradientsDependOn(), as far as it is known
+    std::map<StorageId, bool> depends_; ///< gradientsDependOn(), as far as known
     std::uint32_t stepBegin_ = 0; ///< event
-    std::vector<std::uint32_t> begin_; ///< by storage: event of its allocation
-    std::vector<std::uint32_t> free_; ///< by storage: event from which on the program does not hold it
+    std::vector<std::uint32_t> begin_; ///< by storage: event of the allocation
+    std::vector<std::uint32_t> free_; ///< by storage: event from which on the program does not hold the storage
     std::vector<std::uint32_t> firstUnpack_, lastUnpack_; ///< by pack: event
-    std::vector<bool> holdsCheckpoint_; ///< by module: whether it contains one that the recorded step recomputes
-    std::vector<bool> runsInBackward_; ///< by module: whether a node's backward runs it
-    std::vector<bool> holdsImplicit_; ///< by module: whether it contains one that a node's backward runs
+    std::vector<bool> holdsCheckpoint_; ///< by module: whether the recorded step recomputes a module inside
+    std::vector<bool> runsInBackward_; ///< by module: whether a node's backward runs the module
+    std::vector<bool> holdsImplicit_; ///< by module: whether a node's backward runs a module inside
     std::vector<bool> inLargerGraph_; ///< by module
-    std::vector<bool> gathered_; ///< by storage: FSDP or ZeRO-3 gathers it, with the same content before forward and
-                                 ///< before backward
+    std::vector<bool> gathered_; ///< by storage: gathered by FSDP or ZeRO-3, with equal content in forward and backward
     std::vector<bool> buffer_; ///< by storage: of a collective
     bool isZero_ = false;
     CheckpointObstacle ofStep_ = CheckpointObstacle::none; ///< obstacle of all modules

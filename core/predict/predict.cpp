@@ -17,8 +17,8 @@ namespace headroom {
 
 namespace {
 
-/// Selective checkpointing sees the op of a tensor subclass, not the ops that it consists of. So its indices are not
-/// those of the recorded ops.
+/// Selective checkpointing sees the op of a tensor subclass, not the ops inside. So the op indices of selective
+/// checkpointing differ from the recorded ops.
 bool runsInSubclass(const StepTrace& trace, const StepIndex::Call& call)
 {
     for (std::uint32_t op = call.firstOp; op < call.endOp; ++op)
@@ -76,7 +76,7 @@ std::vector<OpId> StepModel::regionOps(ModuleId module) const
 std::vector<bool> StepModel::savableOps(ModuleId module) const
 {
     std::vector<bool> savable;
-    // PyTorch's cache gives up its tensors in the first backward pass and raises in the second.
+    // PyTorch's cache releases the tensors in the first backward pass and raises in the second.
     const bool once = module.value >= index_->callsOf.size()
         || std::ranges::none_of(index_->callsOf[module.value],
                                 [this](CallId call) { return index_->isInSeveralPasses(index_->calls[call.value]); });

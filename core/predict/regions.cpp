@@ -18,8 +18,9 @@ std::string nameOf(const StepTrace& trace, ModuleId module)
     return std::string(trace.moduleFqn(module));
 }
 
-/// Refuses modules that cannot be checkpointed, that the plan names twice, or that contain one another. Its time
-/// depends on the plan, not on the step, since thousands of small plans are laid out on each part of a step.
+/// Refuses modules that cannot be checkpointed, that the plan names twice, or that lie inside another module of the
+/// plan. The time depends on the plan, not on the step, since thousands of small plans are laid out on each part of a
+/// step.
 Status refuse(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
 {
     std::vector<ModuleId> chosen;
@@ -62,8 +63,8 @@ std::span<const CallId> callsBefore(const StepIndex& index, ModuleId module, std
     return {calls.begin(), std::ranges::partition_point(calls, begins)};
 }
 
-/// Marks the ops that a region saves in each of its calls. CheckpointRegion::save is about the ops of one call; in a
-/// call with other ops it applies to those of equal RegionOpName. A call that packs nothing ran without gradients:
+/// Marks the ops that a region saves in each call. CheckpointRegion::save is about the ops of a single call; in a call
+/// with other ops, the flags apply to ops of equal RegionOpName. A call that packs nothing ran without gradients:
 /// checkpoint has no effect there, and no cache exists.
 Status markSaved(const StepTrace& trace, const StepIndex& index, const CheckpointRegion& region, std::uint32_t end,
                  std::vector<bool>& saved)

@@ -15,7 +15,7 @@ namespace headroom {
 
 namespace {
 
-/// The exit events of the regions' calls, ascending: StepIndex::memoryEvents leaves them out.
+/// The exit events of the regions' calls, ascending: StepIndex::memoryEvents leaves exit events out.
 std::vector<std::pair<std::uint32_t, std::size_t>> exitsOf(const StepIndex& index, const Regions& plan)
 {
     std::vector<std::pair<std::uint32_t, std::size_t>> exits; // (event, region)

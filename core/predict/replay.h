@@ -14,10 +14,10 @@ namespace headroom {
 struct ReplayedStep
 {
     Timeline timeline;
-    std::vector<std::uint32_t> events; ///< by change of the timeline: the event that caused it
+    std::vector<std::uint32_t> events; ///< by change of the timeline: the event that caused the change
 };
 
-/// Replays a step with the regions of a plan checkpointed. Time: one pass over the events and one over each region.
+/// Replays a step with the regions of a plan checkpointed. Time: a pass over the events and a pass over each region.
 ReplayedStep replay(const StepTrace& trace, const StepIndex& index, const Regions& plan);
 
 /// Live bytes at the boundaries of each region, in the plan's order; as fast as replay().

@@ -13,18 +13,18 @@
 
 namespace headroom {
 
-/// Scratch arrays of a Replay, by pack, storage and op of the step. A replay restores them when it ends. A caller that
-/// replays many small plans of a long step passes the same object, so that the time depends only on what is replayed.
-/// One replay at a time may use it.
+/// Scratch arrays of a Replay, by pack, storage and op of the step. A replay restores the arrays at its end. A caller
+/// that replays many small plans of a long step passes the same object, so that the time depends only on the replayed
+/// events. For a single replay at a time.
 struct ReplayNotes
 {
     static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
 
-    /// A pack whose tensor was recomputed.
+    /// A pack with a recomputed tensor.
     struct Recomputed
     {
         std::uint32_t block = none; ///< none: no block is held for the pack
-        bool unpacked = false; ///< a node has unpacked it: it lives until the node's end, not until the release
+        bool unpacked = false; ///< by a node: the tensor lives until the node's end, not until the release
     };
 
     /// The block that stands for a storage of the trace in the running recomputation.
@@ -37,25 +37,25 @@ struct ReplayNotes
     std::vector<std::uint32_t> regionOf; ///< by pack
     std::vector<Recomputed> recomputed; ///< by pack
     std::vector<Now> recomputation; ///< by storage
-    std::vector<bool> cached; ///< by op: the cache of its region holds its outputs
+    std::vector<bool> cached; ///< by op: the region's cache holds the outputs
 };
 
 /// Replays a step's events under a plan, by the rules of torch/utils/checkpoint.py, non-reentrant and selective:
 ///
-/// - A pack of a region in forward holds no tensor. The region holds its arguments, and the outputs of its saved ops,
-///   until autograd has released the last of its packs.
-/// - In each backward pass the first unpack of any of its packs runs the region again, up to its last pack, without the
-///   saved ops. A saved op's outputs come from the cache, which passes its hold to the program; entries that the
-///   recomputation does not reach stay cached.
-/// - During a recomputation the new graph holds every packed tensor, unless its node died in forward, and the program
-///   holds what it has not freed; both holds end with the recomputation. Then one recomputed tensor is held for each
-///   pack that autograd has not released yet: until the end of the node that unpacks it, or until its release if no
-///   node of this pass unpacks it.
-/// - Autocast's cache of casts of weights is empty when a recomputation begins and when it ends, as PyTorch's engine
-///   leaves it on a GPU. The recomputation makes the casts again that its forward found there.
+/// - A pack of a region in forward holds no tensor. The region holds the arguments, and the outputs of saved ops, until
+///   autograd has released the last pack of the region.
+/// - In each backward pass, the first unpack of any pack recomputes the region, up to the region's last pack, without
+///   the saved ops. A saved op's outputs come from the cache, and the program takes over the cache's hold. Entries that
+///   the recomputation does not reach stay cached.
+/// - During a recomputation the new graph holds every packed tensor, unless the node of the tensor died in forward, and
+///   the program holds what the program has not freed; both holds end with the recomputation. Then a recomputed tensor
+///   is held for each pack that autograd has not released yet: until the end of the node that unpacks the pack, or
+///   until the pack's release if no node of this pass unpacks the pack.
+/// - Autocast's cache of casts of weights is empty at the begin and at the end of a recomputation, as PyTorch's engine
+///   leaves the cache on a GPU. The recomputation repeats the casts that the forward found in the cache.
 ///
-/// `Memory` counts live bytes: LiveMemory those of the whole step over time, LocalMemory those of one part of the step,
-/// ModuleMemory those of each module.
+/// `Memory` counts live bytes: LiveMemory counts the whole step over time, LocalMemory a part of the step, ModuleMemory
+/// each module.
 template <class Memory>
 class Replay
 {
@@ -102,7 +102,7 @@ public:
     Replay(const Replay&) = delete;
     Replay& operator=(const Replay&) = delete;
 
-    /// Applies an event. Events come in order; those that do not affect what `Memory` counts may be left out.
+    /// Applies an event. Events come in order; events without effect on `Memory` may be left out.
     void step(std::uint32_t at)
     {
         if (at > nextEnd_)
@@ -119,7 +119,7 @@ public:
 
     Memory& memory() { return memory_; }
 
-    /// The calls that have run again so far, in the order of their recomputations.
+    /// The recomputed calls so far, in the order of the recomputations.
     const std::vector<CallId>& ranAgain() const { return ranAgain_; }
 
     // Functions that applyEvent() calls.
@@ -206,8 +206,8 @@ private:
             memory_.drop(std::exchange(tensor.block, none));
     }
 
-    /// Drops the tensors of a pack that earlier passes recomputed: at unpackEnd those that a node unpacked, else the
-    /// others. Returns whether there were any.
+    /// Drops the tensors of a pack that earlier passes recomputed: at unpackEnd the tensors that a node unpacked, else
+    /// the others. Returns whether a tensor was dropped.
     bool dropOfEarlierPasses(EventKind kind, PackId pack)
     {
         const bool ofNodes = kind == EventKind::unpackEnd;
@@ -329,7 +329,7 @@ private:
         }
     }
 
-    /// Makes a cast that the region's forward found in autocast's cache, when it is first needed.
+    /// Makes a cast that the region's forward found in autocast's cache, at the first need of the cast.
     void castAgain(StorageId storage, const Region& region)
     {
         const OpId cast = index_.casts.empty() ? OpId() : index_.casts[storage.value];
@@ -375,7 +375,7 @@ private:
         const StorageId storage = trace_.packs.storage[pack];
         if (!storage.valid())
             return;
-        castAgain(storage, region); // a node packs its inputs before its op begins
+        castAgain(storage, region); // a node packs its inputs before the op begins
         const Block now = recomputation_[storage.value].block;
         const Block block = now == none ? storage.value : now;
         memory_.hold(block);
@@ -389,8 +389,8 @@ private:
         }
     }
 
-    /// A node that no result depends on dies before the forward ends, as that of a router's scores, of which only the
-    /// indices are used.
+    /// A node without a dependent result dies before the end of the forward. An example is the node of a router's
+    /// scores, if only the indices are used.
     void releaseAgain(PackId pack)
     {
         const auto found = std::ranges::find(graph_, pack, &std::pair<PackId, Block>::first);
@@ -415,7 +415,7 @@ private:
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ends_; ///< (event, region), ascending
     std::size_t endsDone_ = 0;
     std::uint32_t nextEnd_ = none; ///< event of the first of ends_ that is not done
-    std::vector<std::vector<std::uint32_t>> passes_; ///< by region: backward passes in which it has run again
+    std::vector<std::vector<std::uint32_t>> passes_; ///< by region: backward passes with a recomputation
 
     std::vector<std::pair<PackId, Recomputed>> earlier_; ///< tensors of earlier passes that are still alive
     std::size_t nextRegion_ = 0;

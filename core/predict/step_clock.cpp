@@ -69,7 +69,7 @@ std::vector<ModuleId> collectiveModules(const StepTrace& trace)
             module = trace.modules.parent[module];
         return isInside(module) ? module : root;
     };
-    // The owner of the shards that were read last: the ops before an all-gather copy them into its input.
+    // The owner of the shards that were read last: the ops before an all-gather copy the shards into the input.
     const auto gathered = [&](OpId op) {
         for (std::uint32_t row = op.value + 1; row-- > 0 && trace.ops.phase[OpId(row)] == trace.ops.phase[op];)
             for (const StorageId read : trace.ops.inputs[OpId(row)])

@@ -12,24 +12,24 @@
 
 namespace headroom {
 
-/// One run of a collective, and its exposed time: the part that overlaps no other kernel.
+/// A run of a collective, and the exposed time: the part that overlaps no other kernel.
 struct TimedCollective
 {
     OpId op;
     double beginMs = 0; ///< from the step's begin
-    double atMs = 0; ///< on the axis of Timeline, where ops follow one another
+    double atMs = 0; ///< on the axis of Timeline, where ops follow in sequence
     double ms = 0;
-    double exposedMs = 0; ///< time in which the GPU runs nothing else, or only collectives that began later
+    double exposedMs = 0; ///< time when the GPU runs nothing else, or only collectives that began later
 };
 
-/// The duration of a step. The model: the CPU issues the ops one after the other, each stream of the GPU runs its
-/// kernels in that order, and stream events make them wait. Kernel times are Ops::ms, the CPU's time to issue an op is
-/// from core/cost/op_issue.h. Other ranks are as fast as this one: all begin a collective together.
+/// The duration of a step. The model: the CPU issues the ops in sequence, each stream of the GPU runs its kernels in
+/// that order, and streams wait for stream events. Kernel times are Ops::ms, the CPU's time to issue an op is from
+/// core/cost/op_issue.h. Other ranks are as fast as this rank: all begin a collective together.
 struct StepClock
 {
     double stepMs = 0; ///< time from the first op until the CPU and all streams are idle
     double gpuMs = 0; ///< sum of the times of kernels, without collectives
-    double cpuMs = 0; ///< time in which the CPU issues ops
+    double cpuMs = 0; ///< time when the CPU issues ops
     double kernels = 0; ///< number of launches; fractional where an op's launches are an average
     double recomputedKernels = 0; ///< part of `kernels` in recomputations that the plan adds
     double communicationMs = 0; ///< sum of the times of collectives
@@ -46,34 +46,34 @@ struct StepClock
     }
 };
 
-/// Whether the step can be clocked: it was simulated, and its file has signatures of the ops.
+/// Whether the step can be clocked: the step was simulated, and its file has signatures of the ops.
 bool hasClock(const StepTrace& trace);
 
-/// The clock of the step under a plan. Errors: as predict().
+/// The clock of the step under a plan. Error: as predict().
 Result<StepClock> clockOf(const StepTrace& trace, const CheckpointPlan& plan);
-/// Takes a StepIndex that the caller keeps for many plans.
+/// Takes a StepIndex that the caller keeps for many plans. Error: as predict().
 Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan);
 
-/// An op in the order in which a plan by op issues them.
+/// An op in the issue order of a plan by op.
 struct IssuedOp
 {
     OpId op;
     bool again = false; ///< the op runs in a recomputation that the plan adds
 };
 
-/// The clock of a step that issues its ops in the order `ops`.
+/// The clock of a step with the issue order `ops`.
 StepClock clockOfOps(const StepTrace& trace, std::span<const IssuedOp> ops);
 
 /// The row of an op in StepTrace::Collectives; `op` must be a collective.
 std::size_t collectiveRow(const StepTrace& trace, OpId op);
 
-/// By row of StepTrace::Collectives: the module that the collective belongs to. FSDP's hooks run outside of the module.
-/// The recorder names the module of a buffer where it can. Otherwise an all-gather belongs to the module whose shards
-/// were read last, and another collective of backward to the module whose ops ran before it; in both cases to its
-/// nearest ancestor in which a collective runs.
+/// By row of StepTrace::Collectives: the module of the collective. FSDP's hooks run outside of the module. The recorder
+/// names the module of a buffer where possible. Otherwise an all-gather belongs to the module of the shards that were
+/// read last, and another collective of backward to the module of the ops right before the collective; in both cases,
+/// to the nearest module outward in which a collective runs.
 std::vector<ModuleId> collectiveModules(const StepTrace& trace);
 
-/// Sums over a module's collectives, without those of its submodules.
+/// Sums over a module's collectives, without the submodules' collectives.
 struct ModuleCommunication
 {
     ModuleId module;
@@ -85,7 +85,7 @@ struct ModuleCommunication
 /// The modules that have collectives, by descending exposedMs.
 std::vector<ModuleCommunication> communicationByModule(const StepTrace& trace, const StepClock& clock);
 
-/// By ModuleId: exposed milliseconds of the module and of those inside of it; `modules` as collectiveModules() says.
+/// By ModuleId: exposed milliseconds of the module and its submodules; `modules` as collectiveModules() returns.
 std::vector<double> exposedByModule(const StepTrace& trace, const std::vector<ModuleId>& modules,
                                     const StepClock& clock);
 

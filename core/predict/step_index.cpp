@@ -15,7 +15,7 @@ StepIndex::StepIndex(const StepTrace& trace)
     , mutated(trace.storages.size(), false)
     , pass(trace.packs.size(), never)
 {
-    std::vector<bool> permanent(trace.storages.size(), false); // by storage: alive before the step and at its end
+    std::vector<bool> permanent(trace.storages.size(), false); // by storage: alive before and after the step
     bool began = false;
     std::uint32_t packs = 0;
     std::uint32_t ops = 0;
@@ -116,8 +116,8 @@ void StepIndex::findMemoryEvents(const StepTrace& trace, const std::vector<bool>
         case EventKind::pack:
         case EventKind::unpackEnd:
         case EventKind::release:
-            // Unpacks are kept, since they may start a recomputation. One more holder of a permanent storage changes
-            // nothing.
+            // Unpacks are kept, since an unpack may start a recomputation. Another holder of a permanent storage
+            // changes nothing.
             return trace.packs.storage[PackId(a)].valid() && !permanent[trace.packs.storage[PackId(a)].value];
         case EventKind::exit:
         case EventKind::backwardEnter:

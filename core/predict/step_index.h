@@ -25,20 +25,20 @@ struct StepIndex
         std::uint32_t firstPack = 0, endPack = 0;
         std::uint32_t firstOp = 0, endOp = 0;
 
-        /// Whether the call saves a tensor for backward. If not, as in a teacher without gradients, checkpointing it
-        /// has no effect.
+        /// Whether the call saves a tensor for backward. If not, as in a teacher without gradients, checkpointing the
+        /// call has no effect.
         bool saves() const { return firstPack < endPack; }
     };
     std::vector<Call> calls;
     std::vector<std::vector<CallId>> callsOf; ///< by module
     std::vector<std::uint32_t> packEvent; ///< by pack
-    std::vector<std::uint32_t> releaseEvent; ///< by pack; `never` if it is alive at the end of the step
-    std::vector<OpId> allocatedIn; ///< by storage: the op during which it was allocated; invalid between ops
-    std::vector<bool> mutated; ///< by storage: written by a later op than the one that allocated it
+    std::vector<std::uint32_t> releaseEvent; ///< by pack; `never` if the pack is alive at the end of the step
+    std::vector<OpId> allocatedIn; ///< by storage: the op of the allocation; invalid between ops
+    std::vector<bool> mutated; ///< by storage: written by a later op than the allocating op
 
-    std::vector<OpId> casts; ///< by storage: the op with opAutocastCast that made it; empty if the step has none
+    std::vector<OpId> casts; ///< by storage: the cast (opAutocastCast) that made the storage; empty: no casts
     StringId castName; ///< op name of the casts
-    std::vector<std::uint32_t> pass; ///< by pack: number of the backward pass that unpacks it; `never`, or `several`
+    std::vector<std::uint32_t> pass; ///< by pack: number of the unpacking backward pass; `never`, or `several`
     static constexpr std::uint32_t several = never - 1;
 
     /// Whether more than one backward pass unpacks tensors of the call.

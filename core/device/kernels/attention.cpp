@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// scaled_dot_product_attention and its kernels. The tensors are those of torch/_meta_registrations.py, so that they are
-// PyTorch's own account; scratch memory inside the kernels (flash's dq accumulator, cuDNN's workspace) is not
+// scaled_dot_product_attention and its kernels. The tensors are PyTorch's own account, from
+// torch/_meta_registrations.py. Scratch memory inside the kernels (flash's dq accumulator, cuDNN's workspace) is not
 // simulated.
 #include "core/device/allocate.h"
 #include "core/device/attention_choice.h"
@@ -63,7 +63,7 @@ std::tuple<Tensor, Tensor, Tensor> flashBackward(const Tensor&, const Tensor& qu
     return {emptyLike(query), emptyLike(key), emptyLike(value)};
 }
 
-/// Seed and offset are on the device, as in torch/_meta_registrations.py; a GPU that captures no graph has them on the
+/// Seed and offset are on the device, as in torch/_meta_registrations.py; a GPU that captures no graph has both on the
 /// CPU.
 std::tuple<Tensor, Tensor, Tensor, Tensor> efficient(const Tensor& query, const Tensor&, const Tensor& value,
                                                      const OptionalTensor&, bool computeLogsumexp, double, bool,
@@ -82,7 +82,7 @@ Tensor emptyByHeadsLike(const Tensor& tensor)
     return emptyByHeads(tensor.size(0), tensor.size(1), tensor.size(2), tensor.size(3), tensor.scalar_type());
 }
 
-/// Returns the gradient of a mask: a view of a tensor whose rows are padded to a multiple of 16 elements.
+/// Returns the gradient of a mask: a view of a tensor with rows padded to a multiple of 16 elements.
 Tensor maskGradient(const Tensor& mask)
 {
     constexpr std::int64_t alignment = 16;

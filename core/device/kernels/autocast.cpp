@@ -17,7 +17,7 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// Returns the weights in half precision as views of one `buffer`, which cuDNN needs. Gradients flow through the
+/// Returns the weights in half precision as views of a single `buffer`, as cuDNN needs. Gradients flow through the
 /// copies.
 std::vector<Tensor> flatHalves(at::TensorList weights, Tensor& buffer)
 {
@@ -72,7 +72,7 @@ Tensor refuseBinaryCrossEntropy(const Tensor&, const Tensor&, const OptionalTens
 } // namespace
 } // namespace headroom::sim
 
-using namespace at; // the lists name Tensor, ScalarType and others without their namespace
+using namespace at; // the lists name Tensor, ScalarType and others without namespace
 
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m)
 {

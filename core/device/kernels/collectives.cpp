@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Collectives of torch.distributed in a job of which only this process runs. Collectives take no memory and end
-// at once. The results are those of a job in which all ranks hold the same as this process.
+// Collectives of torch.distributed in a job with only this process running. Collectives take no memory and end at once.
+// The results are as in a job where all ranks hold the same as this process.
 
 #include "core/device/boxed_values.h"
 #include "core/device/card_limit.h"
@@ -38,8 +38,8 @@
 namespace headroom::sim {
 namespace {
 
-/// A collective as its group's backend receives it. Lists of lists are flattened: the parts of all ranks for the first
-/// tensor, then those for the second, and so on.
+/// A collective call, as the group's backend receives the arguments. Lists of lists are flattened: the parts of all
+/// ranks for the first tensor, then for the second, and so on.
 struct CollectiveCall
 {
     std::vector<at::Tensor> written;
@@ -209,7 +209,7 @@ using c10d::ProcessGroup;
 using c10d::ReduceOp;
 using torch::jit::Stack;
 
-/// The kind of a collective and its effect on values, by the name of its op without "c10d::".
+/// The kind of a collective and its effect on values, by the name of the op without "c10d::".
 struct Collective
 {
     std::string_view name;
@@ -256,7 +256,7 @@ struct Behind
 };
 
 /// Work that is complete from the start. Like NCCL's work, the object holds read tensors until wait(), and results
-/// during its life.
+/// until its own end.
 class Done final : public c10d::Work
 {
 public:
@@ -366,7 +366,7 @@ Bytes sizeOf(CollectiveKind kind, const CollectiveCall& call)
         return 0;
     case CollectiveKind::allToAll:
         return bytesOf(call.read);
-    default: // either one of them is the whole tensor
+    default: // either tensor is the whole tensor
         return std::max(bytesOf(call.written), bytesOf(call.read));
     }
 }
@@ -412,8 +412,9 @@ Behind observe(Communication communication)
     return {behind, communication.stream};
 }
 
-/// Returns whether this is a send or a receive, which need no wait. ProcessGroupNCCL keeps the tensors of all other
-/// communications until the wait, and calls recordStream() for the tensors of these (torch 2.8 and newer).
+/// Returns whether this is a send or a receive: both need no wait. ProcessGroupNCCL keeps the tensors of all other
+/// communications until the wait, and calls recordStream() for the tensors of a send or a receive (torch 2.8 and
+/// newer).
 bool isPointToPoint(CollectiveKind kind)
 {
     return kind == CollectiveKind::send || kind == CollectiveKind::receive;

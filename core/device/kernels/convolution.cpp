@@ -23,8 +23,8 @@ std::int64_t valueAt(c10::SymIntArrayRef values, std::size_t dimension)
     return number(values[values.size() == 1 ? 0 : dimension]);
 }
 
-/// Makes the checks of check_shape_forward() in aten/src/ATen/native/Convolution.cpp without which this kernel would
-/// return wrong sizes.
+/// Makes the checks of check_shape_forward() in aten/src/ATen/native/Convolution.cpp: without these checks, this kernel
+/// would return wrong sizes.
 void checkChannels(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias, bool transposed,
                    std::int64_t groups)
 {

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Creating, copying and reading tensors. These kernels run only if the values are not known (known_values.cpp): a value
-// that the program reads here is invented, and counted.
-// Tensors like another one. libtorch composes them of other ops, which would all be dispatched; optimizers and backward
-// create many.
+// that the program reads here is a placeholder, and counted. Then tensors like another tensor: libtorch composes such
+// factories of other ops, with a dispatch of each; optimizers and backward create many.
 
 #include "core/device/allocate.h"
 #include "core/device/invented_values.h"
@@ -54,7 +53,7 @@ Invented kindOf(const Tensor& tensor)
     return tensor.scalar_type() == at::kBool ? Invented::truth : Invented::number;
 }
 
-/// Fills a CPU tensor to which the device is copied with zeros.
+/// Fills the destination of a copy from the device, a CPU tensor, with zeros.
 void fillInvented(const Tensor& tensor)
 {
     countInvented(kindOf(tensor));
@@ -134,7 +133,7 @@ Tensor& maskedSelectInto(const Tensor& self, const Tensor& mask, Tensor& out)
 }
 
 /// Follows aten/src/ATen/native/TensorAdvancedIndexing.cpp. If the number of selected elements is not known, the source
-/// limits it.
+/// limits the number.
 Tensor maskedScatterBackward(const Tensor& gradOutput, const Tensor& mask, c10::SymIntArrayRef sizes)
 {
     const at::IntArrayRef shape = C10_AS_INTARRAYREF_SLOW(sizes);
@@ -203,7 +202,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 
 using at::Tensor;
 
-/// The options in which the new tensor differs from the original.
+/// The options that differ between the new tensor and the original.
 struct Differences
 {
     std::optional<at::ScalarType> type;
@@ -213,7 +212,7 @@ struct Differences
     std::optional<at::MemoryFormat> format;
 };
 
-/// Returns whether the dimensions of the tensor have names. Torch 2.13 removed them.
+/// Returns whether the dimensions of the tensor have names. Torch 2.13 removed names.
 bool hasNames(const auto& self)
 {
     if constexpr (requires { self.has_names(); })

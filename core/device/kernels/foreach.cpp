@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Ops over lists of tensors. PyTorch's composite versions loop over the list, and call one op for each tensor; the
+// Ops over lists of tensors. PyTorch's composite versions loop over the list, and call an op for each tensor; the
 // kernels here allocate what CUDA's multi-tensor kernels allocate: nothing in place, else a result for each tensor
-// (aten/src/ATen/native/cuda/Foreach*.cu).
-// Fused optimizers and the ops of GradScaler: all of them write into their arguments and allocate nothing.
+// (aten/src/ATen/native/cuda/Foreach*.cu). Fused optimizers and the ops of GradScaler write into the arguments and
+// allocate nothing.
 
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
@@ -27,7 +27,7 @@ namespace {
 using at::Tensor;
 using torch::jit::Stack;
 
-/// Checks that the other lists can be expanded to the first, which the op writes in place.
+/// Checks that the other lists can be expanded to the first list, the target of the op in place.
 void listInPlace(const c10::OperatorHandle& op, Stack* stack)
 {
     const auto arguments = argumentsOf(op, *stack);
@@ -50,8 +50,8 @@ void returnList(const c10::OperatorHandle& op, Stack* stack, std::vector<Tensor>
     stack->emplace_back(std::move(results));
 }
 
-/// Returns a result like each tensor of the first list. With another list or tensor its type is the one to which both
-/// promote. Numbers do not change the type of floating-point lists, and CUDA's kernels support no others.
+/// Returns a result like each tensor of the first list. With another list or tensor, the type is the promotion of both.
+/// Numbers do not change the type of floating-point lists, and CUDA's kernels support no others.
 void listLikeFirst(const c10::OperatorHandle& op, Stack* stack)
 {
     const auto arguments = argumentsOf(op, *stack);

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Fourier transforms (aten/src/ATen/native/cuda/SpectralOps.cpp): the result keeps the order of dimensions in which
-// cuFFT, which transforms the innermost dimensions, left the order. Plans and workspaces are not simulated.
+// Fourier transforms (aten/src/ATen/native/cuda/SpectralOps.cpp): cuFFT transforms the innermost dimensions, and the
+// result keeps the order of dimensions after cuFFT. Plans and workspaces are not simulated.
 #include "core/device/allocate.h"
 
 #include <c10/core/ScalarType.h>
@@ -25,7 +25,7 @@ std::size_t index(std::int64_t dimension)
 }
 
 /// Returns all dimensions in the order of memory after a transform of `transformed`: the others by falling stride, then
-/// these.
+/// the transformed dimensions.
 Dimensions memoryOrder(IntArrayRef strides, const Dimensions& transformed)
 {
     Dimensions order;
@@ -65,7 +65,7 @@ Dimensions transformedStrides(Dimensions strides, IntArrayRef sizes, Dimensions 
     return strides;
 }
 
-/// Returns whether cuFFT transforms all of `dims` in one plan, including the real dimension.
+/// Returns whether cuFFT transforms all of `dims` in a single plan, including the real dimension.
 bool inOnePlan(const Dimensions& dims)
 {
     return dims.size() <= dimensionsAtOnce && !(dims.size() >= 2 && dims[0] == 0 && dims[1] == 1);
@@ -88,7 +88,7 @@ Tensor complexToComplex(const Tensor& self, c10::SymIntArrayRef dims, std::int64
     return emptyStrided(self.sizes(), strides, self.scalar_type());
 }
 
-/// If one plan is not enough, the last dimension is transformed first, since the result is half as long.
+/// If a single plan is not enough, the last dimension is transformed first, since the result is half as long.
 Tensor realToComplex(const Tensor& self, IntArrayRef dims, std::int64_t, bool oneSided)
 {
     Dimensions rest = wrapped(self, dims);

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Indexing by positions, by masks and by boxes. The number of selected elements depends on values: if these are not
-// known, all elements count as selected, and the number counts as invented.
-// Embedding, embedding bags and dropout.
+// Indexing by positions, by masks and by boxes. The number of selected elements depends on values: if the values are
+// not known, all elements count as selected, and the number counts as a placeholder. Embedding, embedding bags and
+// dropout.
 
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
@@ -41,7 +41,7 @@ void appendPositions(c10::impl::GenericList& indices, const Tensor& mask)
         indices.push_back(c10::IValue(emptyTensor({selected}, at::kLong)));
 }
 
-/// Checks that the masks have the sizes of the dimensions that they index. Returns whether there are any masks.
+/// Checks that the masks have the sizes of the indexed dimensions. Returns whether there are any masks.
 bool checkMasks(const Tensor& self, const c10::IValue& indices)
 {
     bool masked = false;
@@ -172,7 +172,7 @@ void negativeLogLikelihood(const c10::OperatorHandle& op, torch::jit::Stack* sta
     callMeta(op, stack);
 }
 
-/// Runs torchvision::nms(boxes, scores, threshold), which returns the kept boxes: here all boxes.
+/// Runs torchvision::nms(boxes, scores, threshold), with the kept boxes as the result: here all boxes.
 Tensor suppressNothing(const Tensor& boxes, const Tensor&, double)
 {
     countInvented(Invented::size);

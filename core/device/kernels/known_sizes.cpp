@@ -16,7 +16,7 @@
 namespace headroom::sim {
 namespace {
 
-/// Returns the result of `compute` for the values; nullopt, counted as invented, if they are not known.
+/// Returns the result of `compute` for the values; nullopt, counted as a placeholder, if the values are not known.
 template <class Compute>
 std::optional<std::int64_t> fromValues(const at::Tensor& tensor, Compute&& compute)
 {

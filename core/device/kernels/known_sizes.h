@@ -10,7 +10,7 @@
 
 namespace headroom::sim {
 
-/// Checks that `source` can be expanded to the sizes of `self`, which an op writes in place; throws as
+/// Checks that `source` can be expanded to the sizes of `self`, the target of an op in place; throws as
 /// at::Tensor::expand() does.
 inline void requireExpandable(const at::Tensor& source, const at::Tensor& self)
 {
@@ -18,8 +18,8 @@ inline void requireExpandable(const at::Tensor& source, const at::Tensor& self)
         at::inferExpandGeometry(source.sizes(), source.strides(), self.sizes());
 }
 
-/// Functions with which kernels look up values: for sizes of results, and to check indices. If the values are not
-/// known, the size is invented and counted as invented.
+/// Functions by which kernels look up values: for sizes of results, and to check indices. If the values are not known,
+/// the size is a placeholder and counted as a placeholder.
 
 /// Returns the number of nonzero elements; the number of all elements if the values are not known.
 std::int64_t countNonzero(const at::Tensor& tensor);

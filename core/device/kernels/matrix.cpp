@@ -187,7 +187,7 @@ std::tuple<Tensor, Tensor> weightNormBackward(const Tensor&, const Tensor& v, co
     return {emptyContiguous(v), emptyContiguous(g)};
 }
 
-/// Creates matrices in column-major order, as factorizations and solutions have it.
+/// Creates matrices in column-major order, the order of factorizations and solutions.
 Tensor emptyByColumns(at::IntArrayRef sizes, at::ScalarType type)
 {
     std::vector<std::int64_t> strides(sizes.size());
@@ -212,9 +212,8 @@ Tensor choleskyInverse(const Tensor& self, bool)
     return emptyByColumns(self.sizes(), self.scalar_type());
 }
 
-/// Runs linalg.lstsq, which on CUDA has only the driver gels, without rank and singular values. The solution replaces
-/// the right sides in a matrix with max(height, width) rows; the residuals are computed from the rows below the
-/// solution.
+/// Runs linalg.lstsq: on CUDA only with the driver gels, without rank and singular values. The solution replaces the
+/// right sides in a matrix with max(height, width) rows; the residuals are computed from the rows below the solution.
 std::tuple<Tensor, Tensor, Tensor, Tensor> leastSquares(const Tensor& self, const Tensor& other, std::optional<double>,
                                                         std::optional<std::string_view> driver)
 {

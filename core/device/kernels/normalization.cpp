@@ -190,7 +190,7 @@ Tensor contiguousOrNone(const OptionalTensor& tensor)
     return given(tensor) ? tensor->contiguous() : Tensor();
 }
 
-/// Repeats PyTorch's composite kernel, whose branch for cuDNN no other device than CUDA takes.
+/// Repeats PyTorch's composite kernel with the branch for cuDNN, which PyTorch takes on CUDA alone.
 std::tuple<Tensor, Tensor, Tensor, Tensor, std::int64_t>
 batchNormImplIndex(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                    const OptionalTensor& runningMean, const OptionalTensor& runningVar, bool training, double momentum,
@@ -208,7 +208,7 @@ batchNormImplIndex(const Tensor& input, const OptionalTensor& weight, const Opti
     return {output, mean, var, reserve, 0};
 }
 
-// The ops of torch.nn.SyncBatchNorm, which only CUDA has (aten/src/ATen/native/cuda/Normalization.cu).
+// The ops of torch.nn.SyncBatchNorm, implemented for CUDA alone (aten/src/ATen/native/cuda/Normalization.cu).
 
 std::tuple<Tensor, Tensor> batchNormStatistics(const Tensor& input, double)
 {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// The op that stands for a kernel launched past PyTorch's dispatcher (Triton, extension modules). The step records it
-// under the given name; its time follows from the tensors that it reads and writes and from `flops`.
+// The op that stands for a kernel launched past PyTorch's dispatcher (Triton, extension modules). The step records the
+// kernel under the given name; the time follows from the tensors read and written and from `flops`.
 #include "core/device/simulated_state.h"
 
 #include <ATen/core/Tensor.h>

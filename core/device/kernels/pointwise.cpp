@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Elementwise ops and other ops with a result like one of their arguments, as far as they have no Meta kernel in C++.
+// Elementwise ops and other ops with a result like an argument, where libtorch has no Meta kernel in C++.
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
 #include "core/device/kernels/known_sizes.h"
@@ -98,7 +98,7 @@ void inPlace(const c10::OperatorHandle& op, Stack* stack)
     returnTensor(op, stack, tensorArgument(op, *stack, 0));
 }
 
-/// f.out(self, …, out): out with the broadcast sizes of the tensors before it.
+/// f.out(self, …, out): out with the broadcast sizes of the earlier tensors.
 void intoLast(const c10::OperatorHandle& op, Stack* stack)
 {
     Tensor out = stack->back().toTensor();
@@ -135,7 +135,7 @@ std::tuple<Tensor, Tensor> logSigmoid(const Tensor& self)
     return {emptyLike(self), emptyTensor({0}, self.scalar_type())};
 }
 
-// The following ops in place have checks of CUDA that their Meta kernels lack.
+// The following ops in place: checks of CUDA that the Meta kernels lack.
 
 /// Throws if the type cannot hold the number, such as -1e9 in half precision.
 void requireRoom(const at::Scalar& number, at::ScalarType type)

@@ -17,13 +17,13 @@ namespace {
 using at::IntArrayRef;
 using at::Tensor;
 
-/// Returns a parameter that is one number for all spatial dimensions, or one for each.
+/// Returns a parameter for a dimension: a single number for all spatial dimensions, or a number for each.
 std::int64_t valueAt(IntArrayRef values, std::size_t dimension)
 {
     return values[values.size() == 1 ? 0 : dimension];
 }
 
-/// Returns the sizes of `input` with `spatial` as its last dimensions.
+/// Returns the sizes of `input` with `spatial` as the last dimensions.
 std::vector<std::int64_t> withSpatial(const Tensor& input, c10::SymIntArrayRef spatial)
 {
     std::vector<std::int64_t> sizes = input.sizes().vec();
@@ -74,7 +74,7 @@ Tensor reflectionPad2d(const Tensor& input, c10::SymIntArrayRef padding)
     return emptyTensor(sizes, input.scalar_type());
 }
 
-/// The grid has the output's spatial sizes between the batch and its coordinates.
+/// The grid has the output's spatial sizes between the batch and the coordinates.
 Tensor gridSampler(const Tensor& input, const Tensor& grid, std::int64_t, std::int64_t, bool)
 {
     std::vector<std::int64_t> sizes = grid.sizes().vec();

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Recurrent networks as CUDA runs them: whole sequences by cuDNN (aten/src/ATen/native/cudnn/RNN.cpp), cells by the
-// fused kernels of aten/src/ATen/native/cuda/RNN.cu.
+// Recurrent networks as on CUDA: whole sequences by cuDNN (aten/src/ATen/native/cudnn/RNN.cpp), cells by the fused
+// kernels of aten/src/ATen/native/cuda/RNN.cu.
 #include "core/device/allocate.h"
 
 #include <ATen/Context.h>
@@ -34,7 +34,7 @@ bool hasTensor(const OptionalTensor& tensor)
 }
 
 /// Returns how many numbers cuDNN's reserve space holds for each step and hidden unit: the gates, the cell, and the
-/// output of the layer. cuDNN does not publish its layout, so this is an estimate.
+/// output of the layer. cuDNN does not publish the layout, so the number is an estimate.
 std::int64_t reservedNumbers(Mode mode)
 {
     switch (mode) {
@@ -47,7 +47,7 @@ std::int64_t reservedNumbers(Mode mode)
     }
 }
 
-/// The sizes of one call, for a whole sequence or a packed one with a shrinking batch.
+/// The sizes of a call, for a whole sequence or a packed sequence with a shrinking batch.
 struct Sequence
 {
     std::int64_t batch = 0;
@@ -77,8 +77,8 @@ std::int64_t totalElements(TensorList tensors)
     return total;
 }
 
-/// Returns whether the weights are in one buffer. Python flattens those of nn.LSTM when they move to a CUDA device; at
-/// PrivateUse1, where it does not, they count as flat.
+/// Returns whether the weights are in a single buffer. Python flattens the weights of nn.LSTM in a move to a CUDA
+/// device, but not to PrivateUse1: there all weights count as flat.
 bool areFlat(const Tensor& input, TensorList weights)
 {
     if (input.device().type() != c10::DeviceType::CUDA)
@@ -154,7 +154,7 @@ cudnnRnn(const Tensor& input, TensorList weights, std::int64_t, const OptionalTe
     return {output, hy, cy, reserve, buffer};
 }
 
-/// Returns the gradients of the weights, which are views of one buffer.
+/// Returns the gradients of the weights, as views of a single buffer.
 std::vector<Tensor> weightGradients(TensorList weights)
 {
     const Tensor buffer = emptyTensor({totalElements(weights)}, weights[0].scalar_type());
@@ -189,7 +189,7 @@ cudnnRnnBackward(const Tensor& input, TensorList weights, std::int64_t, const Te
             mask[3] ? weightGradients(weights) : std::vector<Tensor>()};
 }
 
-/// Moves the parameters of a recurrent module into one buffer, of which they become views.
+/// Moves the parameters of a recurrent module into a single buffer. The parameters become views of the buffer.
 Tensor flattenWeights(TensorList weights, std::int64_t, c10::SymInt, std::int64_t, c10::SymInt, c10::SymInt,
                       std::int64_t, bool, bool)
 {
@@ -204,7 +204,7 @@ Tensor flattenWeights(TensorList weights, std::int64_t, c10::SymInt, std::int64_
     return buffer;
 }
 
-/// Makes the checks of at::cudnn_is_acceptable, which returns false for every device but CUDA.
+/// Makes the checks of at::cudnn_is_acceptable, without its refusal of all devices but CUDA.
 bool acceptable(const Tensor& input)
 {
     const at::ScalarType type = input.scalar_type();
@@ -227,7 +227,7 @@ std::tuple<Tensor, Tensor, Tensor> runSequence(Mode mode, const Tensor& input, c
     return {output, hy, cy};
 }
 
-/// Returns the batch sizes of a packed sequence, which are a CPU tensor.
+/// Returns the batch sizes of a packed sequence, stored in a CPU tensor.
 std::vector<c10::SymInt> batchSizesOf(const Tensor& batchSizes)
 {
     const auto* sizes = batchSizes.const_data_ptr<std::int64_t>();

@@ -73,7 +73,7 @@ std::tuple<Tensor, Tensor> varianceAndMean(const Tensor& self, at::OptionalIntAr
             emptyTensor(reducedSizes(self, dims, keepDim), self.scalar_type())};
 }
 
-/// The kernel computes all losses, reduces them, and then shrinks the tensor of all losses to the result.
+/// The kernel computes and reduces all losses, and then shrinks the tensor of all losses to the result.
 Tensor binaryCrossEntropy(const Tensor& self, const Tensor&, const std::optional<Tensor>&, std::int64_t reduction)
 {
     Tensor loss = emptyLike(self);
@@ -84,7 +84,7 @@ Tensor binaryCrossEntropy(const Tensor& self, const Tensor&, const std::optional
     return loss;
 }
 
-/// The kernel computes all losses, then reduces them to a new tensor.
+/// The kernel computes all losses, then reduces the losses to a new tensor.
 Tensor huberLoss(const Tensor& self, const Tensor&, std::int64_t reduction, double)
 {
     Tensor losses = emptyLike(self);

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Sorting, searching, counting and sampling that have no Meta kernel in C++. Where the size of a result depends on
-// values that are not known, it is the largest possible one or, if there is no limit, the smallest that the arguments
-// allow. Both count as invented.
+// unknown values, the size is the largest possible size or, without a limit, the smallest that the arguments allow.
+// Both count as placeholders.
 #include "core/device/allocate.h"
 #include "core/device/invented_values.h"
 #include "core/device/kernels/known_sizes.h"
@@ -23,7 +23,7 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// Returns the sizes of `self` reduced over one dimension.
+/// Returns the sizes of `self` reduced over a dimension.
 std::vector<std::int64_t> reduced(const Tensor& self, std::int64_t dim, bool keepDim)
 {
     std::vector<std::int64_t> sizes = self.sizes().vec();

@@ -32,7 +32,7 @@ std::int64_t longestTarget(const Tensor& targets, IntArrayRef lengths, std::int6
     return batch > 0 ? (targets.size(0) + batch - 1) / batch : 0;
 }
 
-/// Creates the table of path probabilities: one number for each time, label and gap between labels.
+/// Creates the table of path probabilities: a number for each time, label and gap between labels.
 Tensor paths(const Tensor& logProbabilities, const Tensor& targets, IntArrayRef targetLengths)
 {
     const std::int64_t batch = logProbabilities.size(1);
@@ -120,7 +120,7 @@ std::tuple<Tensor, Tensor> multilabelMarginLoss(const Tensor& self, const Tensor
     return {emptyTensor({}, self.scalar_type()), isTarget};
 }
 
-/// MIOpen has the kernels of AMD's cards. libtorch asks about them on every device.
+/// MIOpen has the kernels of AMD's cards. libtorch asks about MIOpen on every device.
 bool usesMiopen(const Tensor&, const Tensor&, IntArrayRef, IntArrayRef, std::int64_t)
 {
     return false;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Sparse tensors in coordinate format (COO), whose indices and values are dense tensors. libtorch's own kernels at
+// Sparse tensors in coordinate format (COO), with dense tensors for indices and values. libtorch's own kernels at
 // SparseCUDA call dense ops only, except for the kernels that this file replaces: aten/src/ATen/native/sparse/cuda.
 #include "core/device/allocate.h"
 #include "core/device/invented_values.h"
@@ -37,7 +37,7 @@ namespace {
 using at::Tensor;
 using at::sparse::get_sparse_impl;
 
-/// Sorts the elements and drops those that repeat. Returns how many are left: all of them if the values are not known.
+/// Sorts the elements and drops repeated elements. Returns how many are left: all, if the values are not known.
 std::int64_t sortUnique(const Tensor& flat)
 {
     const bool known = knownPart(flat) == Known::all;
@@ -52,7 +52,7 @@ std::int64_t sortUnique(const Tensor& flat)
     return unique.numel();
 }
 
-/// Sorts and counts the indices, of which each may occur several times, and sums their values.
+/// Sorts and counts the indices, and sums the values of an index that occurs several times.
 Tensor coalesceSparse(const Tensor& self)
 {
     const std::int64_t nonzeros = self._nnz();
@@ -85,7 +85,7 @@ Tensor coalesceSparse(const Tensor& self)
     return result;
 }
 
-/// Adds a sparse tensor to a dense one.
+/// Adds a sparse tensor to a dense tensor.
 Tensor& addToDense(const Tensor& dense, const Tensor& sparse, const at::Scalar& alpha, Tensor& out)
 {
     TORCH_CHECK(dense.device() == sparse.device(), "add: expected 'self' to be a CUDA tensor, but got a CPU tensor");
@@ -154,7 +154,7 @@ Tensor& addSparse(const Tensor& self, const Tensor& other, const at::Scalar& alp
     return assign(out, self, indices, values, /*coalesced=*/false);
 }
 
-/// Multiplies by a dense tensor with fewer or as many dimensions: the result has the indices of the sparse one.
+/// Multiplies by a dense tensor with fewer or as many dimensions: the result has the indices of the sparse tensor.
 Tensor& multiplyByDense(const Tensor& sparse, const Tensor& dense, Tensor& out)
 {
     Tensor factors = dense;
@@ -179,7 +179,7 @@ Tensor& multiplySparse(const Tensor& self, const Tensor& other, Tensor& out)
     return multiplyByDense(other, self, out);
 }
 
-/// Makes what cuSPARSE's product of a sparse and a dense matrix makes besides its result.
+/// Makes the tensors of cuSPARSE's product of a sparse and a dense matrix, besides the result.
 void makeProductOperands(const Tensor& sparse, const Tensor& dense, const Tensor& result)
 {
     const Tensor sorted = sparse.coalesce();
