@@ -48,8 +48,8 @@ struct ModelTree
 };
 
 /// Records one training step below autograd: every op of forward, backward and optimizer with its module, every storage
-/// of the device, and the tensors that autograd saves. The times that the program and
-/// autograd hold a storage are recorded separately.
+/// of the device, and the tensors that autograd saves. The recording tells how long the program holds a storage,
+/// and separately how long autograd holds the storage.
 ///
 /// On a real device (`real` not null), autograd keeps saved tensors, and a storage is freed with the storage's last
 /// holder. Such a step gives times and the true course of memory, but cannot be used for planning.
@@ -73,15 +73,16 @@ public:
     /// Declares a tensor that exists before the step, such as the optimizer's state; the first declaration of a storage
     /// counts. Before begin().
     void addState(const at::Tensor& tensor, Category category = Category::optimizer);
-    /// Declares a result of the previous step that the training loop still holds; the result counts as activation, as in
-    /// MemTracker. Before begin(). Storages that are alive at begin() and were never declared count as `other`.
+    /// Declares a result of the previous step that the training loop still holds; the result counts as activation,
+    /// as in MemTracker. Before begin(). Storages that are alive at begin() and were never declared count as `other`.
     void addHeldResult(const at::Tensor& tensor);
     /// Declares that the step follows a recorded step with this end state. Storages that were alive then and are not
     /// declared keep the category; newer storages are the batch. Before begin().
     void setStateBefore(std::unordered_map<const void*, Category> endState);
 
     /// Leaves the tensors that autograd saves unchanged. Compiled autograd recognises a tensor that two nodes
-    /// saved; with hooks, compiled autograd would see two tensors. Such a step cannot be used for planning. Before begin().
+    /// saved; with hooks, compiled autograd would see two tensors. Such a step cannot be used for planning.
+    /// Before begin().
     void leaveSaves();
 
     /// Starts recording. The storages that are alive on the device now are the step's start state.
@@ -91,8 +92,8 @@ public:
     void beginOptimizer();
     void endOptimizer(at::ArrayRef<at::Tensor> state);
     /// Start and end of the code in which a program without an optimizer may update parameters itself. Between
-    /// the two calls, ops that read parameters or gradients outside of autograd have phase optimizer, and so have the ops that
-    /// follow from them.
+    /// the two calls, ops that read parameters or gradients outside of autograd have phase optimizer, and so
+    /// have the ops that follow.
     void beginOwnUpdate();
     void endOwnUpdate();
     void beginZeroGrad();
@@ -123,8 +124,9 @@ public:
     /// finish().
     std::unordered_map<const void*, Category> endState() const;
     /// Ends the step (a step that clears gradients ends after the clearing): stops recording, builds and validates the
-    /// trace. Call finish() on the thread of begin(). Error (internal): begin() was not called, another recorder was
-    /// active at begin(), or the trace is invalid; the sentence says what.
+    /// trace. Call finish() on the thread of begin(). Error (internal): another recorder was active at begin(), begin()
+    /// was not called, or the trace is invalid; the sentence says what is wrong. Error (internal): begin() was not
+    /// called, another recorder was active at begin(), or the trace is invalid; the sentence says what.
     Result<StepTracePtr> finish();
 
     /// Start and end of a module's forward. enter() and exit() register tensor hooks that mark the module's backward as
@@ -136,7 +138,7 @@ public:
     /// with the same meaning for all calls of the module; negative: a checkpoint holds the tensor, read or
     /// not.
     static void addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::IntArrayRef places);
-    /// Takes back what addHeld() added at these places, during the call.
+    /// Takes back what addHeld() added at `places`, during the call.
     static void removeHeld(CallId call, at::IntArrayRef places);
     /// Attributes the following ops of compiled code to the module at `path` inside the compiled region (".layers.0"),
     /// until the next call. `inside` false: the compiled region has returned.
