@@ -129,7 +129,7 @@ enum class StreamEventKind : std::uint8_t {
     record, ///< the event stands for all work issued to the stream so far
     wait, ///< work issued to the stream from here on begins after the event, at once if the event was never recorded
     synchronize, ///< the CPU waits for the event; the stream has no meaning
-    use, ///< `event` is a StorageId: the storage's block is reused only after all work that the stream got before the free
+    use, ///< `event` is a StorageId: the block is reused only after all work that the stream got before the free
 };
 inline constexpr std::size_t streamEventKindCount = 4;
 
@@ -264,7 +264,7 @@ struct StepTables
         Lists<OpId, StorageId> outputs; ///< storages of tensor results
         Lists<OpId, StorageId> mutated; ///< storages of arguments that the schema marks as written
         Column<OpId, SignatureId> signature; ///< no rows: the file is older than signatures
-        Column<OpId, std::uint32_t> stream; ///< stream of the op's kernels, as in storages.stream; no rows: all on stream 0
+        Column<OpId, std::uint32_t> stream; ///< stream of the kernels, as in storages.stream; no rows: all on stream 0
         std::size_t size() const noexcept { return name.size(); }
     } ops;
 
