@@ -6,7 +6,7 @@
 
 // The names are Abseil's. Both macros return from the enclosing function, which returns a Result or a Status.
 
-/// Returns the error of a Status or a failed Result.
+/// Returns the error of a failed Status or Result.
 #define RETURN_IF_ERROR(expression)                                                                                    \
     do {                                                                                                               \
         if (const auto& outcome = (expression); !outcome)                                                              \
