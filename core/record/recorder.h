@@ -125,13 +125,12 @@ public:
     std::unordered_map<const void*, Category> endState() const;
     /// Ends the step (a step that clears gradients ends after the clearing): stops recording, builds and validates the
     /// trace. Call finish() on the thread of begin(). Error (internal): another recorder was active at begin(), begin()
-    /// was not called, or the trace is invalid; the sentence says what is wrong. Error (internal): begin() was not
-    /// called, another recorder was active at begin(), or the trace is invalid; the sentence says what.
+    /// was not called, or the trace is invalid; the sentence says what is wrong.
     Result<StepTracePtr> finish();
 
     /// Start and end of a module's forward. enter() and exit() register tensor hooks that mark the module's backward as
     /// ModTracker does. Both do nothing while no recorder is active, so that models may always call them. Calls nest.
-    /// If an exception passes through a call (a checkpoint stops a recomputation so), exit the call without results.
+    /// If an exception passes through a call (a checkpoint stops a recomputation that way), exit the call without results.
     static CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);
     static void exit(CallId call, at::ArrayRef<at::Tensor> results);
     /// Adds tensors inside objects among the arguments of a call that has begun, with places. A place is a number
