@@ -17,7 +17,7 @@ namespace headroom {
 class TimeLeft
 {
 public:
-    void report(double seconds, double share); ///< `seconds` from the start; a smaller share than before restarts the estimate
+    void report(double seconds, double share); ///< `seconds` from the start; a smaller share restarts the estimate
     std::optional<double> secondsLeft(double seconds) const;
 
 private:
