@@ -345,12 +345,19 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
     const bool isRepeated = trace.info.source != "snapshot";
     const FirstStep first = isRepeated ? firstStep(trace, timeline, start) : FirstStep{start, {}};
     AllocatorRun result;
-    Bytes reservedPeak = 0;
+    Bytes reservedPeak = 0; // of all steps
+    bool wasFull = false; // in any step
+    const auto note = [&] {
+        const CachingAllocator::Stats stats = replayer.stats();
+        reservedPeak = std::max(reservedPeak, stats.reservedPeak);
+        wasFull = wasFull || stats.retries > 0;
+    };
     const std::vector<bool> byData = sizes.empty() ? std::vector<bool>() : sizedByData(trace, timeline);
     const int count = std::max(1, static_cast<int>(sizes.size()));
     std::set<std::pair<int, std::vector<std::uint64_t>>> layouts; // with which steps of each size began
     BetweenSteps between(replayer, trace, start);
     bool fits = between.beginTraining(first.present);
+    note();
     for (int step = 1;; ++step) {
         std::vector<AllocatorSample> samples = std::move(result.samples);
         samples.clear();
@@ -370,18 +377,19 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
                 = AllocatorRun::Failure{AllocatorRun::Failure::npos, {}, {}, 0, replayer.allocator().outOfMemory()};
         result.stats = replayer.stats();
         result.mostHeld = std::max(result.mostHeld, result.stats.activePeak);
-        reservedPeak = std::max(reservedPeak, result.stats.reservedPeak);
+        note();
         if (result.failure || !isRepeated || step == (sizes.empty() ? mostSteps : mostOfEachSize * count)
             || stop.stop_requested())
             break;
         fits = between.next();
-        reservedPeak = std::max(reservedPeak, replayer.stats().reservedPeak);
+        note();
         if (fits && layouts.contains({step % count, replayer.layout()})) { // later steps run as those since then did
             result.repeats = true;
             break;
         }
     }
     result.stats.reservedPeak = reservedPeak;
+    result.wasFull = wasFull;
     return result;
 }
 

@@ -34,6 +34,7 @@ struct AllocatorRun
     int step = 1; ///< number of the last step, from 1; all other figures are of this step
     bool repeats = false; ///< the step after it begins with the blocks with which an earlier one began
     CachingAllocator::Stats stats; ///< at the end of the step, with its peaks; `reservedPeak` is that of all steps
+    bool wasFull = false; ///< the device was full in some step: a device with more memory reserves other bytes
     AllocatorSample start;
     std::vector<AllocatorSample> samples; ///< after each change of the timeline, up to a failure
     Bytes mostHeld = 0; ///< most bytes in use at once; all bytes of private pools count as in use

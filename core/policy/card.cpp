@@ -85,27 +85,36 @@ Card withLess(Card card, Bytes bytes)
     return card;
 }
 
-/// The card if no block of its allocator is a workspace: libraries take as many bytes from elsewhere.
-Card withoutWorkspaces(const Card& card)
+/// The card if no block of its allocator is a workspace. `elsewhere`: bytes that libraries take beside the allocator.
+Card withoutWorkspaces(const Card& card, Bytes elsewhere)
 {
-    Card other = withLess(card, card.workspaces.keptBytes());
+    Card other = withLess(card, elsewhere);
     other.workspaces = {};
     return other;
 }
 
-/// Runs steps of these sizes in turn, with workspaces among the blocks and without.
+/// Runs steps of these sizes in turn: with workspaces among the blocks, with as many bytes taken elsewhere, and, where
+/// that makes a difference, with none at all.
 CardRun runWithSizes(const Card& card, const StepTrace& step, const Timeline& timeline, const std::stop_token& stop,
                      const std::vector<double>& sizes)
 {
-    CardRun result = answerOf(step, simulateAllocator(step, timeline, card.rules, card.workspaces, stop, sizes));
+    const auto simulated = [&](const Card& on) {
+        return simulateAllocator(step, timeline, on.rules, on.workspaces, stop, sizes);
+    };
+    CardRun result = answerOf(step, simulated(card));
     if (!result.runs || (card.workspaces.kept.empty() && card.workspaces.mostDuringAnOp() == 0))
         return result;
-    const Card other = withoutWorkspaces(card);
-    CardRun without = answerOf(step, simulateAllocator(step, timeline, other.rules, other.workspaces, stop, sizes));
+    AllocatorRun run = simulated(withoutWorkspaces(card, card.workspaces.keptBytes()));
+    bool repeats = run.repeats || run.step == 1;
+    if (!run.failure && (run.wasFull || card.rules.collectsGarbage()) && card.workspaces.keptBytes() > 0) {
+        run = simulated(withoutWorkspaces(card, 0));
+        repeats = repeats && (run.repeats || run.step == 1);
+    }
+    CardRun without = answerOf(step, run);
     if (!without.runs)
         return without;
     result.reservedWithoutWorkspaces = without.reservedPeak;
-    result.repeats = result.repeats && without.repeats;
+    result.repeats = result.repeats && repeats;
     return result;
 }
 

@@ -69,9 +69,9 @@ void noteCard(Policy& policy, const Card& card, const CardRun& run, Bytes leastM
 nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, const CardRun& run);
 
 /// Runs the step under a plan's timeline on the card. Libraries' workspaces lie between the program's blocks, where
-/// their place depends on what nobody records (another thread's first product). A step runs only if it does so with
-/// workspaces where the recorded ops ask for them, and with none but as many bytes less, each beside the margin, and
-/// with steps of other sizes (sizesOfSteps) in turn, too. Stopped by `stop`, the result is of no use.
+/// their place depends on what nobody records (another thread's first product). A step runs only if all of these do,
+/// each beside the margin: with workspaces where the recorded ops ask for them, with none and as many bytes less, with
+/// none at all, and with steps of other sizes (sizesOfSteps) in turn. Stopped by `stop`, the result is of no use.
 CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline, const std::stop_token& stop = {});
 
 /// The least capacity, to 2 MiB and margin included, at which a training run of the timeline runs on a card with this

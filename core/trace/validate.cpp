@@ -3,6 +3,7 @@
 #include "core/trace/memory_event.h"
 #include "core/trace/step_file.h"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 
@@ -428,6 +429,9 @@ private:
                 return problem;
             if (trace_.calls.parent[CallId(a)] != parent)
                 return "its parent is not the call that is open";
+            const auto arguments = trace_.calls.arguments[CallId(a)];
+            if (std::ranges::any_of(arguments, [this](StorageId storage) { return storage.value >= allocs_; }))
+                return "expected arguments that were allocated before";
             openCalls_.push_back(a);
             return nullptr;
         }

@@ -130,6 +130,19 @@ TEST_F(CardPlanner, WithoutWorkspacesIsWithoutCuDnnsToo)
     EXPECT_EQ(run.reservedWithoutWorkspaces, none);
 }
 
+TEST_F(CardPlanner, OnAFullCardThePeakWithoutWorkspacesIsThatOfAllItsMemory)
+{
+    Card memory = card(2 * peak_);
+    memory.rules.capacity = runOnCard(memory, step(), *planner_->recorded()).reservedPeak - 2 * MiB;
+    const AllocatorRun alone = simulateAllocator(step(), *planner_->recorded(), memory.rules);
+    ASSERT_FALSE(alone.failure);
+    ASSERT_TRUE(alone.wasFull) << "the card's memory decides what is reserved";
+    memory.workspaces.kept = {{OpId(), 512}};
+    const CardRun run = runOnCard(memory, step(), *planner_->recorded());
+    ASSERT_TRUE(run.runs) << run.reason;
+    EXPECT_EQ(run.reservedWithoutWorkspaces, alone.stats.reservedPeak);
+}
+
 TEST_F(CardPlanner, ArrangementsTakeAsLongAndMoveTheCheckpointsOfAlikeLayers)
 {
     PlanRequest request;

@@ -169,6 +169,15 @@ TEST(Validate, RefusesASecondRelease)
     EXPECT_THAT(finishError(tiny.builder), HasSubstr("event 12, release 0: autograd released this tensor before"));
 }
 
+TEST(Validate, RefusesACallWithArgumentsThatAreAllocatedLater)
+{
+    Tiny tiny;
+    const StorageId later(tiny.activation.value + 1);
+    tiny.builder.enter(ModuleId(0), std::array{later});
+    EXPECT_EQ(tiny.builder.alloc(512, Category::temporary, {}), later);
+    EXPECT_THAT(finishError(tiny.builder), HasSubstr("expected arguments that were allocated before"));
+}
+
 TEST(Validate, RefusesAPackOfADeadStorage)
 {
     Tiny tiny;
