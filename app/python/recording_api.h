@@ -4,7 +4,8 @@
 
 #include "app/python/python_api.h"
 
-/// Recording of training steps from Python. A process has one recording, since it has one simulated device.
+/// Recording of training steps from Python. A process has a single recording, as a process has a single simulated
+/// device.
 ///
 /// Functions with tensors are operators of torch.ops.torch_headroom, since a C interface without Python's headers
 /// cannot access a torch.Tensor. The operators themselves are not recorded:
@@ -33,19 +34,20 @@
 /// registered(), wrapped() and inputs() are called between headroom_recording_new() and headroom_recording_begin(),
 /// optimizer_state() also before HeadroomInstant::optimizerEnd.
 ///
-/// Records later steps on GPU number `device`, measured, instead of on the simulated one.
+/// Records later steps on GPU number `device`, measured, instead of on the simulated device.
 HEADROOM_PYTHON_API int headroom_measure(int device);
 
 /// Records from now on what the program allocates on the simulated card outside of steps; what was noted is dropped.
 HEADROOM_PYTHON_API void headroom_recording_watch();
 
-/// Starts a new recording. Storages that were alive at the end of the previous one keep their category.
+/// Starts a new recording. Storages that were alive at the end of the previous recording keep the category.
 HEADROOM_PYTHON_API int headroom_recording_new();
 
-/// Declares the next module, depth first; `parent` is the number of its parent, -1 for the first. Numbers count from 0.
+/// Declares the next module, depth first; `parent` is the number of the module's parent, -1 for the first. Numbers
+/// count from 0.
 HEADROOM_PYTHON_API void headroom_recording_module(const char* fqn, const char* type, std::int64_t parent);
 
-/// Begins the step, in the thread that runs it.
+/// Begins the step, in the thread that runs the step.
 HEADROOM_PYTHON_API int headroom_recording_begin();
 
 /// Moments of a step, for headroom_recording_at().
@@ -60,9 +62,9 @@ enum HeadroomInstant : int {
     headroomBackwardGraphEnd,
     headroomOwnUpdateBegin, ///< a program without an optimizer changes the parameters itself
     headroomOwnUpdateEnd,
-    headroomRecomputationBegin, ///< a checkpoint runs its region again
+    headroomRecomputationBegin, ///< a checkpoint recomputes a region
     headroomRecomputationEnd,
-    headroomCompilationBegin, ///< torch.compile traces a function or compiles its graph
+    headroomCompilationBegin, ///< torch.compile traces a function or compiles a graph
     headroomCompilationEnd,
     headroomSavesLeft, ///< before headroom_recording_begin(): Recorder::leaveSaves()
     headroomCompiledBackwardBegin, ///< compiled autograd runs a backward pass
@@ -70,8 +72,8 @@ enum HeadroomInstant : int {
 };
 HEADROOM_PYTHON_API void headroom_recording_at(int instant);
 
-/// Ends the step, in the thread that began it. `info` holds the facts of the step as JSON (StepInfo's keys). The step
-/// becomes the one that headroom_recording_write() writes.
+/// Ends the step, in the thread that began the step. `info` holds the facts of the step as JSON (StepInfo's keys). The
+/// step becomes the step that headroom_recording_write() writes.
 HEADROOM_PYTHON_API int headroom_recording_finish(const char* info);
 
 /// Stops a recording without a result; the previously finished step is kept.

@@ -18,24 +18,24 @@ struct Interpreter
     QString origin; ///< "active environment"
 };
 
-/// The interpreters for a script, the most likely first: the active environment, one in the script's folder or above,
-/// the one used last, python3 of PATH. `script` empty: without those beside a script.
+/// The interpreters for a script, the most likely first: the active environment, an environment in the script's folder
+/// or above, the interpreter used last, python3 of PATH. `script` empty: without environments beside a script.
 std::vector<Interpreter> findInterpreters(const QString& script, const QString& lastUsed);
 
 /// Facts about an interpreter, from the interpreter itself.
 struct InterpreterFacts
 {
     QString path;
-    QString version; ///< version of Python; empty: it does not run
+    QString version; ///< version of Python; empty: the interpreter does not run
     QString torch; ///< version of torch; empty: not installed
     bool hasPackage = false; ///< torch_headroom.record can be imported
 
     QString text() const; ///< "Python 3.11.7 with torch 2.11.0"
-    /// Why it cannot record, and what to do; empty: it can, or this is not known.
+    /// Why the interpreter cannot record, and what to do; empty: can record, or unknown.
     QString problem() const;
 };
 
-/// Finds the facts of an interpreter in a process of its own, without importing torch. The latest request wins.
+/// Finds the facts of an interpreter in a separate process, without importing torch. The latest request wins.
 class InterpreterProbe : public QObject
 {
     Q_OBJECT

@@ -42,7 +42,7 @@ protected:
     RecordForm(int columns, QWidget* parent);
 
     QLineEdit* makeEdit(const char* name, const QString& placeholder, Member member);
-    /// A choice among `entries`, each with its value in the request.
+    /// A choice among `entries`, each with a value in the request.
     QComboBox* makeChoice(const char* name, Member member,
                           std::initializer_list<std::pair<QString, const char*>> entries);
     QComboBox* makeGpuChoice();
@@ -88,8 +88,8 @@ class QLabel;
 
 namespace headroom {
 
-/// The form for recording a training script: interpreter, arguments, working folder and more. It asks the interpreter
-/// whether it can record.
+/// The form for recording a training script: interpreter, arguments, working folder and more. The form asks the
+/// interpreter whether recording is possible.
 class ScriptForm : public RecordForm
 {
     Q_OBJECT

@@ -9,7 +9,7 @@
 
 namespace headroom {
 
-/// The kind of a file, by its suffix alone.
+/// The kind of a file, by the suffix alone.
 enum class SourceKind {
     step, ///< a recorded step, or any other suffix
     exported, ///< .pt2
@@ -20,10 +20,10 @@ enum class SourceKind {
 };
 SourceKind sourceKind(const QString& path);
 
-/// Why a file of that kind cannot be opened, and what to do instead; empty: it can.
+/// Why a file of that kind cannot be opened, and what to do instead; empty: can be opened.
 QString whyNotOpened(SourceKind kind, const QString& path);
 
-/// The options of one recording as typed by the user. They are texts, so that problems can be shown beside the fields
+/// The options of a recording as typed by the user. All are texts, so that problems can be shown beside the fields
 /// and values can be stored.
 struct RecordRequest
 {
@@ -44,9 +44,9 @@ struct RecordRequest
     QString interpreter; ///< path of python3, for a script
     QString scriptArguments; ///< one line, quoted as for a shell
     QString workingFolder;
-    QString steps; ///< empty: the script stops after its second step
+    QString steps; ///< empty: the script stops after the second step
     QString processes; ///< of a distributed job, on each node; empty: the script runs alone
-    QString nodes; ///< empty: one
+    QString nodes; ///< empty: 1
     QString rank; ///< the process that is recorded; empty: the first
     bool unlimited = false; ///< the step may take more memory than the card has
 
@@ -69,15 +69,15 @@ enum class RecordField {
     rank
 };
 
-/// One sentence for each wrong field; empty: it can be recorded.
+/// A sentence for each wrong field; empty: the request can be recorded.
 QMap<RecordField, QString> problems(const RecordRequest& request);
 
-/// The command that records, without the path of its output.
+/// The command that records, without the path of the output.
 struct RecordCommand
 {
     QString program;
     QStringList options; ///< up to -o
-    QStringList target; ///< after -o: a script and its arguments
+    QStringList target; ///< after -o: a script and the script's arguments
     QString workingFolder; ///< empty: that of this program
     QString title; ///< "train.py", in messages
     bool isScript = false;
@@ -98,10 +98,10 @@ RecordCommand verifyCommand(const QString& recorder, const QStringList& argument
 /// The command as words for a shell, quoted where necessary, without options that only the window needs (--progress).
 QStringList commandWords(const RecordCommand& command, const QString& output);
 
-/// Quotes words and joins them to a line for a shell.
+/// Quotes words and joins the words to a line for a shell.
 QString shellLine(const QStringList& words);
 
-/// Joins quoted words to lines of about `columns` characters, with backslashes so that a shell reads one line.
+/// Joins quoted words to lines of about `columns` characters, with backslashes so that a shell reads a single line.
 QString foldedLine(const QStringList& words, int columns);
 
 /// Splits a line into words as a shell does. `complete` is false if a quote is not closed.

@@ -13,14 +13,14 @@
 
 namespace headroom {
 
-/// Splits the output of another program into lines. It accepts any output: invalid text, terminal colours, progress
+/// Splits the output of another program into lines. Accepts any output: invalid text, terminal colours, progress
 /// bars with carriage returns, endless lines. Memory is bounded.
 class OutputLines
 {
 public:
     static constexpr qsizetype longestLine = 4096;
 
-    /// Adds output and returns the lines that it completes, unchanged, since a line may be JSON.
+    /// Adds output and returns the lines that the output completes, unchanged, since a line may be JSON.
     QList<QByteArray> take(const QByteArray& bytes);
     QByteArray rest(); ///< returns the text after the last newline, at the end of the output
 
@@ -32,8 +32,8 @@ private:
 /// The line as a terminal shows it, without control characters, colours and overwritten text.
 QString shownLine(const QByteArray& line);
 
-/// A process with all its children: the workers of a training script must not outlive it. end() sends SIGTERM to all,
-/// and SIGKILL after a while. The process is killed if this program dies.
+/// A process with all its children: the workers of a training script must not outlive the process. end() sends SIGTERM
+/// to all, and SIGKILL after a while. The process is killed if this program dies.
 class ProcessGroup : public QObject
 {
     Q_OBJECT
@@ -46,13 +46,13 @@ public:
     bool running() const noexcept { return process_.state() != QProcess::NotRunning; }
 
     void start(const QString& program, const QStringList& arguments);
-    void endNow(); ///< kills all processes and waits until they have ended
+    void endNow(); ///< kills all processes and waits for the end
     void end(); ///< SIGTERM now, SIGKILL after the time of setGrace()
     void setGrace(int milliseconds) { grace_.setInterval(milliseconds); }
 
 private:
     void signalAll(int signal); ///< to the process's group
-    void killAll(); ///< kills the group and all descendants of the process, whatever their sessions
+    void killAll(); ///< kills the group and all descendants of the process, in any session
 
     QProcess process_;
     QTimer grace_;
@@ -62,8 +62,8 @@ private:
 /// The signal that ended a process: "segmentation fault (SIGSEGV)".
 QString signalText(int signal);
 
-/// One run of torch-headroom-record, or of a training script under torch_headroom.record, in processes of its own: a
-/// crash does not affect the window, and cancel() ends the processes. Its stderr becomes progress, lines to show, or
+/// A run of torch-headroom-record, or of a training script under torch_headroom.record, in separate processes: a
+/// crash does not affect the window, and cancel() ends the processes. The stderr becomes progress, lines to show, or
 /// the sentence of a failure. A run ends with exited(), failed() or cancelled().
 class RecorderRun : public QObject
 {
@@ -71,7 +71,7 @@ class RecorderRun : public QObject
 public:
     ~RecorderRun() override;
 
-    void cancel(); ///< ends the processes; emits cancelled() when they have ended
+    void cancel(); ///< ends the processes; emits cancelled() at the end
     bool running() const noexcept { return processes_.running(); }
     void setGrace(int milliseconds) { processes_.setGrace(milliseconds); }
     qint64 processId() const { return processes_.process().processId(); }
@@ -79,13 +79,13 @@ public:
 Q_SIGNALS:
     void progressed(double share, const QString& stage); ///< share of the work done, 0 to 1; < 0: not known
     void printed(const QStringList& lines); ///< output of the program or the script, as a terminal shows it
-    void failed(const QString& reason); ///< one sentence
+    void failed(const QString& reason); ///< a sentence
     void cancelled();
 
 protected:
     explicit RecorderRun(QObject* parent);
 
-    void begin(const RecordCommand& command); ///< starts a run; clears the messages of the last one
+    void begin(const RecordCommand& command); ///< starts a run; clears the messages of the last run
     void launch(const QStringList& arguments);
     void abandon(); ///< ends the processes without a signal, for destructors
     void fail(const QString& reason);
@@ -111,7 +111,7 @@ private:
     QString lastMessage_; ///< the last line of stderr that is not progress
     /// The last line of stderr that names the cause of a failure: the program's own sentence, or a Python exception.
     QString cause_;
-    bool inTraceback_ = false; ///< the lines are those of a traceback, which ends with the exception
+    bool inTraceback_ = false; ///< the lines are of a traceback, until the exception
     bool cancelling_ = false;
 };
 

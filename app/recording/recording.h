@@ -10,9 +10,9 @@
 
 namespace headroom {
 
-/// A run that makes a step file. It ends with exactly one of finished(), failed() and cancelled(). The step file is
-/// written in a temporary folder and moved to its destination when complete: a cancelled or failed recording leaves
-/// nothing. No recording replaces another one: if the destination is taken, the next free name is used.
+/// A run that makes a step file. Ends with exactly one of finished(), failed() and cancelled(). The step file is
+/// written in a temporary folder and moved to the destination when complete: a cancelled or failed recording leaves
+/// nothing. No recording replaces another recording: if the destination is taken, the next free name is used.
 class Recording : public RecorderRun
 {
     Q_OBJECT

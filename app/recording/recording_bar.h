@@ -12,12 +12,12 @@
 
 namespace headroom {
 
-/// Estimates the remaining time of work from the reported share that is done. It gives no estimate until there are
+/// Estimates the remaining time of work from the reported share that is done. Gives no estimate until there are
 /// enough reports, nor after the estimated time has passed.
 class TimeLeft
 {
 public:
-    void report(double seconds, double share); ///< `seconds` from the start; a share below an earlier one restarts it
+    void report(double seconds, double share); ///< `seconds` from the start; a smaller share restarts the estimate
     std::optional<double> secondsLeft(double seconds) const;
 
 private:
@@ -45,7 +45,7 @@ class QToolButton;
 namespace headroom {
 
 /// The line at the top of the window for the running recording: title, progress, elapsed and remaining time, and a
-/// drawer with the program's output. After a failure it stays with the reason and a button to try again.
+/// drawer with the program's output. After a failure the bar stays with the reason and a button to try again.
 class RecordingBar : public QFrame
 {
     Q_OBJECT

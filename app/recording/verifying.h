@@ -9,11 +9,11 @@
 
 namespace headroom {
 
-/// The result of `torch-headroom verify`: an executed plan compared with its prediction.
+/// The result of `torch-headroom verify`: an executed plan compared with the prediction.
 struct VerifyResult
 {
     bool agrees = false;
-    QString reason; ///< one sentence, if it does not agree
+    QString reason; ///< a sentence, if execution and prediction differ
     Bytes executedPeak = 0;
     Bytes predictedPeak = 0;
     std::optional<Bytes> savedBytes; ///< saved for backward, for a plan by op
@@ -25,10 +25,10 @@ struct VerifyResult
     QString whyNotCompared;
 };
 
-/// Reads the output of `torch-headroom verify --json`; nullopt: it is something else.
+/// Reads the output of `torch-headroom verify --json`; nullopt: something else.
 std::optional<VerifyResult> readVerifyResult(const QByteArray& document);
 
-/// A run of `torch-headroom verify`. It ends with exactly one of finished(), failed() and cancelled().
+/// A run of `torch-headroom verify`. Ends with exactly one of finished(), failed() and cancelled().
 class Verifying : public RecorderRun
 {
     Q_OBJECT

@@ -15,12 +15,12 @@ namespace headroom {
 /// Whether commit() waits until the file is on disk.
 enum class Durability {
     onDisk, ///< for a user's result: commit() waits for fsync(), so the file survives a loss of power
-    inSystem, ///< for a file with checksums that can be made again: the kernel writes it back later
+    inSystem, ///< for a file with checksums that can be made again: the kernel writes the file back later
 };
 
-/// A file that appears completely or not at all. It is written without a name (O_TMPFILE), or under a temporary name in
-/// the same folder; commit() moves it to its path. The destructor removes a file that was not committed. The new file
-/// has the permissions of the file that it replaces.
+/// A file that appears completely or not at all. The file is written without a name (O_TMPFILE), or under a temporary
+/// name in the same folder; commit() moves the file to the path. The destructor removes a file that was not committed.
+/// The new file has the permissions of the replaced file.
 class AtomicFile
 {
 public:
@@ -32,7 +32,7 @@ public:
     ~AtomicFile();
 
     Status write(std::span<const std::byte> bytes);
-    Status commit(Durability durability = Durability::onDisk); ///< moves the file to its path
+    Status commit(Durability durability = Durability::onDisk); ///< moves the file to the path
 
 private:
     AtomicFile() = default;
@@ -46,7 +46,7 @@ private:
     int file_ = -1;
 };
 
-/// Writes `content` as an AtomicFile and commits it (Durability::onDisk).
+/// Writes `content` as an AtomicFile and commits the file (Durability::onDisk).
 Status writeAtomically(const std::filesystem::path& path, std::string_view content);
 
 } // namespace headroom

@@ -8,13 +8,14 @@
 namespace headroom {
 
 /// Returns the indices of the corners of the lower convex hull of `points`, which are sorted by x, ascending or
-/// descending. A point on the line between two corners is not a corner. `x(point)` and `y(point)` are its coordinates.
+/// descending. A point on the line between two corners is not a corner. `x(point)` and `y(point)` are the point's
+/// coordinates.
 template <class Points, class X, class Y>
 std::vector<std::size_t> lowerHull(const Points& points, X x, Y y)
 {
     std::vector<std::size_t> corners;
     for (std::size_t i = 0; i < points.size(); ++i) {
-        // The last corner is dropped when it lies on or above the line from the corner before it to the new point.
+        // The last corner is dropped when it lies on or above the line from the previous corner to the new point.
         const auto isAbove = [&](std::size_t before, std::size_t last) {
             const auto riseToLast = static_cast<double>(y(points[last]) - y(points[before]));
             const auto riseToNew = static_cast<double>(y(points[i]) - y(points[before]));

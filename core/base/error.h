@@ -17,7 +17,7 @@ enum class ErrorKind {
     noDevice = 4, ///< the requested device is not there
 };
 
-/// A failed operation; `message` is one sentence for the user, without a trailing newline.
+/// A failed operation; `message` is a sentence for the user, without a trailing newline.
 struct Error
 {
     ErrorKind kind = ErrorKind::internal;

@@ -10,8 +10,8 @@
 namespace headroom {
 
 /// The row number of an op, a storage, … in the columns of a StepTrace. Each kind of row has its own index type, so
-/// that an op is never looked up as a storage. Columns of a mapped file are arrays of it: it has four bytes and is
-/// trivially copyable.
+/// that an op is never looked up as a storage. Columns of a mapped file are arrays of Index: Index has four bytes and
+/// is trivially copyable.
 template <class Tag>
 struct Index
 {
@@ -31,12 +31,12 @@ struct Index
 
 using StringId = Index<struct StringTag>;
 using ModuleId = Index<struct ModuleTag>;
-using CallId = Index<struct CallTag>; ///< one call of a module's forward
+using CallId = Index<struct CallTag>; ///< a call of a module's forward
 using OpId = Index<struct OpTag>;
 using StorageId = Index<struct StorageTag>;
 using SignatureId = Index<struct SignatureTag>; ///< shapes and types of an op's arguments and results
 using GroupId = Index<struct GroupTag>; ///< a process group of torch.distributed
-using PackId = Index<struct PackTag>; ///< one tensor saved for backward by autograd
+using PackId = Index<struct PackTag>; ///< a tensor saved for backward by autograd
 using EventIndex = Index<struct EventTag>;
 
 } // namespace headroom

@@ -14,18 +14,18 @@
 #include <utility>
 #include <vector>
 
-/// Readers of JSON documents: functions that convert a JSON value to a C++ value. They nest, as in `at(document,
-/// "inputs", listOf(readInput))`. A reader throws a Mismatch if a value is not as expected; read() converts it to an
-/// Error.
+/// Readers of JSON documents: functions that convert a JSON value to a C++ value. Readers nest, as in `at(document,
+/// "inputs", listOf(readInput))`. A reader throws a Mismatch if a value is not as expected; read() converts the
+/// Mismatch to an Error.
 namespace headroom::json {
 
 using Json = nlohmann::json;
 
-/// The exception for a value that is not as expected. Its Error reads "doc.json: modules['Net.a'].ops[2].save is 1:
+/// The exception for a value that is not as expected. The Error reads "doc.json: modules['Net.a'].ops[2].save is 1:
 /// expected true or false".
 struct Mismatch
 {
-    const Json* value; ///< points into the document: its path is found from there
+    const Json* value; ///< points into the document: the value's path is found from there
     std::string key; ///< the wrong member of `value`; empty: `value` itself is wrong
     std::string what; ///< "is 1: expected true or false"
 };
@@ -53,7 +53,7 @@ decltype(auto) at(const Json& object, const char* key, Read&& read)
     return read(member(object, key));
 }
 
-/// Reads a member; returns `otherwise` if it is missing or null.
+/// Reads a member; returns `otherwise` if the member is missing or null.
 template <class Read, class Value>
 auto atOr(const Json& object, const char* key, Read&& read, Value otherwise) -> decltype(read(object))
 {
@@ -117,10 +117,10 @@ auto read(std::string_view text, const std::string& source, Read&& read) -> Resu
     }
 }
 
-/// Limit in bytes of a document that is read as a whole. A parsed document takes some ten times its text.
+/// Limit in bytes of a document that is read as a whole. A parsed document takes some ten times the size of the text.
 constexpr std::size_t mostBytes = std::size_t{128} << 20;
 
-/// Returns the content of a file of at most mostBytes. Errors (badInput): those of InputFile.
+/// Returns the content of a file of at most mostBytes. Errors (badInput): as for InputFile.
 Result<std::string> textOf(const std::filesystem::path& path);
 
 /// Parses and reads a file.

@@ -9,8 +9,8 @@
 namespace headroom {
 
 /// The text of a JSON document: keys in the document's order, numbers in the shortest form that reads back equal,
-/// replacement characters where text (a file name) is not UTF-8. `indent` is in spaces; -1 writes one line. The text
-/// has no newline at its end.
+/// replacement characters where text (a file name) is not UTF-8. `indent` is in spaces; -1 writes a single line. The
+/// text has no newline at the end.
 std::string jsonText(const nlohmann::ordered_json& document, int indent = -1);
 
 } // namespace headroom

@@ -21,7 +21,7 @@ namespace headroom {
 class InputFile
 {
 public:
-    /// Opens a file of at most `most` bytes. Errors (badInput) in one sentence: the file does not exist, cannot be
+    /// Opens a file of at most `most` bytes. Errors (badInput): the file does not exist, cannot be
     /// read, is no regular file, or is larger.
     static Result<InputFile> open(const std::filesystem::path& path,
                                   std::size_t most = std::numeric_limits<std::size_t>::max());
@@ -31,9 +31,9 @@ public:
     ~InputFile();
 
     int descriptor() const noexcept { return file_; }
-    std::size_t size() const noexcept { return size_; } ///< bytes when it was opened
+    std::size_t size() const noexcept { return size_; } ///< bytes at open()
 
-    /// Reads the whole file. Errors (badInput): it cannot be read, or has grown beyond the limit of open().
+    /// Reads the whole file. Errors (badInput): the file cannot be read, or has grown beyond the limit of open().
     Result<std::string> text() const;
 
 private:
@@ -66,18 +66,18 @@ std::optional<FileStamp> stampOf(const std::filesystem::path& path);
 
 /// The bytes of a file, read-only. Every object that refers to the bytes shares the ownership of the MappedFile.
 ///
-/// Another program may change the file meanwhile. A file that is replaced (rename) does not matter: its old bytes stay.
+/// Another program may change the file meanwhile. A file that is replaced (rename) does not matter: the old bytes stay.
 /// A file that is written in place does:
 /// - read() copies the bytes, so that they never change. For data that is checked once and then trusted.
 /// - open() maps the file. Bytes that were cut off read as zeros, and others may differ from one access to the next.
 /// For
-///   large files whose reader checks each byte that it takes, and calls unchanged() at the end.
+///   large files: the reader checks each byte taken, and calls unchanged() at the end.
 class MappedFile
 {
 public:
     /// Maps the file. Errors (badInput): the file does not exist, cannot be read, or is not a regular file.
     static Result<std::shared_ptr<const MappedFile>> open(const std::filesystem::path& path);
-    /// Copies the file into memory. Errors as for open(), and: the file changed while it was read.
+    /// Copies the file into memory. Errors as for open(), and: the file changed during the reading.
     static Result<std::shared_ptr<const MappedFile>> read(const std::filesystem::path& path);
 
     ~MappedFile();
@@ -85,12 +85,12 @@ public:
     MappedFile& operator=(const MappedFile&) = delete;
 
     std::span<const std::byte> bytes() const noexcept { return bytes_; } ///< begins at a page boundary
-    /// The error (badInput) if the file was written to since open(): what was read of it means nothing.
+    /// The error (badInput) if the file was written to since open(): bytes read so far mean nothing.
     Status unchanged() const;
 
     /// Tells the kernel to read ahead, since the file is read once from front to back (madvise). After open() only.
     void readAhead() const noexcept;
-    /// Releases this process's pages before `end` (madvise). A later access reads them from the file again. After
+    /// Releases this process's pages before `end` (madvise). A later access reads the pages from the file again. After
     /// open() only.
     void letGo(std::size_t end) const noexcept;
 

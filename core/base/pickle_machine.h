@@ -67,7 +67,8 @@ enum class PickleOpcode : unsigned char {
     frame = 0x95,
 };
 
-/// Whether the machine runs the opcode, but torch.jit.save does not write it and libtorch does not read it.
+/// Whether the machine runs the opcode, but torch.jit.save does not write the opcode and libtorch does not read the
+/// opcode.
 constexpr bool isBeyondTorchScript(PickleOpcode opcode)
 {
     using enum PickleOpcode;
@@ -114,8 +115,8 @@ public:
         return found;
     }
 
-    /// Reads an integer of up to 9 bytes, little-endian two's complement. A ninth byte must be 0: Python writes it for
-    /// an address whose highest bit is set.
+    /// Reads an integer of up to 9 bytes, little-endian two's complement. A ninth byte must be 0: Python writes a ninth
+    /// byte for an address with the highest bit set.
     std::int64_t longInteger()
     {
         const std::string_view bytes = text(number<std::uint8_t>());
@@ -149,7 +150,8 @@ private:
 /// Runs a pickle, which is a program of a stack machine. `Reader` derives from this class and has these functions:
 ///   none(), boolean(bool), integer(std::int64_t), real(bytes), text(bytes), bytes(bytes), list(), dictionary() and
 ///   tuple(items) create values,
-///   append(list, items) and setItems(dictionary, items) fill them; items of a dictionary are key, value, key, value, …
+///   append(list, items) and setItems(dictionary, items) fill containers; items of a dictionary are key, value, key,
+/// value, …
 ///   forgotten(value), remembered(value, index), recalled(value) report changes of the memo (optional),
 ///   other(opcode) handles an opcode that the machine does not run itself, such as a call.
 /// If Reader::newestProtocol is 2, other() also gets every opcode that torch.jit.save does not write. Throws
@@ -286,7 +288,7 @@ private:
         }
     }
 
-    /// Moves the values at `height` and above from the stack into the container below them.
+    /// Moves the values at `height` and above from the stack into the container below.
     template <class Add>
     void fill(std::size_t height, Add add)
     {

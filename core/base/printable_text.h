@@ -7,7 +7,8 @@
 
 namespace headroom {
 
-/// Returns UTF-8 text with a question mark for each control character: a terminal would obey those of a file's text.
+/// Returns UTF-8 text with a question mark for each control character: a terminal would obey the control characters of
+/// a file's text.
 inline std::string printableText(std::string_view text)
 {
     std::string shown(text);

@@ -8,8 +8,8 @@
 
 namespace headroom {
 
-/// A shared pointer that threads read while another thread sets it. A replaced object lives until its last reader
-/// releases it.
+/// A shared pointer that threads read while another thread sets it. A replaced object lives until the last reader
+/// releases the object.
 template <class T>
 class SharedSlot
 {
@@ -20,7 +20,7 @@ public:
         return pointer_;
     }
 
-    /// Returns the previous pointer, so that its object is not destroyed under the lock.
+    /// Returns the previous pointer, so that the object is not destroyed under the lock.
     std::shared_ptr<T> set(std::shared_ptr<T> pointer)
     {
         const std::lock_guard lock(mutex_);

@@ -12,8 +12,8 @@
 
 namespace headroom {
 
-/// One thread that runs one job at a time and keeps at most one waiting job, the latest that was posted. The destructor
-/// drops the waiting job, stops the running one and waits for its end. Any thread may call the functions.
+/// A thread that runs a job at a time and keeps at most one waiting job, the latest that was posted. The destructor
+/// drops the waiting job, stops the running job and waits for the end. Any thread may call the functions.
 class TaskRunner
 {
 public:
@@ -25,13 +25,15 @@ public:
     TaskRunner(const TaskRunner&) = delete;
     TaskRunner& operator=(const TaskRunner&) = delete;
 
-    /// Runs `job` after the running one; it replaces a job that waits. The running job is not stopped: see stopStale().
+    /// Runs `job` after the running job; `job` replaces a job that waits. The running job is not stopped: see
+    /// stopStale().
     void post(Job job);
 
-    /// Stops the running job if another one waits and it has run for at least `age`. Returns whether a job waits.
+    /// Stops the running job if another job waits and the running job has run for at least `age`. Returns whether a job
+    /// waits.
     bool stopStale(Clock::duration age);
 
-    void cancel(); ///< stops the running job and drops the waiting one
+    void cancel(); ///< stops the running job and drops the waiting job
 
 private:
     void work(std::stop_token ending);

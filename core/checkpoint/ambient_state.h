@@ -12,8 +12,8 @@
 
 namespace headroom {
 
-/// The global state on which a region's results depend: the random number generators and autocast. It is captured
-/// before the region runs, so that the region can run again in the same state.
+/// The global state on which a region's results depend: the random number generators and autocast. Captured
+/// before the region runs, so that the recomputation starts in the same state.
 class AmbientState
 {
     struct Autocast
@@ -24,7 +24,7 @@ class AmbientState
     };
 
 public:
-    /// Captures the state. If `random`, it has the generators of the CPU and of the devices of `inputs`.
+    /// Captures the state. If `random`, with the generators of the CPU and of the devices of `inputs`.
     AmbientState(const Values& inputs, bool random);
 
     /// Restores the captured state; the destructor restores the state before that.

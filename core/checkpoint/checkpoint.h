@@ -29,18 +29,18 @@ struct CheckpointOptions
     CountedOps counted = CountedOps::all; ///< the ops that are numbered and for which `save` is called
 };
 
-/// A checkpointed region, as of torch.utils.checkpoint with use_reentrant=False and its defaults. Its tensors are not
-/// saved for backward but recomputed when backward unpacks the first of them. The recomputation draws the same random
-/// numbers, ends with the last tensor that backward needs, and compares shapes, dtypes and devices. The region is the
-/// code that runs in this thread from construction to complete(). `recompute` runs it again from `inputs`, at most once
-/// in each backward pass.
+/// A checkpointed region, as of torch.utils.checkpoint with use_reentrant=False and the other defaults. The region's
+/// tensors are not saved for backward but recomputed when backward unpacks the first tensor. The recomputation draws
+/// the same random numbers, ends with the last tensor that backward needs, and compares shapes, dtypes and devices. The
+/// region is the code that runs in this thread from construction to complete(). `recompute` runs the region again from
+/// `inputs`, at most once in each backward pass.
 ///
 /// - Tensors among `inputs` are saved through autograd, so that checkpoints may be nested. Other inputs, and lists of
-///   tensors, are kept as they are.
+///   tensors, are kept unchanged.
 /// - With GradMode off, nothing happens.
 /// - If an exception leaves the region, the destructor undoes everything.
 ///
-/// Throws CheckpointError, with a message of one sentence; backward may throw it too.
+/// Throws CheckpointError, with a sentence as message; backward may throw CheckpointError too.
 class CheckpointScope
 {
 public:
@@ -64,8 +64,8 @@ private:
     std::optional<SavedTensorHooksScope> hooks_;
 };
 
-/// One run of a checkpointed region. It lives as long as autograd holds a tensor that the region saved. It holds the
-/// inputs of the recomputation, and the recomputed tensors until backward has used them. Autograd's threads call it.
+/// A run of a checkpointed region. Lives as long as autograd holds a tensor that the region saved. Holds the inputs of
+/// the recomputation, and each recomputed tensor until backward has used the tensor. Autograd's threads call the frame.
 class CheckpointFrame : public std::enable_shared_from_this<CheckpointFrame>
 {
 public:
@@ -74,7 +74,7 @@ public:
     const std::shared_ptr<SelectiveCache>& cache() const { return cache_; }
     std::size_t savedTensors() const { return slots_.size(); }
 
-    /// Creates the hooks of one tensor that the region saves in forward. The hooks share the ownership of the frame.
+    /// Creates the hooks of a tensor that the region saves in forward. The hooks share the ownership of the frame.
     std::unique_ptr<torch::autograd::SavedVariableHooks> saveInForward();
 
 private:
@@ -91,7 +91,7 @@ private:
     static Metadata metadataOf(const at::Tensor& tensor);
     static std::string textOf(const Metadata& metadata);
 
-    /// A saved tensor. It lives as long as autograd's saved variable.
+    /// A saved tensor. Lives as long as autograd's saved variable.
     struct Slot
     {
         Metadata metadata;
@@ -107,14 +107,14 @@ private:
     std::shared_ptr<Slot> addSlot(const at::Tensor& tensor);
     at::Tensor unpack(Slot& slot);
     void recompute(int pass);
-    /// Stores a tensor that the recomputation saves. Throws StopRecomputation after the last one that is needed.
+    /// Stores a tensor that the recomputation saves. Throws StopRecomputation after the last needed tensor.
     void recomputed(int pass, const at::Tensor& tensor);
     void checkSame(int pass) const;
     Values inputs() const;
 
     struct Input
     {
-        c10::IValue value; ///< the input, if it is not a tensor
+        c10::IValue value; ///< the input, if no tensor
         torch::autograd::SavedVariable saved;
         NodePtr node; ///< what made the tensor, before the region
         c10::VariableVersion version; ///< the tensor's version counter

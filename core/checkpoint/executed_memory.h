@@ -8,7 +8,7 @@
 namespace headroom {
 
 /// Measures the memory of a step on the simulated device without the recorder, by observing the allocator. No recorder
-/// may be active while it lives.
+/// may be active during the measurement.
 class ExecutedMemory final : public sim::BlockObserver
 {
 public:

@@ -13,7 +13,7 @@
 namespace headroom {
 
 /// Checkpoints the modules of a policy, and saves the ops that the policy saves. Install it with ModuleCallScope or
-/// StepRunner::Options; it must live as long as the model runs with it.
+/// StepRunner::Options; the object must outlive all runs of the model.
 class ModuleCheckpoints final : public ModuleCallHandler
 {
 public:
@@ -28,7 +28,7 @@ public:
     bool handles(ModuleId module) const override { return regions_.contains(module.value); }
     std::unique_ptr<Open> open(ModuleId module, Values arguments, RegionFunction forward) override;
 
-    /// Returns an error if a module of the policy never ran; call it after a step.
+    /// Returns an error if a module of the policy never ran; call allRan() after a step.
     Status allRan() const;
 
 private:

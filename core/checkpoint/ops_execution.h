@@ -24,7 +24,7 @@
 
 namespace headroom {
 
-/// While it lives, ops of this thread are bookkeeping: they are not recorded, differentiated or counted.
+/// While the object lives, ops of this thread are bookkeeping: not recorded, differentiated or counted.
 class Unseen
 {
 public:
@@ -36,7 +36,7 @@ private:
     sim::HostedMemory::Uncounted uncounted_;
 };
 
-/// One call of an op that can run a second time: its arguments, and the generator's state. Of tensors that the step
+/// A call of an op that can be recomputed: the arguments, and the generator's state. Of tensors that the step
 /// made only the shapes are kept. Other tensors are held: parameters, buffers and inputs, which the program holds
 /// anyway, and copies of numbers.
 class RepeatedCall
@@ -46,11 +46,11 @@ public:
     using ValueOf = std::function<ValueId(const at::Tensor& tensor)>;
     using StorageOf = std::function<c10::Storage(ValueId value)>;
 
-    /// `facts` are those of the op and must outlive this object.
+    /// `facts` are the op's facts and must outlive this object.
     RepeatedCall(const c10::OperatorHandle& op, const OpFacts& facts, const torch::jit::Stack& stack, bool random,
                  const ValueOf& valueOf);
 
-    /// Runs the call again below autograd and returns its results. Its changes of held tensors (running statistics) are
+    /// Runs the call again below autograd and returns its results. Changes of held tensors (running statistics) are
     /// undone afterwards. Adds the call's flops to `flops`. Throws CheckpointError if an argument was changed since the
     /// first call.
     torch::jit::Stack runAgain(const StorageOf& storageOf, double& flops) const;
@@ -59,7 +59,7 @@ private:
     struct Argument
     {
         ValueId value; ///< invalid: the tensor is held
-        std::uint32_t version = 0; ///< version of a held tensor, which is checked unless the op writes to it
+        std::uint32_t version = 0; ///< version of a held tensor, checked unless the op writes to it
         bool changes = false; ///< the op writes to the tensor
     };
 
@@ -74,37 +74,38 @@ private:
 struct OpsExecuted
 {
     Bytes savedBytes = 0; ///< held for backward at the end of forward, each storage once, rounded to blocks
-    double recomputeFlops = 0; ///< flops of the repeated ops, by their actual shapes
+    double recomputeFlops = 0; ///< flops of the repeated ops, by actual shapes
     std::size_t repeatedOps = 0;
 };
 
 /// Runs one step by a plan for its ops (OpsPlan). Each op is compared with the trace of the planned step; the first
-/// difference throws CheckpointError. An op that will run again is kept as a call with the shapes of its tensors; their
+/// difference throws CheckpointError. An op to be recomputed is kept as a call with the shapes of tensors;
 /// storages are held only if the plan says so. Autograd's hooks share the ownership of this object, and autograd's
-/// threads call it.
+/// threads call the object.
 class OpsExecution final : public OpInterposer, public std::enable_shared_from_this<OpsExecution>
 {
 public:
     OpsExecution(std::shared_ptr<const JointGraph> graph, OpsPlan plan);
 
     void call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run) override;
-    /// Creates the hooks of one tensor that autograd saves.
+    /// Creates the hooks of a tensor that autograd saves.
     std::unique_ptr<torch::autograd::SavedVariableHooks> save();
 
     OpsExecuted executed() const;
-    /// Returns an error if the step had fewer ops than the plan, or did not repeat all of them. Call it after the step.
+    /// Returns an error if the step had fewer ops than the plan, or did not repeat all planned ops. Call complete()
+    /// after the step.
     Status complete() const;
 
 private:
     class Save;
 
-    /// A value that forward made, and its remaining uses by recomputations.
+    /// A value that forward made, and the remaining uses by recomputations.
     struct Made
     {
         c10::weak_intrusive_ptr<c10::StorageImpl> original{c10::intrusive_ptr<c10::StorageImpl>()};
-        c10::Storage held; ///< the recomputed copy, or the saved storage if recomputations read it
-        std::uint32_t readers = 0; ///< number of nodes that will read it again
-        std::uint32_t unpacks = 0; ///< number of unpacks that will need it, if it is recomputed
+        c10::Storage held; ///< the recomputed copy, or the saved storage if a recomputation reads the storage
+        std::uint32_t readers = 0; ///< number of nodes that will read the value again
+        std::uint32_t unpacks = 0; ///< number of unpacks that will need a recomputed value
     };
 
     bool inForward() const;
@@ -130,11 +131,11 @@ private:
     const OpsPlan plan_;
     std::vector<bool> saved_; ///< by value
     std::vector<bool> repeated_; ///< by op
-    std::unordered_map<std::uint32_t, const Recomputation*> recomputations_; ///< by pack; finished ones are removed
+    std::unordered_map<std::uint32_t, const Recomputation*> recomputations_; ///< by pack, unfinished
     std::unordered_map<c10::OperatorHandle, OpFacts> facts_;
 
-    /// For backward, in which autograd may have several threads. Forward has one, and takes no lock: autocast's cache
-    /// is locked while it casts, and a recomputation empties that cache.
+    /// For backward, in which autograd may have several threads. Forward has a single thread, and takes no lock:
+    /// autocast's cache is locked during a cast, and a recomputation empties that cache.
     mutable std::recursive_mutex mutex_;
     std::uint32_t nextOp_ = 0;
     std::uint32_t nextPack_ = 0;
@@ -147,7 +148,7 @@ private:
     OpsExecuted executed_;
 };
 
-/// Makes the step of this thread follow a plan while it lives.
+/// Makes the step of this thread follow a plan while the scope lives.
 class OpsExecutionScope
 {
 public:

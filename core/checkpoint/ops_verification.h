@@ -11,19 +11,19 @@
 
 namespace headroom {
 
-/// The prediction of a plan for ops and the measurements of its execution, on the device of the recorded step.
+/// The prediction of a plan for ops and the measurements of the plan's execution, on the device of the recorded step.
 struct OpsVerification : LevelComparison
 {
     Bytes predictedPeak = 0;
     OpsExecuted planned; ///< predicted by the plan
     OpsExecuted executed;
-    /// Peaks of the real device's own allocator, in a plain step and in the planned one; 0 on other devices.
+    /// Peaks of the real device's own allocator, in a plain step and in the planned step; 0 on other devices.
     AllocatorPeaks plainPeaks, plannedPeaks;
 };
 
 /// Runs two steps, the second by the plan, and measures the second. `planner` was made from a step of this model with
-/// these options. If that step was recorded with HostedMemory on a real device, `real` is this device, and a third step
-/// is run for the peaks of its allocator; otherwise `real` is null.
+/// `options`. If that step was recorded with HostedMemory on a real device, `real` is this device, and a third step
+/// is run for the peaks of the device's allocator; otherwise `real` is null.
 Result<OpsVerification> verifyOps(ModelSource& model, const StepRunner::Options& options, const OpsPlanner& planner,
                                   const OpsPlan& plan, RealDevice* real = nullptr);
 

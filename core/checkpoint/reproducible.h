@@ -6,8 +6,8 @@
 
 namespace headroom {
 
-/// While it lives, torch.use_deterministic_algorithms(True, warn_only=True) is set, without its warnings: GPU kernels
-/// add in a fixed order if they can, so that steps from the same random numbers give the same bits.
+/// While the object lives, torch.use_deterministic_algorithms(True, warn_only=True) is set, without warnings: GPU
+/// kernels add in a fixed order where possible, so that steps from the same random numbers give the same bits.
 class Reproducible
 {
 public:

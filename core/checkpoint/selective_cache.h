@@ -19,15 +19,15 @@
 namespace headroom {
 
 /// The exception for a request that a checkpoint cannot fulfil, and for a region that does not repeat itself exactly.
-/// The message is one sentence.
+/// The message is a sentence.
 class CheckpointError : public ModuleCallError
 {
 public:
     using ModuleCallError::ModuleCallError;
 };
 
-/// Decides whether an op of a region saves its results. `op` is its name ("aten.mm.default"), `index` the number of ops
-/// with this name that ran before it in the region. It is not called for SAC_IGNORED_OPS.
+/// Decides whether an op of a region saves its results. `op` is the op's name ("aten.mm.default"), `index` the number
+/// of ops with this name that ran before in the region. Not called for SAC_IGNORED_OPS.
 using SavePolicy = std::function<bool(std::string_view op, int index)>;
 
 /// How often ops ran, by name.
@@ -47,7 +47,7 @@ bool anyTensor(const torch::jit::Stack& stack, std::size_t count, Predicate hold
                        [&](const c10::IValue& value) { return !allTensors(value, std::not_fn(holds)); });
 }
 
-/// The facts about the ops of one run of a region, and how often each was called.
+/// The facts about the ops of a run of a region, and how often each op was called.
 class RegionOps
 {
 public:
@@ -62,7 +62,7 @@ public:
         std::size_t calls = 0;
     };
     Op& of(const c10::OperatorHandle& op);
-    /// Returns whether the call that is about to run gets no number, since it depends on more than the region.
+    /// Returns whether the call that is about to run gets no number, as the call depends on more than the region.
     static bool skips(const Op& op, const torch::jit::Stack& stack)
     {
         return op.ignored || isAutocastCast(op.kind, stack, op.arguments);
@@ -72,25 +72,26 @@ private:
     std::unordered_map<c10::OperatorHandle, Op> ops_;
 };
 
-/// Keeps the saved results of a region's ops from forward to the recomputation, and the numbers of all its ops.
+/// Keeps the saved results of a region's ops from forward to the recomputation, and the numbers of all ops.
 class SelectiveCache
 {
 public:
-    /// Returns the number of the next call of `op`; -1 if it is not counted. The recomputation makes the same calls.
+    /// Returns the number of the next call of `op`; -1 if `op` is not counted. The recomputation makes the same calls.
     int number(const std::string& op, bool counted);
     /// Returns the number of the `call`-th call of `op`.
     int numberOf(const std::string& op, std::size_t call) const;
     OpCounts counts() const;
 
     void put(const std::string& op, int index, c10::ArrayRef<c10::IValue> results);
-    /// Returns the results and releases them. Throws CheckpointError if they are missing or were changed in place.
+    /// Returns the results and releases them. Throws CheckpointError if the results are missing or were changed in
+    /// place.
     Values take(const std::string& op, int index);
 
 private:
     struct Entry
     {
-        Values results; ///< without their autograd history
-        std::vector<std::uint32_t> versions; ///< versions of their tensors at put()
+        Values results; ///< without autograd history
+        std::vector<std::uint32_t> versions; ///< versions of the results' tensors at put()
     };
     struct Numbers
     {
@@ -116,7 +117,7 @@ private:
     RegionOps ops_;
 };
 
-/// Runs the ops of a recomputation, or returns their results from the cache if the policy saves them.
+/// Runs the ops of a recomputation, or returns the results from the cache if the policy saves them.
 class CachedOps final : public OpInterposer
 {
 public:

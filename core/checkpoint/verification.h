@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// The prediction for a policy and the measurements of its execution, on the simulated device.
+/// The prediction for a policy and the measurements of the policy's execution, on the simulated device.
 struct Verification : LevelComparison
 {
     Bytes budget = 0; ///< the policy's
@@ -22,8 +22,8 @@ struct Verification : LevelComparison
     double executedRecomputeMs = 0; ///< without the model's own recomputations
 };
 
-/// Records the step without the policy, predicts it with the policy, and runs it with the policy. `info` and `device`
-/// are as for StepRunner::record(). Errors: a policy that does not fit the model, or a step that fails.
+/// Records the step without the policy, predicts the step with the policy, and runs the step with the policy. `info`
+/// and `device` are as for StepRunner::record(). Errors: a policy that does not fit the model, or a step that fails.
 Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options& options, const Policy& policy,
                                   const StepInfo& info, const DeviceSpec& device, const ProgressReport& progress,
                                   const TimeChoice& times = {});

@@ -8,8 +8,8 @@
 
 namespace headroom {
 
-/// Reports one trace entry of a GPU's caching allocator to `memory`. It is called under the allocator's lock, so it
-/// calls no function of CUDA, torch or Python.
+/// Reports one trace entry of a GPU's caching allocator to `memory`. Runs under the allocator's lock, and
+/// therefore calls no function of CUDA, torch or Python.
 void tell(AddressedMemory& memory, const c10::CachingDeviceAllocator::TraceEntry& entry);
 
 } // namespace headroom

@@ -25,7 +25,7 @@ namespace {
 namespace allocator = c10::cuda::CUDACachingAllocator;
 using c10::CachingDeviceAllocator::TraceEntry;
 
-/// The state of the allocator's tracker. The allocator keeps its tracker for ever, so this outlives the device.
+/// The state of the allocator's tracker. The allocator keeps its tracker for ever, so the state outlives the device.
 struct Tracked
 {
     AddressedMemory memory;
@@ -37,7 +37,7 @@ std::string firstLine(const std::string& text)
     return text.substr(0, text.find('\n'));
 }
 
-/// Loads libtorch_cuda, which registers CUDA's kernels. It is in the folder of libc10_cuda.
+/// Loads libtorch_cuda, which registers CUDA's kernels, from the folder of libc10_cuda.
 Status loadTorchCuda()
 {
     Dl_info info{};
@@ -91,7 +91,7 @@ public:
         stopTracing();
     }
 
-    /// Starts to track allocations. A snapshot gives the existing ones.
+    /// Starts to track allocations. A snapshot gives the existing blocks.
     void track();
 
     c10::Device device() const override { return {c10::kCUDA, index_}; }

@@ -8,7 +8,7 @@
 
 namespace headroom {
 
-/// Returns an error (noDevice) whose one sentence says why CUDA cannot be used and what to do.
+/// Returns a noDevice error. The sentence says why CUDA cannot be used and what to do.
 Error cudaFailure(cudaError_t code);
 
 } // namespace headroom

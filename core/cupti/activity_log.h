@@ -10,13 +10,13 @@
 
 namespace headroom::cupti {
 
-/// One activity of the GPU, from one record of CUPTI: a kernel, a copy or a fill.
+/// An activity of the GPU, from a record of CUPTI: a kernel, a copy or a fill.
 struct GpuActivity
 {
     enum class Kind : std::uint8_t { kernel, memcpy, memset };
 
     Kind kind = Kind::kernel;
-    std::uint32_t correlation = 0; ///< of the CUDA call that launched it; a graph's kernels share one
+    std::uint32_t correlation = 0; ///< of the CUDA call at the launch; a graph's kernels share a number
     std::uint32_t device = 0;
     std::uint32_t context = 0;
     std::uint32_t stream = 0;
@@ -33,7 +33,7 @@ struct HostActivity
     std::uint64_t end = 0;
 };
 
-/// Links a CUDA call to the innermost id of its kind in the calling thread.
+/// Links a CUDA call to the innermost id of a kind in the calling thread.
 struct ExternalId
 {
     enum class Kind : std::uint8_t { op, call };

@@ -15,7 +15,7 @@
 
 namespace headroom::cupti {
 
-/// External correlation kinds that Headroom pushes: ops and, around them, calls of modules.
+/// External correlation kinds that Headroom pushes: ops and, around ops, calls of modules.
 inline constexpr CUpti_ExternalCorrelationKind opKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
 inline constexpr CUpti_ExternalCorrelationKind callKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1;
 
@@ -30,8 +30,8 @@ public:
     {
     }
 
-    /// Reads the records in `buffer`, which has no gaps between them. Kinds that Headroom does not use are skipped. A
-    /// record that CUPTI cannot read ends the buffer with an error; the records before it are kept.
+    /// Reads the records in `buffer`, without gaps between records. Kinds that Headroom does not use are skipped. A
+    /// record that CUPTI cannot read ends the buffer with an error; the records before are kept.
     Status parse(std::span<std::byte> buffer);
 
 private:
@@ -52,7 +52,7 @@ namespace headroom::cupti {
 class ActivitySession
 {
 public:
-    /// Starts tracing. Errors (noDevice) are those of cuptiError(); tracing is then off entirely.
+    /// Starts tracing. Errors (noDevice) as of cuptiError(); tracing is then off entirely.
     static Result<std::unique_ptr<ActivitySession>> start(const CuptiApi& api);
     ~ActivitySession();
     ActivitySession(const ActivitySession&) = delete;
@@ -66,7 +66,7 @@ public:
     void leaveCall() const noexcept { pop(1); }
 
     /// Returns the records since start() or the last call. The caller must have synchronised the device: CUPTI does
-    /// not, and returns running work without its end.
+    /// not, and returns running work without the end.
     ActivityLog take();
 
     /// Ends tracing and returns the last records.

@@ -14,10 +14,10 @@
 namespace headroom::cupti {
 
 /// The CUPTI functions that Headroom calls, loaded at run time, so that a program also starts on a machine without
-/// NVIDIA software. Tests fill the table with their own functions.
+/// NVIDIA software. Tests fill the table with other functions.
 struct CuptiApi
 {
-    std::string library; ///< name under which it was found
+    std::string library; ///< name under which the library was found
     std::uint32_t version = 0; ///< CUPTI_API_VERSION of the library: 130001 with CUDA 13.0
 
     decltype(&cuptiGetVersion) getVersion = nullptr;
@@ -32,11 +32,11 @@ struct CuptiApi
     decltype(&cuptiActivityPopExternalCorrelationId) popExternalId = nullptr;
 };
 
-/// Loads CUPTI: the library that is already in the process, as with torch's CUDA build, or one of `names`. Errors
-/// (noDevice) are one sentence: no library, too old, a missing function.
+/// Loads CUPTI: the library that is already in the process, as with torch's CUDA build, or the first found of `names`.
+/// Errors (noDevice): no library, too old, a missing function.
 Result<CuptiApi> loadCupti(const std::vector<std::string>& names = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"});
 
-/// Returns an error whose one sentence says why kernel times are not available and what to do. `call` is the function
+/// Returns an error. The sentence says why kernel times are not available and what to do. `call` is the function
 /// that failed.
 Error cuptiError(const CuptiApi& api, CUptiResult result, std::string_view call);
 

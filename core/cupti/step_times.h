@@ -25,7 +25,7 @@ struct WorkTime
     friend bool operator==(const WorkTime&, const WorkTime&) = default;
 };
 
-/// One activity of the GPU, with the op and the module call that launched it.
+/// An activity of the GPU, with the op and the module call of the launch.
 struct LaunchedWork
 {
     std::optional<std::uint64_t> op;
@@ -41,7 +41,7 @@ struct StreamTime
     WorkTime time;
 };
 
-/// The times of a step, from its joined records.
+/// The times of a step, from joined records.
 struct StepTimes
 {
     std::vector<LaunchedWork> work; ///< sorted by start
@@ -51,13 +51,13 @@ struct StepTimes
     double spanMs = 0; ///< from the first start to the last end
     double overheadMs = 0; ///< CPU time of tracing, as reported by CUPTI
     double synchronizationMs = 0; ///< time that the CPU waited for the GPU
-    std::uint64_t unfinished = 0; ///< records without an end; they are in none of these times
+    std::uint64_t unfinished = 0; ///< records without an end, in none of the times above
     std::uint64_t dropped = 0;
 };
 
-/// Joins GPU activities with the ids that were pushed at their launch, by correlation id. Records may come in any
-/// order, for example an id after its kernel. If a launch has several ids, the highest counts, which is that of the
-/// innermost op.
+/// Joins GPU activities with the ids that were pushed at the launch, by correlation id. Records may come in any
+/// order, for example an id after the id's kernel. If a launch has several ids, the highest counts, which is that of
+/// the innermost op.
 StepTimes correlate(const ActivityLog& log);
 
 /// Returns the time of each key. `keysOf` calls `add` for every key that a piece of work counts for. `work` must be
@@ -71,7 +71,7 @@ timesByKey(const std::vector<LaunchedWork>& work,
 
 namespace headroom::cupti {
 
-/// The recorder's tables for the ids that it pushed during a step.
+/// The recorder's tables for the ids that the recorder pushed during a step.
 struct TracedStep
 {
     std::vector<OpId> opOf; ///< by traced number of an op; invalid: not an op of the step

@@ -28,7 +28,7 @@ namespace headroom {
 class OutsideMemory final : public sim::MemoryLog
 {
 public:
-    /// Creates one that records from now on. If there were allocations before, the time before training is not
+    /// Creates a log that records from now on. If there were allocations before, the time before training is not
     /// recorded.
     static std::shared_ptr<OutsideMemory> watch();
 
@@ -39,13 +39,13 @@ public:
     void stepEnds();
 
     const StepTraceBuilder::Outside& beforeTraining() const { return beforeTraining_.rows; }
-    /// Of the times between two steps so far, the one with the most bytes of its own.
+    /// Of the times between two steps so far, the time with the most bytes of own blocks.
     const StepTraceBuilder::Outside& betweenSteps() const { return betweenSteps_.rows; }
     /// Sentences on what is left out and may matter for a card, after keepStep(): changes, as there were too many, and
-    /// steps that were not kept, if one took more memory than the kept step.
+    /// steps that were not kept, if such a step took more memory than the kept step.
     std::vector<std::string> remarks() const;
 
-    /// Most bytes that a step which was not kept took outside of no_grad, if it had room; 0: there is none.
+    /// Most bytes that a step that was not kept took outside of no_grad, if the step had room; 0: no such step.
     Bytes mostNotKept() const;
 
     void taken(std::uint64_t number, Bytes requested, std::uint32_t stream) override;
@@ -61,8 +61,8 @@ private:
         StepTraceBuilder::Outside rows;
         std::vector<bool> withGradients; ///< by row: whether a block was allocated outside of no_grad
         Bytes live = 0; ///< of blocks that the period allocated and has not freed
-        Bytes peak = 0; ///< most of those
-        Bytes keptPeak = 0; ///< most of those in `rows`
+        Bytes peak = 0; ///< most live bytes
+        Bytes keptPeak = 0; ///< most live bytes in `rows`
     };
     /// The period when the step that runs began.
     struct Mark
@@ -76,7 +76,7 @@ private:
     struct NotKept
     {
         std::size_t begin = 0, end = 0; ///< rows of the period
-        Bytes peak = 0; ///< most bytes of its own blocks that were allocated outside of no_grad, beside all older ones
+        Bytes peak = 0; ///< most bytes: the step's own blocks from outside of no_grad, and all older blocks
         bool wasFull = false; ///< a request had no room
     };
     bool hasRoom() const;
@@ -84,13 +84,13 @@ private:
     void keepWhatStays(Period& period);
 
     mutable std::mutex mutex_;
-    bool knowsStart_ = true; ///< whether it records since the program's start
+    bool knowsStart_ = true; ///< whether the log records since the program's start
     bool hasFinished_ = false; ///< a step was kept
     bool isKept_ = false; ///< the step that runs is kept
     bool wasFull_ = false; ///< in the step that runs a request had no room
     Bytes live_ = 0; ///< of all blocks
     Bytes stepPeak_ = 0; ///< most bytes of all blocks in the step that runs, or ran last
-    Bytes ownLive_ = 0, ownPeak_ = 0; ///< of the step that runs: its blocks that were allocated outside of no_grad
+    Bytes ownLive_ = 0, ownPeak_ = 0; ///< of the step that runs: own blocks from outside of no_grad
     Bytes mostNotKept_ = 0;
     Bytes peakLeftOut_ = 0; ///< most of NotKept::peak of steps that had room and are left out
     bool isInStep_ = false;

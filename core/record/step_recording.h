@@ -60,12 +60,12 @@ public:
     // --- the start state, in this order
     void addModule(std::string_view fqn, std::string_view type, ModuleId parent);
     void declare(const at::Tensor& tensor, Category category); ///< a storage's first declaration counts
-    /// Marks stepBegin. Storages that are alive and were not declared keep the category that they had at the end of the
-    /// previous step (`before`); newer ones are the batch. `before` null: they are `other`.
+    /// Marks stepBegin. Storages that are alive and were not declared keep the category from the end of the previous
+    /// step (`before`); newer storages are the batch. `before` null: undeclared storages are `other`.
     void start(const EndState* before);
     void addRegistered(ModuleId module, std::string_view name, const at::Tensor& tensor, Category category);
-    /// Registers a leaf tensor and its owner: the op that accumulates its gradient belongs to that module. Returns
-    /// false if the leaf already has an owner (a tied weight has several modules; the first one owns it).
+    /// Registers a leaf tensor and its owner: the op that accumulates the leaf's gradient belongs to that module.
+    /// Returns false if the leaf already has an owner (a tied weight has several modules; the first owns the leaf).
     bool addLeaf(const at::Tensor& leaf, ModuleId owner);
 
     // --- ops, from the interceptor
@@ -74,10 +74,10 @@ public:
         OpId id; ///< invalid: the op is not part of the step
         OpFacts* facts = nullptr;
         StepTraceBuilder::Op columns;
-        ModuleId region; ///< module of the innermost call; an op of compiled code may belong to a module inside it
-        std::uint64_t traced = 0; ///< the number under which a real device traces its work; 0: not traced
-        bool communicates = false; ///< it has reported a communication with other ranks
-        bool waits = false; ///< not yet begun in the trace, as it has touched nothing on the device
+        ModuleId region; ///< module of the innermost call; an op of compiled code may belong to an inner module
+        std::uint64_t traced = 0; ///< the number of the op's work in a real device's trace; 0: not traced
+        bool communicates = false; ///< the op has reported a communication with other ranks
+        bool waits = false; ///< not yet begun in the trace: the op has touched nothing on the device
         std::uint16_t flags = 0; ///< before beginOp(): only the flags that the interceptor knows
         std::vector<StorageId> inputs;
         std::vector<StorageId> mutated;
@@ -85,7 +85,7 @@ public:
         OpCost cost;
     };
     void beginOp(const c10::OperatorHandle& op, const torch::jit::Stack& stack, RunningOp& running);
-    /// Bracket the op's kernel on a real device, so that the trace attributes its work to the op.
+    /// Bracket the op's kernel on a real device, so that the trace attributes the kernel's work to the op.
     void enterTrace(const RunningOp& running) const noexcept;
     void leaveTrace(const RunningOp& running) const noexcept;
     /// Returns the name of the op's module; empty: none.
@@ -97,8 +97,8 @@ public:
     void allocated(sim::Block& block) override;
     void freed(sim::Block& block) override;
     void moved(sim::Block& old, sim::Block& replacement) override;
-    /// Records the failed allocation as an op of its own (core/trace/out_of_memory.h); it splits the op that asked for
-    /// the memory.
+    /// Records the failed allocation as an op of its own (core/trace/out_of_memory.h). The new op splits the op
+    /// that asked for the memory.
     void refused(Bytes requested, Bytes deviceFree) override;
     void reserved(Bytes bytes) override;
     void used(const sim::Block& block, std::uint32_t stream) override;
@@ -127,12 +127,12 @@ public:
     void nodeIsMade(const NodePtr& node);
     /// `node`, which runs now, may unpack a leaf.
     void leafIsAsked(const at::TensorBase& leaf, const torch::autograd::Node& node);
-    /// A node has run in a backward pass that does not keep the graph: autograd releases what it saved.
+    /// A node has run in a backward pass that does not keep the graph: autograd releases the node's saved tensors.
     void nodeHasRun(const torch::autograd::Node& node);
     /// Registers a saved tensor of which only the shape is kept, until forget().
     void remember(ShadowSave& save, const Pack& pack);
     void forget(ShadowSave& save);
-    /// Lets autograd hold the storages of all tensors that it saved, as without recording: a graph may outlive its
+    /// Lets autograd hold the storages of all saved tensors, as without recording: a graph may outlive the
     /// step.
     void giveBackSaved();
     sim::BlockTag tagOf(StorageId storage) const noexcept { return {epoch_, storage.value}; }
@@ -141,7 +141,7 @@ public:
     CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);
     /// Adds tensors that a checkpoint of the innermost call holds besides the call's arguments (see HeldArguments).
     void addHeld(CallId call, at::ArrayRef<at::Tensor> tensors, at::IntArrayRef places);
-    /// Takes back what addHeld() added at these places.
+    /// Takes back what addHeld() added at `places`.
     void removeHeld(CallId call, at::IntArrayRef places);
     void exit(CallId call, at::ArrayRef<at::Tensor> results);
     void backwardEnter(CallId call);
@@ -158,13 +158,14 @@ public:
     void retype(const at::Tensor& tensor, Category category);
     void setPhase(Phase phase);
     void mark(Mark mark);
-    /// Sets whether the program may update its parameters itself now.
+    /// Sets whether the program may update parameters itself now.
     void setOwnUpdate(bool updates);
-    /// Sets whether a backward pass builds a graph of itself: GradMode then does not distinguish a recomputed forward.
+    /// Sets whether a backward pass builds a graph of the pass itself: GradMode then does not distinguish a recomputed
+    /// forward.
     void setBuildsBackwardGraph(bool builds);
     void setRecomputes(bool recomputes);
     void reportsRecomputations() { reportsRecomputations_ = true; }
-    /// Sets whether PyTorch compiles. Its ops are then not part of the step: they run on tensors without memory, or
+    /// Sets whether PyTorch compiles. Ops are then not part of the step: such ops run on tensors without memory, or
     /// fold constants.
     void setCompiles(bool compiles);
     bool compiles() const noexcept { return compiles_; }
@@ -176,10 +177,11 @@ public:
     {
         builder_.setOutside(std::move(beforeTraining), std::move(betweenSteps));
     }
-    /// The facts of the step; complete them before finish().
+    /// The facts of the step; complete the facts before finish().
     StepInfo& info() noexcept { return builder_.info; }
     EndState endState() const;
-    /// Stops counting and returns the step.
+    /// Stops counting and returns the step. Error (internal): the trace is invalid; the sentence names the first
+    /// violation.
     Result<StepTracePtr> finish();
 
 private:
@@ -229,7 +231,7 @@ private:
     std::optional<DeviceMeasurement> measurement_; ///< real devices only
     RecordedMemory& memory_;
     const std::uint32_t epoch_;
-    bool hasModules_ = false; ///< the first is the root, which owns everything without a module
+    bool hasModules_ = false; ///< the first is the root: the owner of everything without a module
     std::vector<std::string> moduleNames_; ///< by ModuleId
     std::uint32_t startStorages_ = 0; ///< storages with smaller ids existed before the step
     std::unordered_map<const sim::Block*, Category> declared_;
@@ -237,7 +239,7 @@ private:
     std::unordered_map<std::type_index, StringId> nodeNames_;
     struct OwnedLeaf
     {
-        WeakTensor leaf; ///< no other tensor gets its address
+        WeakTensor leaf; ///< no other tensor gets the leaf's address
         ModuleId owner;
     };
     std::unordered_map<const c10::TensorImpl*, OwnedLeaf> leaves_;
@@ -251,8 +253,8 @@ private:
     std::vector<OpenCall> calls_;
     HeldArguments heldArguments_;
     std::atomic<int> callsAgain_{0}; ///< number of calls in calls_ with `again`
-    std::atomic<int> ownCallsAgain_{0}; ///< number of those with `own`
-    bool reportsRecomputations_ = false; ///< whether recomputations_ counts those of all but reentrant checkpoints
+    std::atomic<int> ownCallsAgain_{0}; ///< number of calls with `again` and `own`
+    bool reportsRecomputations_ = false; ///< whether recomputations_ counts all but reentrant checkpoints
     std::atomic<int> recomputations_{0}; ///< number of recomputations that run now
     std::atomic<bool> compiles_{false};
     std::unordered_map<int, std::uint32_t> passes_; ///< autograd's graph task -> number of the backward pass

@@ -137,7 +137,7 @@ std::vector<TimelinePyramid::PixelColumn> TimelinePyramid::columns(double beginM
     for (std::size_t i = 0; i < result.size(); ++i) {
         const bool lastColumn = i + 1 == result.size();
         const std::size_t next = lastColumn ? changesUntil(endMs) : before(beginMs + step * static_cast<double>(i + 1));
-        // The value at the column's begin, and the values after its changes.
+        // The value at the column's begin, and the value after each change of the column.
         Node node = extremes(held, std::max(held, next));
         const CategoryBytes carried = bytesAt(held);
         node.merge(total(carried), total(carried), static_cast<std::uint32_t>(held));

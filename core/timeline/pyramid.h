@@ -26,7 +26,7 @@ public:
     /// Number of changes at or before `ms`: an argument for bytesAt().
     std::size_t changesUntil(double ms) const;
 
-    /// One pixel column: the bytes of every category at the instant of the column's highest total, so that stacked
+    /// A pixel column: the bytes of every category at the instant of the column's highest total, so that stacked
     /// bands add up to the true peak.
     struct PixelColumn
     {
@@ -34,7 +34,7 @@ public:
         Bytes minimumTotal = 0;
         std::size_t maximumChange = 0; ///< number of changes up to that instant: an argument for bytesAt()
     };
-    /// `width` columns over [beginMs, endMs]. Each covers the value at its begin and the changes inside of it.
+    /// `width` columns over [beginMs, endMs]. A column covers the value at the column's begin and the changes inside.
     std::vector<PixelColumn> columns(double beginMs, double endMs, int width) const;
 
 private:
@@ -48,7 +48,7 @@ private:
         void merge(Bytes otherMaximum, Bytes otherMinimum, std::uint32_t otherAt) noexcept;
     };
     Node extremes(std::size_t begin, std::size_t end) const; ///< over the totals after each change of [begin, end)
-    void scanLeaf(std::size_t begin, std::size_t end, Node& node) const; ///< merges changes inside one leaf into `node`
+    void scanLeaf(std::size_t begin, std::size_t end, Node& node) const; ///< merges changes inside a leaf into `node`
     template <class Counts>
     std::size_t countChanges(Counts counts) const; ///< number of changes with counts(ms), a prefix of all changes
 

@@ -17,8 +17,8 @@ constexpr bool isUnsharded(Category category)
         || category == Category::communication;
 }
 
-/// Finds the module of each storage: the module that it is registered with, else the module of the op that allocated
-/// it.
+/// Finds the module of each storage: the module that registers the storage, else the module of the op that
+/// allocated the storage.
 class StorageOwners
 {
 public:

@@ -54,7 +54,7 @@ std::vector<LiveBlock> aliveAtStart(const StepTrace& trace)
 
 std::vector<LiveBlock> liveBlocks(const StepTrace& trace, const Timeline& timeline, std::size_t count)
 {
-    // A storage may be alive twice: the recorded one, and a recomputed copy in the second half of `blocks`.
+    // A storage may be alive twice: the recorded storage, and a recomputed copy in the second half of `blocks`.
     const std::size_t storages = trace.storages.size();
     std::vector<LiveBlock> blocks = aliveAtStart(trace);
     blocks.resize(2 * storages);

@@ -18,23 +18,23 @@ Bytes total(const CategoryBytes& bytes) noexcept;
 /// One change of live memory.
 struct MemoryChange
 {
-    /// Position on the step's time axis. Ops take their ms one after the other, recomputed ones too; no time passes
-    /// between ops. An allocation inside an op is at the op's begin, a free inside an op at its end.
+    /// Position on the step's time axis. Ops, recomputed ops too, run in sequence; no time passes between ops. An
+    /// allocation inside an op is at the op's begin, a free inside an op at the op's end.
     double ms = 0;
-    Bytes delta = 0; ///< > 0 a storage became alive, < 0 it died; a retype or resize is two changes
+    Bytes delta = 0; ///< > 0 a storage became alive, < 0 a storage died; a retype or resize is two changes
     StorageId storage; ///< storage of the trace; a recomputed copy has the id of its original
-    OpId op; ///< the op during which it happened; invalid between ops
+    OpId op; ///< the op during the change; invalid between ops
     Category category = Category::other;
     bool recomputed = false; ///< the change is of a recomputed copy of the storage
     std::uint32_t place = 0; ///< delta > 0: where the allocator places the block (core/trace/graph_ops.h)
 };
 
-/// A block that other streams still used when it died (StreamEventKind::use). The caching allocator reuses it only when
-/// they are done. The times are those of the time model, so that this is an estimate.
+/// A block that died while other streams still used the block (StreamEventKind::use). The caching allocator reuses the
+/// block only when the other streams are done. The times are an estimate, from the time model.
 struct DelayedFree
 {
     std::size_t change = 0; ///< index of the change in which the block died
-    std::size_t until = 0; ///< index of the first allocation after they are done; npos: none in this step
+    std::size_t until = 0; ///< index of the first allocation after the streams are done; npos: none in this step
 };
 
 /// The part of the time axis that a phase takes.
@@ -47,7 +47,7 @@ struct PhaseSpan
 
 /// Live memory of one step over time: the bytes on the device after each change. Immutable.
 ///
-/// predict() computes it; with an empty plan it is the timeline of the recorded step.
+/// predict() computes the timeline; an empty plan gives the timeline of the recorded step.
 struct Timeline
 {
     CategoryBytes start{}; ///< live bytes when the step begins
@@ -58,7 +58,7 @@ struct Timeline
     double recomputeMs = 0; ///< part of durationMs spent on ops that run a second time
 
     Bytes peak = 0; ///< highest total
-    std::size_t peakChange = 0; ///< index of the first change that reaches it; npos if it is the start
+    std::size_t peakChange = 0; ///< index of the first change that reaches the peak; npos: the start
     CategoryBytes atPeak{};
 
     /// Live bytes at a mark, as MemTracker's snapshots: start, after_forward, after_backward, after_step,

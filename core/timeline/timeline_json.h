@@ -12,7 +12,7 @@ namespace headroom {
 nlohmann::ordered_json toJson(const StepInfo& info, const CategoryBytes& bytes);
 
 /// Adds "at_peak", and "phases" with the bytes at each mark, to JSON output about a step. If a mark repeats, as in
-/// gradient accumulation, the last one counts.
+/// gradient accumulation, the last mark counts.
 void addAccount(nlohmann::ordered_json& document, const StepInfo& info, const Timeline& timeline);
 
 } // namespace headroom

@@ -10,11 +10,11 @@
 
 namespace headroom {
 
-/// One failed allocation of a step or a snapshot: the program requested more memory than the device had free.
+/// A failed allocation of a step or a snapshot: the program requested more memory than the device had free.
 struct OutOfMemory
 {
     double ms = 0; ///< on the step's time axis
-    OpId op; ///< the op "out of memory" that represents it in the step
+    OpId op; ///< the op "out of memory" that represents the failure in the step
     Bytes requested = 0;
     Bytes deviceFree = 0; ///< bytes that were free on the device
     Bytes reserved = 0; ///< bytes that the allocator had reserved at that time
@@ -29,7 +29,7 @@ std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step, std::span<cons
 /// Returns whether a failed allocation ended the step, so that the rest was not recorded.
 bool endedOutOfMemory(const StepTrace& step);
 
-/// Returns one sentence that explains why the allocation failed.
+/// Returns a sentence that explains why the allocation failed.
 std::string whyOutOfMemory(const OutOfMemory& event);
 
 } // namespace headroom

@@ -12,10 +12,10 @@ namespace headroom {
 /// Reads a step file into memory, so that a later change of the file does not change the step; only the section table
 /// and the StepInfo are parsed. Every offset, count, id and checksum is checked, so that a damaged file is never read
 /// out of bounds. Errors (badInput) name the file, the offset and what was expected: not a step file, written by a
-/// newer Headroom, truncated, damaged, changed while it was read.
+/// newer Headroom, truncated, damaged, changed during the reading.
 Result<StepTracePtr> readStepTrace(const std::filesystem::path& path);
 
-/// Writes the step to `path` as an AtomicFile.
+/// Writes the step to `path` as an AtomicFile. Error: the file cannot be created, written or renamed.
 Status writeStepTrace(const StepTrace& trace, const std::filesystem::path& path);
 /// Writes the step into `file`, which the caller commits.
 Status writeStepTrace(const StepTrace& trace, AtomicFile& file);
@@ -23,8 +23,8 @@ Status writeStepTrace(const StepTrace& trace, AtomicFile& file);
 /// step can be recorded again.
 constexpr Durability stepDurability = Durability::inSystem;
 
-/// Checks the invariants of a StepTrace (see its comment) and the order of its events: no free before alloc, calls nest
-/// and ops do not, each id begins once. The error (badInput) is the first violation.
+/// Checks the invariants of a StepTrace (see the comment of StepTables) and the order of the events: no free before
+/// alloc, calls nest and ops do not, each id begins once. The error (badInput) is the first violation.
 Status validate(const StepTrace& trace);
 
 } // namespace headroom

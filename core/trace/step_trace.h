@@ -18,7 +18,7 @@
 
 namespace headroom {
 
-/// The use of a storage. The categories up to `other` are those of MemTracker's _MemRefType
+/// The use of a storage. The categories up to `other` are MemTracker's _MemRefType
 /// (torch/distributed/_tools/mem_tracker.py), and `input`, the batch. nonPyTorch is memory of a real GPU outside of
 /// PyTorch's allocator: CUDA's context, workspaces of libraries, NCCL. The last three exist only in distributed jobs,
 /// as in _FSDPRefType (fsdp2_mem_tracker.py); a rank's own shards have the category `parameter` or `gradient`.
@@ -33,7 +33,7 @@ enum class Category : std::uint8_t {
     other,
     nonPyTorch,
     unshardedParameter, ///< gathered from all ranks
-    unshardedGradient, ///< before it is reduced and scattered
+    unshardedGradient, ///< before reduction and scatter
     communication ///< buffers of collectives: the output of an all-gather, the input of a reduce-scatter
 };
 inline constexpr std::size_t categoryCount = 12;
@@ -43,7 +43,7 @@ enum class Phase : std::uint8_t { forward, backward, optimizer, zeroGrad };
 inline constexpr std::size_t phaseCount = 4;
 std::string_view phaseName(Phase phase); ///< "forward", "backward", "optimizer", "zero_grad"
 
-/// Element type of an op's result; it selects the peak rate of the roofline.
+/// Element type of an op's result; selects the peak rate of the roofline.
 enum class DType : std::uint8_t {
     float32,
     float64,
@@ -69,24 +69,24 @@ enum OpFlag : std::uint16_t {
     opInPlace = 2, ///< writes to an argument
     opRandom = 4, ///< Tag.nondeterministic_seeded
     opCreate = 8, ///< a factory, to which RuntimeEstimator gives no time (_CREATE_OPS)
-    opRecomputed = 16, ///< a forward op that ran again inside backward
+    opRecomputed = 16, ///< a forward op that backward recomputed
     opSacIgnored = 32, ///< selective checkpointing does not count this op (SAC_IGNORED_OPS)
     opFallback = 64, ///< has no kernel on the simulated GPU: ran on zeros on the CPU to determine its output shapes
     opNoTensorInput = 128, ///< has no tensor argument
-    opMeasured = 256, ///< its time is the measured time of its kernels, not the roofline's
+    opMeasured = 256, ///< the op's time is the measured time of the op's kernels, not the roofline's
     opAutocastCast = 512, ///< autocast's cast of a weight, which stays in autocast's cache until autocast is left
     opInSubclass = 1024, ///< ran inside __torch_dispatch__ of a tensor subclass, as part of the subclass's own op
 };
 
-/// Ops that selective checkpointing does not count, so that it never saves their outputs.
+/// Ops that selective checkpointing does not count. Selective checkpointing never saves the outputs of such ops.
 inline constexpr std::uint16_t opWithoutIndex = opSacIgnored | opAutocastCast;
 
-/// The kind of an event; its comment says what `a` and `b` are. A storage has two kinds of holders, the program (alloc
-/// .. free) and autograd (pack .. release). They are recorded apart, since a checkpoint removes only autograd's. A
-/// storage is alive while it has a holder.
+/// The kind of an event; the comment of a kind says what `a` and `b` are. A storage has two kinds of holders, the
+/// program (alloc .. free) and autograd (pack .. release). The two are recorded apart, since a checkpoint removes only
+/// autograd's. A storage is alive while it has a holder.
 enum class EventKind : std::uint8_t {
-    alloc, ///< a = StorageId: the program holds it from here on
-    free, ///< a = StorageId: the program (Python locals, containers) no longer holds it; autograd may
+    alloc, ///< a = StorageId: the program holds the storage from here on
+    free, ///< a = StorageId: the program (Python locals, containers) no longer holds the storage; autograd may
     opBegin, ///< a = OpId
     opEnd, ///< a = OpId
     enter, ///< a = CallId: forward of a module begins
@@ -94,8 +94,8 @@ enum class EventKind : std::uint8_t {
     backwardEnter, ///< a = CallId: the gradient of a result of the call is computed (ModTracker's pre-backward hook)
     backwardExit, ///< a = CallId: the gradients of the call's arguments are computed (post-backward hook)
     pack, ///< a = PackId: autograd saves a tensor
-    unpack, ///< a = PackId, b = number of the backward pass (0 in older files): a node unpacks the tensor and holds it
-            ///< until unpackEnd
+    unpack, ///< a = PackId, b = number of the backward pass (0 in older files): a node unpacks the tensor, and holds
+            ///< the tensor until unpackEnd
     unpackEnd, ///< a = PackId: the node's apply() dropped the unpacked tensor; recorded once for each unpack
     release, ///< a = PackId: autograd destroys the saved variable
     retype, ///< a = StorageId, b = Category: a temporary becomes a gradient, an activation an optimizer state, …
@@ -105,7 +105,7 @@ enum class EventKind : std::uint8_t {
 inline constexpr std::size_t eventKindCount = 15;
 std::string_view eventKindName(EventKind kind); ///< the enumerator's name, for messages
 
-/// A collective of a process group, or a point-to-point operation between two of its ranks.
+/// A collective of a process group, or a point-to-point operation between two ranks of the group.
 enum class CollectiveKind : std::uint8_t {
     allReduce,
     allGather,
@@ -123,13 +123,13 @@ inline constexpr std::size_t collectiveKindCount = 11;
 std::string_view collectiveName(CollectiveKind kind); ///< "all_reduce", "recv", …: the function of torch.distributed
 
 /// Calls that order the work of streams and the CPU (cudaEventRecord, cudaStreamWaitEvent, cudaEventSynchronize), and
-/// Tensor.record_stream(). Stream.wait_stream() is a record on the other stream and a wait on this one; Work.wait() is
-/// a wait for the event that the collective recorded.
+/// Tensor.record_stream(). Stream.wait_stream() is a record on the other stream and a wait on this stream; Work.wait()
+/// is a wait for the event that the collective recorded.
 enum class StreamEventKind : std::uint8_t {
     record, ///< the event stands for all work issued to the stream so far
     wait, ///< work issued to the stream from here on begins after the event, at once if the event was never recorded
     synchronize, ///< the CPU waits for the event; the stream has no meaning
-    use, ///< `event` is a StorageId: its block is reused only after all work that the stream got before the free
+    use, ///< `event` is a StorageId: the block is reused only after all work that the stream got before the free
 };
 inline constexpr std::size_t streamEventKindCount = 4;
 
@@ -182,8 +182,8 @@ struct BasicLists
     }
 };
 
-/// Returns how many categories, from the first one on, are shown for a step: all for a rank of a distributed job, those
-/// up to nonPyTorch for a measured step, otherwise those before it.
+/// Returns how many categories, from the first on, are shown for a step. A rank of a distributed job: all. A measured
+/// step: up to nonPyTorch. Otherwise: the categories before nonPyTorch.
 inline std::size_t categoriesOf(const StepInfo& info)
 {
     if (info.distributed)
@@ -225,7 +225,7 @@ struct StepTables
         std::size_t size() const noexcept { return fqn.size(); }
     } modules;
 
-    /// Parameters and buffers by owning module, in registration order. A tied weight has a row for each of its owners.
+    /// Parameters and buffers by owning module, in registration order. A tied weight has a row for each owner.
     struct Tensors
     {
         Rows<ModuleId> module;
@@ -235,7 +235,7 @@ struct StepTables
         std::size_t size() const noexcept { return module.size(); }
     } registered;
 
-    /// Calls of modules in the order of their entry. Arguments and results are the storages of the tensors, in order
+    /// Calls of modules in the order of entry. Arguments and results are the storages of the tensors, in order
     /// and with repetitions; tensors that are not on the device are left out.
     struct Calls
     {
@@ -250,7 +250,7 @@ struct StepTables
     struct Ops
     {
         Column<OpId, StringId> name; ///< as PyTorch prints an OpOverload: "aten.mm.default"
-        Column<OpId, StringId> node; ///< autograd node that runs it in backward ("AddmmBackward0"), else invalid
+        Column<OpId, StringId> node; ///< autograd node that runs the op in backward ("AddmmBackward0"), else invalid
         Column<OpId, ModuleId> module; ///< innermost module; in backward that of the forward op; else the root
         Column<OpId, CallId> call; ///< innermost forward call, only in forward (and recomputed forward)
         Column<OpId, OpId> forwardOp; ///< the forward op of a backward op, if known
@@ -264,7 +264,7 @@ struct StepTables
         Lists<OpId, StorageId> outputs; ///< storages of tensor results
         Lists<OpId, StorageId> mutated; ///< storages of arguments that the schema marks as written
         Column<OpId, SignatureId> signature; ///< no rows: the file is older than signatures
-        Column<OpId, std::uint32_t> stream; ///< stream of its kernels, as in storages.stream; no rows: all on stream 0
+        Column<OpId, std::uint32_t> stream; ///< stream of the kernels, as in storages.stream; no rows: all on stream 0
         std::size_t size() const noexcept { return name.size(); }
     } ops;
 
@@ -280,11 +280,11 @@ struct StepTables
     struct Groups
     {
         Column<GroupId, StringId> name; ///< c10d's: "0" is the default group
-        Lists<GroupId, std::uint32_t> ranks; ///< global ranks of its members, in the order of the group
+        Lists<GroupId, std::uint32_t> ranks; ///< global ranks of the members, in the order of the group
         std::size_t size() const noexcept { return name.size(); }
     } groups;
 
-    /// Ops that communicate with other ranks. Coalesced collectives are one row, of the op that ran them.
+    /// Ops that communicate with other ranks. Coalesced collectives are one row, of the op that ran the collectives.
     struct Collectives
     {
         static constexpr std::uint32_t noPeer = 0xffffffff;
@@ -292,7 +292,7 @@ struct StepTables
         Rows<OpId> op; ///< rising, each once
         Rows<CollectiveKind> kind;
         /// The size that nccl-tests prints: for all_gather and gather the whole output, for reduce_scatter and scatter
-        /// the whole input, for all_to_all what one rank sends, its own part included; else the buffer.
+        /// the whole input, for all_to_all what a rank sends, the rank's own part included; else the buffer.
         Rows<Bytes> bytes;
         Rows<GroupId> group;
         Rows<std::uint32_t> peer; ///< global rank of the other side of a send or recv, else noPeer
@@ -300,8 +300,9 @@ struct StepTables
         std::size_t size() const noexcept { return op.size(); }
     } collectives;
 
-    /// Events of CUDA streams, in order. A collective on a stream of its own has them too: the process group records
-    /// the current stream, its own stream waits, and it records that stream after the collective.
+    /// Events of CUDA streams, in order. A collective on a separate stream has events too: the process group records
+    /// the current stream, the collective's stream waits, and the process group records that stream after the
+    /// collective.
     struct StreamEvents
     {
         Rows<OpId> op; ///< ascending: the event is before this op; the number of ops: after the last op
@@ -317,9 +318,10 @@ struct StepTables
     {
         Column<StorageId, Bytes> bytes; ///< rounded to the allocator's block
         Column<StorageId, Bytes> requested; ///< before rounding
-        Column<StorageId, Category> category; ///< at its allocation; retype events change it
-        Column<StorageId, OpId> creator; ///< op that allocated it; invalid if it existed before the step
-        /// Stream and private pool of its allocation (graph_ops.h); no rows: all on stream 0. Only they reuse it.
+        Column<StorageId, Category> category; ///< at allocation; retype events change the category
+        Column<StorageId, OpId> creator; ///< op that allocated the storage; invalid: older than the step
+        /// Stream and private pool of the allocation (graph_ops.h); no rows: all on stream 0. No other stream or pool
+        /// reuses the block.
         Column<StorageId, std::uint32_t> stream;
         std::size_t size() const noexcept { return bytes.size(); }
     } storages;
@@ -329,7 +331,7 @@ struct StepTables
     struct Packs
     {
         Column<PackId, StorageId> storage; ///< invalid when the tensor is not on the device
-        Column<PackId, OpId> op; ///< the op of the autograd node that saves it, if known
+        Column<PackId, OpId> op; ///< the op of the autograd node that saves the tensor, if known
         std::size_t size() const noexcept { return storage.size(); }
     } packs;
 
@@ -340,8 +342,8 @@ struct StepTables
         Rows<std::uint32_t> stream; ///< stream of the new block, as in storages.stream; no rows: not recorded
     } resizes;
 
-    /// Bytes reserved by the caching allocator of a real device; no rows: not recorded. A row holds from its event on,
-    /// which may be one past the last event; the first row is the state before the step.
+    /// Bytes reserved by the caching allocator of a real device; no rows: not recorded. A row holds from the row's
+    /// event on, at most 1 past the last event; the first row is the state before the step.
     struct Reserved
     {
         Rows<EventIndex> event; ///< rising
@@ -349,7 +351,7 @@ struct StepTables
         std::size_t size() const noexcept { return event.size(); }
     } reserved;
 
-    /// Failed allocations, each with an op of its own (out_of_memory.h).
+    /// Failed allocations, each with a separate op (out_of_memory.h).
     struct OutOfMemoryEvents
     {
         Rows<OpId> op; ///< rising
@@ -357,7 +359,7 @@ struct StepTables
         std::size_t size() const noexcept { return op.size(); }
     } outOfMemory;
 
-    /// Changes of the allocator's memory outside of steps, in order, such as those of an evaluation.
+    /// Changes of the allocator's memory outside of steps, in order, such as in an evaluation.
     struct Outside
     {
         Rows<OutsideKind> kind;
@@ -366,8 +368,8 @@ struct StepTables
         Rows<std::uint32_t> block; ///< free: the row of the block's allocation; else 0
         std::size_t size() const noexcept { return kind.size(); }
     };
-    Outside beforeTraining; ///< from the program's start to its first step; no rows: not recorded
-    Outside betweenSteps; ///< from the end of one step to the start of the next; no rows: none, or not recorded
+    Outside beforeTraining; ///< from the program's start to the first step; no rows: not recorded
+    Outside betweenSteps; ///< from the end of a step to the start of the next; no rows: none, or not recorded
 
     struct Events
     {
@@ -379,7 +381,7 @@ struct StepTables
 };
 
 /// One recorded training step: an ordered list of events, and tables of what they refer to. Recording needs libtorch;
-/// everything after it needs only this class. Immutable; share as std::shared_ptr<const StepTrace>.
+/// everything after recording needs only this class. Immutable; share as std::shared_ptr<const StepTrace>.
 struct StepTrace : StepTables<RowView>
 {
     StepInfo info;
@@ -394,7 +396,7 @@ struct StepTrace : StepTables<RowView>
         return id.valid() ? signatures.values[id] : std::span<const std::int64_t>();
     }
     std::string_view opName(OpId op) const { return strings[ops.name[op]]; }
-    std::string_view moduleType(ModuleId module) const { return strings[modules.type[module]]; } ///< its class
+    std::string_view moduleType(ModuleId module) const { return strings[modules.type[module]]; } ///< class name
     std::string_view moduleFqn(ModuleId module) const
     {
         return module.valid() ? strings[modules.fqn[module]] : std::string_view();
