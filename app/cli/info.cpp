@@ -314,11 +314,11 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
             << whyOutOfMemory(trace, failure) << '\n';
     if (trace.info.inventedValues > 0)
         out << "\nThe model read " << groupedDigits(trace.info.inventedValues)
-            << " values that a simulated device does not have; it was given made-up ones.\n";
+            << " placeholder values: a simulated device computes no numbers.\n";
     // Step files of older versions have no remarks.
     const std::string_view decisions = trace.info.setting(inventedDecisions);
     if (trace.info.remarks.empty() && !decisions.empty())
-        out << "It asked " << decisions
+        out << "The program asked " << decisions
             << " whether something is true; on the card the step may go another way there.\n";
 }
 

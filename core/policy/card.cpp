@@ -85,25 +85,16 @@ Card withLess(Card card, Bytes bytes)
     return card;
 }
 
-<<<<<<< HEAD
 /// The card if no block of its allocator is a workspace. `elsewhere`: bytes that libraries take beside the allocator.
 Card withoutWorkspaces(const Card& card, Bytes elsewhere)
-=======
-/// The card if no block of the allocator is a workspace: libraries take as many bytes from elsewhere.
-Card withoutWorkspaces(const Card& card)
->>>>>>> 4302d2b406c7f769fbba80869e689cc0a92175a1
 {
     Card other = withLess(card, elsewhere);
     other.workspaces = {};
     return other;
 }
 
-<<<<<<< HEAD
-/// Runs steps of these sizes in turn: with workspaces among the blocks, with as many bytes taken elsewhere, and, where
-/// that makes a difference, with none at all.
-=======
-/// Runs steps of `sizes` in turn, with workspaces among the blocks and without.
->>>>>>> 4302d2b406c7f769fbba80869e689cc0a92175a1
+/// Runs steps of `sizes` in turn: with workspaces among the blocks, with as many bytes taken elsewhere, and, where the
+/// figures may differ, without any.
 CardRun runWithSizes(const Card& card, const StepTrace& step, const Timeline& timeline, const std::stop_token& stop,
                      const std::vector<double>& sizes)
 {

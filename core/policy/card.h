@@ -70,9 +70,9 @@ nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, cons
 
 /// Runs the step under a plan's timeline on the card. Libraries' workspaces lie between the program's blocks, and the
 /// place depends on unrecorded events (another thread's first product). A step counts as running only if the step runs
-/// in all of these cases: with workspaces where the recorded ops ask for workspaces, without workspaces but with as many
-/// bytes less, and without workspaces. All cases leave the margin free, and run with steps of other sizes (sizesOfSteps)
-/// in turn, too. Stopped by `stop`, the result is of no use.
+/// in all of these cases: with workspaces where the recorded ops ask for workspaces, without workspaces but with as
+/// many bytes less, and without workspaces. All cases leave the margin free, and run with steps of other sizes
+/// (sizesOfSteps) in turn, too. Stopped by `stop`, the result is of no use.
 CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timeline, const std::stop_token& stop = {});
 
 /// The least capacity, to 2 MiB and margin included, for a training run of the timeline on a card with the settings and

@@ -130,7 +130,7 @@ public:
 
     /// Start and end of a module's forward. enter() and exit() register tensor hooks that mark the module's backward as
     /// ModTracker does. Both do nothing while no recorder is active, so that models may always call them. Calls nest.
-    /// If an exception passes through a call (as when a checkpoint stops a recomputation), exit the call without results.
+    /// Where an exception passes through a call, as a checkpoint stops a recomputation, exit the call without results.
     static CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);
     static void exit(CallId call, at::ArrayRef<at::Tensor> results);
     /// Adds tensors inside objects among the arguments of a call that has begun, with places. A place is a number

@@ -82,7 +82,7 @@ void addSimulated(const Json& summary, std::ostream& out)
                "recompute\n";
     if (summary["invented_values"] > 0)
         out << "note: " << summary["invented_values"]
-            << " values read back from the GPU were invented, as there is no data\n";
+            << " values read back from the GPU were placeholders: the simulated GPU computes no numbers\n";
 }
 
 } // namespace

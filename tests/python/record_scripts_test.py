@@ -317,7 +317,7 @@ class Failures(Recorded):
 
     def test_invented_values_before_an_exception_are_told_of(self):
         result = self.run_script(self.loop(inside="assert torch.randn(9, device='cuda').sum().item() == 0, 'not so'"))
-        self.refused(result, 2, "(values that it had read from the simulated GPU, 1 of them, were invented: they may be why)")
+        self.refused(result, 2, "(placeholder values that the program had read from the simulated GPU: 1; they may be why)")
 
     def test_out_of_memory_leaves_the_step_so_far(self):
         script = self.loop(inside="big = torch.empty(2**33, 4, device='cuda') if step else None")
@@ -407,7 +407,7 @@ class Failures(Recorded):
         del mask, labels"""
         result = self.run_script(self.written(_LOOP.format(steps=2, inside=inside)))
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertNotIn("invented", result.stdout)
+        self.assertNotIn("placeholder", result.stdout)
 
     def test_decisions_by_invented_values_are_told_of(self):
         inside = """scores = model(torch.randn(64, 1000, device="cuda"))
@@ -432,10 +432,10 @@ class Failures(Recorded):
         loss = scores[scores > 0].sum()"""))
         result = self.run_script(selects)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertIn("remark: the sizes of results were invented once at ", result.stdout)
+        self.assertIn("remark: the sizes of results are placeholders once at ", result.stdout)
         result = self.run_script(selects, "--strict")
         self.refused(result, 2, "--strict: 1 remark")
-        self.assertRegex(self.noted("remarks")[0], "the sizes of results were invented once at .*: on the card")
+        self.assertRegex(self.noted("remarks")[0], "the sizes of results are placeholders once at .*: on the card")
 
     def test_masks_that_follow_from_the_model(self):
         inside = """scores = model(torch.randn(64, 1000, device="cuda"))

@@ -95,7 +95,7 @@ std::int64_t channelsOf(const Tensor& input)
 }
 
 /// The kernel of CUDA saves the statistics in evaluation, too: a copy of the running mean, and the inverse deviation
-/// (batch_norm_cuda() of aten/src/ATen/native/cuda/Normalization.cu). The kernels of cuDNN, of the CPU and of meta do not.
+/// (batch_norm_cuda() of aten/src/ATen/native/cuda/Normalization.cu). Those of cuDNN, the CPU and meta save none.
 std::tuple<Tensor, Tensor, Tensor> batchNorm(const Tensor& input, const OptionalTensor&, const OptionalTensor&,
                                              const OptionalTensor&, const OptionalTensor&, bool /*training*/, double,
                                              double)

@@ -231,7 +231,7 @@ def _outcome_of(options, error):
         problem += ": another rank would have written that into the store, and of the job only one runs"
     placeholders = load().headroom_invented_values()
     if placeholders:
-        problem += (f" (values that it had read from the simulated GPU, {placeholders} of them, were invented: "
+        problem += (f" (placeholder values that the program had read from the simulated GPU: {placeholders}; "
                     "they may be why)")
     return _Outcome(problem, 2)
 

@@ -74,8 +74,8 @@ _SENTENCES = {
         "the program asked {} whether something is true that nobody knows without data, and was given an answer: on "
         "the card the step may go another way from there",
     sizes:
-        "the sizes of results were invented {}, as only data says them: on the card they may be smaller, and memory "
-        "with them",
+        "the sizes of results are placeholders {}, as only data decides the sizes: on the card the results may be "
+        "smaller, and memory with them",
     of_other_ranks:
         "the program read what other ranks told {}, and they were taken to hold what this one holds: on the card the "
         "step may go another way from there",
