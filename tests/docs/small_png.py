@@ -1,15 +1,13 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes PNG files of a program's window small: small_png.py FILE.png …
+"""Makes PNG files of a program's window small, and keeps texts in the files.
 
 A window has few colours, and between them those of smooth edges. The 256 that are there most often are kept exactly, each
 other one becomes the nearest of them. Reads what Qt writes: 8 bits a channel, not interlaced.
 """
 
 import collections
-import pathlib
 import struct
-import sys
 import zlib
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -74,7 +72,22 @@ def chunk(kind, content):
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
 
-def small(data):
+def size(data):
+    """Width and height in pixels."""
+    return struct.unpack_from(">II", dict(chunks(data))[b"IHDR"])
+
+
+def text(data, keyword):
+    """The content of a tEXt chunk; None: the file has none with this keyword."""
+    for kind, content in chunks(data):
+        found, _, value = content.partition(b"\0")
+        if kind == b"tEXt" and found == keyword:
+            return value.decode()
+    return None
+
+
+def small(data, texts):
+    """The same picture with 256 colours. `texts`: contents of tEXt chunks by keyword, as bytes."""
     width, height, pixels = read(data)
     counts = collections.Counter(colour for row in pixels for colour in row)
     palette = [colour for colour, _ in counts.most_common(256)]
@@ -84,14 +97,6 @@ def small(data):
             index[colour] = nearest(colour, palette)
     raw = b"".join(b"\0" + bytes(index[colour] for colour in row) for row in pixels)
     header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
-    parts = chunk(b"IHDR", header), chunk(b"PLTE", b"".join(palette)), chunk(b"IDAT", zlib.compress(raw, 9))
+    parts = [chunk(b"IHDR", header), *(chunk(b"tEXt", key + b"\0" + value) for key, value in texts.items()),
+             chunk(b"PLTE", b"".join(palette)), chunk(b"IDAT", zlib.compress(raw, 9))]
     return SIGNATURE + b"".join(parts) + chunk(b"IEND", b"")
-
-
-if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        file = pathlib.Path(name)
-        before = file.read_bytes()
-        after = small(before)
-        if len(after) < len(before):
-            file.write_bytes(after)
