@@ -68,12 +68,12 @@ QString estimatorWord(const Session& session)
 }
 
 /// The shown plan by op; null: none.
-const OpsAnswer* shown(const Session& session)
+const OpsDecisions* shown(const Session& session)
 {
     return session.mode() == PlanMode::ops && session.answer() ? session.answer()->ops.get() : nullptr;
 }
 
-void addChanged(OpsFacts& facts, const StepTrace& trace, const OpsAnswer& answer)
+void addChanged(OpsFacts& facts, const StepTrace& trace, const OpsDecisions& answer)
 {
     struct Sum
     {
@@ -129,7 +129,7 @@ QString policyText(const Session& session)
     return text;
 }
 
-QString reasonOf(const Session& session, const OpsAnswer& answer, ModuleId module)
+QString reasonOf(const Session& session, const OpsDecisions& answer, ModuleId module)
 {
     const StepTrace& trace = session.step()->trace();
     std::vector<bool> within(trace.modules.size(), false); // parents come before their children
@@ -164,7 +164,7 @@ QString reasonOf(const Session& session, const OpsAnswer& answer, ModuleId modul
 
 QString opsModuleReason(const Session& session)
 {
-    const OpsAnswer* answer = shown(session);
+    const OpsDecisions* answer = shown(session);
     return answer && session.feasible() ? reasonOf(session, *answer, session.selected()) : QString();
 }
 
@@ -172,7 +172,7 @@ OpsFacts opsFacts(const Session& session)
 {
     OpsFacts facts;
     facts.problem = session.whyNoOps();
-    const OpsAnswer* answer = shown(session);
+    const OpsDecisions* answer = shown(session);
     if (!answer || !facts.problem.isEmpty() || !session.feasible())
         return facts;
     const OpsPlan& plan = answer->plan();
@@ -194,7 +194,7 @@ OpsFacts opsFacts(const Session& session)
 
 std::optional<OpsFigures> opsFigures(const Session& session)
 {
-    const OpsAnswer* answer = shown(session);
+    const OpsDecisions* answer = shown(session);
     if (!answer || !session.feasible())
         return std::nullopt;
     OpsFigures figures;
@@ -226,7 +226,7 @@ QString opsSolverLine(const Session& session)
 
 QString compileLines(const Session& session)
 {
-    const OpsAnswer* answer = shown(session);
+    const OpsDecisions* answer = shown(session);
     if (!answer || !session.feasible())
         return {};
     return QStringLiteral("import torch._functorch.config as config\n"
@@ -236,7 +236,7 @@ QString compileLines(const Session& session)
         .arg(fractionText(answer->plan().fraction), solverWord(session), estimatorWord(session));
 }
 
-std::vector<TimelineChangedOp> changedMarks(const OpsAnswer& answer, const Timeline& timeline)
+std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& answer, const Timeline& timeline)
 {
     std::vector<bool> changed(answer.decisions.size(), false);
     for (const ChangedOp& change : answer.changed)

@@ -32,7 +32,7 @@ QString compileLines(const Session& session);
 
 /// The instants of the ops with a changed decision on the plan's time axis: in forward, and where the plan recomputes
 /// the ops.
-std::vector<TimelineChangedOp> changedMarks(const OpsAnswer& answer, const Timeline& timeline);
+std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& answer, const Timeline& timeline);
 
 /// Why the plan by op cannot be expressed as lists of ops to save.
 QString noOpsPolicy(const Session& session);

@@ -60,7 +60,7 @@ ModuleId regionAround(const Session& session, ModuleId module)
 {
     const StepTrace& trace = session.step()->trace();
     for (ModuleId m = trace.modules.parent[module]; m.valid(); m = trace.modules.parent[m]) {
-        for (const CheckpointRegion& region : session.answer()->step.regions) {
+        for (const CheckpointRegion& region : session.answer()->regions) {
             if (region.module == m)
                 return m;
         }
@@ -103,7 +103,7 @@ QString reasonText(const Session& session, ModuleId module)
     }
     if (freed > 0)
         return tr("Frees %1 at no cost.").arg(bold(bytesText(freed)));
-    if (answer.step.regions.empty())
+    if (answer.regions.empty())
         return tr("The whole step fits this budget: nothing has to be recomputed.");
     if (session.pin(session.selectedFqn()) == Pin::save)
         return tr("Pinned by hand: the plan recomputes other modules instead.");
@@ -246,7 +246,7 @@ QString pictureTitle(const StepTrace& trace)
 PlannedPoint plannedPoints(const Session& session)
 {
     return [step = session.step(), answer = session.answer()](const std::string& fqn) {
-        return plannedPoint(answer->effects[step->names.at(fqn).value]);
+        return plannedPoint(answer->shown().effects[step->names.at(fqn).value]);
     };
 }
 
@@ -285,7 +285,7 @@ ModuleFacts moduleFacts(const Session& session)
         return facts;
 
     const ModuleEffect& recorded = step.recorded()[module.value];
-    const ModuleEffect& now = session.answer() ? session.answer()->effects[module.value] : recorded;
+    const ModuleEffect& now = session.answer() ? session.answer()->shown().effects[module.value] : recorded;
     facts.pin = session.pin(fqn);
     facts.decided = facts.pin ? ModuleFacts::Option{tr("takes the pin away"), {}}
                               : ModuleFacts::Option{keptText(now.kept), costText(now.recomputeMs)};
@@ -315,8 +315,8 @@ QString planSummary(const Session& session)
         return tr("Solving …");
     if (!session.feasible())
         return {};
-    const Plan& plan = session.answer()->step.plan;
-    const int count = static_cast<int>(session.answer()->step.regions.size());
+    const Plan& plan = session.answer()->plan;
+    const int count = static_cast<int>(session.answer()->regions.size());
     if (count == 0)
         return tr("The whole step fits this budget: nothing has to be recomputed.");
     const double percent = plan.stepMs > 0 ? 100 * plan.recomputeMs / plan.stepMs : 0;
@@ -330,7 +330,7 @@ std::optional<InfeasibleFacts> infeasibleFacts(const Session& session)
 {
     if (!session.answer() || session.feasible() || !whyNoPlan(session).isEmpty())
         return std::nullopt;
-    const Plan& plan = session.answer()->step.plan;
+    const Plan& plan = session.answer()->plan;
     InfeasibleFacts facts;
     facts.headline = tr("No plan fits %1").arg(bytesText(plan.budget, 2));
     facts.leastBudget = plan.leastBudget;
@@ -393,13 +393,13 @@ QString solverLine(const Session& session)
         return opsSolverLine(session);
     if (!session.answer())
         return tr("Solving …");
-    const Plan& plan = session.answer()->step.plan;
+    const Plan& plan = session.answer()->plan;
     const QString time = msText(plan.solveMs);
     switch (plan.status) {
     case PlanStatus::optimal:
         return tr("Proven optimal in %1").arg(time);
     case PlanStatus::feasible:
-        if (session.answer()->proving)
+        if (session.answer()->preliminary)
             return tr("At most %1 % above the least time possible; proving …").arg(number(100 * plan.gap, 1));
         return tr("At most %1 % above the least time possible, in %2").arg(number(100 * plan.gap, 1), time);
     case PlanStatus::infeasible:

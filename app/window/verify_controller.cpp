@@ -110,7 +110,7 @@ void VerifyController::verify()
 /// Writes the shown plan. A plan by op is written as its ops, not as the fraction that it was made for.
 Status VerifyController::writePlan(const QString& file) const
 {
-    if (const OpsAnswerPtr& ops = session_.answer()->ops)
+    if (const OpsDecisionsPtr& ops = session_.answer()->ops)
         return writeOpsPlan(session_.step()->trace(), ops->plan(), file.toStdString());
     return writePolicy(*session_.policy(), file.toStdString());
 }

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/joint/ops_clock.h"
 #include "core/joint/ops_planner.h"
 #include "core/joint/ops_policy.h"
 #include "core/policy/policy_maker.h"
@@ -51,9 +50,9 @@ TEST(OpsPlan, theClockRunsWhatIsMadeAgainToo)
     const OpsPlan whole = planOf(planner, 1);
     const OpsPlan least = planOf(planner, 0);
     const StepClock recorded = *clockOf(*trace, CheckpointPlan());
-    const StepClock again = clockOf(planner.graph(), least);
+    const StepClock again = planner.clock(least);
     ASSERT_GT(least.recomputeMs, 0);
-    EXPECT_DOUBLE_EQ(clockOf(planner.graph(), whole).gpuMs, recorded.gpuMs + whole.recomputeMs);
+    EXPECT_DOUBLE_EQ(planner.clock(whole).gpuMs, recorded.gpuMs + whole.recomputeMs);
     EXPECT_NEAR(again.gpuMs, recorded.gpuMs + least.recomputeMs, 1e-9);
     EXPECT_GE(again.recomputedKernels, 1);
     EXPECT_NEAR(again.kernels, recorded.kernels + again.recomputedKernels, 1e-9);
