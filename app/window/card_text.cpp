@@ -3,8 +3,8 @@
 #include "app/window/card_text.h"
 
 #include "app/recording/recorder_program.h"
-#include "app/window/plan_text.h"
 #include "app/window/session.h"
+#include "app/window/step_text.h"
 #include "core/cost/card_memory.h"
 #include "core/trace/out_of_memory.h"
 #include "views/plot/number_text.h"

@@ -4,10 +4,10 @@
 
 #include "app/recording/recorder_program.h"
 #include "app/window/card_text.h"
-#include "app/window/ops_text.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
+#include "app/window/step_text.h"
 #include "core/policy/policy.h"
 #include "views/export/export.h"
 #include "views/theme/theme.h"

@@ -92,8 +92,7 @@ public:
     void setCardPlan(const PlanAnswerPtr& plan);
     /// The plan by modules for the card and the pins, whatever the budget; null: not known yet. It has a verdict.
     const PlanAnswerPtr& cardPlan() const noexcept { return cardPlan_; }
-    Bytes
-    cardBudget() const noexcept; ///< budget that stands for cardPlan(), its peak; 0: no plan runs, or not known yet
+    Bytes cardBudget() const noexcept; ///< the peak of cardPlan(); 0: no plan runs, or not known yet
     void setCardPoints(const CardPointsPtr& points);
     const CardPointsPtr& cardPoints() const noexcept; ///< of the card and the frontier; null: not known yet
     /// The plan for the card if the request is for its budget: it may be in an order that the planner does not choose.

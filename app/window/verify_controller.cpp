@@ -3,8 +3,8 @@
 #include "app/window/verify_controller.h"
 
 #include "app/recording/recorder_program.h"
-#include "app/window/plan_text.h"
 #include "app/window/session.h"
+#include "app/window/step_text.h"
 #include "core/joint/ops_request.h"
 #include "core/policy/policy.h"
 #include "views/plot/number_text.h"

@@ -65,7 +65,7 @@ struct PlanAnswer
     bool preliminary = false; ///< a later answer proves this plan, finds a better one, or knows more of the card
 
     PlanMode mode() const noexcept { return ops ? PlanMode::ops : PlanMode::modules; }
-    bool fits() const noexcept { return timeline != nullptr; }
+    bool fits() const noexcept { return timeline != nullptr; } ///< of a step; else `plan.status` tells
     bool runs() const noexcept { return card && card->run.runs; } ///< on the card
     /// The answer whose plan can be shown: this one, or `closest`. Its timeline is null if there is neither.
     const PlanAnswer& shown() const noexcept { return closest ? *closest : *this; }

@@ -134,6 +134,7 @@ TEST(StepPlanner, anInfeasibleBudgetSaysWhatIsLeft)
     EXPECT_THAT(step.plan.decisions, IsEmpty());
     EXPECT_EQ(step.timeline, nullptr);
     EXPECT_THAT(step.regions, IsEmpty());
+    EXPECT_EQ(step.effects.size(), planner.effects().recorded().size()) << "nothing is recomputed";
     EXPECT_THAT(step.plan.reason, AllOf(HasSubstr("1.00 MiB"), HasSubstr(groupedDigits(step.plan.leastBudget))));
     const PlanAnswer least = solved(planner, request(step.plan.leastBudget));
     EXPECT_EQ(least.plan.status, PlanStatus::optimal);

@@ -3,6 +3,7 @@
 #include "app/recording/recorder_program.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
+#include "app/window/step_text.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/block_engine.h"
 

@@ -5,6 +5,7 @@
 #include "app/window/document_page.h"
 #include "app/window/plan_text.h"
 #include "app/window/step_header.h"
+#include "app/window/step_text.h"
 #include "app/window/times_text.h"
 #include "app/window/what_if.h"
 #include "core/cost/op_signature.h"
