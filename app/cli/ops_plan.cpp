@@ -7,6 +7,7 @@
 #include "app/cli/table.h"
 #include "core/base/try.h"
 #include "core/joint/ops_frontier.h"
+#include "core/joint/ops_policy.h"
 #include "core/predict/predict.h"
 
 #include <CLI/CLI.hpp>

@@ -4,6 +4,7 @@
 
 #include "app/recording/recorder_program.h"
 #include "app/window/session.h"
+#include "core/joint/ops_policy.h"
 #include "views/plot/call_later.h"
 
 #include <map>

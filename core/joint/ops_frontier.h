@@ -3,15 +3,40 @@
 #pragma once
 
 #include "core/joint/ops_planner.h"
-#include "core/joint/ops_policy.h"
 #include "core/policy/plan_answer.h"
 #include "core/policy/step_planner.h"
 
+#include <cstdint>
 #include <memory>
 #include <stop_token>
 #include <vector>
 
 namespace headroom {
+
+/// What a plan does with an op of forward.
+enum class OpDecision : std::uint8_t {
+    none, ///< backward needs no result of it, or the program holds it anyway
+    saved, ///< one of its results is held until backward
+    recomputed, ///< recomputed in backward
+};
+
+/// Returns the decision for each op, by OpId.
+std::vector<OpDecision> opDecisions(const StepTrace& trace, const OpsPlan& plan);
+
+/// An op with a decision or retained bytes that differ between two plans.
+struct ChangedOp
+{
+    OpId op;
+    OpDecision before = OpDecision::none;
+    OpDecision now = OpDecision::none;
+    Bytes bytes = 0; ///< held bytes of its results, before minus now
+};
+
+/// Returns the differences of `now` from `before`; ops ascending.
+std::vector<ChangedOp> changedOps(const StepTrace& trace, const OpsPlan& before, const OpsPlan& now);
+
+/// Returns the plan without recomputation: the step as recorded. It may save more than the default min-cut does.
+OpsPlan planAsRecorded(const OpsPlanner& planner);
 
 /// A frontier of plans by op, and the planner that made it. Immutable.
 struct OpsFrontier

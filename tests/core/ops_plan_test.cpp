@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/joint/ops_frontier.h"
+#include "core/joint/ops_policy.h"
 #include "core/policy/policy_maker.h"
 #include "core/trace/step_file.h"
 #include "tests/core/hand_step.h"
