@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <iostream>
 #include <iterator>
+#include <memory>
 
 namespace headroom::cli {
 
@@ -26,19 +27,11 @@ struct FrontierArguments : PlanArguments
     CardArguments onCard;
 };
 
-/// How training runs on the card under the plan of a point.
-struct PointOnCard
-{
-    CardRun run;
-    Bytes leastMemory = 0;
-};
-
 struct Frontier
 {
     Plan largest; ///< the plan for the largest budget: it has the least budget, the baseline and the step's time
     std::vector<FrontierPoint> points; ///< peak ascending, recomputation descending
-    std::optional<Card> card; ///< nullopt: none is asked for
-    std::vector<PointOnCard> onCard; ///< by point; empty without a card
+    std::vector<CardVerdict> verdicts; ///< by point; empty: no card is asked for
 };
 
 /// Solves budgets that are spread evenly from the least feasible one to no checkpointing, each to its optimum. A plan
@@ -48,7 +41,7 @@ Result<Frontier> solveBudgets(const PlanSource& source, PlanRequest request, int
     ASSIGN_OR_RETURN(const PiecewisePlanner planner, PiecewisePlanner::create(source.info));
     request.budget = std::max<Bytes>(1, baseline(*source.info).peak);
     ASSIGN_OR_RETURN(const Plan largest, planner.solve(request));
-    Frontier frontier{largest, {}, {}, {}};
+    Frontier frontier{largest, {}, {}};
     if (source.trace)
         frontier.largest.stepMs = forwardBackwardMs(*source.trace);
     if (largest.status == PlanStatus::infeasible)
@@ -75,20 +68,21 @@ Result<Frontier> solveOnDevice(const PlanSource& source, PlanRequest request, in
 {
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(source.trace));
     request.budget = std::max<Bytes>(1, planner.recorded()->peak);
-    ASSIGN_OR_RETURN(const PlannedStep largest, planner.solve(request));
+    ASSIGN_OR_RETURN(const PlanAnswer largest, planner.solve(request));
     if (largest.plan.status == PlanStatus::infeasible)
         return Error{ErrorKind::infeasible, largest.plan.reason};
     ASSIGN_OR_RETURN(std::vector<FrontierPoint> found, planner.frontier(request, points));
-    Frontier frontier{largest.plan, std::move(found), card, {}};
+    Frontier frontier{largest.plan, std::move(found), {}};
     if (!card)
         return frontier;
+    const auto shared = std::make_shared<const Card>(*card);
     for (const FrontierPoint& point : frontier.points) {
         request.budget = point.peak;
-        ASSIGN_OR_RETURN(const PlannedStep planned, planner.solve(request));
+        ASSIGN_OR_RETURN(const PlanAnswer planned, planner.solve(request));
         if (!planned.timeline)
             return Error{ErrorKind::internal, "the plan of a point was not found again: " + planned.plan.reason};
-        frontier.onCard.push_back(
-            {runOnCard(*card, *source.trace, *planned.timeline), leastMemory(*card, *source.trace, *planned.timeline)});
+        frontier.verdicts.push_back({shared, runOnCard(*card, *source.trace, *planned.timeline),
+                                     leastMemory(*card, *source.trace, *planned.timeline)});
     }
     return frontier;
 }
@@ -105,10 +99,11 @@ Json toJson(const Frontier& frontier, const StepTrace* step)
     for (std::size_t i = 0; i < frontier.points.size(); ++i) {
         const FrontierPoint& point = frontier.points[i];
         json["points"].push_back({{"peak_bytes", point.peak}, {"recompute_ms", point.recomputeMs}, {"gap", point.gap}});
-        if (!frontier.card)
+        if (frontier.verdicts.empty())
             continue;
-        Json card = cardRunJson(*frontier.card, *step, frontier.onCard[i].run);
-        card["least_capacity_bytes"] = frontier.onCard[i].leastMemory;
+        const CardVerdict& verdict = frontier.verdicts[i];
+        Json card = cardRunJson(*verdict.card, *step, verdict.run);
+        card["least_capacity_bytes"] = verdict.leastMemory;
         json["points"].back()["card"] = std::move(card);
     }
     return json;
@@ -120,8 +115,9 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
     out << "Peaks count " << countedMemory(exact) << ".\n\n";
     std::vector<Table::Heading> columns{
         {"Peak", right}, {"Bytes", right}, {"Recompute ms", right}, {"Added to the step", right}, {"Gap", right}};
-    if (frontier.card)
-        columns.insert(columns.end(), {{"Reserved", right}, {frontier.card->title, right}, {"Runs from", right}});
+    if (!frontier.verdicts.empty())
+        columns.insert(columns.end(),
+                       {{"Reserved", right}, {frontier.verdicts.front().card->title, right}, {"Runs from", right}});
     Table table(columns);
     std::vector<std::string> assumed;
     for (std::size_t i = 0; i < frontier.points.size(); ++i) {
@@ -130,11 +126,12 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
         std::vector<std::string> cells{
             formatBytes(point.peak), groupedDigits(point.peak), formatNumber(point.recomputeMs, 3),
             stepMs > 0 ? formatPercent(point.recomputeMs / stepMs) : "-", formatPercent(point.gap)};
-        if (frontier.card) {
-            const auto& [run, least] = frontier.onCard[i];
+        if (!frontier.verdicts.empty()) {
+            const CardRun& run = frontier.verdicts[i].run;
             std::ranges::copy(run.assumptions, std::back_inserter(assumed));
             cells.insert(cells.end(),
-                         {run.runs ? formatBytes(run.reservedPeak) : "-", runCell(run), formatBytes(least)});
+                         {run.runs ? formatBytes(run.reservedPeak) : "-", runCell(run),
+                          formatBytes(frontier.verdicts[i].leastMemory)});
         }
         table.addRow(std::move(cells));
     }

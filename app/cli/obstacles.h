@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/policy/plan_report.h"
+#include "core/policy/plan_answer.h"
 
 #include <iosfwd>
 #include <span>

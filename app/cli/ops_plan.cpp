@@ -6,10 +6,9 @@
 #include "app/cli/ops_arguments.h"
 #include "app/cli/table.h"
 #include "core/base/try.h"
-#include "core/joint/ops_clock.h"
+#include "core/joint/ops_frontier.h"
 #include "core/joint/ops_policy.h"
 #include "core/predict/predict.h"
-#include "core/trace/phase_times.h"
 
 #include <CLI/CLI.hpp>
 
@@ -17,6 +16,8 @@
 #include <iostream>
 #include <limits>
 #include <map>
+#include <memory>
+#include <utility>
 
 namespace headroom::cli {
 
@@ -59,16 +60,14 @@ Json opJson(const StepTrace& trace, const std::vector<int>& indices, OpId op)
             {"index", op.valid() ? indices[op.value] : 0}};
 }
 
-/// A plan, and the plans that it is compared with.
-struct OpsPlanAnswer
+/// The answer, and the plans that it is compared with.
+struct ComparedAnswer
 {
-    OpsPlan plan;
+    PlanAnswer answer; ///< with a verdict if a card is given
     OpsPlan standard; ///< the plan for fraction 1
-    Bytes baselinePeak = 0; ///< of the step as recorded
-    const OpsPlan* lower = nullptr; ///< the frontier's plan if it has a lower peak, otherwise null
-    std::vector<OpsPlan> frontier;
-    std::optional<CardRun> onCard; ///< training under the plan on the card of --card; nullopt: none is given
-    Bytes leastMemory = 0; ///< least capacity of a card on which the plan runs; 0: no card is given
+    std::optional<OpsPlan> lower; ///< the frontier's plan if it has a lower peak
+
+    const OpsPlan& plan() const { return answer.ops->plan(); }
 };
 
 /// Returns the plan of least recomputation that runs on the card; if none runs, the plan with the lowest peak.
@@ -89,35 +88,47 @@ Result<OpsPlan> planForCard(const OpsQuestion& question)
     return std::move(plans[best]);
 }
 
-/// `forCard` is the plan to answer with; nullopt: the one that the request asks for.
-Result<OpsPlanAnswer> answer(const OpsPlanner& planner, const OpsPlanArguments& arguments, const OpsRequest& request,
-                             const std::optional<OpsPlan>& forCard)
+/// Whether training under the plan runs on the card.
+CardVerdict verdictOf(const Card& card, const StepTrace& step, const PlanAnswer& answer)
 {
-    OpsPlanAnswer found;
-    ASSIGN_OR_RETURN(found.frontier,
-                     planner.frontier(request, comparedFractions(*planner.graph().trace, arguments.monotone)));
+    return {std::make_shared<const Card>(card), runOnCard(card, step, *answer.timeline),
+            leastMemory(card, step, *answer.timeline)};
+}
+
+/// Returns the plan of least recomputation that the request asks for, or that runs on the card, and compares it.
+Result<ComparedAnswer> answer(const OpsQuestion& question, const OpsPlanArguments& arguments)
+{
+    const OpsPlanner& planner = question.planner;
+    const StepTrace& trace = *planner.graph().trace;
+    OpsRequest request = question.request;
+    const bool forCard = arguments.memoryBudget.empty();
+    OpsPlan plan;
     if (forCard) {
-        found.plan = *forCard;
-    } else {
-        ASSIGN_OR_RETURN(found.plan, planner.plan(request));
+        ASSIGN_OR_RETURN(plan, planForCard(question));
+        request.fraction = plan.fraction;
     }
-    OpsRequest whole = request;
-    whole.fraction = 1;
-    ASSIGN_OR_RETURN(found.standard, planner.plan(whole));
-    found.baselinePeak = planner.recordedPeak();
-    if (forCard || found.frontier.empty())
-        return found;
-    const OpsPlan& lower = OpsPlanner::choose(found.frontier, request.fraction);
-    if (lower.peak >= found.plan.peak)
-        return found;
-    if (!arguments.monotone) {
-        found.lower = &lower;
-    } else {
-        if (lower.fraction > request.fraction)
-            std::cerr << "torch-headroom: note: with less than a fraction of " << formatNumber(lower.fraction, 2)
-                      << " the peak would rise: this is the plan of that fraction\n";
-        found.plan = lower;
+    ASSIGN_OR_RETURN(const std::vector<OpsPlan> frontier,
+                     planner.frontier(request, comparedFractions(trace, arguments.monotone)));
+    if (!forCard) {
+        ASSIGN_OR_RETURN(plan, planner.plan(request));
     }
+    ComparedAnswer found;
+    const double fraction = std::exchange(request.fraction, 1);
+    ASSIGN_OR_RETURN(found.standard, planner.plan(request));
+    if (!forCard && !frontier.empty()) {
+        const OpsPlan& lower = OpsPlanner::choose(frontier, fraction);
+        if (lower.peak < plan.peak && !arguments.monotone) {
+            found.lower = lower;
+        } else if (lower.peak < plan.peak) {
+            if (lower.fraction > fraction)
+                std::cerr << "torch-headroom: note: with less than a fraction of " << formatNumber(lower.fraction, 2)
+                          << " the peak would rise: this is the plan of that fraction\n";
+            plan = lower;
+        }
+    }
+    found.answer = answerOf(planner, std::move(plan));
+    if (question.card)
+        found.answer.card = verdictOf(*question.card, trace, found.answer);
     return found;
 }
 
@@ -130,11 +141,11 @@ std::vector<Obstacle> notCheckpointable(const OpsPlanner& planner)
     return modules;
 }
 
-Json toJson(const OpsPlanner& planner, const std::optional<Card>& card, const OpsPlanArguments& arguments,
-            const OpsPlanAnswer& found)
+Json toJson(const OpsPlanner& planner, const OpsPlanArguments& arguments, const ComparedAnswer& found)
 {
     const StepTrace& trace = *planner.graph().trace;
-    const OpsPlan& plan = found.plan;
+    const OpsPlan& plan = found.plan();
+    const Plan& figures = found.answer.plan;
     const std::vector<int> indices = opIndices(trace);
     Json json;
     json["memory_budget"] = plan.fraction;
@@ -143,20 +154,20 @@ Json toJson(const OpsPlanner& planner, const std::optional<Card>& card, const Op
     json["cap_bytes"] = plan.cap;
     json["saved_bytes"] = plan.savedBytes;
     json["default_saved_bytes"] = found.standard.savedBytes;
-    json["peak_bytes"] = plan.peak;
+    json["peak_bytes"] = figures.peak;
     json["default_peak_bytes"] = found.standard.peak;
-    json["baseline_peak_bytes"] = found.baselinePeak;
+    json["baseline_peak_bytes"] = figures.baselinePeak;
     json["recompute_flops"] = plan.recomputeFlops;
-    json["recompute_ms"] = plan.recomputeMs;
-    json["step_ms"] = forwardBackwardMs(trace);
-    if (found.onCard) {
-        json["card"] = cardRunJson(*card, trace, *found.onCard);
-        json["card"]["least_capacity_bytes"] = found.leastMemory;
+    json["recompute_ms"] = figures.recomputeMs;
+    json["step_ms"] = figures.stepMs;
+    if (const auto& verdict = found.answer.card) {
+        json["card"] = cardRunJson(*verdict->card, trace, verdict->run);
+        json["card"]["least_capacity_bytes"] = verdict->leastMemory;
     }
-    if (hasClock(trace))
-        json["clock"] = clockJson(clockOf(planner.graph(), plan));
+    if (found.answer.clock)
+        json["clock"] = clockJson(*found.answer.clock);
     json["lower_peak"] = nullptr;
-    if (found.lower != nullptr)
+    if (found.lower)
         json["lower_peak"] = {{"memory_budget", found.lower->fraction},
                               {"peak_bytes", found.lower->peak},
                               {"recompute_ms", found.lower->recomputeMs}};
@@ -214,31 +225,36 @@ void printOps(const StepTrace& trace, const OpsPlan& plan, std::ostream& out)
     }
 }
 
-void print(const OpsPlanner& planner, const std::optional<Card>& card, const OpsPlanArguments& arguments,
-           const OpsPlanAnswer& found, std::ostream& out)
+void printVerdict(const CardVerdict& verdict, std::ostream& out)
+{
+    const auto& [card, run, least, better, tried] = verdict;
+    out << "Card          "
+        << (run.runs
+                ? "runs on " + card->title + ", " + exactBytes(run.reservedPeak) + " reserved at most, " + runCell(run)
+                : "does not run on " + card->title + ": " + run.reason)
+        << "\n              The plan runs from " << formatBytes(least) << " for the allocator on.\n";
+    printAssumptions(run.assumptions, out);
+}
+
+void print(const OpsPlanner& planner, const OpsPlanArguments& arguments, const ComparedAnswer& found, std::ostream& out)
 {
     const StepTrace& trace = *planner.graph().trace;
-    const OpsPlan& plan = found.plan;
-    const double ms = forwardBackwardMs(trace);
+    const OpsPlan& plan = found.plan();
+    const Plan& figures = found.answer.plan;
     out << "Fraction      " << formatNumber(plan.fraction, 4) << " of what the default min-cut saves, "
         << exactBytes(found.standard.savedBytes) << "\nSaved         " << exactBytes(plan.savedBytes) << ", at most "
-        << exactBytes(plan.cap) << "\nPeak          " << exactBytes(plan.peak) << "; by default "
-        << exactBytes(found.standard.peak) << ", without recomputation " << exactBytes(found.baselinePeak)
-        << "\nRecompute     " << formatMs(plan.recomputeMs);
-    if (ms > 0)
-        out << ", " << formatPercent(plan.recomputeMs / ms) << " of the " << formatMs(ms) << " of forward and backward";
+        << exactBytes(plan.cap) << "\nPeak          " << exactBytes(figures.peak) << "; by default "
+        << exactBytes(found.standard.peak) << ", without recomputation " << exactBytes(figures.baselinePeak)
+        << "\nRecompute     " << formatMs(figures.recomputeMs);
+    if (figures.stepMs > 0)
+        out << ", " << formatPercent(figures.recomputeMs / figures.stepMs) << " of the " << formatMs(figures.stepMs)
+            << " of forward and backward";
     out << "; " << formatNumber(plan.recomputeFlops / 1e9, 3) << " GFLOP\n";
-    if (hasClock(trace))
-        out << "Step          " << clockText(clockOf(planner.graph(), plan)) << '\n';
-    if (found.onCard) {
-        out << "Card          "
-            << (found.onCard->runs ? "runs on " + card->title + ", " + exactBytes(found.onCard->reservedPeak)
-                        + " reserved at most, " + runCell(*found.onCard)
-                                   : "does not run on " + card->title + ": " + found.onCard->reason)
-            << "\n              The plan runs from " << formatBytes(found.leastMemory) << " for the allocator on.\n";
-        printAssumptions(found.onCard->assumptions, out);
-    }
-    if (found.lower != nullptr)
+    if (found.answer.clock)
+        out << "Step          " << clockText(*found.answer.clock) << '\n';
+    if (found.answer.card)
+        printVerdict(*found.answer.card, out);
+    if (found.lower)
         out << "Note          another plan takes less at its peak: " << exactBytes(found.lower->peak) << ", for "
             << formatMs(found.lower->recomputeMs) << " at a fraction of " << formatNumber(found.lower->fraction, 2)
             << "; --monotone answers with it\n";
@@ -290,38 +306,27 @@ Status writePolicyOf(const OpsQuestion& question, const OpsPlanArguments& argume
 
 Result<int> runPlan(const OpsPlanArguments& arguments)
 {
-    const bool forCard = arguments.memoryBudget.empty();
     double fraction = 1;
-    if (!forCard) {
+    if (!arguments.memoryBudget.empty()) {
         ASSIGN_OR_RETURN(fraction, parseFraction("--memory-budget", arguments.memoryBudget));
     }
     if (!arguments.acUnits.empty() && arguments.policyFile.empty())
         return badInput("--ac-unit names a module to checkpoint in the policy: expected -o policy.json with it");
     ASSIGN_OR_RETURN(OpsQuestion question, readOpsQuestion(arguments));
-    const OpsPlanner& planner = question.planner;
-    std::optional<OpsPlan> chosen;
-    if (forCard) {
-        ASSIGN_OR_RETURN(chosen, planForCard(question));
-        fraction = chosen->fraction;
-    }
     question.request.fraction = fraction;
-    ASSIGN_OR_RETURN(OpsPlanAnswer found, answer(planner, arguments, question.request, chosen));
-    if (question.card) {
-        const Timeline timeline = planner.timeline(found.plan);
-        found.onCard = runOnCard(*question.card, *planner.graph().trace, timeline);
-        found.leastMemory = leastMemory(*question.card, *planner.graph().trace, timeline);
-    }
-    if (!arguments.policyFile.empty() && (!found.onCard || found.onCard->runs)) {
-        RETURN_IF_ERROR(writePolicyOf(question, arguments, found.plan));
-    }
+    ASSIGN_OR_RETURN(const ComparedAnswer found, answer(question, arguments));
+    const std::optional<CardVerdict>& verdict = found.answer.card;
+    const bool fails = verdict && !verdict->run.runs;
+    if (!arguments.policyFile.empty() && !fails)
+        RETURN_IF_ERROR(writePolicyOf(question, arguments, found.plan()));
     if (arguments.json)
-        printJson(toJson(planner, question.card, arguments, found));
+        printJson(toJson(question.planner, arguments, found));
     else
-        print(planner, question.card, arguments, found, std::cout);
-    if (found.onCard && !found.onCard->runs)
+        print(question.planner, arguments, found, std::cout);
+    if (fails)
         return Error{ErrorKind::infeasible,
-                     "the plan does not run on " + question.card->title + ": " + found.onCard->reason
-                         + "; it runs from " + formatBytes(found.leastMemory) + " for the allocator on"};
+                     "the plan does not run on " + verdict->card->title + ": " + verdict->run.reason + "; it runs from "
+                         + formatBytes(verdict->leastMemory) + " for the allocator on"};
     return 0;
 }
 

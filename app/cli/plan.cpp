@@ -8,7 +8,8 @@
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/plan/piecewise.h"
-#include "core/policy/plan_report.h"
+#include "core/policy/card_planner.h"
+#include "core/policy/plan_answer.h"
 #include "core/policy/trainer_plan.h"
 #include "core/predict/predict.h"
 #include "core/trace/phase_times.h"
@@ -30,62 +31,86 @@ struct PlanCommandArguments : PlanArguments
     std::string trainer; ///< the trainer for which to print a configuration; empty: none
 };
 
+/// The policy of a plan of PyTorch's formulation. Its prediction is that of its execution, not the planner's coarser
+/// model of memory.
+Result<Policy> modelPolicy(const StepTrace& step, const PlanAnswer& answer)
+{
+    ASSIGN_OR_RETURN(Policy policy, makePolicy(step, answer.plan));
+    if (answer.timeline) {
+        policy.predicted.peak = answer.timeline->peak;
+        policy.predicted.recomputeMs = answer.timeline->recomputeMs;
+    }
+    return policy;
+}
+
 /// Solves PyTorch's formulation: memory as its ModuleInfo counts it.
-Result<PlanReport> answerModel(const PlanSource& source, const PlanRequest& request)
+Result<PlanAnswer> answerModel(const PlanSource& source, const PlanRequest& request)
 {
     ASSIGN_OR_RETURN(const PiecewisePlanner planner, PiecewisePlanner::create(source.info));
-    ASSIGN_OR_RETURN(Plan plan, planner.solve(request));
-    PlanReport answer;
-    answer.plan = std::move(plan);
-    if (source.trace) {
-        answer.plan.stepMs = forwardBackwardMs(*source.trace);
-        answer.scriptRecomputeMs = recomputedMs(*source.trace);
-    }
-    if (!source.trace || answer.plan.status == PlanStatus::infeasible)
+    PlanAnswer answer;
+    ASSIGN_OR_RETURN(answer.plan, planner.solve(request));
+    if (!source.trace)
         return answer;
-
-    ASSIGN_OR_RETURN(Policy policy, makePolicy(*source.trace, answer.plan));
-    ASSIGN_OR_RETURN(const CheckpointPlan regions, checkpointPlan(*source.trace, policy));
-    ASSIGN_OR_RETURN(const Timeline timeline, predict(*source.trace, regions));
-    answer.predictedPeak = timeline.peak;
-    // The policy has the prediction of its execution, not the planner's coarser model of memory.
-    policy.predicted.peak = timeline.peak;
-    policy.predicted.recomputeMs = timeline.recomputeMs;
-    answer.policy = std::move(policy);
-    answer.regions = regions;
+    answer.plan.stepMs = forwardBackwardMs(*source.trace);
+    if (answer.plan.status == PlanStatus::infeasible)
+        return answer;
+    ASSIGN_OR_RETURN(const Policy policy, modelPolicy(*source.trace, answer));
+    ASSIGN_OR_RETURN(answer.regions, checkpointPlan(*source.trace, policy));
+    ASSIGN_OR_RETURN(Timeline timeline, predict(*source.trace, answer.regions));
+    answer.timeline = std::make_shared<const Timeline>(std::move(timeline));
     return answer;
 }
 
 /// Whether the plan for --budget runs on the card of the recording; nullopt: it is unknown, or no plan fits.
-std::optional<OnCard> onRecordedCard(const StepTrace& step, const PlannedStep& planned)
+std::optional<CardVerdict> onRecordedCard(const StepTrace& step, const PlanAnswer& answer)
 {
     const Result<DeviceSpec> gpu = findDeviceSpec(step.info.gpu);
-    if (!gpu || !planned.timeline || planned.plan.worldSize > 1)
+    if (!gpu || !answer.fits() || answer.plan.worldSize > 1)
         return std::nullopt;
-    Result<Card> card = cardFor(*gpu, step, recordedAllocatorSettings(step.info));
+    const Result<Card> card = cardFor(*gpu, step, recordedAllocatorSettings(step.info));
     if (!card)
         return std::nullopt;
-    CardRun run = runOnCard(*card, step, *planned.timeline);
-    return OnCard{std::move(*card), std::move(run), 0, {}};
+    return CardVerdict{std::make_shared<const Card>(*card), runOnCard(*card, step, *answer.timeline)};
 }
 
 /// Solves the exact formulation: all memory on the device counts.
-Result<PlanReport> answerDevice(const PlanSource& source, const PlanRequest& request,
+Result<PlanAnswer> answerDevice(const StepPlanner& planner, const PlanRequest& request,
                                 const PlanCommandArguments& arguments)
 {
-    ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(source.trace));
-    const bool needsPolicy = !arguments.policyFile.empty();
-    ASSIGN_OR_RETURN(std::optional<Card> card, cardOf(arguments.onCard, *source.trace));
-    if (!card) {
-        ASSIGN_OR_RETURN(const PlannedStep planned, planner.solve(request));
-        PlanReport answer = reportOf(planner, planned, needsPolicy);
-        answer.card = onRecordedCard(*source.trace, planned);
+    ASSIGN_OR_RETURN(std::optional<Card> card, cardOf(arguments.onCard, *planner.trace()));
+    if (card)
+        return planForCardAndSettings(planner, request, std::make_shared<const Card>(*std::move(card)));
+    ASSIGN_OR_RETURN(PlanAnswer answer, planner.solve(request));
+    answer.card = onRecordedCard(*planner.trace(), answer);
+    return answer;
+}
+
+/// The policy of a plan that fits, with the verdict of the card of --card.
+Policy devicePolicy(const StepPlanner& planner, const PlanAnswer& answer, const PlanCommandArguments& arguments)
+{
+    Policy policy = answer.policy(planner.model());
+    if (!arguments.onCard.card.empty())
+        noteCard(policy, *answer.card->card, answer.card->run, answer.card->leastMemory, arguments.onCard.settings);
+    return policy;
+}
+
+/// Answers the request, and writes the policy of a plan that fits if -o asks for one.
+Result<PlanAnswer> answerAndWrite(const PlanSource& source, const PlanRequest& request,
+                                  const PlanCommandArguments& arguments)
+{
+    const bool writes = !arguments.policyFile.empty();
+    if (!plansExactly(arguments)) {
+        ASSIGN_OR_RETURN(PlanAnswer answer, answerModel(source, request));
+        if (writes && answer.fits()) {
+            ASSIGN_OR_RETURN(const Policy policy, modelPolicy(*source.trace, answer));
+            RETURN_IF_ERROR(writePolicy(policy, arguments.policyFile));
+        }
         return answer;
     }
-    ASSIGN_OR_RETURN(PlanReport answer, reportForCard(planner, request, std::move(*card), needsPolicy));
-    if (answer.policy)
-        noteCard(*answer.policy, answer.card->card, answer.card->run, answer.card->leastMemory,
-                 arguments.onCard.settings);
+    ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(source.trace));
+    ASSIGN_OR_RETURN(PlanAnswer answer, answerDevice(planner, request, arguments));
+    if (writes && answer.fits())
+        RETURN_IF_ERROR(writePolicy(devicePolicy(planner, answer, arguments), arguments.policyFile));
     return answer;
 }
 
@@ -101,11 +126,11 @@ void printLargeBudget(Bytes budget, const StepTrace& step, std::ostream& out)
 }
 
 /// Prints whether training runs on the card.
-void printCard(const OnCard& on, std::ostream& out)
+void printCard(const CardVerdict& on, std::ostream& out)
 {
-    const std::string settings = allocatorSettings(on.card.rules);
+    const std::string settings = allocatorSettings(on.card->rules);
     const std::string what
-        = on.card.name.empty() ? "a card with " + on.card.title + " for the allocator" : on.card.title;
+        = on.card->name.empty() ? "a card with " + on.card->title + " for the allocator" : on.card->title;
     const std::string with = settings.empty() ? "" : ", with PYTORCH_CUDA_ALLOC_CONF=" + settings;
     if (on.run.runs)
         out << "Card          runs on " << what << with << ":\n              " << exactBytes(on.run.reservedPeak)
@@ -134,10 +159,11 @@ void printRemarks(const PlanSource& source, std::ostream& out)
 }
 
 /// `clock` is clockText() of the step under the policy; empty: the step has no clock.
-void print(const PlanReport& answer, const PlanSource& source, const PlanCommandArguments& arguments,
+void print(const PlanAnswer& answer, const PlanSource& source, const PlanCommandArguments& arguments,
            const std::string& clock, std::ostream& out)
 {
     const Plan& plan = answer.plan;
+    const double scriptMs = source.trace ? recomputedMs(*source.trace) : 0;
     out << "Plan          " << planStatusName(plan.status);
     if (plan.gap > 0)
         out << ", at most " << formatPercent(plan.gap) << " of its recomputation above the least possible";
@@ -157,8 +183,8 @@ void print(const PlanReport& answer, const PlanSource& source, const PlanCommand
         out << "Least budget  " << exactBytes(plan.leastBudget) << '\n';
         printRemarks(source, out);
         printNotCheckpointable(notCheckpointable(*source.info), out);
-        if (answer.scriptRecomputeMs > 0)
-            out << "Starts from   " << ownCheckpoints(answer.scriptRecomputeMs, "\n              ") << '\n';
+        if (scriptMs > 0)
+            out << "Starts from   " << ownCheckpoints(scriptMs, "\n              ") << '\n';
         return;
     }
     out << "Peak          " << exactBytes(plan.peak) << "; without checkpointing " << exactBytes(plan.baselinePeak)
@@ -173,14 +199,14 @@ void print(const PlanReport& answer, const PlanSource& source, const PlanCommand
         out << "Times         " << timesTitle(source.trace->info) << '\n';
     if (!clock.empty())
         out << "Step          " << clock << '\n';
-    if (answer.scriptRecomputeMs > 0)
-        out << "Starts from   " << ownCheckpoints(answer.scriptRecomputeMs, "\n              ") << '\n';
+    if (scriptMs > 0)
+        out << "Starts from   " << ownCheckpoints(scriptMs, "\n              ") << '\n';
     if (plan.msPerGiB > 0)
         out << "Price         " << formatNumber(plan.msPerGiB, 2) << " ms per GiB\n";
     if (!plan.binding.module.empty())
         out << "Tightest      " << plan.binding.module << ", " << plan.binding.phase << '\n';
-    if (answer.policy && !plansExactly(arguments))
-        out << "On the device " << exactBytes(answer.predictedPeak)
+    if (answer.timeline && !plansExactly(arguments))
+        out << "On the device " << exactBytes(answer.timeline->peak)
             << "\n              The predicted peak of the step under this plan: everything counts, optimizer state "
                "included;\n              --formulation exact plans for that.\n";
     printNotCheckpointable(notCheckpointable(*source.info), out);
@@ -212,7 +238,7 @@ Result<int> printTrainerConfig(const PlanCommandArguments& arguments, const Plan
         return badInput("--trainer plans among what the trainer can do: expected no --pin, --ac-unit, --fsdp-unit or "
                         "--formulation beside it");
     ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
-    ASSIGN_OR_RETURN(const PlannedStep step, planForTrainer(source.trace, *trainer, request));
+    ASSIGN_OR_RETURN(const PlanAnswer step, planForTrainer(source.trace, *trainer, request));
     if (step.plan.status == PlanStatus::infeasible)
         return Error{ErrorKind::infeasible, step.plan.reason};
     const Policy policy = step.policy(source.trace);
@@ -243,12 +269,7 @@ Result<int> run(const PlanCommandArguments& arguments)
         return printTrainerConfig(arguments, request);
     ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
     request = asRecorded(std::move(request), source);
-    ASSIGN_OR_RETURN(const PlanReport found,
-                     plansExactly(arguments) ? answerDevice(source, request, arguments) : answerModel(source, request));
-
-    if (!arguments.policyFile.empty() && found.policy) {
-        RETURN_IF_ERROR(writePolicy(*found.policy, arguments.policyFile));
-    }
+    ASSIGN_OR_RETURN(const PlanAnswer found, answerAndWrite(source, request, arguments));
     if (arguments.json) {
         Json document = toJson(found, source.trace.get(), *source.info, plansExactly(arguments));
         if (source.trace)
@@ -256,7 +277,7 @@ Result<int> run(const PlanCommandArguments& arguments)
         printJson(document);
     } else {
         std::string clock;
-        if (source.trace && found.predictedPeak >= 0 && hasClock(*source.trace)) {
+        if (source.trace && found.timeline && hasClock(*source.trace)) {
             ASSIGN_OR_RETURN(clock, clockText(*source.trace, found.regions));
         }
         print(found, source, arguments, clock, std::cout);

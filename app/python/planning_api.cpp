@@ -7,11 +7,12 @@
 #include "core/base/try.h"
 #include "core/cost/device_specs.h"
 #include "core/cost/step_times.h"
-#include "core/policy/plan_report.h"
+#include "core/policy/card_planner.h"
 #include "core/trace/step_file.h"
 
 #include <nlohmann/json.hpp>
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -36,10 +37,12 @@ Result<std::string> plan(const char* file, const char* gpu, Bytes budget, const 
     if (budget > 0)
         card.rules.memoryFraction = static_cast<double>(budget) / static_cast<double>(spec.memory);
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(step));
-    ASSIGN_OR_RETURN(PlanReport answer, reportForCard(planner, PlanRequest{}, std::move(card), true));
-    if (answer.policy && !answer.plan.decisions.empty()) {
-        noteCard(*answer.policy, answer.card->card, answer.card->run, answer.card->leastMemory, settings);
-        RETURN_IF_ERROR(writePolicy(*answer.policy, policyFile));
+    ASSIGN_OR_RETURN(const PlanAnswer answer,
+                     planForCardAndSettings(planner, PlanRequest{}, std::make_shared<const Card>(std::move(card))));
+    if (answer.fits() && !answer.plan.decisions.empty()) {
+        Policy policy = answer.policy(planner.model());
+        noteCard(policy, *answer.card->card, answer.card->run, answer.card->leastMemory, settings);
+        RETURN_IF_ERROR(writePolicy(policy, policyFile));
     }
     ASSIGN_OR_RETURN(const ModuleInfo info, modulesToPlan(planner.model()));
     return jsonText(toJson(answer, step.get(), info, true));

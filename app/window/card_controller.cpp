@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/card_controller.h"
 
-#include "app/window/modules_controller.h"
-#include "app/window/session.h"
+#include "app/window/plan_controller.h"
 #include "views/plot/call_later.h"
 
 #include <utility>
@@ -27,7 +26,7 @@ CardController::CardController(Session& session, QObject* parent)
 void CardController::follow()
 {
     follows_ = true;
-    if (const CardPlanPtr& plan = session_.cardPlan())
+    if (const PlanAnswerPtr& plan = session_.cardPlan())
         takeBudget(*plan);
 }
 
@@ -41,13 +40,13 @@ void CardController::askVerdict()
     if (!judging_)
         return;
     verdictRunner_.post([this, number, answer, card, step = session_.step()](const std::stop_token& stop) {
-        const auto verdict = std::make_shared<const CardVerdict>(
-            CardVerdict{card, answer, runOnCard(*card, step->trace(), *answer->step.timeline, stop)});
-        callLater(this, [this, number, verdict] {
+        PlanAnswer judged = *answer;
+        judged.card = CardVerdict{card, runOnCard(*card, step->trace(), *answer->timeline, stop)};
+        callLater(this, [this, number, made = std::make_shared<const PlanAnswer>(std::move(judged))] {
             if (number != verdicts_)
                 return;
             judging_ = false;
-            session_.setVerdict(verdict);
+            session_.setVerdict(made);
         });
     });
 }
@@ -63,36 +62,34 @@ void CardController::askPlan()
     PlanRequest request = session_.request();
     request.worldSize = 1;
     planRunner_.post([this, number, card, request, step = session_.step()](const std::stop_token& stop) {
-        const auto tell = [this, number, &stop](const CardPlan& plan) {
+        const auto tell = [this, number, &stop](const PlanAnswer& plan) {
             if (!stop.stop_requested())
-                callLater(this, [this, number, made = std::make_shared<const CardPlan>(plan)] {
+                callLater(this, [this, number, made = std::make_shared<const PlanAnswer>(plan)] {
                     if (number == plans_)
                         accept(made);
                 });
         };
-        Result<PlanOnCard> found = step->engine->planForCard(request, *card, stop);
-        if (!found) { // the request for a plan reports the same error
+        Result<PlanAnswer> plan = step->engine->planForCard(request, card, stop);
+        if (!plan) { // the request for a plan reports the same error
             callLater(this, [this, number] { planning_ = planning_ && number != plans_; });
             return;
         }
-        CardPlan plan{card, request.pins, *std::move(found), {}, false};
-        tell(plan);
+        plan->preliminary = true;
+        tell(*plan);
         if (stop.stop_requested())
             return;
-        if (Result<std::optional<BetterSettings>> better
-            = step->engine->betterSettings(request, *card, plan.found, stop))
-            plan.better = *std::move(better);
-        plan.complete = true;
-        tell(plan);
+        if (Result<std::optional<BetterSettings>> better = step->engine->betterSettings(request, *plan, stop))
+            plan->card->better = *std::move(better);
+        plan->preliminary = false;
+        tell(*plan);
     });
 }
 
 /// The plan of a point is the one that the window shows at its peak.
 void CardController::askPoints()
 {
-    const CardPlanPtr& plan = session_.cardPlan();
-    const bool isReady
-        = plan && session_.mode() == PlanMode::modules && session_.worldSize() == 1 && session_.frontierIsFinal();
+    const bool isReady = session_.cardPlan() && session_.mode() == PlanMode::modules && session_.worldSize() == 1
+        && session_.frontierIsFinal();
     const CardPoints wanted = isReady ? CardPoints{session_.card(), session_.frontier(), {}} : CardPoints();
     if (wanted.card == asked_.card && wanted.of == asked_.of)
         return;
@@ -101,20 +98,20 @@ void CardController::askPoints()
     sifting_ = isReady;
     if (!isReady)
         return;
-    pointsRunner_.post([this, wanted, plan, request = session_.request(),
+    pointsRunner_.post([this, wanted, runs = session_.cardBudget(), request = session_.request(),
                         step = session_.step()](const std::stop_token& stop) mutable {
         CardPoints points = wanted;
         for (const FrontierPoint& point : *points.of) {
             if (stop.stop_requested())
                 return;
-            if (point.peak == plan->budget())
+            if (point.peak == runs)
                 continue;
             if (point.peak > points.card->forTensors()) {
                 points.failing.push_back(point.peak);
                 continue;
             }
             request.budget = point.peak;
-            const Result<PlannedStep> planned = step->engine->solve(request, stop, ModulesController::proofMs);
+            const Result<PlanAnswer> planned = step->engine->solve(request, stop, PlanController::proofMs);
             if (!planned || !planned->timeline
                 || !runOnCard(*points.card, step->trace(), *planned->timeline, stop).runs)
                 points.failing.push_back(point.peak);
@@ -128,18 +125,18 @@ void CardController::askPoints()
     });
 }
 
-void CardController::accept(const CardPlanPtr& plan)
+void CardController::accept(const PlanAnswerPtr& plan)
 {
-    planning_ = !plan->complete;
+    planning_ = plan->preliminary;
     session_.setCardPlan(plan);
     if (follows_)
         takeBudget(*plan);
 }
 
-void CardController::takeBudget(const CardPlan& plan)
+void CardController::takeBudget(const PlanAnswer& plan)
 {
     follows_ = false;
-    const Bytes budget = plan.budget() > 0 ? plan.budget() : plan.found.planned.plan.leastBudget;
+    const Bytes budget = plan.runs() ? plan.plan.peak : plan.plan.leastBudget;
     if (session_.undoStack().count() == 0)
         session_.suggestBudget(budget);
     else

@@ -2,18 +2,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "app/window/card_answer.h"
+#include "app/window/session.h"
 #include "core/base/task_runner.h"
 
 #include <QObject>
 
 namespace headroom {
 
-class Session;
-
 /// Runs the shown plan on the session's card, plans for the card, and runs the plans of the frontier there. Each runs
-/// on a worker thread of its own, the latest request wins, and results are set in the session. A verdict is of one plan
-/// on one card, so that the session never shows that of an earlier one.
+/// on a worker thread of its own, the latest request wins, and results are set in the session. A verdict is part of the
+/// answer that was judged, so that the session never shows that of an earlier one.
 class CardController : public QObject
 {
     Q_OBJECT
@@ -32,8 +30,8 @@ private:
     void askVerdict();
     void askPlan();
     void askPoints();
-    void accept(const CardPlanPtr& plan);
-    void takeBudget(const CardPlan& plan);
+    void accept(const PlanAnswerPtr& plan);
+    void takeBudget(const PlanAnswer& plan);
     void forget(); ///< drops the requests for a step that is closed
 
     Session& session_;
@@ -44,7 +42,7 @@ private:
     quint64 verdicts_ = 0; ///< number of requests
     quint64 plans_ = 0;
     CardPoints asked_; ///< card and frontier whose points are run, or were
-    TaskRunner verdictRunner_; ///< lanes are the last members: their threads end before the others are destroyed
+    TaskRunner verdictRunner_; ///< runners are the last members: their threads end before the others are destroyed
     TaskRunner planRunner_;
     TaskRunner pointsRunner_;
 };

@@ -3,8 +3,8 @@
 #include "app/window/card_text.h"
 
 #include "app/recording/recorder_program.h"
-#include "app/window/plan_text.h"
 #include "app/window/session.h"
+#include "app/window/step_text.h"
 #include "core/cost/card_memory.h"
 #include "core/trace/out_of_memory.h"
 #include "views/plot/number_text.h"
@@ -51,20 +51,20 @@ QString otherKernels(const Session& session)
 
 QString cause(const Session& session)
 {
-    const Bytes peak = session.answer()->step.timeline->peak, room = session.card()->forTensors();
+    const Bytes peak = session.answer()->timeline->peak, room = session.card()->forTensors();
     return peak > room ? tr("tensors take %1 of %2").arg(bytesText(peak, 2), bytesText(room, 2)) : tr("fragmentation");
 }
 
 std::vector<CardOffer> offersOf(const Session& session, bool runs)
 {
     std::vector<CardOffer> offers;
-    const CardPlanPtr& plan = session.cardPlan();
-    if (plan && plan->budget() > 0 && !runs)
-        offers.push_back({CardOffer::Kind::budget, tr("Use %1, which runs").arg(bytesText(plan->budget(), 2)),
+    const PlanAnswerPtr& plan = session.cardPlan();
+    if (const Bytes budget = session.cardBudget(); budget > 0 && !runs)
+        offers.push_back({CardOffer::Kind::budget, tr("Use %1, which runs").arg(bytesText(budget, 2)),
                           tr("Set the budget of the plan that recomputes least among those that run on this card"),
-                          plan->budget()});
-    if (plan && plan->better) {
-        const BetterSettings& better = *plan->better;
+                          budget});
+    if (plan && plan->card->better) {
+        const BetterSettings& better = *plan->card->better;
         const QString name = settingsTitle(better.settings);
         const QString variable = tr("PYTORCH_CUDA_ALLOC_CONF=%1").arg(QString::fromStdString(better.settings));
         offers.push_back(
@@ -126,11 +126,11 @@ CardLine ofVerdict(const Session& session, const CardVerdict& verdict)
         line.text = tr("Out of memory on %1: %2").arg(card, cause(session));
         line.tip = sentence(tr("step %1 of training: ").arg(verdict.run.failedStep)
                             + QString::fromStdString(verdict.run.reason));
-        const CardPlanPtr& plan = session.cardPlan();
+        const PlanAnswerPtr& plan = session.cardPlan();
         if (!plan && plannable(session.step()->trace()))
             more = tr("; looking for a plan that runs …");
-        else if (plan && plan->budget() == 0)
-            more = tr("; no plan runs, the least that would do is %1").arg(bytesText(plan->found.leastMemory, 2));
+        else if (plan && !plan->runs())
+            more = tr("; no plan runs, the least that would do is %1").arg(bytesText(plan->card->leastMemory, 2));
     }
     const QString kernels = otherKernels(session);
     line.text += more + (kernels.isEmpty() ? QString() : tr("; %1").arg(kernels));
@@ -202,10 +202,9 @@ CardLine cardLine(const Session& session)
 
 std::vector<CardStop> cardStops(const Session& session)
 {
-    const CardPlanPtr& plan = session.cardPlan();
-    if (!plan || plan->budget() == 0)
+    if (session.cardBudget() == 0)
         return {};
-    return {{placeTitle(*plan->card).toStdString(), plan->budget()}};
+    return {{placeTitle(*session.cardPlan()->card->card).toStdString(), session.cardBudget()}};
 }
 
 std::vector<Bytes> failingPeaks(const Session& session)

@@ -6,11 +6,11 @@
 #include "app/window/card_text.h"
 #include "app/window/lower_pages.h"
 #include "app/window/measured_controller.h"
-#include "app/window/ops_text.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "app/window/step_header.h"
+#include "app/window/step_text.h"
 #include "app/window/times_text.h"
 #include "core/cost/card_memory.h"
 #include "views/models/module_tree_model.h"
@@ -135,7 +135,7 @@ void DocumentPage::wireSession()
     connect(&session_, &Session::stepChanged, this, &DocumentPage::showStep);
     connect(&session_, &Session::budgetChanged, this, &DocumentPage::showBudget);
     connect(&session_, &Session::questionChanged, this,
-            [this] { budgetBar_->setResult(session_.answer() ? &session_.answer()->step.plan : nullptr, true); });
+            [this] { budgetBar_->setResult(session_.answer() ? &session_.answer()->plan : nullptr, true); });
     connect(&session_, &Session::answerChanged, this, &DocumentPage::showAnswer);
     connect(&session_, &Session::pinsChanged, this, &DocumentPage::showPins);
     connect(&session_, &Session::worldSizeChanged, inspector_, &Inspector::setWorldSize);
@@ -328,13 +328,13 @@ void DocumentPage::showAnswer()
         return;
     }
     const PlanAnswer& answer = *session_.answer();
-    const PlannedStep& shown = answer.shown();
+    const PlanAnswer& shown = answer.shown();
     if (shown.timeline) {
         if (answer.ops) {
-            moduleModel_->setOpsPlan(answer.effects);
+            moduleModel_->setOpsPlan(shown.effects);
             tradeOff_->clearPlan();
         } else {
-            moduleModel_->setPlan(shown.regions, answer.effects);
+            moduleModel_->setPlan(shown.regions, shown.effects);
             tradeOff_->setPlan(plannedPoints(session_), session_.msPerGiB());
         }
     } else {
@@ -349,7 +349,7 @@ void DocumentPage::showAnswer()
     if (!session_.frontier())
         showBudgetRange();
     showBudget(session_.budget());
-    budgetBar_->setResult(&answer.step.plan, !session_.answerIsCurrent());
+    budgetBar_->setResult(&answer.plan, !session_.answerIsCurrent());
     budgetBar_->setOps(opsFigures(session_));
     selectFirstRegion();
     showInspector();
@@ -373,9 +373,9 @@ void DocumentPage::showComparison()
 void DocumentPage::showCollectives()
 {
     const OpenStepPtr& step = session_.step();
-    const bool ofPlan = session_.shownTimeline() && session_.answer()->clock && !session_.comparison();
+    const bool ofPlan = session_.shownTimeline() && session_.answer()->shown().clock && !session_.comparison();
     const std::optional<StepClock> none;
-    const std::optional<StepClock>& clock = !step ? none : ofPlan ? session_.answer()->clock : step->clock;
+    const std::optional<StepClock>& clock = !step ? none : ofPlan ? session_.answer()->shown().clock : step->clock;
     if (!clock || clock->collectives.empty()) {
         timeline_->setCollectives({});
         moduleModel_->setExposed({});

@@ -4,10 +4,10 @@
 
 #include "app/recording/recorder_program.h"
 #include "app/window/card_text.h"
-#include "app/window/ops_text.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
+#include "app/window/step_text.h"
 #include "core/policy/policy.h"
 #include "views/export/export.h"
 #include "views/theme/theme.h"
@@ -114,7 +114,7 @@ bool Exporter::writeTimelineTo(const QString& path)
     data.trace = session_.step()->engine->trace();
     data.recorded = session_.step()->engine->recorded();
     if (session_.feasible())
-        data.planned = session_.answer()->step.timeline;
+        data.planned = session_.answer()->timeline;
     data.budget = session_.budget();
     data.byModule = stackByModule_;
     return report(exportTimeline(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
@@ -144,7 +144,7 @@ bool Exporter::writeFrontierTo(const QString& path)
     data.title = pictureTitle(session_.step()->trace()).toStdString();
     data.points = *session_.frontier();
     if (session_.answer())
-        data.stepMs = session_.answer()->step.plan.stepMs;
+        data.stepMs = session_.answer()->plan.stepMs;
     data.budget = session_.budget();
     return report(exportFrontier(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
 }

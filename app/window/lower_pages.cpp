@@ -137,7 +137,7 @@ void LowerPages::showOps()
         return;
     ops_->setStep(session_.step()->engine->trace());
     const bool planned = session_.mode() == PlanMode::ops;
-    const OpsAnswerPtr answer = planned && session_.feasible() ? session_.answer()->ops : nullptr;
+    const OpsDecisionsPtr answer = planned && session_.feasible() ? session_.answer()->ops : nullptr;
     panel_->setOpsPlanned(planned);
     panel_->setComparing(session_.comparison() && session_.comparison()->hasTimes);
     ops_->setComparison(session_.comparison());

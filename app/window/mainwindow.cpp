@@ -13,9 +13,9 @@
 #include "app/window/frame_pacer.h"
 #include "app/window/manual_controller.h"
 #include "app/window/measured_controller.h"
-#include "app/window/modules_controller.h"
 #include "app/window/opener.h"
-#include "app/window/ops_controller.h"
+#include "app/window/ops_choice_controller.h"
+#include "app/window/plan_controller.h"
 #include "app/window/plan_text.h"
 #include "app/window/record_controller.h"
 #include "app/window/step_header.h"
@@ -79,8 +79,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     , verifyController_(
           new VerifyController(session_, *page_->inspector()->verifyRow(), *actions_->verifyPlan, parts.recorder, this))
     , cardController_(new CardController(session_, this))
-    , modulesController_(new ModulesController(session_, this))
-    , opsController_(new OpsController(session_, this))
+    , planController_(new PlanController(session_, this))
     , measuredController_(new MeasuredController(session_, this))
     , opsChoiceController_(new OpsChoiceController(session_, *page_->inspector()->solverChoice(), this))
     , exporter_(new Exporter(session_, settings_, *messages_, this))
@@ -114,8 +113,7 @@ MainWindow::~MainWindow()
     delete whatIf_;
     delete verifyController_;
     delete cardController_;
-    delete modulesController_;
-    delete opsController_;
+    delete planController_;
     delete opsChoiceController_;
     delete measuredController_;
     delete takeCentralWidget(); // before the session and the jobs, used by the widget
@@ -139,8 +137,8 @@ void MainWindow::layOut()
 
 void MainWindow::wireSession()
 {
-    connect(modulesController_, &ModulesController::failed, this, &MainWindow::refusePlan);
-    connect(modulesController_, &ModulesController::frontierFailed, this, [this](const QString& reason) {
+    connect(planController_, &PlanController::failed, this, &MainWindow::refusePlan);
+    connect(planController_, &PlanController::frontierFailed, this, [this](const QString& reason) {
         if (messages_->kind() != MessageBar::Kind::error) // the solve failed for the same reason, and says what to do
             messages_->showError(sentence(reason));
     });
@@ -173,7 +171,7 @@ void MainWindow::wireDesks()
 {
     Actions& a = *actions_;
     connect(opener_, &Opener::opened, this, [this](bool budgetWasGiven) {
-        modulesController_->setBudgetIsGuess(!budgetWasGiven);
+        planController_->setBudgetIsGuess(!budgetWasGiven);
         if (budgetWasGiven)
             cardController_->keepBudget();
         else

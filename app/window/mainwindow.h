@@ -24,10 +24,9 @@ class Exporter;
 class FramePacer;
 class ManualController;
 class MeasuredController;
-class ModulesController;
 class MessageBar;
 class OpsChoiceController;
-class OpsController;
+class PlanController;
 class RecordController;
 class RecordingBar;
 class StepWatch;
@@ -66,7 +65,7 @@ public:
 
     Session& session() noexcept { return session_; }
     Jobs& jobs() noexcept { return jobs_; }
-    ModulesController& modulesController() noexcept { return *modulesController_; }
+    PlanController& planController() noexcept { return *planController_; }
     CardController& cardController() noexcept { return *cardController_; }
     ThemeSwitch& theme() noexcept { return theme_; }
     Actions& actions() noexcept { return *actions_; }
@@ -124,8 +123,7 @@ private:
     WhatIf* whatIf_;
     VerifyController* verifyController_;
     CardController* cardController_;
-    ModulesController* modulesController_;
-    OpsController* opsController_;
+    PlanController* planController_;
     MeasuredController* measuredController_;
     OpsChoiceController* opsChoiceController_;
     Exporter* exporter_;

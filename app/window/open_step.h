@@ -53,25 +53,6 @@ struct ReadSnapshot
 };
 using ReadSnapshotPtr = std::shared_ptr<const ReadSnapshot>;
 
-/// The result of a planner, with all data that the window shows of it. Immutable.
-struct PlanAnswer
-{
-    quint64 generation = 0; ///< ascending: a later request has a higher one
-    PlanRequest request;
-    PlannedStep step;
-    std::optional<PlannedStep> closest; ///< the plan at the least budget, if no plan fits
-    std::vector<ModuleEffect> effects; ///< by ModuleId: effects of shown()
-    bool proving = false; ///< the first result of a request; a better or proven one follows
-    std::optional<StepClock> clock = {}; ///< clock of a plan that fits; nullopt: that of the step
-    OpsAnswerPtr ops = nullptr; ///< the plan by op, of which shown() is the plan; null: a plan by modules
-
-    PlanMode mode() const noexcept { return ops ? PlanMode::ops : PlanMode::modules; }
-    bool fits() const noexcept { return step.timeline != nullptr; }
-    /// The plan that the plots show: the plan, or `closest`. It has no timeline if there is neither.
-    const PlannedStep& shown() const noexcept { return closest ? *closest : step; }
-};
-using PlanAnswerPtr = std::shared_ptr<const PlanAnswer>;
-
 using FrontierPtr = std::shared_ptr<const std::vector<FrontierPoint>>;
 
 /// The planner's ways for one module.

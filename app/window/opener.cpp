@@ -4,11 +4,11 @@
 
 #include "app/recording/recorder_program.h"
 #include "app/window/actions.h"
-#include "app/window/plan_text.h"
 #include "app/window/record_controller.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "app/window/snapshot_dialog.h"
+#include "app/window/step_text.h"
 #include "app/window/times_text.h"
 #include "app/window/what_if.h"
 #include "core/cost/card_memory.h"

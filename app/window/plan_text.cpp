@@ -3,19 +3,19 @@
 #include "app/window/plan_text.h"
 
 #include "app/recording/recorder_program.h"
-#include "app/window/ops_text.h"
-#include "app/window/times_text.h"
-#include "core/cost/roofline.h"
+#include "app/window/step_text.h"
+#include "core/joint/ops_request.h"
 #include "views/plot/module_grouping.h"
 #include "views/plot/number_text.h"
 #include "views/plot/tradeoff_curve.h"
 
 #include <QCoreApplication>
 #include <QLocale>
-#include <QStringList>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 namespace headroom {
 namespace {
@@ -60,7 +60,7 @@ ModuleId regionAround(const Session& session, ModuleId module)
 {
     const StepTrace& trace = session.step()->trace();
     for (ModuleId m = trace.modules.parent[module]; m.valid(); m = trace.modules.parent[m]) {
-        for (const CheckpointRegion& region : session.answer()->step.regions) {
+        for (const CheckpointRegion& region : session.answer()->regions) {
             if (region.module == m)
                 return m;
         }
@@ -103,7 +103,7 @@ QString reasonText(const Session& session, ModuleId module)
     }
     if (freed > 0)
         return tr("Frees %1 at no cost.").arg(bold(bytesText(freed)));
-    if (answer.step.regions.empty())
+    if (answer.regions.empty())
         return tr("The whole step fits this budget: nothing has to be recomputed.");
     if (session.pin(session.selectedFqn()) == Pin::save)
         return tr("Pinned by hand: the plan recomputes other modules instead.");
@@ -112,14 +112,165 @@ QString reasonText(const Session& session, ModuleId module)
     return tr("Other modules give memory for less time, so this one keeps everything.") + priceText(session);
 }
 
-/// A setting that a recording from Python stores about its program; empty: none.
-QString settingOf(const StepTrace& trace, std::string_view key)
+constexpr std::size_t mostChanged = 5;
+
+QString fractionText(double fraction)
 {
-    for (const auto& [name, value] : trace.info.settings) {
-        if (name == key)
-            return QString::fromStdString(value);
+    return QLocale::c().toString(fraction, 'g', 4);
+}
+
+/// "gelu" of "aten.gelu.default"; ops of other libraries keep their namespace.
+QString shortOp(std::string_view name)
+{
+    QString text = QString::fromUtf8(name);
+    if (text.startsWith(QLatin1String("aten.")))
+        text.remove(0, 5);
+    if (text.endsWith(QLatin1String(".default")))
+        text.chop(8);
+    return text;
+}
+
+QString decisionText(const ChangedOp& change)
+{
+    if (change.now == OpDecision::recomputed)
+        return change.before == OpDecision::saved ? tr("was saved, is recomputed now") : tr("is recomputed now");
+    if (change.now == OpDecision::saved)
+        return change.before == OpDecision::recomputed ? tr("was recomputed, is saved now") : tr("is saved now");
+    return change.before == OpDecision::recomputed ? tr("is no longer recomputed") : tr("is no longer saved");
+}
+
+/// A duration of the wall clock, rounded.
+QString tookText(double ms)
+{
+    return ms < 1000 ? tr("%1 ms").arg(std::round(ms)) : tr("%1 s").arg(ms / 1000, 0, 'f', 1);
+}
+
+/// The solver's name in torch.compile.
+QString solverWord(const Session& session)
+{
+    return QString::fromUtf8(opsSolverName(session.opsChoice().solver));
+}
+
+QString estimatorWord(const Session& session)
+{
+    return session.opsChoice().runtime == OpsRuntime::flops ? QStringLiteral("flops") : QStringLiteral("profile");
+}
+
+/// The shown plan by op; null: none.
+const OpsDecisions* shown(const Session& session)
+{
+    return session.mode() == PlanMode::ops && session.answer() ? session.answer()->ops.get() : nullptr;
+}
+
+void addChanged(OpsFacts& facts, const StepTrace& trace, const OpsDecisions& answer)
+{
+    struct Sum
+    {
+        int count = 0;
+        Bytes bytes = 0;
+        ChangedOp example;
+    };
+    std::map<std::tuple<std::string_view, OpDecision, OpDecision>, Sum> kinds;
+    for (const ChangedOp& change : answer.changed) {
+        Sum& sum = kinds[{trace.opName(change.op), change.before, change.now}];
+        ++sum.count;
+        sum.bytes += change.bytes;
+        sum.example = change;
     }
-    return {};
+    std::vector<Sum> sums;
+    for (const auto& [key, sum] : kinds)
+        sums.push_back(sum);
+    std::stable_sort(sums.begin(), sums.end(),
+                     [](const Sum& a, const Sum& b) { return std::abs(a.bytes) > std::abs(b.bytes); });
+    const int count = static_cast<int>(answer.changed.size());
+    facts.changedTitle = count == 0 ? QString()
+        : count == 1                ? tr("New at this step of the frontier: one op")
+                                    : tr("New at this step of the frontier: %1 ops").arg(count);
+    for (const Sum& sum : sums) {
+        if (facts.changed.size() == mostChanged)
+            break;
+        const QString name = shortOp(trace.opName(sum.example.op));
+        const QString bytes = sum.bytes == 0
+            ? QStringLiteral("–")
+            : (sum.bytes > 0 ? QStringLiteral("−") : QStringLiteral("+")) + bytesText(std::abs(sum.bytes));
+        facts.changed.push_back({sum.count == 1 ? name : tr("%1 × %2").arg(sum.count).arg(name),
+                                 decisionText(sum.example), bytes, sum.example.now == OpDecision::recomputed});
+    }
+    const int more = static_cast<int>(sums.size() - facts.changed.size());
+    if (more > 0)
+        facts.moreChanged = more == 1 ? tr("one more kind") : tr("%1 more kinds").arg(more);
+}
+
+QString policyText(const Session& session)
+{
+    const Policy* policy = session.policyOfOps();
+    if (!policy)
+        return noOpsPolicy(session);
+    if (policy->modules.empty())
+        return tr("No block has anything to recompute.");
+    const int count = static_cast<int>(policy->modules.size());
+    QString text
+        = (count == 1 ? tr("A selective checkpoint of one block") : tr("Selective checkpoints of %1 blocks").arg(count))
+        + tr(" run more again than the plan: peak %1, +%2.")
+              .arg(bytesText(policy->predicted.peak, 2), msText(policy->predicted.recomputeMs));
+    if (policy->predicted.peak > session.budget())
+        text += tr(" %1: plans by module are made for it.").arg(bold(tr("That does not fit the budget")));
+    return text;
+}
+
+QString reasonOf(const Session& session, const OpsDecisions& answer, ModuleId module)
+{
+    const StepTrace& trace = session.step()->trace();
+    std::vector<bool> within(trace.modules.size(), false); // parents come before their children
+    int forward = 0;
+    int again = 0;
+    for (std::uint32_t i = module.value; i < within.size(); ++i) {
+        const ModuleId parent = trace.modules.parent[ModuleId(i)];
+        within[i] = i == module.value || (parent.valid() && within[parent.value]);
+    }
+    for (std::uint32_t i = 0; i < trace.ops.size(); ++i) {
+        const ModuleId of = trace.ops.module[OpId(i)];
+        if (trace.ops.phase[OpId(i)] != Phase::forward || !of.valid() || !within[of.value])
+            continue;
+        ++forward;
+        again += answer.decisions[i] == OpDecision::recomputed;
+    }
+    const ModuleEffect& effect = session.answer()->effects[module.value];
+    if (again == 0)
+        return tr("None of its %1 ops of forward runs again.").arg(forward);
+    const Bytes freed = effect.recorded - effect.kept;
+    QString text = (again == 1 ? tr("%1 of its %2 ops of forward runs again, which takes %3")
+                               : tr("%1 of its %2 ops of forward run again, which takes %3"))
+                       .arg(again)
+                       .arg(forward)
+                       .arg(bold(msText(effect.recomputeMs)));
+    if (freed > 0)
+        text += tr(" and frees %1").arg(bold(bytesText(freed)));
+    return text + QLatin1Char('.');
+}
+
+QString opsModuleReason(const Session& session)
+{
+    const OpsDecisions* answer = shown(session);
+    return answer && session.feasible() ? reasonOf(session, *answer, session.selected()) : QString();
+}
+
+QString opsSolverLine(const Session& session)
+{
+    if (!session.whyNoOps().isEmpty())
+        return tr("The ops of this step cannot be planned.");
+    const OpsFrontierPtr& frontier = session.opsFrontier();
+    if (!frontier)
+        return tr("Planning the ops …");
+    if (shown(session) && session.answerIsCurrent() && !session.feasible())
+        return frontier->complete
+            ? tr("None of %1 plans fits").arg(frontier->plans.size())
+            : tr("None of %1 plans fits; more are being looked for …").arg(frontier->plans.size());
+    const QString which
+        = tr("Plan %1 of %2").arg(shown(session) ? shown(session)->index + 1 : 0).arg(frontier->plans.size());
+    return which
+        + (frontier->complete ? tr(", found in %1").arg(tookText(frontier->solveMs))
+                              : tr("; more are being looked for …"));
 }
 
 } // namespace
@@ -143,110 +294,10 @@ ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace)
     return leaf;
 }
 
-QString gpuTitle(const std::string& name)
-{
-    const Result<DeviceSpec> device = findDeviceSpec(name);
-    return QString::fromStdString(device ? device->title : name);
-}
-
-QString stepName(const StepTrace& trace)
-{
-    QString name = QString::fromStdString(trace.info.model);
-    const QString demo = QStringLiteral("demo:");
-    if (name.startsWith(demo))
-        name.remove(0, demo.size());
-    const auto slash = name.lastIndexOf(QLatin1Char('/'));
-    return slash >= 0 ? name.mid(slash + 1) : name;
-}
-
-bool canRecordAgain(const StepTrace& trace)
-{
-    return !trace.info.arguments.empty() && !trace.info.dimensions.empty();
-}
-
-QStringList recordArguments(const StepTrace& trace)
-{
-    QStringList arguments;
-    for (const std::string& argument : trace.info.arguments)
-        arguments << QString::fromStdString(argument);
-    return arguments;
-}
-
-QString recordedScript(const StepTrace& trace)
-{
-    const auto& arguments = trace.info.arguments;
-    const auto script
-        = std::ranges::find_if(arguments, [](const std::string& argument) { return argument.ends_with(".py"); });
-    return trainingProgram(trace).isEmpty() || script == arguments.end() ? QString() : QString::fromStdString(*script);
-}
-
-QString trainingProgram(const StepTrace& trace)
-{
-    return settingOf(trace, "program");
-}
-
-QString originText(const StepTrace& trace)
-{
-    const QString program = trainingProgram(trace);
-    if (program.isEmpty())
-        return {};
-    return tr("Recorded from %1\nrun by %2\nin %3")
-        .arg(program, settingOf(trace, "interpreter"), settingOf(trace, "folder"));
-}
-
-QString whyFixedSizes(const StepTrace& trace)
-{
-    if (trainingProgram(trace).isEmpty())
-        return {};
-    return tr("A training script chooses its batch itself: record it again with other arguments to see another one.");
-}
-
-QString sizeResult(const Session& session)
-{
-    if (!session.isOpen() || session.peakBefore() == 0 || session.peakBefore() == session.recordedPeak())
-        return {};
-    return tr("peak %1, was %2").arg(bytesText(session.recordedPeak(), 2), bytesText(session.peakBefore(), 2));
-}
-
-QString stepFacts(const StepTrace& trace)
-{
-    const StepInfo& info = trace.info;
-    QStringList facts;
-    const bool fieldsSaySizes = canRecordAgain(trace);
-    if (!fieldsSaySizes && info.batch > 0 && info.sequence > 0)
-        facts << tr("batch %1 × %2").arg(info.batch).arg(info.sequence);
-    else if (!fieldsSaySizes && info.batch > 0)
-        facts << tr("batch %1").arg(info.batch);
-    for (const std::string& fact : {info.dtype, info.optimizer}) {
-        if (!fact.empty())
-            facts << QString::fromStdString(fact);
-    }
-    if (info.simulated)
-        facts << tr("simulated"); // the button for the times names the card
-    else if (!info.gpu.empty())
-        facts << gpuTitle(info.gpu);
-    if (info.distributed)
-        facts << tr("rank %1 of %2").arg(info.distributed->rank).arg(info.distributed->worldSize);
-    facts << tr("%1 events").arg(countText(trace.events.size()));
-    return facts.join(QStringLiteral(", "));
-}
-
-QString pictureTitle(const StepTrace& trace)
-{
-    QString title = stepName(trace);
-    if (trace.info.batch > 0)
-        title += tr(", batch %1").arg(trace.info.batch);
-    if (trace.info.simulated)
-        title += QStringLiteral(", ") + timesText(trace.info);
-    else if (!trace.info.gpu.empty())
-        title += QStringLiteral(", ") + gpuTitle(trace.info.gpu);
-    return title;
-}
-
 PlannedPoint plannedPoints(const Session& session)
 {
     return [step = session.step(), answer = session.answer()](const std::string& fqn) {
-        return plannedPoint(answer->effects[step->names.at(fqn).value]);
+        return plannedPoint(answer->shown().effects[step->names.at(fqn).value]);
     };
 }
 
@@ -285,7 +336,7 @@ ModuleFacts moduleFacts(const Session& session)
         return facts;
 
     const ModuleEffect& recorded = step.recorded()[module.value];
-    const ModuleEffect& now = session.answer() ? session.answer()->effects[module.value] : recorded;
+    const ModuleEffect& now = session.answer() ? session.answer()->shown().effects[module.value] : recorded;
     facts.pin = session.pin(fqn);
     facts.decided = facts.pin ? ModuleFacts::Option{tr("takes the pin away"), {}}
                               : ModuleFacts::Option{keptText(now.kept), costText(now.recomputeMs)};
@@ -315,8 +366,8 @@ QString planSummary(const Session& session)
         return tr("Solving …");
     if (!session.feasible())
         return {};
-    const Plan& plan = session.answer()->step.plan;
-    const int count = static_cast<int>(session.answer()->step.regions.size());
+    const Plan& plan = session.answer()->plan;
+    const int count = static_cast<int>(session.answer()->regions.size());
     if (count == 0)
         return tr("The whole step fits this budget: nothing has to be recomputed.");
     const double percent = plan.stepMs > 0 ? 100 * plan.recomputeMs / plan.stepMs : 0;
@@ -330,7 +381,7 @@ std::optional<InfeasibleFacts> infeasibleFacts(const Session& session)
 {
     if (!session.answer() || session.feasible() || !whyNoPlan(session).isEmpty())
         return std::nullopt;
-    const Plan& plan = session.answer()->step.plan;
+    const Plan& plan = session.answer()->plan;
     InfeasibleFacts facts;
     facts.headline = tr("No plan fits %1").arg(bytesText(plan.budget, 2));
     facts.leastBudget = plan.leastBudget;
@@ -393,13 +444,13 @@ QString solverLine(const Session& session)
         return opsSolverLine(session);
     if (!session.answer())
         return tr("Solving …");
-    const Plan& plan = session.answer()->step.plan;
+    const Plan& plan = session.answer()->plan;
     const QString time = msText(plan.solveMs);
     switch (plan.status) {
     case PlanStatus::optimal:
         return tr("Proven optimal in %1").arg(time);
     case PlanStatus::feasible:
-        if (session.answer()->proving)
+        if (session.answer()->preliminary)
             return tr("At most %1 % above the least time possible; proving …").arg(number(100 * plan.gap, 1));
         return tr("At most %1 % above the least time possible, in %2").arg(number(100 * plan.gap, 1), time);
     case PlanStatus::infeasible:
@@ -408,6 +459,79 @@ QString solverLine(const Session& session)
         break;
     }
     return tr("Stopped after %1").arg(time);
+}
+
+OpsFacts opsFacts(const Session& session)
+{
+    OpsFacts facts;
+    facts.problem = session.whyNoOps();
+    const OpsDecisions* answer = shown(session);
+    if (!answer || !facts.problem.isEmpty() || !session.feasible())
+        return facts;
+    const OpsPlan& plan = answer->plan();
+    facts.summary = plan.recomputed.empty()
+        ? tr("The whole step fits this budget: no op has to run again.")
+        : tr("Keeps %1 for backward: a fraction of %2 of the %3 that torch.compile keeps by default.")
+              .arg(bold(bytesText(plan.savedBytes, 2)), bold(fractionText(plan.fraction)),
+                   bytesText(answer->frontier->planner.defaultSavedBytes(), 2));
+    if (session.worldSize() > 1)
+        facts.summary += tr(" It is the plan of one GPU: ops are not planned for sharded steps.");
+    addChanged(facts, session.step()->trace(), *answer);
+    facts.compileLines
+        = QStringLiteral("activation_memory_budget = %1\n…_solver = \"%2\"\n…_runtime_estimator = \"%3\"")
+              .arg(fractionText(plan.fraction), solverWord(session), estimatorWord(session));
+    facts.policy = policyText(session);
+    facts.policyReady = session.policyOfOps() != nullptr;
+    return facts;
+}
+
+std::optional<OpsFigures> opsFigures(const Session& session)
+{
+    const OpsDecisions* answer = shown(session);
+    if (!answer || !session.feasible())
+        return std::nullopt;
+    OpsFigures figures;
+    figures.fraction = answer->plan().fraction;
+    figures.savedBytes = answer->plan().savedBytes;
+    figures.again = static_cast<int>(answer->plan().recomputed.size());
+    const StepTrace& trace = session.step()->trace();
+    figures.ops = static_cast<int>(std::count(trace.ops.phase.begin(), trace.ops.phase.end(), Phase::forward));
+    return figures;
+}
+
+QString compileLines(const Session& session)
+{
+    const OpsDecisions* answer = shown(session);
+    if (!answer || !session.feasible())
+        return {};
+    return QStringLiteral("import torch._functorch.config as config\n"
+                          "config.activation_memory_budget = %1\n"
+                          "config.activation_memory_budget_solver = \"%2\"\n"
+                          "config.activation_memory_budget_runtime_estimator = \"%3\"")
+        .arg(fractionText(answer->plan().fraction), solverWord(session), estimatorWord(session));
+}
+
+std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& answer, const Timeline& timeline)
+{
+    std::vector<bool> changed(answer.decisions.size(), false);
+    for (const ChangedOp& change : answer.changed)
+        changed[change.op.value] = true;
+    std::vector<TimelineChangedOp> marks;
+    for (const MemoryChange& change : timeline.changes) {
+        if (change.delta <= 0 || !change.op.valid() || !changed[change.op.value])
+            continue;
+        if (marks.empty() || marks.back().ms != change.ms || marks.back().again != change.recomputed)
+            marks.push_back({change.ms, change.recomputed});
+    }
+    return marks;
+}
+
+QString noOpsPolicy(const Session& session)
+{
+    const OpsPolicyPtr& policy = session.opsPolicy();
+    if (policy && !policy->whyNot.empty())
+        return sentence(QString::fromStdString(policy->whyNot));
+    return tr("The save lists of this plan are still being made.");
 }
 
 } // namespace headroom

@@ -3,40 +3,19 @@
 #pragma once
 
 #include "app/window/session.h"
+#include "views/plot/timeline_layers.h"
+#include "views/widgets/budget_bar.h"
 #include "views/widgets/inspector.h"
+#include "views/widgets/ops_panel.h"
 
 #include <QString>
 
 #include <optional>
+#include <vector>
 
 namespace headroom {
 
-// Texts of the window about a session, made from its values.
-
-/// The step's name, "transformer", and its facts, "batch 8 × 1024, float32, adam, simulated, 1,204 events".
-QString stepName(const StepTrace& trace);
-QString stepFacts(const StepTrace& trace);
-
-QString gpuTitle(const std::string& name);
-
-/// Whether the step has a command that can record it again at other sizes.
-bool canRecordAgain(const StepTrace& trace);
-/// The command line with which the step was recorded; empty: not known.
-QStringList recordArguments(const StepTrace& trace);
-/// The script that `torch-headroom record` recorded; empty: another source. A dialog asks how to run it again.
-QString recordedScript(const StepTrace& trace);
-
-/// For a step recorded from a training program in Python: its command line, a sentence about its origin, and one on why
-/// its sizes are fixed. Empty for a model that `torch-headroom record` ran.
-QString trainingProgram(const StepTrace& trace);
-QString originText(const StepTrace& trace);
-QString whyFixedSizes(const StepTrace& trace);
-
-/// "peak 18.4 GiB, was 32.1 GiB" if the step replaced one of another size; else empty.
-QString sizeResult(const Session& session);
-
-/// Title of exported pictures: name, batch, GPU.
-QString pictureTitle(const StepTrace& trace);
+// Texts and figures of the window about a plan, by modules or by op, made from the session's values.
 
 QString bold(const QString& text); ///< as rich text
 
@@ -60,6 +39,22 @@ QString whyNoExport(const Session& session);
 /// "Proven optimal in 1.10 ms".
 QString solverLine(const Session& session);
 QString frontierLine(const Session& session); ///< whether the frontier is complete and proven; empty: not known yet
+
+/// The facts of the inspector's OpsPanel.
+OpsFacts opsFacts(const Session& session);
+
+/// The figures of the shown plan; nullopt: no plan fits.
+std::optional<OpsFigures> opsFigures(const Session& session);
+
+/// Python code that sets the fraction in torch.compile; empty: there is no plan.
+QString compileLines(const Session& session);
+
+/// The instants of the ops with a changed decision on the plan's time axis: in forward, and where the plan recomputes
+/// the ops.
+std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& answer, const Timeline& timeline);
+
+/// Why the plan by op cannot be expressed as lists of ops to save.
+QString noOpsPolicy(const Session& session);
 
 /// The first module in the order of the model that can be checkpointed; it is selected when a step opens.
 ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace);

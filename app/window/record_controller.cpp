@@ -5,8 +5,8 @@
 #include "app/recording/interpreters.h"
 #include "app/recording/record_dialog.h"
 #include "app/recording/recording_bar.h"
-#include "app/window/plan_text.h"
 #include "app/window/settings.h"
+#include "app/window/step_text.h"
 #include "core/cost/roofline.h"
 
 #include <QDir>

@@ -6,7 +6,7 @@
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
 #include "app/window/measured_controller.h"
-#include "app/window/modules_controller.h"
+#include "app/window/plan_controller.h"
 #include "core/base/atomic_write.h"
 #include "views/plot/timeline_view.h"
 
@@ -38,8 +38,8 @@ Screenshot::Screenshot(MainWindow& window, QString path, QObject* parent)
     , window_(window)
     , path_(std::move(path))
 {
-    connect(&window.modulesController(), &ModulesController::failed, this, &Screenshot::failed);
-    connect(&window.modulesController(), &ModulesController::frontierFailed, this, &Screenshot::failed);
+    connect(&window.planController(), &PlanController::failed, this, &Screenshot::failed);
+    connect(&window.planController(), &PlanController::frontierFailed, this, &Screenshot::failed);
     connect(&window, &MainWindow::openFailed, this, &Screenshot::failed);
     connect(&looking_, &QTimer::timeout, this, &Screenshot::look);
     looking_.start(checkMs);
@@ -48,7 +48,7 @@ Screenshot::Screenshot(MainWindow& window, QString path, QObject* parent)
 void Screenshot::look()
 {
     const Session& session = window_.session();
-    const bool complete = session.answerIsCurrent() && !session.answer()->proving && session.frontierIsFinal()
+    const bool complete = session.answerIsCurrent() && !session.answer()->preliminary && session.frontierIsFinal()
         && window_.page().timeline()->upToDate() && !window_.measuredController().busy()
         && !window_.cardController().busy();
     const bool refused = session.mode() == PlanMode::ops && !session.whyNoOps().isEmpty();

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/session.h"
 
+#include "core/allocator/replay.h"
 #include "views/plot/budget_steps.h"
 
 #include <QUndoCommand>
@@ -122,7 +123,6 @@ void Session::forgetAnswers()
     opsPoints_.reset();
     opsPolicy_.reset();
     whyNoOps_.clear();
-    verdict_.reset();
     cardPlan_.reset();
     cardPoints_.reset();
     ways_.reset();
@@ -269,10 +269,10 @@ void Session::growFrontier(const FrontierPtr& frontier)
 Bytes Session::leastBudget() const noexcept
 {
     if (answerIsCurrent() && !feasible())
-        return answer_->step.plan.leastBudget;
+        return answer_->plan.leastBudget;
     if (frontier() && !frontier()->empty())
         return frontier()->front().peak;
-    return answer_ && answer_->mode() == mode_ ? answer_->step.plan.leastBudget : 0;
+    return answer_ && answer_->mode() == mode_ ? answer_->plan.leastBudget : 0;
 }
 
 Bytes Session::recordedPeak() const noexcept
@@ -282,7 +282,7 @@ Bytes Session::recordedPeak() const noexcept
 
 double Session::msPerGiB() const
 {
-    return feasible() ? answer_->step.plan.msPerGiB : 0;
+    return feasible() ? answer_->plan.msPerGiB : 0;
 }
 
 void Session::setWays(const WaysOfModulePtr& ways)
@@ -317,6 +317,177 @@ void Session::markExported()
     undo_.setClean();
 }
 
+void Session::setOpsChoice(const OpsChoice& choice)
+{
+    if (isOpen() && !(choice == opsChoice_))
+        pushChange(tr("how ops are planned"), &Session::applyOpsChoice, opsChoice_, choice);
+}
+
+void Session::applyOpsChoice(const OpsChoice& choice)
+{
+    opsChoice_ = choice;
+    // The times are of the step at another size.
+    if (opsChoice_.times && opsChoice_.times->size() != step_->trace().ops.size()) {
+        opsChoice_.times.reset();
+        opsChoice_.timesFile.clear();
+    }
+    opsFrontier_.reset();
+    opsPoints_.reset();
+    opsPolicy_.reset();
+    whyNoOps_.clear();
+    Q_EMIT opsChoiceChanged();
+    Q_EMIT frontierChanged();
+    if (mode_ == PlanMode::ops)
+        Q_EMIT questionChanged();
+}
+
+void Session::setMode(PlanMode mode)
+{
+    if (isOpen() && mode != mode_)
+        pushChange(mode == PlanMode::ops ? tr("planning by op") : tr("planning by module"), &Session::applyMode, mode_,
+                   mode);
+}
+
+void Session::applyMode(PlanMode mode)
+{
+    mode_ = mode;
+    Q_EMIT modeChanged(mode);
+    Q_EMIT frontierChanged();
+    if (mode == PlanMode::ops && !whyNoOps_.isEmpty())
+        refuseOps(whyNoOps_); // no answer will come
+    else
+        Q_EMIT questionChanged();
+}
+
+const FrontierPtr& Session::frontier() const noexcept
+{
+    return mode_ == PlanMode::ops ? opsPoints_ : frontier_;
+}
+
+bool Session::frontierIsFinal() const noexcept
+{
+    return mode_ == PlanMode::ops ? opsFrontier_ && opsFrontier_->complete : frontier_ && !frontierGrows_;
+}
+
+void Session::setOpsFrontier(const OpsFrontierPtr& frontier)
+{
+    opsFrontier_ = frontier;
+    opsPoints_ = std::make_shared<const std::vector<FrontierPoint>>(frontier->points());
+    Q_EMIT frontierChanged();
+    if (mode_ == PlanMode::ops)
+        Q_EMIT questionChanged(); // answers are plans of the frontier
+}
+
+void Session::refuseOps(const QString& why)
+{
+    whyNoOps_ = why;
+    if (mode_ != PlanMode::ops)
+        return;
+    answer_.reset();
+    Q_EMIT answerChanged();
+}
+
+void Session::setOpsPolicy(const OpsPolicyPtr& policy)
+{
+    opsPolicy_ = policy;
+    Q_EMIT opsPolicyChanged();
+}
+
+const Policy* Session::policyOfOps() const noexcept
+{
+    const bool current = feasible() && opsPolicy_ && opsPolicy_->of == answer_->ops && opsPolicy_->whyNot.empty();
+    return current ? &opsPolicy_->policy : nullptr;
+}
+
+std::optional<Policy> Session::policy() const
+{
+    const Policy* ofOps = policyOfOps();
+    std::optional<Policy> policy;
+    if (feasible() && !answer_->ops)
+        policy = answer_->policy(step_->engine->model());
+    else if (ofOps)
+        policy = *ofOps;
+    if (policy && answer_->card && answer_->card->card == card_)
+        noteCard(*policy, *card_, answer_->card->run, 0, cardChoice_.settings);
+    else if (policy)
+        policy->allocatorSettings = cardChoice_.settings.value_or("");
+    return policy;
+}
+
+void Session::chooseCard(const std::string& card)
+{
+    if (isOpen() && card != cardChoice_.card)
+        pushChange(tr("the card"), &Session::applyCard, cardChoice_, CardChoice{card, cardChoice_.settings});
+}
+
+void Session::chooseAllocator(const std::optional<std::string>& settings)
+{
+    constexpr int typing = 1;
+    if (isOpen() && settings != cardChoice_.settings && withAllocatorSettings({}, settings.value_or(std::string())))
+        pushChange(
+            tr("settings of the allocator"), [this, to = CardChoice{cardChoice_.card, settings}] { applyCard(to); },
+            [this, from = cardChoice_] { applyCard(from); }, typing);
+}
+
+void Session::applyCard(const CardChoice& choice)
+{
+    cardChoice_ = choice;
+    cardPlan_.reset();
+    findCard();
+    Q_EMIT cardChanged();
+}
+
+void Session::findCard()
+{
+    card_ = isOpen() ? cardOf(cardChoice_, step_->trace()) : nullptr;
+}
+
+void Session::setVerdict(const PlanAnswerPtr& judged)
+{
+    answer_ = judged;
+    Q_EMIT verdictChanged();
+}
+
+const CardVerdict* Session::verdict() const noexcept
+{
+    const bool current = answerIsCurrent() && answer_->card && answer_->card->card == card_;
+    return current ? &*answer_->card : nullptr;
+}
+
+void Session::setCardPlan(const PlanAnswerPtr& plan)
+{
+    cardPlan_ = plan;
+    Q_EMIT cardPlanChanged();
+    // The budget was there before the plan, and has another plan of as many bytes.
+    const PlanAnswerPtr planned = plannedForCard();
+    if (planned && !planned->regions.empty() && answer_ && answer_->timeline != planned->timeline)
+        Q_EMIT questionChanged();
+}
+
+Bytes Session::cardBudget() const noexcept
+{
+    return cardPlan_ && cardPlan_->runs() ? cardPlan_->plan.peak : 0;
+}
+
+void Session::setCardPoints(const CardPointsPtr& points)
+{
+    cardPoints_ = points;
+    Q_EMIT cardPointsChanged();
+}
+
+const CardPointsPtr& Session::cardPoints() const noexcept
+{
+    static const CardPointsPtr unknown;
+    const bool current = cardPoints_ && cardPoints_->card == card_ && cardPoints_->of == frontier();
+    return current ? cardPoints_ : unknown;
+}
+
+PlanAnswerPtr Session::plannedForCard() const noexcept
+{
+    const bool isIt = cardPlan_ && cardBudget() == request_.budget && request_.worldSize == 1;
+    return isIt ? cardPlan_ : nullptr;
+}
+
 ModuleId moduleNamed(const StepTrace& trace, const std::string& name)
 {
     if (name.empty() || trace.modules.size() == 0)
@@ -337,6 +508,15 @@ Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak, bool cardIsKnown)
     const Bytes wanted = recordedPeak / 10 * 7;
     const Bytes step = wanted >= 2 * GiB ? 64 * MiB : wanted >= 64 * MiB ? MiB : allocationGranularity;
     return wanted / step * step;
+}
+
+CardPtr cardOf(const CardChoice& choice, const StepTrace& step)
+{
+    const std::string& name = choice.card.empty() ? step.info.gpu : choice.card;
+    if (name == CardChoice::none)
+        return nullptr;
+    const Result<Card> card = cardFor(name, step, choice.settings);
+    return card ? std::make_shared<const Card>(*card) : nullptr;
 }
 
 } // namespace headroom

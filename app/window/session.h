@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "app/window/card_answer.h"
 #include "app/window/open_step.h"
 #include "core/compare/step_comparison.h"
 
@@ -17,6 +16,26 @@
 #include <utility>
 
 namespace headroom {
+
+/// The user's choice of the card on which training has to run.
+struct CardChoice
+{
+    static constexpr const char* none = "none"; ///< a value of `card`: budgets are judged by their bytes alone
+
+    std::string card; ///< the name of a GPU, a size, or `none`; empty: the GPU of the step
+    std::optional<std::string> settings; ///< as in PYTORCH_CUDA_ALLOC_CONF; nullopt: the recorded program's
+
+    bool operator==(const CardChoice&) const = default;
+};
+
+/// Which plans by modules of a frontier run on a card. Immutable.
+struct CardPoints
+{
+    CardPtr card;
+    FrontierPtr of;
+    std::vector<Bytes> failing; ///< peaks of the points whose plans run out of memory, ascending
+};
+using CardPointsPtr = std::shared_ptr<const CardPoints>;
 
 /// The open document: one recorded step, the request to the planner (budget, pins and more, with undo), and the last
 /// answer. All state of the document is here; everything that it returns is immutable. It is independent of threads and
@@ -67,17 +86,17 @@ public:
     void chooseAllocator(const std::optional<std::string>& settings);
     const CardChoice& cardChoice() const noexcept { return cardChoice_; }
     const CardPtr& card() const noexcept { return card_; } ///< null: none is chosen or known
-    void setVerdict(const CardVerdictPtr& verdict);
-    const CardVerdictPtr& verdict() const noexcept; ///< of the shown plan on the card; null: not known yet
-    void setCardPlan(const CardPlanPtr& plan);
-    const CardPlanPtr& cardPlan() const noexcept
-    {
-        return cardPlan_;
-    } ///< of the card and the pins; null: not known yet
+    /// Replaces the answer by the same one with a verdict of the card.
+    void setVerdict(const PlanAnswerPtr& judged);
+    const CardVerdict* verdict() const noexcept; ///< of the shown plan on the card; null: not known yet
+    void setCardPlan(const PlanAnswerPtr& plan);
+    /// The plan by modules for the card and the pins, whatever the budget; null: not known yet. It has a verdict.
+    const PlanAnswerPtr& cardPlan() const noexcept { return cardPlan_; }
+    Bytes cardBudget() const noexcept; ///< the peak of cardPlan(); 0: no plan runs, or not known yet
     void setCardPoints(const CardPointsPtr& points);
     const CardPointsPtr& cardPoints() const noexcept; ///< of the card and the frontier; null: not known yet
     /// The plan for the card if the request is for its budget: it may be in an order that the planner does not choose.
-    const PlannedStep* plannedForCard() const noexcept;
+    PlanAnswerPtr plannedForCard() const noexcept;
 
     void setAnswer(const PlanAnswerPtr& answer);
     const PlanAnswerPtr& answer() const noexcept { return answer_; } ///< null: none yet
@@ -182,8 +201,7 @@ private:
     QString whyNoOps_;
     CardChoice cardChoice_;
     CardPtr card_;
-    CardVerdictPtr verdict_;
-    CardPlanPtr cardPlan_;
+    PlanAnswerPtr cardPlan_;
     CardPointsPtr cardPoints_;
     std::optional<Bytes> dragStart_;
     StepComparisonPtr comparison_;

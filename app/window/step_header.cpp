@@ -4,8 +4,8 @@
 
 #include "app/window/actions.h"
 #include "app/window/card_bar.h"
-#include "app/window/plan_text.h"
 #include "app/window/session.h"
+#include "app/window/step_text.h"
 #include "app/window/times_text.h"
 #include "core/trace/remarks.h"
 #include "views/theme/looks.h"

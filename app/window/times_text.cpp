@@ -3,7 +3,7 @@
 #include "app/window/times_text.h"
 
 #include "app/window/card_text.h"
-#include "app/window/plan_text.h"
+#include "app/window/step_text.h"
 #include "core/cost/roofline.h"
 #include "views/plot/number_text.h"
 

@@ -3,8 +3,8 @@
 #include "app/window/verify_controller.h"
 
 #include "app/recording/recorder_program.h"
-#include "app/window/plan_text.h"
 #include "app/window/session.h"
+#include "app/window/step_text.h"
 #include "core/joint/ops_request.h"
 #include "core/policy/policy.h"
 #include "views/plot/number_text.h"
@@ -110,7 +110,7 @@ void VerifyController::verify()
 /// Writes the shown plan. A plan by op is written as ops, not as the requested fraction.
 Status VerifyController::writePlan(const QString& file) const
 {
-    if (const OpsAnswerPtr& ops = session_.answer()->ops)
+    if (const OpsDecisionsPtr& ops = session_.answer()->ops)
         return writeOpsPlan(session_.step()->trace(), ops->plan(), file.toStdString());
     return writePolicy(*session_.policy(), file.toStdString());
 }

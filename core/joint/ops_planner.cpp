@@ -318,6 +318,26 @@ std::vector<ModuleEffect> OpsPlanner::effects(const OpsPlan& plan) const
     return moduleEffects(shared_->recorded, tallyOps(shared_->graph, shared_->events, shared_->scheduleOf(plan)));
 }
 
+StepClock OpsPlanner::clock(const OpsPlan& plan) const
+{
+    const OpsSchedule schedule = shared_->scheduleOf(plan);
+    const StepTrace& trace = *shared_->graph.trace;
+    std::vector<IssuedOp> issued;
+    auto run = schedule.runs.begin();
+    for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
+        const EventIndex event(i);
+        const std::uint32_t what = trace.events.a[event];
+        if (trace.events.kind[event] == EventKind::opBegin)
+            issued.push_back({OpId(what)});
+        else if (trace.events.kind[event] == EventKind::mark && static_cast<Mark>(what) == Mark::stepBegin)
+            issued.clear(); // earlier ops belong to another step
+        for (; run != schedule.runs.end() && run->unpack <= i; ++run)
+            for (const OpId op : opsOf(shared_->graph, run->nodes))
+                issued.push_back({op, true});
+    }
+    return clockOfOps(trace, issued);
+}
+
 std::optional<OpsPlan> OpsPlanner::Shared::lowered(const OpsPlan& from, const OpsRequest& request, int& trials) const
 {
     const OpsCandidates planning(graph, cuts, scheduler, request);

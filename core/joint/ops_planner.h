@@ -7,6 +7,7 @@
 #include "core/joint/ops_schedule.h"
 #include "core/plan/knapsack.h"
 #include "core/predict/module_memory.h"
+#include "core/predict/step_clock.h"
 
 #include <memory>
 #include <stop_token>
@@ -100,6 +101,9 @@ public:
 
     /// The effect of a plan of this planner on each module, by ModuleId.
     std::vector<ModuleEffect> effects(const OpsPlan& plan) const;
+
+    /// The step's clock under a plan of this planner; meaningful only if hasClock() is true.
+    StepClock clock(const OpsPlan& plan) const;
 
     /// Returns plans to choose from, by fraction, ascending. A smaller fraction never has a higher peak (unlike in
     /// PyTorch: issue 197838), and a higher peak always costs less. The returned plans are the best among the plans for

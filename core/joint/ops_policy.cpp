@@ -13,59 +13,6 @@
 namespace headroom {
 namespace {
 
-Bytes savedBytesOf(const StepTrace& trace, const OpsPlan& plan, OpId op)
-{
-    Bytes bytes = 0;
-    for (const StorageId storage : trace.ops.outputs[op])
-        if (storage.valid() && trace.storages.creator[storage] == op && std::ranges::binary_search(plan.saved, storage))
-            bytes += trace.storages.bytes[storage];
-    return bytes;
-}
-
-} // namespace
-
-std::vector<OpDecision> opDecisions(const StepTrace& trace, const OpsPlan& plan)
-{
-    std::vector<OpDecision> decisions(trace.ops.size(), OpDecision::none);
-    for (const StorageId storage : plan.saved)
-        if (const OpId creator = trace.storages.creator[storage]; creator.valid())
-            decisions[creator.value] = OpDecision::saved;
-    for (const OpId op : plan.recomputed)
-        decisions[op.value] = OpDecision::recomputed;
-    return decisions;
-}
-
-std::vector<ChangedOp> changedOps(const StepTrace& trace, const OpsPlan& before, const OpsPlan& now)
-{
-    const std::vector<OpDecision> decisionsBefore = opDecisions(trace, before);
-    const std::vector<OpDecision> decisionsNow = opDecisions(trace, now);
-    std::vector<ChangedOp> changed;
-    for (std::uint32_t i = 0; i < decisionsNow.size(); ++i) {
-        const OpId op(i);
-        const Bytes bytes = savedBytesOf(trace, before, op) - savedBytesOf(trace, now, op);
-        if (decisionsBefore[i] != decisionsNow[i] || bytes != 0)
-            changed.push_back({op, decisionsBefore[i], decisionsNow[i], bytes});
-    }
-    return changed;
-}
-
-OpsPlan planAsRecorded(const OpsPlanner& planner)
-{
-    OpsPlan plan;
-    for (const JointGraph::Value& value : planner.graph().values) {
-        if (!value.needed || value.kept || !value.node.valid())
-            continue;
-        plan.saved.push_back(value.storage);
-        plan.savedBytes += value.bytes;
-    }
-    std::ranges::sort(plan.saved);
-    plan.cap = plan.savedBytes;
-    plan.peak = planner.recordedPeak();
-    return plan;
-}
-
-namespace {
-
 /// The plan's decisions on a module as a region. Sets `repeats` if the plan recomputes an op of the module.
 CheckpointRegion regionOf(const StepModel& model, const OpsPlan& plan, ModuleId module, bool& repeats)
 {

@@ -3,39 +3,12 @@
 #pragma once
 
 #include "core/joint/ops_plan.h"
-#include "core/joint/ops_planner.h"
 #include "core/policy/policy.h"
 
 #include <span>
 #include <vector>
 
 namespace headroom {
-
-/// What a plan does with an op of forward.
-enum class OpDecision : std::uint8_t {
-    none, ///< backward needs no result of the op, or the program holds the result anyway
-    saved, ///< a result of the op is held until backward
-    recomputed, ///< recomputed in backward
-};
-
-/// Returns the decision for each op, by OpId.
-std::vector<OpDecision> opDecisions(const StepTrace& trace, const OpsPlan& plan);
-
-/// An op with a decision or retained bytes that differ between two plans.
-struct ChangedOp
-{
-    OpId op;
-    OpDecision before = OpDecision::none;
-    OpDecision now = OpDecision::none;
-    Bytes bytes = 0; ///< held bytes of the op's results, before minus now
-};
-
-/// Returns the differences of `now` from `before`; ops ascending.
-std::vector<ChangedOp> changedOps(const StepTrace& trace, const OpsPlan& before, const OpsPlan& now);
-
-/// Returns the plan without recomputation: the step as recorded. Such a plan may save more than the default min-cut
-/// does.
-OpsPlan planAsRecorded(const OpsPlanner& planner);
 
 /// Returns the blocks of a model, in the model's order. Blocks are the outermost modules that run, have children, and
 /// have siblings of their type (layers.0, layers.1, …). Without any, the model itself is the block.

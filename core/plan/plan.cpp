@@ -2,7 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/plan/plan.h"
 
+#include <algorithm>
+
 namespace headroom {
+
+double gapTo(double boundMs, double recomputeMs)
+{
+    return recomputeMs > 0 ? std::max(0.0, (recomputeMs - boundMs) / recomputeMs) : 0;
+}
 
 Status checkWorldSize(const PlanRequest& request)
 {

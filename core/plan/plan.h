@@ -90,4 +90,7 @@ struct Plan
     std::string reason; ///< if infeasible: one sentence that says why and what would help
 };
 
+/// Plan::gap: the share of the recompute time that a better plan may save, 0 to 1.
+double gapTo(double boundMs, double recomputeMs);
+
 } // namespace headroom

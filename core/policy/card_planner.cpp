@@ -166,16 +166,11 @@ constexpr double solveLimitMs = 150; ///< of each search after the first, whose 
 constexpr double otherOrderTolerance = 1e-3; ///< by which the time of a plan in another order may be longer
 constexpr double leastGain = 0.01; ///< share of forward and backward that other settings have to save
 
-double gapTo(double boundMs, double recomputeMs)
-{
-    return recomputeMs > 0 ? std::max(0.0, (recomputeMs - boundMs) / recomputeMs) : 0;
-}
-
 /// The plan that runs with the least memory among plans from the least budget up, each in all orders. The reserved peak
 /// on an unlimited card, of one run each, tells which plans are worth a search for their least memory. Once stopped,
 /// its result is of the plans that were looked at so far.
-Result<std::pair<PlannedStep, Bytes>> leastOfAll(const StepPlanner& planner, PlanRequest request, Card card,
-                                                 const Plan& bound, const std::stop_token& stop)
+Result<std::pair<PlanAnswer, Bytes>> leastOfAll(const StepPlanner& planner, PlanRequest request, Card card,
+                                                const Plan& bound, const std::stop_token& stop)
 {
     constexpr int budgets = 8;
     constexpr std::size_t searched = 3;
@@ -183,21 +178,21 @@ Result<std::pair<PlannedStep, Bytes>> leastOfAll(const StepPlanner& planner, Pla
     Card free = card;
     free.rules.capacity = 0;
     free.rules.memoryFraction = 0;
-    std::vector<std::pair<Bytes, PlannedStep>> plans; // by reserved peak
+    std::vector<std::pair<Bytes, PlanAnswer>> plans; // by reserved peak
     for (int i = 0; i < budgets && !(stop.stop_requested() && i > 0); ++i) {
         request.budget = bound.leastBudget + (bound.baselinePeak - bound.leastBudget) / budgets * i;
-        ASSIGN_OR_RETURN(const PlannedStep planned, planner.solve(request));
+        ASSIGN_OR_RETURN(const PlanAnswer planned, planner.solve(request));
         plans.emplace_back(runOnCard(free, step, *planned.timeline).reservedPeak, planned);
         for (CheckpointPlan& regions : arrangements(planner.model(), planned.regions)) {
             if (stop.stop_requested())
                 break;
-            Result<PlannedStep> other = planner.withRegions(planned, std::move(regions));
+            Result<PlanAnswer> other = planner.withRegions(planned, std::move(regions));
             if (other) // every module among them can be checkpointed
                 plans.emplace_back(runOnCard(free, step, *other->timeline).reservedPeak, std::move(*other));
         }
     }
-    std::ranges::stable_sort(plans, {}, &std::pair<Bytes, PlannedStep>::first);
-    std::pair<PlannedStep, Bytes> best{{}, std::numeric_limits<Bytes>::max()};
+    std::ranges::stable_sort(plans, {}, &std::pair<Bytes, PlanAnswer>::first);
+    std::pair<PlanAnswer, Bytes> best{{}, std::numeric_limits<Bytes>::max()};
     for (std::size_t i = 0; i < std::min(plans.size(), searched) && !(stop.stop_requested() && i > 0); ++i)
         if (const Bytes least = leastMemory(card, step, *plans[i].second.timeline); least < best.second)
             best = {std::move(plans[i].second), least};
@@ -205,48 +200,46 @@ Result<std::pair<PlannedStep, Bytes>> leastOfAll(const StepPlanner& planner, Pla
 }
 
 /// Makes the answer for a card on which no plan runs.
-Result<PlanOnCard> noPlan(const StepPlanner& planner, PlanRequest request, const Card& card,
+Result<PlanAnswer> noPlan(const StepPlanner& planner, PlanRequest request, const CardPtr& card,
                           const std::stop_token& stop)
 {
-    PlanOnCard none;
-    request.budget = card.forTensors(); // which the reason names, if that is too little
-    ASSIGN_OR_RETURN(none.planned, planner.solve(request));
-    if (none.planned.plan.status != PlanStatus::infeasible) {
+    request.budget = card->forTensors(); // which the reason names, if that is too little
+    ASSIGN_OR_RETURN(PlanAnswer none, planner.solve(request));
+    if (none.plan.status != PlanStatus::infeasible) {
         request.budget = 1;
-        ASSIGN_OR_RETURN(none.planned, planner.solve(request));
+        ASSIGN_OR_RETURN(none, planner.solve(request));
     }
-    ASSIGN_OR_RETURN(const auto least, leastOfAll(planner, request, card, none.planned.plan, stop));
-    none.leastMemory = least.second;
-    none.run = runOnCard(card, *planner.trace(), *least.first.timeline);
-    Plan& plan = none.planned.plan;
-    plan.budget = card.forTensors();
+    ASSIGN_OR_RETURN(const auto least, leastOfAll(planner, request, *card, none.plan, stop));
+    none.card = CardVerdict{card, runOnCard(*card, *planner.trace(), *least.first.timeline), least.second};
+    Plan& plan = none.plan;
+    plan.budget = card->forTensors();
     if (plan.leastBudget <= plan.budget)
-        plan.reason = "No plan that was tried runs on a card with " + formatBytes(card.rules.capacity)
+        plan.reason = "No plan that was tried runs on a card with " + formatBytes(card->rules.capacity)
             + " for the allocator"
-            + (card.margin > 0 ? ", of which " + formatBytes(card.margin) + " are left free" : std::string())
-            + ", although tensors need " + formatBytes(plan.leastBudget) + " only: " + none.run.reason + ".";
-    plan.reason += " With " + formatBytes(none.leastMemory) + " for the allocator a plan runs.";
+            + (card->margin > 0 ? ", of which " + formatBytes(card->margin) + " are left free" : std::string())
+            + ", although tensors need " + formatBytes(plan.leastBudget) + " only: " + none.card->run.reason + ".";
+    plan.reason += " With " + formatBytes(none.card->leastMemory) + " for the allocator a plan runs.";
     return none;
 }
 
-/// Runs the plan, and if need be the same plan in other orders of alike modules, on the card. Sets `found.run`, and
-/// `planned` if an order runs that the plan does not have. Returns whether one of them runs.
-Result<bool> tryOrders(const StepPlanner& planner, const Card& card, PlannedStep& planned, PlanOnCard& found)
+/// Runs the plan, and if need be the same plan in other orders of alike modules, on the card. Sets the verdict's run,
+/// and replaces the plan of `answer` if an order runs that the plan does not have. Returns whether one of them runs.
+Result<bool> tryOrders(const StepPlanner& planner, PlanAnswer& answer, CardVerdict& verdict)
 {
     const StepTrace& step = *planner.trace();
-    ++found.tried;
-    found.run = runOnCard(card, step, *planned.timeline);
-    if (found.run.runs)
+    ++verdict.tried;
+    verdict.run = runOnCard(*verdict.card, step, *answer.timeline);
+    if (verdict.run.runs)
         return true;
-    const double most = planned.plan.recomputeMs * (1 + otherOrderTolerance);
-    for (CheckpointPlan& regions : arrangements(planner.model(), planned.regions)) {
+    const double most = answer.plan.recomputeMs * (1 + otherOrderTolerance);
+    for (CheckpointPlan& regions : arrangements(planner.model(), answer.regions)) {
         const Result<Timeline> timeline = planner.model().predict(regions);
         if (!timeline || timeline->recomputeMs > most) // not checkpointable, or alike modules take longer there
             continue;
-        ++found.tried;
-        if (CardRun run = runOnCard(card, step, *timeline); run.runs) {
-            ASSIGN_OR_RETURN(planned, planner.withRegions(std::move(planned), std::move(regions)));
-            found.run = std::move(run);
+        ++verdict.tried;
+        if (CardRun run = runOnCard(*verdict.card, step, *timeline); run.runs) {
+            ASSIGN_OR_RETURN(answer, planner.withRegions(std::move(answer), std::move(regions)));
+            verdict.run = std::move(run);
             return true;
         }
     }
@@ -291,80 +284,85 @@ std::vector<AllocatorRules> alternatives(const AllocatorRules& rules)
 
 } // namespace
 
-Result<PlanOnCard> planForCard(const StepPlanner& planner, PlanRequest request, const Card& card,
+Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, const CardPtr& card,
                                const std::stop_token& stop)
 {
     const auto begin = std::chrono::steady_clock::now();
     const StepTrace& step = *planner.trace();
-    request.budget = card.forTensors();
-    PlanOnCard found;
-    Result<PlannedStep> next = planner.solve(request, stop);
-    if (!next)
-        return next.error();
-    const Plan bound = next->plan;
+    request.budget = card->forTensors();
+    CardVerdict verdict{card, {}};
+    ASSIGN_OR_RETURN(PlanAnswer next, planner.solve(request, stop));
+    const Plan bound = next.plan;
     const Bytes range = bound.baselinePeak - bound.leastBudget;
     std::optional<Plan> last; // that was tried
-    while (next->plan.status != PlanStatus::infeasible && next->plan.status != PlanStatus::stopped) {
-        if (!last || !isSamePlan(*last, next->plan)) {
-            ASSIGN_OR_RETURN(const bool runs, tryOrders(planner, card, *next, found));
+    while (next.plan.status != PlanStatus::infeasible && next.plan.status != PlanStatus::stopped) {
+        if (!last || !isSamePlan(*last, next.plan)) {
+            ASSIGN_OR_RETURN(const bool runs, tryOrders(planner, next, verdict));
             if (runs)
                 break;
         }
-        last = next->plan;
+        last = next.plan;
         const Bytes budget = std::min(request.budget, bound.baselinePeak);
         request.budget = elapsedMs(begin) < patienceMs
-            ? nextBudget(bound, next->plan.peak, budget, range, card.forTensors())
-            : next->plan.peak - std::max<Bytes>(range / coarserSteps, 1);
+            ? nextBudget(bound, next.plan.peak, budget, range, card->forTensors())
+            : next.plan.peak - std::max<Bytes>(range / coarserSteps, 1);
         if (request.budget < bound.leastBudget)
             request.budget = budget > bound.leastBudget ? bound.leastBudget : bound.leastBudget - 1;
         if (request.budget < 1)
             break;
-        next = planner.solve(request, stop, solveLimitMs);
-        if (!next)
-            return next.error();
+        ASSIGN_OR_RETURN(next, planner.solve(request, stop, solveLimitMs));
     }
-    if (!found.run.runs && next->plan.status != PlanStatus::stopped) {
-        ASSIGN_OR_RETURN(PlanOnCard none, noPlan(planner, request, card, stop));
-        none.tried = found.tried;
-        none.planned.plan.solveMs = elapsedMs(begin);
+    if (!verdict.run.runs && next.plan.status != PlanStatus::stopped) {
+        ASSIGN_OR_RETURN(PlanAnswer none, noPlan(planner, request, card, stop));
+        none.card->tried = verdict.tried;
+        none.plan.solveMs = elapsedMs(begin);
         if (stop.stop_requested())
-            none.planned.plan.status = PlanStatus::stopped;
+            none.plan.status = PlanStatus::stopped;
         return none;
     }
-    found.planned = std::move(*next);
-    Plan& plan = found.planned.plan;
+    next.card = std::move(verdict);
+    Plan& plan = next.plan;
     if (plan.status == PlanStatus::stopped)
-        return found;
-    plan.budget = card.forTensors();
+        return next;
+    plan.budget = card->forTensors();
     plan.boundMs = std::min(bound.boundMs, plan.recomputeMs);
     plan.gap = gapTo(plan.boundMs, plan.recomputeMs);
     plan.status = plan.gap > 0 ? PlanStatus::feasible : bound.status;
-    found.leastMemory = leastMemory(card, step, *found.planned.timeline);
+    next.card->leastMemory = leastMemory(*card, step, *next.timeline);
     plan.solveMs = elapsedMs(begin);
-    return found;
+    return next;
 }
 
-Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner, const PlanRequest& request, Card card,
-                                                     const PlanOnCard& found, const std::stop_token& stop)
+Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner, const PlanRequest& request,
+                                                     const PlanAnswer& found, const std::stop_token& stop)
 {
-    const Plan& plan = found.planned.plan;
+    const Plan& plan = found.plan;
     std::optional<BetterSettings> best;
-    if (found.run.runs && plan.gap == 0)
+    if (found.runs() && plan.gap == 0)
         return best;
-    const double before = found.run.runs ? plan.recomputeMs : std::numeric_limits<double>::infinity();
-    double least = found.run.runs ? before - leastGain * plan.stepMs : before;
+    const double before = found.runs() ? plan.recomputeMs : std::numeric_limits<double>::infinity();
+    double least = found.runs() ? before - leastGain * plan.stepMs : before;
+    Card card = *found.card->card;
     for (const AllocatorRules& rules : alternatives(card.rules)) {
         card.rules = rules;
-        ASSIGN_OR_RETURN(const PlanOnCard other, planForCard(planner, request, card, stop));
+        ASSIGN_OR_RETURN(const PlanAnswer other,
+                         planForCard(planner, request, std::make_shared<const Card>(card), stop));
         if (stop.stop_requested())
             return std::optional<BetterSettings>();
-        const double ms = other.planned.plan.recomputeMs;
-        if (!other.run.runs || ms >= least)
+        const double ms = other.plan.recomputeMs;
+        if (!other.runs() || ms >= least)
             continue;
-        best = BetterSettings{allocatorSettings(rules), ms, other.planned.plan.peak, found.run.runs ? before - ms : 0};
+        best = BetterSettings{allocatorSettings(rules), ms, other.plan.peak, found.runs() ? before - ms : 0};
         least = ms - leastGain * plan.stepMs;
     }
     return best;
+}
+
+Result<PlanAnswer> planForCardAndSettings(const StepPlanner& planner, const PlanRequest& request, const CardPtr& card)
+{
+    ASSIGN_OR_RETURN(PlanAnswer answer, planForCard(planner, request, card));
+    ASSIGN_OR_RETURN(answer.card->better, betterSettings(planner, request, answer));
+    return answer;
 }
 
 } // namespace headroom

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/policy/card.h"
+#include "core/policy/plan_answer.h"
 #include "core/policy/step_planner.h"
 #include "core/predict/step_model.h"
 
 #include <optional>
 #include <stop_token>
-#include <string>
 #include <vector>
 
 namespace headroom {
@@ -18,40 +17,26 @@ namespace headroom {
 /// blocks of the caching allocator. The plan itself is not among them; empty: no two alike modules differ in it.
 std::vector<CheckpointPlan> arrangements(const StepModel& model, const CheckpointPlan& plan);
 
-/// A plan for a card.
-struct PlanOnCard
-{
-    /// The plan of least recompute time that runs on the card. If none runs, `planned.plan` is infeasible: its
-    /// leastBudget is `leastMemory`, and its reason says why. Otherwise `planned.plan.budget` is the card's memory for
-    /// tensors, and boundMs is proven for all plans whose bytes fit, whether they run or not; gap is to that.
-    PlannedStep planned;
-    CardRun run; ///< of the plan; if none runs, of the plan with the least memory
-    Bytes leastMemory = 0; ///< least capacity of a card on which that plan runs
-    int tried = 0; ///< number of plans that were run on the card
-};
-
 /// Plans a step for a card: what counts is not the bytes that the step allocates but that each step of training finds
 /// room, from the first one on (runOnCard). Plans of lower peaks may fragment more, so the planner tries plans from the
 /// largest budget downwards, at most 1/400 of the range apart (1/100 after five seconds), each also in other orders
 /// (arrangements()), and takes the first that runs. `request.budget` is not used. Stopped by `stop`, the plan has
 /// status `stopped`.
-Result<PlanOnCard> planForCard(const StepPlanner& planner, PlanRequest request, const Card& card,
+///
+/// The answer has a verdict. If no plan runs, the answer is infeasible, and its reason says why. Otherwise
+/// `plan.budget` is the card's memory for tensors, and boundMs is proven for all plans whose bytes fit, whether they
+/// run or not; gap is to that.
+Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, const CardPtr& card,
                                const std::stop_token& stop = {});
 
-/// Settings of the allocator with which a card needs less recomputation.
-struct BetterSettings
-{
-    std::string settings; ///< the value of PYTORCH_CUDA_ALLOC_CONF
-    double recomputeMs = 0; ///< of the plan with them
-    Bytes peak = 0; ///< of that plan
-    double savedMs = 0; ///< less than `found` takes; 0: no plan runs without them
-};
+/// Looks whether the card of `found`, an answer of planForCard(), runs a plan of less recompute time, or one at all,
+/// with expandable segments or without splits of large blocks (max_split_size_mb), and returns the best of these
+/// settings: expandable segments, unless another one is better by 1 % of the step's time. nullopt: none is better than
+/// now by as much, or `found` recomputes as little as plans whose bytes fit.
+Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner, const PlanRequest& request,
+                                                     const PlanAnswer& found, const std::stop_token& stop = {});
 
-/// Looks whether the card runs a plan of less recompute time, or one at all, with expandable segments or without splits
-/// of large blocks (max_split_size_mb), and returns the best of these settings: expandable segments, unless another one
-/// is better by 1 % of the step's time. nullopt: none is better than now by as much, or `found` recomputes as little as
-/// plans whose bytes fit.
-Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner, const PlanRequest& request, Card card,
-                                                     const PlanOnCard& found, const std::stop_token& stop = {});
+/// planForCard(), with betterSettings() in the verdict.
+Result<PlanAnswer> planForCardAndSettings(const StepPlanner& planner, const PlanRequest& request, const CardPtr& card);
 
 } // namespace headroom

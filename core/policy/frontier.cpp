@@ -43,13 +43,13 @@ public:
     /// Solves a budget, and notes that no better plan has a peak between that of its plan and the budget.
     Status ask(Bytes budget)
     {
-        Result<BestPlan> best = options_.best(budget, stop_, shortLimitMs);
-        if (best && best->gap() > mostGap && !stop_.stop_requested())
+        Result<PlanAnswer> best = options_.best(budget, stop_, shortLimitMs);
+        if (best && best->plan.gap > mostGap && !stop_.stop_requested())
             best = options_.best(budget, stop_, longLimitMs);
         if (!best)
             return best.error();
-        const Timeline& timeline = best->predicted->timeline;
-        const double gap = best->gap();
+        const Timeline& timeline = *best->timeline;
+        const double gap = best->plan.gap;
         // A plan with a lower peak that takes no longer: the points above it are no break points.
         for (auto above = points_.upper_bound(timeline.peak);
              above != points_.end() && above->second.point.recomputeMs >= timeline.recomputeMs;) {
@@ -116,8 +116,8 @@ bool isComplete(std::span<const FrontierPoint> frontier)
 Result<std::vector<FrontierPoint>> breakPoints(const StepSolver& options, int points, const std::stop_token& stop,
                                                const FrontierWatch& grown)
 {
-    const Bytes least = options.minMemoryPlan()->timeline.peak;
-    const Bytes most = std::max(least, options.minTimePlan()->timeline.peak);
+    const Bytes least = options.minMemoryPlan().timeline->peak;
+    const Bytes most = std::max(least, options.minTimePlan().timeline->peak);
     const auto wanted = static_cast<std::size_t>(std::max(points, 2));
     Frontier frontier(options, stop);
     const auto tell = [&] {

@@ -164,18 +164,17 @@ Result<ShardRow> shardRow(const StepTracePtr& step, const ShardOption& option, i
     PlanRequest request;
     request.budget = row.usable;
     request.worldSize = worldSize;
-    PlannedStep planned;
-    if (row.calculated) { // blocks of one rank are not known, only their sum
-        ASSIGN_OR_RETURN(planned, planner.solve(request));
-        row.fits = planned.plan.status != PlanStatus::infeasible;
-    } else {
-        ASSIGN_OR_RETURN(PlanOnCard found, planForCard(planner, request, *card));
-        planned = std::move(found.planned);
-        row.fits = found.run.runs;
-        row.reserved = found.run.reservedPeak;
-        row.assumptions = found.run.assumptions;
+    // Blocks of one rank are not known, only their sum.
+    ASSIGN_OR_RETURN(PlanAnswer planned,
+                     row.calculated ? planner.solve(request)
+                                    : planForCard(planner, request, std::make_shared<const Card>(*card)));
+    row.fits = planned.plan.status != PlanStatus::infeasible;
+    if (planned.card) {
+        row.fits = planned.runs();
+        row.reserved = planned.card->run.reservedPeak;
+        row.assumptions = planned.card->run.assumptions;
         if (planned.plan.leastBudget <= row.usable)
-            row.shortage = found.run.reason;
+            row.shortage = planned.card->run.reason;
     }
     row.peak = planned.plan.status != PlanStatus::infeasible ? planned.plan.peak : planned.plan.leastBudget;
     ASSIGN_OR_RETURN(const StepClock clock, clockOf(*step, planner.model().index(), planned.regions));
@@ -209,7 +208,7 @@ std::string torchtitanConfig(const StepTracePtr& step, const ShardRow& row)
         return text;
     PlanRequest request;
     request.budget = row.plan->plan.budget;
-    const Result<PlannedStep> planned = planForTrainer(step, Trainer::torchtitan, request);
+    const Result<PlanAnswer> planned = planForTrainer(step, Trainer::torchtitan, request);
     const Result<std::string> config = !planned ? planned.error()
         : planned->plan.status == PlanStatus::infeasible
         ? Result<std::string>(badInput(planned->plan.reason))

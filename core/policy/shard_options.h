@@ -65,7 +65,7 @@ struct ShardRow
     bool fits = false; ///< the caching allocator finds room for every block on this GPU
     std::vector<std::string> assumptions; ///< what `fits` rests on, as CardRun::assumptions
     std::string shortage; ///< where it finds none although a plan's peak is below `usable`; empty otherwise
-    std::optional<PlannedStep> plan; ///< if the step does not fit without recomputation
+    std::optional<PlanAnswer> plan; ///< if the step does not fit without recomputation
     double stepMs = 0;
     double exposedMs = 0;
     double samplesPerSecond = 0; ///< of the whole job; 0: the batch size is not known

@@ -12,7 +12,6 @@
 #include "core/policy/shard_options.h"
 #include "core/policy/step_solver.h"
 #include "core/sac/step_statistics.h"
-#include "core/trace/phase_times.h"
 #include "core/trace/remarks.h"
 #include "core/trace/whole_step.h"
 
@@ -28,23 +27,6 @@ namespace {
 bool sameButBudget(const PlanRequest& a, const PlanRequest& b)
 {
     return a.worldSize == b.worldSize && a.acUnits == b.acUnits && a.fsdpUnits == b.fsdpUnits && a.pins == b.pins;
-}
-
-/// Sets Plan::binding to the place of highest memory.
-void setBinding(const StepTrace& trace, const Timeline& timeline, Plan& plan)
-{
-    if (timeline.peakChange == Timeline::npos)
-        return;
-    const double when = timeline.changes[timeline.peakChange].ms;
-    const auto span
-        = std::ranges::find_if(timeline.phases, [&](const PhaseSpan& phase) { return when <= phase.endMs; });
-    if (span != timeline.phases.end())
-        plan.binding.phase = phaseName(span->phase);
-    for (std::size_t i = timeline.peakChange + 1; i-- > 0;)
-        if (const OpId op = timeline.changes[i].op; op.valid()) {
-            plan.binding.module = trace.moduleFqn(trace.ops.module[op]);
-            return;
-        }
 }
 
 } // namespace
@@ -67,11 +49,9 @@ struct StepPlanner::Model
     /// The options of a request. Those of the latest request are kept, since dragging a budget needs the same ones
     /// again and again. One thread at a time makes options while others wait. Error: stoppedMeasuring().
     Result<StepSolverPtr> options(const PlanRequest& request, const std::stop_token& stop) const;
-    /// The plan without its decisions.
-    Plan planOf(const BestPlan& best, const PlanRequest& request) const;
-    Result<PlannedStep> planned(const BestPlan& best, const PlanRequest& request) const;
-    Result<PlannedStep> infeasible(const StepSolver& options, const PlanRequest& request,
-                                   const std::stop_token& stop) const;
+    /// Why no plan fits: whyStepDoesNotFit(), and what else the step's modules say.
+    Result<std::string> whyInfeasible(const Plan& plan, const StepSolver& options, const PlanRequest& request,
+                                      const std::stop_token& stop) const;
 
     /// The modules that the request allows to checkpoint.
     Result<PartTree> parts(const PlanRequest& request) const;
@@ -119,45 +99,9 @@ Result<StepSolverPtr> StepPlanner::Model::makeOptions(const PlanRequest& request
     return StepSolver::create(step, events, tree, request.worldSize, stop);
 }
 
-Plan StepPlanner::Model::planOf(const BestPlan& best, const PlanRequest& request) const
+Result<std::string> StepPlanner::Model::whyInfeasible(const Plan& plan, const StepSolver& options,
+                                                      const PlanRequest& request, const std::stop_token& stop) const
 {
-    const PredictedPlan& predicted = *best.predicted;
-    Plan plan;
-    plan.status = best.proven ? PlanStatus::optimal : PlanStatus::feasible;
-    plan.budget = request.budget;
-    plan.worldSize = request.worldSize;
-    plan.peak = predicted.timeline.peak;
-    plan.baselinePeak
-        = request.worldSize > 1 ? perRank(*step.recorded(), request.worldSize).peak : step.recorded()->peak;
-    plan.recomputeMs = predicted.timeline.recomputeMs;
-    plan.stepMs = forwardBackwardMs(*step.trace());
-    plan.boundMs = best.boundMs;
-    plan.gap = best.gap();
-    plan.nodes = best.nodes;
-    plan.msPerGiB = best.msPerGiB;
-    setBinding(*step.trace(), predicted.timeline, plan);
-    return plan;
-}
-
-Result<PlannedStep> StepPlanner::Model::planned(const BestPlan& best, const PlanRequest& request) const
-{
-    PlannedStep planned;
-    planned.plan = planOf(best, request);
-    planned.regions = best.predicted->regions;
-    ASSIGN_OR_RETURN(planned.effects, effects.of(planned.regions));
-    planned.plan.decisions = decisionsOf(*step.trace(), planned.regions, planned.effects);
-    planned.timeline = TimelinePtr(best.predicted, &best.predicted->timeline);
-    return planned;
-}
-
-Result<PlannedStep> StepPlanner::Model::infeasible(const StepSolver& options, const PlanRequest& request,
-                                                   const std::stop_token& stop) const
-{
-    PlannedStep none;
-    none.plan = planOf({options.minMemoryPlan()}, request);
-    none.plan.status = PlanStatus::infeasible;
-    none.plan.peak = -1;
-    none.plan.recomputeMs = none.plan.boundMs = none.plan.gap = 0;
     Bytes leastWithoutWishes = 0;
     if (!request.pins.empty() || !request.acUnits.empty()) {
         PlanRequest free = request;
@@ -166,23 +110,17 @@ Result<PlannedStep> StepPlanner::Model::infeasible(const StepSolver& options, co
         const Result<StepSolverPtr> wider = makeOptions(free, stop);
         if (!wider && !stop.stop_requested())
             return wider.error();
-        leastWithoutWishes = wider ? (*wider)->minMemoryPlan()->timeline.peak : 0;
+        leastWithoutWishes = wider ? (*wider)->minMemoryPlan().timeline->peak : 0;
     }
-    none.plan.reason
-        = whyStepDoesNotFit(*step.trace(), none.plan, options.minMemoryPlan()->timeline, leastWithoutWishes);
+    std::string reason = whyStepDoesNotFit(*step.trace(), plan, *options.minMemoryPlan().timeline, leastWithoutWishes);
     const auto leftOut = std::ranges::find_if(modules.info->stats, [](const ModuleStats& stats) {
         return !stats.obstacle.empty() && hasSomethingToGive(stats);
     });
     if (leftOut != modules.info->stats.end())
-        none.plan.reason += " " + leftOut->fqn + " cannot be checkpointed: " + leftOut->obstacle + ".";
+        reason += " " + leftOut->fqn + " cannot be checkpointed: " + leftOut->obstacle + ".";
     if (const std::string note = noteOnCarriedGraph(*step.trace()); !note.empty())
-        none.plan.reason += " Beside that, " + note + ".";
-    return none;
-}
-
-Policy PlannedStep::policy(const StepModel& model) const
-{
-    return policyOf(model, regions, plan);
+        reason += " Beside that, " + note + ".";
+    return reason;
 }
 
 bool hasSomethingToGive(const ModuleStats& stats)
@@ -241,7 +179,7 @@ Result<StepPlanner> StepPlanner::create(StepTracePtr trace)
     return StepPlanner(std::make_shared<const Model>(std::move(model), std::move(modules)));
 }
 
-Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_token stop, double limitMs) const
+Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_token stop, double limitMs) const
 {
     const auto begin = std::chrono::steady_clock::now();
     if (request.budget < 1)
@@ -249,40 +187,39 @@ Result<PlannedStep> StepPlanner::solve(const PlanRequest& request, std::stop_tok
     RETURN_IF_ERROR(plannable(*trace()));
     const Result<StepSolverPtr> options = model_->options(request, stop);
     if (!options && stop.stop_requested()) {
-        PlannedStep stopped;
+        PlanAnswer stopped;
         stopped.plan.status = PlanStatus::stopped;
         return stopped;
     }
     if (!options)
         return options.error();
-    const Bytes least = (*options)->minMemoryPlan()->timeline.peak;
-    Result<PlannedStep> step = PlannedStep{};
-    if (least > request.budget) {
-        step = model_->infeasible(**options, request, stop);
+    PlanAnswer found = (*options)->minMemoryPlan();
+    const Bytes least = found.timeline->peak;
+    if (least <= request.budget) {
+        ASSIGN_OR_RETURN(found, (*options)->best(request.budget, stop, limitMs));
+        ASSIGN_OR_RETURN(found.effects, effects().of(found.regions));
     } else {
-        ASSIGN_OR_RETURN(const BestPlan best, (*options)->best(request.budget, stop, limitMs));
-        step = model_->planned(best, request);
+        found.effects = effects().recorded();
     }
-    if (!step)
-        return step;
-    step->plan.leastBudget = least;
+    found.plan.leastBudget = least;
+    PlanAnswer answer = answerTo(request, model(), std::move(found));
+    if (!answer.fits()) {
+        ASSIGN_OR_RETURN(answer.plan.reason, model_->whyInfeasible(answer.plan, **options, request, stop));
+    }
     if (stop.stop_requested())
-        step->plan.status = PlanStatus::stopped;
-    step->plan.solveMs = elapsedMs(begin);
-    return step;
+        answer.plan.status = PlanStatus::stopped;
+    answer.plan.solveMs = elapsedMs(begin);
+    return answer;
 }
 
-Result<PlannedStep> StepPlanner::withRegions(PlannedStep planned, CheckpointPlan regions) const
+Result<PlanAnswer> StepPlanner::withRegions(PlanAnswer answer, CheckpointPlan regions) const
 {
     ASSIGN_OR_RETURN(Timeline timeline, model().predict(regions));
-    planned.timeline = std::make_shared<const Timeline>(perRank(std::move(timeline), planned.plan.worldSize));
-    planned.regions = std::move(regions);
-    ASSIGN_OR_RETURN(planned.effects, effects().of(planned.regions));
-    planned.plan.decisions = decisionsOf(*trace(), planned.regions, planned.effects);
-    planned.plan.peak = planned.timeline->peak;
-    planned.plan.recomputeMs = planned.timeline->recomputeMs;
-    setBinding(*trace(), *planned.timeline, planned.plan);
-    return planned;
+    ASSIGN_OR_RETURN(std::vector<ModuleEffect> changed, effects().of(regions));
+    replacePlan(answer, *trace(), std::move(regions),
+                std::make_shared<const Timeline>(perRank(std::move(timeline), answer.plan.worldSize)),
+                std::move(changed));
+    return answer;
 }
 
 Result<std::vector<FrontierPoint>> StepPlanner::frontier(const PlanRequest& request, int points, std::stop_token stop,

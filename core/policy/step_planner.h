@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/plan/plan.h"
 #include "core/policy/module_ways.h"
-#include "core/policy/policy.h"
+#include "core/policy/plan_answer.h"
 #include "core/predict/step_model.h"
 #include "core/sac/module_info.h"
 #include "core/timeline/timeline.h"
@@ -17,17 +16,6 @@
 #include <vector>
 
 namespace headroom {
-
-/// A plan and its predicted effect on one recorded step.
-struct PlannedStep
-{
-    Plan plan; ///< peak and recomputeMs are those of `timeline`, optimizer state included
-    CheckpointPlan regions;
-    TimelinePtr timeline; ///< the step under the plan; null when infeasible
-    std::vector<ModuleEffect> effects; ///< by ModuleId: effect of the plan on each module; empty when infeasible
-
-    Policy policy(const StepModel& model) const; ///< makes the policy for PyTorch; replays the step
-};
 
 /// One point of the memory/time frontier.
 struct FrontierPoint
@@ -68,10 +56,10 @@ public:
     static Result<StepPlanner> create(StepTracePtr trace);
 
     /// Returns the best plan found within `limitMs` of search, with its gap.
-    Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop = {}, double limitMs = 1000) const;
+    Result<PlanAnswer> solve(const PlanRequest& request, std::stop_token stop = {}, double limitMs = 1000) const;
 
-    /// `planned` with other regions, predicted on the step. Errors: those of predict().
-    Result<PlannedStep> withRegions(PlannedStep planned, CheckpointPlan regions) const;
+    /// The answer with other regions, predicted on the step; bound and status stay. Errors: those of predict().
+    Result<PlanAnswer> withRegions(PlanAnswer answer, CheckpointPlan regions) const;
 
     /// At most `points` plans from the least feasible budget to no checkpointing, by ascending peak. Each takes the
     /// least time for its peak, within its gap. With enough points these are all break points.

@@ -42,13 +42,29 @@ double msPerGiB(double picosecondsPerByte)
     return picosecondsPerByte * static_cast<double>(GiB) / static_cast<double>(picoseconds(1));
 }
 
+/// Replaces the plan of `best`; what is known of the bound stays.
+void takePlan(PlanAnswer& best, PlanAnswer found)
+{
+    best.regions = std::move(found.regions);
+    best.timeline = std::move(found.timeline);
+    best.plan.recomputeMs = found.plan.recomputeMs;
+}
+
+double gapOf(const PlanAnswer& best)
+{
+    return gapTo(best.plan.boundMs, best.plan.recomputeMs);
+}
+
 } // namespace
 
-Result<PredictedPlanPtr> StepSolver::predicted(CheckpointPlan regions) const
+Result<PlanAnswer> StepSolver::predicted(CheckpointPlan regions) const
 {
     ASSIGN_OR_RETURN(Timeline timeline, model_.predict(regions));
-    return PredictedPlanPtr(std::make_shared<const PredictedPlan>(
-        PredictedPlan{std::move(regions), perRank(std::move(timeline), worldSize_)}));
+    PlanAnswer found;
+    found.regions = std::move(regions);
+    found.timeline = std::make_shared<const Timeline>(perRank(std::move(timeline), worldSize_));
+    found.plan.recomputeMs = found.timeline->recomputeMs;
+    return found;
 }
 
 Result<StepSolverPtr> StepSolver::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
@@ -94,18 +110,18 @@ Status StepSolver::findEnds()
         const std::optional<ChainPath> path = minMemoryPath(table.problem(), least);
         if (!path)
             continue;
-        ASSIGN_OR_RETURN(const PredictedPlanPtr lean, predicted(table.planOf(*path)));
-        if (lean->timeline.peak < minMemoryPlan_->timeline.peak)
-            minMemoryPlan_ = lean;
+        ASSIGN_OR_RETURN(PlanAnswer lean, predicted(table.planOf(*path)));
+        if (lean.timeline->peak < minMemoryPlan_.timeline->peak)
+            minMemoryPlan_ = std::move(lean);
     }
     CheckpointPlan everything;
     for (const int part : tree_.parts)
         everything.push_back({tree_.units[static_cast<std::size_t>(part)].module, {}});
     std::ranges::sort(everything, {}, &CheckpointRegion::module);
-    ASSIGN_OR_RETURN(const PredictedPlanPtr all, predicted(std::move(everything)));
-    isNoChain_ = all->timeline.peak < minMemoryPlan_->timeline.peak;
+    ASSIGN_OR_RETURN(PlanAnswer all, predicted(std::move(everything)));
+    isNoChain_ = all.timeline->peak < minMemoryPlan_.timeline->peak;
     if (isNoChain_ && !forced)
-        minMemoryPlan_ = all;
+        minMemoryPlan_ = std::move(all);
     return {};
 }
 
@@ -122,10 +138,10 @@ Status StepSolver::findMinMemoryInRows(const std::stop_token& stop)
 {
     ASSIGN_OR_RETURN(const RowProblem* problem, rows(stop));
     const SearchLimit limit = SearchLimit::after(minMemoryLimitMs, stop);
-    if (std::optional<CheckpointPlan> plan = minMemoryInRows(*problem, minMemoryPlan_->timeline.peak, limit)) {
-        ASSIGN_OR_RETURN(const PredictedPlanPtr lean, predicted(std::move(*plan)));
-        if (lean->timeline.peak < minMemoryPlan_->timeline.peak)
-            minMemoryPlan_ = lean;
+    if (std::optional<CheckpointPlan> plan = minMemoryInRows(*problem, minMemoryPlan_.timeline->peak, limit)) {
+        ASSIGN_OR_RETURN(PlanAnswer lean, predicted(std::move(*plan)));
+        if (lean.timeline->peak < minMemoryPlan_.timeline->peak)
+            minMemoryPlan_ = std::move(lean);
     }
     return {};
 }
@@ -145,18 +161,19 @@ public:
     /// The lower bound of the memory gives the bound of the time. Its plan is optimal if it fits. Otherwise the upper
     /// bound of the memory gives plans that fit, which cannot be proven optimal. Without a plan the result's bound says
     /// that none takes less than `belowMs`.
-    Result<BestPlan> run(const Turns& turns)
+    Result<PlanAnswer> run(const Turns& turns)
     {
         const OptionTable& first = turns.front();
         const double share = shareOf(first);
         double gap = 0;
         if (!first.exact()) {
-            ASSIGN_OR_RETURN(const bool fits, search(first, relaxedAt(first, share), &best_.boundMs, 1, fitGap));
+            ASSIGN_OR_RETURN(const bool fits, search(first, relaxedAt(first, share), &best_.plan.boundMs, 1, fitGap));
             gap = fits ? 0 : unprovenGap;
         }
         if (gap == 0) {
-            ASSIGN_OR_RETURN(const bool done,
-                             search(first, relaxedAt(first, share), &best_.boundMs, first.exact() ? mostTries : 1, 0));
+            ASSIGN_OR_RETURN(
+                const bool done,
+                search(first, relaxedAt(first, share), &best_.plan.boundMs, first.exact() ? mostTries : 1, 0));
             if (done || first.exact())
                 return best_;
         }
@@ -172,11 +189,12 @@ private:
     Status searchBoth(const OptionTable& first, double share, const OptionTable& last)
     {
         double bound = 0;
-        RETURN_IF_ERROR(search(first, relaxedAt(first, share), &best_.boundMs, mostRelaxedTries, unprovenGap, false));
+        RETURN_IF_ERROR(
+            search(first, relaxedAt(first, share), &best_.plan.boundMs, mostRelaxedTries, unprovenGap, false));
         RETURN_IF_ERROR(search(last, relaxedAt(last, shareOf(last)), &bound, mostRelaxedTries, unprovenGap, false));
-        best_.boundMs = std::min(best_.boundMs, bound);
+        best_.plan.boundMs = std::min(best_.plan.boundMs, bound);
         for (const double other : {share - mixtureStep, share + mixtureStep, share + 2 * mixtureStep})
-            if (other >= 0 && other <= 1 && belowMs_ - best_.boundMs > fitGap * belowMs_)
+            if (other >= 0 && other <= 1 && belowMs_ - best_.plan.boundMs > fitGap * belowMs_)
                 RETURN_IF_ERROR(search(first, relaxedAt(first, other), nullptr, mostRelaxedTries, unprovenGap, false));
         return {};
     }
@@ -202,23 +220,23 @@ private:
     {
         const double share = bound != nullptr && !table.exact() ? shareOfTimeForBound : 1;
         Bytes problemBudget = budget_;
-        for (int i = 0; i < tries && (best_.predicted == nullptr || limit_.remainingMs() > 0); ++i) {
+        for (int i = 0; i < tries && (!best_.fits() || limit_.remainingMs() > 0); ++i) {
             const ChainAnswer answer = solveChain(
                 problem, problemBudget,
                 {limit_.stop, std::max(limit_.remainingMs() * share, 1.0), gap, picoseconds(belowMs_), proof});
-            best_.nodes += answer.nodes;
+            best_.plan.nodes += answer.nodes;
             const bool none = answer.status == ChainStatus::infeasible;
             if (bound != nullptr && i == 0) {
                 *bound = std::max(*bound, none ? std::numeric_limits<double>::infinity() : milliseconds(answer.bound));
-                best_.msPerGiB = msPerGiB(answer.price);
+                best_.plan.msPerGiB = msPerGiB(answer.price);
             }
             if (none || answer.value.time >= picoseconds(belowMs_))
                 return bound != nullptr && *bound >= belowMs_ - tolerance;
-            ASSIGN_OR_RETURN(PredictedPlanPtr plan, options_.predicted(table.planOf(answer.path)));
-            const Bytes excess = plan->timeline.peak - budget_;
-            if (excess <= 0 && plan->timeline.recomputeMs < belowMs_) {
-                belowMs_ = plan->timeline.recomputeMs;
-                best_.predicted = std::move(plan);
+            ASSIGN_OR_RETURN(PlanAnswer found, options_.predicted(table.planOf(answer.path)));
+            const Bytes excess = found.timeline->peak - budget_;
+            if (excess <= 0 && found.plan.recomputeMs < belowMs_) {
+                belowMs_ = found.plan.recomputeMs;
+                takePlan(best_, std::move(found));
             }
             if (excess <= 0)
                 return bound != nullptr && i == 0;
@@ -232,25 +250,24 @@ private:
     double belowMs_;
     SearchLimit limit_;
     std::optional<ChainProblem> mixture_;
-    BestPlan best_;
+    PlanAnswer best_;
 };
 
 /// All searches share one limit. The first table has the most options and leaves the others little to find.
-Status StepSolver::searchTables(Bytes budget, const SearchLimit& limit, BestPlan& best) const
+Status StepSolver::searchTables(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const
 {
     for (std::size_t table = 0; table < tables_.size(); ++table) {
         const double share
             = std::max(0.0, limit.remainingMs()) * (table + 1 < tables_.size() ? shareOfTimeForFirst : 1);
-        ASSIGN_OR_RETURN(
-            BestPlan found,
-            Search(*this, budget, best.predicted->timeline.recomputeMs, limit.stop, share).run(tables_[table]));
-        best.nodes += found.nodes;
-        best.boundMs = std::min(best.boundMs, found.boundMs);
+        ASSIGN_OR_RETURN(PlanAnswer found,
+                         Search(*this, budget, best.plan.recomputeMs, limit.stop, share).run(tables_[table]));
+        best.plan.nodes += found.plan.nodes;
+        best.plan.boundMs = std::min(best.plan.boundMs, found.plan.boundMs);
         if (table == 0)
-            best.msPerGiB = found.msPerGiB;
-        if (found.predicted != nullptr) {
-            best.predicted = found.predicted;
-            best.msPerGiB = found.msPerGiB;
+            best.plan.msPerGiB = found.plan.msPerGiB;
+        if (found.fits()) {
+            best.plan.msPerGiB = found.plan.msPerGiB;
+            takePlan(best, std::move(found));
         }
     }
     return {};
@@ -258,7 +275,7 @@ Status StepSolver::searchTables(Bytes budget, const SearchLimit& limit, BestPlan
 
 /// The lower bound of the memory gives the bound of the time. If its plan does not fit, the upper bound of the memory
 /// gives one that is likely to.
-Status StepSolver::searchRows(Bytes budget, const SearchLimit& limit, BestPlan& best) const
+Status StepSolver::searchRows(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const
 {
     using enum RowProblem::Memory;
     ASSIGN_OR_RETURN(const RowProblem* problem, rows(limit.stop));
@@ -266,17 +283,17 @@ Status StepSolver::searchRows(Bytes budget, const SearchLimit& limit, BestPlan& 
         Bytes rowsBudget = budget;
         for (int i = 0; i < mostRelaxedTries && !limit.reached(); ++i) {
             const RowAnswer answer = solveRows(*problem, rowsBudget, memory, rowsGap, limit);
-            best.nodes += answer.nodes;
-            if (memory == atLeast && i == 0 && answer.boundMs > best.boundMs) {
-                best.boundMs = answer.boundMs;
-                best.msPerGiB = answer.msPerGiB;
+            best.plan.nodes += answer.nodes;
+            if (memory == atLeast && i == 0 && answer.boundMs > best.plan.boundMs) {
+                best.plan.boundMs = answer.boundMs;
+                best.plan.msPerGiB = answer.msPerGiB;
             }
             if (!answer.plan)
                 break;
-            ASSIGN_OR_RETURN(PredictedPlanPtr plan, predicted(*answer.plan));
-            const Bytes excess = plan->timeline.peak - budget;
-            if (excess <= 0 && plan->timeline.recomputeMs < best.predicted->timeline.recomputeMs)
-                best.predicted = std::move(plan);
+            ASSIGN_OR_RETURN(PlanAnswer found, predicted(*answer.plan));
+            const Bytes excess = found.timeline->peak - budget;
+            if (excess <= 0 && found.plan.recomputeMs < best.plan.recomputeMs)
+                takePlan(best, std::move(found));
             if (excess <= 0)
                 return {};
             rowsBudget -= excess;
@@ -286,38 +303,43 @@ Status StepSolver::searchRows(Bytes budget, const SearchLimit& limit, BestPlan& 
 }
 
 /// The tables have all that a chain needs, but some of their memory is not exact. The rows may do better.
-Status StepSolver::searchChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const
+Status StepSolver::searchChain(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const
 {
     RETURN_IF_ERROR(searchTables(budget, limit, best));
-    const double ms = best.predicted->timeline.recomputeMs;
-    best.boundMs = std::min(best.boundMs, ms);
-    if (best.gap() > fitGap && limit.remainingMs() >= leastRowsMs)
+    const double ms = best.plan.recomputeMs;
+    best.plan.boundMs = std::min(best.plan.boundMs, ms);
+    if (gapOf(best) > fitGap && limit.remainingMs() >= leastRowsMs)
         RETURN_IF_ERROR(searchRows(budget, limit, best));
     return {};
 }
 
 /// The tables have no bound, but a plan where the rows' time was up.
-Status StepSolver::searchNoChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const
+Status StepSolver::searchNoChain(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const
 {
-    best.boundMs = 0;
+    best.plan.boundMs = 0;
     RETURN_IF_ERROR(searchRows(budget, limit, best));
-    if (const double bound = best.boundMs; best.gap() > fitGap) {
+    if (const double bound = best.plan.boundMs; gapOf(best) > fitGap) {
         RETURN_IF_ERROR(searchTables(budget, SearchLimit::after(lateLimitMs, limit.stop), best));
-        best.boundMs = bound;
+        best.plan.boundMs = bound;
     }
     return {};
 }
 
-Result<BestPlan> StepSolver::best(Bytes budget, const std::stop_token& stop, double limitMs) const
+Result<PlanAnswer> StepSolver::best(Bytes budget, const std::stop_token& stop, double limitMs) const
 {
-    if (minTimePlan_->timeline.peak <= budget)
-        return BestPlan{minTimePlan_, true, minTimePlan_->timeline.recomputeMs, 0, 0};
-    BestPlan best{minMemoryPlan_, false, std::numeric_limits<double>::infinity(), 0, 0};
-    const SearchLimit limit = SearchLimit::after(limitMs, stop);
-    RETURN_IF_ERROR(isNoChain_ ? searchNoChain(budget, limit, best) : searchChain(budget, limit, best));
-    const double ms = best.predicted->timeline.recomputeMs;
-    best.proven = ms <= best.boundMs + tolerance * std::max(1.0, ms);
-    best.boundMs = best.proven ? ms : std::min(best.boundMs, ms);
+    PlanAnswer best = minTimePlan_;
+    best.plan.boundMs = best.plan.recomputeMs;
+    if (best.timeline->peak > budget) {
+        best = minMemoryPlan_;
+        best.plan.boundMs = std::numeric_limits<double>::infinity();
+        const SearchLimit limit = SearchLimit::after(limitMs, stop);
+        RETURN_IF_ERROR(isNoChain_ ? searchNoChain(budget, limit, best) : searchChain(budget, limit, best));
+    }
+    const double ms = best.plan.recomputeMs;
+    const bool isProven = ms <= best.plan.boundMs + tolerance * std::max(1.0, ms);
+    best.plan.status = isProven ? PlanStatus::optimal : PlanStatus::feasible;
+    best.plan.boundMs = isProven ? ms : std::min(best.plan.boundMs, ms);
+    best.plan.gap = gapOf(best);
     return best;
 }
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/plan/chain_planner.h"
-#include "core/plan/plan.h"
 #include "core/policy/option_table.h"
+#include "core/policy/plan_answer.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/row_planner.h"
 
@@ -17,33 +17,9 @@
 
 namespace headroom {
 
-/// A plan of one step and its predicted timeline.
-struct PredictedPlan
-{
-    CheckpointPlan regions;
-    Timeline timeline; ///< memory of one rank of the request
-};
-using PredictedPlanPtr = std::shared_ptr<const PredictedPlan>;
-
-/// The best plan found for a budget.
-struct BestPlan
-{
-    PredictedPlanPtr predicted; ///< null: no plan was found
-    bool proven = false; ///< no plan of the tables takes less time
-    double boundMs = 0; ///< lower bound of the recompute time
-    double msPerGiB = 0; ///< ms that one more GiB saves
-    std::int64_t nodes = 0;
-
-    /// The share of the plan's recompute time that a better plan may save, 0 to 1.
-    double gap() const
-    {
-        const double ms = predicted->timeline.recomputeMs;
-        return proven || ms <= 0 ? 0 : (ms - boundMs) / ms;
-    }
-};
-
 /// Solves one request at any budget: holds the tables of its options, and the plans at both ends of the frontier. Every
-/// plan that it returns was predicted on the step. Immutable; any thread may call it.
+/// plan that it returns was predicted on the step: regions, timeline and the search's figures of a PlanAnswer, which
+/// answerTo() completes. Immutable; any thread may call it.
 class StepSolver
 {
 public:
@@ -52,11 +28,11 @@ public:
                                                             const PartTree& tree, int worldSize,
                                                             const std::stop_token& stop = {});
 
-    const PredictedPlanPtr& minMemoryPlan() const { return minMemoryPlan_; } ///< the plan of least peak
-    const PredictedPlanPtr& minTimePlan() const { return minTimePlan_; } ///< the plan of least time, whatever its peak
+    const PlanAnswer& minMemoryPlan() const { return minMemoryPlan_; } ///< the plan of least peak
+    const PlanAnswer& minTimePlan() const { return minTimePlan_; } ///< the plan of least time, whatever its peak
 
-    /// The plan of least time within a budget, which must not be below the peak of leanest().
-    Result<BestPlan> best(Bytes budget, const std::stop_token& stop, double limitMs) const;
+    /// The plan of least time within a budget, which must not be below the peak of minMemoryPlan().
+    Result<PlanAnswer> best(Bytes budget, const std::stop_token& stop, double limitMs) const;
 
 private:
     StepSolver(const StepModel& model, const StorageEvents& events, PartTree tree, int worldSize)
@@ -66,15 +42,15 @@ private:
         , worldSize_(worldSize)
     {
     }
-    Result<PredictedPlanPtr> predicted(CheckpointPlan regions) const;
+    Result<PlanAnswer> predicted(CheckpointPlan regions) const;
     Status findEnds();
     Result<const RowProblem*> rows(const std::stop_token& stop) const; ///< creates them the first time
     Status findMinMemoryInRows(const std::stop_token& stop);
-    Status searchChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const;
-    Status searchNoChain(Bytes budget, const SearchLimit& limit, BestPlan& best) const;
-    Status searchTables(Bytes budget, const SearchLimit& limit, BestPlan& best) const;
+    Status searchChain(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;
+    Status searchNoChain(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;
+    Status searchTables(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;
     /// Raises the bound of `best`, and replaces its plan by a better one.
-    Status searchRows(Bytes budget, const SearchLimit& limit, BestPlan& best) const;
+    Status searchRows(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;
     /// One table, or two with different turns (OptionTable::otherTurn()).
     using Turns = std::vector<OptionTable>;
     class Search;
@@ -84,8 +60,8 @@ private:
     PartTree tree_;
     std::vector<Turns> tables_; ///< by way to count shared arguments; one of them has the best plan
     int worldSize_;
-    PredictedPlanPtr minMemoryPlan_;
-    PredictedPlanPtr minTimePlan_;
+    PlanAnswer minMemoryPlan_;
+    PlanAnswer minTimePlan_;
     bool isNoChain_ = false; ///< the plan that recomputes all parts is leaner than those of the tables
     mutable std::mutex mutex_;
     mutable std::optional<RowProblem> rows_;

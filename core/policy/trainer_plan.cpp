@@ -6,7 +6,6 @@
 #include "core/base/try.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/shard_options.h"
-#include "core/trace/phase_times.h"
 
 #include <algorithm>
 #include <map>
@@ -267,24 +266,20 @@ public:
         , trace_(*trace)
         , request_(request)
     {
-        step_.plan.budget = request.budget;
-        step_.plan.worldSize = request.worldSize;
-        step_.plan.stepMs = forwardBackwardMs(*trace);
     }
 
-    Result<PlannedStep> plan(Trainer trainer)
+    Result<PlanAnswer> plan(Trainer trainer)
     {
         const auto begin = std::chrono::steady_clock::now();
         ASSIGN_OR_RETURN(std::vector<ModuleId> layers, trainer == Trainer::torchtitan ? blocks() : layersOfLists());
         RETURN_IF_ERROR(consider({}));
-        step_.plan.baselinePeak = step_.plan.leastBudget;
         for (std::size_t n = 1; n <= layers.size(); ++n)
             RETURN_IF_ERROR(consider(everyNth(layers, n, trainer == Trainer::torchtitan ? n - 1 : 0)));
         if (trainer == Trainer::torchtitan)
             RETURN_IF_ERROR(considerLists(layers));
-        RETURN_IF_ERROR(finish(trainer));
-        step_.plan.solveMs = elapsedMs(begin);
-        return std::move(step_);
+        ASSIGN_OR_RETURN(PlanAnswer answer, answered(trainer));
+        answer.plan.solveMs = elapsedMs(begin);
+        return answer;
     }
 
 private:
@@ -338,15 +333,15 @@ private:
     Status consider(CheckpointPlan regions)
     {
         ASSIGN_OR_RETURN(Timeline predicted, model_.predict(regions));
-        ++step_.plan.nodes;
+        ++best_.plan.nodes;
         auto timeline = std::make_shared<const Timeline>(perRank(std::move(predicted), request_.worldSize));
         const Bytes peak = timeline->peak;
-        step_.plan.leastBudget = step_.plan.nodes == 1 ? peak : std::min(step_.plan.leastBudget, peak);
+        best_.plan.leastBudget = best_.plan.nodes == 1 ? peak : std::min(best_.plan.leastBudget, peak);
         if (peak > request_.budget
-            || (step_.timeline != nullptr && timeline->recomputeMs >= step_.timeline->recomputeMs))
+            || (best_.timeline != nullptr && timeline->recomputeMs >= best_.timeline->recomputeMs))
             return {};
-        step_.timeline = std::move(timeline);
-        step_.regions = std::move(regions);
+        best_.timeline = std::move(timeline);
+        best_.regions = std::move(regions);
         return {};
     }
 
@@ -413,35 +408,32 @@ private:
         return {};
     }
 
-    Status finish(Trainer trainer)
+    Result<PlanAnswer> answered(Trainer trainer)
     {
-        Plan& plan = step_.plan;
-        if (step_.timeline == nullptr) {
-            plan.status = PlanStatus::infeasible;
-            plan.reason = "no option of "
-                + std::string(trainer == Trainer::torchtitan ? "torchtitan" : "Hugging Face's Trainer") + " fits "
-                + formatBytes(plan.budget) + ": the step takes " + formatBytes(plan.leastBudget) + " ("
-                + groupedDigits(plan.leastBudget)
-                + " B) with the leanest; torch-headroom plan without --trainer may find more";
-            return {};
+        if (best_.timeline) {
+            best_.plan.status = PlanStatus::optimal;
+            best_.plan.recomputeMs = best_.plan.boundMs = best_.timeline->recomputeMs;
+            ASSIGN_OR_RETURN(best_.effects, ModuleEffects(model_).of(best_.regions));
         }
-        plan.status = PlanStatus::optimal;
-        plan.peak = step_.timeline->peak;
-        plan.recomputeMs = plan.boundMs = step_.timeline->recomputeMs;
-        ASSIGN_OR_RETURN(step_.effects, ModuleEffects(model_).of(step_.regions));
-        plan.decisions = decisionsOf(trace_, step_.regions, step_.effects);
-        return {};
+        PlanAnswer answer = answerTo(request_, model_, std::move(best_));
+        if (!answer.fits())
+            answer.plan.reason = "no option of "
+                + std::string(trainer == Trainer::torchtitan ? "torchtitan" : "Hugging Face's Trainer") + " fits "
+                + formatBytes(answer.plan.budget) + ": the step takes " + formatBytes(answer.plan.leastBudget) + " ("
+                + groupedDigits(answer.plan.leastBudget)
+                + " B) with the leanest; torch-headroom plan without --trainer may find more";
+        return answer;
     }
 
     const StepModel model_;
     const StepTrace& trace_;
     const PlanRequest& request_;
-    PlannedStep step_;
+    PlanAnswer best_;
 };
 
 } // namespace
 
-Result<PlannedStep> planForTrainer(const StepTracePtr& trace, Trainer trainer, const PlanRequest& request)
+Result<PlanAnswer> planForTrainer(const StepTracePtr& trace, Trainer trainer, const PlanRequest& request)
 {
     return TrainerPlanner(trace, request).plan(trainer);
 }

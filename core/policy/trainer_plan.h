@@ -29,6 +29,6 @@ Result<std::string> trainerConfig(const StepTrace& trace, const Policy& policy, 
 /// Errors: a step without the layers that the trainer checkpoints.
 ///
 /// For torchtitan's lists of ops to save, the ops that take longest to recompute are tried, without random ops.
-Result<PlannedStep> planForTrainer(const StepTracePtr& trace, Trainer trainer, const PlanRequest& request);
+Result<PlanAnswer> planForTrainer(const StepTracePtr& trace, Trainer trainer, const PlanRequest& request);
 
 } // namespace headroom

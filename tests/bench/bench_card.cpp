@@ -25,7 +25,7 @@ std::optional<double> byTrial(const StepPlanner& planner, const Card& card, Byte
         request.budget = least + (most - least) / trials * trial;
         if (request.budget > card.forTensors())
             continue;
-        const Result<PlannedStep> planned = planner.solve(request);
+        const Result<PlanAnswer> planned = planner.solve(request);
         if (planned && planned->timeline && runOnCard(card, *planner.trace(), *planned->timeline).runs)
             return planned->plan.recomputeMs;
     }
@@ -45,7 +45,7 @@ int print(const char* file)
     const Result<StepPlanner> planner = step ? StepPlanner::create(*step) : step.error();
     PlanRequest request;
     request.budget = 1;
-    const Result<PlannedStep> least = planner ? planner->solve(request) : planner.error();
+    const Result<PlanAnswer> least = planner ? planner->solve(request) : planner.error();
     if (!least) {
         std::fprintf(stderr, "%s: %s\n", file, least.error().message.c_str());
         return 1;
@@ -55,17 +55,19 @@ int print(const char* file)
         for (const double share : {0.3, 0.5, 0.7, 0.9}) {
             const Bytes capacity = from + static_cast<Bytes>(share * static_cast<double>(to - from));
             const Result<Card> card = cardFor(std::to_string(capacity), **step, settings);
-            const Result<PlanOnCard> found = card ? planForCard(*planner, {}, *card) : card.error();
+            const Result<PlanAnswer> found
+                = card ? planForCard(*planner, {}, std::make_shared<const Card>(*card)) : card.error();
             if (!found) {
                 std::fprintf(stderr, "%s: %s\n", file, found.error().message.c_str());
                 return 1;
             }
-            const Plan& plan = found->planned.plan;
-            const std::optional<double> ms = found->run.runs ? std::optional(plan.recomputeMs) : std::nullopt;
+            const Plan& plan = found->plan;
+            const std::optional<double> ms = found->card->run.runs ? std::optional(plan.recomputeMs) : std::nullopt;
             std::printf("%-18s %-10s %3.0f %% %9.3f %s %s %9.2f %6d %8.0f\n",
                         std::filesystem::path(file).stem().c_str(), *settings ? "expandable" : "default", share * 100,
                         static_cast<double>(capacity) / GiB, cell(ms).c_str(),
-                        cell(byTrial(*planner, *card, from, to)).c_str(), plan.boundMs, found->tried, plan.solveMs);
+                        cell(byTrial(*planner, *card, from, to)).c_str(), plan.boundMs, found->card->tried,
+                        plan.solveMs);
             std::fflush(stdout);
         }
     return 0;

@@ -153,7 +153,7 @@ void solveAnyBudget(benchmark::State& state)
         for (int i = 0; i < 200; ++i) {
             request.budget = range.at((i + 0.5) / 200);
             const Stopwatch watch;
-            const PlannedStep step = *planner.solve(request);
+            const PlanAnswer step = *planner.solve(request);
             times.add(watch);
             worstGap = std::max(worstGap, step.plan.gap);
         }

@@ -111,7 +111,7 @@ public:
         PlanRequest request;
         request.budget = budget;
         request.worldSize = worldSize;
-        const PlannedStep step = valueOf(planner_.solve(request, {}, 10'000));
+        const PlanAnswer step = valueOf(planner_.solve(request, {}, 10'000));
         if (step.plan.status == PlanStatus::infeasible)
             return std::nullopt;
         return execute(step.regions, step.plan, worldSize);

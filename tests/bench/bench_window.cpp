@@ -196,7 +196,8 @@ public:
     }
     bool complete()
     {
-        return runUntil([this] { return session().frontierIsFinal() && settled() && !session().answer()->proving; });
+        return runUntil(
+            [this] { return session().frontierIsFinal() && settled() && !session().answer()->preliminary; });
     }
 
     /// Until the plan for the card and other settings of its allocator are looked for no more.

@@ -34,6 +34,10 @@ protected:
     }
 
     const StepTrace& step() const { return *planner_->trace(); }
+    static Result<PlanAnswer> planOn(const StepPlanner& planner, const Card& card)
+    {
+        return planForCard(planner, {}, std::make_shared<const Card>(card));
+    }
     Card card(Bytes capacity, const std::string& settings = "") const
     {
         return *cardFor(std::to_string(capacity), step(), settings);
@@ -50,19 +54,19 @@ TEST_F(CardPlanner, PlansRunAndTrialOfBudgetsFindsNoBetterOne)
         for (const double part : {0.3, 0.5, 0.7, 0.9}) {
             SCOPED_TRACE(settings + std::to_string(part));
             const Card memory = card(share(part), settings);
-            const Result<PlanOnCard> found = planForCard(*planner_, {}, memory);
+            const Result<PlanAnswer> found = planOn(*planner_, memory);
             ASSERT_TRUE(found) << found.error().message;
-            ASSERT_TRUE(found->run.runs) << found->planned.plan.reason;
-            const Plan& plan = found->planned.plan;
+            ASSERT_TRUE(found->runs()) << found->plan.reason;
+            const Plan& plan = found->plan;
             EXPECT_LE(plan.peak, memory.rules.capacity);
-            EXPECT_LE(found->run.reservedPeak, memory.rules.capacity);
-            EXPECT_EQ(found->run.left, memory.rules.capacity - found->run.reservedPeak);
-            EXPECT_TRUE(runOnCard(memory, step(), *found->planned.timeline).runs);
+            EXPECT_LE(found->card->run.reservedPeak, memory.rules.capacity);
+            EXPECT_EQ(found->card->run.left, memory.rules.capacity - found->card->run.reservedPeak);
+            EXPECT_TRUE(runOnCard(memory, step(), *found->timeline).runs);
             EXPECT_GE(plan.recomputeMs, plan.boundMs);
             for (int trial = 0; trial <= 200; trial += 2) {
                 PlanRequest request;
                 request.budget = least_ + (peak_ - least_) / 200 * trial;
-                const Result<PlannedStep> other = planner_->solve(request);
+                const Result<PlanAnswer> other = planner_->solve(request);
                 if (request.budget <= memory.forTensors() && runOnCard(memory, step(), *other->timeline).runs) {
                     EXPECT_LE(plan.recomputeMs, other->plan.recomputeMs * 1.0001) << "budget " << request.budget;
                 }
@@ -72,36 +76,36 @@ TEST_F(CardPlanner, PlansRunAndTrialOfBudgetsFindsNoBetterOne)
 
 TEST_F(CardPlanner, ALargeCardNeedsNoPlan)
 {
-    const Result<PlanOnCard> found = planForCard(*planner_, {}, card(4 * peak_));
+    const Result<PlanAnswer> found = planOn(*planner_, card(4 * peak_));
     ASSERT_TRUE(found) << found.error().message;
-    EXPECT_TRUE(found->run.runs);
-    EXPECT_THAT(found->planned.plan.decisions, IsEmpty());
-    EXPECT_EQ(found->planned.plan.status, PlanStatus::optimal);
-    const Result<std::optional<BetterSettings>> better = betterSettings(*planner_, {}, card(4 * peak_), *found);
+    EXPECT_TRUE(found->runs());
+    EXPECT_THAT(found->plan.decisions, IsEmpty());
+    EXPECT_EQ(found->plan.status, PlanStatus::optimal);
+    const Result<std::optional<BetterSettings>> better = betterSettings(*planner_, {}, *found);
     ASSERT_TRUE(better);
     EXPECT_FALSE(*better) << "nothing is recomputed";
 }
 
 TEST_F(CardPlanner, ACardThatIsTooSmallIsToldWhatWouldDo)
 {
-    const Result<PlanOnCard> none = planForCard(*planner_, {}, card(least_ / 2));
+    const Result<PlanAnswer> none = planOn(*planner_, card(least_ / 2));
     ASSERT_TRUE(none) << none.error().message;
-    EXPECT_FALSE(none->run.runs);
-    EXPECT_EQ(none->planned.plan.status, PlanStatus::infeasible);
-    EXPECT_GT(none->leastMemory, least_ / 2);
-    EXPECT_THAT(none->planned.plan.reason, HasSubstr("With " + formatBytes(none->leastMemory) + " for the allocator"));
-    const Result<PlanOnCard> enough = planForCard(*planner_, {}, card(none->leastMemory));
+    EXPECT_FALSE(none->runs());
+    EXPECT_EQ(none->plan.status, PlanStatus::infeasible);
+    EXPECT_GT(none->card->leastMemory, least_ / 2);
+    EXPECT_THAT(none->plan.reason, HasSubstr("With " + formatBytes(none->card->leastMemory) + " for the allocator"));
+    const Result<PlanAnswer> enough = planOn(*planner_, card(none->card->leastMemory));
     ASSERT_TRUE(enough) << enough.error().message;
-    EXPECT_TRUE(enough->run.runs) << enough->planned.plan.reason;
+    EXPECT_TRUE(enough->runs()) << enough->plan.reason;
 }
 
 TEST_F(CardPlanner, TheLeastMemoryOfAPlanIsEnoughAndLittleLessIsNot)
 {
     const Card memory = card(share(0.5));
-    const PlanOnCard found = *planForCard(*planner_, {}, memory);
-    EXPECT_LE(found.leastMemory, found.run.reservedPeak + 2 * MiB);
-    EXPECT_TRUE(runOnCard(card(found.leastMemory), step(), *found.planned.timeline).runs);
-    EXPECT_FALSE(runOnCard(card(found.leastMemory - 4 * MiB), step(), *found.planned.timeline).runs);
+    const PlanAnswer found = *planOn(*planner_, memory);
+    EXPECT_LE(found.card->leastMemory, found.card->run.reservedPeak + 2 * MiB);
+    EXPECT_TRUE(runOnCard(card(found.card->leastMemory), step(), *found.timeline).runs);
+    EXPECT_FALSE(runOnCard(card(found.card->leastMemory - 4 * MiB), step(), *found.timeline).runs);
 }
 
 TEST_F(CardPlanner, AGpuGivesWhatContextAndWorkspacesLeave)
@@ -147,12 +151,12 @@ TEST_F(CardPlanner, ArrangementsTakeAsLongAndMoveTheCheckpointsOfAlikeLayers)
 {
     PlanRequest request;
     request.budget = share(0.8);
-    const PlannedStep planned = *planner_->solve(request);
+    const PlanAnswer planned = *planner_->solve(request);
     ASSERT_LT(planned.regions.size(), 12u) << "some layers are checkpointed, and some are not";
     const std::vector<CheckpointPlan> others = arrangements(planner_->model(), planned.regions);
     ASSERT_THAT(others, testing::Not(IsEmpty()));
     for (const CheckpointPlan& regions : others) {
-        const Result<PlannedStep> other = planner_->withRegions(planned, regions);
+        const Result<PlanAnswer> other = planner_->withRegions(planned, regions);
         ASSERT_TRUE(other) << other.error().message;
         EXPECT_EQ(regions.size(), planned.regions.size());
         EXPECT_NEAR(other->plan.recomputeMs, planned.plan.recomputeMs, 1e-9);
@@ -204,9 +208,9 @@ TEST_F(StepsOfSeveralSizes, APlanRunsWithAllOfThem)
     EXPECT_THAT(
         runOnCard(memory, differs, *planner_->recorded()).assumptions,
         testing::ElementsAre(HasSubstr("the program's steps differ in size"), HasSubstr("what cuBLAS and cuDNN take")));
-    const Result<PlanOnCard> usual = planForCard(*planner_, {}, memory);
+    const Result<PlanAnswer> usual = planOn(*planner_, memory);
     ASSERT_TRUE(usual) << usual.error().message;
-    const Timeline& timeline = *usual->planned.timeline;
+    const Timeline& timeline = *usual->timeline;
     EXPECT_TRUE(runOnCard(memory, step(), timeline).runs);
     const CardRun run = runOnCard(memory, differs, timeline);
     EXPECT_FALSE(run.runs);
@@ -214,23 +218,23 @@ TEST_F(StepsOfSeveralSizes, APlanRunsWithAllOfThem)
     EXPECT_GT(leastMemory(memory, differs, timeline), leastMemory(memory, step(), timeline) + 10 * MiB);
 
     const Result<StepPlanner> planner = StepPlanner::create(std::make_shared<StepTrace>(differs));
-    const Result<PlanOnCard> found = planForCard(*planner, {}, memory);
+    const Result<PlanAnswer> found = planOn(*planner, memory);
     ASSERT_TRUE(found) << found.error().message;
-    ASSERT_TRUE(found->run.runs) << found->planned.plan.reason;
-    EXPECT_GT(found->planned.plan.recomputeMs, usual->planned.plan.recomputeMs);
-    EXPECT_TRUE(runOnCard(memory, differs, *found->planned.timeline).runs);
+    ASSERT_TRUE(found->runs()) << found->plan.reason;
+    EXPECT_GT(found->plan.recomputeMs, usual->plan.recomputeMs);
+    EXPECT_TRUE(runOnCard(memory, differs, *found->timeline).runs);
 }
 
 TEST_F(CardPlanner, AMarginIsLeftFree)
 {
     Card memory = card(share(0.5));
     memory.margin = 50 * MiB;
-    const Result<PlanOnCard> found = planForCard(*planner_, {}, memory);
+    const Result<PlanAnswer> found = planOn(*planner_, memory);
     ASSERT_TRUE(found) << found.error().message;
-    ASSERT_TRUE(found->run.runs) << found->planned.plan.reason;
-    EXPECT_GE(found->run.left, 50 * MiB);
-    EXPECT_EQ(found->run.left, memory.rules.capacity - found->run.reservedPeak);
-    const Timeline& timeline = *found->planned.timeline;
+    ASSERT_TRUE(found->runs()) << found->plan.reason;
+    EXPECT_GE(found->card->run.left, 50 * MiB);
+    EXPECT_EQ(found->card->run.left, memory.rules.capacity - found->card->run.reservedPeak);
+    const Timeline& timeline = *found->timeline;
     const Bytes least = leastMemory(memory, step(), timeline);
     EXPECT_LE(least, memory.rules.capacity);
     memory.margin = 0;

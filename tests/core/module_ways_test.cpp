@@ -70,7 +70,7 @@ TEST_F(ModuleWays, areWhatThePlanChoosesFrom)
     const Bytes most = planner->recorded()->peak;
     for (int i = 0; i < 20; ++i) {
         request.budget = least + (most - least) / 20 * i;
-        const Result<PlannedStep> step = planner->solve(request);
+        const Result<PlanAnswer> step = planner->solve(request);
         ASSERT_TRUE(step.ok());
         const std::vector<ModuleEffect> planned = effects.of(step->regions).value();
         for (const std::string_view fqn : {"Transformer.layers.0", "Transformer.layers.3"}) {

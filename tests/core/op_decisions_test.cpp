@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/joint/ops_policy.h"
+#include "core/joint/ops_frontier.h"
 #include "tests/core/synthetic_step.h"
 
 #include <gmock/gmock.h>

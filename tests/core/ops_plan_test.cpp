@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/joint/ops_clock.h"
-#include "core/joint/ops_planner.h"
+#include "core/joint/ops_frontier.h"
 #include "core/joint/ops_policy.h"
 #include "core/policy/policy_maker.h"
 #include "core/trace/step_file.h"
@@ -51,9 +50,9 @@ TEST(OpsPlan, theClockRunsWhatIsMadeAgainToo)
     const OpsPlan whole = planOf(planner, 1);
     const OpsPlan least = planOf(planner, 0);
     const StepClock recorded = *clockOf(*trace, CheckpointPlan());
-    const StepClock again = clockOf(planner.graph(), least);
+    const StepClock again = planner.clock(least);
     ASSERT_GT(least.recomputeMs, 0);
-    EXPECT_DOUBLE_EQ(clockOf(planner.graph(), whole).gpuMs, recorded.gpuMs + whole.recomputeMs);
+    EXPECT_DOUBLE_EQ(planner.clock(whole).gpuMs, recorded.gpuMs + whole.recomputeMs);
     EXPECT_NEAR(again.gpuMs, recorded.gpuMs + least.recomputeMs, 1e-9);
     EXPECT_GE(again.recomputedKernels, 1);
     EXPECT_NEAR(again.kernels, recorded.kernels + again.recomputedKernels, 1e-9);
@@ -166,6 +165,62 @@ TEST(OpsPlan, eachOpRunsAgainAtMostOnceAndAfterWhatItReads)
         EXPECT_TRUE(std::ranges::adjacent_find(ran) == ran.end());
         EXPECT_EQ(ran, plan.recomputed);
     }
+}
+
+OpsFrontierPtr frontierOf(const StepTracePtr& trace)
+{
+    Result<OpsFrontier> made = makeOpsFrontier(plannerOf(trace), {}, 21, {});
+    if (!made)
+        throw std::runtime_error(made.error().message);
+    return std::make_shared<const OpsFrontier>(*std::move(made));
+}
+
+PlanAnswer answerAt(const OpsFrontierPtr& frontier, Bytes budget)
+{
+    PlanRequest request;
+    request.budget = budget;
+    request.worldSize = 4; // ops are planned for one GPU
+    return answerOf(frontier, request);
+}
+
+TEST(OpsFrontier, anAnswerIsThePlanOfLeastTimeWithinTheBudget)
+{
+    const StepTracePtr trace = makeSyntheticStep();
+    const OpsFrontierPtr frontier = frontierOf(trace);
+    ASSERT_GT(frontier->plans.size(), 2U);
+    for (std::size_t i = 0; i < frontier->plans.size(); ++i) {
+        const OpsPlan& plan = frontier->plans[i];
+        const PlanAnswer answer = answerAt(frontier, plan.peak);
+        ASSERT_TRUE(answer.fits());
+        EXPECT_EQ(answer.mode(), PlanMode::ops);
+        EXPECT_EQ(answer.ops->index, i);
+        EXPECT_EQ(answer.plan.status, PlanStatus::feasible);
+        EXPECT_EQ(answer.plan.peak, plan.peak);
+        EXPECT_EQ(answer.timeline->peak, plan.peak);
+        EXPECT_EQ(answer.plan.recomputeMs, plan.recomputeMs);
+        EXPECT_EQ(answer.plan.baselinePeak, frontier->planner.recordedPeak());
+        EXPECT_EQ(answer.plan.worldSize, 1);
+        EXPECT_EQ(answer.plan.leastBudget, frontier->plans.front().peak);
+        EXPECT_NEAR(answer.effects.front().recomputeMs, plan.recomputeMs, 1e-9);
+        EXPECT_EQ(&answer.shown(), &answer);
+    }
+    EXPECT_EQ(frontier->plans.back().recomputeMs, 0);
+}
+
+TEST(OpsFrontier, belowAllPlansTheLowestIsTheClosest)
+{
+    const OpsFrontierPtr frontier = frontierOf(makeSyntheticStep());
+    const PlanAnswer answer = answerAt(frontier, frontier->plans.front().peak - 1);
+    EXPECT_FALSE(answer.fits());
+    EXPECT_EQ(answer.plan.status, PlanStatus::infeasible);
+    EXPECT_EQ(answer.plan.peak, -1);
+    EXPECT_EQ(answer.plan.recomputeMs, 0);
+    EXPECT_THAT(answer.plan.reason, HasSubstr(formatBytes(answer.plan.leastBudget)));
+    ASSERT_NE(answer.closest, nullptr);
+    EXPECT_TRUE(answer.closest->fits());
+    EXPECT_EQ(answer.shown().plan.peak, answer.plan.leastBudget);
+    EXPECT_EQ(answer.shown().request.budget, answer.plan.leastBudget);
+    EXPECT_EQ(answer.ops, answer.closest->ops);
 }
 
 TEST(OpsFrontier, aSmallerFractionNeverTakesMoreAtItsPeak)

@@ -65,7 +65,7 @@ protected:
     {
         PlanRequest request;
         request.budget = budget;
-        const Result<PlannedStep> step = planner_->solve(request, {}, 60'000);
+        const Result<PlanAnswer> step = planner_->solve(request, {}, 60'000);
         EXPECT_TRUE(step.ok()) << step.error().message;
         // Proven, but where layers share arguments: how long these are held depends on which layers are checkpointed.
         EXPECT_LE(step->plan.gap, 0.01) << groupedDigits(budget);

@@ -125,7 +125,7 @@ TEST(RowPlanner, plansWhatTheChainPlannerCannot)
         double before = std::numeric_limits<double>::infinity();
         for (int i = 0; i < 10; ++i) {
             request.budget = least + (most - least) / 10 * i;
-            const PlannedStep step = *planner.solve(request, {}, 60000);
+            const PlanAnswer step = *planner.solve(request, {}, 60000);
             ASSERT_NE(step.timeline, nullptr);
             EXPECT_LE(step.plan.peak, request.budget);
             EXPECT_LE(step.plan.gap, 0.01) << request.budget;
@@ -153,7 +153,7 @@ TEST(RowPlanner, keepsPins)
         request.pins = {{name, pin}};
         for (const double share : {0.6, 0.75, 0.9}) {
             request.budget = static_cast<Bytes>(share * static_cast<double>(planner.recorded()->peak));
-            const PlannedStep planned = *planner.solve(request);
+            const PlanAnswer planned = *planner.solve(request);
             ASSERT_NE(planned.timeline, nullptr) << share;
             const bool recomputed
                 = std::ranges::find(planned.regions, module, &CheckpointRegion::module) != planned.regions.end();

@@ -27,11 +27,11 @@ StepPlanner plannerOf(const StepTracePtr& trace)
     return *planner;
 }
 
-PlannedStep solved(const StepPlanner& planner, const PlanRequest& request)
+PlanAnswer solved(const StepPlanner& planner, const PlanRequest& request)
 {
-    Result<PlannedStep> step = planner.solve(request);
+    Result<PlanAnswer> step = planner.solve(request);
     EXPECT_TRUE(step.ok()) << step.error().message;
-    return step.ok() ? *step : PlannedStep{};
+    return step.ok() ? *step : PlanAnswer{};
 }
 
 PlanRequest request(Bytes budget, int worldSize = 1)
@@ -43,7 +43,7 @@ PlanRequest request(Bytes budget, int worldSize = 1)
 }
 
 /// The promise: predicting the policy as written gives what the plan says.
-void expectPromiseHolds(const StepTrace& trace, const PlannedStep& step)
+void expectPromiseHolds(const StepTrace& trace, const PlanAnswer& step)
 {
     ASSERT_NE(step.timeline, nullptr);
     EXPECT_LE(step.plan.peak, step.plan.budget);
@@ -69,7 +69,7 @@ TEST(StepPlanner, recomputesNothingWhereTheStepFits)
 {
     const StepTracePtr trace = makeSyntheticStep();
     const StepPlanner planner = plannerOf(trace);
-    const PlannedStep step = solved(planner, request(planner.recorded()->peak));
+    const PlanAnswer step = solved(planner, request(planner.recorded()->peak));
     EXPECT_EQ(step.plan.status, PlanStatus::optimal);
     EXPECT_THAT(step.plan.decisions, IsEmpty());
     EXPECT_EQ(step.plan.recomputeMs, 0);
@@ -82,7 +82,7 @@ TEST(StepPlanner, recomputesNothingWhereTheStepFits)
 TEST(StepPlanner, aRankIsComparedWithARank)
 {
     const StepPlanner planner = plannerOf(makeSyntheticStep());
-    const PlannedStep step = solved(planner, request(planner.recorded()->peak, 8));
+    const PlanAnswer step = solved(planner, request(planner.recorded()->peak, 8));
     EXPECT_THAT(step.plan.decisions, IsEmpty());
     EXPECT_EQ(step.plan.baselinePeak, step.plan.peak);
     EXPECT_LT(step.plan.baselinePeak, planner.recorded()->peak);
@@ -98,7 +98,7 @@ TEST(StepPlanner, everyPlanFitsToTheByte)
     double leastTime = 0;
     for (int i = 0; i <= 20; ++i) {
         SCOPED_TRACE(i);
-        const PlannedStep step = solved(planner, request(least + (most - least) / 20 * i));
+        const PlanAnswer step = solved(planner, request(least + (most - least) / 20 * i));
         EXPECT_EQ(step.plan.status, PlanStatus::optimal);
         EXPECT_EQ(step.plan.leastBudget, least);
         EXPECT_FALSE(step.plan.binding.module.empty());
@@ -127,15 +127,16 @@ TEST(StepPlanner, anInfeasibleBudgetSaysWhatIsLeft)
 {
     const StepTracePtr trace = makeSyntheticStep();
     const StepPlanner planner = plannerOf(trace);
-    const PlannedStep step = solved(planner, request(MiB));
+    const PlanAnswer step = solved(planner, request(MiB));
     EXPECT_EQ(step.plan.status, PlanStatus::infeasible);
     EXPECT_EQ(step.plan.peak, -1);
     EXPECT_EQ(step.plan.recomputeMs, 0);
     EXPECT_THAT(step.plan.decisions, IsEmpty());
     EXPECT_EQ(step.timeline, nullptr);
     EXPECT_THAT(step.regions, IsEmpty());
+    EXPECT_EQ(step.effects.size(), planner.effects().recorded().size()) << "nothing is recomputed";
     EXPECT_THAT(step.plan.reason, AllOf(HasSubstr("1.00 MiB"), HasSubstr(groupedDigits(step.plan.leastBudget))));
-    const PlannedStep least = solved(planner, request(step.plan.leastBudget));
+    const PlanAnswer least = solved(planner, request(step.plan.leastBudget));
     EXPECT_EQ(least.plan.status, PlanStatus::optimal);
     EXPECT_EQ(least.plan.peak, step.plan.leastBudget);
     EXPECT_EQ(solved(planner, request(step.plan.leastBudget - 1)).plan.status, PlanStatus::infeasible);
@@ -147,15 +148,15 @@ TEST(StepPlanner, wishesAreKept)
     const StepPlanner planner = plannerOf(trace);
     PlanRequest wanted = request(planner.recorded()->peak);
     wanted.pins = {{"Transformer.layers.1", Pin::recompute}, {"Transformer.layers.2", Pin::save}};
-    const PlannedStep roomy = solved(planner, wanted);
+    const PlanAnswer roomy = solved(planner, wanted);
     ASSERT_EQ(roomy.plan.decisions.size(), 1U);
     EXPECT_EQ(roomy.plan.decisions.begin()->first, "Transformer.layers.1");
     wanted.budget = solved(planner, request(1)).plan.leastBudget;
-    const PlannedStep tight = solved(planner, wanted);
+    const PlanAnswer tight = solved(planner, wanted);
     EXPECT_EQ(tight.plan.status, PlanStatus::infeasible);
     EXPECT_THAT(tight.plan.reason, HasSubstr("without pins"));
     wanted.budget = tight.plan.leastBudget;
-    const PlannedStep least = solved(planner, wanted);
+    const PlanAnswer least = solved(planner, wanted);
     EXPECT_TRUE(least.plan.decisions.contains("Transformer.layers.1"));
     EXPECT_FALSE(least.plan.decisions.contains("Transformer.layers.2"));
     expectPromiseHolds(*trace, least);
@@ -176,7 +177,7 @@ TEST(StepPlanner, anyBudgetHasAPlanOrASentence)
                     SCOPED_TRACE(groupedDigits(budget));
                     PlanRequest wanted = request(budget, worldSize);
                     wanted.pins = {{"Transformer.layers.0", pin}};
-                    const Result<PlannedStep> step = planner.solve(wanted);
+                    const Result<PlanAnswer> step = planner.solve(wanted);
                     if (budget < 1) {
                         ASSERT_FALSE(step.ok());
                         EXPECT_THAT(step.error().message, HasSubstr("expected 1 B or more"));
@@ -197,7 +198,7 @@ TEST(StepPlanner, aStepThatIsCheckpointedAlreadyIsRefused)
     recorded.info.policy = "policy.json";
     const StepPlanner planner = plannerOf(std::make_shared<const StepTrace>(std::move(recorded)));
     EXPECT_GT(planner.recorded()->peak, 0);
-    const Result<PlannedStep> step = planner.solve(request(GiB));
+    const Result<PlanAnswer> step = planner.solve(request(GiB));
     ASSERT_FALSE(step.ok());
     EXPECT_THAT(step.error().message, AllOf(HasSubstr("policy.json"), HasSubstr("without --policy")));
     ASSERT_FALSE(planner.frontier(request(GiB), 10).ok());
@@ -235,7 +236,7 @@ TEST(StepPlanner, shardedStepsHoldLess)
     const Bytes whole = solved(planner, request(1)).plan.leastBudget;
     const Bytes sharded = solved(planner, request(1, 4)).plan.leastBudget;
     EXPECT_LT(sharded, whole);
-    const PlannedStep step = solved(planner, request((sharded + whole) / 2, 4));
+    const PlanAnswer step = solved(planner, request((sharded + whole) / 2, 4));
     EXPECT_EQ(step.plan.worldSize, 4);
     EXPECT_EQ(step.policy(trace).worldSize, 4);
     expectPromiseHolds(*trace, step);
@@ -337,7 +338,7 @@ TEST(StepPlanner, firstPlansOfManyDifferentLayersHaveAnHonestGap)
     for (const int percent : {2, 20, 50, 80, 97}) {
         SCOPED_TRACE(percent);
         const Bytes budget = least + (most - least) / 100 * percent;
-        const Result<PlannedStep> first = planner.solve(request(budget), {}, 0);
+        const Result<PlanAnswer> first = planner.solve(request(budget), {}, 0);
         ASSERT_TRUE(first.ok()) << first.error().message;
         const Plan proven = solved(planner, request(budget)).plan;
         EXPECT_LE(first->plan.peak, budget);
@@ -352,7 +353,7 @@ TEST(StepPlanner, stopsWhenAsked)
     const StepPlanner planner = plannerOf(makeSyntheticStep());
     std::stop_source source;
     source.request_stop();
-    const Result<PlannedStep> step = planner.solve(request(GiB), source.get_token());
+    const Result<PlanAnswer> step = planner.solve(request(GiB), source.get_token());
     ASSERT_TRUE(step.ok()) << step.error().message;
     EXPECT_EQ(step->plan.status, PlanStatus::stopped);
 }
@@ -362,8 +363,8 @@ TEST(StepPlanner, answersAreTheSameFromAnyThread)
     const StepTracePtr trace = makeSyntheticStep({.blocks = 6});
     const StepPlanner planner = plannerOf(trace);
     const Bytes budget = (solved(planner, request(1)).plan.leastBudget + planner.recorded()->peak) / 2;
-    const PlannedStep expected = solved(plannerOf(trace), request(budget));
-    std::vector<PlannedStep> steps(4);
+    const PlanAnswer expected = solved(plannerOf(trace), request(budget));
+    std::vector<PlanAnswer> steps(4);
     {
         std::vector<std::jthread> threads;
         for (std::size_t i = 0; i < steps.size(); ++i)
@@ -373,7 +374,7 @@ TEST(StepPlanner, answersAreTheSameFromAnyThread)
                 steps[i] = *planner.solve(request(budget));
             });
     }
-    for (const PlannedStep& step : steps) {
+    for (const PlanAnswer& step : steps) {
         EXPECT_EQ(step.plan.peak, expected.plan.peak);
         EXPECT_EQ(step.plan.recomputeMs, expected.plan.recomputeMs);
         EXPECT_EQ(toJson(step.policy(trace)), toJson(expected.policy(trace)));

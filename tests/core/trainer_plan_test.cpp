@@ -19,16 +19,16 @@ StepTracePtr step()
     return trace;
 }
 
-PlannedStep planned(Trainer trainer, Bytes budget)
+PlanAnswer planned(Trainer trainer, Bytes budget)
 {
     PlanRequest request;
     request.budget = budget;
     auto result = planForTrainer(step(), trainer, request);
     EXPECT_TRUE(result) << result.error().message;
-    return result ? *result : PlannedStep{};
+    return result ? *result : PlanAnswer{};
 }
 
-std::string config(Trainer trainer, const PlannedStep& plan)
+std::string config(Trainer trainer, const PlanAnswer& plan)
 {
     const auto result = trainerConfig(*step(), plan.policy(step()), trainer);
     EXPECT_TRUE(result) << result.error().message;
@@ -55,7 +55,7 @@ TEST(TrainerPlan, HuggingFaceTakesTheLargestNThatFits)
               "TrainingArguments(gradient_checkpointing=False)\n");
     for (const int n : {1, 2, 3, 6}) {
         const Timeline expected = everyNth(0, n);
-        const PlannedStep plan = planned(Trainer::huggingFace, expected.peak);
+        const PlanAnswer plan = planned(Trainer::huggingFace, expected.peak);
         EXPECT_EQ(plan.plan.status, PlanStatus::optimal);
         EXPECT_EQ(plan.plan.peak, expected.peak) << n;
         EXPECT_EQ(plan.plan.recomputeMs, expected.recomputeMs) << n;
@@ -66,7 +66,7 @@ TEST(TrainerPlan, HuggingFaceTakesTheLargestNThatFits)
         else
             EXPECT_THAT(text, HasSubstr("\"every_n_layers\": " + std::to_string(n) + "}"));
     }
-    const PlannedStep none = planned(Trainer::huggingFace, everyNth(0, 1).peak - 1);
+    const PlanAnswer none = planned(Trainer::huggingFace, everyNth(0, 1).peak - 1);
     EXPECT_EQ(none.plan.status, PlanStatus::infeasible);
     EXPECT_EQ(none.plan.leastBudget, everyNth(0, 1).peak);
     EXPECT_THAT(none.plan.reason, HasSubstr("no option of Hugging Face's Trainer fits "));
@@ -79,7 +79,7 @@ TEST(TrainerPlan, TorchtitanListsOpsWhereThatIsLessThanWholeBlocks)
     bool listed = false;
     for (const int n : {1, 2, 3, 6}) {
         const Timeline whole = everyNth(n - 1, n);
-        const PlannedStep plan = planned(Trainer::torchtitan, whole.peak);
+        const PlanAnswer plan = planned(Trainer::torchtitan, whole.peak);
         EXPECT_EQ(plan.plan.status, PlanStatus::optimal);
         EXPECT_LE(plan.plan.peak, whole.peak) << n;
         EXPECT_LE(plan.plan.recomputeMs, whole.recomputeMs) << n;

@@ -156,14 +156,14 @@ StepPlanner plannerOf(const StepTracePtr& trace)
     return *std::move(planner);
 }
 
-PlannedStep solved(const StepPlanner& planner, Bytes budget, std::map<std::string, Pin> pins = {})
+PlanAnswer solved(const StepPlanner& planner, Bytes budget, std::map<std::string, Pin> pins = {})
 {
     PlanRequest request;
     request.budget = budget;
     request.pins = std::move(pins);
-    Result<PlannedStep> step = planner.solve(request);
+    Result<PlanAnswer> step = planner.solve(request);
     EXPECT_TRUE(step.ok()) << step.error().message;
-    return step.ok() ? *std::move(step) : PlannedStep{};
+    return step.ok() ? *std::move(step) : PlanAnswer{};
 }
 
 /// Nothing can be recomputed: a budget is met by the step as it is, or by nothing.
@@ -171,11 +171,11 @@ void expectNoChoice(const StepTracePtr& trace)
 {
     const StepPlanner planner = plannerOf(trace);
     const Bytes peak = planner.recorded()->peak;
-    const PlannedStep roomy = solved(planner, peak);
+    const PlanAnswer roomy = solved(planner, peak);
     EXPECT_EQ(roomy.plan.status, PlanStatus::optimal);
     EXPECT_THAT(roomy.regions, IsEmpty());
     EXPECT_EQ(roomy.plan.peak, peak);
-    const PlannedStep tight = solved(planner, peak - 1);
+    const PlanAnswer tight = solved(planner, peak - 1);
     EXPECT_EQ(tight.plan.status, PlanStatus::infeasible);
     EXPECT_EQ(tight.plan.leastBudget, peak);
     EXPECT_THAT(tight.plan.reason, HasSubstr(groupedDigits(peak)));
@@ -211,7 +211,7 @@ TEST(UnusualSteps, aModuleThatNeverRanCannotBePinned)
     PlanRequest request;
     request.budget = planner.recorded()->peak;
     request.pins = {{"Net.unused", Pin::recompute}};
-    const Result<PlannedStep> step = planner.solve(request);
+    const Result<PlanAnswer> step = planner.solve(request);
     ASSERT_FALSE(step.ok());
     EXPECT_EQ(step.error().message, "cannot pin `Net.unused`: no module of that name ran in the step");
 }
@@ -251,7 +251,7 @@ TEST(UnusualSteps, aModuleThatRunsSeveralTimesIsPlannedAtItsBest)
             for (const Timeline& timeline : every)
                 if (timeline.peak <= budget)
                     best = std::min(best, timeline.recomputeMs);
-            const PlannedStep step = solved(planner, budget);
+            const PlanAnswer step = solved(planner, budget);
             if (budget < least) {
                 EXPECT_EQ(step.plan.status, PlanStatus::infeasible);
                 continue;
@@ -289,7 +289,7 @@ TEST(UnusualSteps, modelsWithABackwardEachArePlannedAtTheirBest)
         for (const Timeline& timeline : every)
             if (timeline.peak <= budget)
                 best = std::min(best, timeline.recomputeMs);
-        const PlannedStep step = solved(planner, budget);
+        const PlanAnswer step = solved(planner, budget);
         EXPECT_EQ(step.plan.status, PlanStatus::optimal) << budget;
         EXPECT_LE(step.plan.peak, budget);
         EXPECT_NEAR(step.plan.recomputeMs, best, 1e-9) << budget;
@@ -306,7 +306,7 @@ TEST(UnusualSteps, aLastCallWithoutGradientsLeavesTheOthersAChoice)
     step.builder.free(forward(step, blocks, false));
     backward(step, blocks, loss);
     const StepPlanner planner = plannerOf(step.finish());
-    const PlannedStep tight = solved(planner, planner.recorded()->peak - 8 * allocationGranularity);
+    const PlanAnswer tight = solved(planner, planner.recorded()->peak - 8 * allocationGranularity);
     EXPECT_NE(tight.plan.status, PlanStatus::infeasible) << tight.plan.reason;
     EXPECT_FALSE(tight.regions.empty());
 }
@@ -336,10 +336,10 @@ TEST(UnusualSteps, aGraphThatIsKeptBehindTheOptimizerIsNoObstacle)
 TEST(UnusualSteps, aPinHoldsForEveryCall)
 {
     const StepPlanner planner = plannerOf(stepOfCalls(3));
-    const PlannedStep step = solved(planner, planner.recorded()->peak, {{"Net.block", Pin::recompute}});
+    const PlanAnswer step = solved(planner, planner.recorded()->peak, {{"Net.block", Pin::recompute}});
     ASSERT_EQ(step.regions.size(), 1U);
     EXPECT_EQ(step.regions.front().module, ModuleId(1));
-    const PlannedStep saved = solved(planner, planner.recorded()->peak, {{"Net.block", Pin::save}});
+    const PlanAnswer saved = solved(planner, planner.recorded()->peak, {{"Net.block", Pin::save}});
     EXPECT_THAT(saved.regions, IsEmpty());
 }
 
@@ -349,7 +349,7 @@ TEST(Pins, thatLeaveNoPlanAreSaidToBeTheReason)
     const Bytes peak = planner.recorded()->peak;
     const Bytes least = solved(planner, 1).plan.leastBudget;
     ASSERT_LT(least, peak);
-    const PlannedStep kept = solved(planner, least, {{"Net.block", Pin::save}});
+    const PlanAnswer kept = solved(planner, least, {{"Net.block", Pin::save}});
     EXPECT_EQ(kept.plan.status, PlanStatus::infeasible);
     EXPECT_EQ(kept.plan.leastBudget, peak);
     EXPECT_THAT(kept.plan.reason, HasSubstr("without pins and AC units plans exist from"));
@@ -362,7 +362,7 @@ TEST(Pins, thatContradictOneAnotherAreRefused)
     request.budget = planner.recorded()->peak;
     for (const Pin inner : {Pin::save, Pin::recompute}) {
         request.pins = {{"Transformer.layers.1", Pin::recompute}, {"Transformer.layers.1.feed_forward", inner}};
-        const Result<PlannedStep> step = planner.solve(request);
+        const Result<PlanAnswer> step = planner.solve(request);
         ASSERT_FALSE(step.ok());
         EXPECT_THAT(step.error().message, HasSubstr("`Transformer.layers.1"));
         EXPECT_THAT(step.error().message, HasSubstr("pinned too"));
@@ -378,7 +378,7 @@ TEST(Pins, mayAskForALayerThatSharesItsArgumentsWithOthers)
     const StepPlanner planner = plannerOf(*trace);
     const std::string layer = "ClsLoss.model.bert.encoder.layer.1";
     for (const Bytes budget : {planner.recorded()->peak, Bytes{1}}) {
-        const PlannedStep step = solved(planner, budget, {{layer, Pin::recompute}});
+        const PlanAnswer step = solved(planner, budget, {{layer, Pin::recompute}});
         if (budget == 1) {
             EXPECT_EQ(step.plan.status, PlanStatus::infeasible);
             continue;

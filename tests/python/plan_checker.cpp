@@ -50,13 +50,13 @@ Result<std::string> plan(const std::string& stepFile, const std::string& policyF
         return planner.error();
     PlanRequest request;
     request.budget = 1;
-    const Result<PlannedStep> least = planner->solve(request);
+    const Result<PlanAnswer> least = planner->solve(request);
     if (!least)
         return least.error();
     const Bytes from = least->plan.leastBudget;
     const Bytes to = planner->recorded()->peak;
     request.budget = from + static_cast<Bytes>(share * static_cast<double>(to - from));
-    const Result<PlannedStep> planned = planner->solve(request);
+    const Result<PlanAnswer> planned = planner->solve(request);
     if (!planned)
         return planned.error();
     if (const Status written = writePolicy(planned->policy(planner->model()), policyFile); !written)

@@ -14,7 +14,7 @@ namespace headroom {
 
 /// Ten budgets from the least that a plan can meet to just below the step without one; all the same when nothing that
 /// is saved for backward is alive at the step's peak.
-inline std::vector<PlannedStep> plansAtTenBudgets(const StepTracePtr& trace)
+inline std::vector<PlanAnswer> plansAtTenBudgets(const StepTracePtr& trace)
 {
     const auto planner = StepPlanner::create(trace);
     if (!planner)
@@ -24,7 +24,7 @@ inline std::vector<PlannedStep> plansAtTenBudgets(const StepTracePtr& trace)
     const auto none = planner->solve(request);
     const Bytes least = none->plan.leastBudget;
     const Bytes most = planner->recorded()->peak;
-    std::vector<PlannedStep> plans;
+    std::vector<PlanAnswer> plans;
     for (int i = 0; i < 10; ++i) {
         request.budget = least + std::max<Bytes>(most - 1 - least, 0) * i / 9;
         auto planned = planner->solve(request);

@@ -113,7 +113,7 @@ TEST_P(Verify, ExecutedPlansMeetTheirBudgetAndTheirPredictionToTheByte)
     const StepRunner::Options options = optionsOf(GetParam());
     const auto trace = StepRunner(*model, options).record({}, card(), {});
     ASSERT_TRUE(trace) << trace.error().message;
-    for (const PlannedStep& planned : plansAtTenBudgets(*trace)) {
+    for (const PlanAnswer& planned : plansAtTenBudgets(*trace)) {
         SCOPED_TRACE("budget " + std::to_string(planned.plan.budget));
         const auto verified = verifyMemory(*model, options, planned.policy(*trace), {}, card(), {});
         ASSERT_TRUE(verified) << verified.error().message;

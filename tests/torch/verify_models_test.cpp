@@ -45,7 +45,7 @@ void verifyAtTenBudgets(const fs::path& file)
     std::size_t within = 0;
     double largest = 0;
     std::string first;
-    for (const PlannedStep& planned : plansAtTenBudgets(*trace)) {
+    for (const PlanAnswer& planned : plansAtTenBudgets(*trace)) {
         const auto verified = verifyMemory(**model, options, planned.policy(*trace), info, card, {});
         ASSERT_TRUE(verified) << verified.error().message;
         ++budgets;

@@ -76,7 +76,7 @@ private Q_SLOTS:
         open(QStringLiteral("protocol4.pickle"));
         window_->session().commitBudget(window_->session().recordedPeak() / 2);
         QTRY_VERIFY(window_->session().answerIsCurrent());
-        const Plan& plan = window_->session().answer()->step.plan;
+        const Plan& plan = window_->session().answer()->plan;
         QVERIFY(plan.status == PlanStatus::infeasible);
         QVERIFY(plan.reason.find("does not say what autograd saves") != std::string::npos);
         QCOMPARE(window_->session().leastBudget(), window_->session().recordedPeak());

@@ -56,9 +56,9 @@ Result<std::vector<ModuleId>> BlockEngine::freeBlocks(const PlanRequest& request
     return open;
 }
 
-PlannedStep BlockEngine::planned(const PlanRequest& request, const std::vector<ModuleId>& chosen) const
+PlanAnswer BlockEngine::planned(const PlanRequest& request, const std::vector<ModuleId>& chosen) const
 {
-    PlannedStep step;
+    PlanAnswer step;
     for (const ModuleId module : chosen)
         step.regions.push_back({module, {}});
     step.timeline = std::make_shared<const Timeline>(predict(*trace(), step.regions).value());
@@ -76,12 +76,12 @@ PlannedStep BlockEngine::planned(const PlanRequest& request, const std::vector<M
     return step;
 }
 
-Result<PlannedStep> BlockEngine::solve(const PlanRequest& request, std::stop_token stop, double limitMs) const
+Result<PlanAnswer> BlockEngine::solve(const PlanRequest& request, std::stop_token stop, double limitMs) const
 {
     ++control_->solves;
     if (!wait(stop)) {
         ++control_->stopped;
-        PlannedStep none;
+        PlanAnswer none;
         none.plan.status = PlanStatus::stopped;
         return none;
     }
@@ -93,7 +93,7 @@ Result<PlannedStep> BlockEngine::solve(const PlanRequest& request, std::stop_tok
     for (std::size_t count = 0; count <= open->size(); ++count) {
         if (count > 0)
             chosen.push_back((*open)[count - 1]);
-        PlannedStep step = planned(request, chosen);
+        PlanAnswer step = planned(request, chosen);
         if (step.plan.peak <= request.budget) {
             if (limitMs < control_->proofMs) {
                 step.plan.status = PlanStatus::feasible;
@@ -103,7 +103,8 @@ Result<PlannedStep> BlockEngine::solve(const PlanRequest& request, std::stop_tok
         }
         least = std::min(least, step.plan.peak);
     }
-    PlannedStep none;
+    PlanAnswer none;
+    none.effects = effects_.recorded();
     none.plan.status = PlanStatus::infeasible;
     none.plan.budget = request.budget;
     none.plan.baselinePeak = recorded()->peak;
@@ -154,7 +155,7 @@ Result<std::vector<ModuleWay>> BlockEngine::ways(ModuleId module) const
     return ways;
 }
 
-Result<PlanOnCard> BlockEngine::planForCard(const PlanRequest& request, const Card& card, std::stop_token stop) const
+Result<PlanAnswer> BlockEngine::planForCard(const PlanRequest& request, const CardPtr& card, std::stop_token stop) const
 {
     while (control_ && control_->holdCard && !stop.stop_requested())
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -162,36 +163,38 @@ Result<PlanOnCard> BlockEngine::planForCard(const PlanRequest& request, const Ca
     const Result<std::vector<ModuleId>> open = freeBlocks(request, chosen);
     if (!open)
         return open.error();
-    PlanOnCard found;
+    PlanAnswer found;
+    CardVerdict verdict{card, {}};
     for (std::size_t count = 0; count <= open->size() && !stop.stop_requested(); ++count) {
         if (count > 0)
             chosen.push_back((*open)[count - 1]);
-        found.planned = planned(request, chosen);
-        found.run = runOnCard(card, *trace(), *found.planned.timeline);
-        if (found.run.runs)
+        found = planned(request, chosen);
+        verdict.run = runOnCard(*card, *trace(), *found.timeline);
+        if (verdict.run.runs)
             break;
     }
-    found.leastMemory = leastMemory(card, *trace(), *found.planned.timeline);
-    if (!found.run.runs) {
-        found.planned.plan.status = PlanStatus::infeasible;
-        found.planned.plan.leastBudget = found.planned.plan.peak;
-        found.planned.timeline = nullptr;
+    verdict.leastMemory = leastMemory(*card, *trace(), *found.timeline);
+    found.card = std::move(verdict);
+    if (!found.runs()) {
+        found.plan.status = PlanStatus::infeasible;
+        found.plan.leastBudget = found.plan.peak;
+        found.timeline = nullptr;
     }
     return found;
 }
 
-Result<std::optional<BetterSettings>> BlockEngine::betterSettings(const PlanRequest& request, const Card& card,
-                                                                  const PlanOnCard& found, std::stop_token stop) const
+Result<std::optional<BetterSettings>> BlockEngine::betterSettings(const PlanRequest& request, const PlanAnswer& found,
+                                                                  std::stop_token stop) const
 {
-    Card expandable = card;
+    Card expandable = *found.card->card;
     expandable.rules.expandableSegments = true;
-    const Result<PlanOnCard> other = planForCard(request, expandable, stop);
-    const double before = found.planned.plan.recomputeMs;
-    if (!other || !other->run.runs || (found.run.runs && other->planned.plan.recomputeMs >= before))
+    const Result<PlanAnswer> other = planForCard(request, std::make_shared<const Card>(expandable), stop);
+    const double before = found.plan.recomputeMs;
+    if (!other || !other->runs() || (found.runs() && other->plan.recomputeMs >= before))
         return std::optional<BetterSettings>();
-    const Plan& plan = other->planned.plan;
+    const Plan& plan = other->plan;
     return std::optional(BetterSettings{"expandable_segments:True", plan.recomputeMs, plan.peak,
-                                        found.run.runs ? before - plan.recomputeMs : 0});
+                                        found.runs() ? before - plan.recomputeMs : 0});
 }
 
 } // namespace headroom

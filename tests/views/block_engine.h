@@ -33,19 +33,20 @@ public:
     const StepModel& model() const noexcept override { return model_; }
     const ModuleInfoPtr& moduleInfo() const noexcept override { return info_; }
     const ModuleEffects& effects() const noexcept override { return effects_; }
-    Result<PlannedStep> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const override;
+    Result<PlanAnswer> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const override;
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
                                                 const FrontierWatch& grown) const override;
     Result<std::vector<ModuleWay>> ways(ModuleId module) const override; ///< a block: all or nothing
     /// The plan of most blocks kept that runs; settings are better if they make a plan possible, or keep more.
-    Result<PlanOnCard> planForCard(const PlanRequest& request, const Card& card, std::stop_token stop) const override;
-    Result<std::optional<BetterSettings>> betterSettings(const PlanRequest& request, const Card& card,
-                                                         const PlanOnCard& found, std::stop_token stop) const override;
+    Result<PlanAnswer> planForCard(const PlanRequest& request, const CardPtr& card,
+                                   std::stop_token stop) const override;
+    Result<std::optional<BetterSettings>> betterSettings(const PlanRequest& request, const PlanAnswer& found,
+                                                         std::stop_token stop) const override;
 
 private:
     explicit BlockEngine(StepModel model);
     Result<std::vector<ModuleId>> freeBlocks(const PlanRequest& request, std::vector<ModuleId>& forced) const;
-    PlannedStep planned(const PlanRequest& request, const std::vector<ModuleId>& chosen) const;
+    PlanAnswer planned(const PlanRequest& request, const std::vector<ModuleId>& chosen) const;
     bool wait(const std::stop_token& stop) const; ///< false: stopped
 
     StepModel model_;

@@ -46,31 +46,29 @@ private Q_SLOTS:
         QVERIFY(writeStepTrace(*trace, file));
         const StepEnginePtr engine = makePlannerEngine(trace).value();
 
-        PlanAnswer answer;
-        answer.generation = 1;
-        answer.request.budget = engine->recorded()->peak * 7 / 10;
-        answer.step = engine->solve(answer.request, {}, 10'000).value();
-        answer.effects = answer.step.effects;
+        PlanRequest request;
+        request.budget = engine->recorded()->peak * 7 / 10;
+        const PlanAnswer answer = engine->solve(request, {}, 10'000).value();
         Session session;
         session.open(
             std::make_shared<const OpenStep>(OpenStep{QString::fromStdString(file), engine, moduleNames(*trace)}),
-            answer.request.budget);
+            request.budget);
         session.setAnswer(std::make_shared<const PlanAnswer>(answer));
         ModuleTreeModel model;
         model.setStep(trace, session.step()->recorded());
-        model.setPlan(answer.step.regions, answer.effects);
+        model.setPlan(answer.regions, answer.effects);
 
-        const std::vector<std::string> question{
-            "plan", file, "--budget", std::to_string(answer.request.budget), "--calibration", "none"};
+        const std::vector<std::string> question{"plan",          file,  "--budget", std::to_string(request.budget),
+                                                "--calibration", "none"};
         std::vector<std::string> asJson = question;
         asJson.emplace_back("--json");
         const auto json = headroomProgram(asJson).json();
         const std::string text = headroomProgram(question).out;
 
         QVERIFY(!json["decisions"].empty());
-        QCOMPARE(json["decisions"].size(), answer.step.regions.size());
+        QCOMPARE(json["decisions"].size(), answer.regions.size());
         double outermostMs = 0;
-        for (const CheckpointRegion& region : answer.step.regions) {
+        for (const CheckpointRegion& region : answer.regions) {
             const std::string fqn(trace->moduleFqn(region.module));
             const double share = json["decisions"][fqn].get<double>();
             QVERIFY2(share > 0 && share < 1, fqn.c_str()); // a block keeps its result
@@ -83,7 +81,7 @@ private Q_SLOTS:
         QVERIFY(price > 0);
         QCOMPARE(session.msPerGiB(), price);
         const QString shown = QString::number(price, 'f', 2) + QStringLiteral(" ms");
-        session.select(answer.step.regions.front().module);
+        session.select(answer.regions.front().module);
         const QString reason = moduleFacts(session).reason;
         QVERIFY2(reason.contains(shown + QStringLiteral(" per GiB")), qPrintable(reason));
         QVERIFY2(QString::fromStdString(text).contains(shown), text.c_str());

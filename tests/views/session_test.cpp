@@ -3,6 +3,7 @@
 #include "app/recording/recorder_program.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
+#include "app/window/step_text.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/block_engine.h"
 
@@ -24,11 +25,8 @@ OpenStepPtr openSynthetic()
 
 PlanAnswerPtr answerTo(const Session& session)
 {
-    PlanAnswer answer;
-    answer.generation = 1;
+    PlanAnswer answer = session.step()->engine->solve(session.request(), {}, 1000).value();
     answer.request = session.request();
-    answer.step = session.step()->engine->solve(session.request(), {}, 1000).value();
-    answer.effects = answer.step.effects;
     return std::make_shared<const PlanAnswer>(std::move(answer));
 }
 
@@ -199,7 +197,7 @@ private Q_SLOTS:
         const auto facts = infeasibleFacts(*session_);
         QVERIFY(facts.has_value());
         QCOMPARE(facts->headline, QStringLiteral("No plan fits 64.00 MiB"));
-        QCOMPARE(facts->leastBudget, session_->answer()->step.plan.leastBudget);
+        QCOMPARE(facts->leastBudget, session_->answer()->plan.leastBudget);
         QCOMPARE(session_->leastBudget(), facts->leastBudget);
         QVERIFY(!session_->budgetSeemsEnough());
         session_->dragBudget(facts->leastBudget);

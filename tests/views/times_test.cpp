@@ -5,10 +5,10 @@
 #include "app/window/document_page.h"
 #include "app/window/plan_text.h"
 #include "app/window/step_header.h"
+#include "app/window/step_text.h"
 #include "app/window/times_text.h"
 #include "app/window/what_if.h"
 #include "core/cost/op_signature.h"
-#include "core/joint/ops_clock.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_file.h"
 #include "tests/core/synthetic_step.h"
@@ -217,16 +217,15 @@ private Q_SLOTS:
     {
         open(QStringLiteral("shaped.hrs"));
         window().session().commitBudget(peak());
-        QTRY_VERIFY(window().session().answerIsCurrent() && window().session().answer()->step.regions.empty());
+        QTRY_VERIFY(window().session().answerIsCurrent() && window().session().answer()->regions.empty());
         const StepClock recorded = *clockOf(window().session().step()->trace(), {});
         const QString step = QString::number(recorded.stepMs, 'f', 2) + QStringLiteral(" ms");
         const QString binds = recorded.bound() == StepClock::Bound::cpu ? QStringLiteral("the CPU binds")
                                                                         : QStringLiteral("the GPU binds");
         QTRY_VERIFY(solverLine().endsWith(QStringLiteral("Kernel model: %1 a step; %2").arg(step, binds)));
         window().session().commitBudget(peak() * 7 / 10);
-        QTRY_VERIFY(window().session().answerIsCurrent() && !window().session().answer()->step.regions.empty());
-        const StepClock planned
-            = *clockOf(window().session().step()->trace(), window().session().answer()->step.regions);
+        QTRY_VERIFY(window().session().answerIsCurrent() && !window().session().answer()->regions.empty());
+        const StepClock planned = *clockOf(window().session().step()->trace(), window().session().answer()->regions);
         QVERIFY(planned.recomputedKernels >= 1 && planned.stepMs > recorded.stepMs);
         const QString said
             = QStringLiteral("Kernel model: %1 ms a step, %2 without the plan; %3; %4 kernels are launched again")
@@ -244,8 +243,8 @@ private Q_SLOTS:
         QTRY_VERIFY(session.opsFrontier() && session.opsFrontier()->complete && session.answerIsCurrent());
         session.commitBudget(session.opsFrontier()->plans.front().peak);
         QTRY_VERIFY(session.answerIsCurrent());
-        const OpsAnswer& answer = *session.answer()->ops;
-        const StepClock planned = clockOf(answer.frontier->planner.graph(), answer.plan());
+        const OpsDecisions& answer = *session.answer()->ops;
+        const StepClock planned = answer.frontier->planner.clock(answer.plan());
         QVERIFY(planned.stepMs > session.step()->clock->stepMs);
         QVERIFY2(solverLine().contains(QStringLiteral("Kernel model: %1 ms a step, %2 ms without the plan")
                                            .arg(planned.stepMs, 0, 'f', 2)

@@ -52,7 +52,7 @@ private Q_SLOTS:
     {
         openOnCard({});
         QCOMPARE(window().session().budget(), peak());
-        QVERIFY(window().session().answer()->step.regions.empty());
+        QVERIFY(window().session().answer()->regions.empty());
         QTRY_VERIFY2(verdict().startsWith(QStringLiteral("Runs on A100-SXM4-80GB, 66.")), qPrintable(verdict()));
         QVERIFY(verdict().endsWith(QStringLiteral(" GiB left")));
         QVERIFY(!offer(0)->isVisible());
@@ -63,7 +63,7 @@ private Q_SLOTS:
         openOnCard(small());
         settle();
         Session& session = window().session();
-        QCOMPARE(session.budget(), session.cardPlan()->budget());
+        QCOMPARE(session.budget(), session.cardBudget());
         QVERIFY(session.budget() < peak());
         QVERIFY(session.verdict()->run.runs);
         QVERIFY(verdict().startsWith(QStringLiteral("Runs on ")));
@@ -90,7 +90,7 @@ private Q_SLOTS:
     {
         openOnCard(small());
         settle();
-        const Bytes runs = window().session().cardPlan()->budget();
+        const Bytes runs = window().session().cardBudget();
         window().session().commitBudget(peak());
         QVERIFY2(!verdict().startsWith(QStringLiteral("Runs")), "the verdict of another plan is never shown");
         settle();
@@ -125,16 +125,16 @@ private Q_SLOTS:
         openOnCard(small());
         settle();
         Session& session = window().session();
-        QCOMPARE(session.shownTimeline(), session.cardPlan()->found.planned.timeline);
+        QCOMPARE(session.shownTimeline(), session.cardPlan()->timeline);
         session.commitBudget(peak());
         settle();
         auto* scale = window().page().budgetBar()->findChild<BudgetScale*>();
         const QPoint label = labelOfStop(*scale);
         QVERIFY2(!label.isNull(), "the card has a label");
         QTest::mouseClick(scale, Qt::LeftButton, {}, label);
-        QCOMPARE(session.budget(), session.cardPlan()->budget());
+        QCOMPARE(session.budget(), session.cardBudget());
         settle();
-        QCOMPARE(session.shownTimeline(), session.cardPlan()->found.planned.timeline);
+        QCOMPARE(session.shownTimeline(), session.cardPlan()->timeline);
     }
 
     /// With the planner of the tests, which plans by blocks, and with the real one.
@@ -160,7 +160,7 @@ private Q_SLOTS:
                     for (const Bytes budget : budgets) {
                         session.commitBudget(budget);
                         QVERIFY(QTest::qWaitFor([&] {
-                            return session.answerIsCurrent() && !session.answer()->proving && session.verdict();
+                            return session.answerIsCurrent() && !session.answer()->preliminary && session.verdict();
                         }));
                         const bool runs = session.verdict()->run.runs;
                         QCOMPARE(std::ranges::find(stops, budget) != stops.end(), runs);
@@ -184,7 +184,7 @@ private Q_SLOTS:
         chooseSize(QString::fromStdString(small()));
         QVERIFY(chooser()->text().startsWith(QStringLiteral("Card: ")));
         settle();
-        QCOMPARE(window().session().budget(), window().session().cardPlan()->budget());
+        QCOMPARE(window().session().budget(), window().session().cardBudget());
         QVERIFY2(window().session().budget() < peak(), "the budget follows the card");
         window().actions().undo->trigger(); // the budget
         window().actions().undo->trigger(); // the card
@@ -258,7 +258,7 @@ private Q_SLOTS:
             session.dragBudget(peak() * share / 100);
         session.commitBudget(peak() * 7 / 10);
         QTRY_VERIFY_WITH_TIMEOUT(session.verdict(), 100);
-        QCOMPARE(session.verdict()->of, session.answer());
+        QCOMPARE(session.verdict(), &*session.answer()->card);
     }
 
     /// As a new user would, with the mouse: opens the script, chooses the card, records, exports the policy, copies the

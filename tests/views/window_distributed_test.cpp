@@ -90,7 +90,7 @@ private Q_SLOTS:
         const double before = lane().rows().range(last).begin;
         session().commitBudget(std::max(session().leastBudget(), session().recordedPeak() * 6 / 10));
         QTRY_VERIFY(session().answerIsCurrent() && session().feasible());
-        QVERIFY(session().answer()->step.plan.recomputeMs > 0);
+        QVERIFY(session().answer()->plan.recomputeMs > 0);
         QVERIFY(lane().rows().range(lane().rows().size() - 1).begin > before); // behind what runs again
     }
 

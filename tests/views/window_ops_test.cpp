@@ -3,8 +3,8 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
-#include "app/window/ops_controller.h"
-#include "app/window/ops_text.h"
+#include "app/window/ops_choice_controller.h"
+#include "app/window/plan_text.h"
 #include "core/policy/policy.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_file.h"
@@ -45,7 +45,7 @@ class WindowOpsTest : public WindowFixture
 
     Session& session() { return window().session(); }
     OpsPanel& panel() { return *window().page().inspector()->opsPanel(); }
-    const OpsAnswer& answer() { return *session().answer()->ops; }
+    const OpsDecisions& answer() { return *session().answer()->ops; }
 
     void planOps()
     {
@@ -74,8 +74,8 @@ private Q_SLOTS:
         QTRY_VERIFY(session().opsFrontier() && session().opsFrontier()->complete && session().answerIsCurrent());
         QCOMPARE(session().budget(), budget);
         QVERIFY(session().feasible());
-        QVERIFY(session().answer()->step.plan.peak <= budget);
-        QCOMPARE(session().answer()->step.timeline->peak, answer().plan().peak);
+        QVERIFY(session().answer()->plan.peak <= budget);
+        QCOMPARE(session().answer()->timeline->peak, answer().plan().peak);
         QVERIFY(window().actions().planOps->isChecked());
         QVERIFY(panel().isVisible());
         QVERIFY(!window().actions().pinKeep->isEnabled());

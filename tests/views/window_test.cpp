@@ -44,7 +44,7 @@ private:
     /// What the tree is to say of a module that the plan checkpoints.
     QString discarded(const std::string& fqn)
     {
-        return QStringLiteral("%1 %").arg(std::lround(100 * window().session().answer()->step.plan.decisions.at(fqn)));
+        return QStringLiteral("%1 %").arg(std::lround(100 * window().session().answer()->plan.decisions.at(fqn)));
     }
 
 private Q_SLOTS:

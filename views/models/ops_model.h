@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/compare/step_comparison.h"
-#include "core/joint/ops_policy.h"
+#include "core/joint/ops_frontier.h"
 #include "core/trace/step_trace.h"
 #include "views/plot/axis_map.h"
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/modules_controller.h"
+#include "app/window/plan_controller.h"
 
 #include "app/window/session.h"
 #include "tests/core/synthetic_step.h"
@@ -15,7 +15,7 @@
 using namespace headroom;
 
 /// The session asks, the controller answers: BlockEngine says how long that takes.
-class ModulesDeskTest : public QObject
+class PlanControllerTest : public QObject
 {
     Q_OBJECT
 
@@ -29,7 +29,7 @@ private Q_SLOTS:
             OpenStep{QStringLiteral("step.hrs"), engine, moduleNames(*engine->trace()), engine->trace(), {}});
         peak_ = engine->recorded()->peak;
         session_ = std::make_unique<Session>();
-        controller_ = std::make_unique<ModulesController>(*session_);
+        controller_ = std::make_unique<PlanController>(*session_);
         answers_.clear();
         connect(session_.get(), &Session::answerChanged, this, [this] {
             if (session_->answer())
@@ -49,8 +49,8 @@ private Q_SLOTS:
         const PlanAnswerPtr answer = openAt(budget);
         QVERIFY(answer->fits());
         QCOMPARE(answer->request.budget, budget);
-        QVERIFY(answer->step.timeline->peak <= budget);
-        QCOMPARE(answer->effects[0].recomputeMs, answer->step.timeline->recomputeMs);
+        QVERIFY(answer->timeline->peak <= budget);
+        QCOMPARE(answer->effects[0].recomputeMs, answer->timeline->recomputeMs);
         QVERIFY(!controller_->solving());
     }
 
@@ -58,11 +58,11 @@ private Q_SLOTS:
     {
         const PlanAnswerPtr answer = openAt(64 * MiB);
         QVERIFY(!answer->fits());
-        QVERIFY(answer->closest.has_value());
-        QCOMPARE(answer->shown().timeline->peak, answer->step.plan.leastBudget);
-        QCOMPARE(answer->effects[0].recomputeMs, answer->shown().timeline->recomputeMs);
+        QVERIFY(answer->closest != nullptr);
+        QCOMPARE(answer->shown().timeline->peak, answer->plan.leastBudget);
+        QCOMPARE(answer->shown().effects[0].recomputeMs, answer->shown().timeline->recomputeMs);
         const int solves = control_->solves;
-        QVERIFY(answerTo(65 * MiB)->closest.has_value());
+        QVERIFY(answerTo(65 * MiB)->closest != nullptr);
         QCOMPARE(control_->solves.load(), solves + 1); // it is remembered, not solved again
     }
 
@@ -71,7 +71,7 @@ private Q_SLOTS:
         session_->open(step_, 64 * MiB);
         controller_->setBudgetIsGuess(true);
         QTRY_VERIFY(!answers_.empty() && answers_.back()->fits());
-        QCOMPARE(session_->budget(), answers_.front()->step.plan.leastBudget);
+        QCOMPARE(session_->budget(), answers_.front()->plan.leastBudget);
         answerTo(64 * MiB); // what the user asks for stays
         QCOMPARE(session_->budget(), 64 * MiB);
     }
@@ -116,40 +116,40 @@ private Q_SLOTS:
         }
         QVERIFY2(answers_.size() >= 2, qPrintable(QString::number(answers_.size())));
         QTRY_VERIFY(!controller_->solving());
-        quint64 generation = 0;
+        Bytes before = peak_; // each answer is to a later request than the one before
         for (const PlanAnswerPtr& answer : answers_) {
-            QVERIFY(answer->generation > generation);
-            generation = answer->generation;
+            QVERIFY(answer->request.budget < before);
+            before = answer->request.budget;
         }
     }
 
     void aFirstAnswerIsFollowedByItsProof()
     {
-        control_->proofMs = ModulesController::proofMs;
+        control_->proofMs = PlanController::proofMs;
         session_->open(step_, peak_ * 7 / 10);
         QTRY_COMPARE(answers_.size(), 2U);
         const PlanAnswerPtr& first = answers_[0];
         const PlanAnswerPtr& proof = answers_[1];
-        QVERIFY(first->proving);
-        QVERIFY(first->step.plan.status == PlanStatus::feasible);
-        QVERIFY(!proof->proving);
-        QVERIFY(proof->step.plan.status == PlanStatus::optimal);
-        QCOMPARE(proof->generation, first->generation);
+        QVERIFY(first->preliminary);
+        QVERIFY(first->plan.status == PlanStatus::feasible);
+        QVERIFY(!proof->preliminary);
+        QVERIFY(proof->plan.status == PlanStatus::optimal);
+        QCOMPARE(proof->request.budget, first->request.budget);
         QVERIFY(!proof->effects.empty());
     }
 
     void noProofComesOfAnOldQuestion()
     {
-        control_->proofMs = ModulesController::proofMs;
+        control_->proofMs = PlanController::proofMs;
         session_->open(step_, peak_);
         QTRY_VERIFY(!answers_.empty());
         control_->solveMs = 20;
         session_->dragBudget(peak_ - GiB); // while the first is being proven
-        QTRY_VERIFY(answers_.back()->request.budget == peak_ - GiB && !answers_.back()->proving);
-        quint64 generation = 0;
+        QTRY_VERIFY(answers_.back()->request.budget == peak_ - GiB && !answers_.back()->preliminary);
+        Bytes before = peak_;
         for (const PlanAnswerPtr& answer : answers_) {
-            QVERIFY(answer->generation >= generation);
-            generation = answer->generation;
+            QVERIFY(answer->request.budget <= before);
+            before = answer->request.budget;
         }
     }
 
@@ -163,22 +163,39 @@ private Q_SLOTS:
         QVERIFY(!controller_->solving());
     }
 
-    void plansByOpAreNotItsBusiness()
+    void plansByOpComeOfTheirFrontier()
+    {
+        openAt(peak_);
+        control_->solves = 0;
+        session_->setMode(PlanMode::ops);
+        const Bytes budget = peak_ * 9 / 10;
+        const PlanAnswerPtr answer = answerTo(budget);
+        QCOMPARE(control_->solves.load(), 0); // the engine plans modules
+        QVERIFY(answer->mode() == PlanMode::ops);
+        QVERIFY(answer->fits() && answer->timeline->peak <= budget);
+        QVERIFY(answer->regions.empty());
+        QCOMPARE(answer->plan.baselinePeak, peak_);
+        QVERIFY(answer->plan.stepMs > 0);
+    }
+
+    void whereNoPlanByOpFitsTheLowestIsShown()
     {
         openAt(peak_);
         session_->setMode(PlanMode::ops);
-        answers_.clear();
-        control_->solves = 0;
-        session_->dragBudget(peak_ - MiB);
-        QTest::qWait(50);
-        QCOMPARE(control_->solves.load(), 0);
-        QVERIFY(answers_.empty());
+        QTRY_VERIFY(session_->frontierIsFinal());
+        const PlanAnswerPtr answer = answerTo(MiB);
+        QVERIFY(!answer->fits());
+        QVERIFY(answer->plan.status == PlanStatus::infeasible);
+        QVERIFY(answer->closest && answer->closest->ops == answer->ops);
+        QCOMPARE(answer->shown().timeline->peak, answer->plan.leastBudget);
+        QCOMPARE(answer->closest->plan.peak, answer->plan.leastBudget);
+        QVERIFY(!answer->plan.reason.empty());
     }
 
     void badPinIsSaidInASentence()
     {
         openAt(GiB);
-        QSignalSpy failed(controller_.get(), &ModulesController::failed);
+        QSignalSpy failed(controller_.get(), &PlanController::failed);
         session_->setPin("Transformer.output", Pin::save);
         QVERIFY(failed.wait());
         QVERIFY(failed.first().first().toString().contains(QStringLiteral("Transformer.output")));
@@ -244,9 +261,9 @@ private:
     OpenStepPtr step_;
     Bytes peak_ = 0;
     std::unique_ptr<Session> session_;
-    std::unique_ptr<ModulesController> controller_;
+    std::unique_ptr<PlanController> controller_;
     std::vector<PlanAnswerPtr> answers_;
 };
 
-QTEST_GUILESS_MAIN(ModulesDeskTest)
-#include "modules_controller_test.moc"
+QTEST_GUILESS_MAIN(PlanControllerTest)
+#include "plan_controller_test.moc"

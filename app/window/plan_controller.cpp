@@ -1,0 +1,325 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/plan_controller.h"
+
+#include "app/recording/recorder_program.h"
+#include "app/window/session.h"
+#include "core/joint/ops_policy.h"
+#include "views/plot/call_later.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+namespace headroom {
+namespace {
+
+// The prediction of save lists takes too long to be made for each budget of a drag.
+constexpr int restMs = 150;
+
+/// Adds to an answer of the engine what the window shows beside: the clock.
+PlanAnswerPtr shownAnswer(const OpenStep& step, PlanAnswer answer)
+{
+    if (answer.fits())
+        answer.clock = step.engine->clock(answer.regions);
+    return std::make_shared<const PlanAnswer>(std::move(answer));
+}
+
+} // namespace
+
+/// Caches the plan at the least budget, which is shown for every budget that no plan fits.
+class PlanController::ClosestPlan
+{
+public:
+    PlanAnswerPtr find(const OpenStepPtr& step, const PlanRequest& request, Bytes leastBudget,
+                       const std::stop_token& stop)
+    {
+        if (leastBudget <= 0)
+            return nullptr;
+        if (step_.lock() == step && answer_ && answer_->request.pins == request.pins
+            && answer_->request.worldSize == request.worldSize && answer_->request.budget == leastBudget)
+            return answer_;
+        PlanRequest least = request;
+        least.budget = leastBudget;
+        Result<PlanAnswer> planned = step->engine->solve(least, stop, firstAnswerMs);
+        if (!planned || !planned->fits())
+            return nullptr;
+        step_ = step;
+        planned->request = std::move(least);
+        answer_ = shownAnswer(*step, *std::move(planned));
+        return answer_;
+    }
+
+private:
+    std::weak_ptr<const OpenStep> step_;
+    PlanAnswerPtr answer_;
+};
+
+PlanController::PlanController(Session& session, QObject* parent)
+    : QObject(parent)
+    , session_(session)
+    , closest_(std::make_shared<ClosestPlan>())
+{
+    staleTimer_.setSingleShot(true);
+    staleTimer_.setInterval(patience);
+    rest_.setSingleShot(true);
+    rest_.setInterval(restMs);
+    connect(&staleTimer_, &QTimer::timeout, this, &PlanController::stopStaleSolve);
+    connect(&rest_, &QTimer::timeout, this, &PlanController::askOpsPolicy);
+    connect(&session_, &Session::stepAboutToChange, this, &PlanController::forget);
+    connect(&session_, &Session::stepChanged, this, &PlanController::askFrontier);
+    connect(&session_, &Session::pinsChanged, this, &PlanController::askFrontier);
+    connect(&session_, &Session::worldSizeChanged, this, &PlanController::askFrontier);
+    connect(&session_, &Session::questionChanged, this, &PlanController::ask);
+    connect(&session_, &Session::stepChanged, this, &PlanController::askWays);
+    connect(&session_, &Session::selectionChanged, this, &PlanController::askWays);
+    connect(&session_, &Session::opsChoiceChanged, this, [this] {
+        forgetOps();
+        if (session_.mode() == PlanMode::ops)
+            ask();
+    });
+    connect(&session_, &Session::modeChanged, this, [this](PlanMode mode) {
+        if (mode != PlanMode::ops)
+            forgetOps();
+    });
+    connect(&session_, &Session::answerChanged, this, [this] {
+        if (session_.answer() && session_.answer()->ops)
+            rest_.start();
+    });
+    connect(&session_.undoStack(), &QUndoStack::indexChanged, this, [this] { budgetIsGuess_ = false; });
+}
+
+void PlanController::ask()
+{
+    if (!session_.isOpen())
+        return;
+    if (session_.mode() == PlanMode::modules)
+        askModules();
+    else
+        askOps();
+}
+
+void PlanController::askModules()
+{
+    const quint64 generation = ++askedGeneration_;
+    proofRunner_.cancel();
+    planRunner_.post([this, step = session_.step(), request = session_.request(), generation, closest = closest_,
+                      known = session_.plannedForCard()](const std::stop_token& stop) {
+        Result<PlanAnswer> planned = known ? *known : step->engine->solve(request, stop, firstAnswerMs);
+        if (!planned) {
+            callLater(this, [this, generation, error = planned.error()] { acceptFailure(generation, error); });
+            return;
+        }
+        if (planned->plan.status == PlanStatus::stopped)
+            return; // a newer request waits
+        planned->request = request;
+        planned->plan.budget = request.budget;
+        planned->card.reset(); // CardController judges each answer
+        planned->preliminary = !known && planned->plan.status == PlanStatus::feasible;
+        if (planned->plan.status == PlanStatus::infeasible)
+            planned->closest = closest->find(step, request, planned->plan.leastBudget, stop);
+        callLater(this, [this, step, generation, answer = shownAnswer(*step, *std::move(planned))] {
+            if (generation > answeredGeneration_ && generation == askedGeneration_ && answer->preliminary)
+                prove(step, answer->request, generation);
+            accept(generation, answer);
+        });
+    });
+    stopStaleSolve();
+}
+
+void PlanController::prove(const OpenStepPtr& step, const PlanRequest& request, quint64 generation)
+{
+    proofRunner_.post([this, step, request, generation](const std::stop_token& stop) {
+        Result<PlanAnswer> planned = step->engine->solve(request, stop, proofMs);
+        if (!planned || planned->plan.status == PlanStatus::stopped)
+            return;
+        planned->request = request;
+        callLater(this, [this, generation, answer = shownAnswer(*step, *std::move(planned))] {
+            if (generation == answeredGeneration_ && !solving())
+                show(answer);
+        });
+    });
+}
+
+void PlanController::accept(quint64 generation, const PlanAnswerPtr& answer)
+{
+    if (generation <= answeredGeneration_)
+        return;
+    answeredGeneration_ = generation;
+    show(answer);
+}
+
+void PlanController::show(const PlanAnswerPtr& answer)
+{
+    if (session_.mode() != answer->mode())
+        return; // the mode changed meanwhile
+    session_.setAnswer(answer);
+    const Plan& plan = answer->plan;
+    if (answer->mode() == PlanMode::modules && std::exchange(budgetIsGuess_, false)
+        && plan.status == PlanStatus::infeasible && plan.leastBudget > 0)
+        session_.suggestBudget(plan.leastBudget);
+}
+
+void PlanController::acceptFailure(quint64 generation, const Error& error)
+{
+    if (generation <= answeredGeneration_)
+        return;
+    answeredGeneration_ = generation;
+    Q_EMIT failed(QString::fromStdString(error.message));
+}
+
+void PlanController::stopStaleSolve()
+{
+    if (planRunner_.stopStale(patience))
+        staleTimer_.start();
+}
+
+void PlanController::askFrontier()
+{
+    if (!session_.isOpen())
+        return;
+    const quint64 generation = ++frontierGeneration_;
+    frontierRunner_.cancel();
+    frontierRunner_.post(
+        [this, step = session_.step(), request = session_.request(), generation](const std::stop_token& stop) {
+            const auto tell = [this, generation](auto function) {
+                callLater(this, [this, generation, function = std::move(function)] {
+                    if (generation == frontierGeneration_)
+                        function();
+                });
+            };
+            const auto grown = [this, tell, next = TaskRunner::Clock::now()](std::vector<FrontierPoint> some) mutable {
+                if (TaskRunner::Clock::now() < next)
+                    return;
+                next = TaskRunner::Clock::now() + growthInterval;
+                tell([this, frontier = std::make_shared<const std::vector<FrontierPoint>>(std::move(some))] {
+                    session_.growFrontier(frontier);
+                });
+            };
+            Result<std::vector<FrontierPoint>> found = step->engine->frontier(request, frontierPoints, stop, grown);
+            if (stop.stop_requested())
+                return;
+            if (!found)
+                tell([this, reason = QString::fromStdString(found.error().message)] { Q_EMIT frontierFailed(reason); });
+            else
+                tell([this, frontier = std::make_shared<const std::vector<FrontierPoint>>(*std::move(found))] {
+                    session_.setFrontier(frontier);
+                });
+        });
+}
+
+void PlanController::askWays()
+{
+    const quint64 generation = ++waysGeneration_;
+    if (!session_.isOpen() || !session_.selected().valid())
+        return;
+    waysRunner_.post([this, step = session_.step(), module = session_.selected(), generation](const std::stop_token&) {
+        Result<std::vector<ModuleWay>> ways = step->engine->ways(module);
+        if (!ways)
+            return; // the request for a plan reports the same error
+        callLater(
+            this,
+            [this, generation, found = std::make_shared<const WaysOfModule>(WaysOfModule{module, *std::move(ways)})] {
+                if (generation == waysGeneration_)
+                    session_.setWays(found);
+            });
+    });
+}
+
+template <typename Function>
+void PlanController::reportOps(quint64 generation, Function function)
+{
+    callLater(this, [this, generation, function = std::move(function)] {
+        if (generation == opsGeneration_)
+            function();
+    });
+}
+
+void PlanController::askOps()
+{
+    const OpsFrontierPtr& frontier = session_.opsFrontier();
+    if (!(frontier && frontier->complete) && opsAsked_ != session_.step() && session_.whyNoOps().isEmpty())
+        askOpsFrontier();
+    if (!frontier)
+        return;
+    opsRunner_.post([this, frontier, request = session_.request(), generation = ++askedGeneration_,
+                     opsGeneration = opsGeneration_](const std::stop_token& stop) {
+        const auto answer = std::make_shared<const PlanAnswer>(answerOf(frontier, request));
+        if (!stop.stop_requested())
+            reportOps(opsGeneration, [this, generation, answer] { accept(generation, answer); });
+    });
+}
+
+void PlanController::askOpsFrontier()
+{
+    opsAsked_ = session_.step();
+    opsFrontierRunner_.post([this, step = session_.step(), choice = session_.opsChoice(),
+                             generation = opsGeneration_](const std::stop_token& stop) {
+        const auto refuse = [&](const Error& error) {
+            reportOps(generation, [this, why = sentence(QString::fromStdString(error.message))] {
+                opsAsked_.reset();
+                session_.refuseOps(why);
+            });
+        };
+        if (const Status can = plannable(step->trace()); !can) {
+            refuse(can.error());
+            return;
+        }
+        const Result<OpsPlanner> planner = OpsPlanner::create(step->engine->model());
+        if (!planner) {
+            refuse(planner.error());
+            return;
+        }
+        for (const int points : {fewFractions, allFractions}) {
+            Result<OpsFrontier> made = makeOpsFrontier(*planner, choice.request(), points, stop);
+            if (stop.stop_requested())
+                return;
+            if (!made) {
+                refuse(made.error());
+                return;
+            }
+            made->complete = points == allFractions;
+            const auto frontier = std::make_shared<const OpsFrontier>(*std::move(made));
+            reportOps(generation, [this, frontier] { session_.setOpsFrontier(frontier); });
+        }
+    });
+}
+
+void PlanController::askOpsPolicy()
+{
+    const PlanAnswerPtr& answer = session_.answer();
+    if (!answer || !answer->ops || !session_.answerIsCurrent())
+        return;
+    policyRunner_.post([this, of = answer->ops, generation = opsGeneration_](const std::stop_token& stop) {
+        Result<Policy> policy = opsPolicy(of->frontier->planner.model(), of->plan());
+        if (stop.stop_requested())
+            return;
+        const auto made = std::make_shared<const OpsPolicy>(policy ? OpsPolicy{of, *std::move(policy), {}}
+                                                                   : OpsPolicy{of, {}, policy.error().message});
+        reportOps(generation, [this, made] { session_.setOpsPolicy(made); });
+    });
+}
+
+void PlanController::forget()
+{
+    planRunner_.cancel();
+    proofRunner_.cancel();
+    frontierRunner_.cancel();
+    waysRunner_.cancel();
+    answeredGeneration_ = ++askedGeneration_;
+    ++frontierGeneration_;
+    ++waysGeneration_;
+    forgetOps();
+}
+
+void PlanController::forgetOps()
+{
+    ++opsGeneration_;
+    opsAsked_.reset();
+    rest_.stop();
+    opsRunner_.cancel();
+    opsFrontierRunner_.cancel();
+    policyRunner_.cancel();
+}
+
+} // namespace headroom

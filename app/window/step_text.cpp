@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/window/step_text.h"
+
+#include "app/window/session.h"
+#include "app/window/times_text.h"
+#include "core/cost/roofline.h"
+#include "views/plot/number_text.h"
+
+#include <QCoreApplication>
+
+#include <algorithm>
+
+namespace headroom {
+namespace {
+
+QString tr(const char* text)
+{
+    return QCoreApplication::translate("StepText", text);
+}
+
+/// A setting that a recording from Python stores about its program; empty: none.
+QString settingOf(const StepTrace& trace, std::string_view key)
+{
+    for (const auto& [name, value] : trace.info.settings) {
+        if (name == key)
+            return QString::fromStdString(value);
+    }
+    return {};
+}
+
+} // namespace
+
+QString stepName(const StepTrace& trace)
+{
+    QString name = QString::fromStdString(trace.info.model);
+    const QString demo = QStringLiteral("demo:");
+    if (name.startsWith(demo))
+        name.remove(0, demo.size());
+    const auto slash = name.lastIndexOf(QLatin1Char('/'));
+    return slash >= 0 ? name.mid(slash + 1) : name;
+}
+
+QString stepFacts(const StepTrace& trace)
+{
+    const StepInfo& info = trace.info;
+    QStringList facts;
+    const bool fieldsSaySizes = canRecordAgain(trace);
+    if (!fieldsSaySizes && info.batch > 0 && info.sequence > 0)
+        facts << tr("batch %1 × %2").arg(info.batch).arg(info.sequence);
+    else if (!fieldsSaySizes && info.batch > 0)
+        facts << tr("batch %1").arg(info.batch);
+    for (const std::string& fact : {info.dtype, info.optimizer}) {
+        if (!fact.empty())
+            facts << QString::fromStdString(fact);
+    }
+    if (info.simulated)
+        facts << tr("simulated"); // the button for the times names the card
+    else if (!info.gpu.empty())
+        facts << gpuTitle(info.gpu);
+    if (info.distributed)
+        facts << tr("rank %1 of %2").arg(info.distributed->rank).arg(info.distributed->worldSize);
+    facts << tr("%1 events").arg(countText(trace.events.size()));
+    return facts.join(QStringLiteral(", "));
+}
+
+QString gpuTitle(const std::string& name)
+{
+    const Result<DeviceSpec> device = findDeviceSpec(name);
+    return QString::fromStdString(device ? device->title : name);
+}
+
+bool canRecordAgain(const StepTrace& trace)
+{
+    return !trace.info.arguments.empty() && !trace.info.dimensions.empty();
+}
+
+QStringList recordArguments(const StepTrace& trace)
+{
+    QStringList arguments;
+    for (const std::string& argument : trace.info.arguments)
+        arguments << QString::fromStdString(argument);
+    return arguments;
+}
+
+QString recordedScript(const StepTrace& trace)
+{
+    const auto& arguments = trace.info.arguments;
+    const auto script
+        = std::ranges::find_if(arguments, [](const std::string& argument) { return argument.ends_with(".py"); });
+    return trainingProgram(trace).isEmpty() || script == arguments.end() ? QString() : QString::fromStdString(*script);
+}
+
+QString trainingProgram(const StepTrace& trace)
+{
+    return settingOf(trace, "program");
+}
+
+QString originText(const StepTrace& trace)
+{
+    const QString program = trainingProgram(trace);
+    if (program.isEmpty())
+        return {};
+    return tr("Recorded from %1\nrun by %2\nin %3")
+        .arg(program, settingOf(trace, "interpreter"), settingOf(trace, "folder"));
+}
+
+QString whyFixedSizes(const StepTrace& trace)
+{
+    if (trainingProgram(trace).isEmpty())
+        return {};
+    return tr("A training script chooses its batch itself: record it again with other arguments to see another one.");
+}
+
+QString sizeResult(const Session& session)
+{
+    if (!session.isOpen() || session.peakBefore() == 0 || session.peakBefore() == session.recordedPeak())
+        return {};
+    return tr("peak %1, was %2").arg(bytesText(session.recordedPeak(), 2), bytesText(session.peakBefore(), 2));
+}
+
+QString pictureTitle(const StepTrace& trace)
+{
+    QString title = stepName(trace);
+    if (trace.info.batch > 0)
+        title += tr(", batch %1").arg(trace.info.batch);
+    if (trace.info.simulated)
+        title += QStringLiteral(", ") + timesText(trace.info);
+    else if (!trace.info.gpu.empty())
+        title += QStringLiteral(", ") + gpuTitle(trace.info.gpu);
+    return title;
+}
+
+} // namespace headroom

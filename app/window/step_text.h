@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/trace/step_trace.h"
+
+#include <QString>
+#include <QStringList>
+
+#include <string>
+
+namespace headroom {
+
+class Session;
+
+// Texts of the window about a step, whatever its plan.
+
+/// The step's name, "transformer", and its facts, "batch 8 × 1024, float32, adam, simulated, 1,204 events".
+QString stepName(const StepTrace& trace);
+QString stepFacts(const StepTrace& trace);
+
+QString gpuTitle(const std::string& name);
+
+/// Whether the step has a command that can record it again at other sizes.
+bool canRecordAgain(const StepTrace& trace);
+/// The command line with which the step was recorded; empty: not known.
+QStringList recordArguments(const StepTrace& trace);
+/// The script that `torch-headroom record` recorded; empty: another source. A dialog asks how to run it again.
+QString recordedScript(const StepTrace& trace);
+
+/// For a step recorded from a training program in Python: its command line, a sentence about its origin, and one on why
+/// its sizes are fixed. Empty for a model that `torch-headroom record` ran.
+QString trainingProgram(const StepTrace& trace);
+QString originText(const StepTrace& trace);
+QString whyFixedSizes(const StepTrace& trace);
+
+/// "peak 18.4 GiB, was 32.1 GiB" if the step replaced one of another size; else empty.
+QString sizeResult(const Session& session);
+
+/// Title of exported pictures: name, batch, GPU.
+QString pictureTitle(const StepTrace& trace);
+
+} // namespace headroom
