@@ -13,11 +13,11 @@ namespace headroom {
 
 namespace {
 
-/// A word, or one of the marks , : [ ].
+/// A word, or a mark: , : [ ].
 struct Token
 {
     std::string text;
-    std::size_t place = 0; ///< number of its first character, from 1
+    std::size_t place = 0; ///< number of the first character, from 1
 };
 
 struct WrongSetting
@@ -59,7 +59,7 @@ public:
 
     void run()
     {
-        // The limits of other options depend on large_segment_size_mb, so it is read first.
+        // The limits of other options depend on large_segment_size_mb: read that option first.
         for (; next_ < tokens_.size(); ++next_) {
             if (tokens_[next_].text == "large_segment_size_mb")
                 option(tokens_[next_++]);
@@ -120,7 +120,7 @@ private:
         return token.text == "True";
     }
 
-    /// Reads a share above 0. The largest share is 1 if `one`, otherwise it is below 1.
+    /// Reads a share above 0. The largest share is 1 if `one`, otherwise below 1.
     double share(const std::string& option, bool one)
     {
         const std::string expected

@@ -14,7 +14,7 @@
 
 namespace headroom {
 
-/// The address space of an expandable segment. Its pages are mapped as needed.
+/// The address space of an expandable segment. Pages are mapped as needed.
 struct CachingAllocator::Range
 {
     Block address = 0;
@@ -33,10 +33,10 @@ struct CachingAllocator::Chunk
     bool awaitsFree = false; ///< freed by the program, but in use by another stream
     bool mapped = true;
     Pool* pool = nullptr;
-    Range* range = nullptr; ///< the expandable segment it belongs to; null: a plain segment
+    Range* range = nullptr; ///< the expandable segment of the chunk; null: a plain segment
     Chunk* previous = nullptr; ///< neighbours in the same segment, in address order
     Chunk* next = nullptr;
-    std::int64_t callsWhenFreed = 0; ///< value of Pool::calls at the free; garbage collection computes the age from it
+    std::int64_t callsWhenFreed = 0; ///< value of Pool::calls at the free, for the age in garbage collection
 
     bool isSplit() const noexcept { return previous || next; }
     bool isFree() const noexcept { return !allocated && !awaitsFree; }
@@ -94,12 +94,12 @@ struct CachingAllocator::Request
 
 struct CachingAllocator::Storage
 {
-    std::pmr::unsynchronized_pool_resource memory; ///< of the nodes below, which a replay makes by the million
+    std::pmr::unsynchronized_pool_resource memory; ///< of the nodes below: a replay makes nodes by the million
     std::map<PoolId, PoolPair> pools;
     std::deque<Chunk> chunks;
     std::vector<Chunk*> spare; ///< dropped chunks for reuse
-    std::pmr::unordered_map<Block, Chunk*> inUse{&memory}; ///< allocated chunks and those that await their free
-    std::vector<Chunk*> pending; ///< chunks that await their free, in order
+    std::pmr::unordered_map<Block, Chunk*> inUse{&memory}; ///< allocated chunks, and chunks that await a free
+    std::vector<Chunk*> pending; ///< chunks that await a free, in order
     std::list<Range> ranges;
     std::map<Block, Bytes> extents; ///< segment sizes by address
 };

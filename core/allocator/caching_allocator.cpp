@@ -84,7 +84,7 @@ CachingAllocator::Chunk* CachingAllocator::bestFit(Request& request)
     if (!usable(found))
         return nullptr;
     if ((*found)->range && rules_.expandableSegments) {
-        // A block that can grow into unmapped pages counts as large as it could become.
+        // A block that can grow into unmapped pages counts with the size after full growth.
         const auto couldBe = [](const Chunk* chunk) {
             return chunk->size + (chunk->next && !chunk->next->mapped ? chunk->next->size : 0);
         };
@@ -163,7 +163,7 @@ bool CachingAllocator::claim(Block address, Bytes size)
     return true;
 }
 
-/// Allocates a chunk, or its front part if the rest is large enough to split it.
+/// Allocates a chunk, or the front part if the rest is large enough for a split.
 CachingAllocator::Block CachingAllocator::hand(Chunk* chunk, const Request& request)
 {
     const bool wasSplit = chunk->isSplit();

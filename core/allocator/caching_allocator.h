@@ -16,15 +16,15 @@
 namespace headroom {
 
 /// Simulates PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp, torch 2.11) on made-up addresses: best fit
-/// among the free blocks of a stream, blocks split and merged inside segments, segments kept until the device is full,
-/// or grown page by page if they are expandable. It computes what a GPU would reserve for the requests of a step.
+/// among the free blocks of a stream; blocks split and merged inside segments; segments kept until the device is full,
+/// or, if expandable, grown page by page. The result is the memory that a GPU would reserve for the requests of a step.
 ///
-/// There are gaps between segments, since cudaMalloc does not promise that segments are adjacent. Of equal blocks the
-/// one with the lowest address is used.
+/// There are gaps between segments, since cudaMalloc does not promise that segments are adjacent. Of equal blocks, the
+/// block with the lowest address is used.
 class CachingAllocator
 {
 public:
-    using Block = std::uint64_t; ///< a block's address: unique while it is allocated
+    using Block = std::uint64_t; ///< a block's address: unique while the block is allocated
     using Stream = std::uint64_t;
     using PoolId = std::pair<std::int64_t, std::int64_t>; ///< {0, 0}: the default pool; others belong to CUDA graphs
 
@@ -36,14 +36,14 @@ public:
     /// Allocates a block for `requested` > 0 bytes. Returns nullopt if the device is full even after every unused
     /// segment was released (outOfMemory() has details).
     std::optional<Block> allocate(Bytes requested, Stream stream = 0, PoolId pool = {});
-    /// Frees a block that another stream may still use: it stays active until free().
+    /// Frees a block that another stream may still use: the block stays active until free().
     void requestFree(Block block);
     /// Frees a block for the next request, with or without an earlier requestFree().
     void free(Block block);
 
     /// Sets the capacity of the device in bytes; 0: no limit. Reserved memory stays.
     void setCapacity(Bytes capacity) noexcept { rules_.capacity = capacity; }
-    /// Sets rules for later requests, as torch.cuda.memory._set_allocator_settings() does. Segments stay as they are.
+    /// Sets rules for later requests, as torch.cuda.memory._set_allocator_settings() does. Segments stay unchanged.
     void setRules(const AllocatorRules& rules) noexcept { rules_ = rules; }
     const AllocatorRules& rules() const noexcept { return rules_; }
     /// Returns segments without an allocated block to the device, as torch.cuda.empty_cache() does.
@@ -66,7 +66,7 @@ public:
     Stats stats() const noexcept;
     void resetPeaks() noexcept;
 
-    /// One statistic of torch.cuda.memory_stats().
+    /// A statistic of torch.cuda.memory_stats().
     struct Counter
     {
         std::int64_t current = 0;
@@ -111,13 +111,13 @@ public:
         std::vector<Bytes> freeBlocks; ///< sizes of the largest free blocks of this pool and stream, descending, max. 8
         Stats stats; ///< after every unused segment was released
 
-        /// Whether the free bytes in segments are enough for the block, but not in one piece.
+        /// Whether the free bytes in segments are enough for the block, but lie in pieces.
         bool isFragmentation() const noexcept { return stats.reserved - stats.active >= size; }
     };
     const OutOfMemory& outOfMemory() const noexcept { return outOfMemory_; }
     Bytes largestFree() const; ///< returns the size of the largest free block of any pool and stream
 
-    /// A segment, or pages of an expandable segment, that the allocator takes from the device or returns to it.
+    /// A segment, or pages of an expandable segment, that the allocator takes from or returns to the device.
     struct SegmentEvent
     {
         Block address = 0;
@@ -131,8 +131,8 @@ public:
     /// Places the next segment at the recorded `address`, so that the choice between equal blocks is as in the
     /// recording. Ignored if another segment is there.
     void placeNextSegment(Block address) { nextPlace_ = address; }
-    /// Makes the next request take new memory from the device even if a free block fits: PyTorch searches for a block
-    /// before it waits for the device, and this wait completes other frees.
+    /// Makes the next request take new memory from the device even if a free block fits. PyTorch searches for a block
+    /// before waiting for the device, and the wait completes other frees.
     void takeNextFromDevice() noexcept { looksForFit_ = false; }
 
     /// A segment that exists at the start of a recording.
@@ -149,12 +149,12 @@ public:
         PoolId pool{};
         bool small = false;
         bool expandable = false;
-        Block address = 0; ///< start of the segment; of an expandable one the first page that was ever mapped
+        Block address = 0; ///< start of the segment; if expandable: the first page that was ever mapped
         std::span<const Part> parts; ///< in order; only an expandable segment has gaps, of whole pages
     };
-    /// Adds a segment; returns false if another one is there. Resets the peaks.
+    /// Adds a segment; returns false if another segment is there. Resets the peaks.
     bool addSegment(const Segment& segment);
-    /// A segment as torch.cuda.memory_snapshot() reports it.
+    /// A segment of torch.cuda.memory_snapshot().
     struct SegmentState
     {
         Stream stream = 0;
@@ -166,7 +166,7 @@ public:
     std::vector<SegmentState> segments() const; ///< returns the segments by address
     /// Stream, address, size and requested bytes (0: free) of all blocks, by address.
     std::vector<std::uint64_t> layout() const;
-    /// Releases the segment at a recorded address. Returns false if it is in use or does not exist.
+    /// Releases the segment at a recorded address. Returns false if the segment is in use or does not exist.
     bool releaseSegmentAt(Block address);
 
 private:
@@ -176,7 +176,7 @@ private:
     struct Request;
     struct PoolPair;
 
-    std::vector<const Chunk*> chunks() const; ///< those that are mapped, by address
+    std::vector<const Chunk*> chunks() const; ///< mapped chunks, by address
     Pool& poolFor(PoolId id, bool small);
     Chunk* bestFit(Request& request);
     Chunk* newMemory(Request& request, bool retry);

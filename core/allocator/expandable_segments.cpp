@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Expandable segments, which grow and shrink by pages, and segments of a recording.
+// Expandable segments, growing and shrinking by pages, and segments of a recording.
 #include "core/allocator/allocator_state.h"
 
 #include <algorithm>
@@ -33,7 +33,8 @@ CachingAllocator::Chunk* CachingAllocator::growExpandable(Request& request)
     return candidate;
 }
 
-/// Returns the lowest chunk from which adjacent free and unmapped chunks are large enough.
+/// Returns the lowest chunk that starts a large enough run of adjacent free and unmapped chunks; without such a chunk,
+/// the chunk of a new segment.
 CachingAllocator::Chunk* CachingAllocator::expandableCandidate(Request& request)
 {
     const auto fits = [&](const Chunk* chunk) {
@@ -76,7 +77,8 @@ Bytes CachingAllocator::rangeSize(Bytes least, Bytes page) const noexcept
     return roundedUp(std::max(space, least), page);
 }
 
-/// Maps whole pages for `size` bytes at the beginning of an unmapped chunk, and merges it with its mapped neighbours.
+/// Maps whole pages for `size` bytes at the beginning of an unmapped chunk, and merges the chunk with mapped
+/// neighbours. Returns false if the device is full.
 bool CachingAllocator::map(Chunk* chunk, Bytes size)
 {
     const Bytes mapped = roundedUp(size, chunk->range->page);
@@ -165,7 +167,7 @@ bool CachingAllocator::addSegment(const Segment& segment)
         unmappedUpTo(part.address);
         next = part.address + static_cast<Block>(part.size);
         if (part.requested == 0 && last && last->mapped && last->isFree()) {
-            last->size += part.size; // adjacent free parts are one chunk
+            last->size += part.size; // adjacent free parts form a single chunk
             count(*last, &PoolCounters::reservedBytes, part.size);
             continue;
         }

@@ -11,7 +11,7 @@
 namespace headroom {
 namespace {
 
-/// Bytes that are alive at the end of the step, by storage; of those that are not, 0 or less.
+/// Bytes that are alive at the end of the step, by storage; 0 or less: the storage is dead.
 std::vector<Bytes> bytesAtEnd(const StepTrace& trace, const Timeline& timeline, const std::set<StorageId>& start)
 {
     std::vector<Bytes> bytes(trace.storages.size());
@@ -34,13 +34,13 @@ std::vector<OpId> firstUses(const StepTrace& trace)
     return uses;
 }
 
-/// Returns the storages of `start` that no op uses, that die in the step, and that the step replaces: another one of
-/// their size lives at its end. Those without a successor are made between two steps, as the batch is. Those that an op
-/// uses exist in the first step too, as a batch that the step replaces by the next one.
+/// Returns the storages of `start` that no op uses, that die in the step, and that have a successor: a new storage of
+/// the same size lives at the end of the step. A storage without a successor is made between two steps, as a batch is.
+/// A storage that an op uses exists in the first step too, as a batch that the step replaces by the next batch.
 std::set<StorageId> leftovers(const StepTrace& trace, const std::vector<Bytes>& atEnd, const std::set<StorageId>& start,
                               const std::vector<OpId>& uses)
 {
-    std::unordered_map<Bytes, int> successors; // number of them by bytes
+    std::unordered_map<Bytes, int> successors; // number by bytes
     for (std::uint32_t i = 0; i < atEnd.size(); ++i)
         if (atEnd[i] > 0 && !start.contains(StorageId(i)))
             ++successors[atEnd[i]];
@@ -55,7 +55,7 @@ std::set<StorageId> leftovers(const StepTrace& trace, const std::vector<Bytes>& 
     return replaced;
 }
 
-/// Returns the first op of the optimizer's step to which an op belongs, by op of the optimizer.
+/// Returns for each op of the optimizer the first op of the same optimizer step.
 std::vector<OpId> beginsOfOptimizerSteps(const StepTrace& trace)
 {
     std::vector<OpId> begins(trace.ops.size());

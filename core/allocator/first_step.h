@@ -9,26 +9,27 @@
 
 namespace headroom {
 
-/// How the memory of a program's first step differs from that of the recorded one, which begins with gradients,
+/// How the memory of a program's first step differs from the recorded step. The recorded step begins with gradients,
 /// optimizer state and leftovers of the step before.
 ///
 /// The first step begins with parameters, buffers and data. Optimizer state is made when the optimizer first steps,
-/// before its first op, as torch.optim does; a gradient that the program never frees is made by the first op that uses
-/// the gradient. Leftovers of the step before, which this step replaces, do not exist.
+/// before the optimizer's first op, as in torch.optim. A gradient that the program never frees is made by the first op
+/// that uses the gradient. Leftovers do not exist: a leftover is a storage of the step before that the recorded step
+/// replaces.
 struct FirstStep
 {
-    /// A storage that gets its block in the step.
+    /// A storage that gets a block in the step.
     struct Made
     {
         OpId op; ///< the block exists from this op on
         StorageId storage;
         double ms = 0; ///< when an optimizer's step begins with `op`, on the timeline's axis; otherwise infinite
     };
-    std::set<StorageId> present; ///< storages of the allocator with which the first step begins
+    std::set<StorageId> present; ///< storages of the allocator at the beginning of the first step
     std::vector<Made> made; ///< by op, then by storage
 };
 
-/// `start` are the storages of the allocator with which the recorded step begins.
+/// `start`: the storages of the allocator at the beginning of the recorded step.
 FirstStep firstStep(const StepTrace& trace, const Timeline& timeline, const std::set<StorageId>& start);
 
 } // namespace headroom

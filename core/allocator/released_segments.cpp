@@ -12,7 +12,7 @@ void CachingAllocator::releaseUnused()
 {
     completePending();
     ++counters_.synchronizations;
-    // CUDA graphs keep the segments of their private pools.
+    // CUDA graphs keep the segments of private pools.
     if (const auto found = storage_->pools.find(PoolId{}); found != storage_->pools.end()) {
         releaseSegments(found->second.large);
         releaseSegments(found->second.small);
@@ -104,8 +104,8 @@ void CachingAllocator::collectGarbage()
     }
 }
 
-/// Releases free blocks that max_split_size_mb keeps whole, each of which is a segment: one that is large enough, or as
-/// many of the largest as the request needs. Returns whether they are enough.
+/// Releases free blocks that max_split_size_mb keeps whole; each such block is a segment. Takes a single block that is
+/// large enough, or as many of the largest blocks as the request needs. Returns whether the released bytes are enough.
 bool CachingAllocator::releaseOversize(Request& request)
 {
     if (rules_.maxSplit == AllocatorRules::unlimited)

@@ -21,9 +21,9 @@ namespace headroom {
 
 namespace {
 
-/// Steps that are played at most until one begins with the blocks with which an earlier one began.
+/// Most steps of a run. A run ends earlier if a step would begin with the same blocks as an earlier step.
 constexpr int mostSteps = 24;
-constexpr int mostOfEachSize = 3; ///< the same where steps have several sizes
+constexpr int mostOfEachSize = 3; ///< most steps of each size, where steps have several sizes
 
 /// Whether the storage is a block of the allocator. A real device has other memory too.
 bool isAllocators(const StepTrace& trace, StorageId storage)
@@ -40,14 +40,15 @@ std::set<StorageId> aliveAtStart(const StepTrace& trace, const Timeline& timelin
     return alive;
 }
 
-/// Whether two adjacent changes only move a storage from one category to another.
+/// Whether two adjacent changes only change the category of a storage.
 bool isRetype(const MemoryChange& first, const MemoryChange& second)
 {
     return first.storage == second.storage && first.delta < 0 && first.delta == -second.delta
         && first.category != second.category;
 }
 
-/// By storage: whether its size is that of the step's data. Others are as large as parameters, or the program's own.
+/// By storage: whether the size follows the step's data. Other storages are as large as parameters, or have a size of
+/// the program.
 std::vector<bool> sizedByData(const StepTrace& trace, const Timeline& timeline)
 {
     std::vector<bool> made(trace.storages.size(), false), other(trace.storages.size(), false);
@@ -64,7 +65,7 @@ std::vector<bool> sizedByData(const StepTrace& trace, const Timeline& timeline)
     return made;
 }
 
-/// The sizes of one played step: those of the recorded one, or all that is sized by data `factor` times as large.
+/// The sizes of a played step: as in the recorded step, but all that is sized by data is `factor` times as large.
 struct StepSize
 {
     const std::vector<bool>& byData;
@@ -83,7 +84,7 @@ struct StepSize
     }
 };
 
-/// Plays one change; returns false if the device is full. `until` is as for giveBack().
+/// Plays a change; returns false if the device is full. `until`: see giveBack().
 bool play(Replayer& replayer, const StepTrace& trace, const MemoryChange& change, const StepSize& sizes,
           std::optional<std::size_t> until)
 {
@@ -107,7 +108,7 @@ bool takeOfStart(Replayer& replayer, const StepTrace& trace, StorageId storage)
                          replayer.placeOf(storage));
 }
 
-/// The storages that the first step makes and later ones find (FirstStep::made), in the order in which it makes them.
+/// The storages that the first step makes and later steps find (FirstStep::made), in the order of the first step.
 class ToMake
 {
 public:
@@ -117,8 +118,8 @@ public:
     {
     }
 
-    /// Allocates those that are made before a change or earlier; returns false if the device is full. An optimizer that
-    /// works in place changes no memory by its ops, so that between ops the time counts.
+    /// Allocates the storages that are made up to a change; returns false if the device is full. Between ops the time
+    /// counts: the ops of an optimizer that works in place change no memory.
     bool upTo(Replayer& replayer, const MemoryChange& change)
     {
         for (; !left_.empty(); left_ = left_.subspan(1)) {
@@ -144,7 +145,7 @@ private:
     std::span<const FirstStep::Made> left_;
 };
 
-/// Plays the changes of one step until a request fails or `stop` asks for an end.
+/// Plays the changes of a step until a request fails or `stop` asks for an end.
 void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, ToMake toMake, const StepSize& sizes,
          AllocatorRun& result, const std::stop_token& stop)
 {
@@ -236,11 +237,11 @@ std::optional<std::vector<Replayer::Held>> playOutside(Replayer& replayer, const
     return blocks;
 }
 
-/// The times between steps: what is before the first one, and from one to the next.
+/// The times between steps: before the first step, and from each step to the next.
 class BetweenSteps
 {
 public:
-    /// `start` are the storages with which the recorded step begins.
+    /// `start`: the storages at the beginning of the recorded step.
     BetweenSteps(Replayer& replayer, const StepTrace& trace, const std::set<StorageId>& start)
         : replayer_(replayer)
         , trace_(trace)
@@ -255,17 +256,20 @@ public:
         }
     }
 
-    /// Prepares the first step, which finds the storages in `present`. Returns false if the device is full.
+    /// Prepares the first step. The step finds the storages in `present`. Returns false if the device is full.
     bool beginTraining(const std::set<StorageId>& present)
     {
         const auto blocks = playOutside(replayer_, trace_.beforeTraining, [](const Replayer::Key&) {});
         return blocks && assign(*blocks, present);
     }
 
-    /// Prepares the next step: storages that live at the end of a step become the storages from which the next one
-    /// starts. A missing storage of the start gets a block that the time between the steps makes, as a batch does,
-    /// takes over a left block of the same size and place (the gradient of one step is the old gradient of the next),
-    /// or gets a new block. Returns false if the device is full.
+    /// Prepares the next step: storages that live at the end of a step become the storages at the start of the next
+    /// step. Returns false if the device is full. A missing storage of the start gets a block in the first way that
+    /// applies:
+    /// - The time between the steps makes the block, as for a batch.
+    /// - The storage takes over a left block of the same size and place, as the gradient of a step is the old gradient
+    ///   of the next step.
+    /// - The storage gets a new block.
     bool next()
     {
         replayer_.completeUntil(Timeline::npos); // the streams are idle when the next step begins
@@ -309,7 +313,8 @@ private:
         return {trace_.storages.bytes[storage], replayer_.placeOf(storage)};
     }
 
-    /// Gives the missing ones of `storages` these blocks, or new ones. Returns false if the device is full.
+    /// Gives the storages of `storages` without a block the blocks in `blocks`, or new blocks. Returns false if the
+    /// device is full.
     bool assign(const std::vector<Replayer::Held>& blocks, const std::set<StorageId>& storages)
     {
         StoragesByKey missing;
@@ -354,7 +359,7 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
     };
     const std::vector<bool> byData = sizes.empty() ? std::vector<bool>() : sizedByData(trace, timeline);
     const int count = std::max(1, static_cast<int>(sizes.size()));
-    std::set<std::pair<int, std::vector<std::uint64_t>>> layouts; // with which steps of each size began
+    std::set<std::pair<int, std::vector<std::uint64_t>>> layouts; // at the beginning of steps, by size
     BetweenSteps between(replayer, trace, start);
     bool fits = between.beginTraining(first.present);
     note();
@@ -362,7 +367,7 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
         std::vector<AllocatorSample> samples = std::move(result.samples);
         samples.clear();
         result = {};
-        result.samples = std::move(samples); // its memory
+        result.samples = std::move(samples); // reuses the memory
         result.step = step;
         const int size = (step - 1) % count; // of this step
         if (step > 1)
@@ -383,7 +388,7 @@ AllocatorRun simulateAllocator(const StepTrace& trace, const Timeline& timeline,
             break;
         fits = between.next();
         note();
-        if (fits && layouts.contains({step % count, replayer.layout()})) { // later steps run as those since then did
+        if (fits && layouts.contains({step % count, replayer.layout()})) { // from here on the run repeats
             result.repeats = true;
             break;
         }

@@ -41,8 +41,8 @@ private:
     std::function<void(const at::Tensor&)> notify_;
 };
 
-/// The point in the autograd graph at which the gradient of a tensor arrives. It holds neither the tensor nor a leaf's
-/// node, which would hold the leaf.
+/// The point in the autograd graph at which the gradient of a tensor arrives. All pointers are weak: a leaf's node
+/// (AccumulateGrad) would hold the leaf.
 class GradientEdge
 {
 public:
@@ -81,7 +81,8 @@ private:
     WeakNodePtr node_;
 };
 
-/// Adds a hook to a leaf. add_hook() allows only one for each leaf, but a leaf may be an argument of several modules.
+/// Adds a hook to a leaf. add_hook() allows a single hook for each leaf, but a leaf may be an argument of several
+/// modules.
 void addLeafHook(const at::Tensor& leaf, std::unique_ptr<FunctionPreHook> hook)
 {
     torch::autograd::impl::hooks(leaf).push_back(std::move(hook));
@@ -112,7 +113,7 @@ struct Countdown
     std::vector<GradientEdge> edges;
     std::unordered_map<int, std::int64_t> missing; ///< by backward pass
 
-    /// Counts an arrived gradient. Returns whether it was the last one.
+    /// Counts an arrived gradient. Returns whether that gradient was the last.
     bool arrived()
     {
         const int pass = torch::autograd::get_current_graph_task_id();
@@ -147,7 +148,7 @@ void exitCallsAfterBackward(const std::shared_ptr<StepRecording>& recording)
     });
 }
 
-/// Gives the accumulated gradient its category, then calls the parameter's previous hook.
+/// Gives the accumulated gradient the category gradient, then calls the parameter's previous hook.
 class AccumulatedNotice final : public torch::autograd::PostAccumulateGradHook
 {
 public:

@@ -23,9 +23,9 @@ void hookArguments(const std::shared_ptr<StepRecording>& recording, CallId call,
 /// computed.
 void hookResults(const std::shared_ptr<StepRecording>& recording, CallId call, at::ArrayRef<at::Tensor> results);
 
-/// Hooks on parameters that give gradients the category gradient. As in MemTracker, they run when a gradient arrives
-/// and again when it has been accumulated. The destructor removes them, since parameters outlive the step. It holds no
-/// parameter.
+/// Hooks on parameters that give gradients the category gradient. As in MemTracker, a hook runs when a gradient arrives
+/// and again after the accumulation. The destructor removes the hooks, since parameters outlive the step. GradientHooks
+/// holds no parameter.
 class GradientHooks
 {
 public:

@@ -33,7 +33,7 @@ public:
     ReplayScope& operator=(const ReplayScope&) = delete;
 };
 
-/// Makes another stream the current one, which waits for the one before.
+/// Makes stream `id` the current stream. The new stream waits for the stream before.
 void continueOn(c10::StreamId id)
 {
     const c10::impl::DeviceGuardImplInterface& guard = sim::simulatedGuard();
@@ -61,8 +61,8 @@ c10::Storage CapturedGraph::Memory::storage() const
     return again ? again : c10::Storage(original.lock());
 }
 
-/// Puts the memory of `made` into the original, if it is alive: the program sees that storage. The address is the one
-/// of the capture.
+/// Puts the memory of `made` into the original storage while the original is alive: the program sees that storage. The
+/// address is the address of the capture.
 void CapturedGraph::Memory::write(const c10::Storage& made)
 {
     sim::SimulatedAllocator::blockOf(*made.unsafeGetStorageImpl())->address = address;
@@ -111,7 +111,7 @@ std::vector<CapturedGraph::MemoryPtr>& CapturedGraph::madeAndLive()
     return *memories;
 }
 
-/// Finds the memory by its address, which is unique while the process lives.
+/// Finds the memory by address: an address is unique while the process lives.
 CapturedGraph::MemoryPtr CapturedGraph::memoryOf(const at::Tensor& tensor)
 {
     static auto* const known = new std::unordered_map<void*, std::weak_ptr<Memory>>;

@@ -14,10 +14,10 @@
 
 namespace headroom {
 
-/// A CUDA graph on the simulated device: the ops that ran during its capture on the stream of the capture or on one
-/// that joined it (joinPool()), in any thread. A replay runs them again, on the same streams one after the other, and
-/// on the same memory: it writes the storages that the program holds, and creates and frees those that died in the
-/// capture.
+/// A CUDA graph on the simulated device: the ops that ran during the capture, in any thread, on the stream of the
+/// capture or on a stream that joined the capture (joinPool()). A replay runs the ops again, on the same streams in
+/// turn and on the same memory: a replay writes the storages that the program holds, and creates and frees the storages
+/// that died in the capture.
 class CapturedGraph
 {
 public:
@@ -26,22 +26,22 @@ public:
     CapturedGraph(const CapturedGraph&) = delete;
     CapturedGraph& operator=(const CapturedGraph&) = delete;
 
-    /// Captures the ops of this thread's current stream from here on, which has a private pool (beginAllocateToPool()).
-    /// One graph is captured at a time.
+    /// Captures the ops of this thread's current stream from here on. The stream has a private pool
+    /// (beginAllocateToPool()). A single graph is captured at a time.
     void begin();
     void end();
-    /// Frees the memory that a replay creates. All parts of a graph are forgotten before the first is replayed.
+    /// Frees the memory that a replay creates. Forget all parts of a graph before the replay of the first part.
     void forget();
     /// Throws if an op uses memory that the program has freed since.
     void replay();
     /// Returns whether this thread replays a graph. Ops of a captured backward then run outside of autograd.
     static bool isReplayed() noexcept;
 
-    /// Runs an op, and adds it to the graph that is captured on this thread's stream, if there is one.
+    /// Runs an op, and adds the op to the graph that is captured on this thread's stream, if any.
     static void run(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run);
 
 private:
-    /// Memory that ops of graphs use. Graphs of one pool share these objects.
+    /// Memory that ops of graphs use. Graphs in the same pool share the Memory objects.
     struct Memory
     {
         c10::weak_intrusive_ptr<c10::StorageImpl> original;
@@ -56,7 +56,7 @@ private:
     };
     using MemoryPtr = std::shared_ptr<Memory>;
 
-    /// A captured op. The tensors among its arguments have only a shape, no memory.
+    /// A captured op. Tensors among the arguments have only a shape, no memory.
     struct Call
     {
         c10::OperatorHandle op;

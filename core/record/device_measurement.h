@@ -13,9 +13,9 @@
 
 namespace headroom {
 
-/// Measures a recorded step on a real device: its times, its memory, and the trace from which ops get the times of
-/// their kernels. Calls that take the builder, and calls that number ops and module calls, are made under the
-/// recording's lock. The other calls wait for the device and are made without the lock.
+/// Measures a recorded step on a real device: times, memory, and the trace from which ops get the times of kernels.
+/// Calls that take the builder, and calls that number ops and module calls, are made under the recording's lock. The
+/// other calls wait for the device and are made without the lock.
 class DeviceMeasurement
 {
 public:
@@ -42,11 +42,11 @@ public:
     void enterCall(CallId call) const noexcept { device_->enterCall(call.value); }
     void leaveCall() const noexcept { device_->leaveCall(); }
 
-    /// Bytes on the device beyond PyTorch's allocator, and the storage that stands for them in the step.
+    /// Bytes on the device beyond PyTorch's allocator, and the storage that stands for the bytes in the step.
     Bytes nonPyTorch() const { return device_->nonPyTorch(); }
     void countNonPyTorch(StepTraceBuilder& builder, Bytes bytes);
 
-    /// Ends the step: synchronises the device and takes its trace.
+    /// Ends the step: synchronises the device and takes the trace.
     void stop();
     /// Adds the ops' measured times to the builder, after stop(). `opModules` is indexed by OpId.
     MeasuredStep addTimes(StepTraceBuilder& builder, const std::vector<ModuleId>& opModules);

@@ -22,11 +22,11 @@ namespace {
 using c10::DispatchKey;
 using c10::DispatchKeySet;
 
-/// The key of the interceptor. libtorch reserves it for fake tensors in C++, which do not exist. It is just below
-/// autograd, and above Python's dispatch modes; from torch 2.13 on below them.
+/// The key of the interceptor. libtorch reserves the key for fake tensors in C++, but has no such tensors. The key is
+/// just below autograd and above Python's dispatch modes; from torch 2.13 on below the modes.
 constexpr DispatchKey interceptionKey = DispatchKey::Fake;
 
-/// Number of nested ops that run in this thread: an op that a composite kernel calls is part of the outer one.
+/// Number of nested ops that run in this thread: an op that a composite kernel calls is part of the outer op.
 thread_local int depth = 0;
 thread_local const InterpositionScope* innermost = nullptr;
 
@@ -39,7 +39,7 @@ public:
     DepthScope& operator=(const DepthScope&) = delete;
 };
 
-/// Records one op. The destructor ends it in the recording if its kernel throws.
+/// Records an op. The destructor ends the op in the recording if the kernel throws.
 class OpScope
 {
 public:
@@ -109,9 +109,9 @@ void runThrough(const InterpositionScope* scope, const c10::OperatorHandle& op, 
         scope->interposer().call(op, stack, [&] { runThrough(scope->outer(), op, below, stack); });
 }
 
-/// Passes the op to a Python dispatch mode (such as selective checkpointing) or tensor subclass. The ops that these
-/// call come to the interceptor again; libtorch's own fallback would exclude all keys above Python's, with this one.
-/// From torch 2.13 on the interceptor is below Python, and libtorch's fallback has already run.
+/// Passes the op to a Python dispatch mode (such as selective checkpointing) or tensor subclass. Ops of the mode or
+/// subclass come to the interceptor again; libtorch's own fallback would exclude all keys above Python's, the
+/// interceptor's included. From torch 2.13 on the interceptor is below Python, and libtorch's fallback has already run.
 void interceptAbovePython(const c10::OperatorHandle& op, DispatchKeySet below, torch::jit::Stack* stack)
 {
     using Modes = c10::impl::TorchDispatchModeTLS;

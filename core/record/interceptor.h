@@ -8,9 +8,9 @@
 
 namespace headroom {
 
-/// While it lives, reports every op of this thread to the active recording. Ops are seen below autograd and above all
-/// backends, so that their names are those of PyTorch's dispatch modes. Autograd's threads inherit the dispatch keys of
-/// the thread that calls backward, so their ops are reported too.
+/// Reports every op of this thread to the active recording for as long as the object lives. Ops are seen below autograd
+/// and above all backends, so op names are the names of PyTorch's dispatch modes. Autograd's threads inherit the
+/// dispatch keys of the thread that calls backward, so the ops of autograd's threads are reported too.
 class Interception
 {
 public:
@@ -23,20 +23,20 @@ private:
     bool outer_; ///< whether interception was on before
 };
 
-/// Intercepts the ops that a program calls, at the same level as Interception: it sees what PyTorch's dispatch modes
-/// see, not the ops that a composite kernel calls.
+/// Intercepts the ops that a program calls, at the same level as Interception: an interposer sees what PyTorch's
+/// dispatch modes see, not the ops that a composite kernel calls.
 class OpInterposer
 {
 public:
     virtual ~OpInterposer() = default;
 
-    /// Handles one op. `run` runs it: the op's arguments on top of `stack` become its results. An interposer may run
-    /// the op itself.
+    /// Handles an op. `run` runs the op: the arguments on top of `stack` become the results. An interposer may run the
+    /// op itself.
     virtual void call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run) = 0;
 };
 
-/// While it lives, the ops of this thread pass through `interposer`. Scopes nest: the innermost comes first, and its
-/// `run` continues with the next outer one.
+/// Passes the ops of this thread through `interposer` for as long as the scope lives. Scopes nest: the innermost comes
+/// first, and `run` continues with the next outer scope.
 class InterpositionScope
 {
 public:
@@ -54,8 +54,8 @@ private:
     const InterpositionScope* outer_;
 };
 
-/// Turns interception on for the rest of this thread's life. Every thread of a program on a simulated CUDA device needs
-/// it: it routes ops to the device (core/device/cuda_device.h).
+/// Turns interception on for the rest of this thread's life. Interception routes ops to the simulated CUDA device, so
+/// every thread of a program on that device needs interception (core/device/cuda_device.h).
 void interceptThread();
 
 } // namespace headroom

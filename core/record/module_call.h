@@ -20,14 +20,14 @@
 namespace headroom {
 
 /// Storages of tensors inside objects among the arguments of module calls, and in attributes that a call replaces. A
-/// checkpoint of a module holds the storages at those places that its forward reads
-/// (packaging/python/torch_headroom/_apply/held.py). A place counts as read when an op of any of the
-/// module's calls reads its storage.
+/// checkpoint of a module holds the storages at the places that the forward reads
+/// (packaging/python/torch_headroom/_apply/held.py). A place counts as read when an op of any call of the module reads
+/// the storage there.
 class HeldArguments
 {
 public:
-    /// Adds a storage, between the start of the call and leave(). `place` numbers its position among the arguments; a
-    /// negative number: a checkpoint holds it in any case.
+    /// Adds a storage, between the start of the call and leave(). `place` numbers the position among the arguments; a
+    /// negative number: a checkpoint holds the storage in any case.
     void add(CallId call, ModuleId module, StorageId storage, std::int64_t place);
     /// Takes back what add() added for a call at a place.
     void remove(CallId call, std::int64_t place);
@@ -35,7 +35,7 @@ public:
     void read(StorageId storage);
     void leave(CallId call);
 
-    /// Returns the storages that checkpoints of these calls hold, those of one call in the order of add().
+    /// Returns the storages that checkpoints of the calls hold; within a call in the order of add().
     std::vector<std::pair<CallId, StorageId>> held() const;
 
 private:
@@ -60,18 +60,18 @@ private:
 /// Boxed arguments or results: tensors, lists, dictionaries, numbers.
 using Values = std::vector<c10::IValue>;
 
-/// The forward of a module, or any region of a program. It may run again in backward, on autograd's thread.
+/// The forward of a module, or any region of a program. Backward may recompute the region, on autograd's thread.
 using RegionFunction = std::function<Values(const Values& inputs)>;
 
-/// Thrown when a handler of module calls refuses a call; the message is one sentence for the user.
+/// Thrown when a handler of module calls refuses a call; the message is a sentence for the user.
 class ModuleCallError : public std::runtime_error
 {
 public:
     using std::runtime_error::runtime_error;
 };
 
-/// Reports one module call to the Recorder: its entry at construction, and its end in returns(), or in the destructor
-/// if an exception leaves the call.
+/// Reports a module call to the Recorder: the entry at construction, and the end in returns(), or in the destructor if
+/// an exception leaves the call.
 class AnnouncedCall
 {
 public:
@@ -97,8 +97,8 @@ private:
     CallId call_;
 };
 
-/// Changes how calls of chosen modules run, for example by checkpointing them. Every model source queries it at every
-/// module call:
+/// Changes how calls of chosen modules run, for example by checkpointing. Every model source queries the handler at
+/// every module call:
 ///
 ///     if (ModuleCallHandler* handler = ModuleCallHandler::of(module)) {
 ///         const auto open = handler->open(module, {arguments}, forward);
@@ -106,12 +106,12 @@ private:
 ///         open->complete();
 ///     }
 ///
-/// `forward` runs the module from its arguments alone, reports the call, and does not query the handler for this module
-/// again. It may capture parameters and constants; tensors that the caller computed must be arguments.
+/// `forward` runs the module from the arguments alone, reports the call, and does not query the handler for this module
+/// again. `forward` may capture parameters and constants; tensors that the caller computed must be arguments.
 class ModuleCallHandler
 {
 public:
-    /// A running call; it ends with this object.
+    /// A running call. The call ends with this object.
     class Open
     {
     public:
@@ -127,11 +127,11 @@ public:
     virtual bool handles(ModuleId module) const = 0;
     virtual std::unique_ptr<Open> open(ModuleId module, Values arguments, RegionFunction forward) = 0;
 
-    /// Returns this thread's handler if it handles the module; otherwise null.
+    /// Returns this thread's handler if the handler handles the module; otherwise null.
     static ModuleCallHandler* of(ModuleId module);
 };
 
-/// Sets the handler for module calls of this thread while it lives; null: none.
+/// Sets the handler for module calls of this thread while the scope lives; null: none.
 class ModuleCallScope
 {
 public:

@@ -20,7 +20,7 @@ NodeTable::Thread& NodeTable::current()
     const std::uint64_t id = at::RecordFunction::currentThreadId();
     if (const Thread* thread = find(id))
         return threads_[static_cast<std::size_t>(thread - threads_.data())];
-    // This is a new autograd thread: its last node may belong to the op that begins.
+    // This is a new autograd thread: the thread's last node may belong to the op that begins.
     const std::uint64_t next = at::sequence_number::peek();
     return threads_.emplace_back(Thread{id, next > 0 ? next - 1 : 0, {}});
 }

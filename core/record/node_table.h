@@ -32,17 +32,17 @@ struct WeakOf<c10::intrusive_ptr<Node>>
 /// The weak pointer of a node of autograd's graph.
 using WeakNodePtr = WeakOf<NodePtr>::Type;
 
-/// Maps autograd nodes to the ops that created them. libtorch numbers nodes per thread in the order of creation, and
-/// creates the node of an op before it calls the op's kernel. So the numbers that appeared since the last op belong to
-/// the op that begins.
+/// Maps autograd nodes to the ops that created the nodes. libtorch numbers nodes per thread in the order of creation,
+/// and creates the node of an op before calling the op's kernel. So the numbers that appeared since the last op belong
+/// to the op that begins.
 class NodeTable
 {
 public:
-    /// Starts the table of this thread: its nodes from now on belong to ops.
+    /// Starts the table of this thread: nodes from now on belong to ops.
     void startThread();
     /// `op` begins on this thread.
     void opBegins(OpId op);
-    /// Removes `op`, the last that began on this thread, from the step: its nodes belong to no op.
+    /// Removes `op`, the last that began on this thread, from the step: the nodes of `op` belong to no op.
     void forget(OpId op);
     /// Returns whether nodes exist for an op that has not begun yet.
     bool nodesWait() const;

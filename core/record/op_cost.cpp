@@ -31,7 +31,7 @@ void addShapes(const at::Tensor& tensor, std::vector<TensorShape>& shapes)
     forEachDense(tensor, [&](const at::Tensor& dense) { shapes.push_back(tensorShapeOf(dense)); });
 }
 
-/// Longer lists are those of _foreach_ ops and fused optimizers, for which only the total size counts.
+/// Longer lists belong to _foreach_ ops and fused optimizers; only the total size counts.
 constexpr std::size_t mostTensors = 16;
 
 std::uint8_t modesNow()

@@ -14,9 +14,9 @@ namespace headroom {
 
 DType dtypeOf(at::ScalarType type);
 
-/// The shapes that one run of an op reads and writes, and its signature: inputs are added before it runs, outputs
+/// The shapes that a run of an op reads and writes, and the signature. Inputs are added before the run, outputs
 /// afterwards. Tensors that stand for a number in the program (`x * 2.0`) count as numbers, as in PyTorch's accounting:
-/// they add no shape.
+/// such tensors add no shape.
 class OpCost
 {
 public:
@@ -27,8 +27,7 @@ public:
     DType dtype() const noexcept; ///< dtype of the first result
     Bytes bytes() const { return transferBytes(shapes_); }
     double flops(const OpFacts& facts) const;
-    /// Sets the flops of opaque kernels that the op launched. If they are not 0, flops() returns them instead of a
-    /// formula.
+    /// Sets the flops of opaque kernels that the op launched. Unless 0, `flops` replaces the formula in flops().
     void giveFlops(double flops) noexcept { given_ = flops; }
     std::span<const std::int64_t> signature() const noexcept { return signature_.values(); }
 

@@ -15,8 +15,8 @@
 namespace headroom {
 namespace {
 
-/// _VIEW_OPS of torch/utils/_runtime_estimation.py, sorted; and `_reshape_alias`, which reshape() calls without a
-/// Python mode. On the fake tensors of PyTorch's tools it is `view`.
+/// _VIEW_OPS of torch/utils/_runtime_estimation.py, sorted; and `_reshape_alias`: reshape() calls `_reshape_alias`
+/// without a Python mode, and `view` on the fake tensors of PyTorch's tools.
 constexpr auto viewOps = std::to_array<std::string_view>(
     {"adjoint",      "as_strided",    "chunk",     "detach",     "diagonal",  "expand",
      "expand_as",    "hsplit",        "imag",      "lift_fresh", "mH",        "mT",
@@ -75,7 +75,7 @@ OpFacts read(const c10::OperatorHandle& op)
     const bool hasStatistics = updatesRunningStatistics(facts.name);
     for (const c10::Argument& argument : schema.arguments()) {
         facts.written.push_back(argument.alias_info() != nullptr && argument.alias_info()->isWrite());
-        // Most schemas of batch normalisation do not say that the op writes them.
+        // Most schemas of batch normalisation do not declare the running statistics as written.
         facts.statistics.push_back(hasStatistics && argument.name().starts_with("running_"));
         if (hasStatistics && argument.name() == "training")
             facts.training = facts.written.size() - 1;
@@ -100,7 +100,7 @@ OpFacts read(const c10::OperatorHandle& op)
     return facts;
 }
 
-/// Whether this thread has entered torch.autocast: its key is excluded outside of that, too.
+/// Whether this thread has entered torch.autocast. The key of autocast is excluded outside of torch.autocast, too.
 bool isInsideAutocast()
 {
     at::autocast::increment_nesting();
@@ -111,7 +111,7 @@ bool isInsideAutocast()
 
 OpFacts opFacts(const c10::OperatorHandle& op)
 {
-    // The table serves later recordings, too. Each thread has its own, so that no lock is needed.
+    // The table serves later recordings, too. Each thread has a table, so that no lock is needed.
     static thread_local std::unordered_map<c10::OperatorHandle, OpFacts> table;
     const auto found = table.find(op);
     return found != table.end() ? found->second : table.emplace(op, read(op)).first->second;
@@ -133,7 +133,7 @@ bool isAutocastCast(OpFacts::Kind kind, const torch::jit::Stack& stack, std::siz
         || weight.is_view() || !at::autocast::is_autocast_cache_enabled() || !isInsideAutocast()
         || !at::autocast::is_autocast_available(weight.device().type()))
         return false;
-    // Autocast excludes its own key while it runs an op, which tells its casts from those that the program calls.
+    // Autocast excludes the autocast key while autocast runs an op. Casts that the program calls run with the key.
     return c10::impl::tls_is_dispatch_key_excluded(
         at::autocast::get_autocast_dispatch_key_from_device_type(weight.device().type()));
 }

@@ -14,7 +14,7 @@
 
 namespace headroom {
 
-/// Facts of an op that do not depend on its arguments. Looked up once for each op of a step.
+/// Facts of an op that do not depend on the arguments. Looked up once for each op of a step.
 struct OpFacts
 {
     std::string name; ///< as PyTorch prints an OpOverload: "aten.mm.default"
@@ -22,8 +22,8 @@ struct OpFacts
     std::uint16_t flags = 0; ///< opView, opInPlace, opRandom, opCreate, opSacIgnored
     std::size_t arguments = 0;
     std::size_t returns = 0;
-    std::vector<bool> written; ///< by argument: whether the op writes it
-    std::vector<bool> statistics; ///< by argument: running statistics, which the op writes in training only
+    std::vector<bool> written; ///< by argument: whether the op writes the argument
+    std::vector<bool> statistics; ///< by argument: running statistics; the op writes statistics in training only
     std::optional<std::size_t> training; ///< index of the flag of batch normalisation; none: the op always trains
     std::optional<std::size_t> dropout; ///< index of the dropout probability; at 0 the op is not random
     enum class Kind : std::uint8_t { ordinary, cast, convolution, convolutionBackward, opaque } kind = Kind::ordinary;
@@ -31,11 +31,11 @@ struct OpFacts
 
 OpFacts opFacts(const c10::OperatorHandle& op);
 
-/// Returns whether this call, whose arguments begin at `first` in `stack`, writes its argument number `argument`.
+/// Returns whether a call writes argument number `argument`. The call's arguments begin at `first` in `stack`.
 bool writes(const OpFacts& facts, const torch::jit::Stack& stack, std::size_t first, std::size_t argument);
 
-/// Returns whether this call, which is about to run, is autocast's own cast of a weight. Autocast keeps the result
-/// until its context ends (opAutocastCast; cached_cast() in aten/src/ATen/autocast_mode.cpp).
+/// Returns whether a call is autocast's own cast of a weight. Ask before the call runs. Autocast keeps the result until
+/// the context ends (opAutocastCast; cached_cast() in aten/src/ATen/autocast_mode.cpp).
 bool isAutocastCast(OpFacts::Kind kind, const torch::jit::Stack& stack, std::size_t arguments);
 
 } // namespace headroom

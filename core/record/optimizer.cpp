@@ -144,7 +144,7 @@ public:
             return;
         const auto groups = at::native::_group_tensors_by_first_tensors_device_and_dtype(
             {params, grads, averages, squares, steps}, false);
-        // A local variable of the Python function: the roots of a group live until those of the next are computed.
+        // A local variable of the Python function: the roots of a group live until the next group has roots.
         Tensors roots;
         for (const auto& [key, group] : groups) {
             const auto& lists = std::get<0>(group);

@@ -13,19 +13,19 @@
 
 namespace headroom {
 
-/// The user's choice of an optimizer. Learning rates and other hyperparameters change neither bytes nor time, so they
-/// keep PyTorch's defaults.
+/// The user's choice of an optimizer. Learning rates and other hyperparameters keep PyTorch's defaults: a
+/// hyperparameter changes neither bytes nor time.
 struct OptimizerChoice
 {
     enum class Kind { sgd, adam, adamw } kind = Kind::adam;
     double momentum = 0; ///< SGD only; if not 0, each parameter has one state tensor
 };
 
-/// Parses "sgd", "adam" or "adamw"; an error lists these names.
+/// Parses "sgd", "adam" or "adamw". Error (badInput): another name; the sentence lists the known names.
 Result<OptimizerChoice::Kind> parseOptimizer(std::string_view name);
 
-/// An optimizer as torch.optim runs it on CUDA by default: the foreach implementation, with its temporaries and its
-/// order of ops.
+/// An optimizer in torch.optim's default form on CUDA: the foreach implementation, with the same temporaries and the
+/// same order of ops.
 class Optimizer
 {
 public:
@@ -38,7 +38,7 @@ public:
     virtual void step() = 0;
     /// Frees the gradients, as zero_grad(set_to_none=True) does.
     void zeroGrad();
-    /// Returns the tensors kept between steps, including those on the CPU.
+    /// Returns the tensors kept between steps, including tensors on the CPU.
     virtual std::vector<at::Tensor> state() const = 0;
 
 protected:

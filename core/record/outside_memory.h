@@ -16,13 +16,13 @@
 
 namespace headroom {
 
-/// Records the simulated card's memory outside of steps: what a program allocates before it trains, and between two
-/// steps, as in an evaluation. A step whose recording is not kept, as a forward pass before there is an optimizer, is
-/// outside of steps, too. All blocks of such a step count, with two exceptions:
+/// Records the simulated card's memory outside of steps: what a program allocates before training, and between two
+/// steps, as in an evaluation. A step that is not kept, as a forward pass before there is an optimizer, is outside of
+/// steps, too. All blocks of such a step count, with two exceptions:
 /// - The step takes more memory than training keeps between steps. Blocks that the step frees again do not count then,
-///   unless they were allocated under no_grad: a plan changes the other blocks.
+///   except for blocks allocated under no_grad: a plan changes the other blocks.
 /// - The step ran out of memory. No block that the step frees again counts: on another card the step takes other
-/// blocks.
+///   blocks.
 ///
 /// Thread-safe.
 class OutsideMemory final : public sim::MemoryLog

@@ -21,8 +21,8 @@
 namespace headroom {
 namespace {
 
-/// Whether a tensor is a leaf of its own. A view that was made without a graph, as in the forward of a
-/// torch.autograd.Function, is a leaf that requires a gradient as its base does.
+/// Whether a tensor is a leaf and requires a gradient itself. A view made without a graph, as in the forward of a
+/// torch.autograd.Function, is a leaf, but requires a gradient only through the base.
 bool isOwnLeaf(const at::Tensor& tensor)
 {
     const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
@@ -143,14 +143,15 @@ void Recorder::begin()
     state.recording->start(state.before ? &*state.before : nullptr);
     state.registerModel();
     state.declared.clear();
-    state.tree = {}; // the program may drop its model within the step
+    state.tree = {}; // the program may drop the model within the step
     StepRecording::activate(state.recording);
     if (!state.real && !state.leavesSaves)
         state.hookSaves();
     state.interception.emplace();
 }
 
-/// Makes autograd's saves report to the recording. A leaf of its own stays as it is (see SavedLeaves).
+/// Makes autograd's saves report to the recording. A leaf that requires a gradient itself gets no hooks (see
+/// SavedLeaves).
 void Recorder::State::hookSaves()
 {
     setDefaultSavedTensorHooks([weak = std::weak_ptr(recording)]() -> std::unique_ptr<ShadowSave> {

@@ -36,7 +36,7 @@ struct ModelTree
         at::Tensor tensor;
         Category category = Category::parameter; ///< parameter or buffer
     };
-    /// A parameter whose memory belongs to inner tensors, such as a DTensor; the inner tensors are registered.
+    /// A parameter such as a DTensor: the memory belongs to inner tensors, and the inner tensors are registered.
     struct Wrapped
     {
         ModuleId module; ///< owner
@@ -47,7 +47,7 @@ struct ModelTree
     std::vector<Wrapped> wrapped;
 };
 
-/// Records one training step below autograd: every op of forward, backward and optimizer with its module, every storage
+/// Records a training step below autograd: every op of forward, backward and optimizer with its module, every storage
 /// of the device, and the tensors that autograd saves. The recording tells how long the program holds a storage,
 /// and separately how long autograd holds the storage.
 ///
@@ -87,7 +87,7 @@ public:
 
     /// Starts recording. The storages that are alive on the device now are the step's start state.
     void begin();
-    /// Start and end of the optimizer's step: ops between them have phase optimizer. `state` are the tensors that the
+    /// Start and end of the optimizer's step: ops in between have phase optimizer. `state`: the tensors that the
     /// optimizer keeps.
     void beginOptimizer();
     void endOptimizer(at::ArrayRef<at::Tensor> state);
@@ -129,8 +129,9 @@ public:
     Result<StepTracePtr> finish();
 
     /// Start and end of a module's forward. enter() and exit() register tensor hooks that mark the module's backward as
-    /// ModTracker does. Both do nothing while no recorder is active, so that models may always call them. Calls nest.
-    /// Where an exception passes through a call, as a checkpoint stops a recomputation, exit the call without results.
+    /// ModTracker does. Both do nothing while no recorder is active, so that models may always call both. Calls nest.
+    /// If an exception passes through a call (as when a checkpoint stops a recomputation), exit the call without
+    /// results.
     static CallId enter(ModuleId module, at::ArrayRef<at::Tensor> arguments);
     static void exit(CallId call, at::ArrayRef<at::Tensor> results);
     /// Adds tensors inside objects among the arguments of a call that has begun, with places. A place is a number

@@ -13,11 +13,11 @@ namespace headroom {
 namespace {
 
 /// Numbers of the nodes that saved a leaf and are not known yet: the node of an op becomes known when another op reads
-/// the result. Nodes whose result no op reads are forgotten after a while.
+/// the result. After a while, a node without such a read is forgotten.
 thread_local std::deque<std::uint64_t> awaited;
 constexpr std::size_t mostAwaited = 64;
 
-/// Returns the packs of a key in an index, in their order.
+/// Returns the packs of a key in an index, in ascending order.
 template <class Key>
 std::vector<PackId> packsOf(const std::set<std::pair<Key, PackId>>& index, const std::type_identity_t<Key>& key)
 {
@@ -77,8 +77,8 @@ PackId SavedLeaves::unpackedBy(const torch::autograd::Node& node, bool isPython,
             break;
         Leaf& leaf = leaves_.at(pack);
         if (!isPython && op.valid() && leaf.op.valid() && op < leaf.op)
-            break; // so are those of later nodes
-        // More nodes were made between this one and its save.
+            break; // the saves of later nodes have later ops
+        // More nodes were made between `node` and the save.
         const bool isLater = (leaf.afterOp && isPython) || (op.valid() && leaf.op == op);
         if (leaf.pass == pass || (saver != number && !isLater))
             continue;
@@ -91,7 +91,7 @@ PackId SavedLeaves::unpackedBy(const torch::autograd::Node& node, bool isPython,
     return {};
 }
 
-/// Removes packs. Returns them in the order in which they were saved.
+/// Removes packs. Returns the packs in the order of saving.
 std::vector<PackId> SavedLeaves::take(std::vector<PackId> packs)
 {
     std::ranges::sort(packs);

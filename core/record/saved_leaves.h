@@ -32,10 +32,10 @@ struct NodeNumber
     auto operator<=>(const NodeNumber&) const = default;
 };
 
-/// The leaves that autograd holds for backward as they are, without hooks, so that a program gets its own tensor back:
-/// its attributes, its hooks, and the data that it has by then. Only events that libtorch shows anyway tell when a node
-/// unpacks a leaf and when autograd releases it. A step may save many leaves, and one leaf many times: each question is
-/// answered without a look at all of them.
+/// The leaves that autograd holds for backward without hooks, so that a program gets the leaf itself back: attributes,
+/// hooks, and the data at that time. Only events that libtorch shows anyway tell when a node unpacks a leaf and when
+/// autograd releases the leaf. A step may save many leaves, and a leaf many times: no question needs a look at all
+/// saves.
 class SavedLeaves
 {
 public:
@@ -44,31 +44,32 @@ public:
         PackId pack;
         StorageId storage; ///< invalid: not on the device, or freed since, as the program gave the leaf other data
         OpId op; ///< the op that saves the leaf
-        bool afterOp = false; ///< saved after an op, as a torch.autograd.Function of Python does; others save before it
+        bool afterOp = false; ///< saved after the op, as by a Python torch.autograd.Function; others save before
         const c10::TensorImpl* tensor = nullptr;
-        NodeNumber node; ///< the last node when the leaf was saved: the one that saves it, but for rare cases
+        NodeNumber node; ///< the last node when the leaf was saved: the saving node, but for rare cases
         const torch::autograd::Node* reader = nullptr; ///< the node that has unpacked the leaf
-        int pass = -1; ///< the last graph task that has unpacked it
+        int pass = -1; ///< the last graph task that has unpacked the leaf
     };
 
     void add(const Leaf& leaf);
-    /// Whether this thread waits for the node of a leaf that it saved, to know when the node is destroyed.
+    /// Whether this thread waits for `node`, as the saver of a leaf, to know when the node is destroyed.
     static bool awaits(const torch::autograd::Node& node);
     void nodeIsMade(const NodePtr& node);
 
-    /// Returns the leaf's pack that `node`, which `op` created, unpacks in this pass; invalid: it unpacks none. Each
-    /// pack is unpacked once in a pass.
+    /// Returns the leaf's pack that `node` unpacks in this pass; invalid: none. `op` created `node`. Each pack is
+    /// unpacked once in a pass.
     PackId unpackedBy(const torch::autograd::Node& node, bool isPython, OpId op, const c10::TensorImpl* tensor,
                       int pass);
 
-    /// Each removes the packs that autograd has released, and returns them: those of a node that has run, those of a
-    /// node of which another saved tensor was released, and those of destroyed nodes. The last looks at the nodes that
-    /// were made last until it has seen `most` that live, and at as many of the others in turn.
+    /// Removes and returns the released packs of a node that has run.
     std::vector<PackId> takeOf(const torch::autograd::Node& node);
+    /// Removes and returns the released packs of a node that has released another saved tensor.
     std::vector<PackId> takeOf(const NodeNumber& node);
+    /// Removes and returns the released packs of destroyed nodes. Looks at the newest nodes until `most` living nodes
+    /// are found, and at up to `most` older nodes in turn.
     std::vector<PackId> takeOfDestroyed(std::size_t most = std::numeric_limits<std::size_t>::max());
 
-    /// Returns the packs of a storage that is freed while autograd holds their leaves: these have other data.
+    /// Returns the packs of a storage that is freed while autograd holds the leaves: the leaves have other data.
     std::vector<PackId> takeStorage(StorageId storage);
 
 private:
@@ -84,8 +85,8 @@ private:
     std::set<std::tuple<const c10::TensorImpl*, NodeNumber, PackId>> byTensor_;
     std::set<std::pair<StorageId, PackId>> byStorage_; ///< of valid storages
     std::set<std::pair<const torch::autograd::Node*, PackId>> byReader_;
-    std::vector<MadeNode> made_; ///< nodes that saved leaves, as nodeIsMade() has told them
-    std::size_t turn_ = 0; ///< the next of them that takeOfDestroyed() looks at in turn
+    std::vector<MadeNode> made_; ///< nodes that saved leaves, from nodeIsMade()
+    std::size_t turn_ = 0; ///< the next row of made_ that takeOfDestroyed() looks at in turn
 };
 
 } // namespace headroom

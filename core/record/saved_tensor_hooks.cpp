@@ -12,22 +12,22 @@ namespace headroom {
 namespace {
 
 thread_local const SavedTensorHooksFactory* innermost = nullptr;
-thread_local c10::TensorImpl* toSave = nullptr; ///< the tensor that was last asked whether it is a leaf
+thread_local c10::TensorImpl* toSave = nullptr; ///< the tensor of the last is_leaf()
 std::atomic<GradFnObserver> gradFnObserver{nullptr};
 
 SavedTensorHooksFactory& defaultFactory()
 {
     static auto* const factory
-        = new SavedTensorHooksFactory; // never destroyed: autograd's threads may use it after main()
+        = new SavedTensorHooksFactory; // never destroyed: autograd's threads may call the factory after main()
     return *factory;
 }
 
-/// An autograd engine that gives libtorch the default hooks of saved tensors. It forwards all work to the engine that
-/// was installed before, libtorch's or Python's.
+/// An autograd engine that gives libtorch the default hooks of saved tensors. All work goes on to the engine that was
+/// installed before, libtorch's or Python's.
 class HookingEngine final : public torch::autograd::Engine
 {
 public:
-    /// Installs this engine before the one of the process, and again after `import torch` has installed Python's.
+    /// Installs this engine before the engine of the process, and again after `import torch` has installed Python's.
     static void install()
     {
         torch::autograd::Engine& current = torch::autograd::Engine::get_default_engine();
@@ -39,7 +39,8 @@ public:
 
     std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override
     {
-        // The hooks of the program (torch.autograd.graph.saved_tensors_hooks) are the innermost: only they apply.
+        // Hooks of the program (torch.autograd.graph.saved_tensors_hooks) are innermost: only the innermost hooks
+        // apply.
         if (auto hooks = inner_->get_default_saved_variable_hooks())
             return hooks;
         const SavedTensorHooksFactory& factory = innermost ? *innermost : defaultFactory();
@@ -74,9 +75,9 @@ private:
     torch::autograd::Engine* inner_ = nullptr;
 };
 
-/// libtorch's interface to autograd's data of a tensor. It forwards all calls and notes two of them: a saved variable
-/// asks its tensor whether it is a leaf just before it asks for hooks, and asks a tensor that it saved without hooks
-/// for its node when a node unpacks it.
+/// libtorch's interface to autograd's data of a tensor. All calls go on to `inner`; two calls are noted. A saved
+/// variable calls is_leaf() on the tensor just before asking for hooks. A saved variable without hooks calls grad_fn()
+/// on the tensor when a node unpacks the tensor.
 class NotingVariableHooks final : public at::impl::VariableHooksInterface
 {
     using Interface = at::impl::VariableHooksInterface;
@@ -89,7 +90,7 @@ public:
     {
         static auto* const hooks = [] {
             auto* const made
-                = new NotingVariableHooks(*at::impl::GetVariableHooks()); // never destroyed: tensors use it
+                = new NotingVariableHooks(*at::impl::GetVariableHooks()); // never destroyed: tensors use the hooks
             at::impl::SetVariableHooks(made);
             return made;
         }();

@@ -12,20 +12,21 @@
 
 namespace headroom {
 
-/// Creates the hooks for one tensor that autograd saves; null: the tensor is saved as usual.
+/// Creates the hooks for a tensor that autograd saves; null: the tensor is saved as usual.
 using SavedTensorHooksFactory = std::function<std::unique_ptr<torch::autograd::SavedVariableHooks>()>;
 
-/// Returns the tensor that autograd saves. Only a SavedTensorHooksFactory may call it.
+/// Returns the tensor that autograd saves. Only for a SavedTensorHooksFactory.
 at::Tensor tensorToSave();
 
-/// Called whenever a tensor is asked for its node, which is null for a leaf: an op asks its arguments, and a saved
-/// variable asks a leaf that it saved without hooks when a node unpacks it. It must be quick.
+/// Called whenever a tensor's grad_fn is read; `node` is null for a leaf. An op reads the grad_fn of the arguments. A
+/// saved variable reads the grad_fn of a leaf saved without hooks when a node unpacks the leaf. An observer must be
+/// quick.
 using GradFnObserver = void (*)(const at::TensorBase& tensor, const NodePtr& node);
 
 /// Sets the observer of the process; null: none.
 void setGradFnObserver(GradFnObserver observer);
 
-/// While it lives, tensors that this thread saves for backward get hooks from `factory`, as with
+/// While the scope lives, tensors that this thread saves for backward get hooks from `factory`, as with
 /// torch.autograd.graph.saved_tensors_hooks in Python. Only the innermost scope applies. In a Python process, hooks
 /// that the program itself has set take precedence.
 class SavedTensorHooksScope
@@ -41,7 +42,7 @@ private:
     const SavedTensorHooksFactory* outer_;
 };
 
-/// Sets the hooks of all threads without a scope of their own; an empty factory removes them.
+/// Sets the hooks of all threads without a SavedTensorHooksScope; an empty factory removes the hooks.
 void setDefaultSavedTensorHooks(SavedTensorHooksFactory factory);
 
 } // namespace headroom

@@ -22,7 +22,7 @@ c10::Storage simulatedStorage(c10::DataPtr pointer, Bytes bytes)
                                                               &sim::simulatedState().allocator, /*resizable=*/false));
 }
 
-/// Calls an op that Python implements, outside of the step, and returns its first result.
+/// Calls an op that Python implements, outside of the step, and returns the first result.
 at::IValue ask(const char* name, std::vector<at::IValue> stack)
 {
     const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
@@ -30,8 +30,9 @@ at::IValue ask(const char* name, std::vector<at::IValue> stack)
     return std::move(stack.front());
 }
 
-/// Returns the tensors that hold the memory of a sparse tensor, or of one of a Python class such as DTensor; empty: it
-/// is no such tensor, or its class does not say. Python answers (packaging/python/torch_headroom/_modules.py).
+/// Returns the tensors that hold the memory of a sparse tensor, or of a tensor of a Python class such as DTensor;
+/// empty: an ordinary tensor, or a class that does not say. Python answers
+/// (packaging/python/torch_headroom/_modules.py).
 std::vector<at::Tensor> partsOf(const at::Tensor& tensor)
 {
     if (tensor.is_sparse()) {
@@ -44,7 +45,7 @@ std::vector<at::Tensor> partsOf(const at::Tensor& tensor)
     return ask("torch_headroom::parts", {tensor}).toTensorVector();
 }
 
-/// Returns the same tensor made of other parts, without its autograd history.
+/// Returns the same tensor made of other parts, without autograd's history.
 at::Tensor withParts(const at::Tensor& tensor, const std::vector<at::Tensor>& parts)
 {
     if (tensor.is_sparse())
@@ -131,12 +132,12 @@ void ShadowSave::packTensor(const at::Tensor& tensor)
         if (tensor.is_leaf())
             leaf_ = WeakTensor(tensor.getIntrusivePtr());
     } else {
-        // The autograd history of a result holds these hooks: the kept tensor must not hold that history.
+        // The autograd history of a result holds this ShadowSave: the kept tensor must not hold the history.
         kept_ = tensor.requires_grad() ? detached(tensor, /*allowMetadataChange=*/false) : tensor;
     }
 }
 
-/// Raises the error of SavedVariable::unpack(), which checks only tensors without hooks
+/// Raises the error of SavedVariable::unpack(): libtorch checks only tensors without hooks
 /// (torch/csrc/autograd/saved_variable.cpp).
 void ShadowSave::checkVersion() const
 {
@@ -153,7 +154,7 @@ void ShadowSave::checkVersion() const
                 "with torch.autograd.set_detect_anomaly(True).");
 }
 
-/// Returns the saved tensor without a history, if the program still holds it.
+/// Returns the saved leaf while the program still holds the leaf; otherwise an undefined tensor.
 at::Tensor ShadowSave::original() const
 {
     auto alive = leaf_.lock();
@@ -179,7 +180,7 @@ at::Tensor ShadowSave::call_unpack_hook()
             recording->unpackEnd(pack_);
         return tensor;
     }
-    // The contents may have changed since they were saved, and CUDA would read the new ones.
+    // The contents may have changed since the save. CUDA would read the new contents.
     if (const auto alive = storage_.lock())
         contents_ = sim::knownContents(*alive);
     std::function<void()> onFree;
@@ -200,7 +201,7 @@ at::Tensor ShadowSave::call_unpack_hook()
     return onStorage(kept_, simulatedStorage(withContents(std::move(block)), storageBytes_));
 }
 
-/// Gives the block its known contents and, on a real device, the address of the saved data.
+/// Gives the block the known contents and, on a real device, the address of the saved data.
 c10::DataPtr ShadowSave::withContents(c10::DataPtr block) const
 {
     if (auto* simulated = static_cast<sim::Block*>(block.get_context()))

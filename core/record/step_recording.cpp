@@ -25,7 +25,8 @@ std::uint32_t nextEpoch()
     return ++epochs;
 }
 
-/// The active recording of the process. Every intercepted thread reads it, also while the step's thread sets it.
+/// The active recording of the process. Every intercepted thread reads the slot, also while the step's thread sets the
+/// slot.
 SharedSlot<StepRecording>& activeRecording()
 {
     static auto* const recording = new SharedSlot<StepRecording>; // never destroyed: used after main(), too
@@ -50,7 +51,7 @@ RecordedMemory& memoryOf(std::optional<DeviceMeasurement>& measurement)
     return measurement ? measurement->memory() : simulated;
 }
 
-/// Returns the stream on which a block was allocated: only this stream reuses its memory.
+/// Returns the stream on which a block was allocated: only this stream reuses the memory.
 std::uint32_t streamOf(RecordedMemory& memory, const sim::Block& block)
 {
     const auto* const addressed = dynamic_cast<AddressedMemory*>(&memory);
@@ -264,7 +265,7 @@ void StepRecording::refused(Bytes requested, Bytes deviceFree)
         failure = running_->columns;
         interrupt(*running_);
     } else {
-        // place() must not be called: it may wait for Python to name a node, and the device's allocator is locked.
+        // No place() here: place() may wait for Python to name a node, and the device's allocator is locked.
         failure.phase = phaseOf(where);
         if (hasModules_)
             failure.module = calls_.empty() ? ModuleId(0) : calls_.back().module;
@@ -281,7 +282,7 @@ StepRecording::Pack StepRecording::pack(const at::Tensor& tensor)
     Pack pack;
     pack.storage = storageOf(tensor);
     const sim::Block* block = blockOf(tensor);
-    // CUDA graph trees look up which tensors of their pool are alive: autograd holds these as it would on a GPU.
+    // CUDA graph trees look up which tensors of a graph's pool are alive: autograd holds such tensors as on a GPU.
     pack.shadowed = pack.storage.valid() && pack.storage.value >= startStorages_ && poolOfPlace(block->stream) == 0;
     if (pack.shadowed) {
         pack.address = block->address;
@@ -292,8 +293,8 @@ StepRecording::Pack StepRecording::pack(const at::Tensor& tensor)
     return pack;
 }
 
-/// Returns the op for which autograd saves a tensor now: a node saves its inputs before its op begins, its results
-/// after. An op that saves a tensor of another device may not be part of the step.
+/// Returns the op for which autograd saves a tensor now: a node saves inputs before the op begins, results afterwards.
+/// An op that saves a tensor of another device may not be part of the step.
 OpId StepRecording::savingOp(StorageId storage) const
 {
     const auto ops = static_cast<std::uint32_t>(builder_.opCount());
@@ -331,7 +332,7 @@ void StepRecording::leafIsAsked(const at::TensorBase& leaf, const torch::autogra
     if (!pack.valid())
         return;
     builder_.unpack(pack, passOf(task));
-    builder_.unpackEnd(pack); // the leaf itself holds its storage
+    builder_.unpackEnd(pack); // the leaf itself holds the storage
 }
 
 void StepRecording::nodeHasRun(const torch::autograd::Node& node)
@@ -352,7 +353,7 @@ void StepRecording::unpack(const Pack& pack)
     const std::lock_guard lock(mutex_);
     builder_.unpack(pack.id, passOf(task));
     if (!pack.shadowed)
-        builder_.unpackEnd(pack.id); // the tensor itself was saved: its storage's own free event shows the hold
+        builder_.unpackEnd(pack.id); // the tensor itself was saved: the storage's free event shows the hold
 }
 
 void StepRecording::unpackEnd(const Pack& pack)
@@ -363,8 +364,8 @@ void StepRecording::unpackEnd(const Pack& pack)
 
 void StepRecording::release(const Pack& pack)
 {
-    // A pack is released with its graph, after its node has run, or by its node, which drops all that it saved, as
-    // graphs of torch.compile do.
+    // A pack is released with the graph, after the pack's node has run, or by the node: nodes of torch.compile's graphs
+    // drop all saved tensors.
     const NodePtr running = torch::autograd::get_current_node();
     const bool dropsAll = !running || NodeNumber::of(*running) == pack.node;
     const std::lock_guard lock(mutex_);
@@ -445,7 +446,7 @@ void StepRecording::setBuildsBackwardGraph(bool builds)
 
 void StepRecording::mark(Mark mark)
 {
-    // Outside of the lock: the device's allocator may wait for it while it holds its own.
+    // Outside of mutex_: a thread that holds the lock of the device's allocator may wait for mutex_.
     const Bytes nonPyTorch = measurement_ ? measurement_->nonPyTorch() : 0;
     const std::lock_guard lock(mutex_);
     if (measurement_)

@@ -32,16 +32,17 @@ class ShadowSave;
 
 using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
-/// A step while it is recorded. The interceptor, the allocator, autograd's saved tensors and the hooks report to it,
-/// and it passes their reports to the builder. The step's thread and autograd's threads may call its methods.
+/// A step under recording. The interceptor, the allocator, autograd's saved tensors and the hooks report to the
+/// recording; the recording passes the reports to the builder. The step's thread and autograd's threads may call the
+/// methods.
 ///
-/// Hooks in the autograd graph may outlive the recording; they hold it by weak pointers.
+/// Hooks in the autograd graph may outlive the recording: hooks hold the recording by weak pointers.
 ///
-/// On a real device, measured times of kernels replace those of the roofline.
+/// On a real device, measured times of kernels replace the times of the roofline.
 ///
-/// Other threads of the program, such as data loaders, may use the device meanwhile: their memory counts, their ops are
-/// not part of the step. Ops that touch no tensor of the device are not part of it either: a script prepares its batch
-/// on the CPU.
+/// Other threads of the program, such as data loaders, may use the device meanwhile: the memory counts, but the ops are
+/// not part of the step. Ops that touch no tensor of the device are not part of the step either: a script prepares a
+/// batch on the CPU.
 class StepRecording final : public sim::BlockObserver, public sim::StreamObserver
 {
 public:
@@ -54,7 +55,7 @@ public:
 
     /// Returns the active recording of this process; null if there is none.
     static std::shared_ptr<StepRecording> active();
-    /// Makes `recording` the active one; null: none is active.
+    /// Makes `recording` the active recording; null: none is active.
     static void activate(std::shared_ptr<StepRecording> recording);
 
     // --- the start state, in this order
@@ -64,7 +65,7 @@ public:
     /// step (`before`); newer storages are the batch. `before` null: undeclared storages are `other`.
     void start(const EndState* before);
     void addRegistered(ModuleId module, std::string_view name, const at::Tensor& tensor, Category category);
-    /// Registers a leaf tensor and its owner: the op that accumulates the leaf's gradient belongs to that module.
+    /// Registers a leaf tensor and the owner: the op that accumulates the leaf's gradient belongs to that module.
     /// Returns false if the leaf already has an owner (a tied weight has several modules; the first owns the leaf).
     bool addLeaf(const at::Tensor& leaf, ModuleId owner);
 
@@ -97,8 +98,8 @@ public:
     void allocated(sim::Block& block) override;
     void freed(sim::Block& block) override;
     void moved(sim::Block& old, sim::Block& replacement) override;
-    /// Records the failed allocation as an op of its own (core/trace/out_of_memory.h). The new op splits the op
-    /// that asked for the memory.
+    /// Records the failed allocation as a separate op (core/trace/out_of_memory.h). The new op splits the op that asked
+    /// for the memory.
     void refused(Bytes requested, Bytes deviceFree) override;
     void reserved(Bytes bytes) override;
     void used(const sim::Block& block, std::uint32_t stream) override;
@@ -115,7 +116,7 @@ public:
         NodeNumber node; ///< the last node when the tensor was saved
         bool shadowed = false; ///< the step created the storage: autograd's hold is recorded separately
         void* address = nullptr; ///< address of the storage's block
-        std::shared_ptr<sim::DeviceMemory> memory; ///< if shadowed: the memory, which autograd would hold on the card
+        std::shared_ptr<sim::DeviceMemory> memory; ///< if shadowed: the memory that autograd would hold on the card
     };
     Pack pack(const at::Tensor& tensor);
     void unpack(const Pack& pack);
@@ -125,15 +126,14 @@ public:
     void packLeaf(const at::Tensor& leaf);
     /// An op reads a result of a node that saved a leaf (SavedLeaves::awaits()).
     void nodeIsMade(const NodePtr& node);
-    /// `node`, which runs now, may unpack a leaf.
+    /// The running node `node` may unpack a leaf.
     void leafIsAsked(const at::TensorBase& leaf, const torch::autograd::Node& node);
     /// A node has run in a backward pass that does not keep the graph: autograd releases the node's saved tensors.
     void nodeHasRun(const torch::autograd::Node& node);
-    /// Registers a saved tensor of which only the shape is kept, until forget().
+    /// Registers a shadowed save, until forget().
     void remember(ShadowSave& save, const Pack& pack);
     void forget(ShadowSave& save);
-    /// Lets autograd hold the storages of all saved tensors, as without recording: a graph may outlive the
-    /// step.
+    /// Lets autograd hold the storages of all saved tensors, as without recording: a graph may outlive the step.
     void giveBackSaved();
     sim::BlockTag tagOf(StorageId storage) const noexcept { return {epoch_, storage.value}; }
 
@@ -146,7 +146,7 @@ public:
     void exit(CallId call, at::ArrayRef<at::Tensor> results);
     void backwardEnter(CallId call);
     void backwardExit(CallId call);
-    /// Registers a call whose arguments need no gradient: its backward ends when the backward pass does.
+    /// Registers a call without an argument that needs a gradient: the call's backward ends with the backward pass.
     void exitAfterBackward(CallId call);
     /// Moves the calls of exitAfterBackward(), last first, to `calls`. Returns true only for the first request in a
     /// backward pass.
@@ -154,7 +154,7 @@ public:
     void backwardPassEnded();
 
     // --- phases
-    /// A tensor without memory of its own, such as a DTensor, is taken apart by the operator retype_parts (_step.py).
+    /// The operator retype_parts (_step.py) takes apart a tensor that only wraps others, such as a DTensor.
     void retype(const at::Tensor& tensor, Category category);
     void setPhase(Phase phase);
     void mark(Mark mark);
@@ -192,13 +192,13 @@ private:
         bool again; ///< called inside a backward node
         bool own; ///< the node's own computation (isOwnForward), no recomputation of a checkpoint
     };
-    /// The state of autograd in which an op or an allocation happens.
+    /// The state of autograd at an op or an allocation.
     struct Situation
     {
         bool backward = false; ///< inside a backward pass
         bool recomputed = false; ///< a forward op that runs inside the backward pass
         NodePtr node; ///< the node that runs now
-        std::string pythonName; ///< of a torch.autograd.Function, whose C++ class is the same for all
+        std::string pythonName; ///< of a torch.autograd.Function: all Functions share a C++ class
     };
     Situation situation() const;
     static std::string pythonNameOf(const torch::autograd::Node& node);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// The part of StepRecording for calls of modules: their begin and end, in forward and in backward.
+// The part of StepRecording for calls of modules: begin and end, in forward and in backward.
 #include "core/record/step_recording.h"
 
 #include <torch/csrc/autograd/graph_task.h>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// The part of StepRecording for ops and backward passes: which of them belong to the step, and their place in it.
+// The part of StepRecording for ops and backward passes: membership in the step, and the place in the step.
 #include "core/record/step_recording.h"
 
 #include "core/device/simulated_guard.h"
@@ -19,10 +19,10 @@
 namespace headroom {
 namespace {
 
-/// The sequence number of AccumulateGrad, which lets it run as soon as possible.
+/// The sequence number of AccumulateGrad, the highest: the engine runs AccumulateGrad as soon as possible.
 constexpr std::uint64_t accumulateGradSequence = std::numeric_limits<std::uint64_t>::max();
 
-/// Nodes that an op looks at, to know whether they are destroyed: a limit to the time of an op.
+/// Nodes that an op checks for destruction: a limit to the time of an op.
 constexpr std::size_t looksPerOp = 512;
 
 /// "torch::autograd::AccumulateGrad" → "AccumulateGrad".
@@ -34,8 +34,8 @@ std::string_view withoutNamespace(std::string_view name)
 
 } // namespace
 
-/// Returns an empty name for a C++ node. Call it without mutex_: it may wait for the GIL, and the thread that holds the
-/// GIL may wait for mutex_.
+/// Returns an empty name for a C++ node. Call without mutex_: name() may wait for the GIL, and the thread that holds
+/// the GIL may wait for mutex_.
 std::string StepRecording::pythonNameOf(const torch::autograd::Node& node)
 {
     return isPythonNode(node) ? node.name() : std::string();
@@ -47,9 +47,9 @@ bool StepRecording::isPythonNode(const torch::autograd::Node& node)
     return typeid(node).name() == pythonNode;
 }
 
-/// Returns whether forward ops that run inside the backward of a node are a computation of its own, in a Function or in
-/// a hook. Reentrant checkpoints (PyTorch's, DeepSpeed's, Megatron's) are Functions, too, with no other mark than their
-/// names.
+/// Returns whether forward ops inside the backward of a node are the node's own computation, in a Function or in a
+/// hook. Reentrant checkpoints (PyTorch's, DeepSpeed's, Megatron's) are Functions, too: only the name tells a
+/// checkpoint.
 bool StepRecording::isOwnForward(const std::string& pythonName) const
 {
     return reportsRecomputations_ && recomputations_ == 0 && pythonName.find("heckpoint") == std::string::npos;
@@ -68,7 +68,7 @@ StepRecording::Situation StepRecording::situation() const
 
 std::uint32_t StepRecording::passOf(int graphTask)
 {
-    // Outside of backward each unpack is a pass of its own, as in torch/utils/checkpoint.py.
+    // Outside of backward each unpack is a separate pass, as in torch/utils/checkpoint.py.
     if (graphTask == -1)
         return passCount_++;
     const auto [entry, isNew] = passes_.try_emplace(graphTask, passCount_);
@@ -94,8 +94,8 @@ Phase StepRecording::phaseOf(const Situation& where) const
     return where.backward ? Phase::backward : phase_;
 }
 
-/// Returns whether an op belongs to the program's own update of its parameters. Results of these ops have the category
-/// optimizer, so that the ops that follow from them belong to it, too.
+/// Returns whether an op belongs to the program's own update of parameters. Results of such ops have the category
+/// optimizer, so that the ops that follow belong to the update, too.
 bool StepRecording::isOwnUpdate(const Situation& where, const std::vector<StorageId>& inputs) const
 {
     const auto isUpdated = [this](StorageId storage) {
@@ -217,7 +217,7 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
 }
 
 /// Returns the module at the origin's path from `region`. If the step has no such module, as the compiler may know more
-/// of them, returns the nearest enclosing one.
+/// modules, returns the nearest enclosing module.
 ModuleId StepRecording::originIn(ModuleId region)
 {
     if (!region.valid())
@@ -251,7 +251,8 @@ void StepRecording::beginInTrace(RunningOp& running)
     opRegions_.push_back(running.region);
 }
 
-/// Ends the running op at a failed allocation. If it continues, as some ops do with less memory, it is another op.
+/// Ends the running op at a failed allocation. An op that continues, as some ops do with less memory, is recorded as
+/// another op from there.
 void StepRecording::interrupt(RunningOp& running)
 {
     if (running.waits)

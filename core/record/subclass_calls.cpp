@@ -13,8 +13,8 @@ namespace {
 /// Number of nested ops that tensor subclasses handle in this thread.
 thread_local int subclassCalls = 0;
 
-/// A call of Python. It asks the dispatch modes first, and each mode runs without the ones before it. A subclass is
-/// asked when no mode is active.
+/// A call of Python. Python asks the dispatch modes first, and each mode runs without the modes before. Python asks a
+/// subclass when no mode is active.
 class PythonCall
 {
 public:
@@ -29,7 +29,7 @@ private:
 
 #if TORCH_VERSION_MINOR >= 13
 
-/// libtorch's interface to Python, with a count of the calls of dispatch(), which asks subclasses.
+/// libtorch's interface to Python, with a count of the calls of dispatch(): dispatch() asks subclasses.
 class CountingInterpreter final : public c10::impl::PyInterpreterVTable
 {
     using Impl = c10::TensorImpl;
@@ -121,7 +121,7 @@ void countSubclassCalls()
 #if TORCH_VERSION_MINOR >= 13
     static const bool counts = [] {
         c10::impl::PyInterpreter* python = c10::impl::getGlobalPyInterpreter();
-        python->vtable_ = new CountingInterpreter(**python); // never destroyed: tensors use it after main()
+        python->vtable_ = new CountingInterpreter(**python); // never destroyed: tensors use the table after main()
         return true;
     }();
     (void)counts;

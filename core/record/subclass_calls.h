@@ -7,13 +7,14 @@
 
 namespace headroom {
 
-/// Passes an op to Python, where dispatch modes and tensor subclasses (__torch_dispatch__) handle it.
+/// Passes an op to Python. Dispatch modes and tensor subclasses (__torch_dispatch__) handle the op there.
 void callPython(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 /// Returns whether a tensor subclass handles an op now, in this thread.
 bool isInSubclass();
 
-/// Also counts the ops that libtorch itself passes to Python, as it does before the interceptor from torch 2.13 on.
+/// Also counts the ops that libtorch itself passes to Python. From torch 2.13 on libtorch does so before the
+/// interceptor.
 void countSubclassCalls();
 
 } // namespace headroom
