@@ -54,7 +54,7 @@ TEST_F(VerifySteps, AStepAboveTheBudgetDoesNotFit)
     const Finished finished = verify(stepPath());
     EXPECT_EQ(finished.exitCode, 3);
     EXPECT_TRUE(isErrorLine(finished.err)) << finished.err;
-    EXPECT_THAT(finished.err, HasSubstr("more than the policy's budget of "));
+    EXPECT_THAT(finished.err, HasSubstr("more than its budget of "));
 }
 
 TEST_F(VerifySteps, AnotherStepPartsWhereItDoes)
