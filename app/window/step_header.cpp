@@ -5,6 +5,7 @@
 #include "app/window/actions.h"
 #include "app/window/card_bar.h"
 #include "app/window/plan_text.h"
+#include "app/window/script_sizes.h"
 #include "app/window/session.h"
 #include "app/window/times_text.h"
 #include "core/trace/remarks.h"
@@ -95,7 +96,7 @@ void StepHeader::setStep(const OpenStepPtr& step)
     times_->setToolTip(timesTip(*step));
     name_->setText(stepName(trace));
     name_->setToolTip(lines({QDir::toNativeSeparators(step->path), originText(trace)}));
-    sizes_->setDimensions(canRecordAgain(trace) ? trace.info.dimensions : std::vector<StepInfo::Dimension>());
+    sizes_->setDimensions(sizesOf(trace));
     facts_->setText(stepFacts(trace));
     facts_->setToolTip(lines({facts_->text(), whyFixedSizes(trace)}));
     QStringList said;

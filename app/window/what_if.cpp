@@ -3,6 +3,8 @@
 #include "app/window/what_if.h"
 
 #include "app/window/plan_text.h"
+#include "app/window/record_controller.h"
+#include "app/window/script_sizes.h"
 #include "app/window/session.h"
 #include "views/widgets/size_fields.h"
 
@@ -39,11 +41,11 @@ QStringList withOption(QStringList arguments, const QString& option, const QStri
     return arguments << option << value;
 }
 
-WhatIf::WhatIf(Session& session, SizeFields& fields, QString recorder, QString folder, QObject* parent)
+WhatIf::WhatIf(Session& session, SizeFields& fields, RecordController& records, QString folder, QObject* parent)
     : QObject(parent)
     , session_(session)
     , fields_(fields)
-    , recorder_(std::move(recorder))
+    , records_(records)
     , folder_(std::move(folder))
 {
     typing_.setSingleShot(true);
@@ -133,13 +135,37 @@ void WhatIf::start()
         place_ = std::make_unique<QTemporaryDir>(QDir(folder_).filePath(
             QStringLiteral(".recording-%1-sizes-XXXXXX").arg(QCoreApplication::applicationPid())));
     }
+    if (!trainingProgram(session_.step()->trace()).isEmpty()) {
+        recordScript();
+        return;
+    }
     QStringList arguments = recordArguments(session_.step()->trace());
     for (auto wish = wanted_.begin(); wish != wanted_.end(); ++wish)
         arguments = withOption(arguments, optionOf(wish.key()), wish.value());
-    const QString sizes = sizesText();
-    QString name = sizes;
-    name.remove(QLatin1Char(' ')).replace(QLatin1Char(','), QLatin1Char('-'));
-    recording_.start(recorderCommand(recorder_, arguments, sizes), place_->filePath(name + QStringLiteral(".hrs")));
+    record(recorderCommand(records_.recorder(), arguments, sizesText()));
+}
+
+/// The user may be asked before, and change the request meanwhile.
+void WhatIf::recordScript()
+{
+    const StepTrace& trace = session_.step()->trace();
+    QStringList arguments = recordArguments(trace);
+    for (auto wish = wanted_.begin(); wish != wanted_.end(); ++wish)
+        arguments = withScriptSize(arguments, wish.key(), *wish);
+    records_.withPython(
+        trace,
+        [this, arguments, folder = recordedFolder(trace), asked = wanted_](const QString& python) {
+            if (asked == wanted_)
+                record(scriptCommand(python, arguments, folder, sizesText()));
+        },
+        [this] { cancel(); });
+}
+
+void WhatIf::record(const RecordCommand& command)
+{
+    QString name = sizesText();
+    name.remove(QLatin1Char(' ')).replace(QLatin1Char(','), QLatin1Char('-')).replace(QLatin1Char('/'), QLatin1Char('-'));
+    recording_.start(command, place_->filePath(name + QStringLiteral(".hrs")));
 }
 
 bool WhatIf::wantsTheSame() const
@@ -148,7 +174,7 @@ bool WhatIf::wantsTheSame() const
         return true;
     const StepInfo& info = session_.step()->file->info;
     QMap<QString, QString> has{{card, QString::fromStdString(info.gpu)}};
-    for (const StepInfo::Dimension& dimension : info.dimensions)
+    for (const StepInfo::Dimension& dimension : sizesOf(*session_.step()->file))
         has.insert(QString::fromStdString(dimension.name), QString::number(dimension.value));
     for (auto wish = wanted_.begin(); wish != wanted_.end(); ++wish) {
         if (*wish != has.value(wish.key()))

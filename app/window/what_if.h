@@ -12,17 +12,20 @@
 
 namespace headroom {
 
+class RecordController;
 class Session;
 class SizeFields;
 
 /// Records the open step again in the background, with the same options but at other sizes (from the header's fields)
-/// or for another GPU. The latest request wins. The open step stays until the recording is complete. The recordings are
+/// or for another GPU. The sizes of a script are arguments of its command (scriptSizes()). The latest request wins. The open step stays until the recording is complete. The recordings are
 /// deleted when the window closes.
 class WhatIf : public QObject
 {
     Q_OBJECT
 public:
-    WhatIf(Session& session, SizeFields& fields, QString recorder, QString folder, QObject* parent = nullptr);
+    /// `records` asks for consent before a script's Python is started.
+    WhatIf(Session& session, SizeFields& fields, RecordController& records, QString folder,
+           QObject* parent = nullptr);
 
     inline static const QString card = QStringLiteral("gpu");
 
@@ -40,12 +43,14 @@ private:
     void showStep(); ///< shows the open step's sizes in the fields
     void showProgress(double share);
     void start();
+    void record(const RecordCommand& command);
+    void recordScript();
     bool wantsTheSame() const; ///< the step already has these sizes
     QString sizesText() const;
 
     Session& session_;
     SizeFields& fields_;
-    QString recorder_;
+    RecordController& records_;
     QString folder_;
     std::unique_ptr<QTemporaryDir> place_; ///< folder of the recordings
     Recording recording_;
