@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
-#include "app/cli/script_run.h"
+#include "app/cli/python_program.h"
 #include "app/recording/recorder_program.h"
 #include "core/base/try.h"
 #include "core/cost/device_specs.h"

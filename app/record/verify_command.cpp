@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/verify_command.h"
 
-#include "app/record/verify_ops_command.h"
 #include "core/base/bytes.h"
 #include "core/base/json_text.h"
 #include "core/base/try.h"

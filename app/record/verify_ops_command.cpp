@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/record/verify_ops_command.h"
-
 #include "app/record/verify_command.h"
+
 #include "core/base/try.h"
 #include "core/checkpoint/ops_verification.h"
 #include "core/checkpoint/reproducible.h"

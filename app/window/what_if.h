@@ -3,12 +3,14 @@
 #pragma once
 
 #include "app/recording/recording.h"
+#include "core/trace/step_trace.h"
 
 #include <QMap>
 #include <QTemporaryDir>
 #include <QTimer>
 
 #include <memory>
+#include <vector>
 
 namespace headroom {
 
@@ -61,5 +63,17 @@ private:
 
 /// The arguments of `torch-headroom record` with one option set to another value.
 QStringList withOption(QStringList arguments, const QString& option, const QString& value);
+
+/// The sizes at which the step can be recorded again: a model's batch and sequence, or scriptSizes(). Empty: no command
+/// is known.
+std::vector<StepInfo::Dimension> sizesOf(const StepTrace& trace);
+
+/// The whole numbers among the arguments of the script that the step was recorded from: `--batch-size 64`,
+/// `--batch-size=64` or `batch_size=64`. Arguments that name a batch come first, then those that name a sequence; there
+/// are three at most. An argument that is given twice is left out.
+std::vector<StepInfo::Dimension> scriptSizes(const StepTrace& trace);
+
+/// The arguments of `torch-headroom record` with another value of a script's argument, which scriptSizes() named.
+QStringList withScriptSize(const QStringList& arguments, const QString& name, const QString& value);
 
 } // namespace headroom

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
 #include "core/model/exported/exported_program.h"
-#include "core/model/exported/supported_torch.h"
 
 #include <algorithm>
 #include <optional>
