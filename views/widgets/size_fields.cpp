@@ -21,8 +21,8 @@ namespace headroom {
 namespace {
 
 constexpr int widestField = 84; // a size without a bound would take the width of the largest number
-constexpr int widestName = 96; ///< a script's argument may have a long name
-constexpr int widestSizes = 170; ///< "recording --per-device-train-batch-size 64"
+constexpr int widestName = 76; ///< a script's argument may have a long name
+constexpr int widestSizes = 120; ///< "recording --per-device-train-batch-size 64"
 constexpr int mostShown = std::numeric_limits<int>::max();
 
 /// A size. The arrows move by about an eighth, in powers of two, as batches and sequences are chosen.
@@ -51,7 +51,7 @@ protected:
 /// Shows a text in at most `width`, and the whole text in the tooltip.
 void setShortened(QLabel& label, const QString& text, int width)
 {
-    label.setText(label.fontMetrics().elidedText(text, Qt::ElideMiddle, width));
+    label.setText(label.fontMetrics().elidedText(text, Qt::ElideLeft, width));
     label.setToolTip(label.text() == text ? QString() : text);
 }
 
