@@ -213,27 +213,39 @@ pid_t start(const std::string& program, const std::vector<std::string>& argument
     _exit(notStarted);
 }
 
-/// Ctrl+C reaches the script, too, and the script's end ends the wait.
-class WithoutInterrupts
+volatile std::sig_atomic_t waitedFor = 0; ///< process of the script
+
+/// While the script runs, its end ends the wait, so that what was made for it is removed. Ctrl+C reaches the script by
+/// itself; a request to end is passed on.
+class Waiting
 {
 public:
-    WithoutInterrupts()
-        : before_(std::signal(SIGINT, SIG_IGN))
+    explicit Waiting(pid_t script)
+        : interrupt_(std::signal(SIGINT, SIG_IGN))
     {
+        waitedFor = script;
+        terminate_ = std::signal(SIGTERM, passOnRequest);
     }
-    ~WithoutInterrupts() { std::signal(SIGINT, before_); }
-    WithoutInterrupts(const WithoutInterrupts&) = delete;
-    WithoutInterrupts& operator=(const WithoutInterrupts&) = delete;
+    ~Waiting()
+    {
+        std::signal(SIGTERM, terminate_);
+        std::signal(SIGINT, interrupt_);
+    }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
 
 private:
-    void (*before_)(int);
+    using Handler = void (*)(int);
+    static void passOnRequest(int number) { kill(static_cast<pid_t>(waitedFor), number); }
+
+    Handler interrupt_;
+    Handler terminate_;
 };
 
-Error failureOf(int status, const std::string& python, std::string sentence)
+Error failureOf(int code, const std::string& python, const std::string& sentence)
 {
     if (sentence.starts_with(sayings))
         return badInput(sentence.substr(sayings.size()));
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : signalBase + WTERMSIG(status);
     if (code == notStarted)
         return badInput(python + " cannot be started: name the Python of the script's environment with --python");
     return badInput("the script under the policy ended with exit code " + std::to_string(code)
@@ -258,7 +270,7 @@ std::string programOf(const StepTrace& step)
     return noted(step, "program");
 }
 
-Status runScript(const StepTrace& step, const std::string& stepFile, const ScriptRun& run)
+Result<int> runScript(const StepTrace& step, const std::string& stepFile, const ScriptRun& run)
 {
     if (const std::string why = whyNotAgain(step); !why.empty())
         return badInput(stepFile + " " + why);
@@ -273,16 +285,17 @@ Status runScript(const StepTrace& step, const std::string& stepFile, const Scrip
         close(pipe[0]);
         return Error{ErrorKind::internal, "no process can be started: " + std::system_category().message(problem)};
     }
-    const WithoutInterrupts waiting;
-    std::string sentence = passOn(pipe[0]);
+    const Waiting waiting(child);
+    const std::string sentence = passOn(pipe[0]);
     close(pipe[0]);
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return failureOf(status, python, std::move(sentence));
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : signalBase + WTERMSIG(status);
+    if (code != 0 && code < signalBase)
+        return failureOf(code, python, sentence);
     if (!sentence.empty())
         std::cerr << sentence << '\n';
-    return {};
+    return code;
 }
 
 } // namespace headroom::cli

@@ -41,7 +41,7 @@ std::string programOf(const StepTrace& step);
 /// Runs the script that `step` was recorded from, by `python -m torch_headroom.record --policy`: with the recorded
 /// command, in the recorded folder. What the script prints goes to stderr. Errors (badInput): the step cannot be
 /// recorded again; the step names a Python of no environment at hand, which only `python` may choose; or the script's
-/// failure in one sentence.
-Status runScript(const StepTrace& step, const std::string& stepFile, const ScriptRun& run);
+/// failure in one sentence. Returns 0, or 128 + the number of the signal that ended the script.
+Result<int> runScript(const StepTrace& step, const std::string& stepFile, const ScriptRun& run);
 
 } // namespace headroom::cli

@@ -115,7 +115,7 @@ public:
     PassingFolder()
     {
         std::error_code problem;
-        std::string name = (std::filesystem::temp_directory_path(problem) / "torch-headroom-XXXXXX").string();
+        std::string name = (std::filesystem::temp_directory_path(problem) / "torch-headroom-verify-XXXXXX").string();
         if (mkdtemp(name.data()) != nullptr)
             path_ = name;
     }
@@ -144,8 +144,10 @@ Result<Policy> policyOf(const VerifyArguments& arguments, const StepTracePtr& st
     return opsPolicy(planner.model(), plan);
 }
 
-/// Runs the step's script under the policy and reads the step that it makes.
-Result<StepTracePtr> execute(const VerifyArguments& arguments, const StepTrace& step, const Policy& policy)
+/// Runs the step's script under the policy and reads the step that it makes; nullptr: a signal ended the script, and
+/// `signalled` is the exit code.
+Result<StepTracePtr> execute(const VerifyArguments& arguments, const StepTrace& step, const Policy& policy,
+                             int& signalled)
 {
     const PassingFolder folder;
     if (folder.path().empty())
@@ -157,7 +159,9 @@ Result<StepTracePtr> execute(const VerifyArguments& arguments, const StepTrace& 
     run.output = arguments.outputFile.empty() ? folder.path() / "executed.hrs"
                                               : std::filesystem::absolute(arguments.outputFile);
     RETURN_IF_ERROR(writePolicy(policy, run.policy));
-    RETURN_IF_ERROR(runScript(step, arguments.stepFile, run));
+    ASSIGN_OR_RETURN(signalled, runScript(step, arguments.stepFile, run));
+    if (signalled != 0)
+        return StepTracePtr();
     return readWholeStep(run.output.string());
 }
 
@@ -194,9 +198,12 @@ Result<int> run(const VerifyArguments& arguments, const std::vector<std::string>
     if (arguments.executedFile.empty() && programOf(*step).empty())
         return verifyModel(arguments, *step);
     ASSIGN_OR_RETURN(const Policy policy, policyOf(arguments, step));
+    int signalled = 0;
     ASSIGN_OR_RETURN(const StepTracePtr executed,
-                     arguments.executedFile.empty() ? execute(arguments, *step, policy)
+                     arguments.executedFile.empty() ? execute(arguments, *step, policy, signalled)
                                                     : readWholeStep(arguments.executedFile));
+    if (!executed)
+        return signalled;
     ASSIGN_OR_RETURN(const VerificationReport report, compare(*step, *executed, policy));
     const Status status = verdict(report);
     if (arguments.json)

@@ -9,8 +9,10 @@ torch_headroom.apply, and compares the bytes with the prediction.
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import support
@@ -147,6 +149,21 @@ class VerifiedScripts(Recorded):
         self.refused("expected one of them", "--policy", self.policy, "--ops-plan", self.policy)
         self.refused("`--batch` is no option for a recorded step", "--policy", self.policy, "--batch", "3")
         self.refused("expected one of them", "--policy", self.policy, "--executed", self.step, "-o", "x.hrs")
+
+    def test_an_interrupted_run_leaves_nothing(self):
+        self.plan()
+        self.written("print('begun', flush=True)\nimport time\ntime.sleep(60)")
+        for number in signal.SIGINT, signal.SIGTERM:
+            with self.subTest(number=number), tempfile.TemporaryDirectory() as temporary:
+                run = subprocess.Popen([HEADROOM, "verify", self.step, "--policy", self.policy], text=True,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                                       env=os.environ | {"VIRTUAL_ENV": sys.prefix, "TMPDIR": temporary})
+                self.assertEqual(run.stderr.readline(), "begun\n")
+                os.killpg(run.pid, number)
+                out, errors = run.communicate(timeout=60)
+                self.assertEqual(run.returncode, 128 + number, errors)
+                self.assertEqual(out, "")
+                self.assertEqual(os.listdir(temporary), [])
 
     def test_record_applies_a_policy(self):
         self.plan()
