@@ -197,11 +197,15 @@ Result<int> run(const VerifyArguments& arguments, const std::vector<std::string>
     ASSIGN_OR_RETURN(const StepTracePtr step, readWholeStep(arguments.stepFile));
     if (arguments.executedFile.empty() && programOf(*step).empty())
         return verifyModel(arguments, *step);
+    StepTracePtr executed;
+    if (!arguments.executedFile.empty()) {
+        ASSIGN_OR_RETURN(executed, readWholeStep(arguments.executedFile));
+    }
     ASSIGN_OR_RETURN(const Policy policy, policyOf(arguments, step));
     int signalled = 0;
-    ASSIGN_OR_RETURN(const StepTracePtr executed,
-                     arguments.executedFile.empty() ? execute(arguments, *step, policy, signalled)
-                                                    : readWholeStep(arguments.executedFile));
+    if (!executed) {
+        ASSIGN_OR_RETURN(executed, execute(arguments, *step, policy, signalled));
+    }
     if (!executed)
         return signalled;
     ASSIGN_OR_RETURN(const VerificationReport report, compare(*step, *executed, policy));

@@ -91,5 +91,30 @@ TEST_F(VerifySteps, WhatIsMissingIsNamed)
     expectBadInput(headroomProgram({"verify", stepPath(), "--executed", stepPath(), "--batch", "3"}), {"--batch"});
 }
 
+/// Steps that cannot run again; tests/python/verify_script_test.py runs those that can.
+TEST_F(VerifySteps, AStepThatCannotRunAgainSaysWhy)
+{
+    writeEmptyPolicy(Bytes(1) << 50);
+    const auto refused = [&](const StepTrace& step, std::initializer_list<const char*> words) {
+        ASSERT_TRUE(writeStepTrace(step, path("script.hrs")).ok());
+        expectBadInput(headroomProgram({"verify", path("script.hrs"), "--policy", path("policy.json")}), words);
+    };
+    StepTrace step = *trace;
+    step.info.arguments.clear();
+    refused(step, {"script.hrs does not say how it was recorded"});
+    step.info.settings = {{"program", "train.py"}, {"interpreter", "/foreign/bin/python3"}, {"folder", path("")}};
+    refused(step, {"was recorded inside a program", "--executed"});
+    step.info.arguments = {"--gpu", "a100-80gb", path("train.py")};
+    refused(step, {"/foreign/bin/python3", "is no Python of an environment at hand", "--python"});
+    step.info.simulated = false;
+    refused(step, {"was measured on a GPU"});
+    step.info.simulated = true;
+    step.info.policy = "p.json";
+    refused(step, {"already ran under the policy p.json"});
+    step.info.policy.clear();
+    step.info.settings.back().second = path("gone");
+    refused(step, {"which is not there"});
+}
+
 } // namespace
 } // namespace headroom
