@@ -118,8 +118,8 @@ constexpr std::string_view sayings = "torch_headroom.record: ";
 
 std::string noted(const StepTrace& step, std::string_view key)
 {
-    const auto found
-        = std::ranges::find(step.info.settings, key, [](const auto& setting) { return std::string_view(setting.first); });
+    const auto found = std::ranges::find(step.info.settings, key,
+                                         [](const auto& setting) { return std::string_view(setting.first); });
     return found == step.info.settings.end() ? std::string() : found->second;
 }
 
@@ -127,7 +127,8 @@ std::string noted(const StepTrace& step, std::string_view key)
 std::string whyNotAgain(const StepTrace& step)
 {
     if (step.info.arguments.empty())
-        return "was recorded inside a program, by torch_headroom.record(), so that no command makes the step again: call "
+        return "was recorded inside a program, by torch_headroom.record(), so that no command makes the step again: "
+               "call "
                "torch_headroom.apply() in the program, record once more, and name that step with --executed";
     if (!step.info.simulated)
         return "was measured on a GPU, and a script is verified on the simulated card: record the script with --gpu";
@@ -141,8 +142,7 @@ std::string whyNotAgain(const StepTrace& step)
 /// Whether a Python belongs to an environment at hand, which no step file names.
 bool isAtHand(const std::string& python)
 {
-    const auto folder
-        = [](const QString& path) { return QFileInfo(path).absolutePath(); };
+    const auto folder = [](const QString& path) { return QFileInfo(path).absolutePath(); };
     return std::ranges::any_of(findInterpreters({}, {}), [&](const Interpreter& at) {
         return folder(at.path) == folder(QString::fromStdString(python))
             && QFileInfo(QString::fromStdString(python)).fileName().startsWith(QLatin1String("python"));
@@ -158,8 +158,9 @@ Result<std::string> pythonFor(const StepTrace& step, const std::string& stepFile
     const std::string named = noted(step, "interpreter");
     if (isAtHand(named))
         return named;
-    return badInput(stepFile + " says that " + named + " runs the script, which is no Python of an environment at hand: "
-                    "activate the environment, or name the Python with --python if you know it");
+    return badInput(stepFile + " says that " + named
+                    + " runs the script, which is no Python of an environment at hand: "
+                      "activate the environment, or name the Python with --python if you know it");
 }
 
 /// Prints the lines of a pipe on stderr, but for the last sentence of the recorder, which is returned.
@@ -254,9 +255,8 @@ Error failureOf(int code, const std::string& python, const std::string& sentence
 
 std::vector<std::string> wordsOf(const StepTrace& step, const ScriptRun& run)
 {
-    std::vector<std::string> words{"-m",       "torch_headroom.record", "--json",
-                                   "-o",       run.output.string(),     "--policy",
-                                   run.policy.string()};
+    std::vector<std::string> words{"-m",       "torch_headroom.record", "--json", "-o", run.output.string(),
+                                   "--policy", run.policy.string()};
     if (run.progress)
         words.emplace_back("--progress");
     words.insert(words.end(), step.info.arguments.begin(), step.info.arguments.end());

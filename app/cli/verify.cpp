@@ -68,12 +68,9 @@ Result<VerificationReport> compare(const StepTrace& step, const StepTrace& execu
     report.baselinePeak = recorded.peak;
     report.predictedPeak = predicted.peak;
     report.memory = compareLevels(step, predicted, executed, ran);
-    report.modules = VerificationReport::Modules{policy.budget,
-                                                 policy.worldSize,
-                                                 policy.modules.size(),
-                                                 forwardBackwardMs(step),
-                                                 predicted.recomputeMs,
-                                                 std::max(0.0, recomputedMs(executed) - recomputedMs(step))};
+    report.modules = VerificationReport::Modules{
+        policy.budget,           policy.worldSize,      policy.modules.size(),
+        forwardBackwardMs(step), predicted.recomputeMs, std::max(0.0, recomputedMs(executed) - recomputedMs(step))};
     report.values.whyNot = "recorded steps hold no values";
     return report;
 }
@@ -244,7 +241,8 @@ void addVerify(CLI::App& program, Action& chosen)
         ->type_name("executed.hrs");
     command->add_option("--policy", arguments->policyFile, "The policy, as torch-headroom plan -o writes it")
         ->type_name("policy.json");
-    command->add_option("--ops-plan", arguments->opsPlanFile, "A plan by op, as torch-headroom ops-plan --json prints it")
+    command
+        ->add_option("--ops-plan", arguments->opsPlanFile, "A plan by op, as torch-headroom ops-plan --json prints it")
         ->type_name("plan.json");
     command->add_option("--python", arguments->python, "The Python that runs the script, in place of the recorded one")
         ->type_name("PROGRAM");

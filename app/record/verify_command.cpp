@@ -88,9 +88,12 @@ void take(const Verification& executed, const Policy& policy, const DeviceSpec& 
     report.memory = executed;
     report.baselinePeak = executed.baselinePeak;
     report.predictedPeak = executed.predictedPeak;
-    report.modules = VerificationReport::Modules{executed.budget, policy.worldSize,
-                                                 policy.modules.size(), executed.stepMs,
-                                                 executed.predictedRecomputeMs, executed.executedRecomputeMs};
+    report.modules = VerificationReport::Modules{executed.budget,
+                                                 policy.worldSize,
+                                                 policy.modules.size(),
+                                                 executed.stepMs,
+                                                 executed.predictedRecomputeMs,
+                                                 executed.executedRecomputeMs};
 }
 
 /// Verifies memory on the simulated device, and gradients on the CPU.

@@ -251,9 +251,11 @@ RecordCommand verifyScriptCommand(const QString& headroom, const QString& step, 
 {
     RecordCommand command;
     command.program = headroom;
-    command.options = QStringList{QStringLiteral("verify"), step, QStringLiteral("--python"), python,
-                                  QStringLiteral("--policy"), policy, QStringLiteral("-o"), executed,
-                                  QStringLiteral("--json"), QStringLiteral("--progress")};
+    command.options = QStringList{QStringLiteral("verify"),   step,
+                                  QStringLiteral("--python"), python,
+                                  QStringLiteral("--policy"), policy,
+                                  QStringLiteral("-o"),       executed,
+                                  QStringLiteral("--json"),   QStringLiteral("--progress")};
     command.title = tr("the plan");
     return command;
 }

@@ -95,8 +95,8 @@ RecordCommand recorderCommand(const QString& recorder, const QStringList& argume
 enum class PlanFile { policy, ops };
 RecordCommand verifyCommand(const QString& recorder, const QStringList& arguments, PlanFile kind, const QString& file);
 
-/// `torch-headroom verify` for the step of a script in `step`, under the policy in `policy`; the script's step is written
-/// to `executed`. `headroom` is the path of torch-headroom.
+/// `torch-headroom verify` for the step of a script in `step`, under the policy in `policy`; the script's step is
+/// written to `executed`. `headroom` is the path of torch-headroom.
 RecordCommand verifyScriptCommand(const QString& headroom, const QString& step, const QString& python,
                                   const QString& policy, const QString& executed);
 

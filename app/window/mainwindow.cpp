@@ -76,8 +76,8 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     , start_(new StartPage)
     , page_(new DocumentPage(session_, jobs_, *actions_))
     , whatIf_(new WhatIf(session_, *page_->header()->sizes(), *recordController_, parts.recordingsFolder, this))
-    , verifyController_(
-          new VerifyController(session_, *page_->inspector()->verifyRow(), *actions_->verifyPlan, *recordController_, this))
+    , verifyController_(new VerifyController(session_, *page_->inspector()->verifyRow(), *actions_->verifyPlan,
+                                             *recordController_, this))
     , cardController_(new CardController(session_, this))
     , modulesController_(new ModulesController(session_, this))
     , opsController_(new OpsController(session_, this))

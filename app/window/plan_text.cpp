@@ -200,8 +200,7 @@ QString originText(const StepTrace& trace)
     const QString program = trainingProgram(trace);
     if (program.isEmpty())
         return {};
-    return tr("Recorded from %1\nrun by %2\nin %3")
-        .arg(program, recordedPython(trace), recordedFolder(trace));
+    return tr("Recorded from %1\nrun by %2\nin %3").arg(program, recordedPython(trace), recordedFolder(trace));
 }
 
 QString whyFixedSizes(const StepTrace& trace)

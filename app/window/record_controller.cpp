@@ -202,8 +202,9 @@ void RecordController::withPython(const StepTrace& trace, const std::function<vo
     if (knows(python, script))
         run(python);
     else
-        askForConsent(script.isEmpty() ? trainingProgram(trace) : script, python, tr("Cancel"),
-                      [run, python] { run(python); }, refuse);
+        askForConsent(
+            script.isEmpty() ? trainingProgram(trace) : script, python, tr("Cancel"), [run, python] { run(python); },
+            refuse);
 }
 
 void RecordController::openDialog(const RecordRequest& request)

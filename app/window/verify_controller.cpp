@@ -72,12 +72,12 @@ namespace {
 /// Why the open step cannot be run again, whatever the plan; empty: it can.
 QString whyNotAgain(const StepTrace& trace)
 {
-    if (trace.info.arguments.empty())
-        return VerifyController::tr("Only a step that torch-headroom record made of a model or a script can be run again; "
-                                    "in a training script, torch_headroom.apply runs the plan.");
-    if (trainingProgram(trace).isEmpty())
-        return {};
-    if (!trace.info.simulated)
+    const bool isScript = !trainingProgram(trace).isEmpty();
+    if (trace.info.arguments.empty() || (isScript && recordedPython(trace).isEmpty()))
+        return VerifyController::tr(
+            "Only a step that torch-headroom record made of a model or a script can be run again; "
+            "in a training script, torch_headroom.apply runs the plan.");
+    if (isScript && !trace.info.simulated)
         return VerifyController::tr("The script was measured on a GPU, and is run with the plan on the simulated card: "
                                     "record it with --gpu.");
     return {};
@@ -145,8 +145,8 @@ void VerifyController::verifyModel()
     const OpsAnswerPtr& ops = session_.answer()->ops;
     if (made(ops ? writeOpsPlan(trace, ops->plan(), file.toStdString())
                  : writePolicy(*session_.policy(), file.toStdString())))
-        verifying_.start(verifyCommand(records_.recorder(), recordArguments(trace),
-                                       ops ? PlanFile::ops : PlanFile::policy, file));
+        verifying_.start(
+            verifyCommand(records_.recorder(), recordArguments(trace), ops ? PlanFile::ops : PlanFile::policy, file));
 }
 
 /// The script runs under the policy that would be exported, as torch_headroom.apply applies it.

@@ -245,7 +245,9 @@ void WhatIf::recordScript()
 void WhatIf::record(const RecordCommand& command)
 {
     QString name = sizesText();
-    name.remove(QLatin1Char(' ')).replace(QLatin1Char(','), QLatin1Char('-')).replace(QLatin1Char('/'), QLatin1Char('-'));
+    name.remove(QLatin1Char(' '))
+        .replace(QLatin1Char(','), QLatin1Char('-'))
+        .replace(QLatin1Char('/'), QLatin1Char('-'));
     recording_.start(command, place_->filePath(name + QStringLiteral(".hrs")));
 }
 

@@ -19,15 +19,14 @@ class Session;
 class SizeFields;
 
 /// Records the open step again in the background, with the same options but at other sizes (from the header's fields)
-/// or for another GPU. The sizes of a script are arguments of its command (scriptSizes()). The latest request wins. The open step stays until the recording is complete. The recordings are
-/// deleted when the window closes.
+/// or for another GPU. The sizes of a script are arguments of its command (scriptSizes()). The latest request wins. The
+/// open step stays until the recording is complete. The recordings are deleted when the window closes.
 class WhatIf : public QObject
 {
     Q_OBJECT
 public:
     /// `records` asks for consent before a script's Python is started.
-    WhatIf(Session& session, SizeFields& fields, RecordController& records, QString folder,
-           QObject* parent = nullptr);
+    WhatIf(Session& session, SizeFields& fields, RecordController& records, QString folder, QObject* parent = nullptr);
 
     inline static const QString card = QStringLiteral("gpu");
 

@@ -11,8 +11,8 @@
 
 namespace headroom {
 
-/// The answer of `torch-headroom verify`: a step that ran under a plan beside the prediction. It is the same for a model
-/// and a script, and for plans by module and by op.
+/// The answer of `torch-headroom verify`: a step that ran under a plan beside the prediction. It is the same for a
+/// model and a script, and for plans by module and by op.
 struct VerificationReport
 {
     /// Values of the step under the plan beside those of the plain step.

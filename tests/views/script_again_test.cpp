@@ -49,9 +49,10 @@ private Q_SLOTS:
         QVERIFY(box());
         press(QMessageBox::AcceptRole);
         QTRY_COMPARE(verify().verdict(), VerifyRow::Verdict::kept);
-        QCOMPARE(verify().text(),
-                 QStringLiteral("✓ Run on the simulated GPU: peak 1.00 GiB as predicted, memory equal to the byte after "
-                                "each of 1,234 allocations. Gradients were not compared: recorded steps hold no values."));
+        QCOMPARE(
+            verify().text(),
+            QStringLiteral("✓ Run on the simulated GPU: peak 1.00 GiB as predicted, memory equal to the byte after "
+                           "each of 1,234 allocations. Gradients were not compared: recorded steps hold no values."));
         QTRY_VERIFY(!box());
         window().session().commitBudget(peak() / 2); // another plan
         QTRY_VERIFY(window().session().answerIsCurrent());
@@ -112,7 +113,8 @@ private Q_SLOTS:
 
     void numbersOfTheCommandAreFields()
     {
-        open({"data.py", "--lr", "3e-4", "--epochs=3", "--out", "x", "block_size=128", "--batch-size", "8", "--seed", "7"});
+        open({"data.py", "--lr", "3e-4", "--epochs=3", "--out", "x", "block_size=128", "--batch-size", "8", "--seed",
+              "7"});
         QVERIFY(fields().isVisible());
         QVERIFY(field("--batch-size") && field("block_size") && field("--epochs"));
         QVERIFY(!field("--lr") && !field("--out") && !field("--seed") && !field("--steps"));
@@ -130,9 +132,11 @@ private Q_SLOTS:
         window().resize(1280, 800);
         fields().setRecording(0.5, QStringLiteral("--per-device-train-batch-size 1048576"));
         QTRY_VERIFY(fields().isVisible());
-        QVERIFY2(window().minimumSizeHint().width() <= 1280, qPrintable(QString::number(window().minimumSizeHint().width())));
+        QVERIFY2(window().minimumSizeHint().width() <= 1280,
+                 qPrintable(QString::number(window().minimumSizeHint().width())));
         fields().setResult(QStringLiteral("peak 123.45 GiB, was 123.45 GiB"));
-        QVERIFY2(window().minimumSizeHint().width() <= 1280, qPrintable(QString::number(window().minimumSizeHint().width())));
+        QVERIFY2(window().minimumSizeHint().width() <= 1280,
+                 qPrintable(QString::number(window().minimumSizeHint().width())));
         QVERIFY(!fields().isHidden() && fields().geometry().right() < window().width());
     }
 
@@ -197,7 +201,8 @@ private Q_SLOTS:
         };
         QCOMPARE(changed("--gpu x --steps 2 /a/train.py --steps 5", "--steps"),
                  QStringLiteral("--gpu x --steps 2 /a/train.py --steps 9"));
-        QCOMPARE(changed("--steps 2 -m tool.train batch=5", "batch"), QStringLiteral("--steps 2 -m tool.train batch=9"));
+        QCOMPARE(changed("--steps 2 -m tool.train batch=5", "batch"),
+                 QStringLiteral("--steps 2 -m tool.train batch=9"));
         QCOMPARE(changed("torchrun --nproc-per-node=8 t.py --b=1", "--b"),
                  QStringLiteral("torchrun --nproc-per-node=8 t.py --b=9"));
         const auto names = [this](std::vector<std::string> words) {
