@@ -92,15 +92,8 @@ build_recorder() {
     local folder given planner=OFF
     command -v cmake > /dev/null || fail 2 "cmake is missing"
     command -v ninja > /dev/null || fail 2 "ninja is missing"
-    folder=$("$python" - 2> /dev/null <<'PYTHON'
-import importlib.util, pathlib, re, sys
-spec = importlib.util.find_spec("torch")
-folder = pathlib.Path(spec.submodule_search_locations[0]) if spec else None
-if not folder or not re.search(r"__version__ = '2\.1[1-5]\.", (folder / "version.py").read_text()):
-    sys.exit(1)
-print(folder)
-PYTHON
-    ) || fail 2 "$python has no torch of a version that Headroom knows: set HEADROOM_PYTHON to one that has"
+    folder=$("$python" "$root/packaging/dependencies/find_torch.py" 2> /dev/null) \
+        || fail 2 "$python has no torch of a version that Headroom knows: set HEADROOM_PYTHON to one that has"
     given=$(find_header nlohmann/json.hpp) \
         || fail 2 "nlohmann/json.hpp is missing: install nlohmann-json3-dev, or run gpu-check.sh --prepare where it is and bring $prefix"
     ! find_planner || planner=ON

@@ -46,7 +46,8 @@ void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWind
 /// Adds a subcommand with --help and --version.
 CLI::App* addCommand(CLI::App& program, const std::string& name, const std::string& description);
 
-/// Returns whether `verify` with these arguments compares two recorded steps: torch-headroom-record is not needed then.
+/// Returns whether `verify` with these arguments is about a recorded step (step.hrs, --executed), in place of a model
+/// for torch-headroom-record.
 bool comparesSteps(char** arguments);
 
 /// Prints JSON on stdout, with replacement characters where text (a file name) is not UTF-8.

@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
-#include "app/cli/table.h"
+#include "app/cli/python_program.h"
 #include "app/recording/recorder_program.h"
 #include "core/base/try.h"
+#include "core/cost/device_specs.h"
+#include "core/joint/ops_planner.h"
+#include "core/joint/ops_policy.h"
+#include "core/joint/ops_request.h"
 #include "core/policy/policy.h"
-#include "core/predict/memory_levels.h"
+#include "core/policy/verification_report.h"
 #include "core/predict/predict.h"
 #include "core/trace/phase_times.h"
 #include "core/trace/whole_step.h"
@@ -14,110 +18,61 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace headroom::cli {
 
 namespace {
 
+constexpr std::string_view stepSuffix = ".hrs";
+
 struct VerifyArguments
 {
     std::string stepFile;
     std::string executedFile;
     std::string policyFile;
+    std::string opsPlanFile;
+    std::string python;
+    std::string outputFile;
+    bool progress = false;
     bool json = false;
 };
 
-struct Report
+/// The step's card in words: "NVIDIA A100-SXM4-80GB (simulated)".
+std::string deviceOf(const StepInfo& info)
 {
-    LevelComparison memory;
-    Policy policy;
-    Bytes baselinePeak = 0; ///< of the step without the policy
-    Timeline predicted;
-    double stepMs = 0;
-    double executedRecomputeMs = 0; ///< besides what the script's own checkpoints recompute without the policy
-};
+    const Result<DeviceSpec> spec = findDeviceSpec(info.gpu);
+    return (spec ? spec->title : info.gpu) + (info.simulated ? " (simulated)" : "");
+}
 
-Result<Report> compare(const StepTrace& step, const StepTrace& executed, Policy policy)
+Result<VerificationReport> compare(const StepTrace& step, const StepTrace& executed, const Policy& policy)
 {
     if (step.info.gpu != executed.info.gpu)
         return badInput("the steps were recorded on `" + step.info.gpu + "` and on `" + executed.info.gpu
                         + "`, which choose other kernels: expected the same --gpu for both");
     ASSIGN_OR_RETURN(const CheckpointPlan plan, checkpointPlan(step, policy));
-    const Result<Timeline> recorded = predict(step, {});
-    const Result<Timeline> predicted = predict(step, plan);
-    const Result<Timeline> ran = predict(executed, {});
-    for (const auto* timeline : {&recorded, &predicted, &ran})
-        if (!*timeline)
-            return timeline->error();
-    return Report{compareLevels(step, *predicted, executed, *ran),
-                  std::move(policy),
-                  recorded->peak,
-                  *predicted,
-                  forwardBackwardMs(step),
-                  std::max(0.0, recomputedMs(executed) - recomputedMs(step))};
-}
-
-/// Returns the first disagreement with the prediction or the budget as an error; success if there is none.
-Status verdict(const Report& report)
-{
-    if (!report.memory.timelinesAgree())
-        return Error{ErrorKind::internal, "executed and predicted memory part: " + report.memory.firstDifference};
-    if (report.policy.worldSize == 1 && report.memory.executedPeak > report.policy.budget)
-        return Error{ErrorKind::infeasible,
-                     "the executed step takes " + exactBytes(report.memory.executedPeak)
-                         + ", more than the policy's budget of " + exactBytes(report.policy.budget)
-                         + "; make the policy of this very step"};
-    return {};
-}
-
-/// Returns the keys of `torch-headroom-record verify --json`.
-Json toJson(const Report& report, const StepTrace& step, const Status& status)
-{
-    Json json;
-    json["model"] = step.info.model;
-    json["gpu"] = step.info.gpu;
-    json["agrees"] = status.ok();
-    json["reason"] = status ? std::string() : status.error().message;
-    json["budget_bytes"] = report.policy.budget;
-    json["world_size"] = report.policy.worldSize;
-    json["baseline_peak_bytes"] = report.baselinePeak;
-    json["predicted_peak_bytes"] = report.predicted.peak;
-    json["executed_peak_bytes"] = report.memory.executedPeak;
-    json["allocations"] = report.memory.allocations;
-    json["unequal_allocations"] = report.memory.unequalAllocations;
-    json["only_gathered_differs"] = !report.memory.gatherDifference.empty();
-    json["largest_difference_bytes"] = report.memory.largestDifference;
-    json["step_ms"] = report.stepMs;
-    json["predicted_recompute_ms"] = report.predicted.recomputeMs;
-    json["executed_recompute_ms"] = report.executedRecomputeMs;
-    json["gradients"] = {{"compared", false}, {"reason", "recorded steps hold no values"}};
-    return json;
-}
-
-void print(const Report& report, const StepTrace& step)
-{
-    const LevelComparison& memory = report.memory;
-    std::cout << step.info.model << ", " << report.policy.modules.size()
-              << (report.policy.modules.size() == 1 ? " module" : " modules") << " checkpointed\n"
-              << "Budget        " << exactBytes(report.policy.budget) << "\nExecuted      "
-              << exactBytes(memory.executedPeak) << "; without the policy " << exactBytes(report.baselinePeak)
-              << "\nPredicted     " << exactBytes(report.predicted.peak) << "\nTimeline      ";
-    if (!memory.gatherDifference.empty())
-        std::cout << "equal to the byte, peak included, but for what was gathered: " << memory.unequalAllocations
-                  << " of " << memory.allocations << " allocations differ, by " << exactBytes(memory.largestDifference)
-                  << " at most\n              (" << memory.gatherDifference << ")\n";
-    else if (memory.timelinesAgree())
-        std::cout << "equal to the byte after each of " << groupedDigits(static_cast<Bytes>(memory.allocations))
-                  << " allocations\n";
-    else
-        std::cout << memory.unequalAllocations << " of " << memory.allocations << " allocations differ, by "
-                  << exactBytes(memory.largestDifference) << " at most\n";
-    std::cout << "Recompute     " << formatMs(report.executedRecomputeMs) << ", predicted "
-              << formatMs(report.predicted.recomputeMs) << ", forward and backward " << formatMs(report.stepMs) << '\n';
+    ASSIGN_OR_RETURN(const Timeline recorded, predict(step, {}));
+    ASSIGN_OR_RETURN(const Timeline predicted, predict(step, plan));
+    ASSIGN_OR_RETURN(const Timeline ran, predict(executed, {}));
+    VerificationReport report;
+    report.model = step.info.model;
+    report.gpu = step.info.gpu;
+    report.device = deviceOf(step.info);
+    report.simulated = step.info.simulated;
+    report.baselinePeak = recorded.peak;
+    report.predictedPeak = predicted.peak;
+    report.memory = compareLevels(step, predicted, executed, ran);
+    report.modules = VerificationReport::Modules{
+        policy.budget,           policy.worldSize,      policy.modules.size(),
+        forwardBackwardMs(step), predicted.recomputeMs, std::max(0.0, recomputedMs(executed) - recomputedMs(step))};
+    report.values.whyNot = "recorded steps hold no values";
+    return report;
 }
 
 /// Reads a step that was recorded to the end.
@@ -129,33 +84,133 @@ Result<StepTracePtr> readWholeStep(const std::string& file)
     return step;
 }
 
+constexpr const char* usage = ": expected torch-headroom verify step.hrs --policy policy.json";
+
 Status checkArguments(const VerifyArguments& arguments, const std::vector<std::string>& others)
 {
-    const std::string usage = ": expected torch-headroom verify step.hrs --executed executed.hrs --policy policy.json";
-    if (arguments.executedFile.empty())
+    if (arguments.executedFile.empty() && !arguments.stepFile.ends_with(stepSuffix))
         return Error{ErrorKind::internal, missingRecorder};
     if (!others.empty())
-        return badInput("`" + others.front() + "` is no option for two recorded steps" + usage);
+        return badInput("`" + others.front() + "` is no option for a recorded step" + usage);
     if (arguments.stepFile.empty())
-        return badInput("the step without the policy is missing" + usage);
-    if (arguments.policyFile.empty())
-        return badInput("--policy is missing: name the policy that the step ran under, for example "
-                        "--policy policy.json");
+        return badInput("the step without the policy is missing" + std::string(usage));
+    if (arguments.policyFile.empty() && arguments.opsPlanFile.empty())
+        return badInput("--policy is missing: name the policy that the step runs under, for example --policy "
+                        "policy.json");
+    if (!arguments.policyFile.empty() && !arguments.opsPlanFile.empty())
+        return badInput("--policy and --ops-plan are plans: expected one of them");
+    if (!arguments.executedFile.empty() && !arguments.outputFile.empty())
+        return badInput("-o keeps the step that verify runs, and --executed names one that ran before: expected one of "
+                        "them");
     return {};
+}
+
+/// A folder that is removed at the end.
+class PassingFolder
+{
+public:
+    PassingFolder()
+    {
+        std::error_code problem;
+        std::string name = (std::filesystem::temp_directory_path(problem) / "torch-headroom-verify-XXXXXX").string();
+        if (mkdtemp(name.data()) != nullptr)
+            path_ = name;
+    }
+    ~PassingFolder()
+    {
+        std::error_code ignored;
+        if (!path_.empty())
+            std::filesystem::remove_all(path_, ignored);
+    }
+    PassingFolder(const PassingFolder&) = delete;
+    PassingFolder& operator=(const PassingFolder&) = delete;
+    const std::filesystem::path& path() const noexcept { return path_; } ///< empty: no folder can be made
+
+private:
+    std::filesystem::path path_;
+};
+
+/// Returns the policy to verify. A plan by op runs in PyTorch as selective checkpoints of modules.
+Result<Policy> policyOf(const VerifyArguments& arguments, const StepTracePtr& step)
+{
+    if (arguments.opsPlanFile.empty())
+        return readPolicy(arguments.policyFile);
+    ASSIGN_OR_RETURN(const SavedOps given, readOpsPlan(arguments.opsPlanFile, *step));
+    ASSIGN_OR_RETURN(const OpsPlanner planner, OpsPlanner::create(step));
+    ASSIGN_OR_RETURN(const OpsPlan plan, planner.planSaving(given.saved, given.fraction));
+    return opsPolicy(planner.model(), plan);
+}
+
+/// Runs the step's script under the policy and reads the step that it makes; nullptr: a signal ended the script, and
+/// `signalled` is the exit code.
+Result<StepTracePtr> execute(const VerifyArguments& arguments, const StepTrace& step, const Policy& policy,
+                             int& signalled)
+{
+    const PassingFolder folder;
+    if (folder.path().empty())
+        return badInput("no folder can be made among the temporary files: is the disk full?");
+    ScriptRun run;
+    run.python = arguments.python;
+    run.progress = arguments.progress;
+    run.policy = folder.path() / "policy.json";
+    run.output = arguments.outputFile.empty() ? folder.path() / "executed.hrs"
+                                              : std::filesystem::absolute(arguments.outputFile);
+    RETURN_IF_ERROR(writePolicy(policy, run.policy));
+    ASSIGN_OR_RETURN(signalled, runScript(step, arguments.stepFile, run));
+    if (signalled != 0)
+        return StepTracePtr();
+    return readWholeStep(run.output.string());
+}
+
+/// Becomes torch-headroom-record, which runs the model that the step was recorded from.
+Error verifyModel(const VerifyArguments& arguments, const StepTrace& step)
+{
+    if (step.info.arguments.empty())
+        return badInput(arguments.stepFile + " does not say how it was recorded, so that it cannot run again"
+                        + std::string(usage));
+    const auto recorder = recorderProgram();
+    if (!recorder)
+        return Error{ErrorKind::internal, missingRecorder};
+    std::vector<std::string> words{"torch-headroom", "verify"};
+    words.insert(words.end(), step.info.arguments.begin(), step.info.arguments.end());
+    if (arguments.opsPlanFile.empty())
+        words.insert(words.end(), {"--policy", arguments.policyFile});
+    else
+        words.insert(words.end(), {"--ops-plan", arguments.opsPlanFile});
+    if (arguments.json)
+        words.emplace_back("--json");
+    if (arguments.progress)
+        words.emplace_back("--progress");
+    std::vector<char*> argv;
+    for (std::string& word : words)
+        argv.push_back(word.data());
+    argv.push_back(nullptr);
+    return Error{ErrorKind::internal, becomeRecorder(*recorder, argv.data())};
 }
 
 Result<int> run(const VerifyArguments& arguments, const std::vector<std::string>& others)
 {
     RETURN_IF_ERROR(checkArguments(arguments, others));
     ASSIGN_OR_RETURN(const StepTracePtr step, readWholeStep(arguments.stepFile));
-    ASSIGN_OR_RETURN(const StepTracePtr executed, readWholeStep(arguments.executedFile));
-    ASSIGN_OR_RETURN(Policy policy, readPolicy(arguments.policyFile));
-    ASSIGN_OR_RETURN(const Report report, compare(*step, *executed, std::move(policy)));
+    if (arguments.executedFile.empty() && programOf(*step).empty())
+        return verifyModel(arguments, *step);
+    StepTracePtr executed;
+    if (!arguments.executedFile.empty()) {
+        ASSIGN_OR_RETURN(executed, readWholeStep(arguments.executedFile));
+    }
+    ASSIGN_OR_RETURN(const Policy policy, policyOf(arguments, step));
+    int signalled = 0;
+    if (!executed) {
+        ASSIGN_OR_RETURN(executed, execute(arguments, *step, policy, signalled));
+    }
+    if (!executed)
+        return signalled;
+    ASSIGN_OR_RETURN(const VerificationReport report, compare(*step, *executed, policy));
     const Status status = verdict(report);
     if (arguments.json)
-        printJson(toJson(report, *step, status));
+        printJson(toJson(report, status));
     else
-        print(report, *step);
+        std::cout << textOf(report);
     if (!status)
         return status.error();
     return 0;
@@ -165,10 +220,13 @@ Result<int> run(const VerifyArguments& arguments, const std::vector<std::string>
 
 bool comparesSteps(char** arguments)
 {
+    bool isValue = false; // of the option before, such as --op-times
     for (; *arguments != nullptr; ++arguments) {
         const std::string_view argument = *arguments;
-        if (argument == "--executed" || argument.starts_with("--executed="))
+        if (argument == "--executed" || argument.starts_with("--executed=")
+            || (argument.ends_with(stepSuffix) && !argument.starts_with('-') && !isValue))
             return true;
+        isValue = argument.starts_with('-') && argument != "--json" && argument != "--progress";
     }
     return false;
 }
@@ -176,12 +234,21 @@ bool comparesSteps(char** arguments)
 void addVerify(CLI::App& program, Action& chosen)
 {
     const auto arguments = std::make_shared<VerifyArguments>();
-    CLI::App* command = addCommand(program, "verify", "Compare a step that ran under a policy with its prediction");
-    command->add_option("STEP", arguments->stepFile, "The step without the policy")->type_name("step.hrs");
+    CLI::App* command = addCommand(program, "verify", "Run a step under a plan and compare it with its prediction");
+    command->add_option("STEP", arguments->stepFile, "The step without the policy; a script's runs again")
+        ->type_name("step.hrs");
     command->add_option("--executed", arguments->executedFile, "The same step, recorded with the policy applied")
         ->type_name("executed.hrs");
     command->add_option("--policy", arguments->policyFile, "The policy, as torch-headroom plan -o writes it")
         ->type_name("policy.json");
+    command
+        ->add_option("--ops-plan", arguments->opsPlanFile, "A plan by op, as torch-headroom ops-plan --json prints it")
+        ->type_name("plan.json");
+    command->add_option("--python", arguments->python, "The Python that runs the script, in place of the recorded one")
+        ->type_name("PROGRAM");
+    command->add_option("-o,--output", arguments->outputFile, "Keep the step that the script makes under the policy")
+        ->type_name("executed.hrs");
+    command->add_flag("--progress", arguments->progress, "Progress as JSON lines on stderr");
     command->add_flag("--json", arguments->json, "Print one JSON document");
     command->footer("A model in place of the step is run by torch-headroom-record with the policy and without:\n"
                     "torch-headroom verify MODEL --policy policy.json [record's options], where torch-headroom-record "

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/verify_command.h"
 
-#include "app/record/verify_ops_command.h"
 #include "core/base/bytes.h"
 #include "core/base/json_text.h"
 #include "core/base/try.h"
@@ -12,35 +11,31 @@
 #include "core/device/simulated_device.h"
 #include "core/policy/policy.h"
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <iomanip>
 #include <iostream>
-#include <optional>
 #include <utility>
 
 namespace headroom {
 
-nlohmann::json gradientsJson(const GradientComparison* compared, const std::string& whyNot)
+VerificationReport::Values valuesOf(const GradientComparison& compared, const std::string& device)
 {
-    if (!compared)
-        return {{"compared", false}, {"reason", whyNot}};
-    return {{"compared", true},
-            {"parameters", compared->parameters},
-            {"largest_difference", compared->largestDifference},
-            {"parameter", compared->parameter},
-            {"unrepeatable", compared->unrepeatable}};
+    VerificationReport::Values values;
+    values.compared = true;
+    values.device = device;
+    values.parameters = compared.parameters;
+    values.largestDifference = compared.largestDifference;
+    values.parameter = compared.parameter;
+    values.unrepeatable = compared.unrepeatable;
+    return values;
 }
 
-std::string timelineText(const LevelComparison& memory)
+Status print(const VerificationReport& report, bool json)
 {
-    if (memory.timelinesAgree())
-        return "equal to the byte after each of " + groupedDigits(static_cast<Bytes>(memory.allocations))
-            + " allocations\n";
-    return std::to_string(memory.unequalAllocations) + " of " + std::to_string(memory.allocations)
-        + " allocations differ, by " + exactBytes(memory.largestDifference) + " at most\n";
+    const Status status = verdict(report);
+    std::cout << (json ? jsonText(toJson(report, status), 2) + '\n' : textOf(report));
+    return status;
 }
 
 std::string withoutCpu(Bytes peak, double flops, bool wanted)
@@ -60,140 +55,84 @@ std::string withoutCpu(Bytes peak, double flops, bool wanted)
 
 namespace {
 
-struct Report
-{
-    std::string model;
-    DeviceSpec gpu;
-    bool real = false; ///< a real GPU, not a simulated one
-    Policy policy;
-    Verification memory;
-    std::optional<GradientComparison> gradients;
-    std::string noGradients; ///< why gradients were not compared
-};
-
-/// Returns the first disagreement with the prediction or the budget as an error; success if there is none.
-Status verdict(const Report& report)
-{
-    const Verification& memory = report.memory;
-    if (!memory.timelinesAgree())
-        return Error{ErrorKind::internal, "executed and predicted memory part: " + memory.firstDifference};
-    if (report.gradients && !report.gradients->equal() && report.gradients->unrepeatable.empty())
-        return Error{ErrorKind::internal,
-                     "gradients with the policy are not those without it: " + report.gradients->parameter
-                         + " differs by " + CLI::detail::to_string(report.gradients->largestDifference)};
-    if (report.policy.worldSize == 1 && memory.executedPeak > memory.budget)
-        return Error{ErrorKind::infeasible,
-                     "this step takes " + exactBytes(memory.executedPeak) + " with the policy, more than its budget of "
-                         + formatBytes(memory.budget) + "; make the policy of this very step with torch-headroom plan"};
-    return {};
-}
-
-void printJson(const Report& report, const Status& status)
-{
-    const Verification& memory = report.memory;
-    const nlohmann::json document{
-        {"model", report.model},
-        {"gpu", report.gpu.name},
-        {"simulated", !report.real},
-        {"agrees", status.ok()},
-        {"reason", status ? std::string() : status.error().message},
-        {"budget_bytes", memory.budget},
-        {"world_size", report.policy.worldSize},
-        {"baseline_peak_bytes", memory.baselinePeak},
-        {"predicted_peak_bytes", memory.predictedPeak},
-        {"executed_peak_bytes", memory.executedPeak},
-        {"allocations", memory.allocations},
-        {"unequal_allocations", memory.unequalAllocations},
-        {"largest_difference_bytes", memory.largestDifference},
-        {"step_ms", memory.stepMs},
-        {"predicted_recompute_ms", memory.predictedRecomputeMs},
-        {"executed_recompute_ms", memory.executedRecomputeMs},
-        {"gradients", gradientsJson(report.gradients ? &*report.gradients : nullptr, report.noGradients)}};
-    std::cout << jsonText(document, 2) << '\n';
-}
-
-void printText(const Report& report)
-{
-    const Verification& memory = report.memory;
-    std::cout << report.model << " on " << report.gpu.title << (report.real ? ", " : " (simulated), ")
-              << report.policy.modules.size() << (report.policy.modules.size() == 1 ? " module" : " modules")
-              << " checkpointed\n"
-              << "Budget        " << exactBytes(memory.budget) << "\nExecuted      " << exactBytes(memory.executedPeak)
-              << "; without the policy " << exactBytes(memory.baselinePeak) << "\nPredicted     "
-              << exactBytes(memory.predictedPeak) << "\nTimeline      " << timelineText(memory) << "Recompute     "
-              << std::fixed << std::setprecision(2) << memory.executedRecomputeMs << " ms, predicted "
-              << memory.predictedRecomputeMs << " ms, forward and backward " << memory.stepMs << " ms\n"
-              << std::defaultfloat << "Gradients     ";
-    if (!report.gradients)
-        std::cout << "not compared: " << report.noGradients << '\n';
-    else if (report.gradients->equal())
-        std::cout << "of " << report.gradients->parameters << " parameters equal to the bit on the "
-                  << (report.real ? "GPU\n" : "CPU\n");
-    else if (!report.gradients->unrepeatable.empty())
-        std::cout << "say nothing: the plain step run twice does not give the same ones ("
-                  << report.gradients->unrepeatable << ")\n";
-    else
-        std::cout << report.gradients->parameter << " differs by " << report.gradients->largestDifference << '\n';
-}
-
 /// Compares gradients on the CPU. `wanted`: however large the step is, and an error of the model is an error.
-Status compareOnCpu(StepRequest request, bool wanted, Report& report)
+Status compareOnCpu(StepRequest request, const Policy& policy, double stepFlops, bool wanted,
+                    VerificationReport& report)
 {
-    report.noGradients = withoutCpu(report.memory.baselinePeak, report.memory.stepFlops, wanted);
-    if (!report.noGradients.empty())
+    report.values.whyNot = withoutCpu(report.baselinePeak, stepFlops, wanted);
+    if (!report.values.whyNot.empty())
         return {};
     request.model.device = at::kCPU;
     const auto source = openModel(request.model);
     if (!source && wanted)
         return source.error();
     if (!source) {
-        report.noGradients = source.error().message; // for example a file without weights
+        report.values.whyNot = source.error().message; // for example a file without weights
         return {};
     }
-    ASSIGN_OR_RETURN(report.gradients, compareGradients(**source, request.step, report.policy));
+    ASSIGN_OR_RETURN(const auto compared, compareGradients(**source, request.step, policy));
+    report.values = valuesOf(compared, "the CPU");
     return {};
 }
 
-Status executeOn(const StepRequest& request, const ProgressReport& progress, Report& report)
+Result<Verification> executeOn(const StepRequest& request, const Policy& policy, const ProgressReport& progress)
 {
     ASSIGN_OR_RETURN(const auto source, openModel(request.model));
-    ASSIGN_OR_RETURN(report.memory,
-                     verifyMemory(*source, request.step, report.policy, request.info, request.gpu, progress));
-    return {};
+    return verifyMemory(*source, request.step, policy, request.info, request.gpu, progress);
+}
+
+void take(const Verification& executed, const Policy& policy, const DeviceSpec& gpu, VerificationReport& report)
+{
+    report.gpu = gpu.name;
+    report.device = gpu.title + (report.simulated ? " (simulated)" : "");
+    report.memory = executed;
+    report.baselinePeak = executed.baselinePeak;
+    report.predictedPeak = executed.predictedPeak;
+    report.modules = VerificationReport::Modules{executed.budget,
+                                                 policy.worldSize,
+                                                 policy.modules.size(),
+                                                 executed.stepMs,
+                                                 executed.predictedRecomputeMs,
+                                                 executed.executedRecomputeMs};
 }
 
 /// Verifies memory on the simulated device, and gradients on the CPU.
-Status verifySimulated(StepRequest& request, bool onCpu, const ProgressReport& progress, Report& report)
+Status verifySimulated(StepRequest& request, const Policy& policy, bool onCpu, const ProgressReport& progress,
+                       VerificationReport& report)
 {
     RETURN_IF_ERROR(openDevice(request, {}));
-    RETURN_IF_ERROR(executeOn(request, progress, report));
+    ASSIGN_OR_RETURN(const auto executed, executeOn(request, policy, progress));
+    take(executed, policy, request.gpu, report);
     progress("gradients", 0.9);
-    return compareOnCpu(request, onCpu, report);
+    return compareOnCpu(request, policy, executed.stepFlops, onCpu, report);
 }
 
 /// Verifies both on a GPU. Reproducible kernels, which may be others, run for the gradients only.
-Status verifyReal(StepRequest& request, const ProgressReport& progress, Report& report)
+Status verifyReal(StepRequest& request, const Policy& policy, const ProgressReport& progress,
+                  VerificationReport& report)
 {
     RETURN_IF_ERROR(openDevice(request, {}));
     const std::shared_ptr<RealDevice> real = std::exchange(request.step.real, nullptr);
     const sim::HostedMemory hosted(real);
-    RETURN_IF_ERROR(executeOn(request, progress, report));
+    ASSIGN_OR_RETURN(const auto executed, executeOn(request, policy, progress));
+    take(executed, policy, request.gpu, report);
     progress("gradients", 0.9);
     ASSIGN_OR_RETURN(const auto source, openModel(request.model));
     const Reproducible reproducible;
-    ASSIGN_OR_RETURN(report.gradients, compareGradients(*source, request.step, report.policy));
+    ASSIGN_OR_RETURN(const auto compared, compareGradients(*source, request.step, policy));
+    report.values = valuesOf(compared, "the GPU");
     return {};
 }
 
-Result<Report> verify(StepRequest request, const std::string& policyFile, bool onCpu, const ProgressReport& progress)
+Result<VerificationReport> verify(StepRequest request, const std::string& policyFile, bool onCpu,
+                                  const ProgressReport& progress)
 {
-    Report report;
+    VerificationReport report;
     report.model = request.info.model;
-    report.real = request.place == Place::cuda;
-    ASSIGN_OR_RETURN(report.policy, readPolicy(policyFile));
-    RETURN_IF_ERROR(report.real ? verifyReal(request, progress, report)
-                                : verifySimulated(request, onCpu, progress, report));
-    report.gpu = request.gpu;
+    report.simulated = request.place != Place::cuda;
+    ASSIGN_OR_RETURN(const auto policy, readPolicy(policyFile));
+    RETURN_IF_ERROR(report.simulated ? verifySimulated(request, policy, onCpu, progress, report)
+                                     : verifyReal(request, policy, progress, report));
     progress("done", 1);
     return report;
 }
@@ -219,12 +158,7 @@ Status runVerify(const RecordOptions& given, const ProgressReport& watch)
     if (options.policy.empty())
         return badInput("--policy is missing: name the policy to verify, for example --policy policy.json");
     ASSIGN_OR_RETURN(const auto report, verify(request, options.policy, onCpu, progress));
-    const Status status = verdict(report);
-    if (options.json)
-        printJson(report, status);
-    else
-        printText(report);
-    return status;
+    return print(report, options.json);
 }
 
 } // namespace headroom

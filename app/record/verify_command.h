@@ -4,21 +4,17 @@
 
 #include "app/record/record_command.h"
 #include "core/checkpoint/gradient_comparison.h"
-#include "core/predict/memory_levels.h"
-
-#include <nlohmann/json_fwd.hpp>
+#include "core/policy/verification_report.h"
 
 #include <string>
 
 namespace headroom {
 
-// Parts of the output of `torch-headroom-record verify`, for a policy and for a plan by op.
+/// Returns the report's values of a comparison on `device`, as "the CPU".
+VerificationReport::Values valuesOf(const GradientComparison& compared, const std::string& device);
 
-/// Returns the object "gradients". `compared` null: not compared, for the reason `whyNot`.
-nlohmann::json gradientsJson(const GradientComparison* compared, const std::string& whyNot);
-
-/// Returns the line on how the executed memory differs from the predicted one.
-std::string timelineText(const LevelComparison& memory);
+/// Prints a report. Returns its verdict.
+Status print(const VerificationReport& report, bool json);
 
 /// Returns why the values of a step are not computed on the CPU; empty: the step is small enough, or they are `wanted`
 /// all the same. Of a large step that is wanted it says on stderr that it takes minutes.
@@ -27,5 +23,13 @@ std::string withoutCpu(Bytes peak, double flops, bool wanted);
 /// Runs the step with and without the policy, or under a plan by op, and prints a comparison with the prediction. The
 /// error says where they first differ. Calls `watch` with the progress.
 Status runVerify(const RecordOptions& options, const ProgressReport& watch);
+
+/// `torch-headroom-record verify MODEL --memory-budget FRACTION`: plans the step as `torch-headroom ops-plan` does,
+/// runs it under the plan, and prints a comparison with the prediction. On a GPU, gradients are compared with those of
+/// the plain step on the same GPU. For a simulated GPU this is done on the CPU, whose step has other ops and is planned
+/// for the same fraction. The error says where something first differs. `onCpu`: runs on the CPU however large the step
+/// is, and compares memory there too.
+Status runVerifyOps(const StepRequest& request, const RecordOptions& options, bool onCpu,
+                    const ProgressReport& progress);
 
 } // namespace headroom

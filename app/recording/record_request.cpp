@@ -246,6 +246,33 @@ RecordCommand verifyCommand(const QString& recorder, const QStringList& argument
     return command;
 }
 
+RecordCommand verifyScriptCommand(const QString& headroom, const QString& step, const QString& python,
+                                  const QString& policy, const QString& executed)
+{
+    RecordCommand command;
+    command.program = headroom;
+    command.options = QStringList{QStringLiteral("verify"),   step,
+                                  QStringLiteral("--python"), python,
+                                  QStringLiteral("--policy"), policy,
+                                  QStringLiteral("-o"),       executed,
+                                  QStringLiteral("--json"),   QStringLiteral("--progress")};
+    command.title = tr("the plan");
+    return command;
+}
+
+RecordCommand scriptCommand(const QString& python, const QStringList& arguments, const QString& folder,
+                            const QString& title)
+{
+    RecordCommand command;
+    command.program = python;
+    command.options = QStringList{QStringLiteral("-m"), QStringLiteral("torch_headroom.record")};
+    command.target = arguments;
+    command.workingFolder = folder;
+    command.title = title;
+    command.isScript = true;
+    return command;
+}
+
 QStringList commandWords(const RecordCommand& command, const QString& output)
 {
     QStringList words;

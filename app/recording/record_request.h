@@ -95,6 +95,15 @@ RecordCommand recorderCommand(const QString& recorder, const QStringList& argume
 enum class PlanFile { policy, ops };
 RecordCommand verifyCommand(const QString& recorder, const QStringList& arguments, PlanFile kind, const QString& file);
 
+/// `torch-headroom verify` for the step of a script in `step`, under the policy in `policy`; the script's step is
+/// written to `executed`. `headroom` is the path of torch-headroom.
+RecordCommand verifyScriptCommand(const QString& headroom, const QString& step, const QString& python,
+                                  const QString& policy, const QString& executed);
+
+/// The recording of a script by `python`, from arguments of `torch-headroom record`, in the folder of the script's run.
+RecordCommand scriptCommand(const QString& python, const QStringList& arguments, const QString& folder,
+                            const QString& title);
+
 /// The command as words for a shell, quoted where necessary, without options that only the window needs (--progress).
 QStringList commandWords(const RecordCommand& command, const QString& output);
 

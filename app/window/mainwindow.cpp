@@ -75,9 +75,9 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     , pages_(new QStackedWidget)
     , start_(new StartPage)
     , page_(new DocumentPage(session_, jobs_, *actions_))
-    , whatIf_(new WhatIf(session_, *page_->header()->sizes(), parts.recorder, parts.recordingsFolder, this))
-    , verifyController_(
-          new VerifyController(session_, *page_->inspector()->verifyRow(), *actions_->verifyPlan, parts.recorder, this))
+    , whatIf_(new WhatIf(session_, *page_->header()->sizes(), *recordController_, parts.recordingsFolder, this))
+    , verifyController_(new VerifyController(session_, *page_->inspector()->verifyRow(), *actions_->verifyPlan,
+                                             *recordController_, this))
     , cardController_(new CardController(session_, this))
     , planController_(new PlanController(session_, this))
     , measuredController_(new MeasuredController(session_, this))

@@ -161,30 +161,51 @@ bool RecordController::knows(const QString& interpreter, const QString& script) 
         || std::ranges::any_of(found, [&](const Interpreter& one) { return one.path == interpreter; });
 }
 
-void RecordController::askForConsent(const RecordRequest& request)
+void RecordController::askForConsent(const QString& script, const QString& python, const QString& refusal,
+                                     const std::function<void()>& use, const std::function<void()>& refuse)
 {
-    auto* box
-        = new QMessageBox(QMessageBox::Warning, tr("Headroom"),
-                          tr("The step file says that this program runs %1:\n\n%2")
-                              .arg(QFileInfo(request.model).fileName(), QDir::toNativeSeparators(request.interpreter)),
-                          QMessageBox::NoButton, window_);
+    auto* box = new QMessageBox(QMessageBox::Warning, tr("Headroom"),
+                                tr("The step file says that this program runs %1:\n\n%2")
+                                    .arg(QFileInfo(script).fileName(), QDir::toNativeSeparators(python)),
+                                QMessageBox::NoButton, window_);
     box->setObjectName(QStringLiteral("interpreterConsent"));
     box->setTextFormat(Qt::PlainText); // the path comes from the file
     box->setInformativeText(tr("Headroom has not started it before. Start it only if you know it."));
     box->setAttribute(Qt::WA_DeleteOnClose);
-    const QPushButton* use = box->addButton(tr("Use This Python"), QMessageBox::AcceptRole);
-    QPushButton* another = box->addButton(tr("Choose Another"), QMessageBox::RejectRole);
-    box->setDefaultButton(another);
-    connect(use, &QPushButton::clicked, this, [this, request] {
-        settings_.trustProgram(request.interpreter);
-        openDialog(request);
+    const QPushButton* accept = box->addButton(tr("Use This Python"), QMessageBox::AcceptRole);
+    QPushButton* reject = box->addButton(refusal, QMessageBox::RejectRole);
+    box->setDefaultButton(reject);
+    connect(accept, &QPushButton::clicked, this, [this, python, use] {
+        settings_.trustProgram(python);
+        use();
     });
-    connect(another, &QPushButton::clicked, this, [this, request = RecordRequest(request)]() mutable {
-        const std::vector<Interpreter> found = findInterpreters({}, {});
-        request.interpreter = found.empty() ? QString() : found.front().path;
-        openDialog(request);
-    });
+    connect(reject, &QPushButton::clicked, this, refuse);
     box->open();
+}
+
+void RecordController::askForConsent(const RecordRequest& request)
+{
+    askForConsent(
+        request.model, request.interpreter, tr("Choose Another"), [this, request] { openDialog(request); },
+        [this, request] {
+            RecordRequest other = request;
+            const std::vector<Interpreter> found = findInterpreters({}, {});
+            other.interpreter = found.empty() ? QString() : found.front().path;
+            openDialog(other);
+        });
+}
+
+void RecordController::withPython(const StepTrace& trace, const std::function<void(const QString& python)>& run,
+                                  const std::function<void()>& refuse)
+{
+    const QString python = recordedPython(trace);
+    const QString script = recordedScript(trace);
+    if (knows(python, script))
+        run(python);
+    else
+        askForConsent(
+            script.isEmpty() ? trainingProgram(trace) : script, python, tr("Cancel"), [run, python] { run(python); },
+            refuse);
 }
 
 void RecordController::openDialog(const RecordRequest& request)

@@ -10,6 +10,7 @@
 #include <QObject>
 #include <QPointer>
 
+#include <functional>
 #include <optional>
 
 namespace headroom {
@@ -39,6 +40,10 @@ public:
     void askAgain(const StepTrace& trace, const std::string& card);
     /// Records the step's script again at once, as on a larger card; asks first if askAgain() would.
     void recordLarger(const StepTrace& trace);
+    /// Calls `run` with the Python that the step names for its script, after the user's consent if askAgain() would ask
+    /// for it; without consent `refuse` is called.
+    void withPython(const StepTrace& trace, const std::function<void(const QString& python)>& run,
+                    const std::function<void()>& refuse);
     void recordDemo(const DemoModel& demo);
     void start(const RecordRequest& request);
     bool hasOutput() const; ///< the last recording printed something
@@ -63,7 +68,11 @@ private:
     RecordRequest requestFor(const QString& path) const;
     std::optional<RecordRequest> requestAgain(const StepTrace& trace); ///< nullopt: refused
     bool knows(const QString& interpreter, const QString& script) const;
-    void askForConsent(const RecordRequest& request);
+    /// Calls `use` if the user agrees that the script's Python is started, and else `refuse`, which the button
+    /// `refusal` names.
+    void askForConsent(const QString& script, const QString& python, const QString& refusal,
+                       const std::function<void()>& use, const std::function<void()>& refuse);
+    void askForConsent(const RecordRequest& request); ///< opens the dialog afterwards
     void openDialog(const RecordRequest& request);
     void run(const RecordCommand& command, const QString& name);
 

@@ -7,6 +7,7 @@
 #include "app/window/session.h"
 #include "app/window/step_text.h"
 #include "app/window/times_text.h"
+#include "app/window/what_if.h"
 #include "core/trace/remarks.h"
 #include "views/theme/looks.h"
 #include "views/widgets/labels.h"
@@ -95,7 +96,7 @@ void StepHeader::setStep(const OpenStepPtr& step)
     times_->setToolTip(timesTip(*step));
     name_->setText(stepName(trace));
     name_->setToolTip(lines({QDir::toNativeSeparators(step->path), originText(trace)}));
-    sizes_->setDimensions(canRecordAgain(trace) ? trace.info.dimensions : std::vector<StepInfo::Dimension>());
+    sizes_->setDimensions(sizesOf(trace));
     facts_->setText(stepFacts(trace));
     facts_->setToolTip(lines({facts_->text(), whyFixedSizes(trace)}));
     QStringList said;

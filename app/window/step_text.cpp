@@ -91,6 +91,16 @@ QString recordedScript(const StepTrace& trace)
     return trainingProgram(trace).isEmpty() || script == arguments.end() ? QString() : QString::fromStdString(*script);
 }
 
+QString recordedFolder(const StepTrace& trace)
+{
+    return settingOf(trace, "folder");
+}
+
+QString recordedPython(const StepTrace& trace)
+{
+    return settingOf(trace, "interpreter");
+}
+
 QString trainingProgram(const StepTrace& trace)
 {
     return settingOf(trace, "program");
@@ -101,8 +111,7 @@ QString originText(const StepTrace& trace)
     const QString program = trainingProgram(trace);
     if (program.isEmpty())
         return {};
-    return tr("Recorded from %1\nrun by %2\nin %3")
-        .arg(program, settingOf(trace, "interpreter"), settingOf(trace, "folder"));
+    return tr("Recorded from %1\nrun by %2\nin %3").arg(program, recordedPython(trace), recordedFolder(trace));
 }
 
 QString whyFixedSizes(const StepTrace& trace)

@@ -28,6 +28,9 @@ QStringList recordArguments(const StepTrace& trace);
 /// The script that `torch-headroom record` recorded; empty: another source. A dialog asks how to run it again.
 QString recordedScript(const StepTrace& trace);
 
+QString recordedFolder(const StepTrace& trace); ///< of the script's run; empty: not known
+QString recordedPython(const StepTrace& trace); ///< path of the Python that ran the script; empty: not known
+
 /// For a step recorded from a training program in Python: its command line, a sentence about its origin, and one on why
 /// its sizes are fixed. Empty for a model that `torch-headroom record` ran.
 QString trainingProgram(const StepTrace& trace);

@@ -3,6 +3,7 @@
 #include "app/window/verify_controller.h"
 
 #include "app/recording/recorder_program.h"
+#include "app/window/record_controller.h"
 #include "app/window/session.h"
 #include "app/window/step_text.h"
 #include "core/joint/ops_request.h"
@@ -11,8 +12,8 @@
 #include "views/widgets/inspector_parts.h"
 
 #include <QAction>
-
-#include <utility>
+#include <QDir>
+#include <QFileInfo>
 
 namespace headroom {
 
@@ -34,12 +35,13 @@ QString verdictText(const VerifyResult& result)
     return text;
 }
 
-VerifyController::VerifyController(Session& session, VerifyRow& row, QAction& action, QString recorder, QObject* parent)
+VerifyController::VerifyController(Session& session, VerifyRow& row, QAction& action, RecordController& records,
+                                   QObject* parent)
     : QObject(parent)
     , session_(session)
     , row_(row)
     , action_(action)
-    , recorder_(std::move(recorder))
+    , records_(records)
 {
     connect(&action_, &QAction::triggered, this, &VerifyController::verify);
     connect(&row_, &VerifyRow::wanted, this, &VerifyController::verify);
@@ -48,6 +50,7 @@ VerifyController::VerifyController(Session& session, VerifyRow& row, QAction& ac
     connect(&session_, &Session::questionChanged, this, &VerifyController::forget);
     connect(&session_, &Session::answerChanged, this, &VerifyController::showOffer);
     connect(&session_, &Session::stepChanged, this, &VerifyController::showOffer);
+    connect(&session_, &Session::opsPolicyChanged, this, &VerifyController::showOffer);
     connect(&verifying_, &RecorderRun::progressed, &row_, &VerifyRow::setProgress);
     connect(&verifying_, &Verifying::finished, this, [this](const VerifyResult& result) {
         row_.setVerdict(result.agrees ? VerifyRow::Verdict::kept : VerifyRow::Verdict::broken, verdictText(result));
@@ -64,26 +67,49 @@ VerifyController::VerifyController(Session& session, VerifyRow& row, QAction& ac
     showOffer();
 }
 
+namespace {
+
+/// Why the open step cannot be run again, whatever the plan; empty: it can.
+QString whyNotAgain(const StepTrace& trace)
+{
+    const bool isScript = !trainingProgram(trace).isEmpty();
+    if (trace.info.arguments.empty() || (isScript && recordedPython(trace).isEmpty()))
+        return VerifyController::tr(
+            "Only a step that torch-headroom record made of a model or a script can be run again; "
+            "in a training script, torch_headroom.apply runs the plan.");
+    if (isScript && !trace.info.simulated)
+        return VerifyController::tr("The script was measured on a GPU, and is run with the plan on the simulated card: "
+                                    "record it with --gpu.");
+    return {};
+}
+
+/// Why a script cannot run under a plan by op, which has to be a policy of its modules; empty: it can.
+QString whyNoPolicyOfOps(const Session& session)
+{
+    const OpsPolicyPtr& policy = session.opsPolicy();
+    if (!policy || policy->of != session.answer()->ops)
+        return VerifyController::tr("The plan is still being made a policy.");
+    return policy->whyNot.empty() ? QString() : sentence(QString::fromStdString(policy->whyNot));
+}
+
+} // namespace
+
 QString VerifyController::whyNot() const
 {
     if (!session_.isOpen() || !session_.answer())
         return tr("There is no plan yet.");
     if (const Status can = plannable(session_.step()->trace()); !can)
         return sentence(QString::fromStdString(can.error().message));
-    if (!trainingProgram(session_.step()->trace()).isEmpty())
-        return tr(
-            "A training script cannot be run with the plan from here: torch_headroom.apply(model, \"policy.json\") in "
-            "the script runs it.");
-    if (session_.step()->trace().info.arguments.empty())
-        return tr("Only a step that torch-headroom record made of a model can be run again; in a training script, "
-                  "torch_headroom.apply runs the plan.");
+    if (const QString why = whyNotAgain(session_.step()->trace()); !why.isEmpty())
+        return why;
     if (!session_.answerIsCurrent())
         return tr("The plan is still being solved.");
     if (!session_.feasible())
         return tr("No plan fits this budget.");
+    const bool isScript = !trainingProgram(session_.step()->trace()).isEmpty();
     if (session_.worldSize() > 1 && session_.mode() == PlanMode::modules)
         return tr("The plan is for one of several GPUs, which one simulated GPU cannot run.");
-    return {};
+    return session_.answer()->ops && isScript ? whyNoPolicyOfOps(session_) : QString();
 }
 
 void VerifyController::showOffer()
@@ -98,25 +124,51 @@ void VerifyController::verify()
     if (!whyNot().isEmpty() || verifying_.running())
         return;
     place_ = std::make_unique<QTemporaryDir>();
-    const PlanFile kind = session_.answer()->ops ? PlanFile::ops : PlanFile::policy;
-    const QString file = place_->filePath(QStringLiteral("plan.json"));
-    if (const Status written = writePlan(file); !written) {
-        row_.setVerdict(VerifyRow::Verdict::broken, sentence(QString::fromStdString(written.error().message)));
-        return;
-    }
-    verifying_.start(verifyCommand(recorder_, recordArguments(session_.step()->trace()), kind, file));
+    if (trainingProgram(session_.step()->trace()).isEmpty())
+        verifyModel();
+    else
+        verifyScript();
 }
 
-/// Writes the shown plan. A plan by op is written as ops, not as the requested fraction.
-Status VerifyController::writePlan(const QString& file) const
+bool VerifyController::made(const Status& written)
 {
-    if (const OpsDecisionsPtr& ops = session_.answer()->ops)
-        return writeOpsPlan(session_.step()->trace(), ops->plan(), file.toStdString());
-    return writePolicy(*session_.policy(), file.toStdString());
+    if (!written)
+        row_.setVerdict(VerifyRow::Verdict::broken, sentence(QString::fromStdString(written.error().message)));
+    return written.ok();
+}
+
+/// A plan by op is written as its ops, not as the fraction that it was made for.
+void VerifyController::verifyModel()
+{
+    const StepTrace& trace = session_.step()->trace();
+    const QString file = place_->filePath(QStringLiteral("plan.json"));
+    const OpsDecisionsPtr& ops = session_.answer()->ops;
+    if (made(ops ? writeOpsPlan(trace, ops->plan(), file.toStdString())
+                 : writePolicy(*session_.policy(), file.toStdString())))
+        verifying_.start(
+            verifyCommand(records_.recorder(), recordArguments(trace), ops ? PlanFile::ops : PlanFile::policy, file));
+}
+
+/// The script runs under the policy that would be exported, as torch_headroom.apply applies it.
+void VerifyController::verifyScript()
+{
+    const QString policy = place_->filePath(QStringLiteral("policy.json"));
+    if (!made(writePolicy(*session_.policy(), policy.toStdString())))
+        return;
+    const QString headroom = QFileInfo(records_.recorder()).dir().filePath(QStringLiteral("torch-headroom"));
+    const QString executed = place_->filePath(QStringLiteral("executed.hrs"));
+    records_.withPython(
+        session_.step()->trace(),
+        [=, this, step = session_.step()->path, question = question_](const QString& python) {
+            if (question == question_)
+                verifying_.start(verifyScriptCommand(headroom, step, python, policy, executed));
+        },
+        [] {});
 }
 
 void VerifyController::forget()
 {
+    ++question_;
     if (verifying_.running())
         verifying_.cancel();
     else if (row_.verdict() != VerifyRow::Verdict::none)

@@ -13,6 +13,7 @@ class QAction;
 
 namespace headroom {
 
+class RecordController;
 class Session;
 class VerifyRow;
 
@@ -22,7 +23,9 @@ class VerifyController : public QObject
 {
     Q_OBJECT
 public:
-    VerifyController(Session& session, VerifyRow& row, QAction& action, QString recorder, QObject* parent = nullptr);
+    /// `records` asks for consent before a script's Python is started.
+    VerifyController(Session& session, VerifyRow& row, QAction& action, RecordController& records,
+                     QObject* parent = nullptr);
 
     void verify();
     bool running() const noexcept { return verifying_.running(); }
@@ -30,13 +33,16 @@ public:
 private:
     void forget(); ///< clears the verdict of another plan
     void showOffer();
-    Status writePlan(const QString& file) const;
+    void verifyModel();
+    void verifyScript();
+    bool made(const Status& written); ///< shows why the plan's file could not be written
     QString whyNot() const; ///< empty: the plan can be verified
 
     Session& session_;
     VerifyRow& row_;
     QAction& action_;
-    QString recorder_;
+    RecordController& records_;
+    int question_ = 0; ///< number of the plan in question; another plan has another number
     std::unique_ptr<QTemporaryDir> place_; ///< folder of the policy's file
     Verifying verifying_;
 };

@@ -4,20 +4,10 @@
 
 #include "core/timeline/timeline.h"
 
-#include <cstdint>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace headroom {
-
-/// A common subsequence of `a` and `b`: pairs of an index into `a` and an index into `b` with equal keys, both
-/// ascending. The result is a longest common subsequence (E. W. Myers, An O(ND) Difference Algorithm, 1986) if the
-/// sequences differ little. After some hundred edits in a row, the result may be shorter, so that the time stays
-/// proportional to the length.
-std::vector<std::pair<std::uint32_t, std::uint32_t>> commonPlaces(std::span<const std::uint64_t> a,
-                                                                  std::span<const std::uint64_t> b);
 
 /// Live memory of a step after each allocation. The order of frees between two allocations does not change the peak, so
 /// frees have no entries.

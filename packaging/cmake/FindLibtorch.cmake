@@ -5,9 +5,13 @@
 # PyTorch's own find_package(Torch) is not used: with the CUDA wheel it enables the CUDA language and fails without a
 # toolkit. Only libtorch_cpu and libc10 are linked; what they need of CUDA resolves through their own RPATH.
 set(HEADROOM_TORCH_DIR "$ENV{HEADROOM_TORCH_DIR}" CACHE PATH "Folder `torch` of a site-packages that holds torch")
-# One source for these versions; packaging/python/check_torch.sh builds and tests any of them.
-set(_torch_oldest 2.11)
-set(_torch_newest 2.15)
+# packaging/python/check_torch.sh builds and tests any of these versions.
+set(_torch_list "${PROJECT_SOURCE_DIR}/packaging/dependencies/torch-versions.txt")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${_torch_list}")
+foreach(_which oldest newest)
+    file(STRINGS "${_torch_list}" _torch_line REGEX "^${_which} ")
+    string(REPLACE "${_which} " "" _torch_${_which} "${_torch_line}")
+endforeach()
 # The version in a folder `torch`, or nothing.
 function(_libtorch_version folder result)
     set(version "")
@@ -49,17 +53,17 @@ if(NOT _torch_dir)
     endforeach()
 endif()
 _libtorch_version("${_torch_dir}" Libtorch_VERSION)
-set(_torch_versions "torch ${_torch_oldest} to ${_torch_newest}")
-set(_torch_advice "set HEADROOM_TORCH_DIR to the folder `torch` of a site-packages with ${_torch_versions}, or run packaging/run.sh, which installs it")
+set(Libtorch_SUPPORTED "torch ${_torch_oldest} to ${_torch_newest}")
+set(_torch_advice "set HEADROOM_TORCH_DIR to the folder `torch` of a site-packages with ${Libtorch_SUPPORTED}, or run packaging/run.sh, which installs it")
 if(SKBUILD)
-    set(_torch_advice "this Python has none of ${_torch_versions}: install torch into it first")
+    set(_torch_advice "this Python has none of ${Libtorch_SUPPORTED}: install torch into it first")
 endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(Libtorch REQUIRED_VARS _torch_dir VERSION_VAR Libtorch_VERSION
     REASON_FAILURE_MESSAGE "${_torch_advice}")
 _libtorch_is_known("${Libtorch_VERSION}" _torch_known)
 if(Libtorch_FOUND AND NOT _torch_known)
-    message(FATAL_ERROR "Headroom is written against ${_torch_versions}; ${_torch_dir} holds ${Libtorch_VERSION}")
+    message(FATAL_ERROR "Headroom is written against ${Libtorch_SUPPORTED}; ${_torch_dir} holds ${Libtorch_VERSION}")
 endif()
 if(Libtorch_FOUND AND NOT TARGET Libtorch::torch_cpu)
     add_library(Libtorch::torch_cpu INTERFACE IMPORTED)

@@ -61,17 +61,9 @@ install_packages() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
 }
 
-# The folder of torch in the Python given, when it is one that packaging/cmake/FindLibtorch.cmake knows.
+# The folder of torch in the Python given, when it is one of torch-versions.txt.
 torch_of() {
-    command -v "$1" > /dev/null && "$1" - <<'PYTHON' 2> /dev/null
-import importlib.util, pathlib, re, sys
-spec = importlib.util.find_spec("torch")
-folder = pathlib.Path(spec.submodule_search_locations[0]) if spec else None
-version = folder and re.search(r"__version__ = '2\.1[1-5]\.", (folder / "version.py").read_text())
-if not version:
-    sys.exit(1)
-print(folder)
-PYTHON
+    command -v "$1" > /dev/null && "$1" "$here/find_torch.py" 2> /dev/null
 }
 
 install_torch() {
@@ -99,7 +91,7 @@ install_torch() {
         cmp -s "$here/torch-full.txt" "$env/installed.txt" && return
     fi
     [ -x "$env/bin/pip" ] || /usr/bin/env python3 -m venv "$env"
-    echo "Installing torch 2.11.0 into $env" >&2
+    echo "Installing torch $(sed -n 's/^installed //p' "$here/torch-versions.txt") into $env" >&2
     "$env/bin/pip" install --disable-pip-version-check "${options[@]}" -r "$list"
     cp "$list" "$env/installed.txt"
 }

@@ -54,7 +54,7 @@ TEST_F(VerifySteps, AStepAboveTheBudgetDoesNotFit)
     const Finished finished = verify(stepPath());
     EXPECT_EQ(finished.exitCode, 3);
     EXPECT_TRUE(isErrorLine(finished.err)) << finished.err;
-    EXPECT_THAT(finished.err, HasSubstr("more than the policy's budget of "));
+    EXPECT_THAT(finished.err, HasSubstr("more than its budget of "));
 }
 
 TEST_F(VerifySteps, AnotherStepPartsWhereItDoes)
@@ -89,6 +89,31 @@ TEST_F(VerifySteps, WhatIsMissingIsNamed)
     expectBadInput(headroomProgram({"verify", stepPath(), "--executed=" + path("nowhere.hrs"), "--policy", "p.json"}),
                    {"nowhere.hrs"});
     expectBadInput(headroomProgram({"verify", stepPath(), "--executed", stepPath(), "--batch", "3"}), {"--batch"});
+}
+
+/// Steps that cannot run again; tests/python/verify_script_test.py runs those that can.
+TEST_F(VerifySteps, AStepThatCannotRunAgainSaysWhy)
+{
+    writeEmptyPolicy(Bytes(1) << 50);
+    const auto refused = [&](const StepTrace& step, std::initializer_list<const char*> words) {
+        ASSERT_TRUE(writeStepTrace(step, path("script.hrs")).ok());
+        expectBadInput(headroomProgram({"verify", path("script.hrs"), "--policy", path("policy.json")}), words);
+    };
+    StepTrace step = *trace;
+    step.info.arguments.clear();
+    refused(step, {"script.hrs does not say how it was recorded"});
+    step.info.settings = {{"program", "train.py"}, {"interpreter", "/foreign/bin/python3"}, {"folder", path("")}};
+    refused(step, {"was recorded inside a program", "--executed"});
+    step.info.arguments = {"--gpu", "a100-80gb", path("train.py")};
+    refused(step, {"/foreign/bin/python3", "is no Python of an environment at hand", "--python"});
+    step.info.simulated = false;
+    refused(step, {"was measured on a GPU"});
+    step.info.simulated = true;
+    step.info.policy = "p.json";
+    refused(step, {"already ran under the policy p.json"});
+    step.info.policy.clear();
+    step.info.settings.back().second = path("gone");
+    refused(step, {"which is not there"});
 }
 
 } // namespace

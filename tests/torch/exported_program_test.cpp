@@ -150,7 +150,7 @@ TEST_F(ChangedFile, AnotherSchemaIsRefused)
     changeModel([](json& model) { model["schema_version"]["major"] = 9; });
     EXPECT_THAT(message(),
                 testing::MatchesRegex("x.pt2 has schema version 9 of torch.export \\(torch 2.11.0.*\\), and "
-                                      "Headroom reads version 8; export the model with torch 2.11 to 2.15"));
+                                      "Headroom reads version 8; export the model with torch [0-9.]+ to [0-9.]+"));
 }
 
 TEST_F(ChangedFile, AnUnknownOperatorIsNamedWithItsModule)

@@ -113,16 +113,13 @@ private Q_SLOTS:
         QVERIFY(!window().actions().verifyPlan->isEnabled());
     }
 
-    void stepOfAScriptSaysWhereItCameFromAndWhatCannotBeDone()
+    void stepOfAScriptSaysWhereItCameFrom()
     {
         openStepFor("kept",
                     {{"program", "train.py --batch-size 32"},
                      {"interpreter", "/venv/bin/python"},
                      {"folder", "/home/me/training"}});
-        QVERIFY(!row().button()->isEnabled());
-        QVERIFY(!window().actions().verifyPlan->isEnabled());
-        QVERIFY(row().button()->toolTip().startsWith(QStringLiteral("A training script cannot be run")));
-        QVERIFY(row().button()->toolTip().contains(QStringLiteral("torch_headroom.apply")));
+        QVERIFY(row().button()->isEnabled()); // script_again_test.cpp runs it
         QStringList tips;
         for (const QWidget* part : window().page().header()->findChildren<QWidget*>())
             tips << part->toolTip();

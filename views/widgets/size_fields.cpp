@@ -21,6 +21,8 @@ namespace headroom {
 namespace {
 
 constexpr int widestField = 84; // a size without a bound would take the width of the largest number
+constexpr int widestName = 76; ///< a script's argument may have a long name
+constexpr int widestSizes = 120; ///< "recording --per-device-train-batch-size 64"
 constexpr int mostShown = std::numeric_limits<int>::max();
 
 /// A size. The arrows move by about an eighth, in powers of two, as batches and sequences are chosen.
@@ -45,6 +47,13 @@ public:
 protected:
     void wheelEvent(QWheelEvent* event) override { event->ignore(); } // scrolling past must not start a recording
 };
+
+/// Shows a text in at most `width`, and the whole text in the tooltip.
+void setShortened(QLabel& label, const QString& text, int width)
+{
+    label.setText(label.fontMetrics().elidedText(text, Qt::ElideLeft, width));
+    label.setToolTip(label.text() == text ? QString() : text);
+}
 
 int shown(std::int64_t value)
 {
@@ -100,7 +109,9 @@ void SizeFields::setDimensions(const std::vector<StepInfo::Dimension>& dimension
             field->setToolTip(tr("Records the step again at another %1; budget and pins stay").arg(name));
             field->setKeyboardTracking(false);
             field->setMaximumWidth(widestField);
-            auto* label = makeLabel(name, "second", this);
+            auto* label = makeLabel({}, "second", this);
+            label->ensurePolished();
+            setShortened(*label, name, widestName);
             label->setBuddy(field);
             row->insertWidget(place++, label);
             row->insertWidget(place++, field);
@@ -130,7 +141,7 @@ void SizeFields::setRecording(double share, const QString& text)
 {
     result_->hide();
     busy_->show();
-    busyText_->setText(tr("recording %1").arg(text));
+    setShortened(*busyText_, tr("recording %1").arg(text), widestSizes);
     showShare(*progress_, share);
 }
 

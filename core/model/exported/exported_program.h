@@ -161,4 +161,7 @@ Argument readArgument(const json::Json& value);
 Argument readNamed(const json::Json& value); ///< reads a value's name: TensorArgument
 Graph readGraph(const json::Json& value);
 
+/// The versions of packaging/dependencies/torch-versions.txt, for people: "torch OLDEST to NEWEST".
+extern const char* const supportedTorch;
+
 } // namespace headroom::exported

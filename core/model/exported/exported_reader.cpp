@@ -47,7 +47,7 @@ void checkSchema(const Json& document, const ExportedProgram& program)
         return;
     throw Unreadable{badInput(program.name + " has schema version " + std::to_string(major) + " of torch.export (torch "
                               + program.torchVersion + "), and Headroom reads version " + std::to_string(schemaMajor)
-                              + "; export the model with torch 2.11 to 2.15")};
+                              + "; export the model with " + supportedTorch)};
 }
 
 InputSpec readInputSpec(const Json& value)

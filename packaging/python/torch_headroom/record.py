@@ -27,6 +27,7 @@ import time
 import traceback
 import types
 
+from ._apply.policy import PolicyError, read_policy
 from ._distributed.job import ADVICE, NAMES, job_of, take_launcher
 from ._library import HeadroomError, check, load
 from ._plan.recordings import Dependencies
@@ -138,6 +139,7 @@ class _Outcome:
         self.problem = problem
         self.reason = ""  # _reason() of what the script raised
         self.card_was_full = card_was_full  # the request without room, if a larger card is to be tried
+        self.policy_does_not_fit = False  # then no step is kept: the step is not that of the policy
         self.exit_code = exit_code
         self.ended_early = ended_early  # by the recorder
 
@@ -209,6 +211,10 @@ def _outcome_of(options, error):
 
     if isinstance(error, HeadroomError):
         return _Outcome(str(error), error.exit_code)
+    if isinstance(error, PolicyError) and options.policy:
+        outcome = _Outcome(f"{script} does not train as it was recorded: {error}", 2)
+        outcome.policy_does_not_fit = True
+        return outcome
     if isinstance(error, torch.OutOfMemoryError):
         place = _place_of(error)
         origin = f" {place[0].upper()}{place[1:]}, asked for it" if place else ""
@@ -263,12 +269,14 @@ def _record_script(options, progress, card_was_full):
     from ._record.hooks import Hooks
     from ._record.loop import Finished, ScriptLoop
     from ._record.process import end_children, end_data_workers
+    from ._plan.training import FirstTraining
     from ._record.step import StepRecorder
     from ._torch import compiling
 
     program = (["-m"] if options.module else []) + [options.script, *options.arguments]
     command = [word for words in same_recording(options) for word in words]
-    recorder = StepRecorder(pathlib.Path(options.script).name, program, command, job_of(options))
+    recorder = StepRecorder(pathlib.Path(options.script).name, program, command, job_of(options),
+                            os.path.abspath(options.policy) if options.policy else "")
     if options.without_checkpointing:
         recorder.note("checkpointing", "left out")
     if options.activation_memory_budget:
@@ -280,6 +288,8 @@ def _record_script(options, progress, card_was_full):
     loop = ScriptLoop.of_process = ScriptLoop(recorder, options.steps, progress)
     hooks = Hooks(recorder, loop)
     hooks.install()
+    training = FirstTraining(options.policy)
+    training.install()
     outcome, finished = _Outcome(), False
     with _Interrupts() as interrupts:
         try:
@@ -303,9 +313,12 @@ def _record_script(options, progress, card_was_full):
         raise KeyboardInterrupt
     if loop.by_hand:
         recorder.notes.append(_BY_HAND)
+    if (finished or not outcome.problem) and training.unapplied():
+        recorder.discard()
+        return recorder, False, _Outcome(f"{options.script}: {training.unapplied()}", 2, finished)
     if finished:
         return recorder, *_unless_on_cpu(options, recorder, _Outcome(ended_early=True))
-    if outcome.exit_code == 1 or outcome.card_was_full:
+    if outcome.exit_code == 1 or outcome.card_was_full or outcome.policy_does_not_fit:
         recorder.discard()
         return recorder, False, outcome
     has_step, outcome = _last_step(options, loop, outcome)
@@ -407,6 +420,16 @@ def _prepare(options):
         leave_out()
 
 
+def _check_policy(options):
+    try:
+        read_policy(options.policy)
+    except (PolicyError, OSError) as error:
+        raise HeadroomError(str(error)) from None
+    if options.activation_memory_budget and len(options.activation_memory_budget) > 1:
+        raise HeadroomError("--policy is the plan of one step: expected one fraction of --activation-memory-budget "
+                            "with it")
+
+
 def _record(options, card_was_full):
     take_launcher(options)
     if job_of(options) and options.device != "sim":
@@ -417,6 +440,8 @@ def _record(options, card_was_full):
     if not options.module and not pathlib.Path(options.script).is_file():
         raise HeadroomError(f"{options.script}: there is no such script")
     _checked_output(options.output)
+    if options.policy:
+        _check_policy(options)
     if options.activation_memory_budget and len(options.activation_memory_budget) > 1:
         return record_each(options)
     begin = time.perf_counter()

@@ -66,6 +66,8 @@ def parser():
     memory.add_argument("--limited", action="store_true",
                         help="end where the card's memory is full, with the step so far; by default such a script is "
                         "recorded again as on a larger card")
+    add("--policy", metavar="FILE",
+        help="apply a policy when the script's model first trains, as torch_headroom.apply() in the script would")
     flag("--without-checkpointing", help="let what the script checkpoints itself save everything")
     add("--activation-memory-budget", type=_fractions, metavar="FRACTION[,…]",
         help="what torch.compile's partitioner may save, as torch._functorch.config.activation_memory_budget; several: "
@@ -93,6 +95,8 @@ def same_recording(options):
     device = ["--gpu", options.gpu] if options.device == "sim" else ["--device", options.device]
     arguments = [*device, "--steps", str(options.steps)]
     arguments += [f"--{memory}" for memory in ("unlimited", "limited") if getattr(options, memory)]
+    if options.policy:
+        arguments += ["--policy", str(pathlib.Path(options.policy).resolve())]
     if options.without_checkpointing:
         arguments.append("--without-checkpointing")
     if options.activation_memory_budget:

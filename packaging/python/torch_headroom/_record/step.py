@@ -67,10 +67,11 @@ class StepRecorder:
 
     `model` is the name in the step file, `program` the words of the recorded command line. `command` holds the arguments
     with which `torch-headroom record` would record the same step, if that command recorded the step. `job` is the
-    distributed job that this process belongs to (_distributed/job.py).
+    distributed job that this process belongs to (_distributed/job.py). `policy` is the path of the policy that the step
+    runs under.
     """
 
-    def __init__(self, model, program, command=(), job=None):
+    def __init__(self, model, program, command=(), job=None, policy=""):
         self.model = _readable(model)
         self.library = _declared(load())
         self.library.headroom_recording_watch()
@@ -101,6 +102,7 @@ class StepRecorder:
         self._on_cpu = False  # whether all parameters of the last finished step are on the CPU
         self._process = os.getpid()
         self.job = job  # None: the script runs alone
+        self._policy = _readable(policy)
         self._command = [_readable(word) for word in command]
         # Read now, as the program may change the folder.
         origin = [("program", shlex.join(program)), ("interpreter", sys.executable), ("folder", os.getcwd())]
@@ -277,7 +279,7 @@ class StepRecorder:
             "model": self.model, "device": "sim", "dtype": str(dtype).removeprefix("torch."),
             "optimizer": "+".join(optimizers), "autocast": self.autocast, "lifetimes": "frame", "batch": batch,
             "sequence": sequence, "steps": step, "settings": noted, "arguments": self._command,
-            "remarks": remarks.of_step() + sentences,
+            "remarks": remarks.of_step() + sentences, "policy": self._policy,
         } | self._rank()
 
     def _allocator_settings(self):
