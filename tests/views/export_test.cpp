@@ -89,8 +89,13 @@ private Q_SLOTS:
                 continue;
             images += xml.name() == QStringLiteral("image");
             paths += xml.name() == QStringLiteral("polygon") || xml.name() == QStringLiteral("path");
-            if (xml.name() == QStringLiteral("text"))
+            if (xml.name() == QStringLiteral("text")) {
+                const auto attributes = xml.attributes();
+                QVERIFY(attributes.value(QStringLiteral("font-family")).endsWith(QStringLiteral(", sans-serif")));
+                const double width = attributes.value(QStringLiteral("textLength")).toDouble();
                 texts << xml.readElementText();
+                QVERIFY2(width > 2 * static_cast<double>(texts.last().size()), qPrintable(texts.last()));
+            }
         }
         QVERIFY2(!xml.hasError(), qPrintable(xml.errorString()));
         QCOMPARE(images, 0);
@@ -178,6 +183,30 @@ private Q_SLOTS:
         verify(exportTradeOff({"gpt", madeUpModules({}), ""}, path("all.csv")));
         const auto rows = content("all.csv").trimmed().split('\n');
         QCOMPARE(rows.size(), 96 * 5 + 1);
+    }
+
+    void wholeModelNamesItsCurves()
+    {
+        verify(exportTradeOff({"gpt", madeUpModules({}), ""}, path("all.svg")));
+        const auto bytes = content("all.svg");
+        QVERIFY2(bytes.contains(">GPT.layers.0 and 95 alike</text>"), bytes.left(20'000).constData());
+    }
+
+    /// A phase that is too short for a name has none: no text stands in the corner.
+    void phasesWithoutSpaceHaveNoName()
+    {
+        auto shown = std::make_shared<Timeline>(*recorded_);
+        shown->phases.push_back({Phase::zeroGrad, shown->durationMs, shown->durationMs});
+        TimelineExport data = timeline();
+        data.recorded = shown;
+        data.planned = nullptr;
+        ExportOptions options;
+        options.width = 500;
+        verify(exportTimeline(data, path("narrow.svg"), options));
+        const auto bytes = content("narrow.svg");
+        QVERIFY(bytes.contains(">Forward</text>"));
+        QVERIFY(!bytes.contains("x=\"0\" y=\"4\""));
+        QVERIFY(!bytes.contains(">Zero grad</text>"));
     }
 
     void refusesWhatItCannotWrite()

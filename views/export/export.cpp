@@ -17,6 +17,7 @@
 #include <QPainter>
 #include <QPdfWriter>
 #include <QRectF>
+#include <QRegularExpression>
 #include <QSvgGenerator>
 
 #include <algorithm>
@@ -25,8 +26,10 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -43,6 +46,47 @@ struct Picture
     std::function<void(QPainter&)> paint;
 };
 
+/// The value of an attribute of an SVG element; empty: the element has no such attribute.
+QString attributeOf(const QString& element, const QString& name)
+{
+    const QRegularExpression pattern(QLatin1Char(' ') + name + QStringLiteral("=\"([^\"]*)\""));
+    return pattern.match(element).captured(1);
+}
+
+QString unescaped(QString xml)
+{
+    for (const auto& [entity, character] : std::initializer_list<std::pair<const char*, const char*>>{
+             {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&amp;", "&"}})
+        xml.replace(QLatin1String(entity), QLatin1String(character));
+    return xml;
+}
+
+/// Gives each text of an SVG document the width with which the text was laid out, and the fonts a generic family: where
+/// the fonts are not installed, the texts do not overlap.
+QByteArray withWidths(const QByteArray& document)
+{
+    static const QRegularExpression pattern(QStringLiteral("(<text [^>]*)>([^<]*)</text>"));
+    const QString text = QString::fromUtf8(document);
+    QString made;
+    qsizetype end = 0;
+    for (auto found = pattern.globalMatch(text); found.hasNext();) {
+        const QRegularExpressionMatch match = found.next();
+        const QString element = match.captured(1);
+        QFont font(attributeOf(element, QStringLiteral("font-family")));
+        font.setPixelSize(std::max(1, attributeOf(element, QStringLiteral("font-size")).toInt()));
+        font.setWeight(QFont::Weight(std::clamp(attributeOf(element, QStringLiteral("font-weight")).toInt(), 100, 900)));
+        const double width = QFontMetricsF(font).horizontalAdvance(unescaped(match.captured(2)));
+        made += QStringView(text).mid(end, match.capturedStart() - end) + element
+            + QStringLiteral("textLength=\"%1\" lengthAdjust=\"spacingAndGlyphs\">%2</text>")
+                  .arg(width, 0, 'f', 2)
+                  .arg(match.captured(2));
+        end = match.capturedEnd();
+    }
+    made += QStringView(text).mid(end);
+    static const QRegularExpression family(QStringLiteral("font-family=\"([^\",]+)\""));
+    return made.replace(family, QStringLiteral("font-family=\"\\1, sans-serif\"")).toUtf8();
+}
+
 QByteArray svg(const Picture& picture)
 {
     QBuffer buffer;
@@ -56,7 +100,7 @@ QByteArray svg(const Picture& picture)
     QPainter painter(&generator);
     picture.paint(painter);
     painter.end();
-    return buffer.data();
+    return withWidths(buffer.data());
 }
 
 QByteArray pdf(const Picture& picture)
@@ -400,26 +444,10 @@ AxisRange fromZero(double most)
     return {-0.03 * end, 1.06 * end};
 }
 
-// The picture without a selection: every module's curve, all alike.
-TradeOffPicture wholeModel(const ModuleInfo& info)
-{
-    TradeOffPicture picture;
-    for (const auto& module : info.stats) {
-        auto curve = tradeOffCurve(module);
-        for (const auto& point : curve) {
-            picture.mostKept = std::max(picture.mostKept, point.kept);
-            picture.mostMs = std::max(picture.mostMs, point.ms);
-        }
-        if (!curve.empty())
-            picture.others.push_back(std::move(curve));
-    }
-    return picture;
-}
-
 void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOptions& options)
 {
     const auto& theme = Theme::make(options.dark);
-    const auto picture = data.selected.empty() ? wholeModel(*data.info)
+    const auto picture = data.selected.empty() ? tradeOffPicture(*data.info)
                                                : tradeOffPicture(*data.info, data.selected, data.planned, data.ways);
     std::vector<LegendEntry> entries;
     if (!picture.estimate.empty()) {
@@ -445,6 +473,7 @@ void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOp
     paintAxes(painter, plot, {plane.kept, mib, {}, QStringLiteral("Activation memory kept, MiB")},
               {plane.ms, 1, {}, QStringLiteral("Recompute, ms")}, theme);
     paintOtherCurves(painter, picture, plane, theme);
+    paintNames(painter, picture, plane, plot, theme);
     paintChoices(painter, picture, data.msPerGiB, plane, theme);
 }
 

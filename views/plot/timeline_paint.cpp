@@ -200,6 +200,8 @@ void paintPhases(QPainter& painter, const std::vector<PlacedPhase>& phases, cons
         if (phase.x > geometry.plot.left())
             painter.drawLine(QPointF(x, geometry.plot.top() - (phase.label.isEmpty() ? 6 : phaseBandHeight)),
                              QPointF(x, geometry.plot.bottom()));
+        if (phase.label.isEmpty())
+            continue;
         painter.setPen(theme.secondText);
         painter.drawText(phase.label, Qt::AlignLeft | Qt::AlignVCenter, phaseTitle(phase.span.phase));
     }

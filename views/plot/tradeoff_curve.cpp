@@ -4,10 +4,14 @@
 
 #include "core/base/curves.h"
 
+#include <QFontMetricsF>
 #include <QPainter>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <optional>
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -133,6 +137,14 @@ void addOthers(TradeOffPicture& picture, const ModuleInfo& info)
     });
 }
 
+/// A curve of modules of the same class.
+struct AlikeModules
+{
+    const ModuleStats* first = nullptr;
+    std::vector<TradeOffPoint> curve;
+    int others = 0;
+};
+
 /// Adds the plan's choices for the selected module and for the other modules of the class.
 void chooseAll(TradeOffPicture& picture, const ModuleInfo& info, const PlannedPoint& planned)
 {
@@ -197,6 +209,31 @@ TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, co
     return picture;
 }
 
+TradeOffPicture tradeOffPicture(const ModuleInfo& info)
+{
+    std::vector<AlikeModules> different;
+    for (const ModuleStats& module : info.stats) {
+        if (!hasCurve(module))
+            continue;
+        std::vector<TradeOffPoint> curve = tradeOffCurve(module);
+        const auto known = std::ranges::find_if(different, [&](const AlikeModules& alike) {
+            return sameClass(alike.first->fqn, module.fqn) && sameCurve(alike.curve, curve);
+        });
+        if (known == different.end())
+            different.push_back({&module, std::move(curve)});
+        else
+            ++known->others;
+    }
+    TradeOffPicture picture;
+    for (AlikeModules& alike : different) {
+        include(picture, alike.curve);
+        picture.others.push_back(std::move(alike.curve));
+        picture.names.push_back(
+            alike.first->fqn + (alike.others > 0 ? " and " + std::to_string(alike.others) + " alike" : std::string()));
+    }
+    return picture;
+}
+
 TangentPiece tangent(const TradeOffPicture& picture, double msPerGiB)
 {
     const double slope = msPerGiB / static_cast<double>(GiB); // ms per byte
@@ -242,6 +279,45 @@ void paintOtherCurves(QPainter& painter, const TradeOffPicture& picture, const T
         painter.drawPolyline(lineOf(other, plane));
     painter.setPen(QPen(theme.ghost, 1.5));
     painter.drawPolyline(lineOf(picture.estimate, plane));
+}
+
+void paintNames(QPainter& painter, const TradeOffPicture& picture, const TradeOffPlane& plane, const QRectF& plot,
+                const Theme& theme)
+{
+    constexpr double lineHeight = 15;
+    constexpr int mostRows = 6; // above a corner
+    constexpr QPointF gap(8, 4);
+    const QFontMetricsF metrics(theme.caption);
+    painter.setFont(theme.caption);
+    std::vector<QRectF> taken;
+    const auto isFree = [&](const QRectF& box) {
+        return plot.contains(box) && std::ranges::none_of(taken, [&](const QRectF& other) { return box.intersects(other); });
+    };
+    std::vector<std::size_t> order(picture.names.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return picture.others[i].front().kept; });
+    for (const std::size_t i : order) {
+        const QString name = QString::fromStdString(picture.names[i]);
+        const QSizeF size(metrics.horizontalAdvance(name) + 2, lineHeight);
+        const auto place = [&]() -> std::optional<std::pair<QPointF, QRectF>> {
+            for (int row = 0; row < mostRows; ++row)
+                for (const TradeOffPoint& point : picture.others[i]) {
+                    const QPointF corner = plane.at(point);
+                    const QRectF box(corner + QPointF(gap.x(), -gap.y() - (row + 1) * lineHeight), size);
+                    if (isFree(box))
+                        return std::pair(corner, box);
+                }
+            return std::nullopt;
+        }();
+        if (!place)
+            continue;
+        const auto& [corner, box] = *place;
+        taken.push_back(box);
+        painter.setPen(QPen(theme.line, 1));
+        painter.drawLine(corner, box.bottomLeft());
+        painter.setPen(theme.secondText);
+        painter.drawText(box, Qt::AlignLeft | Qt::AlignVCenter, name);
+    }
 }
 
 void paintChoices(QPainter& painter, const TradeOffPicture& picture, double msPerGiB, const TradeOffPlane& plane,

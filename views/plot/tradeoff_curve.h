@@ -57,6 +57,7 @@ struct TradeOffPicture
     std::vector<TradeOffPoint> curve; ///< the selected module's: the planner's ways, or PyTorch's estimate
     std::vector<TradeOffPoint> estimate; ///< PyTorch's estimate, if the curve is the planner's ways
     std::vector<std::vector<TradeOffPoint>> others; ///< curves of the same class, equal ones once, at most some dozens
+    std::vector<std::string> names; ///< of `others`, in the same order; empty: the picture shows no names
     struct Choice
     {
         TradeOffPoint point;
@@ -72,6 +73,10 @@ struct TradeOffPicture
 /// the module (empty: from PyTorch's estimate).
 TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const PlannedPoint& planned,
                                 const std::vector<ModuleWay>& ways = {});
+
+/// Makes the picture without a selected module: the curves of all modules, with names. Modules of the same class with
+/// equal curves have a single curve: "layers.0 and 11 alike".
+TradeOffPicture tradeOffPicture(const ModuleInfo& info);
 
 /// The part of a tangent that is inside the picture.
 struct TangentPiece
@@ -97,6 +102,11 @@ void paintDot(QPainter& painter, QPointF at, double radius, const QColor& fill, 
 /// Paints the parts that are the same for every plan: the curves of other modules, and PyTorch's estimate.
 void paintOtherCurves(QPainter& painter, const TradeOffPicture& picture, const TradeOffPlane& plane,
                       const Theme& theme);
+
+/// Paints the names of the curves of other modules beside the curves, inside of `plot`. A name without free space is left
+/// out, names of the largest curves last.
+void paintNames(QPainter& painter, const TradeOffPicture& picture, const TradeOffPlane& plane, const QRectF& plot,
+                const Theme& theme);
 
 /// Paints the selected module's curve, the plan's choices, and the tangent of the price of memory.
 void paintChoices(QPainter& painter, const TradeOffPicture& picture, double msPerGiB, const TradeOffPlane& plane,
