@@ -94,13 +94,11 @@ std::int64_t channelsOf(const Tensor& input)
     return input.dim() > 1 ? input.size(1) : input.numel();
 }
 
-/// The kernel of CUDA saves the statistics in evaluation, too: a copy of the running mean, and the inverse deviation
-/// (batch_norm_cuda() of aten/src/ATen/native/cuda/Normalization.cu). Those of cuDNN, the CPU and meta save none.
 std::tuple<Tensor, Tensor, Tensor> batchNorm(const Tensor& input, const OptionalTensor&, const OptionalTensor&,
-                                             const OptionalTensor&, const OptionalTensor&, bool /*training*/, double,
+                                             const OptionalTensor&, const OptionalTensor&, bool training, double,
                                              double)
 {
-    const std::int64_t channels = channelsOf(input);
+    const std::int64_t channels = training ? channelsOf(input) : 0;
     const at::ScalarType type = accumulateType(input);
     return {emptyLike(input), emptyTensor({channels}, type), emptyTensor({channels}, type)};
 }
