@@ -64,7 +64,7 @@ struct Report
 {
     std::string model;
     DeviceSpec gpu;
-    bool real = false; ///< a real GPU, not a simulated one
+    bool real = false; ///< a real GPU, not a simulated GPU
     Policy policy;
     Verification memory;
     std::optional<GradientComparison> gradients;

@@ -17,15 +17,15 @@ namespace headroom {
 /// Returns the object "gradients". `compared` null: not compared, for the reason `whyNot`.
 nlohmann::json gradientsJson(const GradientComparison* compared, const std::string& whyNot);
 
-/// Returns the line on how the executed memory differs from the predicted one.
+/// Returns the line on how the executed memory differs from the predicted memory.
 std::string timelineText(const LevelComparison& memory);
 
-/// Returns why the values of a step are not computed on the CPU; empty: the step is small enough, or they are `wanted`
-/// all the same. Of a large step that is wanted it says on stderr that it takes minutes.
+/// Returns why the values of a step are not computed on the CPU; empty: the step is small enough, or the values are
+/// `wanted` all the same. For a large wanted step, stderr says that the step takes minutes.
 std::string withoutCpu(Bytes peak, double flops, bool wanted);
 
 /// Runs the step with and without the policy, or under a plan by op, and prints a comparison with the prediction. The
-/// error says where they first differ. Calls `watch` with the progress.
+/// error says where the results first differ. Calls `watch` with the progress.
 Status runVerify(const RecordOptions& options, const ProgressReport& watch);
 
 } // namespace headroom

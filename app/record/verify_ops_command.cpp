@@ -187,7 +187,7 @@ Result<Question> readQuestion(const RecordOptions& options)
     return question;
 }
 
-/// A model with the plan of its step.
+/// A model with the plan of the step.
 struct Planned
 {
     std::unique_ptr<ModelSource> model;
@@ -226,7 +226,7 @@ Result<OpsValues> valuesOn(at::Device device, const StepRequest& request, const 
     return compareValues(*planned.model, request.step, planned.planner, planned.plan);
 }
 
-/// Records the step on `device`, and runs it by the plan of its ops.
+/// Records the step on `device`, and runs it by the plan of the ops.
 Status executeOn(at::Device device, const StepRequest& request, const Question& question, RealDevice* real,
                  const ProgressReport& progress, OpsReport& report)
 {
