@@ -13,17 +13,14 @@
 ///     registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()
 ///                                                                          declares parameters and buffers of modules
 ///     wrapped(int[] modules, Tensor[] tensors) -> ()                       declares parameters that wrap others, such
-///   as
-///                                                                          DTensors
+///                                                                          as DTensors
 ///     inputs(Tensor[] tensors) -> ()                                       declares the batch
 ///     retype(Tensor[] tensors, int category) -> ()                         sets the Category from here on
-///     retype_parts(Tensor tensor, int category) -> ()                      the same for the tensors inside of a
-///   tensor:
-///                                                                          implemented in Python, for the recorder
+///     retype_parts(Tensor tensor, int category) -> ()                      the same for the tensors inside of
+///                                                                          `tensor`: implemented in Python
 ///     unsharded(int unit, str[] names, Tensor[] tensors, int category) -> ()
 ///                                                                          sets the Category, and the module that is
-///   the
-///                                                                          FSDP unit of the tensors
+///                                                                          the FSDP unit of the tensors
 ///     optimizer_state(Tensor[] tensors) -> ()                              declares what optimizers keep
 ///     enter(int module, Tensor[] arguments) -> int                         begins a module's forward; returns the call
 ///     held(int call, Tensor[] tensors, int[] places) -> ()                 adds what a checkpoint of the call holds

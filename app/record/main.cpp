@@ -23,7 +23,7 @@ using headroom::ErrorKind;
 
 constexpr std::string_view ownName = "torch-headroom-record";
 
-/// The program that the user called: `torch-headroom record …` becomes this program under that name.
+/// The program that the user called: `torch-headroom record …` becomes this program under the name torch-headroom.
 std::string_view program = ownName;
 
 void rememberName(const char* called)

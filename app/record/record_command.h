@@ -25,7 +25,8 @@ struct StepRequest
     StepInfo info;
 };
 
-/// Makes the StepRequest of a command's options.
+/// Makes the StepRequest of a command's options. Errors (badInput): no model, an unknown device, options that do not go
+/// together.
 Result<StepRequest> readStepRequest(const RecordOptions& options);
 
 /// Opens the device of the step: sets request.model.device, and request.step.real for a real device. Small tensors on
@@ -48,10 +49,12 @@ struct RecordJob
     StepRequest request;
     std::shared_ptr<AtomicFile> file; ///< of the step; to be committed when complete
 };
+/// Errors (badInput): as for readStepRequest(); an output that cannot be written.
 Result<RecordJob> prepareRecord(const RecordOptions& options);
 
 /// Opens the model, runs the step, writes it into job.file and prints a summary. Calls `watch` with the progress; at 1
-/// the file is complete, and not before.
+/// the file is complete, and not before. Errors: a model that cannot be opened, a step that fails, a file that cannot
+/// be written.
 Status runRecord(RecordJob& job, const ProgressReport& watch);
 
 } // namespace headroom

@@ -57,7 +57,7 @@ FileStamp stampOf(const struct stat& status)
     return {status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec * nsPerSecond + status.st_mtim.tv_nsec};
 }
 
-/// Memory of `size` bytes, or a mapping of `file` unless -1; MAP_FAILED: errno says why.
+/// Memory of `size` bytes, or a mapping of `file` (-1: no file); MAP_FAILED: errno says why.
 std::byte* map(std::size_t size, int protection, int file)
 {
     const int flags = MAP_PRIVATE | (file < 0 ? MAP_ANONYMOUS : 0);

@@ -346,7 +346,7 @@ private:
         return height;
     }
 
-    /// Returns the height of the stack without the last `count` values. Throws if the stack has fewer.
+    /// Returns the height of the stack without the last `count` values. Throws if the stack has fewer values.
     std::size_t below(std::size_t count) const
     {
         const std::size_t floor = marks_.empty() ? 0 : marks_.back();

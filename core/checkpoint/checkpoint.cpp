@@ -214,7 +214,7 @@ void CheckpointFrame::recomputed(int pass, const at::Tensor& tensor)
     const std::size_t index = passes_[pass].packed++;
     if (index >= slots_.size()) // the region caught StopRecomputation
         return;
-    // The slot is gone if an earlier backward inside the region used the slot.
+    // An earlier backward inside the region may have used the slot: the slot is then gone.
     if (const auto slot = slots_[index].lock())
         slot->recomputed[pass] = tensor;
     if (index + 1 == slots_.size())

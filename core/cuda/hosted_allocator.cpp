@@ -62,7 +62,7 @@ public:
         const bool hosted = host_ && memory.get() && memory.device().index() == device_ && isForTensor(caller);
         return hosted ? host_->take(std::move(memory), bytes) : std::move(memory);
     }
-    /// Null, since memory allocated in the first way must not be freed in the second.
+    /// Null, since memory of the host must not be freed by torch's allocator, nor the reverse.
     c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
     bool is_simple_data_ptr(const c10::DataPtr& pointer) const override { return inner_.is_simple_data_ptr(pointer); }
     void copy_data(void* to, const void* from, std::size_t bytes) const override { inner_.copy_data(to, from, bytes); }
@@ -152,7 +152,7 @@ private:
 
 void setCudaHost(MemoryHost* host, c10::DeviceIndex device)
 {
-    // Never removed: storages remember the allocator that made the storage.
+    // Never removed: storages remember the allocator of the memory.
     static HostedCudaAllocator* const hosted = [] {
         auto* made = new HostedCudaAllocator(*allocator::get());
         allocator::allocator.store(made);

@@ -58,7 +58,7 @@ struct ModuleInfo
 using ModuleInfoPtr = std::shared_ptr<const ModuleInfo>;
 
 /// Reads a ModuleInfo as JSON, PyTorch's own files included. Errors (badInput) name the module and the field: missing,
-/// not a number, NaN, negative, an order that names an unknown module.
+/// not a number, NaN, negative, an order that names an unknown module; or the file cannot be read.
 Result<ModuleInfo> readModuleInfo(const std::filesystem::path& path);
 Result<ModuleInfo> parseModuleInfo(std::string_view text, std::string_view sourceName);
 

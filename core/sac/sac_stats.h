@@ -30,7 +30,7 @@ struct SacStats
 
 /// Reads PyTorch's SACStats JSON: an object with the fields above, or {"FQN": {...}}. `fqn` selects a module of the
 /// latter (empty: the only module). Errors (badInput) name the field: missing, lengths that differ, index out of range,
-/// NaN. Other fields are ignored.
+/// NaN; or the file cannot be read. Other fields are ignored.
 Result<SacStats> readSacStats(const std::filesystem::path& path, const std::string& fqn = {});
 Result<SacStats> parseSacStats(std::string_view text, std::string_view sourceName, const std::string& fqn = {});
 
