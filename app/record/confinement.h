@@ -17,7 +17,7 @@ namespace headroom {
 std::vector<std::string> confineProcess(const std::vector<std::filesystem::path>& readable, bool gpu);
 
 /// Limits the memory of this process to what the machine and the control groups have free, so that a model that takes
-/// more ends with an error before the system kills a program.
+/// more ends with an error before the system kills this or another program.
 void limitMemory();
 
 /// Returns the bytes that the control groups of this process leave free, as a container limits them; the largest number

@@ -131,7 +131,7 @@ private:
     const OpsPlan plan_;
     std::vector<bool> saved_; ///< by value
     std::vector<bool> repeated_; ///< by op
-    std::unordered_map<std::uint32_t, const Recomputation*> recomputations_; ///< by pack; erased when backward asks
+    std::unordered_map<std::uint32_t, const Recomputation*> recomputations_; ///< by pack, until backward unpacks
     std::unordered_map<c10::OperatorHandle, OpFacts> facts_;
 
     /// For backward, in which autograd may have several threads. Forward has a single thread, and takes no lock:

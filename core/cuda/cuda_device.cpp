@@ -75,7 +75,7 @@ Result<GpuFacts> factsOf(int device)
     return facts;
 }
 
-/// A GPU under torch: memory from the caching allocator's tracker and snapshot, times from CUPTI.
+/// A real GPU, by torch: memory from the caching allocator's tracker and snapshot, times from CUPTI.
 class CudaDevice final : public RealDevice
 {
 public:

@@ -44,7 +44,7 @@ enum class ElementType : std::uint32_t { u8 = 1, u16, u32, i64, f64, text, json 
 
 struct Section
 {
-    std::array<char, 32> name{}; ///< padded with at least a zero
+    std::array<char, 32> name{}; ///< padded with zeros; the last character is a zero
     ElementType type{};
     std::uint32_t elementBytes = 0;
     std::uint64_t count = 0; ///< elements

@@ -52,7 +52,7 @@ struct RankInfo
 /// Facts about the recording of a step that a user needs to judge or repeat the step.
 struct StepInfo
 {
-    /// A size of the model that can be changed: "batch" or "sequence".
+    /// A size that another run of the model can change: "batch" or "sequence".
     struct Dimension
     {
         std::string name;
@@ -89,14 +89,14 @@ struct StepInfo
     std::optional<MeasuredStep> measured; ///< none: the step was simulated
     std::optional<RankInfo> distributed; ///< none: the script ran as one process
     /// The time model of Ops::ms: "roofline" (as recorded), "kernel", "calibration", "measured". Not in the file: the
-    /// caller that opens it sets this.
+    /// caller that opens the file sets this.
     std::string times;
     /// Time in which the CPU issues an op, as a multiple of cpu_us in resources/kernel_times.json; 0: cpu_us itself.
     /// Comes from a calibration; not in the file.
     double cpuFactor = 0;
 
-    /// Returns the value in `settings`; empty: no such name. The text lives as long as
-    /// `settings`.
+    /// Returns the value in `settings`; empty: no such name. The text lives as
+    /// long as `settings`.
     std::string_view setting(std::string_view name) const
     {
         const auto found = std::ranges::find(settings, name, [](const auto& pair) { return pair.first; });

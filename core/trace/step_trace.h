@@ -123,7 +123,7 @@ inline constexpr std::size_t collectiveKindCount = 11;
 std::string_view collectiveName(CollectiveKind kind); ///< "all_reduce", "recv", …: the function of torch.distributed
 
 /// Calls that order the work of streams and the CPU (cudaEventRecord, cudaStreamWaitEvent, cudaEventSynchronize), and
-/// Tensor.record_stream(). Stream.wait_stream() is a record on the other stream and a wait on the current stream;
+/// Tensor.record_stream(). Stream.wait_stream(other) is a record on `other` and a wait on the Stream object;
 /// Work.wait() is a wait for the event that the collective recorded.
 enum class StreamEventKind : std::uint8_t {
     record, ///< the event stands for all work issued to the stream so far
@@ -343,7 +343,7 @@ struct StepTables
     } resizes;
 
     /// Bytes reserved by the caching allocator of a real device; no rows: not recorded. A row holds from `event`
-    /// on. The first row is the state before the step; `event` of the last may be the number of events: after all.
+    /// on. The first row is the state before the step; `event` of the last row may be the number of events.
     struct Reserved
     {
         Rows<EventIndex> event; ///< rising
