@@ -4,11 +4,11 @@
 
 #include "app/python/python_api.h"
 
-/// Plans a recorded step so that its training runs on the GPU `gpu`, as `torch-headroom plan --card --json` does, and
+/// Plans a recorded step so that the training runs on the GPU `gpu`, as `torch-headroom plan --card --json` does, and
 /// returns that command's document without `clock`; a card that runs no plan is an answer, with the status
 /// `infeasible`. `budget` bytes limit what the allocator may reserve there, as the program's share of the GPU
-/// (per_process_memory_fraction); 0: all that the GPU gives. `settings` are those of PYTORCH_CUDA_ALLOC_CONF; null: the
-/// recorded program's. The policy of a plan that recomputes something is written to the file `policy`. Null after a
+/// (per_process_memory_fraction); 0: all that the GPU gives. `settings` is a value of PYTORCH_CUDA_ALLOC_CONF; null:
+/// the recorded program's. The policy of a plan that recomputes something is written to the file `policy`. Null after a
 /// failure.
 HEADROOM_PYTHON_API const char* headroom_plan(const char* step, const char* gpu, std::int64_t budget,
                                               const char* settings, const char* policy);
@@ -16,6 +16,7 @@ HEADROOM_PYTHON_API const char* headroom_plan(const char* step, const char* gpu,
 /// Returns a number of bytes as text for people: "23.11 GiB". Valid in this thread until the next call.
 HEADROOM_PYTHON_API const char* headroom_format_bytes(std::int64_t bytes);
 
-/// Returns the name by which the known cards (headroom_devices()) have the GPU that CUDA describes so; empty: none is.
+/// Returns the name by which the known cards (headroom_devices()) have the GPU that CUDA describes so; empty: no such
+/// card.
 HEADROOM_PYTHON_API const char* headroom_name_of_gpu(const char* title, std::int64_t memory, int computeCapability,
                                                      int multiprocessors);

@@ -37,7 +37,8 @@
 namespace headroom::python {
 namespace {
 
-/// The simulated card. A process has at most one, since libtorch has one allocator and one kernel for each op.
+/// The simulated card. A process has at most one, since libtorch has a single allocator and a single kernel for each
+/// op.
 std::optional<DeviceSpec>& simulatedCard()
 {
     static std::optional<DeviceSpec> card;
@@ -88,8 +89,8 @@ nlohmann::json describe(const DeviceSpec& spec)
             {"half_flops", spec.halfFlops}};
 }
 
-/// The frames of stacks, each of which a snapshot has once. Frames of Headroom are left out: on the card CUDA's kernels
-/// and allocator run in their place.
+/// The frames of stacks; a snapshot has each frame once. Frames of Headroom are left out: on the card CUDA's kernels
+/// and allocator run in place of Headroom.
 class Frames
 {
 public:

@@ -11,7 +11,7 @@
 #include <type_traits>
 
 /// The functions that Python calls through ctypes. A function that can fail returns 0 on success, or the exit code of
-/// the error's kind; headroom_last_error() then returns one sentence about the error. No exception leaves them.
+/// the error's kind; headroom_last_error() then returns a sentence about the error. No exception leaves the functions.
 #define HEADROOM_PYTHON_API extern "C" __attribute__((visibility("default")))
 
 namespace headroom::python {
@@ -66,23 +66,23 @@ HEADROOM_PYTHON_API const char* headroom_devices();
 /// Call this before torch is imported if headroom_simulate() is to simulate "cuda" later.
 HEADROOM_PYTHON_API void headroom_claim_cuda();
 
-/// Simulates the card `gpu` as device type `device`: "cuda", or "sim" (torch's PrivateUse1). Call it after the import
+/// Simulates the card `gpu` as device type `device`: "cuda", or "sim" (torch's PrivateUse1). Call this after the import
 /// of torch, so that Python's Meta kernels exist. A process can simulate one card.
 HEADROOM_PYTHON_API int headroom_simulate(const char* gpu, const char* device);
 
-/// Waits for autograd's thread (core/device/simulated_device.h). Call it before the program ends, without the GIL.
+/// Waits for autograd's thread (core/device/simulated_device.h). Call this before the program ends, without the GIL.
 HEADROOM_PYTHON_API int headroom_await_autograd();
 
-/// Makes this process one rank of a distributed job whose other ranks do not run: collectives on the CPU too contact no
-/// other process. `ranks_per_node` says what NCCL connects.
+/// Makes this process a rank of a distributed job. The other ranks do not run: collectives, on
+/// the CPU too, contact no other process. `ranks_per_node` says what NCCL connects.
 HEADROOM_PYTHON_API void headroom_join_job(int64_t ranks_per_node);
-/// Declares the global ranks of a process group, by its name in c10d.
+/// Declares the global ranks of a process group; `name` is c10d's.
 HEADROOM_PYTHON_API void headroom_process_group(const char* name, const std::uint32_t* ranks, std::int64_t count);
 
-/// Every thread except that of headroom_simulate() must call this before it uses "cuda".
+/// Every thread except the caller of headroom_simulate() must call this before it uses "cuda".
 HEADROOM_PYTHON_API void headroom_intercept_thread();
 
-/// Defers the random values of large CPU tensors until they are first read (core/device/deferred_fill.h). A caller that
+/// Defers the random values of large CPU tensors until the first read (core/device/deferred_fill.h). A caller that
 /// reads a tensor's memory without an op must call headroom_make_values() first; `tensor` is the tensor's _cdata.
 HEADROOM_PYTHON_API void headroom_defer_fills();
 HEADROOM_PYTHON_API int headroom_make_values(void* tensor);
@@ -92,14 +92,14 @@ HEADROOM_PYTHON_API int headroom_make_values(void* tensor);
 HEADROOM_PYTHON_API int headroom_known_integers(void* tensor, std::int64_t* values);
 
 /// Memory of the simulated device, in blocks of 512 bytes. packaging/python/torch_headroom/_simulate/memory.py declares
-/// these fields in the same order.
+/// the same fields in the same order.
 struct HeadroomMemory
 {
     std::int64_t live;
     std::int64_t peak;
     std::int64_t blocks;
     std::int64_t allocations; ///< number since the start
-    std::int64_t allocated; ///< bytes of all these allocations
+    std::int64_t allocated; ///< bytes of all allocations since the start
     std::int64_t outOfMemories;
     std::int64_t requested; ///< live bytes without rounding
     std::int64_t requestedPeak;
@@ -110,19 +110,19 @@ struct HeadroomMemory
     std::int64_t usable; ///< usable by PyTorch: without CUDA's context and cuBLAS's workspaces
 };
 HEADROOM_PYTHON_API void headroom_memory(HeadroomMemory* memory);
-/// Writes the 119 numbers of torch.cuda.memory_stats(). For all, small and large blocks these are nine counters
-/// (CachingAllocator::PoolCounters) of four numbers each; then those of oversize allocations and segments; then
+/// Writes the 119 numbers of torch.cuda.memory_stats(). For all, small and large blocks: nine counters
+/// (CachingAllocator::PoolCounters) of four numbers each; then the counters of oversize allocations and segments; then
 /// retries, synchronizations of all streams, and failures.
 HEADROOM_PYTHON_API void headroom_memory_stats(std::int64_t* numbers);
-/// Returns segments and blocks as JSON, as torch.cuda.memory_snapshot() reports them, and the history: {"segments",
+/// Returns segments and blocks as JSON, as torch.cuda.memory_snapshot() does, and the history: {"segments",
 /// "entries": [{"action", "addr", "size", "stream", "pool", "time_us", "stack"}], "frames": [{"name", "filename",
-/// "line"}]}. A stack is a list of indices of frames; segments and blocks have one, too. With `isNoted` the history
+/// "line"}]}. A stack is a list of indices of frames; segments and blocks have a stack, too. With `isNoted` the history
 /// gets an entry.
 HEADROOM_PYTHON_API const char* headroom_memory_snapshot(int isNoted);
 /// The text that later entries of the history have as "metadata".
 HEADROOM_PYTHON_API void headroom_set_memory_metadata(const char* text);
 HEADROOM_PYTHON_API const char* headroom_memory_metadata();
-/// Returns the names of the allocator's actions in the order of their numbers, with blanks between them.
+/// Returns the names of the allocator's actions in the order of their numbers, separated by blanks.
 HEADROOM_PYTHON_API const char* headroom_allocator_actions();
 /// Starts what torch.cuda.memory._record_memory_history() asks for, with `stacks` and the others as the numbers of
 /// AllocationHistory::Options (core/device/simulated_allocator.h); or stops it and drops what was kept.
@@ -140,27 +140,27 @@ HEADROOM_PYTHON_API void headroom_set_memory_fraction(double fraction);
 
 /// Applies PyTorch's settings of the caching allocator (core/device/allocator_settings.h).
 HEADROOM_PYTHON_API int headroom_apply_allocator_settings();
-/// Returns the settings that the card's allocator follows now, where they differ from PyTorch's defaults.
+/// Returns the settings that the card's allocator follows now, if not PyTorch's defaults.
 HEADROOM_PYTHON_API const char* headroom_allocator_settings();
 
 /// Sets the function that is called before an allocation fails, with the requested bytes, the bytes that the program
 /// may take in all, and the free bytes of the device; null: none.
 HEADROOM_PYTHON_API void headroom_on_out_of_memory(void (*tell)(std::int64_t, std::int64_t, std::int64_t));
 
-/// From here on, allocations of this thread go to the private pool of this number. With `onStream` these are the
+/// From here on, allocations of this thread go to the private pool of this number. With `onStream`, so do
 /// allocations of any thread on this thread's current stream, as during the capture of a CUDA graph.
 HEADROOM_PYTHON_API void headroom_begin_pool(std::uint32_t pool, int onStream);
 HEADROOM_PYTHON_API void headroom_end_pool(std::uint32_t pool);
-/// Declares that the pool is not used any more: its segments may be released.
+/// Declares that the pool is not used any more: the pool's segments may be released.
 HEADROOM_PYTHON_API void headroom_give_up_pool(std::uint32_t pool);
 
-/// A CUDA graph (core/record/captured_graph.h). headroom_graph_begin() and headroom_graph_end() capture what runs on
-/// this thread's current stream between them.
+/// A CUDA graph (core/record/captured_graph.h). headroom_graph_begin() and headroom_graph_end() capture what runs
+/// on this thread's current stream between the two calls.
 HEADROOM_PYTHON_API void* headroom_graph_new();
 HEADROOM_PYTHON_API void headroom_graph_delete(void* graph);
 HEADROOM_PYTHON_API void headroom_graph_begin(void* graph);
 HEADROOM_PYTHON_API void headroom_graph_end(void* graph);
-/// Prepares a replay. Call it for all parts of a graph before the first part is replayed.
+/// Prepares a replay. Call this for all parts of a graph before the first part is replayed.
 HEADROOM_PYTHON_API void headroom_graph_forget(void* graph);
 HEADROOM_PYTHON_API int headroom_graph_replay(void* graph);
 
@@ -176,10 +176,10 @@ HEADROOM_PYTHON_API void headroom_record_stream(void* storage, std::uint32_t str
 /// Returns how often a value that the program read was invented.
 HEADROOM_PYTHON_API std::int64_t headroom_invented_values();
 
-/// Sets the function that is called after each invented value, in the thread that reads the value; null: none. Its
-/// argument is 1 for a truth value on which the program branches, 2 for the size of a result, otherwise 0. It is 3
-/// after a value that depends on another rank of the job and was taken from this one, and 4 after work of the card was
-/// said to be done: these do not count as invented.
+/// Sets the function that is called after each placeholder value, in the thread that reads the value; null: none. The
+/// argument is 1 for a truth value on which the program branches, 2 for the size of a result, otherwise 0. 3: a value
+/// that depends on another rank was taken from this rank; 4: work of the card was said to be done. Neither counts as a
+/// placeholder value.
 HEADROOM_PYTHON_API void headroom_on_invented_value(void (*tell)(int));
 
 /// Returns the ops that ran on zeros for lack of a kernel, as JSON: [{"op", "count"}].

@@ -32,13 +32,13 @@
 namespace headroom::python {
 namespace {
 
-/// The recording of this process. It is global, since operators have no context argument.
+/// The recording of this process. Global, since operators have no context argument.
 struct Recording
 {
     ModelTree tree;
     std::vector<at::Tensor> optimizerState;
     std::unique_ptr<Recorder> recorder; ///< recorder of the running step
-    std::shared_ptr<RealDevice> real; ///< device that steps are measured on; null: the simulated one
+    std::shared_ptr<RealDevice> real; ///< device that steps are measured on; null: the simulated device
     bool begun = false;
     std::shared_ptr<OutsideMemory> outside; ///< null on a real device
     std::optional<std::unordered_map<const void*, Category>> before; ///< state at the end of the last step
@@ -83,7 +83,7 @@ Status measureOn(int device)
     if (recording().real && recording().real->device().index() == device)
         return {};
     recording().stop();
-    recording().real.reset(); // only one trace can exist at a time
+    recording().real.reset(); // two traces cannot exist at a time
     ASSIGN_OR_RETURN(auto opened, openCuda(device));
     recording().real = std::move(opened);
     return {};
@@ -106,7 +106,7 @@ Status create()
     countSubclassCalls();
     recording().stop();
     if (recording().real)
-        recording().real->startTracing(); // does nothing if tracing runs; the first step warms it up
+        recording().real->startTracing(); // does nothing if tracing runs; the first step warms tracing up
     recording().recorder = std::make_unique<Recorder>(StepInfo(), spec, recording().real);
     if (recording().before)
         recording().recorder->setStateBefore(*recording().before);

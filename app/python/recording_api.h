@@ -12,23 +12,22 @@
 ///
 ///     registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()
 ///                                                                          declares parameters and buffers of modules
-///     wrapped(int[] modules, Tensor[] tensors) -> ()                       declares parameters that wrap those, such
+///     wrapped(int[] modules, Tensor[] tensors) -> ()                       declares parameters that wrap others, such
 ///                                                                          as DTensors
 ///     inputs(Tensor[] tensors) -> ()                                       declares the batch
-///     retype(Tensor[] tensors, int category) -> ()                         sets their Category from here on
-///     retype_parts(Tensor tensor, int category) -> ()                      the same for the tensors inside of one,
-///                                                                          which Python knows: the recorder calls
-///                                                                          it
+///     retype(Tensor[] tensors, int category) -> ()                         sets the Category from here on
+///     retype_parts(Tensor tensor, int category) -> ()                      the same for the tensors inside of
+///                                                                          `tensor`: implemented in Python
 ///     unsharded(int unit, str[] names, Tensor[] tensors, int category) -> ()
-///                                                                          sets their Category, and the module that is
-///                                                                          the unit of FSDP which holds them
+///                                                                          sets the Category, and the module that is
+///                                                                          the FSDP unit of the tensors
 ///     optimizer_state(Tensor[] tensors) -> ()                              declares what optimizers keep
-///     enter(int module, Tensor[] arguments) -> int                         begins a module's forward; returns its call
+///     enter(int module, Tensor[] arguments) -> int                         begins a module's forward; returns the call
 ///     held(int call, Tensor[] tensors, int[] places) -> ()                 adds what a checkpoint of the call holds
-///                                                                          besides its arguments (Recorder::addHeld())
-///     not_held(int call, int[] places) -> ()                               takes back what held() added at these
-///     places leave(int call, Tensor[] results) -> ()                              ends a module's forward origin(str?
-///     path) -> ()                                              sets the module of compiled code, inside of
+///                                                                          besides the arguments (Recorder::addHeld())
+///     not_held(int call, int[] places) -> ()                               takes back what held() added at `places`
+///     leave(int call, Tensor[] results) -> ()                              ends a module's forward
+///     origin(str? path) -> ()                                              sets the module of compiled code, inside of
 ///                                                                          the region; None: the region has ended
 ///
 /// registered(), wrapped() and inputs() are called between headroom_recording_new() and headroom_recording_begin(),
@@ -79,7 +78,7 @@ HEADROOM_PYTHON_API int headroom_recording_finish(const char* info);
 /// Stops a recording without a result; the previously finished step is kept.
 HEADROOM_PYTHON_API void headroom_recording_discard();
 
-/// Stops tracing on a real GPU, which costs time, until the next recording.
+/// Stops tracing on a real GPU until the next recording: tracing costs time.
 HEADROOM_PYTHON_API void headroom_recording_end_tracing();
 
 /// Writes the finished step to a new file, which is then renamed to `path`.

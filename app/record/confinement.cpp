@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Landlock's interface (linux/landlock.h), whose header may be older than the kernel.
+// Landlock's interface (linux/landlock.h): the header may be older than the kernel.
 namespace landlock {
 
 constexpr long createRuleset = 444;
@@ -41,7 +41,7 @@ constexpr int pathBeneath = 1;
 
 struct Ruleset
 {
-    std::uint64_t files; ///< denied unless a rule allows them
+    std::uint64_t files; ///< denied unless a rule allows the access
     std::uint64_t network; ///< since version 4
     std::uint64_t scoped; ///< since version 6
 };
@@ -97,7 +97,7 @@ std::vector<fs::path> systemFiles()
     return files;
 }
 
-/// Returns whether Landlock is in force for this thread and those that it starts.
+/// Returns whether Landlock is in force for this thread and threads started later.
 bool restrictFiles(const std::vector<fs::path>& readable, bool gpu)
 {
     const auto version = static_cast<int>(::syscall(landlock::createRuleset, nullptr, 0, landlock::askVersion));
@@ -138,7 +138,7 @@ constexpr std::uint32_t processor = AUDIT_ARCH_AARCH64;
 constexpr std::uint32_t processor = 0;
 #endif
 
-/// A filter of system calls: those that are not named are allowed.
+/// A filter of system calls: calls that are not named are allowed.
 class CallFilter
 {
 public:
@@ -163,7 +163,7 @@ public:
             refuse();
         }
     }
-    /// Refuses a call whose argument has one of the bits.
+    /// Refuses a call with an argument that has any of the bits.
     void refuseBits(long call, unsigned argument, std::uint32_t bits)
     {
         refuseIf(call, argument, BPF_JSET, bits);
@@ -186,7 +186,7 @@ private:
     {
         return offsetof(seccomp_data, args) + argument * sizeof(std::uint64_t); // both processors are little-endian
     }
-    /// Refuses a call whose argument compares with the operand.
+    /// Refuses a call with an argument that compares with the operand.
     void refuseIf(long call, unsigned argument, int comparison, std::uint32_t operand)
     {
         add(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, 4);
@@ -246,7 +246,7 @@ bool restrictCalls(bool gpu)
                    438 /* pidfd_getfd */});
     constexpr std::uint32_t pushInput = 0x5412; // TIOCSTI types into the terminal
     filter.refuseValue(SYS_ioctl, 1, pushInput);
-    // NVIDIA's driver opens its devices for writing, also later; for it Landlock alone guards the files.
+    // NVIDIA's driver opens devices for writing, also later; with a GPU, Landlock alone guards the files.
     if (!gpu) {
         filter.refuse({SYS_socket,        SYS_mkdirat,
                        SYS_mknodat,       SYS_unlinkat,
@@ -286,7 +286,7 @@ std::uint64_t numberIn(const fs::path& file, const std::string& name)
     return 0;
 }
 
-/// Names of the files of a control group that tell its memory.
+/// Names of the files of a control group that tell the group's memory.
 struct MemoryFiles
 {
     const char* limit;
@@ -296,8 +296,8 @@ struct MemoryFiles
 constexpr MemoryFiles ofVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
 constexpr MemoryFiles ofVersion2{"memory.max", "memory.current", "inactive_file "};
 
-/// Returns what the control group in `folder` and those around it, up to `root`, leave free. A container sees only the
-/// innermost of its groups, as the root, and may not see its own path.
+/// Returns what the control group in `folder` and the groups around `folder`, up to `root`, leave free. A container
+/// sees only the innermost group, as the root, and may not see the container's own path.
 std::uint64_t freeOfGroups(const fs::path& root, const fs::path& path, const MemoryFiles& files)
 {
     std::uint64_t free = unlimitedMemory;

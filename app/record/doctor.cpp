@@ -28,8 +28,8 @@ struct GpuFound
     int computeCapability = 0; ///< 80, 90, …
 };
 
-/// The machine's software and GPUs for recording a step. They are found at run time by dlopen: torch-headroom-record
-/// runs, and simulates, on a machine without any of them.
+/// The machine's software and GPUs for recording a step. Found at run time by dlopen: torch-headroom-record
+/// runs, and simulates, on a machine without a GPU or such software.
 struct MachineReport
 {
     std::string torch; ///< version of the libtorch in use
@@ -58,7 +58,7 @@ Function* functionOf(const Library& library, const char* name)
     return reinterpret_cast<Function*>(dlsym(library.get(), name));
 }
 
-// The functions of the driver's C interface (cuda.h) that are called here. They return 0 on success; a device is an
+// The functions of the driver's C interface (cuda.h) that are called here. Each returns 0 on success; a device is an
 // int.
 using CuInit = int(unsigned flags);
 using CuDriverGetVersion = int(int* version);

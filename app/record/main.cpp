@@ -23,7 +23,7 @@ using headroom::ErrorKind;
 
 constexpr std::string_view ownName = "torch-headroom-record";
 
-/// The program that the user called: `torch-headroom record …` becomes this program under its own name.
+/// The program that the user called: `torch-headroom record …` becomes this program under the name torch-headroom.
 std::string_view program = ownName;
 
 void rememberName(const char* called)
@@ -55,7 +55,7 @@ int usageExit(const CLI::App& app, const CLI::ParseError& error)
     return fail(ErrorKind::badInput, std::string(error.what()) + " (see " + commandOf(app) + " --help)");
 }
 
-/// Runs `work` and returns its exit code. An exception becomes an internal error.
+/// Runs `work` and returns the exit code. An exception becomes an internal error.
 int guarded(const std::function<int()>& work)
 {
     try {
@@ -125,7 +125,7 @@ int run(int argc, char** argv)
     const std::string version = name + " " HEADROOM_VERSION;
     CLI::App app("Records one training step for Headroom.", name);
     app.set_version_flag("--version", version);
-    // Not require_subcommand(1): its message would hide the unknown word.
+    // Not require_subcommand(1): that message would hide the unknown word.
     app.require_subcommand(0, 1);
 
     bool doctorJson = false;

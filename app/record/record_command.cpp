@@ -53,7 +53,7 @@ Result<std::vector<InputShape>> readInputs(const std::vector<std::string>& given
     return inputs;
 }
 
-/// Checks the output before the step runs. writeStepTrace() reports other errors after it.
+/// Checks the output before the step runs. writeStepTrace() reports other errors after the step.
 Status checkOutput(const std::string& output)
 {
     if (output.empty())
@@ -69,7 +69,7 @@ Status checkOutput(const std::string& output)
     return {};
 }
 
-/// Returns the arguments that record the same step again: a model file by its full path, and options without defaults.
+/// Returns the arguments that record the same step again: a model file by the full path, and options without defaults.
 std::vector<std::string> argumentsAgain(const RecordOptions& given)
 {
     const RecordOptions standard;
@@ -196,7 +196,7 @@ ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressRepor
 
 namespace {
 
-/// Confines this process, and takes from it the memory that the machine does not have.
+/// Confines this process, and limits memory to what the machine has.
 void confine(const std::vector<std::filesystem::path>& readable, bool gpu)
 {
     if (!gpu)
@@ -220,7 +220,7 @@ Status openDevice(StepRequest& request, const std::vector<std::string>& readable
 {
     std::vector<std::filesystem::path> files(readable.begin(), readable.end());
     files.emplace_back(request.model.name);
-    // NVIDIA's driver opens its devices and libraries first.
+    // NVIDIA's driver opens devices and libraries first.
     if (request.place != Place::cuda)
         confine(files, false);
     if (request.place == Place::sim) {

@@ -12,7 +12,7 @@
 
 namespace headroom {
 
-/// The device of a recording: the simulated GPU, or the CPU or a GPU, on which the step is measured.
+/// The device of a recording: the simulated GPU, or the CPU or a GPU (the step is measured).
 enum class Place { sim, cpu, cuda };
 
 /// The step that the options describe.
@@ -25,33 +25,36 @@ struct StepRequest
     StepInfo info;
 };
 
-/// Makes the StepRequest of a command's options.
+/// Makes the StepRequest of a command's options. Errors (badInput): no model, an unknown device, options that do not go
+/// together.
 Result<StepRequest> readStepRequest(const RecordOptions& options);
 
 /// Opens the device of the step: sets request.model.device, and request.step.real for a real device. Small tensors on
 /// the simulated GPU with values that follow from the model's integer buffers (counters, masks) have their true values,
-/// so that control flow that depends on them is right. From here on this process reads only the model's file and those
+/// so that dependent control flow is right. From here on this process reads only the model's file and the files
 /// in `readable` (app/record/confinement.h). Errors (noDevice): no GPU can be used.
 Status openDevice(StepRequest& request, const std::vector<std::string>& readable);
 
 /// Prints the names of the known GPUs.
 void listGpus();
 
-/// A ProgressReport that calls `watch` and, if `wanted`, writes each report to `stream` as one line of JSON for the
+/// A ProgressReport that calls `watch` and, if `wanted`, writes each report to `stream` as a line of JSON for the
 /// window.
 ProgressReport progressTo(std::ostream& stream, bool wanted, const ProgressReport& watch);
 
-/// A recording whose options are right and whose output can be written.
+/// A recording with valid options and a writable output.
 struct RecordJob
 {
     RecordOptions options;
     StepRequest request;
-    std::shared_ptr<AtomicFile> file; ///< of the step; to be committed once it is complete
+    std::shared_ptr<AtomicFile> file; ///< of the step; to be committed when complete
 };
+/// Errors (badInput): as for readStepRequest(); an output that cannot be written.
 Result<RecordJob> prepareRecord(const RecordOptions& options);
 
 /// Opens the model, runs the step, writes it into job.file and prints a summary. Calls `watch` with the progress; at 1
-/// the file is complete, and not before.
+/// the file is complete, and not before. Errors: a model that cannot be opened, a step that fails, a file that cannot
+/// be written.
 Status runRecord(RecordJob& job, const ProgressReport& watch);
 
 } // namespace headroom

@@ -36,7 +36,7 @@ struct RecordOptions
     std::string solver = "dp"; ///< solver of the plan for memoryBudget
     std::string runtime = "flops";
     std::string opTimes; ///< file of op times; empty: the step's own
-    bool monotone = false; ///< the plan is the one of least time at its peak
+    bool monotone = false; ///< the plan takes the least time at the plan's peak
     double timeLimit = 0; ///< seconds of a stage; 0: the default of the device
     bool json = false;
     bool progress = false;

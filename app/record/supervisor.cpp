@@ -19,7 +19,7 @@
 namespace headroom {
 namespace {
 
-/// Creates a report in memory that a child process shares with its parent.
+/// Creates a report in memory that a child process shares with the parent.
 auto sharedReport()
 {
     void* const memory = mmap(nullptr, sizeof(WorkReport), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -29,7 +29,7 @@ auto sharedReport()
     return std::unique_ptr<WorkReport, decltype(unmap)>(new (memory) WorkReport(), unmap);
 }
 
-/// The signals that the supervising process waits for instead of being interrupted by them.
+/// The signals that the supervising process waits for, instead of being interrupted.
 class AwaitedSignals
 {
 public:
@@ -70,7 +70,7 @@ public:
         if (clock_getcpuclockid(process, &processor_) != 0)
             processor_ = CLOCK_MONOTONIC;
     }
-    /// Returns whether the stage takes longer than its limit. A stage begins with the first call during it.
+    /// Returns whether the stage takes longer than the limit. A stage begins with the first call during it.
     bool isOver(const WorkReport& report)
     {
         const std::uint64_t stages = report.stages();

@@ -20,11 +20,12 @@ struct StageLimit
     bool processorTime = false; ///< of the processor, summed over all threads; otherwise of the clock
 };
 
-/// Reports of supervised work to its supervisor, in memory that both processes share: it outlives a crash of the work.
+/// Reports of supervised work to the supervisor, in memory that both processes share: a report outlives a crash of the
+/// work.
 class WorkReport
 {
 public:
-    /// Sets the current stage: "backward". Its time begins.
+    /// Sets the current stage: "backward". The stage's time begins.
     void stage(std::string_view stage, StageLimit limit);
     /// Reports that the result is complete, whatever happens afterwards.
     void written() { written_ = true; }
@@ -47,14 +48,14 @@ private:
 /// Work for supervise().
 struct SupervisedWork
 {
-    std::function<int(WorkReport&)> run; ///< in a process of its own; returns the exit code
-    std::function<Status()> publish; ///< in the supervisor, after the work has ended and if it has reported written()
+    std::function<int(WorkReport&)> run; ///< in a separate process; returns the exit code
+    std::function<Status()> publish; ///< in the supervisor, after the work has ended, if written() was reported
 };
 
-/// Runs `work` in a process of its own and returns its exit code. A crash, the kernel's out-of-memory killer, Ctrl+C,
-/// SIGTERM and a stage beyond its limit end the work, even if it hangs, with one sentence on stderr that begins with
-/// `program`. The exit code is then 1 for a crash or kill, 2 for the limit, and 128 + signal for Ctrl+C and SIGTERM. If
-/// this process is killed, so is the work.
+/// Runs `work` in a separate process and returns the exit code. A crash, the kernel's out-of-memory killer, Ctrl+C,
+/// SIGTERM and a stage beyond its limit end the work, even if the work hangs, with a sentence on stderr that begins
+/// with `program`. The exit code is then 1 for a crash or kill, 2 for the limit, and 128 + signal for Ctrl+C and
+/// SIGTERM. If this process is killed, so is the work.
 int supervise(std::string_view program, const SupervisedWork& work);
 
 } // namespace headroom

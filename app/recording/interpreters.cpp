@@ -20,7 +20,7 @@ constexpr int timeoutMs = 15'000; // enough for a Python in a network folder
 constexpr int levelsAbove = 3;
 
 // Finds the packages without importing them, since the import of torch takes seconds. Nothing is imported from the
-// working folder, which a step file may name.
+// working folder, since a step file may name that folder.
 const auto question = QStringLiteral(R"(import sys
 sys.path = [folder for folder in sys.path if folder]
 import importlib.metadata, importlib.util, json, os, platform

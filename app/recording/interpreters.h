@@ -60,7 +60,7 @@ private:
 };
 
 /// The command that installs the package torch-headroom into an interpreter, from a folder beside this program or from
-/// its source tree.
+/// the source tree.
 QString installCommand(const QString& interpreter);
 
 } // namespace headroom

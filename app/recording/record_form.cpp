@@ -108,7 +108,7 @@ void RecordForm::setProblems(const QMap<RecordField, QString>& problems)
 ModelForm::ModelForm(QWidget* parent)
     : RecordForm(6, parent)
 {
-    // In the order in which they are read, which is that of Tab.
+    // In the order of reading, for Tab.
     QComboBox* gpu = makeGpuChoice();
     QLineEdit* batch = makeEdit("batch", tr("the model's own"), &RecordRequest::batch);
     QLineEdit* sequence = makeEdit("sequence", tr("the model's own"), &RecordRequest::sequence);

@@ -22,7 +22,7 @@ namespace headroom {
 class FormField;
 
 /// Base of the forms for recording a model and a training script: fields in a grid, each with a member of the request
-/// and a line for its problem.
+/// and a line for the problem.
 class RecordForm : public QWidget
 {
     Q_OBJECT

@@ -291,7 +291,7 @@ QString foldedLine(const QStringList& words, int columns)
     qsizetype lineStart = 0;
     for (qsizetype i = 0; i < words.size(); ++i) {
         QString part = words[i];
-        // An option and its value stay together.
+        // An option and the value stay together.
         if (part.startsWith(QLatin1Char('-')) && i + 1 < words.size() && !words[i + 1].startsWith(QLatin1Char('-')))
             part += QLatin1Char(' ') + words[++i];
         if (!text.isEmpty() && text.size() - lineStart + 1 + part.size() > columns) {

@@ -42,7 +42,7 @@ struct RecordRequest
     QString settings; ///< KEY=VALUE words
 
     QString interpreter; ///< path of python3, for a script
-    QString scriptArguments; ///< one line, quoted as for a shell
+    QString scriptArguments; ///< a line, quoted as for a shell
     QString workingFolder;
     QString steps; ///< empty: the script stops after the second step
     QString processes; ///< of a distributed job, on each node; empty: the script runs alone
@@ -116,8 +116,8 @@ QString foldedLine(const QStringList& words, int columns);
 /// Splits a line into words as a shell does. `complete` is false if a quote is not closed.
 QStringList shellWords(const QString& line, bool& complete);
 
-/// Options of a request that are stored: those for all files of its kind, and those for this file. takeChoices()
-/// restores them.
+/// Options of a request that are stored: for all files of the kind, and for this file. takeChoices() restores
+/// the options.
 QVariantMap kindChoices(const RecordRequest& request);
 QVariantMap fileChoices(const RecordRequest& request);
 void takeChoices(RecordRequest& request, const QVariantMap& choices);

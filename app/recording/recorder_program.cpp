@@ -41,7 +41,7 @@ std::optional<std::filesystem::path> recorderProgram()
 
 std::string becomeRecorder(const std::filesystem::path& recorder, char** argv)
 {
-    std::string name = "torch-headroom"; // the name that the user typed, for its help and errors
+    std::string name = "torch-headroom"; // the name that the user typed, for help and errors
     std::vector<char*> arguments{name.data()};
     for (char** argument = argv + 1; *argument != nullptr; ++argument)
         arguments.push_back(*argument);

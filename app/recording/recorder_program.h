@@ -10,8 +10,8 @@
 
 namespace headroom {
 
-/// A message of core or of the recorder as a sentence for the window: with a capital, unless it begins with a name, and
-/// a full stop.
+/// A message of core or of the recorder as a sentence for the window: with a capital, unless the message begins with a
+/// name, and a full stop.
 QString sentence(const QString& message);
 
 /// The error if torch-headroom-record is needed but missing.

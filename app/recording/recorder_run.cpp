@@ -46,7 +46,7 @@ QList<QByteArray> OutputLines::take(const QByteArray& bytes)
         const qsizetype end = newline < 0 ? bytes.size() : newline;
         QByteArray piece = bytes.mid(begin, end - begin);
         const qsizetype back = piece.lastIndexOf('\r', piece.size() - 2);
-        if (piece.size() > 1 && back >= 0) { // a progress bar that overwrites itself: only its last state is a line
+        if (piece.size() > 1 && back >= 0) { // a progress bar that overwrites itself: only the last state is a line
             piece.remove(0, back + 1);
             pending_.clear();
             skipping_ = false;
@@ -105,8 +105,8 @@ void leadOwnGroup()
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/// Adds the processes that `parent` started, and those that they started. A recording of a script is the parent of what
-/// the script left behind, in whatever session.
+/// Adds the processes that `parent` started, and the descendants of such processes. A recording of a script is the
+/// parent of what the script left behind, in whatever session.
 void addDescendants(qint64 parent, std::vector<pid_t>& found)
 {
     const QDir threads(QStringLiteral("/proc/%1/task").arg(parent));
@@ -149,7 +149,7 @@ ProcessGroup::~ProcessGroup()
 void ProcessGroup::endNow()
 {
     killAll();
-    process_.kill(); // in case it does not lead its group yet
+    process_.kill(); // in case the process does not lead the group yet
     process_.waitForFinished(lastWaitMs);
 }
 
@@ -205,9 +205,9 @@ QString signalText(int signal)
 
 namespace {
 
-constexpr int shellSignalBase = 128; // a shell reports a signal as 128 + its number
+constexpr int shellSignalBase = 128; // a shell reports a signal as 128 + the signal's number
 
-/// The message without the name of the program in front, which the window does not show.
+/// The message without the name of the program in front, for the window.
 QString withoutProgram(const QString& message)
 {
     for (const QString& prefix : {QStringLiteral("torch-headroom-record: "), QStringLiteral("torch_headroom.record: "),
@@ -288,7 +288,7 @@ void RecorderRun::launch(const QStringList& arguments)
     process.setWorkingDirectory(command_.workingFolder);
     QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
     if (command_.isScript) {
-        environment.insert(QStringLiteral("PYTHONUNBUFFERED"), QStringLiteral("1")); // its output is shown as it comes
+        environment.insert(QStringLiteral("PYTHONUNBUFFERED"), QStringLiteral("1")); // output is shown at once
         environment.insert(QStringLiteral("PYTHONFAULTHANDLER"), QStringLiteral("1")); // a crash prints a traceback
     }
     process.setProcessEnvironment(environment);

@@ -32,7 +32,7 @@ private:
 /// The line as a terminal shows it, without control characters, colours and overwritten text.
 QString shownLine(const QByteArray& line);
 
-/// A process with all its children: the workers of a training script must not outlive the process. end() sends SIGTERM
+/// A process with all its children: the workers of a training script must not outlive the script. end() sends SIGTERM
 /// to all, and SIGKILL after a while. The process is killed if this program dies.
 class ProcessGroup : public QObject
 {

@@ -32,7 +32,7 @@ QString numbered(const QString& destination, int number)
         : file.dir().filePath(QStringLiteral("%1-%2.%3").arg(file.completeBaseName()).arg(number).arg(file.suffix()));
 }
 
-/// Moves a file without replacing another one; false: errno says why.
+/// Moves a file without replacing another file; false: errno says why.
 bool moveToNewName(const QString& from, const QString& to)
 {
     const QByteArray before = QFile::encodeName(from);
@@ -71,7 +71,7 @@ Recording::Recording(QObject* parent)
 
 Recording::~Recording()
 {
-    abandon(); // before its folder is removed
+    abandon(); // before the folder is removed
 }
 
 QString Recording::freePath(const QString& destination)
@@ -106,7 +106,7 @@ void Recording::start(const RecordCommand& command, const QString& destination)
 void Recording::takeOutput(const QByteArray& bytes)
 {
     if (!command().isScript)
-        return; // torch-headroom-record prints its answer for a terminal; the window has its own
+        return; // torch-headroom-record prints a summary for a terminal; the window has another
     QStringList shown;
     for (const QByteArray& line : prints_.take(bytes))
         shown << shownLine(line);
@@ -129,7 +129,7 @@ void Recording::exited(int exitCode)
     QString reason = reasonOfExit(exitCode);
     reason.replace(resultIn(*folder_), QFileInfo(destination_).fileName()); // the user knows only the destination
     if (QFile::exists(resultIn(*folder_)))
-        keepResult(reason); // the step is complete: the script failed after it
+        keepResult(reason); // the step is complete: the script failed after the step
     else
         fail(reason);
 }

@@ -10,7 +10,7 @@
 
 namespace headroom {
 
-/// A run that makes a step file. Ends with exactly one of finished(), failed() and cancelled(). The step file is
+/// A run that makes a step file. Ends with one of finished(), failed() and cancelled(). The step file is
 /// written in a temporary folder and moved to the destination when complete: a cancelled or failed recording leaves
 /// nothing. No recording replaces another recording: if the destination is taken, the next free name is used.
 class Recording : public RecorderRun

@@ -20,7 +20,7 @@
 namespace headroom {
 namespace {
 
-// With less than this the pace would be that of the start, or of one stage.
+// With less than this the pace would be the pace of the start, or of a single stage.
 constexpr double leastSeconds = 2;
 constexpr double leastShare = 0.1;
 constexpr int leastReports = 3;
@@ -226,7 +226,7 @@ void RecordingBar::showOutput()
     const QString text = log_->toPlainText();
     output_->setVisible(!text.isEmpty());
     output_->setToolTip(tr("What was printed before"));
-    // Python's tracebacks, and those of its fault handler.
+    // Tracebacks of Python and of Python's fault handler.
     output_->setChecked(text.contains(QLatin1String("(most recent call ")));
     log_->moveCursor(QTextCursor::End);
 }

@@ -58,7 +58,7 @@ void Verifying::takeOutput(const QByteArray& bytes)
     document_ += bytes.left(longestDocument - document_.size());
 }
 
-/// A plan that does not agree with its prediction also gives a document, with an exit code other than 0.
+/// A plan that does not agree with the prediction also gives a document, with an exit code other than 0.
 void Verifying::exited(int exitCode)
 {
     if (const auto result = readVerifyResult(document_))

@@ -21,7 +21,7 @@ struct VerifyResult
     qint64 allocations = 0;
     double recomputeMs = 0; ///< time of the executed recomputation
     bool gradientsCompared = false;
-    qint64 parameters = 0; ///< number of parameters whose gradients were compared
+    qint64 parameters = 0; ///< number of parameters with compared gradients
     QString whyNotCompared;
 };
 

@@ -32,7 +32,7 @@ std::string temporaryName(const std::filesystem::path& path)
     return (path.parent_path() / ("." + path.filename().string() + "." + std::to_string(random()) + ".new")).string();
 }
 
-/// Syncs the folder of `file`, so that a new name in it survives a loss of power. Errors are ignored: some file systems
+/// Syncs the folder of `file`, so that a new name survives a loss of power. Errors are ignored: some file systems
 /// cannot sync a folder.
 void syncFolder(const std::filesystem::path& file)
 {
@@ -70,13 +70,13 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path)
     return result;
 }
 
-/// Opens a file without a name where the file system supports it: it vanishes if the process is killed.
+/// Opens a file without a name where the file system supports this: the file vanishes if the process is killed.
 void AtomicFile::open()
 {
     const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
     file_ = ::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, everyone);
     if (file_ >= 0 && ::access(linkTo(file_).c_str(), F_OK) != 0)
-        ::close(std::exchange(file_, -1)); // without /proc it could not be given a name
+        ::close(std::exchange(file_, -1)); // without /proc the file could not be given a name
     if (file_ >= 0)
         return;
     do {
@@ -136,7 +136,7 @@ Status AtomicFile::commit(Durability durability)
     if (durability == Durability::onDisk && ::fsync(file_) != 0)
         return failure(errno);
     RETURN_IF_ERROR(name());
-    if (::close(std::exchange(file_, -1)) != 0) // a network file system may report only here that it is full
+    if (::close(std::exchange(file_, -1)) != 0) // a network file system may report only here that the disk is full
         return failure(errno);
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
         return failure(errno);

@@ -31,8 +31,9 @@ public:
     AtomicFile& operator=(AtomicFile&&) = delete;
     ~AtomicFile();
 
+    /// Appends `bytes`. Errors as for create(); also a full disk.
     Status write(std::span<const std::byte> bytes);
-    Status commit(Durability durability = Durability::onDisk); ///< moves the file to the path
+    Status commit(Durability durability = Durability::onDisk); ///< moves the file to the path; errors as for write()
 
 private:
     AtomicFile() = default;
@@ -46,7 +47,7 @@ private:
     int file_ = -1;
 };
 
-/// Writes `content` as an AtomicFile and commits the file (Durability::onDisk).
+/// Writes `content` as an AtomicFile and commits the file (Durability::onDisk). Errors: as for AtomicFile.
 Status writeAtomically(const std::filesystem::path& path, std::string_view content);
 
 } // namespace headroom

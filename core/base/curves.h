@@ -15,7 +15,7 @@ std::vector<std::size_t> lowerHull(const Points& points, X x, Y y)
 {
     std::vector<std::size_t> corners;
     for (std::size_t i = 0; i < points.size(); ++i) {
-        // The last corner is dropped when it lies on or above the line from the previous corner to the new point.
+        // Drops the last corner if not below the line from the previous corner to the new point.
         const auto isAbove = [&](std::size_t before, std::size_t last) {
             const auto riseToLast = static_cast<double>(y(points[last]) - y(points[before]));
             const auto riseToNew = static_cast<double>(y(points[i]) - y(points[before]));

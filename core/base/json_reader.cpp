@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t mostDepth = 1000; ///< limit of the recursion that searches a value in a document
 constexpr std::size_t longestShown = 60; ///< characters of a value that a message quotes
 
-/// Replaces NaN and the infinities in a document. It is as long as "NaN", so that positions in the text do not change.
+/// Replaces NaN and the infinities in a document. As long as "NaN", so that positions in the text do not change.
 constexpr std::string_view notANumber = "\"?\"";
 
 /// Replaces Python's literals NaN, Infinity and -Infinity outside of strings.
@@ -69,7 +69,7 @@ std::string step(const std::string& key)
     return std::ranges::all_of(key, plain) ? "." + key : "['" + key + "']";
 }
 
-/// Returns the part of a place that selects a list's element: by its FQN if it is a module, otherwise by its index.
+/// Returns the part of a place that selects a list's element: by FQN for a module, otherwise by index.
 std::string step(const Json& element, std::size_t index)
 {
     const auto name = element.is_object() ? element.find("fqn") : element.end();
@@ -77,7 +77,7 @@ std::string step(const Json& element, std::size_t index)
                                                       : "[" + std::to_string(index) + "]";
 }
 
-/// Returns the path from `here` to `wanted`; nullopt if it is not inside.
+/// Returns the path from `here` to `wanted`; nullopt: not inside.
 std::optional<std::string> place(const Json& here, const Json* wanted, std::size_t depth)
 {
     if (&here == wanted)

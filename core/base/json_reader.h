@@ -103,7 +103,7 @@ Result<Json> parse(std::string_view text, const std::string& source);
 /// Converts a Mismatch to an Error that names the place in the document.
 Error sentence(const Json& document, const Mismatch& mismatch, const std::string& source);
 
-/// Parses a document and reads it.
+/// Parses a document and reads the value.
 template <class Read>
 auto read(std::string_view text, const std::string& source, Read&& read) -> Result<decltype(read(Json()))>
 {

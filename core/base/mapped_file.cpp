@@ -57,16 +57,16 @@ FileStamp stampOf(const struct stat& status)
     return {status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec * nsPerSecond + status.st_mtim.tv_nsec};
 }
 
-/// Memory of `size` bytes, or a mapping of `file` if it is not -1; MAP_FAILED: errno says why.
+/// Memory of `size` bytes, or a mapping of `file` (-1: no file); MAP_FAILED: errno says why.
 std::byte* map(std::size_t size, int protection, int file)
 {
     const int flags = MAP_PRIVATE | (file < 0 ? MAP_ANONYMOUS : 0);
     return static_cast<std::byte*>(::mmap(nullptr, size, protection, flags, file, 0));
 }
 
-// An access behind the end of a file that another program has cut off raises SIGBUS, which ends the process. The
-// handler puts pages of zeros in place of those that are gone, and the access goes on. It may only use atomics and
-// system calls.
+// An access behind the end of a file that another program has cut off raises SIGBUS, and SIGBUS ends the process.
+// The handler puts pages of zeros in place of the missing pages, and the access goes on. The handler may only use
+// atomics and system calls.
 
 struct GuardedMapping
 {

@@ -70,8 +70,7 @@ std::optional<FileStamp> stampOf(const std::filesystem::path& path);
 /// A file that is written in place does:
 /// - read() copies the bytes, so that they never change. For data that is checked once and then trusted.
 /// - open() maps the file. Bytes that were cut off read as zeros, and others may differ from one access to the next.
-/// For
-///   large files: the reader checks each byte taken, and calls unchanged() at the end.
+///   For large files: the reader checks each byte taken, and calls unchanged() at the end.
 class MappedFile
 {
 public:

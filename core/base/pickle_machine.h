@@ -150,8 +150,8 @@ private:
 /// Runs a pickle, which is a program of a stack machine. `Reader` derives from this class and has these functions:
 ///   none(), boolean(bool), integer(std::int64_t), real(bytes), text(bytes), bytes(bytes), list(), dictionary() and
 ///   tuple(items) create values,
-///   append(list, items) and setItems(dictionary, items) fill containers; items of a dictionary are key, value, key,
-/// value, …
+///   append(list, items) and setItems(dictionary, items) fill containers; the items of a dictionary are key,
+///   value, key, value, …
 ///   forgotten(value), remembered(value, index), recalled(value) report changes of the memo (optional),
 ///   other(opcode) handles an opcode that the machine does not run itself, such as a call.
 /// If Reader::newestProtocol is 2, other() also gets every opcode that torch.jit.save does not write. Throws
@@ -346,7 +346,7 @@ private:
         return height;
     }
 
-    /// Returns the height of the stack without its last `count` values. Throws if the stack has fewer.
+    /// Returns the height of the stack without the last `count` values. Throws if the stack has fewer values.
     std::size_t below(std::size_t count) const
     {
         const std::size_t floor = marks_.empty() ? 0 : marks_.back();

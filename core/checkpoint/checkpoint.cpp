@@ -45,8 +45,8 @@ OpCounts CheckpointScope::opCounts() const
 
 namespace {
 
-/// The exception that ends a recomputation once it has all tensors. It is not a std::exception, so that a region does
-/// not catch it as one.
+/// The exception that ends a recomputation once it has all tensors. Not a std::exception, so that a region does
+/// not catch this.
 struct StopRecomputation
 {
 };
@@ -61,7 +61,7 @@ int currentPass()
 
 } // namespace
 
-/// Hooks for a tensor that the region saves in forward. Only its slot is kept.
+/// Hooks for a tensor that the region saves in forward. Only the slot is kept.
 class CheckpointFrame::ForwardSave final : public torch::autograd::SavedVariableHooks
 {
 public:
@@ -77,8 +77,8 @@ private:
     std::shared_ptr<Slot> slot_;
 };
 
-/// Hooks for a tensor that the recomputation saves. The tensor goes to its slot; the graph of the recomputation keeps
-/// it too, since the region may run backward itself.
+/// Hooks for a tensor that the recomputation saves. The tensor goes to the slot; the graph of the recomputation keeps
+/// the tensor too, since the region may run backward itself.
 class CheckpointFrame::RecomputeSave final : public torch::autograd::SavedVariableHooks
 {
 public:
@@ -116,7 +116,7 @@ CheckpointFrame::CheckpointFrame(RegionFunction function, const Values& inputs, 
         }
         const at::Tensor& tensor = value.toTensor();
         // If the region changes an input in place, the input's history becomes what holds this frame: the frame keeps
-        // the tensor without a history, and the node that made it.
+        // the tensor without a history, and the node that made the tensor.
         const bool hasHistory = tensor.requires_grad();
         input.node = tensor.grad_fn();
         input.saved = torch::autograd::SavedVariable(
@@ -214,7 +214,7 @@ void CheckpointFrame::recomputed(int pass, const at::Tensor& tensor)
     const std::size_t index = passes_[pass].packed++;
     if (index >= slots_.size()) // the region caught StopRecomputation
         return;
-    // The slot is gone if an earlier backward inside the region used it.
+    // An earlier backward inside the region may have used the slot: the slot is then gone.
     if (const auto slot = slots_[index].lock())
         slot->recomputed[pass] = tensor;
     if (index + 1 == slots_.size())

@@ -114,7 +114,7 @@ private:
 
     struct Input
     {
-        c10::IValue value; ///< the input, if no tensor
+        c10::IValue value; ///< an input that is not a tensor
         torch::autograd::SavedVariable saved;
         NodePtr node; ///< what made the tensor, before the region
         c10::VariableVersion version; ///< the tensor's version counter

@@ -46,7 +46,7 @@ void ExecutedMemory::freed(sim::Block& block)
         change(-roundedToBlock(block.requested));
 }
 
-/// Counts a resize as a trace does: first only the new block's allocation is counted, then the storage changes its
+/// Counts a resize as a trace does: first only the new block's allocation is counted, then the storage changes
 /// size.
 void ExecutedMemory::moved(sim::Block& old, sim::Block& replacement)
 {

@@ -28,6 +28,7 @@ bool equalToTheBit(const at::Tensor& a, const at::Tensor& b);
 
 /// Runs `plainly` and `otherwise` from the same random numbers, compares the gradients and removes them. Each function
 /// runs forward and backward once. If the gradients differ, `plainly` runs a second time.
+/// Error: a run that fails.
 Result<GradientComparison> compareGradients(const ModelTree& tree, const std::function<Status()>& plainly,
                                             const std::function<Status()>& otherwise);
 

@@ -37,7 +37,7 @@ Result<std::shared_ptr<const Decisions>> decisionsOf(const Policy::Module& modul
     return std::shared_ptr<const Decisions>(std::move(decisions));
 }
 
-/// Throws CheckpointError if a call of a module ran other ops than those of the policy.
+/// Throws CheckpointError if a call of a module ran other ops than the policy's.
 void compareCounts(const std::string& fqn, const Decisions& decisions, const OpCounts& ran)
 {
     const auto differ = [&](const std::string& op, std::size_t inPolicy, std::size_t inStep) {

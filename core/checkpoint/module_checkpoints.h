@@ -12,8 +12,8 @@
 
 namespace headroom {
 
-/// Checkpoints the modules of a policy, and saves the ops that the policy saves. Install it with ModuleCallScope or
-/// StepRunner::Options; the object must outlive all runs of the model.
+/// Checkpoints the modules of a policy, and saves the ops that the policy saves. Install the object with
+/// ModuleCallScope or StepRunner::Options; the object must outlive all runs of the model.
 class ModuleCheckpoints final : public ModuleCallHandler
 {
 public:

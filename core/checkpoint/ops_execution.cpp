@@ -20,7 +20,7 @@ namespace {
 
 constexpr c10::DispatchKey interceptionKey = c10::DispatchKey::Fake; // core/record/interceptor.cpp
 
-/// Returns a tensor that keeps an argument. A number is copied, since the program frees it after the op.
+/// Returns a tensor that keeps an argument. A number is copied, since the program frees the number after the op.
 at::Tensor heldArgument(const at::Tensor& tensor)
 {
     if (!tensor.unsafeGetTensorImpl()->is_wrapped_number())
@@ -30,13 +30,13 @@ at::Tensor heldArgument(const at::Tensor& tensor)
     return copy;
 }
 
-/// Whether an op changes its argument. The schema of batch normalisation does not mark its running statistics.
+/// Whether an op changes an argument. The schema of batch normalisation does not mark the running statistics.
 bool isChanged(const c10::OperatorHandle& op, const OpFacts& facts, std::size_t argument)
 {
     return facts.written[argument] || op.schema().arguments()[argument].name().starts_with("running_");
 }
 
-/// Keeps the contents of tensors that an op changes. The destructor restores them, also after an exception.
+/// Keeps the contents of tensors that an op changes. The destructor restores the contents, also after an exception.
 class Restore
 {
 public:
@@ -161,7 +161,7 @@ bool inBackward()
 
 } // namespace
 
-/// Hooks for a tensor that autograd saves. If the plan drops the tensor, only its shape is kept.
+/// Hooks for a tensor that autograd saves. If the plan drops the tensor, only the shape is kept.
 class OpsExecution::Save final : public torch::autograd::SavedVariableHooks
 {
 public:
@@ -425,7 +425,7 @@ void OpsExecution::runAgain(OpId op)
         used(value, &Made::readers);
 }
 
-/// Holds the results of a repeated op that the plan needs, or that later ops of its node may change.
+/// Holds the results of a repeated op that the plan needs, or that later ops of the node may change.
 void OpsExecution::takeResults(OpId op, const torch::jit::Stack& results)
 {
     const auto outputs = trace_.ops.outputs[op];

@@ -37,7 +37,7 @@ private:
 };
 
 /// A call of an op that can be recomputed: the arguments, and the generator's state. Of tensors that the step
-/// made only the shapes are kept. Other tensors are held: parameters, buffers and inputs, which the program holds
+/// made, only the shapes are kept. Other tensors are held: parameters, buffers and inputs, which the program holds
 /// anyway, and copies of numbers.
 class RepeatedCall
 {
@@ -131,7 +131,7 @@ private:
     const OpsPlan plan_;
     std::vector<bool> saved_; ///< by value
     std::vector<bool> repeated_; ///< by op
-    std::unordered_map<std::uint32_t, const Recomputation*> recomputations_; ///< by pack, unfinished
+    std::unordered_map<std::uint32_t, const Recomputation*> recomputations_; ///< by pack, until backward unpacks
     std::unordered_map<c10::OperatorHandle, OpFacts> facts_;
 
     /// For backward, in which autograd may have several threads. Forward has a single thread, and takes no lock:

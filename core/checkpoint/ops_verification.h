@@ -23,7 +23,8 @@ struct OpsVerification : LevelComparison
 
 /// Runs two steps, the second by the plan, and measures the second. `planner` was made from a step of this model with
 /// `options`. If that step was recorded with HostedMemory on a real device, `real` is this device, and a third step
-/// is run for the peaks of the device's allocator; otherwise `real` is null.
+/// is run for the peaks of the device's allocator; otherwise `real` is null. Error: a step that fails or does not
+/// follow the plan.
 Result<OpsVerification> verifyOps(ModelSource& model, const StepRunner::Options& options, const OpsPlanner& planner,
                                   const OpsPlan& plan, RealDevice* real = nullptr);
 
@@ -36,7 +37,7 @@ struct OpsValues : GradientComparison
 };
 
 /// Runs forward and backward plainly and by the plan, and compares the values. The step must have been recorded with
-/// HostedMemory on the device of the model.
+/// HostedMemory on the device of the model. Error: a step that fails or does not follow the plan.
 Result<OpsValues> compareValues(ModelSource& model, const StepRunner::Options& options, const OpsPlanner& planner,
                                 const OpsPlan& plan);
 

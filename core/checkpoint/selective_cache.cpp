@@ -10,7 +10,7 @@
 namespace headroom {
 namespace {
 
-/// Whether a tensor is on the device, which is the CPU if the CPU's memory is recorded (HostedMemory).
+/// Whether a tensor is on the device. The device is the CPU if the CPU's memory is recorded (HostedMemory).
 bool isOnDevice(const at::Tensor& tensor)
 {
     return !tensor.is_cpu()

@@ -36,7 +36,7 @@ using OpCounts = std::map<std::string, int, std::less<>>;
 /// The ops that are numbered in a region.
 enum class CountedOps {
     all,
-    ofDevices, ///< ops with an argument or a result outside of the CPU, which are the ops of a recorded step
+    ofDevices, ///< ops with an argument or a result outside of the CPU: the ops of a recorded step
 };
 
 /// Returns whether holds(tensor) is true for a tensor in the last `count` values.
@@ -83,7 +83,7 @@ public:
     OpCounts counts() const;
 
     void put(const std::string& op, int index, c10::ArrayRef<c10::IValue> results);
-    /// Returns the results and releases them. Throws CheckpointError if the results are missing or were changed in
+    /// Returns and releases the results. Throws CheckpointError if the results are missing or were changed in
     /// place.
     Values take(const std::string& op, int index);
 

@@ -28,7 +28,7 @@ Result<Recorded> record(ModelSource& model, const StepRunner::Options& options, 
     return Recorded{std::move(timed.step), std::move(timeline)};
 }
 
-/// Runs two steps with the policy and measures the second. The first one creates the optimizer's state.
+/// Runs two steps with the policy and measures the second. The first step creates the optimizer's state.
 Result<MemoryLevels> execute(ModelSource& model, const StepRunner::Options& options)
 {
     StepRunner runner(model, options);

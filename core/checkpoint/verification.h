@@ -29,7 +29,7 @@ Result<Verification> verifyMemory(ModelSource& model, const StepRunner::Options&
                                   const TimeChoice& times = {});
 
 /// Runs forward and backward without and with the policy from the same random numbers, and compares the gradients. Ops
-/// that run under other names on this device are recomputed.
+/// that run under other names on this device are recomputed. Errors: as for verifyMemory().
 Result<GradientComparison> compareGradients(ModelSource& model, const StepRunner::Options& options,
                                             const Policy& policy);
 

@@ -8,7 +8,7 @@
 
 namespace headroom {
 
-/// Reports one trace entry of a GPU's caching allocator to `memory`. Runs under the allocator's lock, and
+/// Reports a trace entry of a GPU's caching allocator to `memory`. Runs under the allocator's lock, and
 /// therefore calls no function of CUDA, torch or Python.
 void tell(AddressedMemory& memory, const c10::CachingDeviceAllocator::TraceEntry& entry);
 

@@ -25,7 +25,7 @@ namespace {
 namespace allocator = c10::cuda::CUDACachingAllocator;
 using c10::CachingDeviceAllocator::TraceEntry;
 
-/// The state of the allocator's tracker. The allocator keeps its tracker for ever, so the state outlives the device.
+/// The state of the allocator's tracker. The allocator keeps the tracker for ever, so the state outlives the device.
 struct Tracked
 {
     AddressedMemory memory;
@@ -75,7 +75,7 @@ Result<GpuFacts> factsOf(int device)
     return facts;
 }
 
-/// A GPU as torch uses it: memory from the caching allocator's tracker and snapshot, times from CUPTI.
+/// A real GPU, by torch: memory from the caching allocator's tracker and snapshot, times from CUPTI.
 class CudaDevice final : public RealDevice
 {
 public:

@@ -15,8 +15,8 @@ namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
-/// Returns whether the code at `caller` allocates for a tensor. Tensors get their memory from libtorch_cpu, also those
-/// on CUDA (at::detail::empty_generic), and from the function of libtorch_cuda that resizes a storage. Everything else
+/// Returns whether the code at `caller` allocates for a tensor. Memory of tensors is allocated by libtorch_cpu, also on
+/// CUDA (at::detail::empty_generic), and by the function of libtorch_cuda that resizes a storage. Everything else
 /// that libtorch_cuda allocates is a workspace of cuBLASLt or cuDNN.
 bool isForTensor(const void* caller)
 {
@@ -62,7 +62,7 @@ public:
         const bool hosted = host_ && memory.get() && memory.device().index() == device_ && isForTensor(caller);
         return hosted ? host_->take(std::move(memory), bytes) : std::move(memory);
     }
-    /// Null, since memory allocated in one way must not be freed in the other.
+    /// Null, since memory of the host must not be freed by torch's allocator, nor the reverse.
     c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
     bool is_simple_data_ptr(const c10::DataPtr& pointer) const override { return inner_.is_simple_data_ptr(pointer); }
     void copy_data(void* to, const void* from, std::size_t bytes) const override { inner_.copy_data(to, from, bytes); }
@@ -152,7 +152,7 @@ private:
 
 void setCudaHost(MemoryHost* host, c10::DeviceIndex device)
 {
-    // Never removed: storages remember the allocator that they came from.
+    // Never removed: storages remember the allocator of the memory.
     static HostedCudaAllocator* const hosted = [] {
         auto* made = new HostedCudaAllocator(*allocator::get());
         allocator::allocator.store(made);

@@ -6,8 +6,8 @@
 
 namespace headroom {
 
-/// Routes the memory of tensors on a GPU through `host`; null: torch's allocator alone. Workspaces, which libraries
-/// allocate without a tensor, bypass the host: no plan can know their sizes.
+/// Routes the memory of tensors on a GPU through `host`; null: torch's allocator alone. Workspaces, allocated
+/// by libraries without a tensor, bypass the host: no plan can know their sizes.
 void setCudaHost(MemoryHost* host, c10::DeviceIndex device);
 
 } // namespace headroom

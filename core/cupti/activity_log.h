@@ -16,7 +16,7 @@ struct GpuActivity
     enum class Kind : std::uint8_t { kernel, memcpy, memset };
 
     Kind kind = Kind::kernel;
-    std::uint32_t correlation = 0; ///< of the CUDA call at the launch; a graph's kernels share a number
+    std::uint32_t correlation = 0; ///< id of the launching CUDA call; shared by a graph's kernels
     std::uint32_t device = 0;
     std::uint32_t context = 0;
     std::uint32_t stream = 0;
@@ -43,7 +43,7 @@ struct ExternalId
     std::uint64_t id = 0;
 };
 
-/// The records of a step, in the order of CUPTI's buffers, which is arbitrary.
+/// The records of a step, in the order of CUPTI's buffers. The order is arbitrary.
 struct ActivityLog
 {
     std::vector<GpuActivity> gpu;

@@ -130,8 +130,9 @@ struct Buffer
     std::size_t validBytes = 0;
 };
 
-/// The buffers that CUPTI has filled. It lives as long as the process: CUPTI may return a buffer at any time, also
-/// after the session. No function of CUPTI is called under its mutex, since CUPTI calls it under its own.
+/// The buffers that CUPTI has filled. Lives as long as the process: CUPTI may return a buffer at any time, also
+/// after the session. No function of CUPTI is called under this mutex, since CUPTI calls the
+/// store under CUPTI's own mutex.
 class BufferStore
 {
 public:
@@ -171,7 +172,7 @@ public:
         wanted_ = wanted;
     }
 
-    /// Returns the full buffers in the order of their arrival. The caller gives them back with take(…, 0).
+    /// Returns the full buffers in the order of arrival. The caller gives the buffers back with take(…, 0).
     std::vector<Buffer> full()
     {
         const std::lock_guard lock(mutex_);
@@ -211,7 +212,8 @@ std::atomic<bool>& sessionRuns()
     return runs;
 }
 
-/// A kind of record. `needed`: times are impossible without it. External ids come with the calls of runtime and driver.
+/// A kind of record. `needed`: times are impossible without the kind. External ids come with the calls of runtime and
+/// driver.
 struct TracedKind
 {
     CUpti_ActivityKind kind;
@@ -291,7 +293,7 @@ std::uint64_t ActivitySession::droppedByCupti() const
 
 ActivityLog ActivitySession::stop()
 {
-    // The order is that of Kineto: it flushes complete records, then disables tracing.
+    // The order is Kineto's: Kineto flushes complete records, then disables tracing.
     ActivityLog log = take();
     disableAll();
     return log;

@@ -7,7 +7,7 @@
 namespace headroom::cupti {
 namespace {
 
-/// The oldest version whose records have all fields that the parser reads.
+/// The oldest version with records that have all fields that the parser reads.
 constexpr std::uint32_t oldestVersion = 18; // CUDA 12.0
 
 template <class Function>

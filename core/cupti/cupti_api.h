@@ -32,11 +32,11 @@ struct CuptiApi
     decltype(&cuptiActivityPopExternalCorrelationId) popExternalId = nullptr;
 };
 
-/// Loads CUPTI: the library that is already in the process, as with torch's CUDA build, or the first found of `names`.
-/// Errors (noDevice): no library, too old, a missing function.
+/// Loads CUPTI: the library that is already in the process, as with torch's CUDA build, or the first of `names` that is
+/// there. Errors (noDevice): no library, too old, a missing function.
 Result<CuptiApi> loadCupti(const std::vector<std::string>& names = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"});
 
-/// Returns an error. The sentence says why kernel times are not available and what to do. `call` is the function
+/// Returns an error: a sentence that says why kernel times are not available and what to do. `call` is the function
 /// that failed.
 Error cuptiError(const CuptiApi& api, CUptiResult result, std::string_view call);
 

@@ -56,7 +56,7 @@ struct StepTimes
 };
 
 /// Joins GPU activities with the ids that were pushed at the launch, by correlation id. Records may come in any
-/// order, for example an id after the id's kernel. If a launch has several ids, the highest counts, which is that of
+/// order, for example an id after the id's kernel. If a launch has several ids, the highest counts: the id of
 /// the innermost op.
 StepTimes correlate(const ActivityLog& log);
 

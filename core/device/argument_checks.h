@@ -13,8 +13,8 @@ namespace headroom::sim {
 /// The check of an op's CUDA kernel that all tensors are on the same device.
 enum class DeviceCheck {
     none, ///< not at all, or by separate code
-    structured, ///< a structured kernel: all tensors are on one device; the message has another name than with `same`
-    same, ///< the same check of any other kernel
+    structured, ///< a structured kernel; as `same`, with the kernel's name spelled differently in the message
+    same, ///< any other kernel: all tensors are on the same device
     iterator, ///< TensorIterator's check: an input may be a number on the CPU
     indexed, ///< f(self, indices, values, …): the indices may be on the CPU
     lists, ///< _foreach_ ops: TensorIterator's check of the first tensors of all lists, of the second tensors, …

@@ -118,7 +118,7 @@ public:
     void setCompiles(bool compiles);
     /// Sets what the program allocates outside of steps. Between begin() and finish().
     void setOutside(const OutsideMemory& outside);
-    /// The facts of the step; complete the facts between begin() and finish().
+    /// The facts of the step; the caller fills in the rest between begin() and finish().
     StepInfo& info();
     /// Returns the storages that are alive now, for setStateBefore() of the next step's recorder. Between begin() and
     /// finish().

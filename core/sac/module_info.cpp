@@ -21,7 +21,7 @@ struct OrderField
 {
     const char* key;
     Names ModuleInfo::*names;
-    bool complete; ///< every module has its place in it: PyTorch's parse_module_info looks it up
+    bool complete; ///< every module is in the list: PyTorch's parse_module_info looks every module up
 };
 constexpr std::array<OrderField, 4> orderFields{{{"fw_pre_order", &ModuleInfo::fwPreOrder, true},
                                                  {"bw_pre_order", &ModuleInfo::bwPreOrder, false},
@@ -54,7 +54,7 @@ double fitted(const json::Json& value)
     return value.get<double>();
 }
 
-/// A list of pairs, or an object whose keys are numbers, as Python writes an OrderedDict of floats.
+/// A list of pairs, or an object with numbers as keys, as Python writes an OrderedDict of floats.
 std::vector<std::pair<double, double>> curveIn(const json::Json& curve)
 {
     if (!curve.is_object())
@@ -100,7 +100,8 @@ ModuleStats moduleStatsIn(const json::Json& module)
     if (stats.fqn.empty())
         json::wrong(module, "fqn", "is empty");
     for (const BytesField& field : bytesFields) {
-        // The peak of a module's backward can hold fewer temporaries than its begin, when gradients make up for them.
+        // The peak of a module's backward can hold fewer temporaries than the begin, when gradients make up for the
+        // difference.
         const bool isSigned = field.bytes == &ModuleStats::activationGrad;
         stats.*field.bytes
             = json::integerFrom(json::member(module, field.key), isSigned ? -json::largest : 0, json::largest,

@@ -22,9 +22,9 @@ struct ModuleStats
     Bytes gradBytes = 0; ///< grad_per_module
     Bytes gradTotal = 0; ///< grad_total: gradients alive when the module's backward begins
     Bytes activationForward = 0; ///< act_fw_per_module: activations saved by the forward, without the output
-    Bytes activationBackward = 0; ///< act_bw_per_module: activations alive at the peak of its backward
-    Bytes activationGrad = 0; ///< act_grad_per_module: temporaries that its backward adds at that peak
-    Bytes activationTotal = 0; ///< act_total: activations alive when its forward ends
+    Bytes activationBackward = 0; ///< act_bw_per_module: activations alive at the peak of the module's backward
+    Bytes activationGrad = 0; ///< act_grad_per_module: temporaries that backward adds at that peak
+    Bytes activationTotal = 0; ///< act_total: activations alive when the forward ends
     Bytes inputBytes = 0; ///< input_per_module
     Bytes outputBytes = 0; ///< output_per_module
     double forwardMs = 0; ///< fw_runtime_per_module
@@ -33,7 +33,7 @@ struct ModuleStats
     std::string obstacle; ///< why a module with children cannot be checkpointed; empty: it can. Not PyTorch's
     /// Some call saves tensors for backward. Activations above are of the last call, which may run without gradients.
     bool saves = false;
-    bool isWholeOnly = false; ///< no op of it may be saved: ops of tensor subclasses run in it
+    bool isWholeOnly = false; ///< no op may be saved, since ops of tensor subclasses run in the module
     double sacRuntimeMs = 0; ///< sac_runtime
     Bytes sacMemory = 0; ///< sac_memory
     /// Convex piecewise-linear trade-off: if the share r of sacMemory is discarded, recomputation takes at least
@@ -58,7 +58,7 @@ struct ModuleInfo
 using ModuleInfoPtr = std::shared_ptr<const ModuleInfo>;
 
 /// Reads a ModuleInfo as JSON, PyTorch's own files included. Errors (badInput) name the module and the field: missing,
-/// not a number, NaN, negative, an order that names an unknown module.
+/// not a number, NaN, negative, an order that names an unknown module; or the file cannot be read.
 Result<ModuleInfo> readModuleInfo(const std::filesystem::path& path);
 Result<ModuleInfo> parseModuleInfo(std::string_view text, std::string_view sourceName);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double femtosecondsPerMs = 1e12;
 
-/// Live bytes by category while a step is replayed, as MemTracker counts them: without the batch.
+/// Live bytes by category while a step is replayed, counted as by MemTracker: without the batch.
 class LiveBytes : public TimelessMemory
 {
 public:
@@ -78,8 +78,8 @@ private:
     Bytes total_ = 0;
 };
 
-/// Finds the first highest sample since any instant. Samples below a later one are dropped, so that a binary search
-/// finds it.
+/// Finds the first highest sample since any instant. Samples below a later sample are dropped, so that a binary search
+/// works.
 class RunningPeak
 {
 public:
@@ -174,11 +174,11 @@ public:
     }
 
 private:
-    /// A module as ModTracker follows it.
+    /// A module as followed by ModTracker.
     struct Activity
     {
         std::uint32_t count = 0; ///< calls that run, forward and backward
-        bool peakOpen = false; ///< a backward began since it was last inactive
+        bool peakOpen = false; ///< a backward began since the module was last inactive
         RunningPeak::Sample begin; ///< sample at the begin of that backward
         Femtoseconds forwardBegin = 0;
         Femtoseconds backwardBegin = 0;
@@ -261,7 +261,7 @@ private:
     void leave(ModuleId module)
     {
         Activity& activity = state_[module.value];
-        // A module without gradients of results is not active when the gradients of its arguments are computed.
+        // A module without gradients of results is not active when the arguments' gradients are computed.
         if (activity.count > 0 && --activity.count == 0)
             deactivate(module);
     }

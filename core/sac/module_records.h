@@ -20,7 +20,7 @@ struct ModuleRecord
     {
         CallId id; ///< invalid: the module did not run
         std::uint32_t firstOp = 0, endOp = 0;
-        std::uint32_t exitEvent = 0; ///< 0: it never ended
+        std::uint32_t exitEvent = 0; ///< 0: the call never ended
     };
     Call call;
     Bytes inputBytes = 0;
@@ -28,7 +28,7 @@ struct ModuleRecord
     Bytes preForwardActivation = 0; ///< activations alive when the call begins (PRE_FW)
     Bytes postForwardActivation = 0; ///< activations alive when the call ends (POST_FW)
 
-    bool backward = false; ///< its backward ran; the four members below are of its last backward
+    bool backward = false; ///< backward ran; the four members below are of the last backward
     Bytes preBackwardGradient = 0; ///< PRE_BW
     Bytes preBackwardTemporary = 0;
     Bytes peakActivation = 0; ///< PEAK_BW: at the peak of the device during the module's backward
@@ -42,15 +42,15 @@ struct ModuleRecords
 {
     std::vector<ModuleRecord> modules; ///< by ModuleId
     std::vector<ModuleId> fwPreOrder, fwPostOrder, bwPreOrder, bwPostOrder;
-    std::vector<Bytes> opMemory; ///< by op: bytes of its results' storages, each once, at the op's end
-    std::vector<std::uint32_t> firstPack; ///< by storage: event of its first pack, or `never`
+    std::vector<Bytes> opMemory; ///< by op: bytes of the results' storages, each once, at the op's end
+    std::vector<std::uint32_t> firstPack; ///< by storage: event of the first pack, or `never`
 
     static constexpr std::uint32_t never = static_cast<std::uint32_t>(-1);
 };
 
-/// Computes the records in one pass over the events. As in ModTracker.parents, a module is active while its forward
-/// runs, and from the gradient of a result until the gradients of its arguments. Everything that happens while it is
-/// active counts for it.
+/// Computes the records in one pass over the events. As in ModTracker.parents, a module is active while forward
+/// runs, and from the gradient of a result until the gradients of the arguments. Everything that happens meanwhile
+/// counts for the module.
 ModuleRecords recordModules(const StepTrace& trace);
 
 } // namespace headroom

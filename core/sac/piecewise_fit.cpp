@@ -69,8 +69,8 @@ struct Hinge
     Real residual = 0;
 };
 
-/// The best pair of lines that meet at `at`, for the points on its left and on its right. A point at `at` itself may be
-/// on either side.
+/// The best pair of lines that meet at `at`, for the points left and right of `at`. A point at `at` may be on either
+/// side.
 Hinge fitHinge(const Moments& leftPoints, const Moments& rightPoints, Real at)
 {
     const Moments left = leftPoints.about(at);

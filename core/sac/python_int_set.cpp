@@ -106,7 +106,7 @@ PythonIntSet PythonIntSet::difference(const PythonIntSet& other) const
 {
     PythonIntSet result;
     if ((used_ >> 2) > other.used_) {
-        // This set is much larger than `other`: it is copied, and the values of `other` are removed.
+        // This set is much larger than `other`: the set is copied, and the values of `other` are removed.
         result.update(*this);
         for (const int value : other.values())
             result.discard(value);

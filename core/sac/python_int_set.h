@@ -10,8 +10,8 @@ namespace headroom {
 
 /// A set of small non-negative ints that iterates in the order of CPython's `set` (Objects/setobject.c, 3.7 to 3.13).
 ///
-/// PyTorch's greedy order has its candidates in Python sets, so that ops of equal rank, of which identical layers have
-/// many, are in the order of the set's hash slots. Only the same order gives the same trade-off curve.
+/// PyTorch's greedy order has the candidates in Python sets, so that ops of equal rank (identical
+/// layers have many) are in the order of the set's hash slots. Only the same order gives the same trade-off curve.
 class PythonIntSet
 {
 public:

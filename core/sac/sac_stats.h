@@ -24,19 +24,19 @@ struct SacStats
     std::vector<int> viewLikeOps; ///< view_like_ops
     std::vector<int> randOps; ///< rand_ops
     std::vector<int> savedAutogradOps; ///< saved_autograd_ops
-    std::vector<std::pair<int, int>> inplaceOps; ///< inplace_ops: (op, parent); parent == op if it has none
+    std::vector<std::pair<int, int>> inplaceOps; ///< inplace_ops: (op, parent); parent == op: no parent
     bool forceStoreRandom = false; ///< force_store_random: the module has no tensor inputs
 };
 
-/// Reads PyTorch's SACStats JSON: one object with the fields above, or {"FQN": {...}}, of which `fqn` selects one
-/// (empty: the only one). Errors (badInput) name the field: missing, lengths that differ, index out of range, NaN.
-/// Other fields are ignored.
+/// Reads PyTorch's SACStats JSON: an object with the fields above, or {"FQN": {...}}. `fqn` selects a module of the
+/// latter (empty: the only module). Errors (badInput) name the field: missing, lengths that differ, index out of range,
+/// NaN; or the file cannot be read. Other fields are ignored.
 Result<SacStats> readSacStats(const std::filesystem::path& path, const std::string& fqn = {});
 Result<SacStats> parseSacStats(std::string_view text, std::string_view sourceName, const std::string& fqn = {});
 
 /// The order in which a module's ops are discarded (SACEstimator._get_greedy_order_meta): by descending memory per
-/// time. In-place ops form a group with the op whose result they change, and all random ops form one; `op` is the
-/// group's head.
+/// time. In-place ops form a group with the op that made the changed result, and all random ops form a group; `op` is
+/// the group's head.
 struct GreedyOrder
 {
     struct Candidate
@@ -46,13 +46,13 @@ struct GreedyOrder
         double ms = 0;
         double bytesPerMs = 0; ///< the largest double if `ms` is 0
     };
-    std::vector<Candidate> candidates; ///< best first; equal ones in the order of PyTorch's sets
+    std::vector<Candidate> candidates; ///< best first; equal candidates in the order of PyTorch's sets
     std::vector<int> recomputed; ///< views: always recomputed
     std::vector<int> stored; ///< heads that are always stored: in-place ops on older tensors, forced random ops
 };
 GreedyOrder greedyOrder(const SacStats& stats);
 
-/// The trade-off of memory and time along the greedy order, and a continuous piecewise-linear fit of it
+/// The trade-off of memory and time along the greedy order, and a continuous piecewise-linear fit
 /// (SACEstimator._get_sac_tradeoff_pwlf_stats).
 struct TradeOff
 {
@@ -68,12 +68,12 @@ struct TradeOff
 /// the shares of time moved one point to the left. The best fit is found exactly (piecewise_fit.h), so that identical
 /// modules have identical fits. Special cases:
 ///
-/// - One point to fit (PyTorch: NaN): a horizontal segment at its share of time, since that op runs again for any
-///   share.
+/// - A single point to fit (PyTorch: NaN): a horizontal segment at the point's share of time, since any share
+///   recomputes that op.
 /// - No memory (PyTorch divides by zero): no curve and no segments; there is nothing to checkpoint.
 /// - Memory but no time: every share of time is 0.
-/// - Slopes that do not ascend (ResNet's first layers: random ops and in-place groups make the curve concave) stay as
-///   they are, as in PyTorch. A planner that takes the larger of the two lines then overestimates the time, the more
+/// - Slopes that do not ascend (ResNet's first layers: random ops and in-place groups make the curve concave) stay
+///   unchanged, as in PyTorch. A planner that takes the larger of the two lines then overestimates the time, the more
 ///   the further r is from the breakpoint.
 TradeOff tradeOff(const SacStats& stats);
 

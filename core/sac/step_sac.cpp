@@ -74,7 +74,7 @@ OpId StepSac::inPlaceParent(OpId op, std::uint32_t firstOp) const
         return std::ranges::all_of(outputs,
                                    [&](StorageId wanted) { return std::ranges::find(others, wanted) != others.end(); });
     };
-    // The op itself has all of them, so there is one.
+    // The op itself has results in all, so such an op exists.
     return *std::find_if(std::lower_bound(begin, end, OpId(firstOp)), end, hasAll);
 }
 
@@ -121,8 +121,8 @@ SacStats StepSac::stats(ModuleId module, Names names) const
         }
         skip[i] = facts.viewLike || facts.inPlace;
     }
-    // The module's result is stored in any case, so that the last op that allocates one costs no memory (without any,
-    // the last op of all, as memory[-1] in PyTorch).
+    // The module's result is stored in any case, so that the last op that allocates a result costs no memory (if no op
+    // allocates, the last op of all, as memory[-1] in PyTorch).
     const auto maker = std::find(skip.rbegin(), skip.rend(), false);
     if (maker != skip.rend())
         stats.memory[static_cast<std::size_t>(skip.rend() - maker) - 1] = 0;

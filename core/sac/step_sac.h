@@ -19,7 +19,7 @@ public:
     /// Whether the module has children; a leaf has no statistics.
     bool hasChildren(ModuleId module) const { return hasChildren_[module.value]; }
 
-    /// The ops of the module's SacStats: the counted ops of its last call, in order; empty if the module did not run.
+    /// The ops of the module's SacStats: the counted ops of the last call, in order; empty if the module did not run.
     std::vector<OpId> ops(ModuleId module) const;
 
     enum class Names { with, without };
@@ -37,7 +37,7 @@ private:
     const ModuleRecords& records_;
     OpNames names_;
     std::vector<bool> hasChildren_;
-    /// By storage: the ops with a result in it; empty if no op is in place.
+    /// By storage: the ops with a result in the storage; empty if no op is in place.
     std::vector<std::uint32_t> outputFirst_;
     std::vector<OpId> outputOps_;
 };

@@ -10,8 +10,8 @@
 namespace headroom {
 namespace {
 
-/// Bytes of the parameters of every module and those below it, each parameter once (module.parameters()). A tied weight
-/// counts for each of its owners, but once where their paths to the root meet.
+/// Bytes of the parameters of every module and its submodules, each parameter once (module.parameters()). A tied weight
+/// counts for each owner, but once where the owners' paths to the root meet.
 std::vector<Bytes> parameterBytes(const StepTrace& trace)
 {
     const auto& parents = trace.modules.parent;
@@ -57,7 +57,7 @@ std::vector<std::string> names(const StepTrace& trace, const std::vector<ModuleI
     return result;
 }
 
-/// ilp_utils.py, aggregate_stats: the memory of one module.
+/// ilp_utils.py, aggregate_stats: the memory of a module.
 void setMemory(ModuleStats& stats, const ModuleRecord& record)
 {
     stats.inputBytes = record.inputBytes;

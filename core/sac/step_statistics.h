@@ -13,18 +13,18 @@
 namespace headroom {
 
 /// By fqn: SACStats of every module with children that ran, as SACEstimator would collect them on this step. For a
-/// module that ran more than once they are of its last call, as in PyTorch.
+/// module that ran more than once: of the last call, as in PyTorch.
 ///
 /// An op is random if its schema has the tag nondeterministic_seeded, flash attention included. PyTorch omits flash
-/// attention unless its dropout is passed by keyword, which autograd never does; then its recomputation would draw
-/// another mask.
+/// attention unless dropout is passed by keyword, as autograd never does; a recomputation would then draw another
+/// mask.
 ///
-/// Two cases that raise in PyTorch have a result: a module without ops has empty stats; an in-place op on a clone,
-/// which is not counted, is its own parent.
+/// Two cases that raise in PyTorch have a result: a module without ops has empty stats; an in-place op on a clone
+/// (a clone is not counted) is the op's own parent.
 std::map<std::string, SacStats> sacStats(const StepTrace& trace);
 
 /// The ModuleInfo of a recorded step: memory as in MemTracker's module snapshots, times as RuntimeEstimator's,
-/// trade-off curves as SACEstimator's (with an exact fit). It has one entry for each module that ran, in the order of
+/// trade-off curves as SACEstimator's (with an exact fit). Has an entry for each module that ran, in the order of
 /// model.modules(). The batch (Category::input) is not counted, as in MemTracker.
 ///
 /// Two cases that fail in PyTorch have a result: a module without backward has 0 bytes in backward, and a module

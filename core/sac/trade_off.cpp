@@ -40,12 +40,12 @@ public:
     }
 
     int randomHead() const noexcept { return randomHead_; }
-    const std::vector<int>& inPlaceHeads() const noexcept { return heads_; } ///< in the order of their first op
+    const std::vector<int>& inPlaceHeads() const noexcept { return heads_; } ///< in the order of first ops
     const std::vector<int>& inPlaceOps() const noexcept { return inPlaceOrder_; }
     bool isInPlace(int op) const { return headOfInPlace_.contains(op); }
     const PythonIntSet& inPlaceGroup(int head) const { return inPlace_.at(head); }
 
-    /// Adds an op and everything that goes with it; `randomOps` is a list or a set, which gives other slots.
+    /// Adds an op and the op's groups; `randomOps` is a list or a set, and the two give different slots.
     void addGroup(int op, const auto& randomOps, PythonIntSet& ops) const
     {
         ops.add(op);
@@ -91,10 +91,12 @@ PythonIntSet storedOps(const SacStats& stats, const Groups& groups)
     if (stats.forceStoreRandom && groups.randomHead() >= 0)
         stored.add(groups.randomHead());
     for (const int head : groups.inPlaceHeads()) {
-        // An in-place op at the head changes a tensor from before the module, which no op of the module can recompute.
+        // An in-place op at the head changes a tensor from before the module, and no op of the module can recompute
+        // that tensor.
         if (groups.isInPlace(head))
             stored.add(head);
-        // PyTorch stores a group with random ops only if their number is odd (`True & n`); here it is always stored.
+        // PyTorch stores a group with random ops only if the number of random ops is odd (`True & n`); here the group
+        // is always stored.
         const PythonIntSet& group = groups.inPlaceGroup(head);
         if (stats.forceStoreRandom && std::ranges::any_of(stats.randOps, [&](int op) { return group.contains(op); }))
             stored.add(head);
@@ -172,7 +174,7 @@ private:
     std::vector<std::pair<double, double>> points_;
 };
 
-/// Fits the curve with its times moved one point to the left: to discard more than a point, the next op must run again.
+/// Fits the curve with the times moved a point to the left: to discard more than a point, the next op is recomputed.
 PiecewiseFit fitCurve(const std::vector<std::pair<double, double>>& curve)
 {
     std::vector<double> x;

@@ -10,7 +10,7 @@ namespace headroom {
 
 std::vector<std::uint32_t> graphPlaces(const StepTrace& trace)
 {
-    std::unordered_map<std::uint32_t, std::uint32_t> placeOfStream; // a capture has its own stream
+    std::unordered_map<std::uint32_t, std::uint32_t> placeOfStream; // a capture has a separate stream
     for (const std::uint32_t place : trace.storages.stream.rows)
         if (poolOfPlace(place) != 0 && streamOfPlace(place) != 0)
             placeOfStream[streamOfPlace(place)] = place;
@@ -46,7 +46,7 @@ std::string_view nameInAten(std::string_view opName)
 bool updatesRunningStatistics(std::string_view opName)
 {
     static_assert(std::ranges::is_sorted(updatingOps));
-    // Inductor names a kernel by the ops in it.
+    // Inductor names a kernel by the kernel's ops.
     const bool isKernel = opName.find("triton_") != std::string_view::npos;
     return std::ranges::binary_search(updatingOps, nameInAten(opName))
         || (isKernel && opName.find("batch_norm") != std::string_view::npos);

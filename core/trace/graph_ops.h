@@ -28,24 +28,24 @@ constexpr std::uint32_t poolOfPlace(std::uint32_t place)
     return place >> poolShift;
 }
 
-/// Another OpFlag: the op ran inside a graph of torch.compile. A checkpoint cannot keep its result alone.
+/// Another OpFlag: the op ran inside a graph of torch.compile. A checkpoint cannot keep the op's result alone.
 inline constexpr std::uint16_t opInCompiledGraph = 2048;
 
 /// Another OpFlag: the op ran inside a backward pass, in a forward that is no recomputation by a checkpoint. A
-/// torch.autograd.Function ran it in its backward, as implicit layers do to take gradients of their own.
+/// torch.autograd.Function ran the op in backward, as implicit layers do to compute gradients.
 inline constexpr std::uint16_t opInBackwardForward = 4096;
 
-/// Returns for each op the place in a private pool where it allocates, as ops of a CUDA graph do; 0: it has none.
-/// Returns an empty list if no op has one.
+/// Returns for each op the place in a private pool where the op allocates, as in a CUDA graph; 0: no private pool.
+/// Returns an empty list if no op allocates in a private pool.
 std::vector<std::uint32_t> graphPlaces(const StepTrace& trace);
 
-/// Returns whether an op ("aten.cudnn_batch_norm.default"), or a kernel of Inductor with one in its name, is a batch
-/// normalisation that updates running statistics in training. Its other results do not depend on them then; the test of
-/// mutating ops runs each of these ops twice.
+/// Returns whether an op ("aten.cudnn_batch_norm.default"), or an Inductor kernel named after such an op, is a batch
+/// normalisation that updates running statistics in training. In training, the other results do not depend on the
+/// running statistics; the test of mutating ops runs each such op twice.
 bool updatesRunningStatistics(std::string_view opName);
 
-/// Returns whether an op is the backward of a batch normalisation. In training it gets the running statistics, too, and
-/// does not use them.
+/// Returns whether an op is the backward of a batch normalisation. In training the op gets the running statistics
+/// as arguments but does not use them.
 bool isBatchNormBackward(std::string_view opName);
 
 } // namespace headroom

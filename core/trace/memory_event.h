@@ -9,7 +9,7 @@
 
 namespace headroom {
 
-/// A block of memory during a replay of a step. It is live while it has holders.
+/// A block of memory during a replay of a step. The block is live while it has holders.
 struct HeldBlock
 {
     Bytes bytes = 0;
@@ -17,8 +17,8 @@ struct HeldBlock
 
     bool isHeld() const { return holders > 0; }
     Bytes live() const { return isHeld() ? bytes : 0; }
-    bool hold() { return holders++ == 0; } ///< adds a holder; returns whether it is the first
-    bool drop() ///< removes a holder; returns whether it was the last
+    bool hold() { return holders++ == 0; } ///< adds a holder; returns whether the block had none
+    bool drop() ///< removes a holder; returns whether the block has none left
     {
         assert(isHeld());
         return --holders == 0;
@@ -41,15 +41,15 @@ struct TimelessMemory
     void mark(Mark) {}
 };
 
-/// Whether an event of this kind adds a holder to a storage; the events that end such a hold return false.
+/// Whether an event of this kind adds a holder to a storage; false for the events that end a hold.
 inline bool holds(EventKind kind)
 {
     return kind == EventKind::alloc || kind == EventKind::pack || kind == EventKind::unpack;
 }
 
-/// Applies the event at index `at` to `memory`, which has the functions of LiveMemory; place() is optional. Events
-/// whose effect a plan decides go to `plan`: opEnd(op), enter(call), and autograd(kind, pack) for pack, unpack,
-/// unpackEnd and release.
+/// Applies the event at index `at` to `memory`, which has the functions of LiveMemory; place() is optional. The plan
+/// decides the effect of some events, which go to `plan`: opEnd(op), enter(call), and autograd(kind, pack) for pack,
+/// unpack, unpackEnd and release.
 template <class Memory, class Plan>
 inline void applyEvent(Memory& memory, Plan& plan, const StepTrace& trace, std::uint32_t at)
 {
@@ -99,7 +99,7 @@ inline void applyEvent(Memory& memory, Plan& plan, const StepTrace& trace, std::
 }
 
 /// Applies an event of autograd outside of checkpointed regions: autograd holds a saved tensor until its release, and
-/// a node holds an unpacked tensor until it ends.
+/// a node holds an unpacked tensor until the node ends.
 template <class Memory>
 inline void holdForAutograd(Memory& memory, const StepTrace& trace, EventKind kind, PackId pack)
 {

@@ -53,7 +53,7 @@ public:
         }
     }
 
-    /// `ofAutograd`: by storage, whether autograd saves it when the step ends.
+    /// `ofAutograd`: by storage, whether autograd saves the storage when the step ends.
     KeptActivations kept(const std::vector<bool>& ofAutograd) const
     {
         KeptActivations kept;
@@ -74,7 +74,7 @@ public:
                 made.insert(bytes);
             inGraph += !found_[storage] && ofAutograd[storage] ? bytes : 0;
         }
-        kept.earlier += std::max<Bytes>(0, gradients - parameters); // each parameter may have one
+        kept.earlier += std::max<Bytes>(0, gradients - parameters); // each parameter may have a gradient
         kept.more = withoutReplacements(std::move(made), std::move(gone));
         kept.inGraph = inGraph >= kept.more / 2;
         return kept;
@@ -82,7 +82,7 @@ public:
 
 private:
     /// The sum of what the step has made, without what replaces something that is gone: blocks of the same size, else
-    /// the largest ones, as a step of another shape replaces an output by one of another size.
+    /// the largest, since a step of another shape replaces an output by an output of another size.
     static Bytes withoutReplacements(std::multiset<Bytes> made, std::vector<Bytes> gone)
     {
         std::size_t others = 0;
@@ -101,10 +101,10 @@ private:
     std::vector<HeldBlock> blocks_; ///< by storage
     std::vector<Category> categories_;
     std::vector<bool> found_; ///< live when the step began
-    Bytes foundBytes_ = 0; ///< activations among them
+    Bytes foundBytes_ = 0; ///< activations that were live when the step began
 };
 
-/// By storage: whether autograd saves it when the step ends.
+/// By storage: whether autograd saves the storage when the step ends.
 std::vector<bool> savedAtTheEnd(const StepTrace& step)
 {
     std::vector<bool> released(step.packs.size(), false);
@@ -118,7 +118,7 @@ std::vector<bool> savedAtTheEnd(const StepTrace& step)
     return saved;
 }
 
-/// Finds calls of modules whose saved tensors no backward pass uses.
+/// Finds calls of modules with saved tensors that no backward pass uses.
 class UnusedForwards
 {
 public:
@@ -186,7 +186,7 @@ public:
     }
 
 private:
-    /// The outermost call around this one, or this one, of which no backward pass uses a saved tensor.
+    /// The outermost of `call` and the calls around `call` without a saved tensor that a backward pass uses.
     CallId outermostUnused(CallId call) const
     {
         CallId found;
@@ -195,7 +195,7 @@ private:
         return found;
     }
 
-    /// By storage: whether a backward pass uses it, or it is none that the step has made.
+    /// By storage: whether a backward pass uses the storage, or the step did not make the storage.
     std::vector<bool> storagesInUse() const
     {
         std::vector<bool> needed(step_.storages.size());
@@ -209,7 +209,7 @@ private:
     }
 
     const StepTrace& step_;
-    std::vector<bool> usesSaved_; ///< by call: whether a backward pass uses a tensor that was saved inside of it
+    std::vector<bool> usesSaved_; ///< by call: whether a backward pass uses a tensor that was saved inside the call
     std::vector<CallId> callOf_; ///< by pack: the innermost call of the forward; invalid in backward
     std::vector<bool> isUsed_; ///< by pack
     bool hasBackward_ = false;
@@ -346,7 +346,7 @@ Bytes savedForBackward(const StepTrace& step)
     for (const StorageId storage : step.packs.storage) {
         if (!storage.valid() || !counts[storage.value])
             continue;
-        counts[storage.value] = false; // its other packs do not
+        counts[storage.value] = false; // counted once, for the first pack
         saved += step.storages.bytes[storage];
     }
     return saved;

@@ -24,7 +24,7 @@ std::string at(std::uint64_t offset)
     return " at offset " + std::to_string(offset);
 }
 
-/// Reads one file. Errors name the offset and what was expected there.
+/// Reads a file. Errors name the offset and what was expected there.
 class Reader
 {
 public:
@@ -169,7 +169,7 @@ private:
                            + std::to_string(section->elementBytes) + " bytes, expected type "
                            + std::to_string(static_cast<std::uint32_t>(elementType<T>())) + " and "
                            + std::to_string(sizeof(T)));
-        // The column is used in place in the file's bytes: its elements are plain and aligned.
+        // The column is used in place in the file's bytes: the elements are plain and aligned.
         span = {reinterpret_cast<const T*>(bytes_.data() + section->offset), section->count};
         return {};
     }
@@ -181,7 +181,7 @@ private:
     std::vector<Section> sections_;
 };
 
-/// Writes a step: the constructor collects its sections, write() lays them out.
+/// Writes a step: the constructor collects the sections, write() lays the sections out.
 class Writer
 {
 public:
@@ -226,7 +226,7 @@ private:
         contents_.push_back(content);
     }
 
-    /// Returns the content of a section with its padding.
+    /// Returns the content of a section with padding.
     std::vector<std::byte> padded(std::size_t i) const
     {
         std::vector<std::byte> result(alignedUp(contents_[i].size()));
@@ -266,7 +266,7 @@ Result<StepTracePtr> openStep(std::span<const std::byte> bytes, std::shared_ptr<
 
 Result<StepTracePtr> readStepTrace(const std::filesystem::path& path)
 {
-    ASSIGN_OR_RETURN(auto file, MappedFile::read(path)); // once checked, its columns are trusted
+    ASSIGN_OR_RETURN(auto file, MappedFile::read(path)); // once checked, the columns are trusted
     return stepformat::openStep(file->bytes(), file, path.string(), stepformat::Checksums::verify);
 }
 

@@ -17,7 +17,7 @@ Result<StepTracePtr> readStepTrace(const std::filesystem::path& path);
 
 /// Writes the step to `path` as an AtomicFile. Error: the file cannot be created, written or renamed.
 Status writeStepTrace(const StepTrace& trace, const std::filesystem::path& path);
-/// Writes the step into `file`, which the caller commits.
+/// Writes the step into `file`; the caller commits the file. Error: the file cannot be written.
 Status writeStepTrace(const StepTrace& trace, AtomicFile& file);
 /// Waiting for the disk would take longer than recording a small model. Checksums detect an incomplete file, and the
 /// step can be recorded again.

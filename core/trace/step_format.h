@@ -14,8 +14,8 @@
 /// The layout of step.hrs, version 1, little-endian:
 ///
 ///   header        64 bytes
-///   section table one Section for each column, and one for the StepInfo
-///   sections      each at a multiple of 64, padded with zeros to the next one; the file ends after the last
+///   section table one Section for each column, and a Section for the StepInfo
+///   sections      each at a multiple of 64, padded with zeros to the next section; the file ends after the last
 ///
 /// A checksum covers every byte, and an error names the damaged section. The header's checksum covers the header, with
 /// that field as 0, and the section table; the checksum in each Section covers the section with its padding.
@@ -44,7 +44,7 @@ enum class ElementType : std::uint32_t { u8 = 1, u16, u32, i64, f64, text, json 
 
 struct Section
 {
-    std::array<char, 32> name{}; ///< padded with zeros, at least one
+    std::array<char, 32> name{}; ///< padded with zeros; the last character is a zero
     ElementType type{};
     std::uint32_t elementBytes = 0;
     std::uint64_t count = 0; ///< elements
@@ -77,8 +77,8 @@ constexpr ElementType elementType()
 
 inline constexpr std::string_view infoSection = "info";
 
-/// Calls visit(name, rows...) for every column that a step file must have, with its rows in each of the StepTables. It
-/// defines the names of their sections.
+/// Calls visit(name, rows...) for every column that a step file must have, with the column's rows in each of the
+/// StepTables. Defines the names of the sections.
 template <class Visit, class... Tables>
 void visitColumns(Visit visit, Tables&... tables)
 {
@@ -167,11 +167,11 @@ void visitOptionalColumns(Visit visit, Tables&... tables)
     visit("between_steps.block", tables.betweenSteps.block...);
 }
 
-/// Whether openStep() compares checksums. Tests and fuzzers ignore them to reach the later checks.
+/// Whether openStep() compares checksums. Tests and fuzzers ignore checksums to reach the later checks.
 enum class Checksums { verify, ignore };
 
 /// Opens the step file in `bytes`, which begin at a multiple of `alignment` and live as long as `owner`. `name` is the
-/// file's name in errors.
+/// file's name in errors. Errors (badInput): as for readStepTrace().
 Result<StepTracePtr> openStep(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                               const std::string& name, Checksums checksums);
 

@@ -21,12 +21,12 @@ struct MeasuredStep
     double busyMs = 0; ///< time in which the GPU worked; the overlap of streams counts once
     double kernelMs = 0; ///< sum of the times of all kernels, copies and fills
     double withoutOpMs = 0; ///< part of kernelMs that no op launched
-    double spanMs = 0; ///< time from the first kernel's start to the last one's end
+    double spanMs = 0; ///< time from the first kernel's start to the last kernel's end
     double overheadMs = 0; ///< CPU time spent on tracing
     double synchronizationMs = 0; ///< time in which the CPU waited for the GPU
     double cpuFactor = 0; ///< StepInfo::cpuFactor by the ops of a profiler's trace; 0: not known
     std::int64_t kernels = 0; ///< number of kernels, copies and fills; 0: times are the roofline's (see `notes`)
-    std::int64_t opsWithoutKernel = 0; ///< ops that should have a kernel but have none: their times are the roofline's
+    std::int64_t opsWithoutKernel = 0; ///< ops without the expected kernel; times are the roofline's
     std::int64_t droppedRecords = 0;
     Bytes allocatedPeak = 0; ///< peaks of the step by the caching allocator's own statistics
     Bytes activePeak = 0;
@@ -49,10 +49,10 @@ struct RankInfo
     friend bool operator==(const RankInfo&, const RankInfo&) = default;
 };
 
-/// Facts about the recording of a step that a user needs to judge or repeat it.
+/// Facts about the recording of a step that a user needs to judge or repeat the step.
 struct StepInfo
 {
-    /// A size that this model can be run at again: "batch" or "sequence".
+    /// A size that another run of the model can change: "batch" or "sequence".
     struct Dimension
     {
         std::string name;
@@ -78,8 +78,8 @@ struct StepInfo
     bool simulated = true; ///< the step ran on the simulated GPU; times come from the roofline
     std::int64_t batch = 0;
     std::int64_t sequence = 0; ///< 0: the model has no sequence dimension
-    std::int64_t steps = 2; ///< training steps run; the last one is recorded
-    std::int64_t inventedValues = 0; ///< `.item()` calls answered with a made-up number
+    std::int64_t steps = 2; ///< training steps run; the last is recorded
+    std::int64_t inventedValues = 0; ///< `.item()` calls answered with a placeholder value
     std::vector<std::string> remarks; ///< the recorder's sentences on what differs from a real GPU (trace/remarks.h)
     std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE, and what the recorder notes
     std::vector<Dimension> dimensions; ///< empty: the model runs at its own sizes only
@@ -89,13 +89,14 @@ struct StepInfo
     std::optional<MeasuredStep> measured; ///< none: the step was simulated
     std::optional<RankInfo> distributed; ///< none: the script ran as one process
     /// The time model of Ops::ms: "roofline" (as recorded), "kernel", "calibration", "measured". Not in the file: the
-    /// caller that opens it sets this.
+    /// caller that opens the file sets this.
     std::string times;
-    /// Time in which the CPU issues an op, as a multiple of cpu_us in resources/kernel_times.json; 0: cpu_us itself. It
-    /// comes from a calibration and is not in the file.
+    /// Time in which the CPU issues an op, as a multiple of cpu_us in resources/kernel_times.json; 0: cpu_us itself.
+    /// Comes from a calibration; not in the file.
     double cpuFactor = 0;
 
-    /// Returns the value in `settings`; empty: there is none of this name. It lives as long as `settings`.
+    /// Returns the value in `settings`; empty: no such name. The text lives as
+    /// long as `settings`.
     std::string_view setting(std::string_view name) const
     {
         const auto found = std::ranges::find(settings, name, [](const auto& pair) { return pair.first; });

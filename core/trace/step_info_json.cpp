@@ -17,7 +17,8 @@ using Json = nlohmann::ordered_json;
 template <class T, class Struct>
 concept Is = std::same_as<std::remove_const_t<T>, Struct>;
 
-/// Calls visit(key, member) for every field of a StepInfo, RankInfo or MeasuredStep, const or not. Only these functions
+/// Calls visit(key, member) for every field of a StepInfo, RankInfo or MeasuredStep, const or not. Only the
+/// visitFields() functions
 /// define the keys.
 void visitFields(Is<StepInfo> auto& info, auto visit)
 {
@@ -75,7 +76,7 @@ void visitFields(Is<MeasuredStep> auto& measured, auto visit)
     visit("notes", measured.notes);
 }
 
-/// Reads a field, or the fields of a struct. Fields that the document lacks keep their values.
+/// Reads a field, or the fields of a struct. Fields that the document lacks stay unchanged.
 template <class Field>
 void read(const json::Json& value, Field& field)
 {

@@ -123,8 +123,8 @@ inline constexpr std::size_t collectiveKindCount = 11;
 std::string_view collectiveName(CollectiveKind kind); ///< "all_reduce", "recv", …: the function of torch.distributed
 
 /// Calls that order the work of streams and the CPU (cudaEventRecord, cudaStreamWaitEvent, cudaEventSynchronize), and
-/// Tensor.record_stream(). Stream.wait_stream() is a record on the other stream and a wait on this stream; Work.wait()
-/// is a wait for the event that the collective recorded.
+/// Tensor.record_stream(). Stream.wait_stream(other) is a record on `other` and a wait on the Stream object;
+/// Work.wait() is a wait for the event that the collective recorded.
 enum class StreamEventKind : std::uint8_t {
     record, ///< the event stands for all work issued to the stream so far
     wait, ///< work issued to the stream from here on begins after the event, at once if the event was never recorded
@@ -148,7 +148,7 @@ enum class Mark : std::uint32_t { stepBegin, forwardEnd, backwardEnd, stepEnd, z
 inline constexpr std::size_t markCount = 5;
 std::string_view markName(Mark mark); ///< name of the state at that instant in JSON: "start", "after_forward", …
 
-/// The rows of a column that somebody else owns, as in a StepTrace.
+/// The rows of a column that another object owns, as in a StepTrace.
 template <class T>
 using RowView = std::span<const T>;
 
@@ -156,7 +156,7 @@ using RowView = std::span<const T>;
 template <class T>
 using OwnRows = std::vector<T>;
 
-/// A column whose rows are selected by an `Id`.
+/// A column with rows selected by an `Id`.
 template <class Id, class T, template <class> class Rows>
 struct BasicColumn
 {
@@ -320,8 +320,8 @@ struct StepTables
         Column<StorageId, Bytes> requested; ///< before rounding
         Column<StorageId, Category> category; ///< at allocation; retype events change the category
         Column<StorageId, OpId> creator; ///< op that allocated the storage; invalid: older than the step
-        /// Stream and private pool of the allocation (graph_ops.h); no rows: all on stream 0. No other stream or pool
-        /// reuses the block.
+        /// Stream and private pool of the allocation (graph_ops.h); no rows: all on stream 0. Only requests of the
+        /// same stream and pool reuse the block.
         Column<StorageId, std::uint32_t> stream;
         std::size_t size() const noexcept { return bytes.size(); }
     } storages;
@@ -342,8 +342,8 @@ struct StepTables
         Rows<std::uint32_t> stream; ///< stream of the new block, as in storages.stream; no rows: not recorded
     } resizes;
 
-    /// Bytes reserved by the caching allocator of a real device; no rows: not recorded. A row holds from the row's
-    /// event on, at most 1 past the last event; the first row is the state before the step.
+    /// Bytes reserved by the caching allocator of a real device; no rows: not recorded. A row holds from `event`
+    /// on. The first row is the state before the step; `event` of the last row may be the number of events.
     struct Reserved
     {
         Rows<EventIndex> event; ///< rising
@@ -380,8 +380,8 @@ struct StepTables
     } events;
 };
 
-/// One recorded training step: an ordered list of events, and tables of what they refer to. Recording needs libtorch;
-/// everything after recording needs only this class. Immutable; share as std::shared_ptr<const StepTrace>.
+/// A recorded training step: an ordered list of events, and the tables that the events refer to. Recording needs
+/// libtorch; everything after recording needs only this class. Immutable; share as std::shared_ptr<const StepTrace>.
 struct StepTrace : StepTables<RowView>
 {
     StepInfo info;

@@ -14,8 +14,8 @@
 
 namespace headroom {
 
-/// Builds a StepTrace from events in their order, for the recorder, importers and hand-made steps of tests. One thread
-/// at a time may call it.
+/// Builds a StepTrace from events in order, for the recorder, importers and hand-made steps of tests. A single thread
+/// at a time may call the functions.
 class StepTraceBuilder
 {
 public:
@@ -55,7 +55,7 @@ public:
     };
     OpId beginOp(const Op& op); ///< adds opBegin; ops do not nest
     void endOp(OpId op, const OpResult& result); ///< adds opEnd
-    OpId outOfMemory(Op where, Bytes requested, Bytes deviceFree); ///< adds a failed allocation and begins its op
+    OpId outOfMemory(Op where, Bytes requested, Bytes deviceFree); ///< adds a failed allocation and begins an op
     void setStream(OpId op, std::uint32_t stream); ///< sets the stream of the op's kernels, which is 0 otherwise
     /// Returns the same id for the same name.
     GroupId group(std::string_view name, std::span<const std::uint32_t> ranks);
@@ -78,7 +78,7 @@ public:
     void setStream(StorageId storage, std::uint32_t stream); ///< sets the stream of the block, which is 0 otherwise
     void setReserved(Bytes bytes); ///< sets the bytes that the device's allocator has reserved from the next event on
     void free(StorageId storage) { event(EventKind::free, storage.value); }
-    /// `stream` is that of the new block; nullopt: the stream of the storage's allocation.
+    /// `stream` is the stream of the new block; nullopt: the stream of the storage's allocation.
     void resize(StorageId storage, Bytes requested, std::optional<std::uint32_t> stream = {});
     void retype(StorageId storage, Category category);
 
@@ -118,7 +118,7 @@ private:
     SignatureId signature(std::span<const std::int64_t> values); ///< returns the same id for the same values
 
     StepTables<OwnRows> tables_;
-    std::vector<std::vector<StorageId>> callArguments_, callResults_; ///< by call; finish() makes columns of them
+    std::vector<std::vector<StorageId>> callArguments_, callResults_; ///< by call; finish() makes the columns
     std::unordered_map<std::string, StringId> strings_;
     std::unordered_multimap<std::size_t, SignatureId> signatures_; ///< by hash
     std::vector<CallId> openCalls_;

@@ -11,7 +11,7 @@ namespace headroom {
 
 namespace {
 
-/// Limit of the sum of bytes of a step. It is more than any device holds, and far below an overflow.
+/// Limit of the sum of bytes of a step. More than any device holds, and far below an overflow.
 constexpr Bytes largestSum = Bytes{1} << 60;
 
 Error violation(std::string text)
@@ -19,7 +19,7 @@ Error violation(std::string text)
     return badInput("not a valid step: " + std::move(text));
 }
 
-/// Checks single columns: equal lengths, ids in range, known enumerators, possible numbers. It keeps the first
+/// Checks single columns: equal lengths, ids in range, known enumerators, possible numbers. Keeps the first
 /// violation and skips all later checks.
 class ColumnChecks
 {
@@ -44,7 +44,7 @@ public:
             column, values, [&](auto id) { return id.valid() ? id.value < limit : mayBeInvalid; }, "an id in range");
     }
 
-    /// Checks that parents come before their children, so that there is no cycle.
+    /// Checks that parents come before children, so that there is no cycle.
     template <class Ids>
     void parents(std::string_view column, const Ids& values)
     {
@@ -100,7 +100,7 @@ public:
             "a finite number, 0 or more");
     }
 
-    /// Checks the offsets of Lists or Strings: they start at 0, never fall, and end at the number of rows.
+    /// Checks the offsets of Lists or Strings: the offsets start at 0, never fall, and end at the number of rows.
     void offsets(std::string_view column, std::span<const std::uint32_t> first, std::size_t parents,
                  std::size_t children)
     {
@@ -146,7 +146,7 @@ private:
     Status status_; ///< the first violation
 };
 
-/// Returns the number of rows of an optional column, or that of its table if the column is empty.
+/// Returns the number of rows of an optional column, or of the table if the column is empty.
 template <class Column, class Table>
 std::size_t rowsOf(const Column& column, const Table& table)
 {
@@ -241,7 +241,7 @@ void checkOutside(const StepTrace::Outside& rows, const std::string& table, Colu
     checks.rows(table, rows.size(), {rows.bytes.size(), rows.stream.size(), rows.block.size()});
     checks.enumerators(table + ".kind", rows.kind, outsideKindCount);
     checks.sizes(table + ".bytes", rows.bytes);
-    std::vector<bool> alive(rows.size(), false); // by row of its allocation
+    std::vector<bool> alive(rows.size(), false); // by row of the allocation
     for (std::size_t row = 0; row < rows.size() && !checks.failed(); ++row) {
         if (rows.kind[row] == OutsideKind::alloc)
             alive[row] = true;
@@ -288,7 +288,7 @@ void checkMemory(const StepTrace& t, ColumnChecks& checks)
     checks.enumerators("events.kind", t.events.kind, eventKindCount);
 }
 
-/// Checks the events, in their order, against the rules that EventKind names.
+/// Checks the events, in order, against the rules that EventKind names.
 class EventChecks
 {
 public:
@@ -320,7 +320,7 @@ public:
     }
 
 private:
-    /// Checks that `a` is the next id of its table.
+    /// Checks that `a` is the next id of the table.
     static const char* begin(std::uint32_t a, std::uint32_t& next, std::size_t count)
     {
         if (a != next || a >= count)

@@ -10,8 +10,8 @@ namespace headroom {
 
 struct StepTrace;
 
-/// Returns an error unless the step was recorded to its end: it says what ended it, what follows from that
-/// (`consequence`, as in "no plan can be made of it") and what to do.
+/// Returns an error unless the step was recorded to its end: the error says what ended the step, the
+/// `consequence` ("no plan can be made of it") and what to do.
 Status checkWhole(const StepTrace& step, const std::string& consequence);
 
 } // namespace headroom

@@ -20,11 +20,11 @@ struct Workspaces
     {
         OpId op;
         Bytes bytes = 0;
-        std::uint32_t place = 0; ///< as in storages.stream; a CUDA graph's workspace is in its pool
+        std::uint32_t place = 0; ///< as in storages.stream; a CUDA graph's workspace is in the graph's pool
 
         friend bool operator==(const Kept&, const Kept&) = default;
     };
-    std::vector<Kept> kept; ///< cuBLAS's and cuBLASLt's, in the order of ops
+    std::vector<Kept> kept; ///< by cuBLAS and cuBLASLt, in the order of ops
     std::vector<Bytes> during; ///< by OpId: cuDNN's workspace in bytes, allocated and freed inside the op; empty: none
 
     Bytes keptBytes() const

@@ -26,8 +26,8 @@ LIMITS = {
     "product files": 700,
     "lines of the longest file": 550,
     "headers with one user": 60,
-    "pronouns per 1,000 words of comments": 12.0,
-    "which/whose per 1,000 words of comments": 3.5,
+    "pronouns per 1,000 words of comments": 9.0,
+    "which/whose per 1,000 words of comments": 3.0,
 }
 LEAST = {"median lines of a file": 110}
 
