@@ -42,11 +42,14 @@ std::vector<Token> tokens(std::string_view settings)
     return found;
 }
 
-/// Options of PyTorch that do not change the reserved memory.
+/// Options of PyTorch 2.11 and later that do not change the reserved memory of a step with room.
 constexpr std::array otherOptions{"release_lock_on_cudamalloc",     "release_lock_on_hipmalloc",
                                   "pinned_use_cuda_host_register",  "pinned_use_hip_host_register",
                                   "pinned_num_register_threads",    "pinned_use_background_threads",
-                                  "pinned_reserve_segment_size_mb", "graph_capture_record_stream_reuse"};
+                                  "pinned_reserve_segment_size_mb", "graph_capture_record_stream_reuse",
+                                  "pinned_max_round_threshold_mb",  "pinned_max_cached_size_mb",
+                                  "pinned_free_catch_all",          "throw_on_cudamalloc_oom",
+                                  "expandable_segments_reserve"};
 
 class SettingsReader
 {

@@ -67,6 +67,8 @@ TEST(AllocatorSettings, ReadsWhatPyTorchReads)
     EXPECT_EQ(rules.limit(), 4 * GiB);
     EXPECT_EQ(rulesOf(allocatorSettings(rules), 8 * GiB), rules) << allocatorSettings(rules);
     EXPECT_EQ(rulesOf(""), AllocatorRules());
+    EXPECT_EQ(rulesOf("throw_on_cudamalloc_oom:True,pinned_max_round_threshold_mb:64,pinned_max_cached_size_mb:64"),
+              AllocatorRules());
     EXPECT_EQ(allocatorSettings(AllocatorRules()), "");
     EXPECT_EQ(rulesOf("large_segment_size_mb:64").segmentSize(2 * MiB), 64 * MiB);
 }
