@@ -116,11 +116,9 @@ namespace {
 constexpr int signalBase = 128; ///< a shell reports a signal as 128 + its number
 constexpr std::string_view sayings = "torch_headroom.record: ";
 
-std::string noted(const StepTrace& step, std::string_view key)
+std::string folderOf(const StepTrace& step)
 {
-    const auto found = std::ranges::find(step.info.settings, key,
-                                         [](const auto& setting) { return std::string_view(setting.first); });
-    return found == step.info.settings.end() ? std::string() : found->second;
+    return std::string(step.info.setting("folder"));
 }
 
 /// Why the script of a step cannot be run again for a comparison; empty: the script can.
@@ -134,8 +132,8 @@ std::string whyNotAgain(const StepTrace& step)
         return "was measured on a GPU, and a script is verified on the simulated card: record the script with --gpu";
     if (!step.info.policy.empty())
         return "already ran under the policy " + step.info.policy + ": expected the step without a policy";
-    if (!std::filesystem::is_directory(noted(step, "folder")))
-        return "was recorded in the folder " + noted(step, "folder") + ", which is not there";
+    if (!std::filesystem::is_directory(folderOf(step)))
+        return "was recorded in the folder " + folderOf(step) + ", which is not there";
     return {};
 }
 
@@ -155,7 +153,7 @@ Result<std::string> pythonFor(const StepTrace& step, const std::string& stepFile
 {
     if (!given.empty())
         return given;
-    const std::string named = noted(step, "interpreter");
+    const std::string named(step.info.setting("interpreter"));
     if (isAtHand(named))
         return named;
     return badInput(stepFile + " says that " + named
@@ -267,7 +265,7 @@ std::vector<std::string> wordsOf(const StepTrace& step, const ScriptRun& run)
 
 std::string programOf(const StepTrace& step)
 {
-    return noted(step, "program");
+    return std::string(step.info.setting("program"));
 }
 
 Result<int> runScript(const StepTrace& step, const std::string& stepFile, const ScriptRun& run)
@@ -278,7 +276,7 @@ Result<int> runScript(const StepTrace& step, const std::string& stepFile, const 
     std::array<int, 2> pipe{};
     if (pipe2(pipe.data(), O_CLOEXEC) != 0)
         return Error{ErrorKind::internal, "no pipe can be made: " + std::system_category().message(errno)};
-    const pid_t child = start(python, wordsOf(step, run), noted(step, "folder"), pipe);
+    const pid_t child = start(python, wordsOf(step, run), folderOf(step), pipe);
     const int problem = errno;
     close(pipe[1]);
     if (child < 0) {

@@ -17,13 +17,13 @@
 
 #include <CLI/CLI.hpp>
 
+#include <QTemporaryDir>
+
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace headroom::cli {
@@ -44,13 +44,6 @@ struct VerifyArguments
     bool json = false;
 };
 
-/// The step's card in words: "NVIDIA A100-SXM4-80GB (simulated)".
-std::string deviceOf(const StepInfo& info)
-{
-    const Result<DeviceSpec> spec = findDeviceSpec(info.gpu);
-    return (spec ? spec->title : info.gpu) + (info.simulated ? " (simulated)" : "");
-}
-
 Result<VerificationReport> compare(const StepTrace& step, const StepTrace& executed, const Policy& policy)
 {
     if (step.info.gpu != executed.info.gpu)
@@ -63,7 +56,8 @@ Result<VerificationReport> compare(const StepTrace& step, const StepTrace& execu
     VerificationReport report;
     report.model = step.info.model;
     report.gpu = step.info.gpu;
-    report.device = deviceOf(step.info);
+    const Result<DeviceSpec> card = findDeviceSpec(step.info.gpu);
+    report.device = card ? card->title : step.info.gpu;
     report.simulated = step.info.simulated;
     report.baselinePeak = recorded.peak;
     report.predictedPeak = predicted.peak;
@@ -105,31 +99,6 @@ Status checkArguments(const VerifyArguments& arguments, const std::vector<std::s
     return {};
 }
 
-/// A folder that is removed at the end.
-class PassingFolder
-{
-public:
-    PassingFolder()
-    {
-        std::error_code problem;
-        std::string name = (std::filesystem::temp_directory_path(problem) / "torch-headroom-verify-XXXXXX").string();
-        if (mkdtemp(name.data()) != nullptr)
-            path_ = name;
-    }
-    ~PassingFolder()
-    {
-        std::error_code ignored;
-        if (!path_.empty())
-            std::filesystem::remove_all(path_, ignored);
-    }
-    PassingFolder(const PassingFolder&) = delete;
-    PassingFolder& operator=(const PassingFolder&) = delete;
-    const std::filesystem::path& path() const noexcept { return path_; } ///< empty: no folder can be made
-
-private:
-    std::filesystem::path path_;
-};
-
 /// Returns the policy to verify. A plan by op runs in PyTorch as selective checkpoints of modules.
 Result<Policy> policyOf(const VerifyArguments& arguments, const StepTracePtr& step)
 {
@@ -146,16 +115,20 @@ Result<Policy> policyOf(const VerifyArguments& arguments, const StepTracePtr& st
 Result<StepTracePtr> execute(const VerifyArguments& arguments, const StepTrace& step, const Policy& policy,
                              int& signalled)
 {
-    const PassingFolder folder;
-    if (folder.path().empty())
+    const QTemporaryDir folder; // of the files that the user does not keep
+    if (!folder.isValid())
         return badInput("no folder can be made among the temporary files: is the disk full?");
+    const std::filesystem::path passing(folder.path().toStdString());
     ScriptRun run;
     run.python = arguments.python;
     run.progress = arguments.progress;
-    run.policy = folder.path() / "policy.json";
-    run.output = arguments.outputFile.empty() ? folder.path() / "executed.hrs"
-                                              : std::filesystem::absolute(arguments.outputFile);
-    RETURN_IF_ERROR(writePolicy(policy, run.policy));
+    run.output = arguments.outputFile.empty() ? passing / "executed.hrs" : std::filesystem::absolute(arguments.outputFile);
+    if (arguments.policyFile.empty()) {
+        run.policy = passing / "policy.json";
+        RETURN_IF_ERROR(writePolicy(policy, run.policy));
+    } else {
+        run.policy = std::filesystem::absolute(arguments.policyFile);
+    }
     ASSIGN_OR_RETURN(signalled, runScript(step, arguments.stepFile, run));
     if (signalled != 0)
         return StepTracePtr();

@@ -84,7 +84,7 @@ Result<Verification> executeOn(const StepRequest& request, const Policy& policy,
 void take(const Verification& executed, const Policy& policy, const DeviceSpec& gpu, VerificationReport& report)
 {
     report.gpu = gpu.name;
-    report.device = gpu.title + (report.simulated ? " (simulated)" : "");
+    report.device = gpu.title;
     report.memory = executed;
     report.baselinePeak = executed.baselinePeak;
     report.predictedPeak = executed.predictedPeak;

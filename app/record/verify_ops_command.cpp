@@ -172,7 +172,7 @@ Status verifySimulated(StepRequest& request, const Question& question, bool onCp
                        Report& report)
 {
     RETURN_IF_ERROR(openDevice(request, {question.plan, question.opTimes}));
-    report.device = request.gpu.title + " (simulated)";
+    report.device = request.gpu.title;
     ASSIGN_OR_RETURN(const auto executed, executeOn(sim::device(), request, question, nullptr, progress));
     take(executed, report);
     progress("gradients", 0.7);

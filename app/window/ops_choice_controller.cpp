@@ -65,7 +65,7 @@ void OpsChoiceController::askForTimes()
 
 void OpsChoiceController::takeTimes(const QString& path)
 {
-    lane_.post([this, path, step = session_.step()](const std::stop_token&) {
+    runner_.post([this, path, step = session_.step()](const std::stop_token&) {
         Result<std::vector<double>> read = readOpTimes(std::filesystem::path(path.toStdU16String()), step->trace());
         callLater(this, [this, path, step, times = std::move(read)] {
             if (session_.step() != step)

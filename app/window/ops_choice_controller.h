@@ -32,7 +32,7 @@ private:
 
     Session& session_;
     SolverChoice& view_;
-    TaskRunner lane_; ///< the last member: its thread ends before the others are destroyed
+    TaskRunner runner_; ///< the last member: the runner's thread ends before the others are destroyed
 };
 
 } // namespace headroom

@@ -22,11 +22,7 @@ QString tr(const char* text)
 /// A setting that a recording from Python stores about its program; empty: none.
 QString settingOf(const StepTrace& trace, std::string_view key)
 {
-    for (const auto& [name, value] : trace.info.settings) {
-        if (name == key)
-            return QString::fromStdString(value);
-    }
-    return {};
+    return QString::fromStdString(std::string(trace.info.setting(key)));
 }
 
 } // namespace

@@ -15,8 +15,8 @@ namespace headroom {
 
 /// What a plan does with an op of forward.
 enum class OpDecision : std::uint8_t {
-    none, ///< backward needs no result of it, or the program holds it anyway
-    saved, ///< one of its results is held until backward
+    none, ///< backward needs no result of the op, or the program holds the result anyway
+    saved, ///< a result of the op is held until backward
     recomputed, ///< recomputed in backward
 };
 
@@ -29,13 +29,14 @@ struct ChangedOp
     OpId op;
     OpDecision before = OpDecision::none;
     OpDecision now = OpDecision::none;
-    Bytes bytes = 0; ///< held bytes of its results, before minus now
+    Bytes bytes = 0; ///< held bytes of the op's results, before minus now
 };
 
 /// Returns the differences of `now` from `before`; ops ascending.
 std::vector<ChangedOp> changedOps(const StepTrace& trace, const OpsPlan& before, const OpsPlan& now);
 
-/// Returns the plan without recomputation: the step as recorded. It may save more than the default min-cut does.
+/// Returns the plan without recomputation: the step as recorded. Such a plan may save more than the default min-cut
+/// does.
 OpsPlan planAsRecorded(const OpsPlanner& planner);
 
 /// A frontier of plans by op, and the planner that made it. Immutable.
@@ -62,7 +63,7 @@ struct OpsDecisions
 };
 using OpsDecisionsPtr = std::shared_ptr<const OpsDecisions>;
 
-/// Plans `points` fractions. A plan that takes no less time than one of lower peak is left out, as plans chosen by
+/// Plans `points` fractions. A plan that takes no less time than a plan of lower peak is left out, as plans chosen by
 /// flops may be. Errors: as OpsPlanner::plan().
 Result<OpsFrontier> makeOpsFrontier(const OpsPlanner& planner, const OpsRequest& request, int points,
                                     const std::stop_token& stop);

@@ -104,17 +104,17 @@ CardRun runWithSizes(const Card& card, const StepTrace& step, const Timeline& ti
     CardRun result = answerOf(step, simulated(card));
     if (!result.runs || (card.workspaces.kept.empty() && card.workspaces.mostDuringAnOp() == 0))
         return result;
-    AllocatorRun run = simulated(withoutWorkspaces(card, card.workspaces.keptBytes()));
-    bool repeats = run.repeats || run.step == 1;
-    if (!run.failure && (run.wasFull || card.rules.collectsGarbage()) && card.workspaces.keptBytes() > 0) {
-        run = simulated(withoutWorkspaces(card, 0));
-        repeats = repeats && (run.repeats || run.step == 1);
+    const AllocatorRun elsewhere = simulated(withoutWorkspaces(card, card.workspaces.keptBytes()));
+    CardRun without = answerOf(step, elsewhere);
+    result.repeats = result.repeats && without.repeats;
+    const bool memoryMatters = elsewhere.wasFull || card.rules.collectsGarbage();
+    if (without.runs && memoryMatters && card.workspaces.keptBytes() > 0) {
+        without = answerOf(step, simulated(withoutWorkspaces(card, 0)));
+        result.repeats = result.repeats && without.repeats;
     }
-    CardRun without = answerOf(step, run);
     if (!without.runs)
         return without;
     result.reservedWithoutWorkspaces = without.reservedPeak;
-    result.repeats = result.repeats && repeats;
     return result;
 }
 

@@ -144,7 +144,7 @@ std::string timelineText(const LevelComparison& memory)
 
 std::string headline(const Report& report)
 {
-    std::string text = report.model + " on " + report.device;
+    std::string text = report.model + " on " + report.device + (report.simulated ? " (simulated)" : "");
     if (report.ops)
         return text + ", ops planned for a fraction of " + plainNumber(report.ops->fraction) + '\n';
     const std::size_t count = report.modules ? report.modules->checkpointed : 0;

@@ -81,7 +81,7 @@ struct VerificationReport
 
     std::string model;
     std::string gpu; ///< name of the card
-    std::string device; ///< for people: "NVIDIA A100 (simulated)"
+    std::string device; ///< for people: "NVIDIA A100"
     bool simulated = true;
     Bytes baselinePeak = 0; ///< without the plan
     Bytes predictedPeak = 0;
