@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -40,6 +41,7 @@ void addAllocator(CLI::App& program, Action& chosen);
 void addRecord(CLI::App& program, Action& chosen);
 void addVerify(CLI::App& program, Action& chosen);
 void addShard(CLI::App& program, Action& chosen);
+void addFit(CLI::App& program, Action& chosen);
 void addDoctor(CLI::App& program, Action& chosen);
 void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWindow);
 
@@ -49,6 +51,11 @@ CLI::App* addCommand(CLI::App& program, const std::string& name, const std::stri
 /// Returns whether `verify` with these arguments is about a recorded step (step.hrs, --executed), in place of a model
 /// for torch-headroom-record.
 bool comparesSteps(char** arguments);
+
+/// Returns the words behind `torch-headroom fit` in an order that CLI11 reads: fit's options, each one word with its
+/// value, and then the program's words. Of the words behind a script, those before the first that is none of fit's
+/// options are fit's, unless fit's options stand before the script, too.
+std::vector<std::string> fitWords(const std::vector<std::string>& words);
 
 /// Prints JSON on stdout, with replacement characters where text (a file name) is not UTF-8.
 void printJson(const Json& document);

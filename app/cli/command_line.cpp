@@ -132,7 +132,7 @@ CommandLine::CommandLine(const OpenWindow& openWindow)
     cli::addProfileArgument(program, profileStep);
     for (const auto add : {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan,
                            cli::addFrontier, cli::addCalibrate, cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier,
-                           cli::addExport, cli::addImport, cli::addAllocator, cli::addShard, cli::addDoctor})
+                           cli::addExport, cli::addImport, cli::addAllocator, cli::addShard, cli::addFit, cli::addDoctor})
         add(program, chosen);
     cli::addScreenshot(program, chosen, openWindow);
 }
@@ -156,6 +156,33 @@ Status completeOptions(CommandLine& line)
     line.options.part = request;
     return {};
 }
+
+/// The command line with the words of `fit` in the order that CLI11 reads.
+class Arguments
+{
+public:
+    Arguments(int argc, char** argv)
+        : words_(argv, argv + argc)
+    {
+        if (argc > 1 && words_[1] == "fit") {
+            const std::vector<std::string> ordered = cli::fitWords({words_.begin() + 2, words_.end()});
+            words_.resize(2);
+            words_.insert(words_.end(), ordered.begin(), ordered.end());
+        }
+        for (std::string& word : words_)
+            pointers_.push_back(word.data());
+        pointers_.push_back(nullptr);
+    }
+    Arguments(const Arguments&) = delete;
+    Arguments& operator=(const Arguments&) = delete;
+
+    int count() const { return static_cast<int>(words_.size()); }
+    char** data() { return pointers_.data(); }
+
+private:
+    std::vector<std::string> words_;
+    std::vector<char*> pointers_;
+};
 
 int parseAndRun(int argc, char** argv, const OpenWindow& openWindow)
 {
@@ -202,7 +229,8 @@ int runCommandLine(int argc, char** argv, const OpenWindow& openWindow)
                 return exitCode(ErrorKind::internal);
             }
         }
-        return parseAndRun(argc, argv, openWindow);
+        Arguments arguments(argc, argv);
+        return parseAndRun(arguments.count(), arguments.data(), openWindow);
     } catch (const std::exception& error) {
         cli::printError(std::string("internal error: ") + error.what());
         return exitCode(ErrorKind::internal);

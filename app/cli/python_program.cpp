@@ -268,15 +268,22 @@ std::string programOf(const StepTrace& step)
     return std::string(step.info.setting("program"));
 }
 
-Result<int> runScript(const StepTrace& step, const std::string& stepFile, const ScriptRun& run)
+Result<ScriptPlace> placeOfScript(const StepTrace& step, const std::string& stepFile, const std::string& given)
 {
     if (const std::string why = whyNotAgain(step); !why.empty())
         return badInput(stepFile + " " + why);
-    ASSIGN_OR_RETURN(const std::string python, pythonFor(step, stepFile, run.python));
+    ASSIGN_OR_RETURN(const std::string python, pythonFor(step, stepFile, given));
+    return ScriptPlace{python, folderOf(step)};
+}
+
+Result<int> runScript(const StepTrace& step, const std::string& stepFile, const ScriptRun& run)
+{
+    ASSIGN_OR_RETURN(const ScriptPlace place, placeOfScript(step, stepFile, run.python));
+    const std::string& python = place.python;
     std::array<int, 2> pipe{};
     if (pipe2(pipe.data(), O_CLOEXEC) != 0)
         return Error{ErrorKind::internal, "no pipe can be made: " + std::system_category().message(errno)};
-    const pid_t child = start(python, wordsOf(step, run), folderOf(step), pipe);
+    const pid_t child = start(python, wordsOf(step, run), place.folder, pipe);
     const int problem = errno;
     close(pipe[1]);
     if (child < 0) {

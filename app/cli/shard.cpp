@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
-#include "app/cli/shard_recordings.h"
+#include "app/cli/python_program.h"
 #include "app/cli/table.h"
+#include "app/recording/step_processes.h"
 #include "core/base/try.h"
 #include "core/policy/shard_options.h"
 
@@ -77,13 +78,26 @@ std::string nameOf(const ShardOption& option)
     return option.batch > 0 ? name + "-batch" + std::to_string(option.batch) : name;
 }
 
-Recording recordingOf(const ShardArguments& arguments, const ShardOption& option, const std::filesystem::path& folder)
+/// A run of `python3 -m torch_headroom.record`.
+struct Recording
+{
+    StepProcess process;
+    std::filesystem::path output; ///< the step file; messages go into a file beside the step file
+};
+
+Recording recordingOf(const ShardArguments& arguments, const std::string& python, const ShardOption& option,
+                      const std::filesystem::path& folder)
 {
     const int perNode = std::min(arguments.choices.perNode, arguments.choices.cards);
     Recording recording;
     recording.output = folder / (nameOf(option) + ".hrs");
-    std::vector<std::string>& words = recording.arguments;
-    words = {"--nproc-per-node",
+    StepProcess& process = recording.process;
+    process.program = python;
+    process.output = process.messages = recording.output.string() + ".log";
+    std::vector<std::string>& words = process.arguments;
+    words = {"-m",
+             "torch_headroom.record",
+             "--nproc-per-node",
              std::to_string(perNode),
              "--nnodes",
              std::to_string(arguments.choices.cards / perNode),
@@ -98,12 +112,12 @@ Recording recordingOf(const ShardArguments& arguments, const ShardOption& option
         words.emplace_back("-m");
     words.insert(words.end(), arguments.words.begin(), arguments.words.end());
     std::ranges::move(variedWords(arguments.vary, option), std::back_inserter(words));
-    recording.environment = {{"SHARD_REPLICATE", std::to_string(option.replicate)},
-                             {"SHARD_SHARD", std::to_string(option.shard)},
-                             {"SHARD_TP", std::to_string(option.tensor)},
-                             {"SHARD_RESHARD", option.reshard ? "always" : "never"}};
+    process.environment = {{"SHARD_REPLICATE", std::to_string(option.replicate)},
+                           {"SHARD_SHARD", std::to_string(option.shard)},
+                           {"SHARD_TP", std::to_string(option.tensor)},
+                           {"SHARD_RESHARD", option.reshard ? "always" : "never"}};
     if (option.batch > 0)
-        recording.environment.emplace_back("SHARD_BATCH", std::to_string(option.batch));
+        process.environment.emplace_back("SHARD_BATCH", std::to_string(option.batch));
     return recording;
 }
 
@@ -179,18 +193,25 @@ Result<std::vector<ShardRow>> rowsOfScript(const ShardArguments& arguments, cons
         std::cerr << "torch-headroom: the script takes its setting from SHARD_REPLICATE, SHARD_SHARD, SHARD_TP, "
                      "SHARD_RESHARD and SHARD_BATCH; --vary sets it by arguments\n";
     ASSIGN_OR_RETURN(const int jobs,
-                     arguments.jobs.empty() ? recordingsAtOnce() : parseInteger("--jobs", arguments.jobs, 1, 1024));
+                     arguments.jobs.empty() ? processesAtOnce() : parseInteger("--jobs", arguments.jobs, 1, 1024));
+    ASSIGN_OR_RETURN(const std::string python, pythonWithPackage());
     std::vector<Recording> recordings;
-    for (const ShardOption& option : options)
-        recordings.push_back(recordingOf(arguments, option, folder));
-    RETURN_IF_ERROR(runRecordings(recordings, jobs, [](const Recording& recording) {
-        std::cerr << "recording " << recording.output.stem().string() << '\n';
-    }));
+    std::vector<StepProcess> processes;
+    for (const ShardOption& option : options) {
+        recordings.push_back(recordingOf(arguments, python, option, folder));
+        processes.push_back(recordings.back().process);
+    }
+    runProcesses(processes, jobs, {}, [](const StepProcess& process) {
+        // Without the suffixes of the step file and of the messages.
+        std::cerr << "recording " << process.output.stem().stem().string() << '\n';
+    });
     std::vector<ShardRow> rows;
     for (std::size_t i = 0; i < recordings.size(); ++i) {
         ShardRow row;
         row.option = options[i];
-        row.failure = recordings[i].failure;
+        // A step that ran out of memory is written, too, as a row like others.
+        if (!std::filesystem::exists(recordings[i].output))
+            row.failure = lastLine(recordings[i].process.messages);
         rows.push_back(row.failure.empty() ? rowOf(recordings[i].output.string(), row.option, arguments, 1) : row);
     }
     return rows;

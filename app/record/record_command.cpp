@@ -84,6 +84,7 @@ std::vector<std::string> argumentsAgain(const RecordOptions& given)
     add("--gpu", given.gpu, standard.gpu);
     add("--batch", given.batch, standard.batch);
     add("--seq", given.sequence, standard.sequence);
+    add("--accumulate", given.accumulation, standard.accumulation);
     add("--dtype", given.dtype, standard.dtype);
     add("--optimizer", given.optimizer, standard.optimizer);
     add("--momentum", given.momentum, standard.momentum);
@@ -172,7 +173,8 @@ Result<StepRequest> readStepRequest(const RecordOptions& options)
     request.step = {.optimizer = {optimizer, options.momentum},
                     .loss = loss.value_or(Loss::automatic),
                     .autocast = options.autocast,
-                    .holdOutput = options.holdOutput};
+                    .holdOutput = options.holdOutput,
+                    .accumulation = options.accumulation};
     request.gpu = gpu;
     request.info.model = options.model;
     request.info.gpu = gpu.name;

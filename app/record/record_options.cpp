@@ -31,6 +31,10 @@ void addStepOptions(CLI::App& command, RecordOptions& options, const std::vector
         ->capture_default_str();
     command.add_option("--batch", options.batch, "Samples a step (default: the model's)")->check(atLeastOne());
     command.add_option("--seq", options.sequence, "Sequence length (default: the model's)")->check(atLeastOne());
+    command
+        .add_option("--accumulate", options.accumulation,
+                    "Micro-batches of an optimizer step, each of --batch samples (default: 1)")
+        ->check(atLeastOne());
     command.add_option("--dtype", options.dtype,
                        "float32, bfloat16 or float16: parameters and activations of a demo model "
                        "(default: float32); the file fixes those of an exported one");

@@ -21,6 +21,7 @@ struct RecordOptions
     std::string gpu = "h100-80gb";
     std::int64_t batch = 0;
     std::int64_t sequence = 0;
+    std::int64_t accumulation = 1; ///< micro-batches of an optimizer step
     std::string dtype; ///< empty: the model's own
     bool autocast = false;
     std::string optimizer = "adam";

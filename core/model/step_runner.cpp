@@ -165,15 +165,10 @@ void StepRunner::step(Recorder* recorder, const ProgressReport& progress, double
         if (progress)
             progress(stage, begin + share * done);
     };
-    report("forward", 0);
-    at::Tensor loss = forward();
-    if (recorder)
-        recorder->mark(Mark::forwardEnd);
-    report("backward", 0.3);
-    loss.backward();
-    if (recorder)
-        recorder->mark(Mark::backwardEnd);
-    loss.reset();
+    for (std::int64_t micro = 0; micro < options_.accumulation; ++micro)
+        microBatch(recorder, [&](std::string_view stage, double done) {
+            report(stage, 0.8 * (static_cast<double>(micro) + done) / static_cast<double>(options_.accumulation));
+        });
     report("optimizer", 0.8);
     if (recorder)
         recorder->beginOptimizer();
@@ -183,6 +178,18 @@ void StepRunner::step(Recorder* recorder, const ProgressReport& progress, double
         recorder->beginZeroGrad();
     }
     optimizer_->zeroGrad();
+}
+
+void StepRunner::microBatch(Recorder* recorder, const ProgressReport& report)
+{
+    report("forward", 0);
+    const at::Tensor loss = forward();
+    if (recorder)
+        recorder->mark(Mark::forwardEnd);
+    report("backward", 0.375);
+    loss.backward();
+    if (recorder)
+        recorder->mark(Mark::backwardEnd);
 }
 
 at::Tensor StepRunner::forward()

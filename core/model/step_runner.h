@@ -35,6 +35,8 @@ using ProgressReport = std::function<void(std::string_view stage, double done)>;
 ///     optimizer.step()
 ///     optimizer.zero_grad()
 ///
+/// With an accumulation of N micro-batches the first two lines run N times before the optimizer.
+///
 /// In the second form `output` stays alive until the next forward has returned, as in many training loops.
 class StepRunner
 {
@@ -45,6 +47,7 @@ public:
         Loss loss = Loss::automatic;
         bool autocast = false; ///< forward and loss under torch.autocast(dtype=torch.bfloat16)
         bool holdOutput = false;
+        std::int64_t accumulation = 1; ///< forward and backward passes before the optimizer
         std::shared_ptr<ModuleCallHandler> moduleCalls = nullptr; ///< a policy, applied in forward
         std::shared_ptr<RealDevice> real = nullptr; ///< device of the model; null: the simulated device
     };
@@ -65,6 +68,7 @@ private:
     void firstStep(const StepInfo& info, const DeviceSpec& device, const ProgressReport& progress);
     Result<StepTracePtr> recorded(StepInfo info, const DeviceSpec& device, const ProgressReport& progress);
     void step(Recorder* recorder, const ProgressReport& progress, double begin, double share);
+    void microBatch(Recorder* recorder, const ProgressReport& report);
     at::Tensor forward();
     at::Tensor outputAndLoss();
     at::Tensor lossOf(const std::vector<at::Tensor>& outputs);

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Recorded steps that are kept between starts of a program, and what a recording depends on. Imports no torch.
 
+    python -m torch_headroom._plan.recordings GPU [options of the recorder] script.py [arguments]
+
+prints the path of a program's step as JSON, which `torch-headroom fit` asks for.
+
 A recording counts as long as the files and environment variables that the program has read are unchanged. The files are
 the files that Python opens to read, and imported modules. A file of the program counts by content; an installed or
 large file counts by size and time of change. Not seen: files that only compiled code or worker processes open, and
@@ -120,14 +124,14 @@ def cache_folder():
 
 
 class Program:
-    """A program that trains: a script, or a module with `is_module`, and the arguments."""
+    """A program that trains: a script, or a module with `is_module`, and the arguments. `options` are the recorder's."""
 
-    def __init__(self, script, arguments=(), is_module=False):
-        self.script, self.arguments, self.is_module = script, list(arguments), is_module
+    def __init__(self, script, arguments=(), is_module=False, options=()):
+        self.script, self.arguments, self.is_module, self.options = script, list(arguments), is_module, list(options)
 
     def words(self):
         """Returns the program's words on the command line of the recorder."""
-        return (["-m"] if self.is_module else []) + [self.script, *self.arguments]
+        return [*self.options, *(["-m"] if self.is_module else []), self.script, *self.arguments]
 
 
 class Kept:
@@ -164,7 +168,7 @@ def recorded(program, gpu, tell):
 def _key(program, gpu):
     deciding = {name: value for name, value in os.environ.items() if name.startswith(_DECIDING)}
     script = program.script if program.is_module else os.path.realpath(program.script)
-    words = [program.is_module, script, program.arguments, os.getcwd(), sys.executable, sys.version, gpu, deciding,
+    words = [program.options, program.is_module, script, program.arguments, os.getcwd(), sys.executable, sys.version, gpu, deciding,
              state_of(os.path.realpath(library_path()))]
     return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:24]
 
@@ -215,7 +219,34 @@ def _write(path, document):
     os.replace(file.name, path)
 
 
+def program_of(words):
+    """Returns the Program of the recorder's words: options, a script (`x.py`, or `-m module`), its arguments."""
+    for at, word in enumerate(words):
+        if word == "-m" and at + 1 < len(words):
+            return Program(words[at + 1], words[at + 2:], True, words[:at])
+        if word.endswith(".py"):
+            return Program(word, words[at + 1:], False, words[:at])
+    raise HeadroomError("a script is missing: expected a file that ends in .py, or -m module")
+
+
 def _remove_unused(home):
     for path in home.iterdir():
         if time.time() - path.stat().st_mtime > _UNUSED:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _main(gpu, *words):
+    try:
+        # The step is whole where the card has too little memory: `fit` says whether the step runs there.
+        kept = recorded(program_of(["--unlimited", *words]), gpu, lambda sentence: print(sentence, file=sys.stderr))
+    except HeadroomError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    print(json.dumps({"step": str(kept.step), "recorded": bool(kept.why_new)}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:]))

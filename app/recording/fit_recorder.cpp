@@ -1,0 +1,338 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/recording/fit_recorder.h"
+
+#include "app/recording/recorder_program.h"
+#include "app/recording/step_processes.h"
+#include "core/base/atomic_write.h"
+#include "core/base/checksum.h"
+#include "core/base/try.h"
+#include "core/trace/step_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <unistd.h>
+
+namespace headroom {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path cacheFolder()
+{
+    const char* cache = std::getenv("XDG_CACHE_HOME"); // NOLINT(concurrency-mt-unsafe): nothing sets it
+    if (cache != nullptr && *cache != '\0')
+        return fs::path(cache) / "torch-headroom" / "recordings";
+    const char* home = std::getenv("HOME"); // NOLINT(concurrency-mt-unsafe)
+    return fs::path(home != nullptr ? home : ".") / ".cache" / "torch-headroom" / "recordings";
+}
+
+/// What tells whether a file has changed; null: there is no such file.
+nlohmann::json stateOf(const fs::path& file)
+{
+    std::error_code problem;
+    const auto size = fs::file_size(file, problem);
+    if (problem)
+        return {};
+    const auto time = fs::last_write_time(file, problem).time_since_epoch().count();
+    return {fs::absolute(file, problem).string(), size, time};
+}
+
+std::string hexadecimal(std::uint64_t number)
+{
+    std::ostringstream out;
+    out << std::hex << number;
+    return out.str();
+}
+
+std::string readText(const fs::path& file)
+{
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Index of the first word of the script's own arguments.
+std::size_t beginOfOwn(const std::vector<std::string>& words)
+{
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (words[i].ends_with(".py"))
+            return i + 1;
+        if (words[i] == "-m")
+            return std::min(i + 2, words.size());
+    }
+    return words.size();
+}
+
+/// Sets an argument among the words from `begin` on: the value of `--name VALUE` or `--name=VALUE`, or a new word.
+void setArgument(std::vector<std::string>& words, std::size_t begin, const std::string& name, const std::string& value)
+{
+    for (std::size_t i = begin; i < words.size(); ++i) {
+        if (words[i].starts_with(name + "=")) {
+            words[i] = name + "=" + value;
+            return;
+        }
+        if (words[i] == name && i + 1 < words.size()) {
+            words[i + 1] = value;
+            return;
+        }
+    }
+    // One letter, as in `-b 8`, takes the next word.
+    if (name.size() == 2 && name.front() == '-')
+        words.insert(words.end(), {name, value});
+    else
+        words.push_back(name + "=" + value);
+}
+
+void removeOption(std::vector<std::string>& words, const std::string& name)
+{
+    for (std::size_t i = 0; i < words.size();) {
+        const auto at = words.begin() + static_cast<std::ptrdiff_t>(i);
+        if (words[i] == name && i + 1 < words.size())
+            words.erase(at, at + 2);
+        else if (words[i].starts_with(name + "="))
+            words.erase(at);
+        else
+            ++i;
+    }
+}
+
+/// Sizes of a script that are not its own, with their arguments.
+std::vector<std::pair<SizeArgument, std::int64_t>> givenSizes(const FitProgram& program, const StepSize& size)
+{
+    std::vector<std::pair<SizeArgument, std::int64_t>> sizes;
+    if (size.batch > 0)
+        sizes.emplace_back(program.batch, size.batch);
+    if (size.sequence > 0)
+        sizes.emplace_back(program.sequence, size.sequence);
+    if (size.accumulation > 1 || !program.accumulation.name.empty())
+        sizes.emplace_back(program.accumulation, size.accumulation);
+    return sizes;
+}
+
+/// The sentence of a failed recording, without the name of the program that says it.
+std::string withoutProgram(std::string line)
+{
+    for (const std::string_view name : {"torch-headroom-record: ", "torch_headroom.record: ", "torch-headroom: "})
+        if (line.starts_with(name))
+            line.erase(0, name.size());
+    return line;
+}
+
+} // namespace
+
+Result<VariedArgument> parseVaried(std::string_view text, std::int64_t step)
+{
+    const std::size_t equals = text.rfind('=');
+    VariedArgument varied;
+    varied.argument.name = text.substr(0, equals);
+    if (varied.argument.name.empty() || varied.argument.name == "env:")
+        return badInput("`" + std::string(text)
+                        + "`: expected an argument and sizes, such as --batch-size=1..64 or env:BATCH=1,2,4");
+    if (equals == std::string_view::npos) {
+        varied.sizes = Sizes::range(step, 0, step);
+        return varied;
+    }
+    ASSIGN_OR_RETURN(varied.sizes, Sizes::parse(text.substr(equals + 1), step));
+    return varied;
+}
+
+bool isScriptCommand(const std::vector<std::string>& words)
+{
+    return beginOfOwn(words) < words.size() || (!words.empty() && words.back().ends_with(".py"));
+}
+
+Result<FitProgram> fitProgram(std::vector<std::string> words)
+{
+    FitProgram program;
+    program.isScript = isScriptCommand(words);
+    program.words = std::move(words);
+    if (program.isScript) {
+        // Options of the recorder stand before the script.
+        const auto own = program.words.begin() + static_cast<std::ptrdiff_t>(beginOfOwn(program.words));
+        std::vector<std::string> before(program.words.begin(), own);
+        for (const char* option : {"--gpu", "-o", "--output"})
+            removeOption(before, option);
+        before.insert(before.end(), own, program.words.end());
+        program.words = std::move(before);
+        return program;
+    }
+    for (const char* option : {"--gpu", "--batch", "--seq", "--accumulate", "-o", "--output"})
+        removeOption(program.words, option);
+    const std::optional<fs::path> recorder = recorderProgram();
+    if (!recorder)
+        return badInput(missingRecorder);
+    program.recorder = recorder->string();
+    return program;
+}
+
+Result<std::vector<std::string>> wordsAt(const FitProgram& program, const StepSize& size)
+{
+    std::vector<std::string> words = program.words;
+    if (!program.isScript) {
+        const auto add = [&](const char* option, std::int64_t value, std::int64_t own) {
+            if (value != own)
+                words.insert(words.end(), {option, std::to_string(value)});
+        };
+        add("--batch", size.batch, 0);
+        add("--seq", size.sequence, 0);
+        add("--accumulate", size.accumulation, 1);
+        return words;
+    }
+    const std::size_t begin = beginOfOwn(words);
+    for (const auto& [argument, value] : givenSizes(program, size)) {
+        if (argument.name.empty())
+            return badInput("the argument with which the script takes its size is not known: name it with --vary, as in "
+                            "--vary --batch-size=1..64");
+        if (!argument.isVariable())
+            setArgument(words, begin, argument.name, std::to_string(value));
+    }
+    return words;
+}
+
+/// A step that is recorded, or taken from the cache.
+struct FitRecorder::Job
+{
+    StepProcess process;
+    fs::path file; ///< of a model: the step in the cache
+    std::string key; ///< of a model: what decides the step
+    bool isKept = false; ///< of a model: the step is in the cache
+};
+
+FitRecorder::FitRecorder(FitProgram program, int jobs, Bytes limit)
+    : program_(std::move(program))
+    , jobs_(jobs)
+{
+    count_.cache = cacheFolder();
+    count_.cacheLimit = limit;
+    std::string name = (fs::temp_directory_path() / "torch-headroom-fit-XXXXXX").string();
+    if (mkdtemp(name.data()) != nullptr)
+        messages_ = name;
+}
+
+FitRecorder::~FitRecorder()
+{
+    std::error_code ignored;
+    if (!messages_.empty())
+        fs::remove_all(messages_, ignored);
+}
+
+Result<FitRecorder::Job> FitRecorder::jobOf(const StepSize& size, const std::string& gpu)
+{
+    ASSIGN_OR_RETURN(const std::vector<std::string> words, wordsAt(program_, size));
+    Job job;
+    StepProcess& process = job.process;
+    process.folder = program_.folder;
+    process.output = messages_ / (std::to_string(started_) + ".out");
+    process.messages = messages_ / (std::to_string(started_) + ".err");
+    ++started_;
+    if (program_.isScript) {
+        process.program = program_.python;
+        process.arguments = {"-m", "torch_headroom._plan.recordings", gpu};
+        process.arguments.insert(process.arguments.end(), words.begin(), words.end());
+        std::string varied;
+        for (const auto& [argument, value] : givenSizes(program_, size))
+            if (argument.isVariable()) {
+                const std::string name = argument.name.substr(std::string_view("env:").size());
+                process.environment.emplace_back(name, std::to_string(value));
+                varied += name + "=" + std::to_string(value) + " ";
+            }
+        // The cache is keyed by variables that begin with HEADROOM_: a variable that the script reads only later counts.
+        if (!varied.empty())
+            process.environment.emplace_back("HEADROOM_VARIED", varied);
+        return job;
+    }
+    job.key = nlohmann::json{words, gpu, stateOf(program_.recorder), stateOf(words.empty() ? "" : words.front())}.dump();
+    job.file = count_.cache / (hexadecimal(checksum(std::as_bytes(std::span(job.key)))) + ".hrs");
+    job.isKept = readText(job.file.string() + ".json") == job.key && fs::exists(job.file);
+    process.program = program_.recorder;
+    process.arguments = {"record"};
+    process.arguments.insert(process.arguments.end(), words.begin(), words.end());
+    process.arguments.insert(process.arguments.end(), {"--gpu", gpu, "-o", job.file.string()});
+    return job;
+}
+
+Result<RecordedStep> FitRecorder::resultOf(Job& job, int code)
+{
+    if (code == notRun && !job.isKept)
+        return badInput(job.process.program + " could not be started");
+    if (code != 0 && !job.isKept)
+        return badInput(withoutProgram(lastLine(job.process.messages)));
+    if (program_.isScript) {
+        const nlohmann::json printed = nlohmann::json::parse(readText(job.process.output), nullptr, false);
+        if (!printed.is_object() || !printed.contains("step"))
+            return Error{ErrorKind::internal, "the recorder of scripts answered without a step file"};
+        job.file = printed["step"].get<std::string>();
+        job.isKept = !printed.value("recorded", true);
+    } else if (!job.isKept) {
+        RETURN_IF_ERROR(writeAtomically(job.file.string() + ".json", job.key));
+    }
+    ++(job.isKept ? count_.kept : count_.recorded);
+    std::error_code ignored;
+    fs::last_write_time(job.file, fs::file_time_type::clock::now(), ignored); // the oldest are removed first
+    ASSIGN_OR_RETURN(StepTracePtr step, readStepTrace(job.file));
+    return RecordedStep{std::move(step), job.file};
+}
+
+std::vector<Result<RecordedStep>> FitRecorder::record(std::span<const StepSize> sizes, const std::string& gpu,
+                                                      const std::stop_token& stop)
+{
+    std::error_code problem;
+    fs::create_directories(count_.cache, problem);
+    std::vector<Result<Job>> jobs;
+    std::vector<StepProcess> processes;
+    for (const StepSize& size : sizes) {
+        jobs.push_back(problem ? badInput(count_.cache.string() + " cannot be created: " + problem.message())
+                               : jobOf(size, gpu));
+        if (jobs.back() && !jobs.back()->isKept)
+            processes.push_back(jobs.back()->process);
+    }
+    const std::vector<int> codes = runProcesses(processes, jobs_, stop);
+    std::vector<Result<RecordedStep>> results;
+    std::size_t next = 0;
+    for (Result<Job>& job : jobs) {
+        if (!job)
+            results.emplace_back(job.error());
+        else
+            results.push_back(resultOf(*job, job->isKept ? 0 : codes[next++]));
+    }
+    return results;
+}
+
+FitRecorder::Count FitRecorder::finish()
+{
+    struct Entry
+    {
+        fs::path path;
+        Bytes bytes = 0;
+        fs::file_time_type time;
+    };
+    std::vector<Entry> entries;
+    std::error_code ignored;
+    count_.cacheBytes = 0;
+    for (const fs::directory_entry& at : fs::directory_iterator(count_.cache, ignored)) {
+        Entry entry{at.path(), 0, at.last_write_time(ignored)};
+        if (at.is_directory(ignored))
+            for (const fs::directory_entry& inside : fs::recursive_directory_iterator(at, ignored))
+                entry.bytes += inside.is_regular_file(ignored) ? static_cast<Bytes>(inside.file_size(ignored)) : 0;
+        else
+            entry.bytes = static_cast<Bytes>(at.file_size(ignored));
+        count_.cacheBytes += entry.bytes;
+        entries.push_back(std::move(entry));
+    }
+    std::ranges::sort(entries, {}, &Entry::time);
+    for (const Entry& entry : entries) {
+        if (count_.cacheBytes <= count_.cacheLimit)
+            break;
+        fs::remove_all(entry.path, ignored);
+        count_.cacheBytes -= entry.bytes;
+    }
+    return count_;
+}
+
+} // namespace headroom

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/fit/fit.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headroom {
+
+/// The argument or environment variable with which a script takes a size.
+struct SizeArgument
+{
+    std::string name; ///< "--batch-size", "train.micro_batch", "env:BATCH"; empty: none is known
+
+    bool isVariable() const noexcept { return name.starts_with("env:"); }
+};
+
+/// "--batch-size=1..64" as a SizeArgument and the sizes; without sizes, as "--batch-size", all from 1 on.
+struct VariedArgument
+{
+    SizeArgument argument;
+    Sizes sizes;
+};
+/// Error (badInput): no name, or sizes that cannot be parsed. `step`: as for Sizes::parse().
+Result<VariedArgument> parseVaried(std::string_view text, std::int64_t step = 1);
+
+/// The program whose steps are recorded.
+struct FitProgram
+{
+    std::vector<std::string> words; ///< arguments of `torch-headroom record`, without sizes, GPU and output of a model
+    bool isScript = false;
+    std::string python; ///< of a script: the interpreter
+    std::string folder; ///< working folder; empty: this process's
+    SizeArgument batch, sequence, accumulation; ///< of a script
+    std::string recorder; ///< of a model: path of torch-headroom-record
+};
+
+/// Whether the words name a training script: `x.py`, or `-m module`.
+bool isScriptCommand(const std::vector<std::string>& words);
+
+/// The program with the arguments `words` of `torch-headroom record`; for a model, --gpu, --batch, --seq and -o are left
+/// out. Error (badInput): a model, and torch-headroom-record is not installed.
+Result<FitProgram> fitProgram(std::vector<std::string> words);
+
+/// The command line of the program at a size, as arguments of `torch-headroom record`. Errors (badInput): a script
+/// without the argument for a size that is not its own.
+Result<std::vector<std::string>> wordsAt(const FitProgram& program, const StepSize& size);
+
+/// Records steps of a program in other processes, and keeps the steps in the user's cache folder
+/// ($XDG_CACHE_HOME/torch-headroom/recordings, by default ~/.cache): a step is recorded again when its command, the
+/// recorder, or a file or environment variable that the program reads has changed.
+class FitRecorder
+{
+public:
+    /// What the recorder did, and what the cache has.
+    struct Count
+    {
+        int recorded = 0;
+        int kept = 0; ///< taken from the cache
+        Bytes cacheBytes = 0;
+        Bytes cacheLimit = 0;
+        std::filesystem::path cache;
+    };
+    /// The oldest recordings are removed while the cache has more bytes than this.
+    static constexpr Bytes defaultLimit = 4 * GiB;
+
+    FitRecorder(FitProgram program, int jobs, Bytes limit = defaultLimit);
+    ~FitRecorder();
+    FitRecorder(const FitRecorder&) = delete;
+    FitRecorder& operator=(const FitRecorder&) = delete;
+
+    /// As RecordSteps.
+    std::vector<Result<RecordedStep>> record(std::span<const StepSize> sizes, const std::string& gpu,
+                                             const std::stop_token& stop);
+    /// Removes the oldest recordings above the limit, and counts.
+    Count finish();
+
+private:
+    struct Job;
+    Result<Job> jobOf(const StepSize& size, const std::string& gpu);
+    Result<RecordedStep> resultOf(Job& job, int code);
+
+    FitProgram program_;
+    int jobs_;
+    Count count_;
+    std::filesystem::path messages_; ///< folder of what the processes print
+    int started_ = 0;
+};
+
+} // namespace headroom

@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "app/recording/step_processes.h"
+
+#include "core/base/bytes.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fcntl.h>
+#include <fstream>
+#include <map>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace headroom {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int signalBase = 128; ///< a shell reports a signal as 128 + its number
+constexpr int notStarted = 127;
+constexpr auto pause = std::chrono::milliseconds(10);
+constexpr auto grace = std::chrono::seconds(2);
+
+/// The words of a program as execvpe() takes them. Made before fork(), after which a child of a program with threads
+/// may allocate nothing.
+class Words
+{
+public:
+    explicit Words(std::vector<std::string> words)
+        : words_(std::move(words))
+    {
+        for (std::string& word : words_)
+            pointers_.push_back(word.data());
+        pointers_.push_back(nullptr);
+    }
+    Words(const Words&) = delete;
+    Words& operator=(const Words&) = delete;
+
+    char* const* data() const { return pointers_.data(); }
+
+private:
+    std::vector<std::string> words_;
+    std::vector<char*> pointers_;
+};
+
+std::vector<std::string> commandOf(const StepProcess& process)
+{
+    std::vector<std::string> words{process.program};
+    words.insert(words.end(), process.arguments.begin(), process.arguments.end());
+    return words;
+}
+
+std::vector<std::string> environmentOf(const StepProcess& process)
+{
+    std::vector<std::string> all;
+    for (char** at = environ; *at != nullptr; ++at) {
+        const std::string_view variable = *at;
+        const auto isReplaced = [&](const auto& pair) { return variable.starts_with(pair.first + "="); };
+        if (std::ranges::none_of(process.environment, isReplaced))
+            all.emplace_back(variable);
+    }
+    for (const auto& [name, value] : process.environment)
+        all.push_back(name + "=" + value);
+    return all;
+}
+
+/// Starts a process. Returns its id; -1: it could not be started.
+pid_t start(const StepProcess& process)
+{
+    const Words command(commandOf(process));
+    const Words environment(environmentOf(process));
+    const pid_t parent = getpid();
+    const pid_t child = fork();
+    if (child != 0)
+        return child;
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(notStarted);
+    const auto opened = [](const std::filesystem::path& file) {
+        return open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    };
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const int output = opened(process.output);
+    const int messages = process.messages == process.output ? output : opened(process.messages);
+    const bool isPlaced = process.folder.empty() || chdir(process.folder.c_str()) == 0;
+    if (isPlaced && dup2(nothing, STDIN_FILENO) >= 0 && dup2(output, STDOUT_FILENO) >= 0
+        && dup2(messages, STDERR_FILENO) >= 0)
+        execvpe(process.program.c_str(), command.data(), environment.data());
+    _exit(notStarted);
+}
+
+/// The processes that run now, by id.
+class Running
+{
+public:
+    explicit Running(std::vector<int>& codes)
+        : codes_(codes)
+    {
+    }
+
+    std::size_t count() const noexcept { return running_.size(); }
+
+    void add(pid_t process, std::size_t at)
+    {
+        setpgid(process, process); // whoever is first: the child does the same
+        running_.emplace(process, at);
+    }
+
+    /// Notes the exit codes of processes that have ended.
+    void collect()
+    {
+        for (auto at = running_.begin(); at != running_.end();) {
+            int status = 0;
+            const pid_t ended = waitpid(at->first, &status, WNOHANG);
+            if (ended == 0 || (ended < 0 && errno == EINTR)) {
+                ++at;
+                continue;
+            }
+            const int code = WIFEXITED(status) ? WEXITSTATUS(status) : signalBase + WTERMSIG(status);
+            codes_[at->second] = ended < 0 || code == notStarted ? notRun : code;
+            at = running_.erase(at);
+        }
+    }
+
+    void signal(int number) const
+    {
+        for (const auto& [process, at] : running_)
+            kill(-process, number);
+    }
+
+private:
+    std::vector<int>& codes_;
+    std::map<pid_t, std::size_t> running_;
+};
+
+} // namespace
+
+int processesAtOnce()
+{
+    const auto free = static_cast<Bytes>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<Bytes>(sysconf(_SC_PAGESIZE));
+    const auto cores = static_cast<Bytes>(std::thread::hardware_concurrency());
+    return static_cast<int>(std::max<Bytes>(1, std::min(cores, free / (4 * GiB))));
+}
+
+std::vector<int> runProcesses(std::span<const StepProcess> processes, int jobs, const std::stop_token& stop,
+                              const std::function<void(const StepProcess&)>& begins)
+{
+    std::vector<int> codes(processes.size(), notRun);
+    Running running(codes);
+    std::size_t next = 0;
+    std::optional<Clock::time_point> stopped;
+    while (running.count() > 0 || (next < processes.size() && !stop.stop_requested())) {
+        while (next < processes.size() && running.count() < static_cast<std::size_t>(jobs) && !stop.stop_requested()) {
+            if (begins)
+                begins(processes[next]);
+            if (const pid_t child = start(processes[next]); child > 0)
+                running.add(child, next);
+            ++next;
+        }
+        if (stop.stop_requested() && !stopped) {
+            running.signal(SIGTERM);
+            stopped = Clock::now();
+        } else if (stopped && Clock::now() - *stopped > grace) {
+            running.signal(SIGKILL);
+        }
+        running.collect();
+        if (running.count() > 0)
+            std::this_thread::sleep_for(pause);
+    }
+    return codes;
+}
+
+std::string lastLine(const std::filesystem::path& file)
+{
+    std::ifstream in(file);
+    std::string last = "it said nothing";
+    for (std::string line; std::getline(in, line);)
+        if (line.find_first_not_of(" \t\r") != std::string::npos)
+            last = line;
+    return last;
+}
+
+} // namespace headroom

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/fit/fit_row.h"
+
+#include "core/base/try.h"
+#include "core/policy/card_planner.h"
+#include "core/predict/step_clock.h"
+#include "core/trace/phase_times.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace headroom {
+namespace {
+
+constexpr std::int64_t recordedMicroBatches = 2;
+
+/// The time of an optimizer step of `size`, in ms, under a plan that recomputes for `recomputeMs`. Of more micro-batches
+/// than are recorded, each takes the share of forward and backward of one.
+double stepMsOf(const StepTrace& step, const StepModel& model, const CheckpointPlan& regions, double recomputeMs,
+                const StepSize& size)
+{
+    const auto& ms = step.ops.ms.rows;
+    const double kernels = std::accumulate(ms.begin(), ms.end(), 0.0) + recomputeMs;
+    double whole = kernels;
+    if (hasClock(step))
+        if (const Result<StepClock> clock = clockOf(step, model.index(), regions))
+            whole = clock->stepMs;
+    const std::int64_t more = size.accumulation - recordedSize(size).accumulation;
+    if (more == 0 || kernels <= 0)
+        return whole;
+    const double micro
+        = whole * (forwardBackwardMs(step) + recomputeMs) / kernels / static_cast<double>(recordedMicroBatches);
+    return whole + static_cast<double>(more) * micro;
+}
+
+void setRates(FitRun& run, const FitRow& row)
+{
+    if (run.stepMs <= 0)
+        return;
+    const auto samples = static_cast<double>(row.size.batch * row.size.accumulation);
+    run.samplesPerSecond = samples / run.stepMs * 1e3;
+    run.tokensPerSecond = run.samplesPerSecond * static_cast<double>(row.size.sequence);
+}
+
+Status readPlain(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop)
+{
+    const StepTrace& step = *row.step.step;
+    ASSIGN_OR_RETURN(const Card card, cardOf(request, gpu.name, step));
+    const StepModel model(row.step.step);
+    row.plain.card = runOnCard(card, step, *model.recorded(), stop);
+    row.plain.peak = model.recorded()->peak;
+    row.plain.stepMs = stepMsOf(step, model, {}, 0, row.size);
+    setRates(row.plain, row);
+    return {};
+}
+
+Status readPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop)
+{
+    const StepTrace& step = *row.step.step;
+    ASSIGN_OR_RETURN(const Card card, cardOf(request, gpu.name, step));
+    ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(row.step.step));
+    ASSIGN_OR_RETURN(PlanAnswer answer, planForCard(planner, {}, std::make_shared<const Card>(card), stop));
+    FitRun run;
+    if (answer.card)
+        run.card = answer.card->run;
+    run.card.runs = answer.runs();
+    run.peak = answer.fits() ? answer.plan.peak : answer.plan.leastBudget;
+    if (run.card.reason.empty() && !run.runs())
+        run.card.reason = answer.plan.reason;
+    if (run.runs()) {
+        run.recomputeMs = answer.plan.recomputeMs * static_cast<double>(row.size.accumulation)
+            / static_cast<double>(recordedSize(row.size).accumulation);
+        run.stepMs = stepMsOf(step, planner.model(), answer.regions, answer.plan.recomputeMs, row.size);
+        setRates(run, row);
+        row.plan = std::make_shared<const PlanAnswer>(std::move(answer));
+    }
+    row.planned = std::move(run);
+    return {};
+}
+
+} // namespace
+
+StepSize recordedSize(StepSize size)
+{
+    size.accumulation = std::min(size.accumulation, recordedMicroBatches);
+    return size;
+}
+
+Result<Card> cardOf(const FitRequest& request, const std::string& name, const StepTrace& step)
+{
+    ASSIGN_OR_RETURN(const DeviceSpec gpu, findDeviceSpec(name));
+    const std::string settings = request.settings.value_or(recordedAllocatorSettings(step.info));
+    ASSIGN_OR_RETURN(Card card, cardFor(gpu, step, settings));
+    const auto others = static_cast<Bytes>((1 - request.share) * static_cast<double>(gpu.memory)) + request.beside;
+    if (others >= card.rules.capacity)
+        return badInput("nothing is left of " + gpu.title + " beside " + formatBytes(others)
+                        + " of other programs: expected less than " + formatBytes(card.rules.capacity));
+    card.rules.capacity -= others;
+    return card;
+}
+
+FitRow rowWithoutPlan(const FitRequest& request, const DeviceSpec& gpu, RecordedStep step, FitRow row,
+                      const std::stop_token& stop)
+{
+    TimeChoice times = request.times;
+    times.gpu = gpu.name;
+    Result<TimedStep> timed = withTimes(std::move(step.step), times);
+    if (!timed) {
+        row.failure = timed.error().message;
+        return row;
+    }
+    row.step = {std::move(timed->step), std::move(step.file)};
+    const StepInfo& info = row.step.step->info;
+    row.size.batch = row.size.batch > 0 ? row.size.batch : info.batch;
+    row.size.sequence = row.size.sequence > 0 ? row.size.sequence : info.sequence;
+    if (const Status read = readPlain(request, gpu, row, stop); !read)
+        row.failure = read.error().message;
+    return row;
+}
+
+void addPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop)
+{
+    if (const Status read = readPlan(request, gpu, row, stop); !read)
+        row.failure = read.error().message;
+}
+
+} // namespace headroom

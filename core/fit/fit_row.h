@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/fit/fit.h"
+
+namespace headroom {
+
+/// The size that is recorded for a step: more than two micro-batches take the memory of two, and as much time each.
+StepSize recordedSize(StepSize size);
+
+/// Returns `row` with the step on the GPU, timed there, and with the run without a plan. The step was recorded for a
+/// GPU that stands for `gpu`. An error becomes the row's failure.
+FitRow rowWithoutPlan(const FitRequest& request, const DeviceSpec& gpu, RecordedStep step, FitRow row,
+                      const std::stop_token& stop);
+
+/// Adds the best plan for the GPU (planForCard()) and the run with it. An error becomes the row's failure.
+void addPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop);
+
+} // namespace headroom
