@@ -427,7 +427,7 @@ void addFit(CLI::App& program, Action& chosen)
         "counts (default: the model's own)");
     add("--vary", arguments->vary, "ARGUMENT=SIZES",
         "Of a script: the argument that sets the batch, and batches to try, as --batch-size=1..64, "
-        "train.micro_batch=1.. or env:BATCH=1,2,4");
+        "train.micro_batch=1.. or env:BATCH=1,2,4; for an argument without a name, batch=1,2,4 and {batch} in its place");
     add("--vary-seq", arguments->varySequence, "ARGUMENT=SIZES",
         "Of a script: the argument that sets the sequence length, as --block-size=512,1024");
     add("--vary-accumulation", arguments->varyAccumulation, "ARGUMENT",

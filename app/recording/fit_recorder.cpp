@@ -69,9 +69,25 @@ std::size_t beginOfOwn(const std::vector<std::string>& words)
     return words.size();
 }
 
-/// Sets an argument among the words from `begin` on: the value of `--name VALUE` or `--name=VALUE`, or a new word.
+/// Replaces `{name}` in the words from `begin` on. Returns whether there was one.
+bool fillIn(std::vector<std::string>& words, std::size_t begin, const std::string& name, const std::string& value)
+{
+    const std::string place = "{" + name + "}";
+    bool isFilled = false;
+    for (std::size_t i = begin; i < words.size(); ++i)
+        for (std::size_t at = words[i].find(place); at != std::string::npos; at = words[i].find(place, at)) {
+            words[i].replace(at, place.size(), value);
+            isFilled = true;
+        }
+    return isFilled;
+}
+
+/// Sets an argument among the words from `begin` on: `{name}`, the value of `--name VALUE` or `--name=VALUE`, or a new
+/// word.
 void setArgument(std::vector<std::string>& words, std::size_t begin, const std::string& name, const std::string& value)
 {
+    if (fillIn(words, begin, name, value))
+        return;
     for (std::size_t i = begin; i < words.size(); ++i) {
         if (words[i].starts_with(name + "=")) {
             words[i] = name + "=" + value;

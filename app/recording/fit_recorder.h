@@ -15,7 +15,9 @@ namespace headroom {
 /// The argument or environment variable with which a script takes a size.
 struct SizeArgument
 {
-    std::string name; ///< "--batch-size", "train.micro_batch", "env:BATCH"; empty: none is known
+    /// "--batch-size", "train.micro_batch", "env:BATCH", or a name that stands in braces among the script's arguments, as
+    /// "batch" of "{batch}"; empty: none is known.
+    std::string name;
 
     bool isVariable() const noexcept { return name.starts_with("env:"); }
 };

@@ -107,7 +107,7 @@ std::vector<std::string> findings(const FitSeries& series, const FitRequest& req
     } else {
         const FitRow& largest = series.rows[*series.largest];
         sentences.push_back("largest: " + named(*series.largest) + (largest.plain.runs() ? "" : ", with a plan")
-                            + (series.isBounded ? "" : "; larger ones were not tried") + rateOf(largest.best()));
+                            + rateOf(largest.best()) + (series.isBounded ? "" : "; larger sizes were not tried"));
     }
     if (series.largestPlain && series.largestPlain != series.largest)
         sentences.push_back("largest without a plan: " + named(*series.largestPlain)
