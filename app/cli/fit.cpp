@@ -347,7 +347,7 @@ Result<int> run(const FitArguments& arguments)
     FitRecorder recorder(asked.program, jobs, limit);
     std::string said;
     const auto tell = [&](const FitSeries& series, const std::string& next) {
-        if (!next.empty() && next != said)
+        if (next.starts_with("recording") && next != said)
             std::cerr << series.gpu << ": " << next << '\n';
         said = next;
     };

@@ -100,10 +100,10 @@ private:
         if (stop_.stop_requested())
             return;
         for (std::size_t i = 0; i < sizes.size(); ++i) {
-            const bool foretold = results[i] && isAsCalculated(missing[i], *results[i]->step);
+            const bool agrees = !results[i] || isAsCalculated(missing[i], *results[i]->step);
             rows_.erase(missing[i]);
             recordings_.steps.emplace(sizes[i], std::move(results[i]));
-            if (!foretold)
+            if (!agrees)
                 std::erase_if(rows_, [](const auto& pair) { return !pair.second.isRecorded; });
         }
     }
@@ -328,6 +328,8 @@ private:
         for (const SizeIndex index : shown)
             if (!stop_.stop_requested())
                 plannedRow(index);
+        if (stop_.stop_requested())
+            return {};
         keep(shown);
         recordFastest(shown);
         series_.isBounded = most && *most + 1 < varied_.count() && !stop_.stop_requested();
