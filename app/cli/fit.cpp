@@ -149,6 +149,7 @@ Status readSizes(const FitArguments& arguments, Asked& asked)
     RETURN_IF_ERROR(readVaried("--vary", arguments.vary, 1, asked.program.batch, request.batch));
     RETURN_IF_ERROR(readVaried("--vary-seq", arguments.varySequence, 64, asked.program.sequence, request.sequence));
     asked.program.accumulation.name = arguments.varyAccumulation;
+    request.saysSizes = !asked.program.isScript;
     if (!asked.program.isScript && request.batch.isOwn() && !request.sequence.isRange())
         request.batch = Sizes::range(1, 0, 1);
     if (asked.program.isScript)
@@ -284,11 +285,8 @@ void printSeries(const FitSeries& series, const FitRequest& request, std::vector
     }
     for (const std::string& remark : series.remarks)
         std::cout << "Remark: " << remark << ".\n";
-    for (const FitRow& row : series.rows)
-        if (!row.failure.empty())
-            std::cout << request.sizeName << ' '
-                      << (request.sequence.isRange() ? row.size.sequence : row.size.batch) << " failed: " << row.failure
-                      << '\n';
+    for (const std::string& sentence : failures(series, request))
+        std::cout << sentence << '\n';
     std::cout << '\n';
 }
 
@@ -300,9 +298,15 @@ void print(const FitResult& result, const Asked& asked, const FitRecorder::Count
     printAssumptions(assumed, std::cout);
     if (!asked.note.empty())
         std::cout << "Sequence      " << asked.note << '\n';
-    std::cout << "Peaks of sizes that do not run are the least that a plan reaches. Calculated rows are of steps whose\n"
-                 "blocks and shapes were calculated from recordings of other sizes.\n"
-              << "Recorded      " << count.recorded << (count.recorded == 1 ? " step" : " steps") << "; " << count.kept
+    const auto some = [&](const auto& is) {
+        return std::ranges::any_of(result.series,
+                                   [&](const FitSeries& series) { return std::ranges::any_of(series.rows, is); });
+    };
+    if (some([](const FitRow& row) { return row.failure.empty() && !row.runs(); }))
+        std::cout << "The peak of a size that does not run is the least that a plan reaches.\n";
+    if (some([](const FitRow& row) { return row.failure.empty() && !row.isRecorded; }))
+        std::cout << "The blocks and shapes of a calculated row follow from recordings of other sizes.\n";
+    std::cout << "Recorded      " << count.recorded << (count.recorded == 1 ? " step" : " steps") << "; " << count.kept
               << " more from " << count.cache.string() << ", which has " << formatBytes(count.cacheBytes) << " of "
               << formatBytes(count.cacheLimit) << '\n';
 }
