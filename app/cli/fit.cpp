@@ -10,6 +10,7 @@
 #include "app/recording/step_processes.h"
 #include "core/base/atomic_write.h"
 #include "core/base/try.h"
+#include "core/fit/changes.h"
 #include "core/fit/fit_report.h"
 #include "core/trace/step_file.h"
 
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -35,6 +37,7 @@ struct FitArguments
     std::vector<std::string> words; ///< a step file, or a model or script and its arguments
     std::string output, policies;
     TimeChoice times;
+    bool changes = false; ///< what would help is asked for, at a single size
     bool json = false;
 };
 
@@ -141,7 +144,7 @@ Status readSizes(const FitArguments& arguments, Asked& asked)
             return withOption("--seq", sizes.error());
         request.sequence = *sizes;
     }
-    if (asked.program.isScript && arguments.vary.empty() && arguments.varySequence.empty())
+    if (asked.program.isScript && arguments.vary.empty() && arguments.varySequence.empty() && !arguments.changes)
         return badInput("a script takes its batch by an argument or an environment variable of its own: name it with "
                         "--vary, as in --vary --batch-size=1..64 or --vary env:BATCH=1..64");
     if (!asked.program.isScript && !(arguments.vary + arguments.varySequence + arguments.varyAccumulation).empty())
@@ -150,7 +153,7 @@ Status readSizes(const FitArguments& arguments, Asked& asked)
     RETURN_IF_ERROR(readVaried("--vary-seq", arguments.varySequence, 64, asked.program.sequence, request.sequence));
     asked.program.accumulation.name = arguments.varyAccumulation;
     request.saysSizes = !asked.program.isScript;
-    if (!asked.program.isScript && request.batch.isOwn() && !request.sequence.isRange())
+    if (!asked.program.isScript && request.batch.isOwn() && !request.sequence.isRange() && !arguments.changes)
         request.batch = Sizes::range(1, 0, 1);
     if (asked.program.isScript)
         request.sizeName = request.sequence.isRange() ? asked.program.sequence.name : asked.program.batch.name;
@@ -336,6 +339,76 @@ Status writePolicies(const FitResult& result, const FitRequest& request, const s
     return {};
 }
 
+std::string addedText(const Change& change)
+{
+    if (change.stepMs <= 0)
+        return "-";
+    const double ms = change.addedMs;
+    if (std::abs(ms) < 0.005)
+        return "0";
+    return (ms > 0 ? "+" : "\u2212") + formatMs(std::abs(ms));
+}
+
+void print(const Changes& changes, const Card& card)
+{
+    using enum Table::Align;
+    const Unchanged& before = changes.before;
+    std::cout << card.title << ": the step " << (before.run.runs ? "runs" : "does not run") << ", "
+              << exactBytes(before.peak) << " allocated at its peak, " << formatMs(before.stepMs) << '\n';
+    if (!before.run.runs)
+        std::cout << before.run.reason << '\n';
+    std::cout << '\n';
+    if (changes.list.empty()) {
+        std::cout << "No change that was tried frees memory.\n";
+        return;
+    }
+    Table table({{"Costs"}, {"Change"}, {"Frees", right}, {"Reserved", right}, {"Runs"}, {"Step", right}, {"Source"}});
+    for (const Change& change : changes.list)
+        table.addRow({std::string(changeCostName(change.cost)), change.what, formatBytes(change.freed),
+                      change.runs() ? formatBytes(change.run.reservedPeak) : "-", change.runs() ? "yes" : "no",
+                      addedText(change), change.isRecorded ? "recorded" : change.plan ? "planned" : "calculated"});
+    table.print(std::cout);
+    std::cout << '\n';
+    for (const Change& change : changes.list)
+        std::cout << change.what << ": " << change.how << (change.rests.empty() ? "" : "; calculated: " + change.rests)
+                  << '\n';
+}
+
+/// Answers --changes: the step of one size on the first card.
+Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRecorder& recorder)
+{
+    const FitRequest& request = asked.request;
+    if (request.batch.count() != 1 || request.sequence.count() != 1)
+        return badInput("--changes is about a step of one size: expected one batch, such as "
+                        + std::string(asked.program.isScript ? "--vary --batch-size=8" : "--batch 8"));
+    const StepSize size{request.batch.at(0), request.sequence.at(0), 1};
+    const std::string& gpu = request.gpus.front();
+    std::vector<Result<RecordedStep>> recorded = recorder.record(std::span(&size, 1), gpu, {});
+    if (!recorded.front())
+        return recorded.front().error();
+    const auto timed = [&](StepTracePtr step) -> Result<StepTracePtr> {
+        TimeChoice times = request.times;
+        times.gpu = gpu;
+        ASSIGN_OR_RETURN(TimedStep at, withTimes(std::move(step), times));
+        return at.step;
+    };
+    ASSIGN_OR_RETURN(const StepTracePtr step, timed(recorded.front()->step));
+    ASSIGN_OR_RETURN(const Card card, cardOf(request, gpu, *step));
+    RecordVariant variant;
+    if (!asked.program.isScript)
+        variant = [&](const std::vector<std::string>& options) -> Result<StepTracePtr> {
+            ASSIGN_OR_RETURN(const RecordedStep other, recorder.recordVariant(size, options, gpu, {}));
+            return timed(other.step);
+        };
+    ASSIGN_OR_RETURN(const Changes changes, changesThatHelp(step, card, variant));
+    recorder.finish();
+    if (arguments.json)
+        printJson(toJson(changes));
+    else
+        print(changes, card);
+    return 0;
+}
+
 Result<int> run(const FitArguments& arguments)
 {
     ASSIGN_OR_RETURN(const Asked asked, readArguments(arguments));
@@ -349,6 +422,8 @@ Result<int> run(const FitArguments& arguments)
         limit = *given;
     }
     FitRecorder recorder(asked.program, jobs, limit);
+    if (arguments.changes)
+        return runChanges(arguments, asked, recorder);
     std::string said;
     const auto tell = [&](const FitSeries& series, const std::string& next) {
         if (next.starts_with("recording") && next != said)
@@ -396,7 +471,7 @@ std::vector<std::string> fitWords(const std::vector<std::string>& words)
             // One word, since a value may begin with dashes.
             options.push_back(name != word ? word : (name == "-o" ? std::string("--output") : name) + "=" + words[++i]);
             hasOptions = true;
-        } else if (isRead && (word == "--json" || word == "--help" || word == "-h" || word == "--version")) {
+        } else if (isRead && (word == "--json" || word == "--changes" || word == "--help" || word == "-h" || word == "--version")) {
             options.push_back(word);
             hasOptions = true;
         } else {
@@ -455,6 +530,8 @@ void addFit(CLI::App& program, Action& chosen)
         "Bytes of recordings that are kept in the user's cache folder (default: 4GiB)");
     add("--python", arguments->python, "PROGRAM", "The Python that runs the script (default: the environment's)");
     addTimeArguments(*command, arguments->times, false);
+    command->add_flag("--changes", arguments->changes,
+                      "List what would make the step of one size take less memory on the first card, and at what cost");
     command->add_flag("--json", arguments->json, "Print one JSON document");
     // The words behind the program are the program's own.
     command->prefix_command();
