@@ -144,9 +144,15 @@ Status readSizes(const FitArguments& arguments, Asked& asked)
             return withOption("--seq", sizes.error());
         request.sequence = *sizes;
     }
-    if (asked.program.isScript && arguments.vary.empty() && arguments.varySequence.empty() && !arguments.changes)
-        return badInput("a script takes its batch by an argument or an environment variable of its own: name it with "
-                        "--vary, as in --vary --batch-size=1..64 or --vary env:BATCH=1..64");
+    if (asked.program.isScript && arguments.vary.empty() && arguments.varySequence.empty() && !arguments.changes) {
+        const bool isBehind = std::ranges::any_of(
+            arguments.words, [](const std::string& word) { return word.starts_with("--vary"); });
+        return badInput(isBehind ? "--vary stands behind the script's own arguments, and is the script's there: put it "
+                                   "before the script"
+                                 : "a script takes its batch by an argument or an environment variable of its own: "
+                                   "name the argument with --vary, as in --vary --batch-size=1..64 or --vary "
+                                   "env:BATCH=1..64");
+    }
     if (!asked.program.isScript && !(arguments.vary + arguments.varySequence + arguments.varyAccumulation).empty())
         return badInput("--vary names an argument of a script: a model takes --batch and --seq");
     RETURN_IF_ERROR(readVaried("--vary", arguments.vary, 1, asked.program.batch, request.batch));
@@ -275,11 +281,10 @@ void printSeries(const FitSeries& series, const FitRequest& request, std::vector
         columns.push_back({"Tokens/s", right});
     columns.push_back({"Source"});
     Table table(columns);
-    for (const FitRow& row : series.rows) {
+    for (const FitRow& row : series.rows)
         table.addRow(cellsOf(row, hasSequence, accumulates));
-        if (row.failure.empty())
-            std::ranges::copy(row.best().card.assumptions, std::back_inserter(assumed));
-    }
+    if (series.largest)
+        std::ranges::copy(series.rows[*series.largest].best().card.assumptions, std::back_inserter(assumed));
     table.print(std::cout);
     std::cout << '\n';
     for (std::string sentence : findings(series, request)) {
