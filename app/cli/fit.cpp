@@ -4,11 +4,11 @@
 
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
+#include "app/cli/pictures.h"
 #include "app/cli/python_program.h"
 #include "app/cli/table.h"
 #include "app/recording/fit_recorder.h"
 #include "app/recording/step_processes.h"
-#include "core/base/atomic_write.h"
 #include "core/base/try.h"
 #include "core/fit/fit_report.h"
 #include "core/trace/step_file.h"
@@ -39,10 +39,10 @@ struct FitArguments
 };
 
 /// The options of `fit` that take a value; the words behind the program may have these, too.
-constexpr auto valued = std::to_array<std::string_view>(
-    {"--gpu", "--batch", "--seq", "--vary", "--vary-seq", "--vary-accumulation", "--global-batch", "--share",
-     "--beside", "--settings", "--jobs", "--cache-size", "--python", "--policies", "--time-model", "--calibration",
-     "-o", "--output"});
+constexpr auto valued
+    = std::to_array<std::string_view>({"--gpu", "--batch", "--seq", "--vary", "--vary-seq", "--vary-accumulation",
+                                       "--global-batch", "--share", "--beside", "--settings", "--jobs", "--cache-size",
+                                       "--python", "--policies", "--time-model", "--calibration", "-o", "--output"});
 
 bool isStep(const std::vector<std::string>& words)
 {
@@ -95,8 +95,8 @@ Result<Sizes> sequenceSizes(const std::string& text, std::string& note)
     if (!std::filesystem::is_regular_file(text, ignored))
         return Sizes::parse(text, step);
     ASSIGN_OR_RETURN(const Lengths lengths, readLengths(text));
-    note = "the longest of " + groupedDigits(lengths.count) + " lengths in " + text + " decides: "
-        + groupedDigits(lengths.longest) + ", in line " + std::to_string(lengths.line);
+    note = "the longest of " + groupedDigits(lengths.count) + " lengths in " + text
+        + " decides: " + groupedDigits(lengths.longest) + ", in line " + std::to_string(lengths.line);
     return Sizes::list({lengths.longest});
 }
 
@@ -187,16 +187,12 @@ Status readCard(const FitArguments& arguments, FitRequest& request)
 Result<FitProgram> programOfStep(const std::string& file, const FitArguments& arguments)
 {
     ASSIGN_OR_RETURN(const StepTracePtr step, readStepTrace(file));
-    if (programOf(*step).empty()) {
-        if (step->info.arguments.empty() || !step->info.simulated)
-            return badInput(file + " cannot be recorded again at other sizes: expected the step of a model or a script "
-                            "on the simulated card");
-        return fitProgram(step->info.arguments);
+    Result<FitProgram> program = fitProgramOf(*step);
+    if (!program)
+        return badInput(file + " " + program.error().message);
+    if (program->isScript) {
+        ASSIGN_OR_RETURN(program->python, pythonOfStep(*step, file, arguments.python));
     }
-    ASSIGN_OR_RETURN(const ScriptPlace place, placeOfScript(*step, file, arguments.python));
-    ASSIGN_OR_RETURN(FitProgram program, fitProgram(step->info.arguments));
-    program.python = place.python;
-    program.folder = place.folder;
     return program;
 }
 
@@ -264,9 +260,9 @@ void printSeries(const FitSeries& series, const FitRequest& request, std::vector
         columns.push_back({"Accumulation", right});
     if (hasSequence)
         columns.push_back({"Sequence", right});
-    columns.insert(columns.end(),
-                   {{"Peak", right}, {"Reserved", right}, {"Runs"}, {"Recompute", right}, {"Step", right},
-                    {"Samples/s", right}});
+    columns.insert(
+        columns.end(),
+        {{"Peak", right}, {"Reserved", right}, {"Runs"}, {"Recompute", right}, {"Step", right}, {"Samples/s", right}});
     if (hasSequence)
         columns.push_back({"Tokens/s", right});
     columns.push_back({"Source"});
@@ -286,9 +282,8 @@ void printSeries(const FitSeries& series, const FitRequest& request, std::vector
         std::cout << "Remark: " << remark << ".\n";
     for (const FitRow& row : series.rows)
         if (!row.failure.empty())
-            std::cout << request.sizeName << ' '
-                      << (request.sequence.isRange() ? row.size.sequence : row.size.batch) << " failed: " << row.failure
-                      << '\n';
+            std::cout << request.sizeName << ' ' << (request.sequence.isRange() ? row.size.sequence : row.size.batch)
+                      << " failed: " << row.failure << '\n';
     std::cout << '\n';
 }
 
@@ -300,11 +295,12 @@ void print(const FitResult& result, const Asked& asked, const FitRecorder::Count
     printAssumptions(assumed, std::cout);
     if (!asked.note.empty())
         std::cout << "Sequence      " << asked.note << '\n';
-    std::cout << "Peaks of sizes that do not run are the least that a plan reaches. Calculated rows are of steps whose\n"
-                 "blocks and shapes were calculated from recordings of other sizes.\n"
-              << "Recorded      " << count.recorded << (count.recorded == 1 ? " step" : " steps") << "; " << count.kept
-              << " more from " << count.cache.string() << ", which has " << formatBytes(count.cacheBytes) << " of "
-              << formatBytes(count.cacheLimit) << '\n';
+    std::cout
+        << "Peaks of sizes that do not run are the least that a plan reaches. Calculated rows are of steps whose\n"
+           "blocks and shapes were calculated from recordings of other sizes.\n"
+        << "Recorded      " << count.recorded << (count.recorded == 1 ? " step" : " steps") << "; " << count.kept
+        << " more from " << count.cache.string() << ", which has " << formatBytes(count.cacheBytes) << " of "
+        << formatBytes(count.cacheLimit) << '\n';
 }
 
 /// Writes the policies of the largest and the fastest size of each series into a folder.
@@ -335,8 +331,8 @@ Status writePolicies(const FitResult& result, const FitRequest& request, const s
 Result<int> run(const FitArguments& arguments)
 {
     ASSIGN_OR_RETURN(const Asked asked, readArguments(arguments));
-    ASSIGN_OR_RETURN(const int jobs, arguments.jobs.empty() ? processesAtOnce()
-                                                            : parseInteger("--jobs", arguments.jobs, 1, 1024));
+    ASSIGN_OR_RETURN(const int jobs,
+                     arguments.jobs.empty() ? processesAtOnce() : parseInteger("--jobs", arguments.jobs, 1, 1024));
     Bytes limit = FitRecorder::defaultLimit;
     if (!arguments.cacheSize.empty()) {
         const Result<Bytes> given = parseBytes(arguments.cacheSize);
@@ -351,15 +347,14 @@ Result<int> run(const FitArguments& arguments)
             std::cerr << series.gpu << ": " << next << '\n';
         said = next;
     };
-    const RecordSteps record = [&](std::span<const StepSize> sizes, const std::string& gpu, const std::stop_token& stop) {
-        return recorder.record(sizes, gpu, stop);
-    };
+    const RecordSteps record = [&](std::span<const StepSize> sizes, const std::string& gpu,
+                                   const std::stop_token& stop) { return recorder.record(sizes, gpu, stop); };
     ASSIGN_OR_RETURN(const FitResult result, fit(asked.request, record, tell));
     const FitRecorder::Count count = recorder.finish();
     if (!arguments.policies.empty())
         RETURN_IF_ERROR(writePolicies(result, asked.request, arguments.policies));
     if (!arguments.output.empty())
-        RETURN_IF_ERROR(writeAtomically(arguments.output, toCsv(result)));
+        RETURN_IF_ERROR(drawFit({arguments.words.front(), result, asked.request.sequence.isRange()}, arguments.output));
     if (arguments.json) {
         Json document = toJson(result);
         document["cache"] = {{"folder", count.cache.string()},
@@ -372,7 +367,8 @@ Result<int> run(const FitArguments& arguments)
     } else {
         print(result, asked, count);
     }
-    const bool some = std::ranges::any_of(result.series, [](const FitSeries& series) { return series.largest.has_value(); });
+    const bool some
+        = std::ranges::any_of(result.series, [](const FitSeries& series) { return series.largest.has_value(); });
     return some ? 0 : static_cast<int>(ErrorKind::infeasible);
 }
 
@@ -388,7 +384,8 @@ std::vector<std::string> fitWords(const std::vector<std::string>& words)
         const std::string name = word.substr(0, word.find('='));
         if (isRead && word == "--") {
             isRead = false;
-        } else if (isRead && std::ranges::find(valued, name) != valued.end() && (name != word || i + 1 < words.size())) {
+        } else if (isRead && std::ranges::find(valued, name) != valued.end()
+                   && (name != word || i + 1 < words.size())) {
             // One word, since a value may begin with dashes.
             options.push_back(name != word ? word : (name == "-o" ? std::string("--output") : name) + "=" + words[++i]);
             hasOptions = true;
@@ -427,7 +424,8 @@ void addFit(CLI::App& program, Action& chosen)
         "counts (default: the model's own)");
     add("--vary", arguments->vary, "ARGUMENT=SIZES",
         "Of a script: the argument that sets the batch, and batches to try, as --batch-size=1..64, "
-        "train.micro_batch=1.. or env:BATCH=1,2,4; for an argument without a name, batch=1,2,4 and {batch} in its place");
+        "train.micro_batch=1.. or env:BATCH=1,2,4; for an argument without a name, batch=1,2,4 and {batch} in its "
+        "place");
     add("--vary-seq", arguments->varySequence, "ARGUMENT=SIZES",
         "Of a script: the argument that sets the sequence length, as --block-size=512,1024");
     add("--vary-accumulation", arguments->varyAccumulation, "ARGUMENT",
@@ -445,7 +443,7 @@ void addFit(CLI::App& program, Action& chosen)
         ->type_name("KEY:VALUE,…");
     add("--policies", arguments->policies, "FOLDER",
         "Write the policies of the largest and the fastest size of each card into this folder");
-    add("-o,--output", arguments->output, "FILE", "Write the table as .csv");
+    add("-o,--output", arguments->output, "FILE", "Write a picture or a table: .svg, .pdf, .png or .csv");
     add("--jobs", arguments->jobs, "N", "Recordings at once (default: a core and 4 GiB of memory for each)");
     add("--cache-size", arguments->cacheSize, "SIZE",
         "Bytes of recordings that are kept in the user's cache folder (default: 4GiB)");

@@ -36,6 +36,24 @@ void paintSymbol(QPainter& painter, const LegendEntry& entry, const QRectF& box)
     case LegendEntry::Symbol::dot:
         painter.drawEllipse(box.adjusted(0.5, 0.5, -0.5, -0.5));
         break;
+    case LegendEntry::Symbol::diamond: {
+        const QPointF at = box.center();
+        painter.drawPolygon(QPolygonF{{at.x(), box.top() - 0.5},
+                                      {box.right() + 0.5, at.y()},
+                                      {at.x(), box.bottom() + 0.5},
+                                      {box.left() - 0.5, at.y()}});
+        break;
+    }
+    case LegendEntry::Symbol::ring:
+        painter.setPen(QPen(entry.color, 1.5));
+        painter.setBrush(Qt::NoBrush);
+        painter.drawEllipse(box.adjusted(1, 1, -1, -1));
+        break;
+    case LegendEntry::Symbol::cross:
+        painter.setPen(QPen(entry.color, 1.75));
+        painter.drawLine(box.topLeft() + QPointF(1.5, 1.5), box.bottomRight() - QPointF(1.5, 1.5));
+        painter.drawLine(box.bottomLeft() + QPointF(1.5, -1.5), box.topRight() + QPointF(-1.5, 1.5));
+        break;
     case LegendEntry::Symbol::line:
     case LegendEntry::Symbol::dash:
         painter.setPen(QPen(entry.color, 1.5));

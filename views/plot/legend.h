@@ -20,7 +20,7 @@ namespace headroom {
 /// An entry of a legend.
 struct LegendEntry
 {
-    enum class Symbol { square, hatch, line, dash, dot, triangle, hollowTriangle };
+    enum class Symbol { square, hatch, line, dash, dot, diamond, ring, cross, triangle, hollowTriangle };
 
     QString text;
     QColor color;
