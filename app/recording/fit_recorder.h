@@ -88,12 +88,16 @@ public:
     /// As RecordSteps.
     std::vector<Result<RecordedStep>> record(std::span<const StepSize> sizes, const std::string& gpu,
                                              const std::stop_token& stop);
+    /// Records the step of a size with other options of `torch-headroom record`, for a model.
+    Result<RecordedStep> recordVariant(const StepSize& size, const std::vector<std::string>& options,
+                                       const std::string& gpu, const std::stop_token& stop);
     /// Removes the oldest recordings above the limit, and counts.
     Count finish();
 
 private:
     struct Job;
-    Result<Job> jobOf(const StepSize& size, const std::string& gpu);
+    Result<Job> jobOf(const StepSize& size, const std::vector<std::string>& options, const std::string& gpu);
+    std::vector<Result<RecordedStep>> run(std::vector<Result<Job>> jobs, const std::stop_token& stop);
     Result<RecordedStep> resultOf(Job& job, int code);
 
     FitProgram program_;
