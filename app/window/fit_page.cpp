@@ -177,6 +177,7 @@ Result<FitRequest> FitPage::readRequest(FitProgram& program) const
     request.times = session_.step()->choice;
     request.times.gpu.clear();
     request.settings = session_.cardChoice().settings;
+    request.saysSizes = !program.isScript;
     const auto read = [&](const QString& field, const QString& text, std::int64_t step, SizeArgument& argument,
                           Sizes& sizes) -> Status {
         if (text.isEmpty())
@@ -359,14 +360,15 @@ void FitPage::finish(const Result<FitResult>& result)
         result_ = *result;
     showResult();
     const QString took = clockText(since_.elapsed());
-    std::size_t rows = 0, failed = 0;
-    const FitRow* failure = nullptr;
-    for (const FitSeries& series : result_.series)
-        for (const FitRow& row : series.rows) {
-            ++rows;
-            failed += row.failure.empty() ? 0 : 1;
-            failure = !failure && !row.failure.empty() ? &row : failure;
-        }
+    std::size_t rows = 0;
+    std::vector<std::string> why;
+    for (const FitSeries& series : result_.series) {
+        rows += series.rows.size();
+        std::ranges::move(failures(series, request_), std::back_inserter(why));
+    }
+    const bool any = std::ranges::any_of(result_.series, [](const FitSeries& series) {
+        return std::ranges::any_of(series.rows, [](const FitRow& row) { return row.failure.empty(); });
+    });
     if (wasCancelled)
         panel_->say(rows == 0
                         ? tr("Cancelled after %1, before a size was known.").arg(took)
@@ -374,8 +376,8 @@ void FitPage::finish(const Result<FitResult>& result)
                               .arg(took));
     else if (!result)
         panel_->showProblem(sentence(QString::fromStdString(result.error().message)));
-    else if (failure && failed == rows)
-        panel_->showProblem(tr("No size was recorded. %1").arg(sentence(QString::fromStdString(failure->failure))));
+    else if (!any && !why.empty())
+        panel_->showProblem(sentence(QString::fromStdString(why.front())));
     else
         panel_->say(summary(false), summary(true) + tr("\nThe search took %1.").arg(took));
     Q_EMIT ended();
@@ -393,9 +395,9 @@ QString FitPage::summary(bool all) const
         for (const std::string& remark : series.remarks)
             line += QStringLiteral(". ") + sentence(QString::fromStdString(remark)).chopped(1);
         lines << line + QLatin1Char('.');
-        for (const FitRow& row : series.rows)
-            if (all && !row.failure.empty())
-                lines << tr("Batch %1 failed: %2").arg(row.size.batch).arg(QString::fromStdString(row.failure));
+        for (const std::string& failure : failures(series, request_))
+            if (all)
+                lines << sentence(QString::fromStdString(failure));
     }
     return lines.join(QLatin1Char(all ? '\n' : ' '));
 }
