@@ -191,11 +191,9 @@ Status readCard(const FitArguments& arguments, FitRequest& request)
 Result<FitProgram> programOfStep(const std::string& file, const FitArguments& arguments)
 {
     ASSIGN_OR_RETURN(const StepTracePtr step, readStepTrace(file));
-    Result<FitProgram> program = fitProgramOf(*step);
-    if (!program)
-        return badInput(file + " " + program.error().message);
-    if (program->isScript) {
-        ASSIGN_OR_RETURN(program->python, pythonOfStep(*step, file, arguments.python));
+    ASSIGN_OR_RETURN(FitProgram program, fitProgramOf(*step, file));
+    if (program.isScript) {
+        ASSIGN_OR_RETURN(program.python, pythonOfStep(*step, file, arguments.python));
     }
     return program;
 }

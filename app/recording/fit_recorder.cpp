@@ -188,23 +188,24 @@ Result<FitProgram> fitProgram(std::vector<std::string> words, std::string record
     return program;
 }
 
-Result<FitProgram> fitProgramOf(const StepTrace& step, std::string recorder)
+Result<FitProgram> fitProgramOf(const StepTrace& step, const std::string& name, std::string recorder)
 {
     const StepInfo& info = step.info;
     const bool isScript = !info.setting("program").empty();
     if (info.arguments.empty())
-        return badInput(isScript ? "was recorded inside a program, by torch_headroom.record(), so that no command "
-                                   "records the step at other sizes"
-                                 : "was not recorded from a model or a script, so that no command records the step at "
-                                   "other sizes");
+        return badInput(name
+                        + (isScript ? " was recorded inside a program, by torch_headroom.record(), so that no command "
+                                      "records the step at other sizes"
+                                    : " was not recorded from a model or a script, so that no command records the step "
+                                      "at other sizes"));
     if (!info.simulated)
-        return badInput("was measured: expected a step that was recorded on the simulated card");
+        return badInput(name + " was measured: expected a step that was recorded on the simulated card");
     ASSIGN_OR_RETURN(FitProgram program, fitProgram(info.arguments, std::move(recorder)));
     if (!isScript)
         return program;
     program.folder = info.setting("folder");
     if (!fs::is_directory(program.folder))
-        return badInput("was recorded in the folder " + program.folder + ", which is not there");
+        return badInput(name + " was recorded in the folder " + program.folder + ", which is not there");
     return program;
 }
 

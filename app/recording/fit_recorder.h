@@ -51,9 +51,8 @@ bool isScriptCommand(const std::vector<std::string>& words);
 Result<FitProgram> fitProgram(std::vector<std::string> words, std::string recorder = {});
 
 /// The program that recorded a step, without the interpreter of a script: a step file may name any program, so that the
-/// user has to agree first. Error (badInput): the step cannot be recorded again; the sentence goes on after the step's
-/// name.
-Result<FitProgram> fitProgramOf(const StepTrace& step, std::string recorder = {});
+/// user has to agree first. Error (badInput): the step, called `name`, cannot be recorded again.
+Result<FitProgram> fitProgramOf(const StepTrace& step, const std::string& name, std::string recorder = {});
 
 /// Whether both programs are the same at some sizes; for a script, sizes are the arguments that `program` names.
 bool isSameProgram(const FitProgram& program, const FitProgram& other);

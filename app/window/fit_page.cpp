@@ -27,6 +27,7 @@ namespace headroom {
 namespace {
 
 constexpr int tickMs = 500;
+const std::string thisStep = "this step";
 constexpr std::int64_t sequenceStep = 64; ///< as the option --seq: odd lengths take other kernels
 
 /// "0:07", "12:30".
@@ -117,11 +118,11 @@ void FitPage::showStep()
         return;
     }
     const StepTrace& file = *session_.step()->file;
-    const Result<FitProgram> program = fitProgramOf(file, parts_.recorder);
+    const Result<FitProgram> program = fitProgramOf(file, thisStep, parts_.recorder);
     if (program && program_ && isSameProgram(*program_, *program))
         return;
     forget();
-    panel_->setWhyNot(program ? QString() : tr("This step %1.").arg(QString::fromStdString(program.error().message)));
+    panel_->setWhyNot(program ? QString() : sentence(QString::fromStdString(program.error().message)));
     showCards();
     showFields();
 }
@@ -214,9 +215,9 @@ Result<FitRequest> FitPage::readRequest(FitProgram& program) const
 /// Calls `run` with the program of the open step, after the user's consent to a script's Python.
 void FitPage::withProgram(const std::function<void(const FitProgram&)>& run)
 {
-    Result<FitProgram> program = fitProgramOf(*session_.step()->file, parts_.recorder);
+    Result<FitProgram> program = fitProgramOf(*session_.step()->file, thisStep, parts_.recorder);
     if (!program) {
-        panel_->showProblem(tr("This step %1.").arg(QString::fromStdString(program.error().message)));
+        panel_->showProblem(sentence(QString::fromStdString(program.error().message)));
         return;
     }
     if (!program->isScript)
@@ -319,11 +320,8 @@ void FitPage::showProgress()
     if (!stage_.gpu.empty()) {
         const std::size_t of
             = request_.gpus.size() * (request_.sequence.isRange() ? request_.batch : request_.sequence).count();
-        words = (of > 1 ? tr("%1 (%2 of %3): %4") : tr("%1: %4"))
-                    .arg(deviceTitle(stage_.gpu))
-                    .arg(result_.series.size())
-                    .arg(of)
-                    .arg(words);
+        const QString place = of > 1 ? tr(" (%1 of %2)").arg(result_.series.size()).arg(of) : QString();
+        words = tr("%1%2: %3").arg(deviceTitle(stage_.gpu), place, words);
     }
     double share = -1;
     QString left;
@@ -370,10 +368,9 @@ void FitPage::finish(const Result<FitResult>& result)
         return std::ranges::any_of(series.rows, [](const FitRow& row) { return row.failure.empty(); });
     });
     if (wasCancelled)
-        panel_->say(rows == 0
-                        ? tr("Cancelled after %1, before a size was known.").arg(took)
-                        : tr("Cancelled after %1. The %n size(s) known by then stay.", nullptr, static_cast<int>(rows))
-                              .arg(took));
+        panel_->say(rows == 0       ? tr("Cancelled after %1, before a size was known.").arg(took)
+                        : rows == 1 ? tr("Cancelled after %1. The size that is known stays.").arg(took)
+                                    : tr("Cancelled after %1. The %2 sizes that are known stay.").arg(took).arg(rows));
     else if (!result)
         panel_->showProblem(sentence(QString::fromStdString(result.error().message)));
     else if (!any && !why.empty())
@@ -383,18 +380,46 @@ void FitPage::finish(const Result<FitResult>& result)
     Q_EMIT ended();
 }
 
-/// What was found, by card; with `all` and remarks in lines of their own.
+namespace {
+
+/// "batch 23 runs, 38 with a plan; fastest 24: 45.2 samples/s"
+QString shortFindings(const FitSeries& series, const FitRequest& request)
+{
+    const bool ofSequences = request.sequence.isRange();
+    const auto size = [&](std::size_t row) {
+        return countText(ofSequences ? series.rows[row].size.sequence : series.rows[row].size.batch);
+    };
+    if (!series.largest)
+        return FitPage::tr("no size that was tried runs");
+    const QString name = QString::fromStdString(request.sizeName);
+    QString text = series.largestPlain ? FitPage::tr("%1 %2 runs").arg(name, size(*series.largestPlain))
+                                       : FitPage::tr("%1 %2 runs with a plan").arg(name, size(*series.largest));
+    if (series.largestPlain && series.largest != series.largestPlain)
+        text += FitPage::tr(", %1 with a plan").arg(size(*series.largest));
+    if (!series.fastest)
+        return text;
+    const FitRun& run = series.rows[*series.fastest].best();
+    return text + FitPage::tr("; fastest %1: ").arg(size(*series.fastest))
+        + (ofSequences ? FitPage::tr("%1 tokens/s").arg(ratioText(run.tokensPerSecond))
+                       : FitPage::tr("%1 samples/s").arg(ratioText(run.samplesPerSecond)));
+}
+
+} // namespace
+
+/// What was found, by card; with `all` as whole sentences, and failures.
 QString FitPage::summary(bool all) const
 {
     QStringList lines;
     for (const FitSeries& series : result_.series) {
-        QStringList found;
-        for (const std::string& text : findings(series, request_))
-            found << QString::fromStdString(text);
-        QString line = deviceTitle(series.gpu) + QStringLiteral(": ") + found.join(QStringLiteral("; "));
+        QStringList found{shortFindings(series, request_)};
+        if (all) {
+            found.clear();
+            for (const std::string& text : findings(series, request_))
+                found << QString::fromStdString(text);
+        }
         for (const std::string& remark : series.remarks)
-            line += QStringLiteral(". ") + sentence(QString::fromStdString(remark)).chopped(1);
-        lines << line + QLatin1Char('.');
+            found << QString::fromStdString(remark);
+        lines << deviceTitle(series.gpu) + QStringLiteral(": ") + found.join(QStringLiteral("; ")) + QLatin1Char('.');
         for (const std::string& failure : failures(series, request_))
             if (all)
                 lines << sentence(QString::fromStdString(failure));

@@ -249,7 +249,7 @@ private Q_SLOTS:
         verify(exportFit(fit, path("fit.svg"), {.width = 900, .height = 420}));
         const QString svg = QString::fromUtf8(content("fit.svg"));
         for (const char* text : {">transformer<", ">Samples a second over batch<", ">RTX 4090<", ">RTX 3090<",
-                                 ">largest: 38<", ">fastest: 24<", ">largest and fastest: 20<", ">runs with a plan<",
+                                 ">largest: 38<", ">fastest: 24<", ">largest and fastest: 20<", ">with a plan<",
                                  ">out of memory<", ">failed<", ">samples/s<", ">32<"})
             QVERIFY2(svg.contains(QLatin1String(text)), text);
         verify(exportFit(fit, path("fit.csv")));

@@ -58,8 +58,11 @@ private Q_SLOTS:
         QVERIFY(series.largest && series.largestPlain && series.fastest && series.isBounded);
         QVERIFY(*series.largest > *series.largestPlain);
         const QString batch = QString::number(series.rows[*series.largest].size.batch);
-        QVERIFY2(words().startsWith(QStringLiteral("RTX 4060: largest: batch %1, with a plan").arg(batch)),
-                 qPrintable(words()));
+        const QString plain = QString::number(series.rows[*series.largestPlain].size.batch);
+        QVERIFY2(
+            words().startsWith(QStringLiteral("RTX 4060: batch %1 runs, %2 with a plan; fastest ").arg(plain, batch)),
+            qPrintable(words()));
+        QVERIFY(page().panel()->words()->toolTip().startsWith(QStringLiteral("RTX 4060: largest: batch ") + batch));
         QVERIFY(page().panel()->words()->toolTip().contains(QStringLiteral("The search took 0:")));
         QCOMPARE(chart().picture().curves.size(), std::size_t{1});
         QCOMPARE(chart().picture().curves[0].points.size(), series.rows.size());
@@ -79,7 +82,7 @@ private Q_SLOTS:
         QVERIFY(window().session().answerIsCurrent());
         waitAt_ = 0;
         QTRY_VERIFY(!page().running());
-        QVERIFY(words().contains(QStringLiteral("largest: ")));
+        QVERIFY(words().contains(QStringLiteral("; fastest ")));
     }
 
     void cancelKeepsWhatIsKnown()
@@ -109,7 +112,7 @@ private Q_SLOTS:
         open();
         failure_ = "train.py raised ValueError: no data";
         search();
-        QVERIFY2(words().endsWith(QStringLiteral("failed: train.py raised ValueError: no data.")), qPrintable(words()));
+        QVERIFY2(words().endsWith(QStringLiteral("train.py raised ValueError: no data.")), qPrintable(words()));
         QVERIFY(page().panel()->words()->property("danger").toBool());
         failure_.clear();
         field("fitBatch")->setText(QStringLiteral("a..b"));
@@ -141,7 +144,7 @@ private Q_SLOTS:
                      || window().session().undoStack().count() > 0,
                  qPrintable(window().actions().undo->text()));
         QCOMPARE(chart().picture().curves[0].points.size(), rows); // of the same program
-        QVERIFY(words().contains(QStringLiteral("largest: ")));
+        QVERIFY(words().contains(QStringLiteral("; fastest ")));
         while (window().session().undoStack().canUndo())
             window().actions().undo->trigger();
         QCOMPARE(window().session().step()->trace().info.batch, 8);
@@ -171,14 +174,15 @@ private Q_SLOTS:
         waitAt_ = 3;
         page().start();
         QTRY_VERIFY(!chart().picture().curves.empty());
-        openStep();
+        window().openFile(file());
+        QTRY_COMPARE(window().session().step()->path, file());
         QVERIFY(!page().running());
         QVERIFY(chart().picture().curves.empty());
         open();
         waitAt_ = 0;
         search();
         window().closeStep();
-        QVERIFY(page().exported().result.series.empty());
+        QVERIFY(chart().picture().curves.empty());
     }
 
     void closingWhileSearchingDoesNotHang()
@@ -204,7 +208,7 @@ private Q_SLOTS:
         for (QAbstractButton* answer : box->buttons())
             if (box->buttonRole(answer) == QMessageBox::AcceptRole)
                 answer->click();
-        QTRY_VERIFY(!page().running() && words().contains(QStringLiteral("largest: --batch-size ")));
+        QTRY_VERIFY(!page().running() && words().contains(QStringLiteral("RTX 4060: --batch-size ")));
         QCOMPARE(QString::fromStdString(program_.python), python());
         field("fitBatch")->clear();
         page().start();
@@ -218,7 +222,7 @@ private Q_SLOTS:
         field("fitBatch")->setText(QStringLiteral("2,200"));
         search();
         QCOMPARE(chart().picture().curves.size(), std::size_t{2});
-        QVERIFY2(words().contains(QStringLiteral("RTX 3060: largest: ")), qPrintable(words()));
+        QVERIFY2(words().contains(QStringLiteral("RTX 3060: batch ")), qPrintable(words()));
     }
 
     void pageIsReachedByKeys()
@@ -267,9 +271,8 @@ private:
         QVERIFY(QFile(inFolder(QStringLiteral("train.py"))).open(QIODevice::WriteOnly));
         step.info.dimensions.clear();
         step.info.arguments = {inFolder(QStringLiteral("train.py")).toStdString(), "--batch-size", "8"};
-        step.info.settings = {{"program", "train.py"},
-                              {"interpreter", python().toStdString()},
-                              {"folder", inFolder({}).toStdString()}};
+        step.info.settings = {
+            {"program", "train.py"}, {"interpreter", python().toStdString()}, {"folder", inFolder({}).toStdString()}};
         QVERIFY(writeStepTrace(step, inFolder(QStringLiteral("script.hrs")).toStdString()));
     }
 
@@ -304,9 +307,8 @@ private:
                     HEADROOM_SOURCE_DIR "/tests/views/fake_recorder.sh", inFolder(QStringLiteral("recordings")),
                     [this](const FitProgram& program) -> RecordSteps {
                         program_ = program;
-                        return [this](std::span<const StepSize> sizes, const std::string&, const std::stop_token& stop) {
-                            return record(sizes, stop);
-                        };
+                        return [this](std::span<const StepSize> sizes, const std::string&,
+                                      const std::stop_token& stop) { return record(sizes, stop); };
                     }});
         window().openFile(inFolder(name));
         QTRY_VERIFY(window().session().isOpen() && window().session().answerIsCurrent()

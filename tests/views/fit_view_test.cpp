@@ -171,8 +171,8 @@ private Q_SLOTS:
         QCOMPARE(cell(14, FitModel::sourceColumn), QStringLiteral("failed"));
         QCOMPARE(model.index(14, 0).data(Qt::ToolTipRole).toString(), QStringLiteral("the batch is odd"));
         QVERIFY(model.index(6, FitModel::runsColumn).data(OpsModel::ChangedRole).toBool());
-        QVERIFY(model.hasValues(FitModel::cardColumn) && model.hasValues(FitModel::sequenceColumn));
-        QVERIFY(!model.hasValues(FitModel::accumulationColumn));
+        QVERIFY(model.hasValues(FitModel::cardColumn) && model.hasValues(FitModel::tokensColumn));
+        QVERIFY(!model.hasValues(FitModel::sequenceColumn) && !model.hasValues(FitModel::accumulationColumn));
         model.setResult(nullptr);
         QCOMPARE(model.rowCount(), 0);
     }

@@ -260,14 +260,16 @@ FitRow madeUpRow(std::int64_t batch, double speed, std::int64_t largestPlain, st
 
 FitResult madeUpFit()
 {
-    FitSeries first{.gpu = "rtx-4090-24gb"};
+    FitSeries first;
+    first.gpu = "rtx-4090-24gb";
     for (const std::int64_t batch : {1, 2, 4, 8, 16, 23, 24, 26, 30, 34, 38, 39})
         first.rows.push_back(madeUpRow(batch, 60, 23, 38));
     first.largestPlain = 5;
     first.largest = 10;
     first.fastest = 6;
     first.isBounded = true;
-    FitSeries second{.gpu = "rtx-3090-24gb"};
+    FitSeries second;
+    second.gpu = "rtx-3090-24gb";
     for (const std::int64_t batch : {1, 2, 4, 8, 12, 13, 16, 20, 21})
         second.rows.push_back(madeUpRow(batch, 38, 12, 20));
     second.rows[2].failure = "the batch is odd";

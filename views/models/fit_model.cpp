@@ -71,10 +71,12 @@ QModelIndex FitModel::indexOf(Place place) const
 
 bool FitModel::hasValues(Column column) const
 {
+    const auto numberAt = [&](Place place) {
+        return column == cardColumn ? static_cast<double>(place.series) : numberOfFit(rowOf(place), column);
+    };
+    const bool mayBeTheSame = column == samplesColumn || column == tokensColumn;
     return std::ranges::any_of(places_, [&](Place place) {
-        const double least = column == accumulationColumn ? 1 : 0; // one micro-batch is no accumulation
-        return column == cardColumn ? place.series > 0
-                                    : !isNumberOfFit(column) || numberOfFit(rowOf(place), column) > least;
+        return mayBeTheSame ? numberAt(place) > 0 : numberAt(place) != numberAt(places_.front());
     });
 }
 

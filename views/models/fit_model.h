@@ -48,7 +48,8 @@ public:
     void setResult(FitResultPtr result); ///< null: no rows
     Place placeAt(const QModelIndex& index) const { return places_[static_cast<std::size_t>(index.row())]; }
     QModelIndex indexOf(Place place) const; ///< in the first column; invalid: no such row
-    bool hasValues(Column column) const; ///< a row has a value there that rows may differ in
+    /// Whether a column of numbers, or of cards, says something: rows differ there, or have a rate.
+    bool hasValues(Column column) const;
 
     int rowCount(const QModelIndex& parent = {}) const override;
     int columnCount(const QModelIndex& parent = {}) const override;

@@ -18,10 +18,10 @@
 namespace headroom {
 namespace {
 
-constexpr double fitLeft = 52;
+constexpr double fitLeft = 58;
 constexpr double fitTop = 22; ///< a name above the highest point
 constexpr double fitRight = 20;
-constexpr double fitBottom = 42;
+constexpr double fitBottom = 24;
 constexpr double markRow = 12; ///< of the marks of a curve
 constexpr double sizeRoom = 14; ///< pixels of the size axis before the first and after the last point
 constexpr double sizeTickGap = 46;
@@ -137,12 +137,10 @@ std::vector<LegendEntry> fitLegend(const FitPicture& picture, const Theme& theme
     std::vector<LegendEntry> entries;
     for (std::size_t i = 0; i < picture.curves.size(); ++i)
         entries.push_back({picture.curves[i].title, curveColor(i, theme), Symbol::line});
-    if (anyPoint(picture, [](const FitPoint& point) { return point.kind == FitPoint::Kind::plain; }))
-        entries.push_back({FitChart::tr("runs"), theme.secondText, Symbol::dot});
     if (anyPoint(picture, [](const FitPoint& point) { return point.kind == FitPoint::Kind::planned; }))
-        entries.push_back({FitChart::tr("runs with a plan"), theme.secondText, Symbol::diamond});
+        entries.push_back({FitChart::tr("with a plan"), theme.secondText, Symbol::diamond});
     if (anyPoint(picture, [](const FitPoint& point) { return point.runs() && !point.isRecorded; }))
-        entries.push_back({FitChart::tr("pale: calculated"), theme.hatch, Symbol::dot});
+        entries.push_back({FitChart::tr("calculated"), theme.hatch, Symbol::dot});
     if (anyPoint(picture, [](const FitPoint& point) { return point.kind == FitPoint::Kind::outOfMemory; }))
         entries.push_back({FitChart::tr("out of memory"), theme.secondText, Symbol::ring});
     if (anyPoint(picture, [](const FitPoint& point) { return point.kind == FitPoint::Kind::failed; }))
@@ -232,10 +230,10 @@ void paintFitAxes(QPainter& painter, const FitPicture& picture, const FitPlane& 
                          countText(std::llround(size)));
     }
     painter.setFont(theme.caption);
-    painter.drawText(QRectF(plot.left(), plane.ground + 21, plot.width(), 16), Qt::AlignCenter,
-                     picture.ofSequences ? FitChart::tr("Sequence length") : FitChart::tr("Batch"));
-    painter.drawText(QRectF(plot.left() - 44, plot.top() - fitTop, 120, 16), Qt::AlignLeft | Qt::AlignVCenter,
-                     rateUnit(picture.ofSequences));
+    painter.drawText(QRectF(plot.left() - fitLeft, plane.ground + 5, fitLeft - 8, 16), Qt::AlignRight | Qt::AlignTop,
+                     picture.ofSequences ? FitChart::tr("Sequence") : FitChart::tr("Batch"));
+    painter.drawText(QRectF(plot.left() - fitLeft, plot.top() - fitTop, fitLeft - 8, 16),
+                     Qt::AlignRight | Qt::AlignVCenter | Qt::TextDontClip, rateUnit(picture.ofSequences));
 }
 
 void paintMark(QPainter& painter, QPointF at, const FitPoint& point, const QColor& color, const Theme& theme)
@@ -326,6 +324,7 @@ void paintSizeNames(QPainter& painter, const FitPicture& picture, const FitPlane
                     || std::ranges::any_of(taken, [&](const QRectF& other) { return box.intersects(other); }))
                     continue;
                 taken.push_back(box);
+                painter.fillRect(box.adjusted(-1, 1, 1, -1), theme.card); // not through a line
                 painter.drawText(box, Qt::AlignCenter, name);
                 break;
             }
@@ -465,8 +464,10 @@ void FitChart::mouseMoveEvent(QMouseEvent* event)
 void FitChart::mousePressEvent(QMouseEvent* event)
 {
     const std::optional<Place> place = event->button() == Qt::LeftButton ? placeAt(event->position()) : std::nullopt;
-    if (place)
-        choose(*place);
+    if (!place)
+        return;
+    go(place);
+    choose(*place);
 }
 
 void FitChart::leaveEvent(QEvent* event)

@@ -96,8 +96,9 @@ Legend::Legend(const QString& title, std::vector<LegendEntry> entries, double wi
         + entryGap * static_cast<double>(entries_.empty() ? 0 : entries_.size() - 1);
     titleWidth_ = lineWidth(theme_.title, title_);
     const bool besideTitle = titleWidth_ + afterTitle + titleGap + all <= width;
-    double x = besideTitle ? width - all : 0;
-    double y = besideTitle || entries_.empty() ? 0 : rowHeight;
+    const bool alone = title_.isEmpty();
+    double x = besideTitle && !alone ? width - all : 0;
+    double y = besideTitle || alone || entries_.empty() ? 0 : rowHeight;
     for (const double entryWidth : widths) {
         if (!besideTitle && x > 0 && x + entryWidth > width) {
             x = 0;

@@ -36,6 +36,7 @@ QLineEdit* makeSizesEdit(const char* name, const QString& accessibleName, QWidge
     edit->setObjectName(QLatin1String(name));
     edit->setAccessibleName(accessibleName);
     edit->setMinimumWidth(64);
+    edit->setMaximumWidth(320);
     return edit;
 }
 
@@ -91,6 +92,7 @@ void FitPanel::layOut()
         fields->addWidget(edit, 1);
     }
     fields->addWidget(start_);
+    fields->addStretch();
     auto* group = new QButtonGroup(this);
     for (QToolButton* button : {asChart_, asTable_}) {
         button->setFocusPolicy(Qt::TabFocus);
@@ -108,6 +110,7 @@ void FitPanel::layOut()
     plot->addWidget(chart_, 1);
     table_->setAccessibleName(tr("Sizes"));
     table_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    table_->header()->setStretchLastSection(true);
     table_->sortByColumn(FitModel::cardColumn, Qt::AscendingOrder);
     auto* content = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 16);
     content->addWidget(plot_, 3);
@@ -237,7 +240,7 @@ void FitPanel::setSequence(const QString& sizes, const QString& hint)
 {
     sequence_->setText(sizes);
     sequence_->setPlaceholderText(hint);
-    sequence_->setEnabled(!hint.isEmpty());
+    setRunning(running_);
 }
 
 QString FitPanel::batch() const
@@ -330,7 +333,6 @@ void FitPanel::showLegend()
 {
     const bool any = model_->rowCount() > 0;
     legend_->setVisible(any);
-    legend_->setTitle(fitTitle(chart_->picture()));
     legend_->setEntries(fitLegend(chart_->picture(), Theme::of(*this)));
 }
 
