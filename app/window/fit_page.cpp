@@ -13,6 +13,8 @@
 #include "core/fit/sizes.h"
 #include "views/plot/call_later.h"
 #include "views/plot/number_text.h"
+#include "views/theme/looks.h"
+#include "views/widgets/labels.h"
 
 #include <QCoreApplication>
 #include <QDir>
@@ -48,7 +50,7 @@ Error inField(const QString& field, const Error& error)
     return {error.kind, field.toStdString() + ": " + error.message};
 }
 
-/// Records with a FitRecorder, which trims the cache at its end.
+/// Records with a FitRecorder. The end of the recorder trims the cache.
 RecordSteps makeFitRecorder(const FitProgram& program)
 {
     const std::shared_ptr<FitRecorder> recorder(new FitRecorder(program, processesAtOnce()), [](FitRecorder* at) {
@@ -76,7 +78,7 @@ RecordSteps inTurns(const RecordSteps& record, const std::function<void(int done
     };
 }
 
-/// Copies a recorded step of the cache, which may be trimmed, to `path`. Error (badInput): not possible.
+/// Copies a recorded step out of the cache, before a trim, to `path`. Error (badInput): not possible.
 Status copyStep(const std::filesystem::path& step, const std::filesystem::path& path)
 {
     std::error_code problem;
@@ -330,7 +332,7 @@ void FitPage::showProgress()
             words += tr(", %1 of %2 done").arg(stage_.done).arg(stage_.all);
             share = static_cast<double>(stage_.done) / stage_.all;
         }
-        // A size takes about as long as those before: nothing else is known of the time.
+        // A size takes about as long as the sizes before: nothing else is known of the time.
         if (const qint64 ms = sizeMs_ * stage_.all - stage_.since.elapsed(); ms > tickMs)
             left = tr(", about %1 left for this recording").arg(clockText(ms));
     }
@@ -377,6 +379,7 @@ void FitPage::finish(const Result<FitResult>& result)
         panel_->showProblem(sentence(QString::fromStdString(why.front())));
     else
         panel_->say(summary(false), summary(true) + tr("\nThe search took %1.").arg(took));
+    announce(*panel_->words());
     Q_EMIT ended();
 }
 

@@ -18,11 +18,11 @@
 namespace headroom {
 namespace {
 
-constexpr double fitLeft = 58;
-constexpr double fitTop = 22; ///< a name above the highest point
+constexpr double fitLeft = 56;
+constexpr double fitTop = 20; ///< a name above the highest point
 constexpr double fitRight = 20;
 constexpr double fitBottom = 24;
-constexpr double markRow = 12; ///< of the marks of a curve
+constexpr double markRow = 11; ///< of the marks of a curve
 constexpr double sizeRoom = 14; ///< pixels of the size axis before the first and after the last point
 constexpr double sizeTickGap = 46;
 constexpr double fitReach = 10; ///< pixels around a point
@@ -232,8 +232,8 @@ void paintFitAxes(QPainter& painter, const FitPicture& picture, const FitPlane& 
     painter.setFont(theme.caption);
     painter.drawText(QRectF(plot.left() - fitLeft, plane.ground + 5, fitLeft - 8, 16), Qt::AlignRight | Qt::AlignTop,
                      picture.ofSequences ? FitChart::tr("Sequence") : FitChart::tr("Batch"));
-    painter.drawText(QRectF(plot.left() - fitLeft, plot.top() - fitTop, fitLeft - 8, 16),
-                     Qt::AlignRight | Qt::AlignVCenter | Qt::TextDontClip, rateUnit(picture.ofSequences));
+    painter.drawText(QRectF(plot.left() - fitLeft, plot.top() - fitTop, 2 * fitLeft, 16),
+                     Qt::AlignLeft | Qt::AlignVCenter, rateUnit(picture.ofSequences));
 }
 
 void paintMark(QPainter& painter, QPointF at, const FitPoint& point, const QColor& color, const Theme& theme)

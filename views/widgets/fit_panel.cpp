@@ -10,7 +10,6 @@
 #include "views/widgets/labels.h"
 
 #include <QAction>
-#include <QButtonGroup>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QKeyEvent>
@@ -50,13 +49,11 @@ FitPanel::FitPanel(QWidget* parent)
     , sequence_(makeSizesEdit("fitSequence", tr("Sequence lengths to try"), this))
     , start_(new QPushButton(tr("Start"), this))
     , bar_(makeProgressBar(this))
-    , words_(new ElidedLabel(ElidedLabel::Elide::end, this, 2))
-    , asChart_(makeSegment(tr("Chart"), this))
+    , words_(new ElidedLabel(ElidedLabel::Elide::end, this))
     , asTable_(makeSegment(tr("Table"), this))
-    , export_(new QPushButton(tr("Export…"), this))
-    , plot_(new QWidget(this))
-    , legend_(new LegendBar(plot_))
-    , chart_(new FitChart(plot_))
+    , export_(makeSegment(tr("Export…"), this))
+    , legend_(new LegendBar(this))
+    , chart_(new FitChart(this))
     , model_(new FitModel(this))
     , table_(makeTableView(model_, false))
 {
@@ -78,6 +75,7 @@ void FitPanel::layOut()
     start_->setObjectName(QStringLiteral("fitStart"));
     words_->setObjectName(QStringLiteral("fitWords"));
     words_->setProperty("second", true);
+    asTable_->setToolTip(tr("Show the sizes as a table"));
     export_->setObjectName(QStringLiteral("fitExport"));
     export_->setToolTip(tr("Save the chart as SVG, PDF or PNG, or the table as CSV"));
     batch_->setToolTip(tr("A size, a list or a range: 8, 1,2,4, 1..64, or 1.. for all"));
@@ -93,27 +91,22 @@ void FitPanel::layOut()
     }
     fields->addWidget(start_);
     fields->addStretch();
-    auto* group = new QButtonGroup(this);
-    for (QToolButton* button : {asChart_, asTable_}) {
+    for (QToolButton* button : {asTable_, export_}) {
         button->setFocusPolicy(Qt::TabFocus);
-        group->addButton(button);
+        button->setProperty("small", true);
     }
-    asChart_->setChecked(true);
-    auto* line = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 4);
-    line->addWidget(words_, 1);
-    line->addWidget(asChart_);
-    line->addWidget(asTable_);
-    line->addSpacing(4);
-    line->addWidget(export_);
-    auto* plot = makeLayout<QVBoxLayout>(plot_, {0, 0, 0, 0}, 0);
-    plot->addWidget(legend_);
-    plot->addWidget(chart_, 1);
+    export_->setCheckable(false);
+    auto* head = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 4);
+    head->addWidget(legend_, 1, Qt::AlignTop);
+    head->addStretch();
+    head->addWidget(asTable_, 0, Qt::AlignTop);
+    head->addWidget(export_, 0, Qt::AlignTop);
     table_->setAccessibleName(tr("Sizes"));
     table_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
     table_->header()->setStretchLastSection(true);
     table_->sortByColumn(FitModel::cardColumn, Qt::AscendingOrder);
     auto* content = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 16);
-    content->addWidget(plot_, 3);
+    content->addWidget(chart_, 3);
     content->addWidget(table_, 2);
 
     auto* column = makeLayout<QVBoxLayout>(this, {12, 8, 12, 8}, 4);
@@ -123,7 +116,8 @@ void FitPanel::layOut()
     bar_->setSizePolicy(keepsRoom);
     bar_->setFixedHeight(4);
     column->addWidget(bar_);
-    column->addLayout(line);
+    column->addWidget(words_);
+    column->addLayout(head);
     column->addLayout(content, 1);
 }
 
@@ -141,8 +135,8 @@ void FitPanel::wire()
                 Q_EMIT startWanted();
         });
     connect(cards_, &QMenu::triggered, this, &FitPanel::showCards);
-    connect(asChart_, &QToolButton::toggled, this, &FitPanel::showParts);
-    connect(export_, &QPushButton::clicked, this, &FitPanel::exportWanted);
+    connect(asTable_, &QToolButton::toggled, this, &FitPanel::showParts);
+    connect(export_, &QToolButton::clicked, this, &FitPanel::exportWanted);
     connect(chart_, &FitChart::chosen, this, &FitPanel::chosen);
     connect(table_, &QTreeView::activated, this, [this](const QModelIndex& index) {
         const FitModel::Place place = model_->placeAt(index);
@@ -191,9 +185,9 @@ void FitPanel::showParts()
 {
     const bool both = width() >= widthForBoth;
     const bool any = model_->rowCount() > 0;
-    plot_->setVisible(both || asChart_->isChecked() || !any);
+    chart_->setVisible(both || !asTable_->isChecked() || !any);
+    legend_->setVisible(any && chart_->isVisibleTo(this));
     table_->setVisible(any && (both || asTable_->isChecked()));
-    asChart_->setVisible(any && !both);
     asTable_->setVisible(any && !both);
     export_->setVisible(any);
 }
@@ -331,8 +325,6 @@ void FitPanel::showResult(const FitResultPtr& result, bool ofSequences)
 
 void FitPanel::showLegend()
 {
-    const bool any = model_->rowCount() > 0;
-    legend_->setVisible(any);
     legend_->setEntries(fitLegend(chart_->picture(), Theme::of(*this)));
 }
 

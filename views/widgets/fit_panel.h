@@ -86,10 +86,8 @@ private:
     QPushButton* start_;
     QProgressBar* bar_;
     ElidedLabel* words_;
-    QToolButton* asChart_;
     QToolButton* asTable_;
-    QPushButton* export_;
-    QWidget* plot_; ///< legend and chart
+    QToolButton* export_;
     LegendBar* legend_;
     FitChart* chart_;
     FitModel* model_;
