@@ -323,7 +323,7 @@ void FitPage::showProgress()
         const std::size_t of
             = request_.gpus.size() * (request_.sequence.isRange() ? request_.batch : request_.sequence).count();
         const QString place = of > 1 ? tr(" (%1 of %2)").arg(result_.series.size()).arg(of) : QString();
-        words = tr("%1%2: %3").arg(deviceTitle(stage_.gpu), place, words);
+        words = tr("%1%2, %3").arg(deviceTitle(stage_.gpu), place, words);
     }
     double share = -1;
     QString left;
@@ -334,9 +334,10 @@ void FitPage::showProgress()
         }
         // A size takes about as long as the sizes before: nothing else is known of the time.
         if (const qint64 ms = sizeMs_ * stage_.all - stage_.since.elapsed(); ms > tickMs)
-            left = tr(", about %1 left for this recording").arg(clockText(ms));
+            left = tr(", this recording about %1 more").arg(clockText(ms));
     }
-    panel_->showProgress(share, sentence(tr("%1; %2 so far%3").arg(words, clockText(since_.elapsed()), left)));
+    // The times come first: many sizes do not fit in the line.
+    panel_->showProgress(share, tr("%1 so far%2: %3").arg(clockText(since_.elapsed()), left, words));
 }
 
 void FitPage::cancel()

@@ -77,8 +77,8 @@ private Q_SLOTS:
         QCOMPARE(button()->text(), QStringLiteral("Cancel"));
         QTRY_COMPARE(asked_.load(), 3);
         QTRY_VERIFY(!chart().picture().curves.empty());
-        QTRY_VERIFY2(words().contains(QStringLiteral("RTX 4060: recording batch ")), qPrintable(words()));
-        QTRY_VERIFY2(words().contains(QStringLiteral("; 0:01 so far")), qPrintable(words()));
+        QTRY_VERIFY2(words().contains(QStringLiteral(": RTX 4060, recording batch ")), qPrintable(words()));
+        QTRY_VERIFY2(words().startsWith(QStringLiteral("0:01 so far")), qPrintable(words()));
         QVERIFY(window().session().answerIsCurrent());
         waitAt_ = 0;
         QTRY_VERIFY(!page().running());
@@ -213,6 +213,36 @@ private Q_SLOTS:
         field("fitBatch")->clear();
         page().start();
         QVERIFY2(words().startsWith(QStringLiteral("Name the argument")), qPrintable(words()));
+    }
+
+    void otherSizesAreTheSameProgram()
+    {
+        const auto script = [](std::vector<std::string> words) {
+            FitProgram program;
+            program.isScript = true;
+            program.words = std::move(words);
+            return program;
+        };
+        FitProgram searched = script({"--gpu", "a", "t.py", "--batch-size", "8", "--lr=1"});
+        searched.batch.name = "--batch-size";
+        QVERIFY(isSameProgram(searched, script({"--unlimited", "t.py", "--batch-size", "64", "--lr=1"})));
+        QVERIFY(!isSameProgram(searched, script({"t.py", "--batch-size", "64", "--lr=2"})));
+        QVERIFY(!isSameProgram(searched, script({"u.py", "--batch-size", "64", "--lr=1"})));
+        searched.batch.name.clear();
+        QVERIFY(!isSameProgram(searched, script({"t.py", "--batch-size", "64", "--lr=1"})));
+        FitProgram module = script({"-m", "pkg.train", "batch=8"});
+        module.batch.name = "batch";
+        QVERIFY(isSameProgram(module, script({"-m", "pkg.train", "batch=9"})));
+        QVERIFY(!isSameProgram(module, script({"-m", "pkg.test", "batch=9"})));
+        FitProgram model;
+        model.words = {"demo:mlp", "--set", "width=8"};
+        FitProgram other = model;
+        QVERIFY(isSameProgram(model, other));
+        other.words.back() = "width=9";
+        QVERIFY(!isSameProgram(model, other));
+        other = model;
+        other.isScript = true;
+        QVERIFY(!isSameProgram(model, other));
     }
 
     void cardsAreLines()

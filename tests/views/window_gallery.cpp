@@ -191,11 +191,11 @@ void showFit(MainWindow& window, Gallery& gallery)
     };
     bothSizes(QStringLiteral("empty"));
     panel.setRunning(true);
-    panel.showProgress(-1, QStringLiteral("RTX 4090 (1 of 2): recording batch 2, 4; 0:03 so far."));
+    panel.showProgress(-1, QStringLiteral("0:03 so far: RTX 4090 (1 of 2), recording batch 2, 4"));
     bothSizes(QStringLiteral("begins"));
     shown(some);
-    panel.showProgress(0.5, QStringLiteral("RTX 4090 (1 of 2): recording batch 23, 24, 1 of 2 done; 0:12 so far, about 0:07 "
-                                           "left for this recording."));
+    panel.showProgress(0.5, QStringLiteral("0:12 so far, this recording about 0:07 more: RTX 4090 (1 of 2), recording batch "
+                                           "23, 24, 1 of 2 done"));
     bothSizes(QStringLiteral("running"));
     panel.setEnding();
     panel.setRunning(false);
