@@ -4,11 +4,11 @@
 
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
+#include "app/cli/pictures.h"
 #include "app/cli/python_program.h"
 #include "app/cli/table.h"
 #include "app/recording/fit_recorder.h"
 #include "app/recording/step_processes.h"
-#include "core/base/atomic_write.h"
 #include "core/base/try.h"
 #include "core/fit/changes.h"
 #include "core/fit/fit_report.h"
@@ -197,16 +197,10 @@ Status readCard(const FitArguments& arguments, FitRequest& request)
 Result<FitProgram> programOfStep(const std::string& file, const FitArguments& arguments)
 {
     ASSIGN_OR_RETURN(const StepTracePtr step, readStepTrace(file));
-    if (programOf(*step).empty()) {
-        if (step->info.arguments.empty() || !step->info.simulated)
-            return badInput(file + " cannot be recorded again at other sizes: expected the step of a model or a script "
-                            "on the simulated card");
-        return fitProgram(step->info.arguments);
+    ASSIGN_OR_RETURN(FitProgram program, fitProgramOf(*step, file));
+    if (program.isScript) {
+        ASSIGN_OR_RETURN(program.python, pythonOfStep(*step, file, arguments.python));
     }
-    ASSIGN_OR_RETURN(const ScriptPlace place, placeOfScript(*step, file, arguments.python));
-    ASSIGN_OR_RETURN(FitProgram program, fitProgram(step->info.arguments));
-    program.python = place.python;
-    program.folder = place.folder;
     return program;
 }
 
@@ -443,7 +437,7 @@ Result<int> run(const FitArguments& arguments)
     if (!arguments.policies.empty())
         RETURN_IF_ERROR(writePolicies(result, asked.request, arguments.policies));
     if (!arguments.output.empty())
-        RETURN_IF_ERROR(writeAtomically(arguments.output, toCsv(result)));
+        RETURN_IF_ERROR(drawFit({arguments.words.front(), result, asked.request.sequence.isRange()}, arguments.output));
     if (arguments.json) {
         Json document = toJson(result);
         document["cache"] = {{"folder", count.cache.string()},
@@ -529,7 +523,7 @@ void addFit(CLI::App& program, Action& chosen)
         ->type_name("KEY:VALUE,…");
     add("--policies", arguments->policies, "FOLDER",
         "Write the policies of the largest and the fastest size of each card into this folder");
-    add("-o,--output", arguments->output, "FILE", "Write the table as .csv");
+    add("-o,--output", arguments->output, "FILE", "Write a picture or a table: .svg, .pdf, .png or .csv");
     add("--jobs", arguments->jobs, "N", "Recordings at once (default: a core and 4 GiB of memory for each)");
     add("--cache-size", arguments->cacheSize, "SIZE",
         "Bytes of recordings that are kept in the user's cache folder (default: 4GiB)");
