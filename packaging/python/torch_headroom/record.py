@@ -269,6 +269,7 @@ def _record_script(options, progress, card_was_full):
     from ._record.hooks import Hooks
     from ._record.loop import Finished, ScriptLoop
     from ._record.process import end_children, end_data_workers
+    from ._plan.fitting import take_earlier_answers
     from ._plan.training import FirstTraining
     from ._record.step import StepRecorder
     from ._torch import compiling
@@ -285,7 +286,9 @@ def _record_script(options, progress, card_was_full):
         recorder.note("card was full", card_was_full)
         remarks.add(f"the card has no room for {card_was_full}: the program runs out of memory there, and the step "
                     "was recorded as on a larger card")
-    loop = ScriptLoop.of_process = ScriptLoop(recorder, options.steps, progress)
+    if options.fit_call:
+        take_earlier_answers()
+    loop = ScriptLoop.of_process = ScriptLoop(recorder, options.steps, progress, options.fit_call)
     hooks = Hooks(recorder, loop)
     hooks.install()
     training = FirstTraining(options.policy)

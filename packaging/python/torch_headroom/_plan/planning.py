@@ -121,12 +121,13 @@ def gpu_at_hand():
     return found["name"] if found else None
 
 
-def bytes_of(text):
-    """Returns the bytes of a size such as 8GB (10⁹ bytes each) or 8GiB (2³⁰). Raises HeadroomError."""
+def bytes_of(text, name="budget"):
+    """Returns the bytes of a size such as 8GB (10⁹ bytes each) or 8GiB (2³⁰). `name` says what the size is, for the
+    sentence of the HeadroomError about another text."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B|)\s*", str(text).upper())
     size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
     if size < 1:
-        raise HeadroomError(f"budget `{text}`: expected a size, such as 8GB or 7.5GiB")
+        raise HeadroomError(f"{name} `{text}`: expected a size, such as 8GB or 7.5GiB")
     return size
 
 
