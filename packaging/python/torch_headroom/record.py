@@ -30,6 +30,7 @@ import types
 from ._apply.policy import PolicyError, read_policy
 from ._distributed.job import ADVICE, NAMES, job_of, take_launcher
 from ._library import HeadroomError, check, load
+from ._plan.fitting import take_earlier_answers
 from ._plan.recordings import Dependencies
 from ._record.options import parser, record_each, same_recording
 from ._record.process import own_traceback, request_rerun, result_is_complete, run, runs_it, supervise
@@ -269,7 +270,6 @@ def _record_script(options, progress, card_was_full):
     from ._record.hooks import Hooks
     from ._record.loop import Finished, ScriptLoop
     from ._record.process import end_children, end_data_workers
-    from ._plan.fitting import take_earlier_answers
     from ._plan.training import FirstTraining
     from ._record.step import StepRecorder
     from ._torch import compiling
@@ -286,8 +286,6 @@ def _record_script(options, progress, card_was_full):
         recorder.note("card was full", card_was_full)
         remarks.add(f"the card has no room for {card_was_full}: the program runs out of memory there, and the step "
                     "was recorded as on a larger card")
-    if options.fit_call:
-        take_earlier_answers()
     loop = ScriptLoop.of_process = ScriptLoop(recorder, options.steps, progress, options.fit_call)
     hooks = Hooks(recorder, loop)
     hooks.install()
@@ -448,6 +446,7 @@ def _record(options, card_was_full):
     if options.activation_memory_budget and len(options.activation_memory_budget) > 1:
         return record_each(options)
     begin = time.perf_counter()
+    take_earlier_answers()
     dependencies = Dependencies() if options.dependencies else None
     document = _script_prints_on_stderr() if options.json else sys.stdout
 

@@ -48,7 +48,7 @@ def this_program(caller):
 def train_until_recorded(step, loop, name):
     """Calls `step` until the recorder ends the program. A step ends when the next step begins. `loop` is the ScriptLoop
     of the process; `name` names the function for sentences."""
-    for _ in range(loop.requested + 1):
+    for _ in range(loop.most_steps()):
         step()
     raise HeadroomError(f"{name} made no whole training step: it has to run the model's forward, backward and the "
                         "step() of its optimizers")

@@ -218,6 +218,10 @@ class ScriptLoop(Loop):
         updated = {id(parameter) for other in self._stepped for parameter in _parameters_of(other)}
         return all(id(parameter) in updated for parameter in _parameters_of(optimizer))
 
+    def most_steps(self):
+        """Returns how many steps of a training loop end the recording at most."""
+        return self.requested + self._STEPS_OF_ANOTHER + 1
+
     def optimizers(self):
         """Returns the living optimizers."""
         return self._recorder.inventory.optimizers()
