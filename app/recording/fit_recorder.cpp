@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <unistd.h>
@@ -131,6 +132,30 @@ std::vector<std::pair<SizeArgument, std::int64_t>> givenSizes(const FitProgram& 
     return sizes;
 }
 
+/// The name of a recording in the cache, of a file or folder that belongs to the recording: "<name>.hrs" and
+/// "<name>.hrs.json" of a model, "<name>.json" and "<name>-…" of a script.
+std::string nameInCache(const fs::path& path)
+{
+    const std::string name = path.filename().string();
+    return name.substr(0, name.find_first_of(".-"));
+}
+
+/// The bytes of a file, or of the files in a folder; 0: another process has removed the file.
+Bytes bytesOf(const fs::path& path)
+{
+    std::error_code problem;
+    Bytes bytes = 0;
+    if (!fs::is_directory(path, problem)) {
+        const std::uintmax_t size = fs::file_size(path, problem);
+        return problem ? 0 : static_cast<Bytes>(size);
+    }
+    for (const fs::directory_entry& inside : fs::directory_iterator(path, problem)) {
+        const std::uintmax_t size = inside.file_size(problem);
+        bytes += problem ? 0 : static_cast<Bytes>(size);
+    }
+    return bytes;
+}
+
 /// The sentence of a failed recording, without the name of the program that says it.
 std::string withoutProgram(std::string line)
 {
@@ -203,8 +228,9 @@ Result<std::vector<std::string>> wordsAt(const FitProgram& program, const StepSi
     const std::size_t begin = beginOfOwn(words);
     for (const auto& [argument, value] : givenSizes(program, size)) {
         if (argument.name.empty())
-            return badInput("the argument with which the script takes its size is not known: name it with --vary, as in "
-                            "--vary --batch-size=1..64");
+            return badInput(
+                "the argument with which the script takes its size is not known: name it with --vary, as in "
+                "--vary --batch-size=1..64");
         if (!argument.isVariable())
             setArgument(words, begin, argument.name, std::to_string(value));
     }
@@ -258,12 +284,14 @@ Result<FitRecorder::Job> FitRecorder::jobOf(const StepSize& size, const std::str
                 process.environment.emplace_back(name, std::to_string(value));
                 varied += name + "=" + std::to_string(value) + " ";
             }
-        // The cache is keyed by variables that begin with HEADROOM_: a variable that the script reads only later counts.
+        // The cache is keyed by variables that begin with HEADROOM_: a variable that the script reads only later
+        // counts.
         if (!varied.empty())
             process.environment.emplace_back("HEADROOM_VARIED", varied);
         return job;
     }
-    job.key = nlohmann::json{words, gpu, stateOf(program_.recorder), stateOf(words.empty() ? "" : words.front())}.dump();
+    job.key
+        = nlohmann::json{words, gpu, stateOf(program_.recorder), stateOf(words.empty() ? "" : words.front())}.dump();
     job.file = count_.cache / (hexadecimal(checksum(std::as_bytes(std::span(job.key)))) + ".hrs");
     job.isKept = readText(job.file.string() + ".json") == job.key && fs::exists(job.file);
     process.program = program_.recorder;
@@ -288,15 +316,32 @@ Result<RecordedStep> FitRecorder::resultOf(Job& job, int code)
     } else if (!job.isKept) {
         RETURN_IF_ERROR(writeAtomically(job.file.string() + ".json", job.key));
     }
+    ASSIGN_OR_RETURN(StepTracePtr step, readStepTrace(job.file));
     ++(job.isKept ? count_.kept : count_.recorded);
+    used_.insert(nameInCache(program_.isScript ? job.file.parent_path() : job.file));
     std::error_code ignored;
     fs::last_write_time(job.file, fs::file_time_type::clock::now(), ignored); // the oldest are removed first
-    ASSIGN_OR_RETURN(StepTracePtr step, readStepTrace(job.file));
     return RecordedStep{std::move(step), job.file};
 }
 
 std::vector<Result<RecordedStep>> FitRecorder::record(std::span<const StepSize> sizes, const std::string& gpu,
                                                       const std::stop_token& stop)
+{
+    std::vector<std::size_t> damaged;
+    std::vector<Result<RecordedStep>> results = recordOnce(sizes, gpu, stop, damaged);
+    std::vector<StepSize> again;
+    for (const std::size_t index : damaged)
+        again.push_back(sizes[index]);
+    std::vector<std::size_t> still;
+    std::vector<Result<RecordedStep>> repaired = recordOnce(again, gpu, stop, still);
+    for (std::size_t i = 0; i < damaged.size(); ++i)
+        results[damaged[i]] = std::move(repaired[i]);
+    return results;
+}
+
+std::vector<Result<RecordedStep>> FitRecorder::recordOnce(std::span<const StepSize> sizes, const std::string& gpu,
+                                                          const std::stop_token& stop,
+                                                          std::vector<std::size_t>& damaged)
 {
     std::error_code problem;
     fs::create_directories(count_.cache, problem);
@@ -312,10 +357,15 @@ std::vector<Result<RecordedStep>> FitRecorder::record(std::span<const StepSize> 
     std::vector<Result<RecordedStep>> results;
     std::size_t next = 0;
     for (Result<Job>& job : jobs) {
-        if (!job)
+        if (!job) {
             results.emplace_back(job.error());
-        else
-            results.push_back(resultOf(*job, job->isKept ? 0 : codes[next++]));
+            continue;
+        }
+        results.push_back(resultOf(*job, job->isKept ? 0 : codes[next++]));
+        if (!results.back() && job->isKept) {
+            damaged.push_back(results.size() - 1);
+            fs::remove(job->file, problem);
+        }
     }
     return results;
 }
@@ -324,29 +374,32 @@ FitRecorder::Count FitRecorder::finish()
 {
     struct Entry
     {
-        fs::path path;
+        std::vector<fs::path> paths;
         Bytes bytes = 0;
-        fs::file_time_type time;
+        fs::file_time_type time = fs::file_time_type::min(); ///< of the last use
     };
-    std::vector<Entry> entries;
+    std::map<std::string, Entry> entries;
     std::error_code ignored;
     count_.cacheBytes = 0;
     for (const fs::directory_entry& at : fs::directory_iterator(count_.cache, ignored)) {
-        Entry entry{at.path(), 0, at.last_write_time(ignored)};
-        if (at.is_directory(ignored))
-            for (const fs::directory_entry& inside : fs::recursive_directory_iterator(at, ignored))
-                entry.bytes += inside.is_regular_file(ignored) ? static_cast<Bytes>(inside.file_size(ignored)) : 0;
-        else
-            entry.bytes = static_cast<Bytes>(at.file_size(ignored));
-        count_.cacheBytes += entry.bytes;
-        entries.push_back(std::move(entry));
+        Entry& entry = entries[nameInCache(at.path())];
+        entry.paths.push_back(at.path());
+        entry.time = std::max(entry.time, at.last_write_time(ignored));
+        const Bytes bytes = bytesOf(at.path());
+        entry.bytes += bytes;
+        count_.cacheBytes += bytes;
     }
-    std::ranges::sort(entries, {}, &Entry::time);
-    for (const Entry& entry : entries) {
+    std::vector<const Entry*> unused;
+    for (const auto& [name, entry] : entries)
+        if (!used_.contains(name))
+            unused.push_back(&entry);
+    std::ranges::sort(unused, {}, &Entry::time);
+    for (const Entry* entry : unused) {
         if (count_.cacheBytes <= count_.cacheLimit)
             break;
-        fs::remove_all(entry.path, ignored);
-        count_.cacheBytes -= entry.bytes;
+        for (const fs::path& path : entry->paths)
+            fs::remove_all(path, ignored);
+        count_.cacheBytes -= entry->bytes;
     }
     return count_;
 }

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +16,8 @@ namespace headroom {
 /// The argument or environment variable with which a script takes a size.
 struct SizeArgument
 {
-    /// "--batch-size", "train.micro_batch", "env:BATCH", or a name that stands in braces among the script's arguments, as
-    /// "batch" of "{batch}"; empty: none is known.
+    /// "--batch-size", "train.micro_batch", "env:BATCH", or a name that stands in braces among the script's arguments,
+    /// as "batch" of "{batch}"; empty: none is known.
     std::string name;
 
     bool isVariable() const noexcept { return name.starts_with("env:"); }
@@ -45,8 +46,8 @@ struct FitProgram
 /// Whether the words name a training script: `x.py`, or `-m module`.
 bool isScriptCommand(const std::vector<std::string>& words);
 
-/// The program with the arguments `words` of `torch-headroom record`; for a model, --gpu, --batch, --seq and -o are left
-/// out. Error (badInput): a model, and torch-headroom-record is not installed.
+/// The program with the arguments `words` of `torch-headroom record`; for a model, --gpu, --batch, --seq and -o are
+/// left out. Error (badInput): a model, and torch-headroom-record is not installed.
 Result<FitProgram> fitProgram(std::vector<std::string> words);
 
 /// The command line of the program at a size, as arguments of `torch-headroom record`. Errors (badInput): a script
@@ -76,22 +77,28 @@ public:
     FitRecorder(const FitRecorder&) = delete;
     FitRecorder& operator=(const FitRecorder&) = delete;
 
-    /// As RecordSteps.
+    /// As RecordSteps. A damaged file of the cache is recorded again.
     std::vector<Result<RecordedStep>> record(std::span<const StepSize> sizes, const std::string& gpu,
                                              const std::stop_token& stop);
-    /// Removes the oldest recordings above the limit, and counts.
+    /// Removes recordings above the limit, and counts: first the recordings that were not used for the longest time.
+    /// The recordings of this run stay. enforce_limit() in packaging/python/torch_headroom/_plan/recordings.py does the
+    /// same.
     Count finish();
 
 private:
     struct Job;
     Result<Job> jobOf(const StepSize& size, const std::string& gpu);
     Result<RecordedStep> resultOf(Job& job, int code);
+    /// As record(). `damaged` receives the indexes of files of the cache that cannot be read, which are removed.
+    std::vector<Result<RecordedStep>> recordOnce(std::span<const StepSize> sizes, const std::string& gpu,
+                                                 const std::stop_token& stop, std::vector<std::size_t>& damaged);
 
     FitProgram program_;
     int jobs_;
     Count count_;
     std::filesystem::path messages_; ///< folder of what the processes print
     int started_ = 0;
+    std::set<std::string> used_; ///< names in the cache of what this run has used
 };
 
 } // namespace headroom

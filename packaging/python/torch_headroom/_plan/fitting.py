@@ -14,6 +14,8 @@ from .programs import fit_call, loop_of_recording, this_program, train_until_rec
 
 # In a recording process, the variable names a file with the answers of the program's earlier calls, as JSON.
 EARLIER_ANSWERS = "_HEADROOM_FIT_ANSWERS"
+_NEW_OPTIMIZER = ("train_step makes a new optimizer in each call, so that no backward has the optimizer's state beside it: "
+                  "make model and optimizer before fit() to see a step of a training that goes on")
 _answers = []  # of the calls of fit() in this process
 _earlier = []  # in a recording process: the answers of the calls before the recorded call
 
@@ -159,22 +161,24 @@ def take_earlier_answers():
 
 def _train(train_step, sizes, loop):
     """Trains at `sizes` until the recorder, which listens through `loop`, ends the program."""
-    from .. import _remarks
     import weakref
 
-    known = weakref.WeakSet()
+    from .. import _remarks
+    from .._torch import before_steps
+
+    known = weakref.WeakSet()  # the optimizers before this call of train_step
+    makes_optimizer = False  # the last call
 
     def step():
         known.update(loop.optimizers())
         train_step(*sizes)
 
-    def new_optimizers():
-        if all(optimizer in known for optimizer in loop.stepped()):
-            return []
-        return ["train_step makes a new optimizer in each call, so that no backward has the optimizer's state beside it: "
-                "make model and optimizer before fit() to see a step of a training that goes on"]
+    def note(optimizer, *_):
+        nonlocal makes_optimizer
+        makes_optimizer = optimizer not in known
 
-    _remarks.add_source(_remarks.FIT, new_optimizers)
+    before_steps(note)
+    _remarks.add_source(_remarks.FIT, lambda: [_NEW_OPTIMIZER] if makes_optimizer else [])
     train_until_recorded(step, loop, "train_step")
 
 
@@ -254,7 +258,7 @@ def _table(series):
         sizes = [str(row.batch), *(str(getattr(row, name)) for name in has if has[name])]
         runs = "failed" if row.failure else "with a plan" if row.with_plan else "yes" if row.runs else "no"
         source = "failed" if row.failure else "recorded" if row.recorded else "calculated"
-        lines.append([*sizes, _gib(row.peak_bytes), _gib(row.reserved_peak_bytes), runs, _number(row.recompute_ms),
+        lines.append([*sizes, _bytes_text(row.peak_bytes), _bytes_text(row.reserved_peak_bytes), runs, _number(row.recompute_ms),
                       _number(row.step_ms), _number(row.samples_per_second), source])
     widths = [max(map(len, column)) for column in zip(*lines)]
     table = [series.gpu] + ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
@@ -263,8 +267,10 @@ def _table(series):
     return "\n".join([*table, *series.findings, *(f"remark: {remark}" for remark in remarks), *failed])
 
 
-def _gib(size):
-    return "-" if size is None else f"{size / 2**30:,.2f} GiB"
+def _bytes_text(size):
+    if size is None:
+        return "-"
+    return f"{size / 2**30:,.2f} GiB" if size >= 2**30 else f"{size / 2**20:,.2f} MiB"
 
 
 def _number(value):

@@ -50,5 +50,5 @@ def train_until_recorded(step, loop, name):
     of the process; `name` names the function for sentences."""
     for _ in range(loop.most_steps()):
         step()
-    raise HeadroomError(f"{name} made no whole training step: it has to run the model's forward, backward and the "
-                        "step() of its optimizers")
+    raise HeadroomError(f"{name} made no whole training step, as the program {loop.why_unfinished()}: expected the "
+                        "model's forward, backward and the step() of its optimizers")

@@ -226,10 +226,6 @@ class ScriptLoop(Loop):
         """Returns the living optimizers."""
         return self._recorder.inventory.optimizers()
 
-    def stepped(self):
-        """Returns the optimizers that made a step in the running step."""
-        return list(self._stepped)
-
     def zero_grad_begins(self):
         self._end_update()
 
