@@ -65,7 +65,7 @@ class _Search:
         program = Program(self._program["script"], self._program["arguments"], self._program["is_module"],
                           ["--unlimited", "--fit-call", f"{self._number}:{sizes}"])
         try:
-            kept = recorded(program, gpu, lambda sentence: None, shows_failure=False)
+            kept = recorded(program, gpu, lambda sentence: None, in_search=True)
         except HeadroomError as error:
             return {"failure": str(error)}
         self.kept.append(kept)

@@ -134,11 +134,23 @@ def bytes_of(text, name="budget"):
 def _kept_plan(kept, gpu, budget, settings):
     key = hashlib.sha256(json.dumps([gpu, budget, settings]).encode()).hexdigest()[:16]
     path, policy = kept.folder / f"plan-{key}.json", kept.folder / f"policy-{key}.json"
-    if not path.is_file():
+    planned = _read(path)
+    if planned is None:
+        text = _run_planner(str(kept.step), gpu, str(budget), json.dumps(settings), str(policy))
         with tempfile.NamedTemporaryFile("w", dir=kept.folder, delete=False) as file:
-            file.write(_run_planner(str(kept.step), gpu, str(budget), json.dumps(settings), str(policy)))
+            file.write(text)
         os.replace(file.name, path)
-    return PlanForCard(json.loads(path.read_text()), budget, policy)
+        planned = json.loads(text)
+    return PlanForCard(planned, budget, policy)
+
+
+def _read(path):
+    """Returns a kept plan; None: there is none, or the file is damaged."""
+    try:
+        planned = json.loads(path.read_text())
+        return planned if {"plan", "title", "memory_bytes", "texts"} <= planned.keys() else None
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 def _run_planner(*words):

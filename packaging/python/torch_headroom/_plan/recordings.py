@@ -144,10 +144,10 @@ class Kept:
         self.why_new = why_new  # why the step was recorded now; empty: the step was kept
 
 
-def recorded(program, gpu, tell, shows_failure=True):
+def recorded(program, gpu, tell, in_search=False):
     """Returns a Kept with the program's step on the simulated card `gpu`. The step is recorded unless a recording is
-    kept. `tell` is called with a sentence before a recording. Raises HeadroomError; with `shows_failure`, the last lines
-    of a program that failed are printed on stderr before."""
+    kept. `tell` is called with a sentence before a recording. Raises HeadroomError, after the last lines of a program
+    that failed were printed on stderr. With `in_search`, nothing is printed, and the caller limits the recordings."""
     home = cache_folder() / "recordings"
     index = home / f"{_key(program, gpu)}.json"
     known, why = _find(index)
@@ -158,12 +158,13 @@ def recorded(program, gpu, tell, shows_failure=True):
     tell(f"recording a step of {program.script} on the simulated {gpu}, as {why}")
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{index.stem}-", dir=home))
     try:
-        _record(program, gpu, folder, shows_failure)
+        _record(program, gpu, folder, in_search)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     _write(index, {"folder": folder.name})
-    enforce_limit([folder])
+    if not in_search:
+        enforce_limit([folder])
     return Kept(folder, why)
 
 
@@ -222,15 +223,17 @@ def _find(index):
         change = change_since(kept.folder / "dependencies.json")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # missing or damaged
         return None, "none is kept of this command in this environment"
-    return (None, change) if change or not kept.step.is_file() else (kept, "")
+    if not change and kept.step.is_file():
+        return kept, ""
+    return None, change or "the kept step is gone"
 
 
-def _record(program, gpu, folder, shows_failure):
+def _record(program, gpu, folder, in_search):
     """Records as on the card, or as on a larger card where the program does not handle a full card."""
     done, printed = _run_recorder(program, gpu, folder)
     if done:
         sentences, lines = _own_sentences(printed)
-        if shows_failure:
+        if not in_search:
             print("\n".join(lines[-_LAST_LINES:]), file=sys.stderr)
         sentence = sentences[-1] if sentences else f"the recorder ended with exit code {done}"
         raise HeadroomError(f"no step could be recorded: {sentence.partition(f'; {folder}')[0]}", done)
@@ -275,7 +278,7 @@ def program_of(words):
 def _main(gpu, *words):
     try:
         # The step is whole where the card has too little memory: `fit` says whether the step runs there.
-        kept = recorded(program_of(["--unlimited", *words]), gpu, lambda sentence: print(sentence, file=sys.stderr))
+        kept = recorded(program_of(["--unlimited", *words]), gpu, lambda sentence: None, in_search=True)
     except HeadroomError as error:
         print(error, file=sys.stderr)
         return error.exit_code
