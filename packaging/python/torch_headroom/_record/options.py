@@ -84,6 +84,9 @@ def parser():
         help="record one of N processes of a distributed job, as torchrun starts them")
     add("--nnodes", type=_at_least_one, default=1, metavar="N", help="machines of that job (default: 1)")
     add("--rank", type=int, default=0, help="which process of it (default: %(default)s)")
+    add("--longest-batch", type=_at_least_one, metavar="N",
+        help="read up to N batches of each torch.utils.data.DataLoader before the training, and record a step with the "
+        "longest batch")
     add("--fit-call", type=_fit_call, metavar="N:SIZE[,…]",
         help="record the train_step of the script's N-th call of torch_headroom.fit() at these sizes")
     flag("--strict", help="exit code 2 where the step is in any way not what the card would do")
@@ -111,6 +114,8 @@ def same_recording(options):
         arguments.append("--without-checkpointing")
     if options.activation_memory_budget:
         arguments += ["--activation-memory-budget", str(options.activation_memory_budget[0])]
+    if options.longest_batch:
+        arguments += ["--longest-batch", str(options.longest_batch)]
     if options.fit_call:
         number, sizes = options.fit_call
         arguments += ["--fit-call", f"{number}:{','.join(map(str, sizes))}"]
