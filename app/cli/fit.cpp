@@ -10,6 +10,7 @@
 #include "app/recording/step_processes.h"
 #include "core/base/atomic_write.h"
 #include "core/base/try.h"
+#include "core/fit/changes.h"
 #include "core/fit/fit_report.h"
 #include "core/trace/step_file.h"
 
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -29,20 +31,22 @@ namespace {
 
 struct FitArguments
 {
-    std::string gpus, batch, sequence, vary, varySequence, varyAccumulation, share, beside, jobs, cacheSize, python;
+    std::string gpus, batch, sequence, vary, varySequence, varyAccumulation, share, beside, jobs, cacheSize, python,
+        longestBatch;
     std::int64_t globalBatch = 0;
     std::optional<std::string> settings;
     std::vector<std::string> words; ///< a step file, or a model or script and its arguments
     std::string output, policies;
     TimeChoice times;
+    bool changes = false; ///< what would help is asked for, at a single size
     bool json = false;
 };
 
 /// The options of `fit` that take a value; the words behind the program may have these, too.
 constexpr auto valued = std::to_array<std::string_view>(
     {"--gpu", "--batch", "--seq", "--vary", "--vary-seq", "--vary-accumulation", "--global-batch", "--share",
-     "--beside", "--settings", "--jobs", "--cache-size", "--python", "--policies", "--time-model", "--calibration",
-     "-o", "--output"});
+     "--beside", "--settings", "--jobs", "--cache-size", "--python", "--policies", "--longest-batch", "--time-model",
+     "--calibration", "-o", "--output"});
 
 bool isStep(const std::vector<std::string>& words)
 {
@@ -95,8 +99,8 @@ Result<Sizes> sequenceSizes(const std::string& text, std::string& note)
     if (!std::filesystem::is_regular_file(text, ignored))
         return Sizes::parse(text, step);
     ASSIGN_OR_RETURN(const Lengths lengths, readLengths(text));
-    note = "the longest of " + groupedDigits(lengths.count) + " lengths in " + text + " decides: "
-        + groupedDigits(lengths.longest) + ", in line " + std::to_string(lengths.line);
+    note = "the longest of " + groupedDigits(lengths.count) + " lengths in " + text
+        + " decides: " + groupedDigits(lengths.longest) + ", in line " + std::to_string(lengths.line);
     return Sizes::list({lengths.longest});
 }
 
@@ -141,15 +145,23 @@ Status readSizes(const FitArguments& arguments, Asked& asked)
             return withOption("--seq", sizes.error());
         request.sequence = *sizes;
     }
-    if (asked.program.isScript && arguments.vary.empty() && arguments.varySequence.empty())
+    if (asked.program.isScript && arguments.vary.empty() && arguments.varySequence.empty() && !arguments.changes)
         return badInput("a script takes its batch by an argument or an environment variable of its own: name it with "
                         "--vary, as in --vary --batch-size=1..64 or --vary env:BATCH=1..64");
     if (!asked.program.isScript && !(arguments.vary + arguments.varySequence + arguments.varyAccumulation).empty())
         return badInput("--vary names an argument of a script: a model takes --batch and --seq");
+    if (!arguments.longestBatch.empty()) {
+        if (!asked.program.isScript)
+            return badInput("--longest-batch is found in the data loader of a script: for a model give its longest "
+                            "sample with --seq");
+        ASSIGN_OR_RETURN(const int most, parseInteger("--longest-batch", arguments.longestBatch, 1, 1'000'000'000));
+        asked.program.words.insert(asked.program.words.begin(), {"--longest-batch", std::to_string(most)});
+    }
     RETURN_IF_ERROR(readVaried("--vary", arguments.vary, 1, asked.program.batch, request.batch));
     RETURN_IF_ERROR(readVaried("--vary-seq", arguments.varySequence, 64, asked.program.sequence, request.sequence));
     asked.program.accumulation.name = arguments.varyAccumulation;
-    if (!asked.program.isScript && request.batch.isOwn() && !request.sequence.isRange())
+    request.saysSizes = !asked.program.isScript;
+    if (!asked.program.isScript && request.batch.isOwn() && !request.sequence.isRange() && !arguments.changes)
         request.batch = Sizes::range(1, 0, 1);
     if (asked.program.isScript)
         request.sizeName = request.sequence.isRange() ? asked.program.sequence.name : asked.program.batch.name;
@@ -189,8 +201,9 @@ Result<FitProgram> programOfStep(const std::string& file, const FitArguments& ar
     ASSIGN_OR_RETURN(const StepTracePtr step, readStepTrace(file));
     if (programOf(*step).empty()) {
         if (step->info.arguments.empty() || !step->info.simulated)
-            return badInput(file + " cannot be recorded again at other sizes: expected the step of a model or a script "
-                            "on the simulated card");
+            return badInput(file
+                            + " cannot be recorded again at other sizes: expected the step of a model or a script "
+                              "on the simulated card");
         return fitProgram(step->info.arguments);
     }
     ASSIGN_OR_RETURN(const ScriptPlace place, placeOfScript(*step, file, arguments.python));
@@ -264,9 +277,9 @@ void printSeries(const FitSeries& series, const FitRequest& request, std::vector
         columns.push_back({"Accumulation", right});
     if (hasSequence)
         columns.push_back({"Sequence", right});
-    columns.insert(columns.end(),
-                   {{"Peak", right}, {"Reserved", right}, {"Runs"}, {"Recompute", right}, {"Step", right},
-                    {"Samples/s", right}});
+    columns.insert(
+        columns.end(),
+        {{"Peak", right}, {"Reserved", right}, {"Runs"}, {"Recompute", right}, {"Step", right}, {"Samples/s", right}});
     if (hasSequence)
         columns.push_back({"Tokens/s", right});
     columns.push_back({"Source"});
@@ -284,11 +297,8 @@ void printSeries(const FitSeries& series, const FitRequest& request, std::vector
     }
     for (const std::string& remark : series.remarks)
         std::cout << "Remark: " << remark << ".\n";
-    for (const FitRow& row : series.rows)
-        if (!row.failure.empty())
-            std::cout << request.sizeName << ' '
-                      << (request.sequence.isRange() ? row.size.sequence : row.size.batch) << " failed: " << row.failure
-                      << '\n';
+    for (const std::string& sentence : failures(series, request))
+        std::cout << sentence << '\n';
     std::cout << '\n';
 }
 
@@ -300,11 +310,28 @@ void print(const FitResult& result, const Asked& asked, const FitRecorder::Count
     printAssumptions(assumed, std::cout);
     if (!asked.note.empty())
         std::cout << "Sequence      " << asked.note << '\n';
-    std::cout << "Peaks of sizes that do not run are the least that a plan reaches. Calculated rows are of steps whose\n"
-                 "blocks and shapes were calculated from recordings of other sizes.\n"
-              << "Recorded      " << count.recorded << (count.recorded == 1 ? " step" : " steps") << "; " << count.kept
+    const auto some = [&](const auto& is) {
+        return std::ranges::any_of(result.series,
+                                   [&](const FitSeries& series) { return std::ranges::any_of(series.rows, is); });
+    };
+    if (some([](const FitRow& row) { return row.failure.empty() && !row.runs(); }))
+        std::cout << "The peak of a size that does not run is the least that a plan reaches.\n";
+    if (some([](const FitRow& row) { return row.failure.empty() && !row.isRecorded; }))
+        std::cout << "The blocks and shapes of a calculated row follow from recordings of other sizes.\n";
+    std::cout << "Recorded      " << count.recorded << (count.recorded == 1 ? " step" : " steps") << "; " << count.kept
               << " more from " << count.cache.string() << ", which has " << formatBytes(count.cacheBytes) << " of "
               << formatBytes(count.cacheLimit) << '\n';
+}
+
+/// Which batch of the script's data loader decides at the largest size that runs; empty: --longest-batch was not given.
+std::string longestBatch(const FitResult& result)
+{
+    for (const FitSeries& series : result.series)
+        if (series.largest && series.rows[*series.largest].step.step)
+            if (const std::string_view said = series.rows[*series.largest].step.step->info.setting("longest batch");
+                !said.empty())
+                return "at batch " + std::to_string(series.rows[*series.largest].size.batch) + ", " + std::string(said);
+    return {};
 }
 
 /// Writes the policies of the largest and the fastest size of each series into a folder.
@@ -332,11 +359,84 @@ Status writePolicies(const FitResult& result, const FitRequest& request, const s
     return {};
 }
 
+std::string addedText(const Change& change)
+{
+    if (change.stepMs <= 0)
+        return "-";
+    const double ms = change.addedMs;
+    if (std::abs(ms) < 0.005)
+        return "0";
+    return (ms > 0 ? "+" : "\u2212") + formatMs(std::abs(ms));
+}
+
+void print(const Changes& changes, const Card& card)
+{
+    using enum Table::Align;
+    const Unchanged& before = changes.before;
+    std::cout << card.title << ": the step " << (before.run.runs ? "runs" : "does not run") << ", "
+              << exactBytes(before.peak) << " allocated at its peak, " << formatMs(before.stepMs) << '\n';
+    if (!before.run.runs)
+        std::cout << before.run.reason << '\n';
+    std::cout << '\n';
+    if (changes.list.empty()) {
+        std::cout << "No change that was tried frees memory.\n";
+        return;
+    }
+    Table table({{"Costs"}, {"Change"}, {"Frees", right}, {"Reserved", right}, {"Runs"}, {"Step", right}, {"Source"}});
+    for (const Change& change : changes.list)
+        table.addRow({std::string(changeCostName(change.cost)), change.what, formatBytes(change.freed),
+                      change.runs() ? formatBytes(change.run.reservedPeak) : "-", change.runs() ? "yes" : "no",
+                      addedText(change),
+                      change.isRecorded ? "recorded"
+                          : change.plan ? "planned"
+                                        : "calculated"});
+    table.print(std::cout);
+    std::cout << '\n';
+    for (const Change& change : changes.list)
+        std::cout << change.what << ": " << change.how << (change.rests.empty() ? "" : "; calculated: " + change.rests)
+                  << '\n';
+}
+
+/// Answers --changes: the step of one size on the first card.
+Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRecorder& recorder)
+{
+    const FitRequest& request = asked.request;
+    if (request.batch.count() != 1 || request.sequence.count() != 1)
+        return badInput("--changes is about a step of one size: expected one batch, such as "
+                        + std::string(asked.program.isScript ? "--vary --batch-size=8" : "--batch 8"));
+    const StepSize size{request.batch.at(0), request.sequence.at(0), 1};
+    const std::string& gpu = request.gpus.front();
+    std::vector<Result<RecordedStep>> recorded = recorder.record(std::span(&size, 1), gpu, {});
+    if (!recorded.front())
+        return recorded.front().error();
+    const auto timed = [&](StepTracePtr step) -> Result<StepTracePtr> {
+        TimeChoice times = request.times;
+        times.gpu = gpu;
+        ASSIGN_OR_RETURN(TimedStep at, withTimes(std::move(step), times));
+        return at.step;
+    };
+    ASSIGN_OR_RETURN(const StepTracePtr step, timed(recorded.front()->step));
+    ASSIGN_OR_RETURN(const Card card, cardOf(request, gpu, *step));
+    RecordVariant variant;
+    if (!asked.program.isScript)
+        variant = [&](const std::vector<std::string>& options) -> Result<StepTracePtr> {
+            ASSIGN_OR_RETURN(const RecordedStep other, recorder.recordVariant(size, options, gpu, {}));
+            return timed(other.step);
+        };
+    ASSIGN_OR_RETURN(const Changes changes, changesThatHelp(step, card, variant));
+    recorder.finish();
+    if (arguments.json)
+        printJson(toJson(changes));
+    else
+        print(changes, card);
+    return 0;
+}
+
 Result<int> run(const FitArguments& arguments)
 {
-    ASSIGN_OR_RETURN(const Asked asked, readArguments(arguments));
-    ASSIGN_OR_RETURN(const int jobs, arguments.jobs.empty() ? processesAtOnce()
-                                                            : parseInteger("--jobs", arguments.jobs, 1, 1024));
+    ASSIGN_OR_RETURN(Asked asked, readArguments(arguments));
+    ASSIGN_OR_RETURN(const int jobs,
+                     arguments.jobs.empty() ? processesAtOnce() : parseInteger("--jobs", arguments.jobs, 1, 1024));
     Bytes limit = FitRecorder::defaultLimit;
     if (!arguments.cacheSize.empty()) {
         const Result<Bytes> given = parseBytes(arguments.cacheSize);
@@ -345,17 +445,20 @@ Result<int> run(const FitArguments& arguments)
         limit = *given;
     }
     FitRecorder recorder(asked.program, jobs, limit);
+    if (arguments.changes)
+        return runChanges(arguments, asked, recorder);
     std::string said;
     const auto tell = [&](const FitSeries& series, const std::string& next) {
-        if (!next.empty() && next != said)
+        if (next.starts_with("recording") && next != said)
             std::cerr << series.gpu << ": " << next << '\n';
         said = next;
     };
-    const RecordSteps record = [&](std::span<const StepSize> sizes, const std::string& gpu, const std::stop_token& stop) {
-        return recorder.record(sizes, gpu, stop);
-    };
+    const RecordSteps record = [&](std::span<const StepSize> sizes, const std::string& gpu,
+                                   const std::stop_token& stop) { return recorder.record(sizes, gpu, stop); };
     ASSIGN_OR_RETURN(const FitResult result, fit(asked.request, record, tell));
     const FitRecorder::Count count = recorder.finish();
+    if (asked.note.empty())
+        asked.note = longestBatch(result);
     if (!arguments.policies.empty())
         RETURN_IF_ERROR(writePolicies(result, asked.request, arguments.policies));
     if (!arguments.output.empty())
@@ -372,7 +475,8 @@ Result<int> run(const FitArguments& arguments)
     } else {
         print(result, asked, count);
     }
-    const bool some = std::ranges::any_of(result.series, [](const FitSeries& series) { return series.largest.has_value(); });
+    const bool some
+        = std::ranges::any_of(result.series, [](const FitSeries& series) { return series.largest.has_value(); });
     return some ? 0 : static_cast<int>(ErrorKind::infeasible);
 }
 
@@ -388,11 +492,14 @@ std::vector<std::string> fitWords(const std::vector<std::string>& words)
         const std::string name = word.substr(0, word.find('='));
         if (isRead && word == "--") {
             isRead = false;
-        } else if (isRead && std::ranges::find(valued, name) != valued.end() && (name != word || i + 1 < words.size())) {
+        } else if (isRead && std::ranges::find(valued, name) != valued.end()
+                   && (name != word || i + 1 < words.size())) {
             // One word, since a value may begin with dashes.
             options.push_back(name != word ? word : (name == "-o" ? std::string("--output") : name) + "=" + words[++i]);
             hasOptions = true;
-        } else if (isRead && (word == "--json" || word == "--help" || word == "-h" || word == "--version")) {
+        } else if (isRead
+                   && (word == "--json" || word == "--changes" || word == "--help" || word == "-h"
+                       || word == "--version")) {
             options.push_back(word);
             hasOptions = true;
         } else {
@@ -427,9 +534,13 @@ void addFit(CLI::App& program, Action& chosen)
         "counts (default: the model's own)");
     add("--vary", arguments->vary, "ARGUMENT=SIZES",
         "Of a script: the argument that sets the batch, and batches to try, as --batch-size=1..64, "
-        "train.micro_batch=1.. or env:BATCH=1,2,4; for an argument without a name, batch=1,2,4 and {batch} in its place");
+        "train.micro_batch=1.. or env:BATCH=1,2,4; for an argument without a name, batch=1,2,4 and {batch} in its "
+        "place");
     add("--vary-seq", arguments->varySequence, "ARGUMENT=SIZES",
         "Of a script: the argument that sets the sequence length, as --block-size=512,1024");
+    add("--longest-batch", arguments->longestBatch, "N",
+        "Of a script: record steps of the longest batch among the first N batches of its data loader, as "
+        "`record --longest-batch`");
     add("--vary-accumulation", arguments->varyAccumulation, "ARGUMENT",
         "Of a script: the argument that sets the micro-batches of an optimizer step, with --global-batch");
     command
@@ -451,6 +562,8 @@ void addFit(CLI::App& program, Action& chosen)
         "Bytes of recordings that are kept in the user's cache folder (default: 4GiB)");
     add("--python", arguments->python, "PROGRAM", "The Python that runs the script (default: the environment's)");
     addTimeArguments(*command, arguments->times, false);
+    command->add_flag("--changes", arguments->changes,
+                      "List what would make the step of one size take less memory on the first card, and at what cost");
     command->add_flag("--json", arguments->json, "Print one JSON document");
     // The words behind the program are the program's own.
     command->prefix_command();

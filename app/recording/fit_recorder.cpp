@@ -264,9 +264,18 @@ FitRecorder::~FitRecorder()
         fs::remove_all(messages_, ignored);
 }
 
-Result<FitRecorder::Job> FitRecorder::jobOf(const StepSize& size, const std::string& gpu)
+Result<FitRecorder::Job> FitRecorder::jobOf(const StepSize& size, const std::vector<std::string>& options,
+                                            const std::string& gpu)
 {
-    ASSIGN_OR_RETURN(const std::vector<std::string> words, wordsAt(program_, size));
+    std::error_code problem;
+    fs::create_directories(count_.cache, problem);
+    if (problem)
+        return badInput(count_.cache.string() + " cannot be created: " + problem.message());
+    ASSIGN_OR_RETURN(std::vector<std::string> words, wordsAt(program_, size));
+    for (const std::string& option : options)
+        if (option.starts_with("--"))
+            removeOption(words, option);
+    words.insert(words.end(), options.begin(), options.end());
     Job job;
     StepProcess& process = job.process;
     process.folder = program_.folder;
@@ -324,50 +333,58 @@ Result<RecordedStep> FitRecorder::resultOf(Job& job, int code)
     return RecordedStep{std::move(step), job.file};
 }
 
-std::vector<Result<RecordedStep>> FitRecorder::record(std::span<const StepSize> sizes, const std::string& gpu,
-                                                      const std::stop_token& stop)
+std::vector<Result<RecordedStep>> FitRecorder::run(std::vector<Result<Job>> jobs, const std::stop_token& stop)
 {
-    std::vector<std::size_t> damaged;
-    std::vector<Result<RecordedStep>> results = recordOnce(sizes, gpu, stop, damaged);
-    std::vector<StepSize> again;
-    for (const std::size_t index : damaged)
-        again.push_back(sizes[index]);
-    std::vector<std::size_t> still;
-    std::vector<Result<RecordedStep>> repaired = recordOnce(again, gpu, stop, still);
-    for (std::size_t i = 0; i < damaged.size(); ++i)
-        results[damaged[i]] = std::move(repaired[i]);
+    std::vector<Result<RecordedStep>> results = runOnce(jobs, stop);
+    std::vector<Result<Job>> damaged; // files of the cache that cannot be read
+    std::vector<std::size_t> places;
+    std::error_code ignored;
+    for (std::size_t i = 0; i < jobs.size(); ++i)
+        if (jobs[i] && jobs[i]->isKept && !results[i]) {
+            fs::remove(jobs[i]->file, ignored);
+            jobs[i]->isKept = false;
+            damaged.push_back(std::move(jobs[i]));
+            places.push_back(i);
+        }
+    std::vector<Result<RecordedStep>> repaired = runOnce(damaged, stop);
+    for (std::size_t i = 0; i < places.size(); ++i)
+        results[places[i]] = std::move(repaired[i]);
     return results;
 }
 
-std::vector<Result<RecordedStep>> FitRecorder::recordOnce(std::span<const StepSize> sizes, const std::string& gpu,
-                                                          const std::stop_token& stop,
-                                                          std::vector<std::size_t>& damaged)
+std::vector<Result<RecordedStep>> FitRecorder::runOnce(std::vector<Result<Job>>& jobs, const std::stop_token& stop)
 {
-    std::error_code problem;
-    fs::create_directories(count_.cache, problem);
-    std::vector<Result<Job>> jobs;
     std::vector<StepProcess> processes;
-    for (const StepSize& size : sizes) {
-        jobs.push_back(problem ? badInput(count_.cache.string() + " cannot be created: " + problem.message())
-                               : jobOf(size, gpu));
-        if (jobs.back() && !jobs.back()->isKept)
-            processes.push_back(jobs.back()->process);
-    }
+    for (const Result<Job>& job : jobs)
+        if (job && !job->isKept)
+            processes.push_back(job->process);
     const std::vector<int> codes = runProcesses(processes, jobs_, stop);
     std::vector<Result<RecordedStep>> results;
     std::size_t next = 0;
     for (Result<Job>& job : jobs) {
-        if (!job) {
+        if (!job)
             results.emplace_back(job.error());
-            continue;
-        }
-        results.push_back(resultOf(*job, job->isKept ? 0 : codes[next++]));
-        if (!results.back() && job->isKept) {
-            damaged.push_back(results.size() - 1);
-            fs::remove(job->file, problem);
-        }
+        else
+            results.push_back(resultOf(*job, job->isKept ? 0 : codes[next++]));
     }
     return results;
+}
+
+std::vector<Result<RecordedStep>> FitRecorder::record(std::span<const StepSize> sizes, const std::string& gpu,
+                                                      const std::stop_token& stop)
+{
+    std::vector<Result<Job>> jobs;
+    for (const StepSize& size : sizes)
+        jobs.push_back(jobOf(size, {}, gpu));
+    return run(std::move(jobs), stop);
+}
+
+Result<RecordedStep> FitRecorder::recordVariant(const StepSize& size, const std::vector<std::string>& options,
+                                                const std::string& gpu, const std::stop_token& stop)
+{
+    std::vector<Result<Job>> jobs;
+    jobs.push_back(jobOf(size, options, gpu));
+    return run(std::move(jobs), stop).front();
 }
 
 FitRecorder::Count FitRecorder::finish()

@@ -80,6 +80,9 @@ public:
     /// As RecordSteps. A damaged file of the cache is recorded again.
     std::vector<Result<RecordedStep>> record(std::span<const StepSize> sizes, const std::string& gpu,
                                              const std::stop_token& stop);
+    /// Records the step of a size with other options of `torch-headroom record`, for a model.
+    Result<RecordedStep> recordVariant(const StepSize& size, const std::vector<std::string>& options,
+                                       const std::string& gpu, const std::stop_token& stop);
     /// Removes recordings above the limit, and counts: first the recordings that were not used for the longest time.
     /// The recordings of this run stay. enforce_limit() in packaging/python/torch_headroom/_plan/recordings.py does the
     /// same.
@@ -87,11 +90,10 @@ public:
 
 private:
     struct Job;
-    Result<Job> jobOf(const StepSize& size, const std::string& gpu);
+    Result<Job> jobOf(const StepSize& size, const std::vector<std::string>& options, const std::string& gpu);
+    std::vector<Result<RecordedStep>> run(std::vector<Result<Job>> jobs, const std::stop_token& stop);
+    std::vector<Result<RecordedStep>> runOnce(std::vector<Result<Job>>& jobs, const std::stop_token& stop);
     Result<RecordedStep> resultOf(Job& job, int code);
-    /// As record(). `damaged` receives the indexes of files of the cache that cannot be read, which are removed.
-    std::vector<Result<RecordedStep>> recordOnce(std::span<const StepSize> sizes, const std::string& gpu,
-                                                 const std::stop_token& stop, std::vector<std::size_t>& damaged);
 
     FitProgram program_;
     int jobs_;

@@ -100,10 +100,10 @@ private:
         if (stop_.stop_requested())
             return;
         for (std::size_t i = 0; i < sizes.size(); ++i) {
-            const bool foretold = results[i] && isAsCalculated(missing[i], *results[i]->step);
+            const bool agrees = !results[i] || isAsCalculated(missing[i], *results[i]->step);
             rows_.erase(missing[i]);
             recordings_.steps.emplace(sizes[i], std::move(results[i]));
-            if (!foretold)
+            if (!agrees)
                 std::erase_if(rows_, [](const auto& pair) { return !pair.second.isRecorded; });
         }
     }
@@ -295,8 +295,39 @@ private:
             series_.remarks.push_back(std::move(sentence));
     }
 
+    /// Limits the range to the sizes that the program takes. Error (badInput): it takes none of the range.
+    Status askSizes()
+    {
+        StepSize own = sizeAt(0);
+        (variesSequence_ ? own.sequence : own.batch) = 0;
+        publish("recording the program's own size");
+        std::vector<Result<RecordedStep>> results = record_(std::span(&own, 1), recordings_.gpu, stop_);
+        ++asked_;
+        if (!results.front())
+            return results.front().error();
+        const StepInfo& info = results.front()->step->info;
+        const std::int64_t size = variesSequence_ ? info.sequence : info.batch;
+        const auto dimension = std::ranges::find(info.dimensions, variesSequence_ ? "sequence" : "batch",
+                                                 &StepInfo::Dimension::name);
+        const bool isFixed = dimension == info.dimensions.end();
+        const std::optional<Sizes> taken
+            = isFixed ? varied_.within(size, size) : varied_.within(dimension->least, dimension->most);
+        const std::string words = isFixed ? std::to_string(size) + " only: export the model again with dynamic_shapes"
+                                          : std::to_string(dimension->least) + " to " + std::to_string(dimension->most);
+        if (!taken)
+            return badInput("none of the sizes is one of the program, which takes " + request_.sizeName + " " + words);
+        if (isFixed)
+            remark("the program takes " + request_.sizeName + " " + words + " to try others");
+        varied_ = *taken;
+        (variesSequence_ ? own.sequence : own.batch) = size;
+        recordings_.steps.emplace(own, std::move(results.front()));
+        return {};
+    }
+
     Status searchRange()
     {
+        if (request_.saysSizes)
+            RETURN_IF_ERROR(askSizes());
         const std::optional<SizeIndex> first = learn();
         if (first)
             RETURN_IF_ERROR(plannable(*recordings_.steps.at(recordedSize(sizeAt(*first)))->step));
@@ -328,6 +359,8 @@ private:
         for (const SizeIndex index : shown)
             if (!stop_.stop_requested())
                 plannedRow(index);
+        if (stop_.stop_requested())
+            return {};
         keep(shown);
         recordFastest(shown);
         series_.isBounded = most && *most + 1 < varied_.count() && !stop_.stop_requested();

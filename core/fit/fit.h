@@ -54,6 +54,8 @@ struct FitRequest
     std::optional<std::string> settings; ///< of PYTORCH_CUDA_ALLOC_CONF; nullopt: those of the recorded program
     TimeChoice times; ///< without `gpu`
     std::string sizeName = "--batch"; ///< the argument of the searched size, for sentences
+    /// The recordings say which sizes the program takes (StepInfo::dimensions), as those of models do.
+    bool saysSizes = false;
 };
 
 /// Training with a step on a card, without a plan or with one.

@@ -6,10 +6,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <sstream>
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -124,6 +126,28 @@ std::vector<std::string> findings(const FitSeries& series, const FitRequest& req
                 + " % more than the largest without a plan";
     }
     sentences.push_back(std::move(sentence));
+    return sentences;
+}
+
+std::vector<std::string> failures(const FitSeries& series, const FitRequest& request)
+{
+    std::vector<std::pair<std::string, std::string>> causes; // the cause, and the sizes
+    for (const FitRow& row : series.rows) {
+        if (row.failure.empty())
+            continue;
+        const std::string size = std::to_string(sizeOf(row, request));
+        // A message that begins with the argument is the same for each size.
+        const std::string name = request.sizeName + " " + size + ": ";
+        const std::string cause = row.failure.starts_with(name) ? row.failure.substr(name.size()) : row.failure;
+        const auto known = std::ranges::find(causes, cause, &std::pair<std::string, std::string>::first);
+        if (known == causes.end())
+            causes.emplace_back(cause, size);
+        else
+            known->second += ", " + size;
+    }
+    std::vector<std::string> sentences;
+    for (const auto& [cause, sizes] : causes)
+        sentences.push_back(request.sizeName + " " + sizes + " failed: " + cause);
     return sentences;
 }
 

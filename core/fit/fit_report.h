@@ -8,6 +8,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace headroom {
 
@@ -19,6 +20,9 @@ std::string_view verdictOf(const FitRow& row);
 
 /// What the search found for one card, as sentences: the largest sizes, the fastest, and by how much.
 std::vector<std::string> findings(const FitSeries& series, const FitRequest& request);
+
+/// The failures of rows, a sentence for each cause: "--batch 1, 3 failed: the batch is odd".
+std::vector<std::string> failures(const FitSeries& series, const FitRequest& request);
 
 /// The document of `torch-headroom fit --json`: the series, each with its rows.
 nlohmann::ordered_json toJson(const FitResult& result);

@@ -17,16 +17,12 @@ constexpr std::int64_t recordedMicroBatches = 2;
 
 /// The time of an optimizer step of `size`, in ms, under a plan that recomputes for `recomputeMs`. Of more micro-batches
 /// than are recorded, each takes the share of forward and backward of one.
-double stepMsOf(const StepTrace& step, const StepModel& model, const CheckpointPlan& regions, double recomputeMs,
-                const StepSize& size)
+double optimizerStepMs(const StepModel& model, const CheckpointPlan& regions, double recomputeMs, const StepSize& size)
 {
-    const auto& ms = step.ops.ms.rows;
-    const double kernels = std::accumulate(ms.begin(), ms.end(), 0.0) + recomputeMs;
-    double whole = kernels;
-    if (hasClock(step))
-        if (const Result<StepClock> clock = clockOf(step, model.index(), regions))
-            whole = clock->stepMs;
+    const StepTrace& step = *model.trace();
+    const double whole = stepMsOf(model, regions, recomputeMs);
     const std::int64_t more = size.accumulation - recordedSize(size).accumulation;
+    const double kernels = std::accumulate(step.ops.ms.begin(), step.ops.ms.end(), 0.0) + recomputeMs;
     if (more == 0 || kernels <= 0)
         return whole;
     const double micro
@@ -50,7 +46,7 @@ Status readPlain(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, 
     const StepModel model(row.step.step);
     row.plain.card = runOnCard(card, step, *model.recorded(), stop);
     row.plain.peak = model.recorded()->peak;
-    row.plain.stepMs = stepMsOf(step, model, {}, 0, row.size);
+    row.plain.stepMs = optimizerStepMs(model, {}, 0, row.size);
     setRates(row.plain, row);
     return {};
 }
@@ -71,7 +67,7 @@ Status readPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, c
     if (run.runs()) {
         run.recomputeMs = answer.plan.recomputeMs * static_cast<double>(row.size.accumulation)
             / static_cast<double>(recordedSize(row.size).accumulation);
-        run.stepMs = stepMsOf(step, planner.model(), answer.regions, answer.plan.recomputeMs, row.size);
+        run.stepMs = optimizerStepMs(planner.model(), answer.regions, answer.plan.recomputeMs, row.size);
         setRates(run, row);
         row.plan = std::make_shared<const PlanAnswer>(std::move(answer));
     }
@@ -80,6 +76,15 @@ Status readPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, c
 }
 
 } // namespace
+
+double stepMsOf(const StepModel& model, const CheckpointPlan& regions, double recomputeMs)
+{
+    const StepTrace& step = *model.trace();
+    if (hasClock(step))
+        if (const Result<StepClock> clock = clockOf(step, model.index(), regions))
+            return clock->stepMs;
+    return std::accumulate(step.ops.ms.begin(), step.ops.ms.end(), 0.0) + recomputeMs;
+}
 
 StepSize recordedSize(StepSize size)
 {

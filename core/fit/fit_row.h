@@ -3,11 +3,16 @@
 #pragma once
 
 #include "core/fit/fit.h"
+#include "core/predict/step_model.h"
 
 namespace headroom {
 
 /// The size that is recorded for a step: more than two micro-batches take the memory of two, and as much time each.
 StepSize recordedSize(StepSize size);
+
+/// The time of the recorded step under a plan that recomputes for `recomputeMs`: StepClock, or without a clock the sum of
+/// the ops' times.
+double stepMsOf(const StepModel& model, const CheckpointPlan& regions, double recomputeMs);
 
 /// Returns `row` with the step on the GPU, timed there, and with the run without a plan. The step was recorded for a
 /// GPU that stands for `gpu`. An error becomes the row's failure.

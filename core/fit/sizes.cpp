@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <string>
 
@@ -73,6 +74,20 @@ Result<Sizes> Sizes::parse(std::string_view text, std::int64_t step)
             return list(std::move(sizes));
         text.remove_prefix(comma + 1);
     }
+}
+
+std::optional<Sizes> Sizes::within(std::int64_t least, std::int64_t most) const
+{
+    const std::int64_t end = most > 0 ? most : largestSize;
+    if (isRange()) {
+        const std::int64_t skipped = std::max<std::int64_t>(0, (least - least_ + step_ - 1) / step_);
+        const std::int64_t first = least_ + skipped * step_;
+        const std::int64_t last = std::min(most_, end);
+        return first <= last ? std::optional(range(first, last, step_)) : std::nullopt;
+    }
+    std::vector<std::int64_t> inside;
+    std::ranges::copy_if(list_, std::back_inserter(inside), [&](std::int64_t size) { return size >= least && size <= end; });
+    return inside.empty() ? std::nullopt : std::optional(list(std::move(inside)));
 }
 
 std::size_t Sizes::count() const noexcept

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,9 @@ public:
     /// Parses "8", "1,2,4", "1..64", "64..4096:64" and "1..", without an end. Without a step a range has `step`. Error
     /// (badInput): the sentence begins with the text.
     static Result<Sizes> parse(std::string_view text, std::int64_t step = 1);
+
+    /// The sizes from `least` to `most`; 0: without an end. nullopt: none.
+    std::optional<Sizes> within(std::int64_t least, std::int64_t most) const;
 
     bool isRange() const noexcept { return step_ > 0; }
     bool isOwn() const noexcept { return !isRange() && list_.front() == 0; }

@@ -64,7 +64,9 @@ const std::map<std::string, Room>& rooms()
         {"core/joint",
          {nothing,
           {"core/base", "core/trace", "core/timeline", "core/sac", "core/plan", "core/predict", "core/policy"}}},
-        {"core/fit", {nothing, {"core/base", "core/trace", "core/cost", "core/predict", "core/policy"}}},
+        {"core/fit",
+         {nothing,
+          {"core/base", "core/trace", "core/timeline", "core/allocator", "core/cost", "core/predict", "core/policy"}}},
         // headroom_torch: libtorch, never Qt. Models tell the recorder of their modules.
         {"core/device", {torch, {"core/base", "core/trace", "core/allocator", "core/cost", "core/cupti"}}},
         {"core/device/kernels", {torch, {"core/base", "core/trace", "core/allocator", "core/cost", "core/device"}}},
