@@ -45,8 +45,8 @@ struct FitArguments
 /// The options of `fit` that take a value; the words behind the program may have these, too.
 constexpr auto valued = std::to_array<std::string_view>(
     {"--gpu", "--batch", "--seq", "--vary", "--vary-seq", "--vary-accumulation", "--global-batch", "--share",
-     "--beside", "--settings", "--jobs", "--cache-size", "--python", "--policies", "--longest-batch", "--time-model",
-     "--calibration", "-o", "--output"});
+     "--beside", "--settings", "--jobs", "--cache-size", "--python", "--policies", "--longest-batch", "--time-model", "--calibration",
+     "-o", "--output"});
 
 bool isStep(const std::vector<std::string>& words)
 {
@@ -99,8 +99,8 @@ Result<Sizes> sequenceSizes(const std::string& text, std::string& note)
     if (!std::filesystem::is_regular_file(text, ignored))
         return Sizes::parse(text, step);
     ASSIGN_OR_RETURN(const Lengths lengths, readLengths(text));
-    note = "the longest of " + groupedDigits(lengths.count) + " lengths in " + text
-        + " decides: " + groupedDigits(lengths.longest) + ", in line " + std::to_string(lengths.line);
+    note = "the longest of " + groupedDigits(lengths.count) + " lengths in " + text + " decides: "
+        + groupedDigits(lengths.longest) + ", in line " + std::to_string(lengths.line);
     return Sizes::list({lengths.longest});
 }
 
@@ -201,9 +201,8 @@ Result<FitProgram> programOfStep(const std::string& file, const FitArguments& ar
     ASSIGN_OR_RETURN(const StepTracePtr step, readStepTrace(file));
     if (programOf(*step).empty()) {
         if (step->info.arguments.empty() || !step->info.simulated)
-            return badInput(file
-                            + " cannot be recorded again at other sizes: expected the step of a model or a script "
-                              "on the simulated card");
+            return badInput(file + " cannot be recorded again at other sizes: expected the step of a model or a script "
+                            "on the simulated card");
         return fitProgram(step->info.arguments);
     }
     ASSIGN_OR_RETURN(const ScriptPlace place, placeOfScript(*step, file, arguments.python));
@@ -277,9 +276,9 @@ void printSeries(const FitSeries& series, const FitRequest& request, std::vector
         columns.push_back({"Accumulation", right});
     if (hasSequence)
         columns.push_back({"Sequence", right});
-    columns.insert(
-        columns.end(),
-        {{"Peak", right}, {"Reserved", right}, {"Runs"}, {"Recompute", right}, {"Step", right}, {"Samples/s", right}});
+    columns.insert(columns.end(),
+                   {{"Peak", right}, {"Reserved", right}, {"Runs"}, {"Recompute", right}, {"Step", right},
+                    {"Samples/s", right}});
     if (hasSequence)
         columns.push_back({"Tokens/s", right});
     columns.push_back({"Source"});
@@ -386,10 +385,7 @@ void print(const Changes& changes, const Card& card)
     for (const Change& change : changes.list)
         table.addRow({std::string(changeCostName(change.cost)), change.what, formatBytes(change.freed),
                       change.runs() ? formatBytes(change.run.reservedPeak) : "-", change.runs() ? "yes" : "no",
-                      addedText(change),
-                      change.isRecorded ? "recorded"
-                          : change.plan ? "planned"
-                                        : "calculated"});
+                      addedText(change), change.isRecorded ? "recorded" : change.plan ? "planned" : "calculated"});
     table.print(std::cout);
     std::cout << '\n';
     for (const Change& change : changes.list)
@@ -435,8 +431,8 @@ Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRec
 Result<int> run(const FitArguments& arguments)
 {
     ASSIGN_OR_RETURN(Asked asked, readArguments(arguments));
-    ASSIGN_OR_RETURN(const int jobs,
-                     arguments.jobs.empty() ? processesAtOnce() : parseInteger("--jobs", arguments.jobs, 1, 1024));
+    ASSIGN_OR_RETURN(const int jobs, arguments.jobs.empty() ? processesAtOnce()
+                                                            : parseInteger("--jobs", arguments.jobs, 1, 1024));
     Bytes limit = FitRecorder::defaultLimit;
     if (!arguments.cacheSize.empty()) {
         const Result<Bytes> given = parseBytes(arguments.cacheSize);
@@ -453,8 +449,9 @@ Result<int> run(const FitArguments& arguments)
             std::cerr << series.gpu << ": " << next << '\n';
         said = next;
     };
-    const RecordSteps record = [&](std::span<const StepSize> sizes, const std::string& gpu,
-                                   const std::stop_token& stop) { return recorder.record(sizes, gpu, stop); };
+    const RecordSteps record = [&](std::span<const StepSize> sizes, const std::string& gpu, const std::stop_token& stop) {
+        return recorder.record(sizes, gpu, stop);
+    };
     ASSIGN_OR_RETURN(const FitResult result, fit(asked.request, record, tell));
     const FitRecorder::Count count = recorder.finish();
     if (asked.note.empty())
@@ -475,8 +472,7 @@ Result<int> run(const FitArguments& arguments)
     } else {
         print(result, asked, count);
     }
-    const bool some
-        = std::ranges::any_of(result.series, [](const FitSeries& series) { return series.largest.has_value(); });
+    const bool some = std::ranges::any_of(result.series, [](const FitSeries& series) { return series.largest.has_value(); });
     return some ? 0 : static_cast<int>(ErrorKind::infeasible);
 }
 
@@ -492,14 +488,11 @@ std::vector<std::string> fitWords(const std::vector<std::string>& words)
         const std::string name = word.substr(0, word.find('='));
         if (isRead && word == "--") {
             isRead = false;
-        } else if (isRead && std::ranges::find(valued, name) != valued.end()
-                   && (name != word || i + 1 < words.size())) {
+        } else if (isRead && std::ranges::find(valued, name) != valued.end() && (name != word || i + 1 < words.size())) {
             // One word, since a value may begin with dashes.
             options.push_back(name != word ? word : (name == "-o" ? std::string("--output") : name) + "=" + words[++i]);
             hasOptions = true;
-        } else if (isRead
-                   && (word == "--json" || word == "--changes" || word == "--help" || word == "-h"
-                       || word == "--version")) {
+        } else if (isRead && (word == "--json" || word == "--changes" || word == "--help" || word == "-h" || word == "--version")) {
             options.push_back(word);
             hasOptions = true;
         } else {
@@ -534,8 +527,7 @@ void addFit(CLI::App& program, Action& chosen)
         "counts (default: the model's own)");
     add("--vary", arguments->vary, "ARGUMENT=SIZES",
         "Of a script: the argument that sets the batch, and batches to try, as --batch-size=1..64, "
-        "train.micro_batch=1.. or env:BATCH=1,2,4; for an argument without a name, batch=1,2,4 and {batch} in its "
-        "place");
+        "train.micro_batch=1.. or env:BATCH=1,2,4; for an argument without a name, batch=1,2,4 and {batch} in its place");
     add("--vary-seq", arguments->varySequence, "ARGUMENT=SIZES",
         "Of a script: the argument that sets the sequence length, as --block-size=512,1024");
     add("--longest-batch", arguments->longestBatch, "N",

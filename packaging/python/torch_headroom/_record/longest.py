@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The longest batch of a program's data loaders, for `--longest-batch N`.
 
-When the program first iterates a torch.utils.data.DataLoader, up to N batches are read with the program's own workers,
-sampler and collate function, and nothing is trained. The loader then gives its first batch, and from the second batch on
-the longest batch, as often as the loader has batches. So the recorded step is that of the longest batch, with any number
-of micro-batches."""
+When the program first reads a torch.utils.data.DataLoader, what N batches consist of is read, and nothing is trained. A
+loader that shuffles its samples may put any samples into a batch: the samples are read, and the longest samples make the
+longest batch. Of other loaders the batches are read, with the program's own workers, sampler and collate function. The
+loader then gives its first batch, and from the second batch on the longest batch, as often as the loader has batches. So
+the recorded step is that of the longest batch, with any number of micro-batches."""
 
 import copy
+import itertools
 import weakref
 
 import torch
-from torch.utils.data import DataLoader, dataloader
+from torch.utils.data import DataLoader, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, dataloader
 
 from .._library import HeadroomError
 
@@ -21,7 +23,7 @@ class _Found:
 
     def __init__(self, first, longest, count, sentence):
         self.first, self.longest = first, longest  # batches
-        self.count = count  # batches that were read
+        self.count = count  # batches that the loader gives; None: no end is known
         self.sentence = sentence  # which batch is the longest
         self.is_begun = False  # the first batch was given
 
@@ -62,7 +64,7 @@ class LongestBatches:
             finally:
                 self._searches = False
         found = self._found[loader]
-        for _ in range(found.count):
+        for _ in itertools.count() if found.count is None else range(found.count):
             if self.sentence != found.sentence:
                 self.sentence = found.sentence
                 self._note(found.sentence)
@@ -72,6 +74,26 @@ class LongestBatches:
             yield dataloader._utils.pin_memory.pin_memory(batch) if loader.pin_memory else batch
 
     def _search(self, loader):
+        return self._among_samples(loader) if _shuffles(loader) else self._among_batches(loader)
+
+    def _among_samples(self, loader):
+        """Finds the longest samples of a loader that shuffles."""
+        most = self._most * loader.batch_size
+        samples = list(itertools.islice(loader.sampler, most))
+        sizes = {sample: _size(_read(loader, [sample])) for sample in samples}
+        by_size = sorted(sizes, key=sizes.get, reverse=True)
+        first, longest = (_read(loader, chosen[:loader.batch_size]) for chosen in (samples, by_size))
+        _refuse_gpu(longest)
+        count = len(loader.sampler)
+        read = f"all {count:,}" if len(samples) == count else f"{len(samples):,} of {count:,}"
+        decides = ("all are equally long" if sizes[by_size[0]] == sizes[by_size[-1]]
+                   else f"sample {by_size[0]} is the longest")
+        return _Found(first, longest, len(loader), (
+            f"the longest {min(loader.batch_size, len(samples)):,} of {read} samples make the longest batch that the data "
+            f"loader may shuffle: {_described(longest)}; {decides}"))
+
+    def _among_batches(self, loader):
+        """Finds the longest batch of a loader with an order of its own."""
         samples = []  # of each batch, in the order in which the loader asks for the batches
         original = dataloader._BaseDataLoaderIter._next_index
 
@@ -97,16 +119,32 @@ class LongestBatches:
         finally:
             dataloader._BaseDataLoaderIter._next_index = original
         chosen = samples[index] if _is_map_style(loader) and index < len(samples) else []
+        if not count:
+            raise HeadroomError("--longest-batch: a data loader of the program has no batch: expected a loader with data")
         read = f"all {count:,}" if is_whole else f"the first {count:,}"
         sentence = (f"batch {index + 1:,} is the longest of {read} batches of the data loader: {_described(longest)}"
                     f"{_deciding_sample(loader, chosen if isinstance(chosen, list) else [chosen])}")
-        return _Found(first, longest, count, sentence)
+        return _Found(first, longest, count if is_whole else None, sentence)
 
 
 def _refuse_gpu(batch):
     if any(tensor.device.type != "cpu" for _, tensor in _tensors("", batch)):
         raise HeadroomError("--longest-batch: the data loader makes batches on the GPU, where the kept batches would "
                             "count: expected batches on the CPU, which the loop moves to the GPU")
+
+
+def _shuffles(loader):
+    """Returns whether the loader puts samples into batches at random, as many into each."""
+    sampler = loader.sampler
+    return (_is_map_style(loader) and loader.batch_size is not None and len(sampler) > 0
+            and (isinstance(sampler, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler))
+                 or getattr(sampler, "shuffle", False) is True))
+
+
+def _read(loader, samples):
+    """Returns the batch of samples of a map-style data set."""
+    fetch = getattr(loader.dataset, "__getitems__", None)
+    return loader.collate_fn(fetch(samples) if fetch else [loader.dataset[sample] for sample in samples])
 
 
 def _is_map_style(loader):
@@ -153,9 +191,9 @@ def _tensors(name, value):
 
 def _deciding_sample(loader, samples):
     """Returns which sample of the batch is the longest, as the end of a sentence; empty: not known."""
-    if not samples or not hasattr(loader.dataset, "__getitem__"):
+    if not samples:
         return ""
-    sizes = [_size(loader.dataset[index]) for index in samples]
+    sizes = [_size(_read(loader, [sample])) for sample in samples]
     if min(sizes) == max(sizes):
         return f"; all of its samples are equally long, from sample {samples[0]} on"
     return f"; sample {samples[sizes.index(max(sizes))]} decides"
