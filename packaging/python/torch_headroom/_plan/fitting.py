@@ -1,21 +1,32 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""torch_headroom.fit(): the sizes of a program's training step that run on a card, and the fastest. Imports no torch."""
+"""torch_headroom.fit(): the sizes of a program's training step that run on a card, and the fastest. Imports no torch.
 
+    python -m torch_headroom._plan.fitting < request.json      prints an answer as JSON; {"error", "exit_code"} after a
+                                                               failure
+
+is the search, in a process of its own: the program loads no library, and Ctrl+C ends the search."""
+
+import concurrent.futures
+import ctypes
+import hashlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
-from .._library import HeadroomError
+from .._library import HeadroomError, check, load
 from .planning import bytes_of, gpu_at_hand
-from .programs import fit_call, loop_of_recording, this_program, train_until_recorded
+from .recordings import Program, enforce_limit, recorded, this_program
+from .training import loop_of_recording, train_until_recorded
 
 # In a recording process, the variable names a file with the answers of the program's earlier calls, as JSON.
-EARLIER_ANSWERS = "_HEADROOM_FIT_ANSWERS"
+_EARLIER_ANSWERS = "_HEADROOM_FIT_ANSWERS"
 _NEW_OPTIMIZER = ("train_step makes a new optimizer in each call, so that no backward has the optimizer's state beside it: "
                   "make model and optimizer before fit() to see a step of a training that goes on")
+_MEMORY_OF_RECORDING = 4 << 30  # bytes
 _answers = []  # of the calls of fit() in this process
 _earlier = []  # in a recording process: the answers of the calls before the recorded call
 
@@ -152,10 +163,17 @@ def fit(train_step, batch_sizes, gpu=None, *, seq=None, global_batch=None, share
     return _result_of(_answers[-1])
 
 
+def fit_call():
+    """Returns the number of the call of fit() that this process records, and the sizes; None: this process records no
+    call of fit()."""
+    loop = loop_of_recording()
+    return loop and loop.fit_call
+
+
 def take_earlier_answers():
     """Reads the answers of the calls before the recorded call. Called in a recording process before the program runs,
     which does not see the variable."""
-    file = os.environ.pop(EARLIER_ANSWERS, None)
+    file = os.environ.pop(_EARLIER_ANSWERS, None)
     _earlier[:] = json.loads(pathlib.Path(file).read_text()) if file else []
 
 
@@ -227,7 +245,7 @@ def _beside(beside):
 
 def _searched(request):
     """Returns the answer of a search in a process of its own; {"error", "exit_code"} after a failure."""
-    done = subprocess.run([sys.executable, "-m", "torch_headroom._plan.fit_search"], input=json.dumps(request),
+    done = subprocess.run([sys.executable, "-m", "torch_headroom._plan.fitting"], input=json.dumps(request),
                           stdout=subprocess.PIPE, text=True)
     if done.returncode in (130, -2):
         raise KeyboardInterrupt
@@ -275,3 +293,93 @@ def _bytes_text(size):
 
 def _number(value):
     return "-" if value is None else f"{value:,.2f}"
+
+
+class _Search:
+    """What the library calls back. An exception in a callback stops the search, and answer() raises it."""
+
+    def __init__(self, program, number, sizes):
+        """`number` is that of the program's call of fit(); `sizes` are the names of train_step's arguments."""
+        self._program, self._number, self._sizes = program, number, sizes
+        self._error = None
+        self.kept = []
+
+    def answer(self, request):
+        """Returns the library's answer."""
+        library = load()
+        library.headroom_fit.restype = ctypes.c_char_p
+        record = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(self._stopped_by_error(self._record))
+        tell = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(self._stopped_by_error(_say))
+        text = library.headroom_fit(json.dumps(request).encode(), record, tell)
+        if self._error is not None:
+            raise self._error
+        if text is None:
+            check(2)
+        return json.loads(text)
+
+    def _stopped_by_error(self, function):
+        def call(*arguments):
+            try:
+                function(*arguments)
+                return int(self._error is not None)
+            except BaseException as error:
+                self._error = self._error or error
+                return 1
+
+        return call
+
+    def _record(self, asked, reply):
+        asked = json.loads(asked)
+        with concurrent.futures.ThreadPoolExecutor(_recordings_at_once()) as pool:
+            answers = list(pool.map(lambda size: self._recorded(size, asked["gpu"]), asked["sizes"]))
+        load().headroom_fit_recorded(ctypes.c_void_p(reply), json.dumps(answers).encode())
+
+    def _recorded(self, size, gpu):
+        sizes = ",".join(str(size[name]) for name in self._sizes)
+        program = Program(self._program["script"], self._program["arguments"], self._program["is_module"],
+                          ["--unlimited", "--fit-call", f"{self._number}:{sizes}"])
+        try:
+            kept = recorded(program, gpu, lambda sentence: None, in_search=True)
+        except HeadroomError as error:
+            return {"failure": str(error)}
+        self.kept.append(kept)
+        return {"step": str(kept.step)}
+
+
+def _recordings_at_once():
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(1, min(len(os.sched_getaffinity(0)), free // _MEMORY_OF_RECORDING))
+
+
+def _say(next_):
+    if next_:
+        print(f"torch_headroom: {next_.decode()}", file=sys.stderr, flush=True)
+
+
+def _answer(given):
+    request = given["request"]
+    request["policies"] = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:16]
+    search = _Search(given["program"], len(given["earlier"]) + 1, given["sizes"])
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as earlier:
+        json.dump(given["earlier"], earlier)
+        earlier.flush()
+        os.environ[_EARLIER_ANSWERS] = earlier.name
+        answer = search.answer(request)
+    enforce_limit([kept.folder for kept in search.kept])
+    new = sum(bool(kept.why_new) for kept in search.kept)
+    return answer | {"recorded": new, "kept": len(search.kept) - new}
+
+
+def _main():
+    try:
+        print(json.dumps(_answer(json.load(sys.stdin))))
+    except HeadroomError as error:
+        print(json.dumps({"error": str(error), "exit_code": error.exit_code}))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

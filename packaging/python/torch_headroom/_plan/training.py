@@ -15,8 +15,7 @@ import sys
 from .._apply.policy import PolicyError, read_policy
 from .._library import HeadroomError
 from .planning import bytes_of, gpu_at_hand, plan_for_card
-from .programs import this_program, train_until_recorded
-from .recordings import recorded
+from .recordings import recorded, this_program
 
 
 class FirstTraining:
@@ -184,6 +183,21 @@ def auto_checkpoint(model, step, budget=None, gpu=None):
     plan = plan_for_card(kept, gpu, bytes_of(budget) if budget is not None else 0, may_change_settings=False)
     FirstTraining(plan.policy, plan.budget, plan.total).apply_now(model)
     return plan
+
+
+def loop_of_recording():
+    """Returns the ScriptLoop of this process; None: this process does not record a script."""
+    module = sys.modules.get("torch_headroom._record.loop")  # imports torch
+    return module and module.ScriptLoop.of_process
+
+
+def train_until_recorded(step, loop, name):
+    """Calls `step` until the recorder ends the program. A step ends when the next step begins. `loop` is the ScriptLoop
+    of the process; `name` names the function for sentences."""
+    for _ in range(loop.most_steps()):
+        step()
+    raise HeadroomError(f"{name} made no whole training step, as the program {loop.why_unfinished()}: expected the "
+                        "model's forward, backward and the step() of its optimizers")
 
 
 def _gpu():

@@ -11,7 +11,7 @@ import pathlib
 import sys
 
 from .._library import OWN_FOLDER, HeadroomError, check, load, torch_folder
-from .._plan.programs import fit_call
+from .._plan.fitting import fit_call
 from . import set_simulated_card, simulated_card
 
 
