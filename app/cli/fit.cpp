@@ -31,7 +31,8 @@ namespace {
 
 struct FitArguments
 {
-    std::string gpus, batch, sequence, vary, varySequence, varyAccumulation, share, beside, jobs, cacheSize, python;
+    std::string gpus, batch, sequence, vary, varySequence, varyAccumulation, share, beside, jobs, cacheSize, python,
+        longestBatch;
     std::int64_t globalBatch = 0;
     std::optional<std::string> settings;
     std::vector<std::string> words; ///< a step file, or a model or script and its arguments
@@ -44,7 +45,7 @@ struct FitArguments
 /// The options of `fit` that take a value; the words behind the program may have these, too.
 constexpr auto valued = std::to_array<std::string_view>(
     {"--gpu", "--batch", "--seq", "--vary", "--vary-seq", "--vary-accumulation", "--global-batch", "--share",
-     "--beside", "--settings", "--jobs", "--cache-size", "--python", "--policies", "--time-model", "--calibration",
+     "--beside", "--settings", "--jobs", "--cache-size", "--python", "--policies", "--longest-batch", "--time-model", "--calibration",
      "-o", "--output"});
 
 bool isStep(const std::vector<std::string>& words)
@@ -155,6 +156,13 @@ Status readSizes(const FitArguments& arguments, Asked& asked)
     }
     if (!asked.program.isScript && !(arguments.vary + arguments.varySequence + arguments.varyAccumulation).empty())
         return badInput("--vary names an argument of a script: a model takes --batch and --seq");
+    if (!arguments.longestBatch.empty()) {
+        if (!asked.program.isScript)
+            return badInput("--longest-batch is found in the data loader of a script: for a model give its longest "
+                            "sample with --seq");
+        ASSIGN_OR_RETURN(const int most, parseInteger("--longest-batch", arguments.longestBatch, 1, 1'000'000'000));
+        asked.program.words.insert(asked.program.words.begin(), {"--longest-batch", std::to_string(most)});
+    }
     RETURN_IF_ERROR(readVaried("--vary", arguments.vary, 1, asked.program.batch, request.batch));
     RETURN_IF_ERROR(readVaried("--vary-seq", arguments.varySequence, 64, asked.program.sequence, request.sequence));
     asked.program.accumulation.name = arguments.varyAccumulation;
@@ -313,6 +321,17 @@ void print(const FitResult& result, const Asked& asked, const FitRecorder::Count
               << formatBytes(count.cacheLimit) << '\n';
 }
 
+/// Which batch of the script's data loader decides at the largest size that runs; empty: --longest-batch was not given.
+std::string longestBatch(const FitResult& result)
+{
+    for (const FitSeries& series : result.series)
+        if (series.largest && series.rows[*series.largest].step.step)
+            if (const std::string_view said = series.rows[*series.largest].step.step->info.setting("longest batch");
+                !said.empty())
+                return "at batch " + std::to_string(series.rows[*series.largest].size.batch) + ", " + std::string(said);
+    return {};
+}
+
 /// Writes the policies of the largest and the fastest size of each series into a folder.
 Status writePolicies(const FitResult& result, const FitRequest& request, const std::filesystem::path& folder)
 {
@@ -410,7 +429,7 @@ Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRec
 
 Result<int> run(const FitArguments& arguments)
 {
-    ASSIGN_OR_RETURN(const Asked asked, readArguments(arguments));
+    ASSIGN_OR_RETURN(Asked asked, readArguments(arguments));
     ASSIGN_OR_RETURN(const int jobs, arguments.jobs.empty() ? processesAtOnce()
                                                             : parseInteger("--jobs", arguments.jobs, 1, 1024));
     Bytes limit = FitRecorder::defaultLimit;
@@ -434,6 +453,8 @@ Result<int> run(const FitArguments& arguments)
     };
     ASSIGN_OR_RETURN(const FitResult result, fit(asked.request, record, tell));
     const FitRecorder::Count count = recorder.finish();
+    if (asked.note.empty())
+        asked.note = longestBatch(result);
     if (!arguments.policies.empty())
         RETURN_IF_ERROR(writePolicies(result, asked.request, arguments.policies));
     if (!arguments.output.empty())
@@ -508,6 +529,9 @@ void addFit(CLI::App& program, Action& chosen)
         "train.micro_batch=1.. or env:BATCH=1,2,4; for an argument without a name, batch=1,2,4 and {batch} in its place");
     add("--vary-seq", arguments->varySequence, "ARGUMENT=SIZES",
         "Of a script: the argument that sets the sequence length, as --block-size=512,1024");
+    add("--longest-batch", arguments->longestBatch, "N",
+        "Of a script: record steps of the longest batch among the first N batches of its data loader, as "
+        "`record --longest-batch`");
     add("--vary-accumulation", arguments->varyAccumulation, "ARGUMENT",
         "Of a script: the argument that sets the micro-batches of an optimizer step, with --global-batch");
     command

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <unistd.h>
@@ -129,6 +130,30 @@ std::vector<std::pair<SizeArgument, std::int64_t>> givenSizes(const FitProgram& 
     if (size.accumulation > 1 || !program.accumulation.name.empty())
         sizes.emplace_back(program.accumulation, size.accumulation);
     return sizes;
+}
+
+/// The name of a recording in the cache, of a file or folder that belongs to the recording: "<name>.hrs" and
+/// "<name>.hrs.json" of a model, "<name>.json" and "<name>-…" of a script.
+std::string nameInCache(const fs::path& path)
+{
+    const std::string name = path.filename().string();
+    return name.substr(0, name.find_first_of(".-"));
+}
+
+/// The bytes of a file, or of the files in a folder; 0: another process has removed the file.
+Bytes bytesOf(const fs::path& path)
+{
+    std::error_code problem;
+    Bytes bytes = 0;
+    if (!fs::is_directory(path, problem)) {
+        const std::uintmax_t size = fs::file_size(path, problem);
+        return problem ? 0 : static_cast<Bytes>(size);
+    }
+    for (const fs::directory_entry& inside : fs::directory_iterator(path, problem)) {
+        const std::uintmax_t size = inside.file_size(problem);
+        bytes += problem ? 0 : static_cast<Bytes>(size);
+    }
+    return bytes;
 }
 
 /// The sentence of a failed recording, without the name of the program that says it.
@@ -337,14 +362,34 @@ Result<RecordedStep> FitRecorder::resultOf(Job& job, int code)
     } else if (!job.isKept) {
         RETURN_IF_ERROR(writeAtomically(job.file.string() + ".json", job.key));
     }
+    ASSIGN_OR_RETURN(StepTracePtr step, readStepTrace(job.file));
     ++(job.isKept ? count_.kept : count_.recorded);
+    used_.insert(nameInCache(program_.isScript ? job.file.parent_path() : job.file));
     std::error_code ignored;
     fs::last_write_time(job.file, fs::file_time_type::clock::now(), ignored); // the oldest are removed first
-    ASSIGN_OR_RETURN(StepTracePtr step, readStepTrace(job.file));
     return RecordedStep{std::move(step), job.file};
 }
 
 std::vector<Result<RecordedStep>> FitRecorder::run(std::vector<Result<Job>> jobs, const std::stop_token& stop)
+{
+    std::vector<Result<RecordedStep>> results = runOnce(jobs, stop);
+    std::vector<Result<Job>> damaged; // files of the cache that cannot be read
+    std::vector<std::size_t> places;
+    std::error_code ignored;
+    for (std::size_t i = 0; i < jobs.size(); ++i)
+        if (jobs[i] && jobs[i]->isKept && !results[i]) {
+            fs::remove(jobs[i]->file, ignored);
+            jobs[i]->isKept = false;
+            damaged.push_back(std::move(jobs[i]));
+            places.push_back(i);
+        }
+    std::vector<Result<RecordedStep>> repaired = runOnce(damaged, stop);
+    for (std::size_t i = 0; i < places.size(); ++i)
+        results[places[i]] = std::move(repaired[i]);
+    return results;
+}
+
+std::vector<Result<RecordedStep>> FitRecorder::runOnce(std::vector<Result<Job>>& jobs, const std::stop_token& stop)
 {
     std::vector<StepProcess> processes;
     for (const Result<Job>& job : jobs)
@@ -383,29 +428,32 @@ FitRecorder::Count FitRecorder::finish()
 {
     struct Entry
     {
-        fs::path path;
+        std::vector<fs::path> paths;
         Bytes bytes = 0;
-        fs::file_time_type time;
+        fs::file_time_type time = fs::file_time_type::min(); ///< of the last use
     };
-    std::vector<Entry> entries;
+    std::map<std::string, Entry> entries;
     std::error_code ignored;
     count_.cacheBytes = 0;
     for (const fs::directory_entry& at : fs::directory_iterator(count_.cache, ignored)) {
-        Entry entry{at.path(), 0, at.last_write_time(ignored)};
-        if (at.is_directory(ignored))
-            for (const fs::directory_entry& inside : fs::recursive_directory_iterator(at, ignored))
-                entry.bytes += inside.is_regular_file(ignored) ? static_cast<Bytes>(inside.file_size(ignored)) : 0;
-        else
-            entry.bytes = static_cast<Bytes>(at.file_size(ignored));
-        count_.cacheBytes += entry.bytes;
-        entries.push_back(std::move(entry));
+        Entry& entry = entries[nameInCache(at.path())];
+        entry.paths.push_back(at.path());
+        entry.time = std::max(entry.time, at.last_write_time(ignored));
+        const Bytes bytes = bytesOf(at.path());
+        entry.bytes += bytes;
+        count_.cacheBytes += bytes;
     }
-    std::ranges::sort(entries, {}, &Entry::time);
-    for (const Entry& entry : entries) {
+    std::vector<const Entry*> unused;
+    for (const auto& [name, entry] : entries)
+        if (!used_.contains(name))
+            unused.push_back(&entry);
+    std::ranges::sort(unused, {}, &Entry::time);
+    for (const Entry* entry : unused) {
         if (count_.cacheBytes <= count_.cacheLimit)
             break;
-        fs::remove_all(entry.path, ignored);
-        count_.cacheBytes -= entry.bytes;
+        for (const fs::path& path : entry->paths)
+            fs::remove_all(path, ignored);
+        count_.cacheBytes -= entry->bytes;
     }
     return count_;
 }

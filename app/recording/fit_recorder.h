@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,19 +85,22 @@ public:
     FitRecorder(const FitRecorder&) = delete;
     FitRecorder& operator=(const FitRecorder&) = delete;
 
-    /// As RecordSteps.
+    /// As RecordSteps. A damaged file of the cache is recorded again.
     std::vector<Result<RecordedStep>> record(std::span<const StepSize> sizes, const std::string& gpu,
                                              const std::stop_token& stop);
     /// Records the step of a size with other options of `torch-headroom record`, for a model.
     Result<RecordedStep> recordVariant(const StepSize& size, const std::vector<std::string>& options,
                                        const std::string& gpu, const std::stop_token& stop);
-    /// Removes the oldest recordings above the limit, and counts.
+    /// Removes recordings above the limit, and counts: first the recordings that were not used for the longest time.
+    /// The recordings of this run stay. enforce_limit() in packaging/python/torch_headroom/_plan/recordings.py does the
+    /// same.
     Count finish();
 
 private:
     struct Job;
     Result<Job> jobOf(const StepSize& size, const std::vector<std::string>& options, const std::string& gpu);
     std::vector<Result<RecordedStep>> run(std::vector<Result<Job>> jobs, const std::stop_token& stop);
+    std::vector<Result<RecordedStep>> runOnce(std::vector<Result<Job>>& jobs, const std::stop_token& stop);
     Result<RecordedStep> resultOf(Job& job, int code);
 
     FitProgram program_;
@@ -104,6 +108,7 @@ private:
     Count count_;
     std::filesystem::path messages_; ///< folder of what the processes print
     int started_ = 0;
+    std::set<std::string> used_; ///< names in the cache of what this run has used
 };
 
 } // namespace headroom

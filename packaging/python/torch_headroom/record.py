@@ -30,6 +30,7 @@ import types
 from ._apply.policy import PolicyError, read_policy
 from ._distributed.job import ADVICE, NAMES, job_of, take_launcher
 from ._library import HeadroomError, check, load
+from ._plan.fitting import take_earlier_answers
 from ._plan.recordings import Dependencies
 from ._record.options import parser, record_each, same_recording
 from ._record.process import own_traceback, request_rerun, result_is_complete, run, runs_it, supervise
@@ -267,6 +268,7 @@ def _record_script(options, progress, card_was_full):
     before. Returns the recorder, whether the recorder has a step, and how the script ended."""
     from . import _remarks as remarks
     from ._record.hooks import Hooks
+    from ._record.longest import LongestBatches
     from ._record.loop import Finished, ScriptLoop
     from ._record.process import end_children, end_data_workers
     from ._plan.training import FirstTraining
@@ -285,11 +287,15 @@ def _record_script(options, progress, card_was_full):
         recorder.note("card was full", card_was_full)
         remarks.add(f"the card has no room for {card_was_full}: the program runs out of memory there, and the step "
                     "was recorded as on a larger card")
-    loop = ScriptLoop.of_process = ScriptLoop(recorder, options.steps, progress)
+    loop = ScriptLoop.of_process = ScriptLoop(recorder, options.steps, progress, options.fit_call)
     hooks = Hooks(recorder, loop)
     hooks.install()
     training = FirstTraining(options.policy)
     training.install()
+    longest = None
+    if options.longest_batch:
+        longest = LongestBatches(options.longest_batch, lambda sentence: recorder.note("longest batch", sentence))
+        longest.install()
     outcome, finished = _Outcome(), False
     with _Interrupts() as interrupts:
         try:
@@ -303,6 +309,8 @@ def _record_script(options, progress, card_was_full):
             outcome.reason = _reason(error)
         finally:
             hooks.remove()
+            if longest:
+                longest.remove()
             end_data_workers()
     if options.activation_memory_budget and not compiling.count:
         recorder.notes.append("--activation-memory-budget decided nothing, as the script compiled nothing")
@@ -313,9 +321,13 @@ def _record_script(options, progress, card_was_full):
         raise KeyboardInterrupt
     if loop.by_hand:
         recorder.notes.append(_BY_HAND)
-    if (finished or not outcome.problem) and training.unapplied():
-        recorder.discard()
-        return recorder, False, _Outcome(f"{options.script}: {training.unapplied()}", 2, finished)
+    if finished or not outcome.problem:
+        problem = training.unapplied() or (longest and longest.unused())
+        if problem:
+            recorder.discard()
+            return recorder, False, _Outcome(f"{options.script}: {problem}", 2, finished)
+    if longest and longest.sentence:
+        recorder.notes.append(longest.sentence)
     if finished:
         return recorder, *_unless_on_cpu(options, recorder, _Outcome(ended_early=True))
     if outcome.exit_code == 1 or outcome.card_was_full or outcome.policy_does_not_fit:
@@ -445,6 +457,7 @@ def _record(options, card_was_full):
     if options.activation_memory_budget and len(options.activation_memory_budget) > 1:
         return record_each(options)
     begin = time.perf_counter()
+    take_earlier_answers()
     dependencies = Dependencies() if options.dependencies else None
     document = _script_prints_on_stderr() if options.json else sys.stdout
 

@@ -121,23 +121,36 @@ def gpu_at_hand():
     return found["name"] if found else None
 
 
-def bytes_of(text):
-    """Returns the bytes of a size such as 8GB (10⁹ bytes each) or 8GiB (2³⁰). Raises HeadroomError."""
+def bytes_of(text, name="budget"):
+    """Returns the bytes of a size such as 8GB (10⁹ bytes each) or 8GiB (2³⁰). `name` says what the size is, for the
+    sentence of the HeadroomError about another text."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B|)\s*", str(text).upper())
     size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
     if size < 1:
-        raise HeadroomError(f"budget `{text}`: expected a size, such as 8GB or 7.5GiB")
+        raise HeadroomError(f"{name} `{text}`: expected a size, such as 8GB or 7.5GiB")
     return size
 
 
 def _kept_plan(kept, gpu, budget, settings):
     key = hashlib.sha256(json.dumps([gpu, budget, settings]).encode()).hexdigest()[:16]
     path, policy = kept.folder / f"plan-{key}.json", kept.folder / f"policy-{key}.json"
-    if not path.is_file():
+    planned = _read(path)
+    if planned is None:
+        text = _run_planner(str(kept.step), gpu, str(budget), json.dumps(settings), str(policy))
         with tempfile.NamedTemporaryFile("w", dir=kept.folder, delete=False) as file:
-            file.write(_run_planner(str(kept.step), gpu, str(budget), json.dumps(settings), str(policy)))
+            file.write(text)
         os.replace(file.name, path)
-    return PlanForCard(json.loads(path.read_text()), budget, policy)
+        planned = json.loads(text)
+    return PlanForCard(planned, budget, policy)
+
+
+def _read(path):
+    """Returns a kept plan; None: there is none, or the file is damaged."""
+    try:
+        planned = json.loads(path.read_text())
+        return planned if {"plan", "title", "memory_bytes", "texts"} <= planned.keys() else None
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 def _run_planner(*words):

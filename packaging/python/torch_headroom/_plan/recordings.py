@@ -20,7 +20,6 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 
 from .._library import OWN_FOLDER, HeadroomError, library_path
 
@@ -113,7 +112,9 @@ def _is_read_by_program():
 # Variables that decide what PyTorch and libraries around PyTorch run, whoever reads the variables.
 _DECIDING = ("ACCELERATE_", "CUBLAS", "CUDA_", "CUDNN_", "DS_", "HEADROOM_", "HF_", "NCCL_", "NVIDIA_", "OMP_",
              "PYTHON", "PYTORCH_", "TORCH", "TRANSFORMERS_", "TRITON_")
-_UNUSED = 30 * 24 * 3600.0  # seconds after which a recording is removed
+_SET_BY_TORCH = ("CUDA_MODULE_LOADING", "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_COMPILE_THREADS",
+                 "TORCH_COMPILE_CACHE_KEY_TAG")  # or by simulate(), in a process that uses torch; decide nothing
+_LIMIT = 4 << 30  # bytes of all recordings, as FitRecorder::defaultLimit
 _LAST_LINES = 40  # lines that a script printed before the script failed
 
 
@@ -143,9 +144,10 @@ class Kept:
         self.why_new = why_new  # why the step was recorded now; empty: the step was kept
 
 
-def recorded(program, gpu, tell):
+def recorded(program, gpu, tell, in_search=False):
     """Returns a Kept with the program's step on the simulated card `gpu`. The step is recorded unless a recording is
-    kept. `tell` is called with a sentence before a recording. Raises HeadroomError."""
+    kept. `tell` is called with a sentence before a recording. Raises HeadroomError, after the last lines of a program
+    that failed were printed on stderr. With `in_search`, nothing is printed, and the caller limits the recordings."""
     home = cache_folder() / "recordings"
     index = home / f"{_key(program, gpu)}.json"
     known, why = _find(index)
@@ -153,23 +155,64 @@ def recorded(program, gpu, tell):
         os.utime(known.folder)
         return known
     home.mkdir(parents=True, exist_ok=True)
-    _remove_unused(home)
     tell(f"recording a step of {program.script} on the simulated {gpu}, as {why}")
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{index.stem}-", dir=home))
     try:
-        _record(program, gpu, folder)
+        _record(program, gpu, folder, in_search)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     _write(index, {"folder": folder.name})
+    if not in_search:
+        enforce_limit([folder])
     return Kept(folder, why)
 
 
+def enforce_limit(used=()):
+    """Removes the recordings that were not used for the longest time while all have more than 4 GiB, as
+    FitRecorder::finish() does. `used` are folders of recordings, which stay. Other processes may use and remove
+    recordings at the same time."""
+    groups = {}  # key of a recording -> [time of the last use, bytes, paths]
+    stay = {_key_of(pathlib.Path(folder)) for folder in used}
+    for path in _listed(cache_folder() / "recordings"):
+        try:
+            group = groups.setdefault(_key_of(path), [0, 0, []])
+            group[0] = max(group[0], path.stat().st_mtime)
+            group[1] += sum(file.stat().st_size for file in [path, *_listed(path)] if file.is_file())
+            group[2].append(path)
+        except FileNotFoundError:
+            pass  # another process has removed the file
+    size = sum(bytes_ for _, bytes_, _ in groups.values())
+    for key, (_, bytes_, paths) in sorted(groups.items(), key=lambda item: item[1][0]):
+        if size <= _LIMIT:
+            return
+        if key in stay:
+            continue
+        for path in paths:
+            shutil.rmtree(path, ignore_errors=True)
+            if path.is_file():
+                path.unlink(missing_ok=True)
+        size -= bytes_
+
+
+def _key_of(path):
+    """Returns the key of the recording that a file or folder of the cache belongs to."""
+    return path.name.partition("-")[0].partition(".")[0]
+
+
+def _listed(folder):
+    try:
+        return list(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def _key(program, gpu):
-    deciding = {name: value for name, value in os.environ.items() if name.startswith(_DECIDING)}
+    deciding = {name: value for name, value in os.environ.items()
+                if name.startswith(_DECIDING) and name not in _SET_BY_TORCH}
     script = program.script if program.is_module else os.path.realpath(program.script)
-    words = [program.options, program.is_module, script, program.arguments, os.getcwd(), sys.executable, sys.version, gpu, deciding,
-             state_of(os.path.realpath(library_path()))]
+    words = [program.options, program.is_module, script, program.arguments, os.getcwd(), sys.executable, sys.version, gpu,
+             deciding, state_of(os.path.realpath(library_path()))]
     return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -178,17 +221,20 @@ def _find(index):
     try:
         kept = Kept(index.parent / json.loads(index.read_text())["folder"])
         change = change_since(kept.folder / "dependencies.json")
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # missing or damaged
         return None, "none is kept of this command in this environment"
-    return (None, change) if change or not kept.step.is_file() else (kept, "")
+    if not change and kept.step.is_file():
+        return kept, ""
+    return None, change or "the kept step is gone"
 
 
-def _record(program, gpu, folder):
+def _record(program, gpu, folder, in_search):
     """Records as on the card, or as on a larger card where the program does not handle a full card."""
     done, printed = _run_recorder(program, gpu, folder)
     if done:
         sentences, lines = _own_sentences(printed)
-        print("\n".join(lines[-_LAST_LINES:]), file=sys.stderr)
+        if not in_search:
+            print("\n".join(lines[-_LAST_LINES:]), file=sys.stderr)
         sentence = sentences[-1] if sentences else f"the recorder ended with exit code {done}"
         raise HeadroomError(f"no step could be recorded: {sentence.partition(f'; {folder}')[0]}", done)
 
@@ -229,16 +275,32 @@ def program_of(words):
     raise HeadroomError("a script is missing: expected a file that ends in .py, or -m module")
 
 
-def _remove_unused(home):
-    for path in home.iterdir():
-        if time.time() - path.stat().st_mtime > _UNUSED:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+def this_program(caller):
+    """Returns the Program of this process, for another run. `caller` names the function for sentences. Raises
+    HeadroomError where the program cannot run again."""
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise HeadroomError(f"{caller} does not plan a job of several processes: record one of them with "
+                            "torch_headroom.record --nproc-per-node, plan it with torch-headroom plan --card, and call "
+                            "torch_headroom.apply()")
+    main, words = sys.modules["__main__"], sys.orig_argv[1:]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and "-m" in words:
+        place = words.index("-m") + 1
+        return Program(words[place], words[place + 1:], is_module=True)
+    script = getattr(main, "__file__", None)
+    place = next((i for i, word in enumerate(words) if script and os.path.realpath(word) == os.path.realpath(script)),
+                 None)
+    if place is None:
+        raise HeadroomError(f"{caller} runs the program again to record its step, and this one has no script "
+                            "(a notebook, python -c, or torch_headroom.run, which plans it already): call it in a "
+                            "script that is started by python")
+    return Program(script, words[place + 1:])
 
 
 def _main(gpu, *words):
     try:
         # The step is whole where the card has too little memory: `fit` says whether the step runs there.
-        kept = recorded(program_of(["--unlimited", *words]), gpu, lambda sentence: print(sentence, file=sys.stderr))
+        kept = recorded(program_of(["--unlimited", *words]), gpu, lambda sentence: None, in_search=True)
     except HeadroomError as error:
         print(error, file=sys.stderr)
         return error.exit_code

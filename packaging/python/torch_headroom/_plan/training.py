@@ -15,7 +15,7 @@ import sys
 from .._apply.policy import PolicyError, read_policy
 from .._library import HeadroomError
 from .planning import bytes_of, gpu_at_hand, plan_for_card
-from .recordings import Program, recorded
+from .recordings import recorded, this_program
 
 
 class FirstTraining:
@@ -174,22 +174,30 @@ def auto_checkpoint(model, step, budget=None, gpu=None):
     """
     from .._record.loop import ScriptLoop
 
-    if ScriptLoop.of_process is not None:
-        _train_until_recorded(step, ScriptLoop.of_process)
+    loop = ScriptLoop.of_process
+    if loop is not None and not loop.fit_call:
+        train_until_recorded(step, loop, "step()")
         return None
-    program, gpu = _this_program(), gpu or _gpu()
+    program, gpu = this_program("auto_checkpoint()"), gpu or _gpu()
     kept = recorded(program, gpu, lambda sentence: print(f"torch_headroom: {sentence}", file=sys.stderr, flush=True))
     plan = plan_for_card(kept, gpu, bytes_of(budget) if budget is not None else 0, may_change_settings=False)
     FirstTraining(plan.policy, plan.budget, plan.total).apply_now(model)
     return plan
 
 
-def _train_until_recorded(step, loop):
-    """Trains until the recorder ends the program. A step ends when the next step begins."""
-    for _ in range(loop.requested + 1):
+def loop_of_recording():
+    """Returns the ScriptLoop of this process; None: this process does not record a script."""
+    module = sys.modules.get("torch_headroom._record.loop")  # imports torch
+    return module and module.ScriptLoop.of_process
+
+
+def train_until_recorded(step, loop, name):
+    """Calls `step` until the recorder ends the program. A step ends when the next step begins. `loop` is the ScriptLoop
+    of the process; `name` names the function for sentences."""
+    for _ in range(loop.most_steps()):
         step()
-    raise HeadroomError("step() made no whole training step: it has to run the model's forward, backward and the "
-                        "step() of its optimizers")
+    raise HeadroomError(f"{name} made no whole training step, as the program {loop.why_unfinished()}: expected the "
+                        "model's forward, backward and the step() of its optimizers")
 
 
 def _gpu():
@@ -200,24 +208,3 @@ def _gpu():
         raise HeadroomError("this machine has no GPU: name the card to plan for, as in auto_checkpoint(model, step, "
                             "gpu=\"a100-80gb\") (python -m torch_headroom.record --gpu list)", 4)
     return name
-
-
-def _this_program():
-    """Returns the program of this process, for another run."""
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        raise HeadroomError("auto_checkpoint() does not plan a job of several processes: record one of them with "
-                            "torch_headroom.record --nproc-per-node, plan it with torch-headroom plan --card, and call "
-                            "torch_headroom.apply()")
-    main, words = sys.modules["__main__"], sys.orig_argv[1:]
-    spec = getattr(main, "__spec__", None)
-    if spec is not None and "-m" in words:
-        place = words.index("-m") + 1
-        return Program(words[place], words[place + 1:], is_module=True)
-    script = getattr(main, "__file__", None)
-    place = next((i for i, word in enumerate(words) if script and os.path.realpath(word) == os.path.realpath(script)),
-                 None)
-    if place is None:
-        raise HeadroomError("auto_checkpoint() runs the program again to record its step, and this one has no script "
-                            "(a notebook, python -c, or torch_headroom.run, which plans it already): call it in a "
-                            "script that is started by python")
-    return Program(script, words[place + 1:])

@@ -63,9 +63,11 @@ class ScriptLoop(Loop):
 
     of_process = None  # the ScriptLoop of this process, if the process records a script
 
-    def __init__(self, recorder, requested, progress):
+    def __init__(self, recorder, requested, progress, fit_call=None):
+        """`fit_call`: the number of a call of torch_headroom.fit() to record, from 1, and the sizes."""
         self._recorder = recorder
         self.requested = requested
+        self.fit_call = fit_call
         self._progress = progress
         self.steps = 0  # number of completed steps
         self._done = 0  # finished share of the running step
@@ -215,6 +217,14 @@ class ScriptLoop(Loop):
             return True
         updated = {id(parameter) for other in self._stepped for parameter in _parameters_of(other)}
         return all(id(parameter) in updated for parameter in _parameters_of(optimizer))
+
+    def most_steps(self):
+        """Returns how many steps of a training loop end the recording at most."""
+        return self.requested + self._STEPS_OF_ANOTHER + 1
+
+    def optimizers(self):
+        """Returns the living optimizers."""
+        return self._recorder.inventory.optimizers()
 
     def zero_grad_begins(self):
         self._end_update()

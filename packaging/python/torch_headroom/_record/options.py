@@ -43,6 +43,14 @@ def _fractions(text):
     return found
 
 
+def _fit_call(text):
+    number, colon, sizes = text.partition(":")
+    words = sizes.split(",")
+    if not (number.isdigit() and all(word.isdigit() for word in words)):
+        raise argparse.ArgumentTypeError(f"expected a call and sizes, such as 1:32 or 1:32,1024, not {text}")
+    return int(number), tuple(map(int, words))
+
+
 def parser():
     options = _Parser(
         prog="python -m torch_headroom.record",
@@ -76,6 +84,11 @@ def parser():
         help="record one of N processes of a distributed job, as torchrun starts them")
     add("--nnodes", type=_at_least_one, default=1, metavar="N", help="machines of that job (default: 1)")
     add("--rank", type=int, default=0, help="which process of it (default: %(default)s)")
+    add("--longest-batch", type=_at_least_one, metavar="N",
+        help="read up to N batches of each torch.utils.data.DataLoader before the training, and record a step with the "
+        "longest batch")
+    add("--fit-call", type=_fit_call, metavar="N:SIZE[,…]",
+        help="record the train_step of the script's N-th call of torch_headroom.fit() at these sizes")
     flag("--strict", help="exit code 2 where the step is in any way not what the card would do")
     add("--dependencies", metavar="FILE",
         help="write the files and environment variables that the script has read, with their states, as JSON")
@@ -101,6 +114,11 @@ def same_recording(options):
         arguments.append("--without-checkpointing")
     if options.activation_memory_budget:
         arguments += ["--activation-memory-budget", str(options.activation_memory_budget[0])]
+    if options.longest_batch:
+        arguments += ["--longest-batch", str(options.longest_batch)]
+    if options.fit_call:
+        number, sizes = options.fit_call
+        arguments += ["--fit-call", f"{number}:{','.join(map(str, sizes))}"]
     if options.nproc_per_node is not None:
         arguments += job_of(options).options()
     if options.launched:

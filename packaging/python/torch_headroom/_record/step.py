@@ -114,8 +114,8 @@ class StepRecorder:
         return self._names.name_of(self.running) if self.depth else "backward" if in_backward() else ""
 
     def note(self, key, value):
-        """Adds a setting with which the steps are recorded."""
-        self._origin.append((key, value))
+        """Adds or replaces a setting with which the steps are recorded."""
+        self._origin = [pair for pair in self._origin if pair[0] != key] + [(key, value)]
 
     def begin(self, arguments=()):
         """Begins a step. `arguments` are the arguments of the model's call that begins the step, if a call does."""

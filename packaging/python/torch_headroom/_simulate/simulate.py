@@ -11,6 +11,7 @@ import pathlib
 import sys
 
 from .._library import OWN_FOLDER, HeadroomError, check, load, torch_folder
+from .._plan.fitting import fit_call
 from . import set_simulated_card, simulated_card
 
 
@@ -32,7 +33,8 @@ def simulate(gpu="h100-80gb"):
     """
     card, simulated = _known_card(gpu), simulated_card()
     if simulated is not None:
-        if simulated["name"] != card["name"]:
+        # fit() records the program for other cards than the program's own.
+        if simulated["name"] != card["name"] and not fit_call():
             raise HeadroomError(f"this process simulates {simulated['name']} already: start another one to simulate "
                                 f"{card['name']}")
         return

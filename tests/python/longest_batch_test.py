@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`--longest-batch N` of the recorder and of `torch-headroom fit`: the step is that of the longest batch of the script's
+data loader, which the output names.
+
+    longest_batch_test.py HEADROOM
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+import support
+
+support.need("torch")
+
+HEADROOM = sys.argv.pop(1)
+_GPU = "t4-16gb"
+_SCRIPT = """
+    import sys, torch
+    from torch.utils.data import DataLoader, Dataset, IterableDataset
+    lengths = [7 + 3 * (i % 11) for i in range(45)]
+    lengths[19] = 96  # the longest
+    lengths[44] = 80  # alone in the last batch of four
+    class Texts(Dataset):
+        def __len__(self):
+            return len(lengths)
+        def __getitem__(self, index):
+            return torch.full((lengths[index],), index)
+    class Stream(IterableDataset):
+        def __iter__(self):
+            at = 0
+            while at < len(lengths) or "endless" in sys.argv:
+                yield torch.full((lengths[at % len(lengths)],), at % len(lengths))
+                at += 1
+    def padded(texts):
+        return {"ids": torch.nn.utils.rnn.pad_sequence(texts, batch_first=True), "count": len(texts)}
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Embedding(64, 64), torch.nn.Linear(64, 256), torch.nn.Tanh()).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    def train(batches, accumulate=1):
+        for at, batch in enumerate(batches):
+            model(batch.pop("ids").cuda()).square().mean().backward()
+            if at % accumulate == accumulate - 1:
+                optimizer.step()
+                optimizer.zero_grad()
+"""
+
+
+class LongestBatch(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def started(self, *command):
+        return subprocess.run([*map(str, command)], cwd=self.folder, capture_output=True, text=True, timeout=300,
+                              env=os.environ | {"XDG_CACHE_HOME": str(self.folder / "cache")})
+
+    def script(self, *lines):
+        path = self.folder / "train.py"
+        path.write_text(textwrap.dedent(_SCRIPT) + "\n".join(lines) + "\n")
+        return path
+
+    def recorded(self, line, *arguments, most=1000):
+        """What the recorder says about the longest batch, and the shape of the step's batch."""
+        done = self.started(sys.executable, "-m", "torch_headroom.record", "--gpu", _GPU, "--longest-batch", most, "--json",
+                            "-o", "step.hrs", self.script(line), *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        document = json.loads(done.stdout)
+        step = (self.folder / "step.hrs").read_bytes()
+        sizes = (int(re.search(rb'"%s": ?(\d+)' % name, step)[1]) for name in (b"batch", b"sequence"))
+        return document["notes"][-1], tuple(sizes)
+
+    def test_a_loader_that_shuffles(self):
+        sentence = ("the longest 4 of all 45 samples make the longest batch that the data loader may shuffle: ids of "
+                    "4 × 96; sample 19 is the longest")
+        loader = "DataLoader(Texts(), batch_size=4, shuffle=True, collate_fn=padded"
+        self.assertEqual(self.recorded(f"train({loader}))"), (sentence, (4, 96)))
+        for others in (", num_workers=2, pin_memory=True", ", drop_last=True"):
+            self.assertEqual(self.recorded(f"train({loader}{others}))"), (sentence, (4, 96)))
+
+    def test_a_loader_with_an_order(self):
+        sentence = "batch 5 is the longest of all 12 batches of the data loader: ids of 4 × 96; sample 19 decides"
+        loader = "DataLoader(Texts(), batch_size=4, collate_fn=padded"
+        for others in ("", ", num_workers=2"):
+            self.assertEqual(self.recorded(f"train({loader}{others}))"), (sentence, (4, 96)))
+        sentence = "batch 3 is the longest of the first 3 batches of the data loader: ids of 4 × 37; sample 10 decides"
+        self.assertEqual(self.recorded(f"train({loader}))", most=3), (sentence, (4, 37)))
+
+    def test_an_iterable_data_set(self):
+        line = "train(DataLoader(Stream(), batch_size=4, collate_fn=padded))"
+        sentence = "batch 5 is the longest of all 12 batches of the data loader: ids of 4 × 96"
+        self.assertEqual(self.recorded(line), (sentence, (4, 96)))
+        sentence = "batch 5 is the longest of the first 40 batches of the data loader: ids of 4 × 96"
+        self.assertEqual(self.recorded(line, "endless", most=40), (sentence, (4, 96)))
+
+    def test_every_micro_batch_and_each_new_iterator_gives_it(self):
+        loader = "DataLoader(Texts(), batch_size=4, collate_fn=padded)"
+        _, shape = self.recorded(f"train({loader}, accumulate=3)")
+        self.assertEqual(shape, (4, 96))
+        _, shape = self.recorded(f"loader = {loader}\nfor _ in range(3):\n    train([next(iter(loader))])")
+        self.assertEqual(shape, (4, 96))
+
+    def test_refusals(self):
+        for line, sentence in {
+                "train({'ids': torch.zeros(4, 8, dtype=torch.long)} for _ in range(3))":
+                    "train.py: the program read no batch from a torch.utils.data.DataLoader before",
+                "train(DataLoader(Texts(), batch_size=4, collate_fn=lambda texts: {'ids': padded(texts)['ids'].cuda()}))":
+                    "the data loader makes batches on the GPU",
+                "train(DataLoader([], collate_fn=padded))": "a data loader of the program has no batch",
+        }.items():
+            done = self.started(sys.executable, "-m", "torch_headroom.record", "--gpu", _GPU, "--longest-batch", "9",
+                                self.script(line))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr.strip().splitlines()[-1], sentence)
+            self.assertNotIn("Traceback", done.stderr)
+        done = self.started(HEADROOM, "fit", "demo:transformer", "--gpu", _GPU, "--longest-batch", "9")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--longest-batch is found in the data loader of a script", done.stderr)
+
+    def test_fit_says_which_batch_decides(self):
+        script = self.script("train(DataLoader(Texts(), int(sys.argv[1]), shuffle=True, collate_fn=padded))")
+        options = ["--json", "--gpu", _GPU, "--python", sys.executable, "--vary", "batch=1..32", "--", "{batch}"]
+        found = json.loads(self.started(HEADROOM, "fit", script, "--longest-batch", "1000", *options).stdout)
+        self.assertEqual(found["note"], "at batch 32, the longest 32 of all 45 samples make the longest batch that the data "
+                                        "loader may shuffle: ids of 32 × 96; sample 19 is the longest")
+        rows = found["series"][0]["rows"]
+        self.assertEqual({row["sequence"] for row in rows}, {96})
+        # All sizes have the longest sample, so that few are recorded.
+        self.assertLessEqual(found["cache"]["recorded"], 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
