@@ -3,12 +3,14 @@
 #include "core/fit/fit_row.h"
 
 #include "core/base/try.h"
+#include "core/fit/learned_step.h"
 #include "core/policy/card_planner.h"
 #include "core/predict/step_clock.h"
 #include "core/trace/phase_times.h"
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 namespace headroom {
 namespace {
@@ -30,11 +32,31 @@ double optimizerStepMs(const StepModel& model, const CheckpointPlan& regions, do
     return whole + static_cast<double>(more) * micro;
 }
 
+/// The number of equal forward passes before the optimizer, 1 if passes differ, as those of a GAN's two models.
+std::int64_t microBatchesOf(const StepTrace& step)
+{
+    std::vector<std::vector<StringId>> passes(1); // names of the ops of each forward
+    for (std::uint32_t at = 0; at < step.events.size(); ++at) {
+        const EventIndex event(at);
+        const OpId op(step.events.a[event]);
+        if (step.events.kind[event] == EventKind::opBegin && step.ops.phase[op] == Phase::forward)
+            passes.back().push_back(step.ops.name[op]);
+        const bool ends = step.events.kind[event] == EventKind::mark
+            && static_cast<Mark>(step.events.a[event]) == Mark::backwardEnd;
+        if (ends && !passes.back().empty())
+            passes.emplace_back();
+    }
+    passes.pop_back(); // what follows the last backward
+    const bool isEqual = !passes.empty()
+        && std::ranges::all_of(passes, [&](const auto& pass) { return pass == passes.front(); });
+    return isEqual ? static_cast<std::int64_t>(passes.size()) : 1;
+}
+
 void setRates(FitRun& run, const FitRow& row)
 {
     if (run.stepMs <= 0)
         return;
-    const auto samples = static_cast<double>(row.size.batch * row.size.accumulation);
+    const auto samples = static_cast<double>(row.size.batch * row.size.accumulation * row.ownMicroBatches);
     run.samplesPerSecond = samples / run.stepMs * 1e3;
     run.tokensPerSecond = run.samplesPerSecond * static_cast<double>(row.size.sequence);
 }
@@ -51,13 +73,9 @@ Status readPlain(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, 
     return {};
 }
 
-Status readPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop)
+/// Sets the row's plan and the run with the plan.
+void setPlan(FitRow& row, const StepPlanner& planner, PlanAnswer answer)
 {
-    const StepTrace& step = *row.step.step;
-    ASSIGN_OR_RETURN(const Card card, cardOf(request, gpu.name, step));
-    ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(row.step.step));
-    ASSIGN_OR_RETURN(PlanAnswer answer, planForCard(planner, {}, std::make_shared<const Card>(card), stop,
-                                                    LeastMemory::left));
     FitRun run;
     if (answer.card)
         run.card = answer.card->run;
@@ -73,6 +91,15 @@ Status readPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, c
         row.plan = std::make_shared<const PlanAnswer>(std::move(answer));
     }
     row.planned = std::move(run);
+}
+
+Status readPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop)
+{
+    ASSIGN_OR_RETURN(const Card card, cardOf(request, gpu.name, *row.step.step));
+    ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(row.step.step));
+    ASSIGN_OR_RETURN(PlanAnswer answer, planForCard(planner, {}, std::make_shared<const Card>(card), stop,
+                                                    LeastMemory::left));
+    setPlan(row, planner, std::move(answer));
     return {};
 }
 
@@ -106,20 +133,20 @@ Result<Card> cardOf(const FitRequest& request, const std::string& name, const St
     return card;
 }
 
-FitRow rowWithoutPlan(const FitRequest& request, const DeviceSpec& gpu, RecordedStep step, FitRow row,
-                      const std::stop_token& stop)
+FitRow rowWithoutPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow row, const std::stop_token& stop)
 {
     TimeChoice times = request.times;
     times.gpu = gpu.name;
-    Result<TimedStep> timed = withTimes(std::move(step.step), times);
+    Result<TimedStep> timed = withTimes(std::move(row.step.step), times);
     if (!timed) {
         row.failure = timed.error().message;
         return row;
     }
-    row.step = {std::move(timed->step), std::move(step.file)};
+    row.step.step = std::move(timed->step);
     const StepInfo& info = row.step.step->info;
     row.size.batch = row.size.batch > 0 ? row.size.batch : info.batch;
     row.size.sequence = row.size.sequence > 0 ? row.size.sequence : info.sequence;
+    row.ownMicroBatches = microBatchesOf(*row.step.step) / recordedSize(row.size).accumulation;
     if (const Status read = readPlain(request, gpu, row, stop); !read)
         row.failure = read.error().message;
     return row;
@@ -141,6 +168,27 @@ void addPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, cons
 {
     if (const Status read = readPlan(request, gpu, row, stop); !read)
         row.failure = read.error().message;
+}
+
+void tryPlanOf(const FitRequest& request, const DeviceSpec& gpu, const FitRow& other, FitRow& row,
+               const std::stop_token& stop)
+{
+    const Result<Card> card = cardOf(request, gpu.name, *row.step.step);
+    const Result<StepPlanner> planner = StepPlanner::create(row.step.step);
+    if (!card || !planner || !sameStructure(*other.step.step, *row.step.step))
+        return;
+    PlanRequest wanted;
+    wanted.budget = card->forTensors();
+    Result<PlanAnswer> answer = planner->solve(wanted, stop);
+    if (answer)
+        answer = planner->withRegions(*std::move(answer), other.plan->regions);
+    if (!answer || !answer->timeline)
+        return;
+    answer->card = CardVerdict{std::make_shared<const Card>(*card),
+                               runOnCard(*card, *row.step.step, *answer->timeline, stop)};
+    answer->plan.status = PlanStatus::feasible;
+    if (answer->runs())
+        setPlan(row, *planner, *std::move(answer));
 }
 
 } // namespace headroom

@@ -14,10 +14,9 @@ StepSize recordedSize(StepSize size);
 /// the ops' times.
 double stepMsOf(const StepModel& model, const CheckpointPlan& regions, double recomputeMs);
 
-/// Returns `row` with the step on the GPU, timed there, and with the run without a plan. The step was recorded for a
-/// GPU that stands for `gpu`. An error becomes the row's failure.
-FitRow rowWithoutPlan(const FitRequest& request, const DeviceSpec& gpu, RecordedStep step, FitRow row,
-                      const std::stop_token& stop);
+/// Returns the row with its step timed on the GPU, and the run without a plan. The step was recorded for a GPU that stands
+/// for `gpu`. An error becomes the row's failure.
+FitRow rowWithoutPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow row, const std::stop_token& stop);
 
 /// Whether the plan of the least memory has room on the GPU, by the sum of bytes: necessary for a plan that runs, and
 /// found much quicker. False if no plan can be made.
@@ -25,5 +24,9 @@ bool hasRoomForPlan(const FitRequest& request, const DeviceSpec& gpu, const FitR
 
 /// Adds the best plan for the GPU (planForCard()) and the run with it. An error becomes the row's failure.
 void addPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop);
+
+/// Gives a row that does not run the plan of another row, whose step has the same structure, if `row` runs with the plan.
+void tryPlanOf(const FitRequest& request, const DeviceSpec& gpu, const FitRow& other, FitRow& row,
+               const std::stop_token& stop);
 
 } // namespace headroom

@@ -1,0 +1,303 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/fit/series_rows.h"
+
+#include "core/base/try.h"
+#include "core/fit/fit_row.h"
+#include "core/fit/learned_step.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace headroom {
+
+bool Recordings::standFor(const std::string& other) const
+{
+    if (gpu == other)
+        return true;
+    const auto recorded = std::ranges::find_if(steps, [](const auto& pair) { return pair.second.ok(); });
+    return recorded != steps.end() && standsFor(*recorded->second->step, other).ok();
+}
+
+StepTracePtr Recordings::calculated(const StepSize& wanted, bool variesSequence) const
+{
+    const auto variedOf = [&](const StepSize& size) { return variesSequence ? size.sequence : size.batch; };
+    std::vector<SizedStep> known;
+    for (const auto& [size, step] : steps) {
+        StepSize same = size;
+        (variesSequence ? same.sequence : same.batch) = variedOf(wanted);
+        if (step && same == wanted)
+            known.push_back({variedOf(size), step->step});
+    }
+    const std::int64_t target = variedOf(wanted);
+    std::ranges::sort(known, {}, [&](const SizedStep& at) { return std::abs(at.size - target); });
+    std::vector<SizedStep> chosen;
+    for (const SizedStep& at : known)
+        if (chosen.size() < points(variesSequence) && (chosen.empty() || sameStructure(*chosen.front().step, *at.step)))
+            chosen.push_back(at);
+    if (chosen.size() < points(variesSequence))
+        return nullptr;
+    const Result<StepTracePtr> step = stepAtSize(chosen, target);
+    return step ? *step : nullptr;
+}
+
+
+SeriesRows::SeriesRows(const FitRequest& request, const RecordSteps& record, const FitWatch& watch,
+                       std::stop_token stop, Recordings& recordings, DeviceSpec gpu, std::int64_t other)
+    : request_(request)
+    , record_(record)
+    , watch_(watch)
+    , stop_(std::move(stop))
+    , recordings_(recordings)
+    , gpu_(std::move(gpu))
+    , varied_(request.sequence.isRange() ? request.sequence : request.batch)
+    , variesSequence_(request.sequence.isRange())
+{
+    series_.gpu = gpu_.name;
+    series_.other = other;
+}
+
+StepSize SeriesRows::sizeAt(SizeIndex index) const
+{
+    StepSize size;
+    size.batch = variesSequence_ ? series_.other : varied_.at(index);
+    size.sequence = variesSequence_ ? varied_.at(index) : series_.other;
+    if (request_.globalBatch > 0 && size.batch > 0)
+        size.accumulation = request_.globalBatch / size.batch;
+    return size;
+}
+
+std::string SeriesRows::nameOf(SizeIndex index) const
+{
+    return request_.sizeName + " " + std::to_string(varied_.at(index));
+}
+
+SeriesRows::SizeIndex SeriesRows::twice(SizeIndex index) const
+{
+    const std::int64_t wanted = 2 * varied_.at(index);
+    SizeIndex next = index + 1;
+    SizeIndex beyond = std::min(varied_.count(), 2 * index + static_cast<SizeIndex>(wanted) + 2);
+    while (next + 1 < beyond) {
+        const SizeIndex middle = next + (beyond - next) / 2;
+        (varied_.at(middle) <= wanted ? next : beyond) = middle;
+    }
+    return next;
+}
+
+Status SeriesRows::askSizes()
+{
+    StepSize own = sizeAt(0);
+    (variesSequence_ ? own.sequence : own.batch) = 0;
+    publish("recording the program's own size");
+    std::vector<Result<RecordedStep>> results = record_(std::span(&own, 1), recordings_.gpu, stop_);
+    ++asked_;
+    if (!results.front())
+        return results.front().error();
+    const StepInfo& info = results.front()->step->info;
+    const std::int64_t size = variesSequence_ ? info.sequence : info.batch;
+    const auto dimension = std::ranges::find(info.dimensions, variesSequence_ ? "sequence" : "batch",
+                                             &StepInfo::Dimension::name);
+    const bool isFixed = dimension == info.dimensions.end();
+    const std::optional<Sizes> taken
+        = isFixed ? varied_.within(size, size) : varied_.within(dimension->least, dimension->most);
+    const std::string words = isFixed ? std::to_string(size) + " only: export the model again with dynamic_shapes"
+                                      : std::to_string(dimension->least) + " to " + std::to_string(dimension->most);
+    if (!taken)
+        return badInput("none of the sizes is one of the program, which takes " + request_.sizeName + " " + words);
+    if (isFixed)
+        remark("the program takes " + request_.sizeName + " " + words + " to try others");
+    varied_ = *taken;
+    (variesSequence_ ? own.sequence : own.batch) = size;
+    recordings_.steps.emplace(own, std::move(results.front()));
+    return {};
+}
+
+bool SeriesRows::isRecorded(SizeIndex index) const
+{
+    return recordings_.steps.contains(recordedSize(sizeAt(index)));
+}
+
+const StepTrace* SeriesRows::recorded(SizeIndex index) const
+{
+    const auto step = recordings_.steps.find(recordedSize(sizeAt(index)));
+    return step != recordings_.steps.end() && step->second ? step->second->step.get() : nullptr;
+}
+
+void SeriesRows::record(const std::vector<SizeIndex>& indexes)
+{
+    std::vector<StepSize> sizes;
+    std::vector<SizeIndex> missing;
+    std::string names;
+    for (const SizeIndex index : indexes)
+        if (!isRecorded(index)) {
+            sizes.push_back(recordedSize(sizeAt(index)));
+            missing.push_back(index);
+            names += (names.empty() ? "" : ", ") + std::to_string(varied_.at(index));
+        }
+    if (sizes.empty() || stopped())
+        return;
+    publish("recording " + request_.sizeName + " " + names);
+    std::vector<Result<RecordedStep>> results = record_(sizes, recordings_.gpu, stop_);
+    asked_ += static_cast<int>(sizes.size());
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        if (!results[i] && stopped())
+            continue; // the stop ended the recording
+        const bool agrees = !results[i] || becomesRecorded(missing[i], *results[i]);
+        if (!agrees || !results[i])
+            rows_.erase(missing[i]);
+        recordings_.steps.emplace(sizes[i], std::move(results[i]));
+        if (agrees)
+            continue;
+        std::erase_if(rows_, [](const auto& pair) { return !pair.second.isRecorded; });
+        rooms_.clear();
+    }
+}
+
+/// Makes a calculated row one of its recording, if the two steps are equal, and then all that was found of the row
+/// holds. Returns whether they are; true also if there was no row.
+bool SeriesRows::becomesRecorded(SizeIndex index, const RecordedStep& recorded)
+{
+    const auto row = rows_.find(index);
+    if (row == rows_.end())
+        return true;
+    TimeChoice times = request_.times;
+    times.gpu = gpu_.name;
+    const Result<TimedStep> timed = withTimes(recorded.step, times);
+    const StepTracePtr& calculated = row->second.step.step;
+    if (!timed || !calculated || !sameStructure(*calculated, *timed->step)
+        || !std::ranges::equal(calculated->storages.requested.rows, timed->step->storages.requested.rows)
+        || !std::ranges::equal(calculated->ops.ms.rows, timed->step->ops.ms.rows))
+        return false;
+    row->second.isRecorded = true;
+    row->second.step = {timed->step, recorded.file};
+    return true;
+}
+
+FitRow SeriesRows::newRow(SizeIndex index)
+{
+    FitRow row;
+    row.size = sizeAt(index);
+    if (!isRecorded(index)) {
+        row.step.step = recordings_.calculated(recordedSize(row.size), variesSequence_);
+        if (!row.step.step)
+            record({index});
+    }
+    const auto recorded = recordings_.steps.find(recordedSize(row.size));
+    row.isRecorded = recorded != recordings_.steps.end();
+    if (row.isRecorded && !recorded->second)
+        row.failure = recorded->second.error().message;
+    else if (row.isRecorded)
+        row.step = *recorded->second;
+    else if (!row.step.step)
+        row.failure = "the search was stopped";
+    return row.failure.empty() ? rowWithoutPlan(request_, gpu_, std::move(row), stop_) : row;
+}
+
+FitRow& SeriesRows::rowOf(SizeIndex index)
+{
+    if (const auto known = rows_.find(index); known != rows_.end())
+        return known->second;
+    FitRow row = newRow(index);
+    FitRow& added = rows_.insert_or_assign(index, std::move(row)).first->second;
+    publish("");
+    return added;
+}
+
+const FitRow& SeriesRows::row(SizeIndex index)
+{
+    return rowOf(index);
+}
+
+const FitRow& SeriesRows::plannedRow(SizeIndex index)
+{
+    FitRow& at = rowOf(index);
+    if (at.failure.empty() && !at.plain.runs() && !at.planned) {
+        publish("planning " + nameOf(index));
+        addPlan(request_, gpu_, at, stop_);
+        publish("");
+    }
+    return at;
+}
+
+bool SeriesRows::runsPlain(SizeIndex index)
+{
+    return row(index).failure.empty() && row(index).plain.runs();
+}
+
+bool SeriesRows::runs(SizeIndex index)
+{
+    return runsPlain(index) || plannedRow(index).runs();
+}
+
+bool SeriesRows::hasRoom(SizeIndex index)
+{
+    const FitRow& at = row(index);
+    if (!at.failure.empty() || at.runs())
+        return at.failure.empty();
+    const auto known = rooms_.find(index);
+    if (known != rooms_.end())
+        return known->second;
+    return rooms_.emplace(index, hasRoomForPlan(request_, gpu_, at, stop_)).first->second;
+}
+
+void SeriesRows::takePlansOfLarger()
+{
+    const FitRow* larger = nullptr;
+    for (auto at = rows_.rbegin(); at != rows_.rend(); ++at) {
+        FitRow& row = at->second;
+        if (!row.failure.empty())
+            continue;
+        if (!row.runs() && larger != nullptr)
+            tryPlanOf(request_, gpu_, *larger, row, stop_);
+        if (row.plan)
+            larger = &row;
+    }
+}
+
+void SeriesRows::keep(const std::set<SizeIndex>& shown)
+{
+    std::erase_if(rows_, [&](const auto& pair) { return !shown.contains(pair.first); });
+}
+
+void SeriesRows::remark(std::string sentence)
+{
+    if (std::ranges::find(series_.remarks, sentence) == series_.remarks.end())
+        series_.remarks.push_back(std::move(sentence));
+}
+
+FitSeries SeriesRows::finish()
+{
+    describe();
+    publish("");
+    return std::move(series_);
+}
+
+/// Copies the rows into the series and sets the series' indexes.
+void SeriesRows::describe()
+{
+    series_.rows.clear();
+    series_.largestPlain = series_.largest = series_.fastest = {};
+    for (const auto& [key, at] : rows_) {
+        const std::size_t index = series_.rows.size();
+        series_.rows.push_back(at);
+        if (!at.failure.empty() || !at.runs())
+            continue;
+        if (at.plain.runs())
+            series_.largestPlain = index;
+        series_.largest = index;
+        const double rate = at.best().samplesPerSecond;
+        if (rate > 0 && (!series_.fastest || rate > series_.rows[*series_.fastest].best().samplesPerSecond))
+            series_.fastest = index;
+    }
+}
+
+void SeriesRows::publish(const std::string& next)
+{
+    if (!watch_)
+        return;
+    describe();
+    watch_(series_, next);
+}
+
+} // namespace headroom
