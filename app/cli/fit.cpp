@@ -4,11 +4,11 @@
 
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
+#include "app/cli/pictures.h"
 #include "app/cli/python_program.h"
 #include "app/cli/table.h"
 #include "app/recording/fit_recorder.h"
 #include "app/recording/step_processes.h"
-#include "core/base/atomic_write.h"
 #include "core/base/try.h"
 #include "core/fit/changes.h"
 #include "core/fit/fit_report.h"
@@ -145,9 +145,15 @@ Status readSizes(const FitArguments& arguments, Asked& asked)
             return withOption("--seq", sizes.error());
         request.sequence = *sizes;
     }
-    if (asked.program.isScript && arguments.vary.empty() && arguments.varySequence.empty() && !arguments.changes)
-        return badInput("a script takes its batch by an argument or an environment variable of its own: name it with "
-                        "--vary, as in --vary --batch-size=1..64 or --vary env:BATCH=1..64");
+    if (asked.program.isScript && arguments.vary.empty() && arguments.varySequence.empty() && !arguments.changes) {
+        const bool isBehind = std::ranges::any_of(
+            arguments.words, [](const std::string& word) { return word.starts_with("--vary"); });
+        return badInput(isBehind ? "--vary stands behind the script's own arguments, and is the script's there: put it "
+                                   "before the script"
+                                 : "a script takes its batch by an argument or an environment variable of its own: "
+                                   "name the argument with --vary, as in --vary --batch-size=1..64 or --vary "
+                                   "env:BATCH=1..64");
+    }
     if (!asked.program.isScript && !(arguments.vary + arguments.varySequence + arguments.varyAccumulation).empty())
         return badInput("--vary names an argument of a script: a model takes --batch and --seq");
     if (!arguments.longestBatch.empty()) {
@@ -199,16 +205,10 @@ Status readCard(const FitArguments& arguments, FitRequest& request)
 Result<FitProgram> programOfStep(const std::string& file, const FitArguments& arguments)
 {
     ASSIGN_OR_RETURN(const StepTracePtr step, readStepTrace(file));
-    if (programOf(*step).empty()) {
-        if (step->info.arguments.empty() || !step->info.simulated)
-            return badInput(file + " cannot be recorded again at other sizes: expected the step of a model or a script "
-                            "on the simulated card");
-        return fitProgram(step->info.arguments);
+    ASSIGN_OR_RETURN(FitProgram program, fitProgramOf(*step, file));
+    if (program.isScript) {
+        ASSIGN_OR_RETURN(program.python, pythonOfStep(*step, file, arguments.python));
     }
-    ASSIGN_OR_RETURN(const ScriptPlace place, placeOfScript(*step, file, arguments.python));
-    ASSIGN_OR_RETURN(FitProgram program, fitProgram(step->info.arguments));
-    program.python = place.python;
-    program.folder = place.folder;
     return program;
 }
 
@@ -283,11 +283,10 @@ void printSeries(const FitSeries& series, const FitRequest& request, std::vector
         columns.push_back({"Tokens/s", right});
     columns.push_back({"Source"});
     Table table(columns);
-    for (const FitRow& row : series.rows) {
+    for (const FitRow& row : series.rows)
         table.addRow(cellsOf(row, hasSequence, accumulates));
-        if (row.failure.empty())
-            std::ranges::copy(row.best().card.assumptions, std::back_inserter(assumed));
-    }
+    if (series.largest)
+        std::ranges::copy(series.rows[*series.largest].best().card.assumptions, std::back_inserter(assumed));
     table.print(std::cout);
     std::cout << '\n';
     for (std::string sentence : findings(series, request)) {
@@ -459,7 +458,7 @@ Result<int> run(const FitArguments& arguments)
     if (!arguments.policies.empty())
         RETURN_IF_ERROR(writePolicies(result, asked.request, arguments.policies));
     if (!arguments.output.empty())
-        RETURN_IF_ERROR(writeAtomically(arguments.output, toCsv(result)));
+        RETURN_IF_ERROR(drawFit({arguments.words.front(), result, asked.request.sequence.isRange()}, arguments.output));
     if (arguments.json) {
         Json document = toJson(result);
         document["cache"] = {{"folder", count.cache.string()},
@@ -548,7 +547,7 @@ void addFit(CLI::App& program, Action& chosen)
         ->type_name("KEY:VALUE,…");
     add("--policies", arguments->policies, "FOLDER",
         "Write the policies of the largest and the fastest size of each card into this folder");
-    add("-o,--output", arguments->output, "FILE", "Write the table as .csv");
+    add("-o,--output", arguments->output, "FILE", "Write a picture or a table: .svg, .pdf, .png or .csv");
     add("--jobs", arguments->jobs, "N", "Recordings at once (default: a core and 4 GiB of memory for each)");
     add("--cache-size", arguments->cacheSize, "SIZE",
         "Bytes of recordings that are kept in the user's cache folder (default: 4GiB)");

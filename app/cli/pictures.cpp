@@ -41,4 +41,9 @@ Status drawFrontier(const FrontierExport& frontier, const std::filesystem::path&
     return withoutDisplay([&] { return exportFrontier(frontier, path, options); });
 }
 
+Status drawFit(const FitExport& fit, const std::filesystem::path& path)
+{
+    return withoutDisplay([&] { return exportFit(fit, path); });
+}
+
 } // namespace headroom::cli

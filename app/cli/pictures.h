@@ -19,4 +19,7 @@ Status withoutDisplay(const std::function<Status()>& draw);
 Status drawFrontier(const FrontierExport& frontier, const std::filesystem::path& path,
                     const ExportOptions& options = {});
 
+/// Draws what fits to a file. Error: as exportFit().
+Status drawFit(const FitExport& fit, const std::filesystem::path& path);
+
 } // namespace headroom::cli

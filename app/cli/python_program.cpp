@@ -147,20 +147,6 @@ bool isAtHand(const std::string& python)
     });
 }
 
-/// Returns the Python to start. A step file may come from anyone, so that only a Python at hand starts without a word
-/// of the user.
-Result<std::string> pythonFor(const StepTrace& step, const std::string& stepFile, const std::string& given)
-{
-    if (!given.empty())
-        return given;
-    const std::string named(step.info.setting("interpreter"));
-    if (isAtHand(named))
-        return named;
-    return badInput(stepFile + " says that " + named
-                    + " runs the script, which is no Python of an environment at hand: "
-                      "activate the environment, or name the Python with --python if you know it");
-}
-
 /// Prints the lines of a pipe on stderr, but for the last sentence of the recorder, which is returned.
 std::string passOn(int pipe)
 {
@@ -268,22 +254,28 @@ std::string programOf(const StepTrace& step)
     return std::string(step.info.setting("program"));
 }
 
-Result<ScriptPlace> placeOfScript(const StepTrace& step, const std::string& stepFile, const std::string& given)
+Result<std::string> pythonOfStep(const StepTrace& step, const std::string& stepFile, const std::string& given)
 {
-    if (const std::string why = whyNotAgain(step); !why.empty())
-        return badInput(stepFile + " " + why);
-    ASSIGN_OR_RETURN(const std::string python, pythonFor(step, stepFile, given));
-    return ScriptPlace{python, folderOf(step)};
+    if (!given.empty())
+        return given;
+    // A step file may come from anyone, so that only a Python at hand starts without a word of the user.
+    const std::string named(step.info.setting("interpreter"));
+    if (isAtHand(named))
+        return named;
+    return badInput(stepFile + " says that " + named
+                    + " runs the script, which is no Python of an environment at hand: "
+                      "activate the environment, or name the Python with --python if you know it");
 }
 
 Result<int> runScript(const StepTrace& step, const std::string& stepFile, const ScriptRun& run)
 {
-    ASSIGN_OR_RETURN(const ScriptPlace place, placeOfScript(step, stepFile, run.python));
-    const std::string& python = place.python;
+    if (const std::string why = whyNotAgain(step); !why.empty())
+        return badInput(stepFile + " " + why);
+    ASSIGN_OR_RETURN(const std::string python, pythonOfStep(step, stepFile, run.python));
     std::array<int, 2> pipe{};
     if (pipe2(pipe.data(), O_CLOEXEC) != 0)
         return Error{ErrorKind::internal, "no pipe can be made: " + std::system_category().message(errno)};
-    const pid_t child = start(python, wordsOf(step, run), place.folder, pipe);
+    const pid_t child = start(python, wordsOf(step, run), folderOf(step), pipe);
     const int problem = errno;
     close(pipe[1]);
     if (child < 0) {

@@ -38,15 +38,9 @@ struct ScriptRun
 /// Returns the command line of the program that the step was recorded from; empty: the step is of a model.
 std::string programOf(const StepTrace& step);
 
-/// Where the script of a step runs.
-struct ScriptPlace
-{
-    std::string python; ///< `given`, or the interpreter that the step names
-    std::string folder;
-};
-/// Errors (badInput): the step cannot be recorded again; the step names a Python of no environment at hand, which only
-/// `given` may choose.
-Result<ScriptPlace> placeOfScript(const StepTrace& step, const std::string& stepFile, const std::string& given);
+/// Returns the Python that runs the script of a step: `given`, or the interpreter that the step names. Error
+/// (badInput): the step names a Python of no environment at hand, which only `given` may choose.
+Result<std::string> pythonOfStep(const StepTrace& step, const std::string& stepFile, const std::string& given);
 
 /// Runs the script that `step` was recorded from, by `python -m torch_headroom.record --policy`: with the recorded
 /// command, in the recorded folder. What the script prints goes to stderr. Errors (badInput): the step cannot be

@@ -188,7 +188,7 @@ bool isScriptCommand(const std::vector<std::string>& words)
     return beginOfOwn(words) < words.size() || (!words.empty() && words.back().ends_with(".py"));
 }
 
-Result<FitProgram> fitProgram(std::vector<std::string> words)
+Result<FitProgram> fitProgram(std::vector<std::string> words, std::string recorder)
 {
     FitProgram program;
     program.isScript = isScriptCommand(words);
@@ -205,11 +205,48 @@ Result<FitProgram> fitProgram(std::vector<std::string> words)
     }
     for (const char* option : {"--gpu", "--batch", "--seq", "--accumulate", "-o", "--output"})
         removeOption(program.words, option);
-    const std::optional<fs::path> recorder = recorderProgram();
-    if (!recorder)
+    program.recorder = std::move(recorder);
+    if (program.recorder.empty())
+        program.recorder = recorderProgram().value_or(fs::path()).string();
+    if (!fs::exists(program.recorder))
         return badInput(missingRecorder);
-    program.recorder = recorder->string();
     return program;
+}
+
+Result<FitProgram> fitProgramOf(const StepTrace& step, const std::string& name, std::string recorder)
+{
+    const StepInfo& info = step.info;
+    const bool isScript = !info.setting("program").empty();
+    if (info.arguments.empty())
+        return badInput(name
+                        + (isScript ? " was recorded inside a program, by torch_headroom.record(), so that no command "
+                                      "records the step at other sizes"
+                                    : " was not recorded from a model or a script, so that no command records the step "
+                                      "at other sizes"));
+    if (!info.simulated)
+        return badInput(name + " was measured: expected a step that was recorded on the simulated card");
+    ASSIGN_OR_RETURN(FitProgram program, fitProgram(info.arguments, std::move(recorder)));
+    if (!isScript)
+        return program;
+    program.folder = info.setting("folder");
+    if (!fs::is_directory(program.folder))
+        return badInput(name + " was recorded in the folder " + program.folder + ", which is not there");
+    return program;
+}
+
+bool isSameProgram(const FitProgram& program, const FitProgram& other)
+{
+    const auto words = [&](FitProgram at) {
+        at.batch = program.batch;
+        at.sequence = program.sequence;
+        at.accumulation = program.accumulation;
+        const auto one = [&](const SizeArgument& size) { return at.isScript && size.name.empty() ? 0 : 1; };
+        Result<std::vector<std::string>> own = wordsAt(at, {one(at.batch), one(at.sequence), 1});
+        if (own && at.isScript) // options of the recorder stand before a script
+            own->erase(own->begin(), own->begin() + static_cast<std::ptrdiff_t>(beginOfOwn(*own)) - 1);
+        return own ? *own : std::vector<std::string>();
+    };
+    return program.isScript == other.isScript && program.folder == other.folder && words(program) == words(other);
 }
 
 Result<std::vector<std::string>> wordsAt(const FitProgram& program, const StepSize& size)

@@ -47,8 +47,16 @@ struct FitProgram
 bool isScriptCommand(const std::vector<std::string>& words);
 
 /// The program with the arguments `words` of `torch-headroom record`; for a model, --gpu, --batch, --seq and -o are
-/// left out. Error (badInput): a model, and torch-headroom-record is not installed.
-Result<FitProgram> fitProgram(std::vector<std::string> words);
+/// left out. `recorder`: path of torch-headroom-record; empty: the one beside this program. Error (badInput): a model,
+/// and torch-headroom-record is not installed.
+Result<FitProgram> fitProgram(std::vector<std::string> words, std::string recorder = {});
+
+/// The program that recorded a step, without the interpreter of a script: a step file may name any program, so that the
+/// user has to agree first. Error (badInput): the step, called `name`, cannot be recorded again.
+Result<FitProgram> fitProgramOf(const StepTrace& step, const std::string& name, std::string recorder = {});
+
+/// Whether both programs are the same at some sizes; for a script, sizes are the arguments that `program` names.
+bool isSameProgram(const FitProgram& program, const FitProgram& other);
 
 /// The command line of the program at a size, as arguments of `torch-headroom record`. Errors (badInput): a script
 /// without the argument for a size that is not its own.

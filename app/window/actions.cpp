@@ -69,6 +69,7 @@ Actions::Actions(QWidget* window)
     showOps = make(tr("&Ops"), tr("Show the ops of the selected module"), "Ctrl+3");
     showReserved = make(tr("&Reserved memory"),
                         tr("Show what the caching allocator reserves, and what other settings change"), "Ctrl+6");
+    showFit = make(tr("F&it"), tr("Show which sizes of the step run on cards, and which is fastest"), "Ctrl+9");
     themeDesktop = make(tr("As the &desktop"), tr("Light or dark as the desktop is"), "Ctrl+Alt+0");
     themeLight = make(tr("&Light"), tr("Dark text on light ground"), "Ctrl+Alt+1");
     themeDark = make(tr("&Dark"), tr("Light text on dark ground"), "Ctrl+Alt+2");
@@ -87,7 +88,7 @@ Actions::Actions(QWidget* window)
     };
     exclusive({themeDesktop, themeLight, themeDark});
     exclusive({stackByCategory, stackByModule});
-    exclusive({showTradeOff, showLiveBlocks, showOps, showReserved});
+    exclusive({showTradeOff, showLiveBlocks, showOps, showReserved, showFit});
     exclusive({pinFree, pinKeep, pinRecompute});
     exclusive({planModules, planOps});
     planModules->setChecked(true);
@@ -149,7 +150,7 @@ void Actions::fillMenuBar(QMenuBar* bar)
     view->addSeparator();
     view->addActions({stackByCategory, stackByModule});
     view->addSeparator();
-    view->addActions({showTradeOff, showLiveBlocks, showOps, showReserved});
+    view->addActions({showTradeOff, showLiveBlocks, showOps, showReserved, showFit});
     view->addSeparator();
     QMenu* theme = view->addMenu(tr("&Theme"));
     theme->addActions({themeDesktop, themeLight, themeDark});
@@ -185,7 +186,7 @@ void Actions::setDocumentOpen(bool isOpen)
          {planModules,     planOps,        copyFraction, closeStep,    exportPolicy, exportTimeline, exportTradeOff,
           exportFrontier,  pinFree,        pinKeep,      pinRecompute, clearPins,    copyPicture,    copyTable,
           stackByCategory, stackByModule,  findModule,   verifyPlan,   fitStep,      zoomBack,       zoomToSelection,
-          showTradeOff,    showLiveBlocks, showOps,      showReserved, compare})
+          showTradeOff,    showLiveBlocks, showOps,      showReserved, showFit,      compare})
         action->setEnabled(isOpen);
     pictureMenu->setEnabled(isOpen);
 }

@@ -56,6 +56,7 @@ public:
     QAction* showLiveBlocks;
     QAction* showOps;
     QAction* showReserved;
+    QAction* showFit;
     QAction* themeDesktop;
     QAction* themeLight;
     QAction* themeDark;

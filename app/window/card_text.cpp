@@ -141,15 +141,6 @@ CardLine ofVerdict(const Session& session, const CardVerdict& verdict)
 
 } // namespace
 
-QString shortCardTitle(QString title)
-{
-    for (const char* maker : {"NVIDIA ", "GeForce ", "Tesla "}) {
-        if (title.startsWith(QLatin1String(maker)))
-            title.remove(0, static_cast<qsizetype>(qstrlen(maker)));
-    }
-    return title.section(QStringLiteral(" HBM"), 0, 0);
-}
-
 std::vector<CardEntry> cardMenu(const Session& session)
 {
     const OpenStep& step = *session.step();

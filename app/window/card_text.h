@@ -14,9 +14,6 @@ namespace headroom {
 
 class Session;
 
-/// "NVIDIA GeForce RTX 4090" → "RTX 4090", "NVIDIA H100 80GB HBM3 (SXM)" → "H100 80GB".
-QString shortCardTitle(QString title);
-
 /// An entry of the menu of cards.
 struct CardEntry
 {

@@ -225,6 +225,11 @@ LowerPanel* DocumentPage::lowerPanel() const noexcept
     return lower_->panel();
 }
 
+FitPage* DocumentPage::fit() const noexcept
+{
+    return lower_->fit();
+}
+
 void DocumentPage::restoreLayout(const Settings& settings)
 {
     sides_->restoreState(settings.layout(sidesName));

@@ -16,6 +16,7 @@ namespace headroom {
 class Actions;
 class BudgetBar;
 class ComparisonBar;
+class FitPage;
 class Inspector;
 class Jobs;
 class LowerPages;
@@ -46,6 +47,7 @@ public:
     StepHeader* header() const noexcept { return header_; }
     ComparisonBar* comparisonBar() const noexcept { return comparison_; }
     LowerPanel* lowerPanel() const noexcept;
+    FitPage* fit() const noexcept;
 
 protected:
     void resizeEvent(QResizeEvent* event) override;

@@ -47,12 +47,10 @@ QString Exporter::ask(const QString& title, const QString& fileName, const QStri
     return QFileDialog::getSaveFileName(window_, title, place, filter);
 }
 
-void Exporter::askPicture(const QString& title, const QString& what, bool (Exporter::*write)(const QString& path))
+QString Exporter::askPicture(const QString& title, const QString& what)
 {
     const QString name = QFileInfo(session_.step()->path).completeBaseName() + QLatin1Char('-') + what;
-    const QString path = ask(title, name + QStringLiteral(".svg"), tr("Pictures and tables (*.svg *.pdf *.png *.csv)"));
-    if (!path.isEmpty())
-        (this->*write)(path);
+    return ask(title, name + QStringLiteral(".svg"), tr("Pictures and tables (*.svg *.pdf *.png *.csv)"));
 }
 
 void Exporter::askPolicy()
@@ -64,17 +62,26 @@ void Exporter::askPolicy()
 
 void Exporter::askTimeline()
 {
-    askPicture(tr("Export timeline"), QStringLiteral("timeline"), &Exporter::writeTimelineTo);
+    if (const QString path = askPicture(tr("Export timeline"), QStringLiteral("timeline")); !path.isEmpty())
+        writeTimelineTo(path);
 }
 
 void Exporter::askTradeOff()
 {
-    askPicture(tr("Export trade-off curves"), QStringLiteral("tradeoff"), &Exporter::writeTradeOffTo);
+    if (const QString path = askPicture(tr("Export trade-off curves"), QStringLiteral("tradeoff")); !path.isEmpty())
+        writeTradeOffTo(path);
 }
 
 void Exporter::askFrontier()
 {
-    askPicture(tr("Export frontier"), QStringLiteral("frontier"), &Exporter::writeFrontierTo);
+    if (const QString path = askPicture(tr("Export frontier"), QStringLiteral("frontier")); !path.isEmpty())
+        writeFrontierTo(path);
+}
+
+void Exporter::askFit(const FitExport& fit)
+{
+    if (const QString path = askPicture(tr("Export what fits"), QStringLiteral("fit")); !path.isEmpty())
+        writeFitTo(path, fit);
 }
 
 bool Exporter::writePolicyTo(const QString& path)
@@ -147,6 +154,11 @@ bool Exporter::writeFrontierTo(const QString& path)
         data.stepMs = session_.answer()->plan.stepMs;
     data.budget = session_.budget();
     return report(exportFrontier(data, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
+}
+
+bool Exporter::writeFitTo(const QString& path, const FitExport& fit)
+{
+    return report(exportFit(fit, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
 }
 
 bool Exporter::report(const Status& written, const QString& path)

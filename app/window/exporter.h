@@ -11,6 +11,7 @@ class QWidget;
 
 namespace headroom {
 
+struct FitExport;
 class MessageBar;
 class Session;
 class Settings;
@@ -27,6 +28,7 @@ public:
     void askTimeline();
     void askTradeOff();
     void askFrontier();
+    void askFit(const FitExport& fit);
 
     void setStackByModule(bool byModule) noexcept { stackByModule_ = byModule; } ///< of the exported timeline
 
@@ -34,10 +36,11 @@ public:
     bool writeTimelineTo(const QString& path);
     bool writeTradeOffTo(const QString& path);
     bool writeFrontierTo(const QString& path);
+    bool writeFitTo(const QString& path, const FitExport& fit);
 
 private:
     QString ask(const QString& title, const QString& fileName, const QString& filter);
-    void askPicture(const QString& title, const QString& what, bool (Exporter::*write)(const QString& path));
+    QString askPicture(const QString& title, const QString& what); ///< empty: none
     bool report(const Status& written, const QString& path);
 
     Session& session_;

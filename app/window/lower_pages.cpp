@@ -4,6 +4,7 @@
 
 #include "app/window/actions.h"
 #include "app/window/allocator_page.h"
+#include "app/window/fit_page.h"
 #include "app/window/jobs.h"
 #include "app/window/session.h"
 #include "views/models/ops_model.h"
@@ -11,6 +12,7 @@
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
 #include "views/widgets/allocator_panel.h"
+#include "views/widgets/fit_panel.h"
 #include "views/widgets/lower_panel.h"
 
 #include <QAction>
@@ -28,7 +30,8 @@ LowerPages::LowerPages(Session& session, Jobs& jobs, Actions& actions, TimelineV
     , live_(new LiveBlocksModel(this))
     , ops_(new OpsModel(this))
     , allocator_(new AllocatorPage(session, this))
-    , panel_(new LowerPanel(tradeOff, live_, ops_, allocator_->panel()))
+    , fit_(new FitPage(session, this))
+    , panel_(new LowerPanel(tradeOff, live_, ops_, allocator_->panel(), fit_->panel()))
 {
     wire(jobs, timeline);
     wireActions(actions);
@@ -72,7 +75,7 @@ void LowerPages::wireActions(const Actions& actions)
     using Page = LowerPanel::Page;
     const std::array shown{std::pair(Page::tradeOff, actions.showTradeOff),
                            std::pair(Page::liveBlocks, actions.showLiveBlocks), std::pair(Page::ops, actions.showOps),
-                           std::pair(Page::reserved, actions.showReserved)};
+                           std::pair(Page::reserved, actions.showReserved), std::pair(Page::fit, actions.showFit)};
     for (const auto& [page, action] : shown)
         connect(action, &QAction::triggered, panel_, [this, page = page] { panel_->show(page); });
     connect(panel_, &LowerPanel::pageShown, this, [this, shown](Page page) {

@@ -12,6 +12,7 @@ namespace headroom {
 
 class Actions;
 class AllocatorPage;
+class FitPage;
 class Jobs;
 class LiveBlocksModel;
 class LowerPanel;
@@ -21,7 +22,7 @@ class TimelineView;
 class TradeOffView;
 
 /// Fills the pages of the LowerPanel when shown: the live blocks at the instant pinned in the timeline (else at the
-/// peak), the ops of the selected module, and the memory that the caching allocator reserves.
+/// peak), the ops of the selected module, the memory that the caching allocator reserves, and what fits.
 class LowerPages : public QObject
 {
     Q_OBJECT
@@ -31,6 +32,7 @@ public:
 
     LowerPanel* panel() const noexcept { return panel_; }
     AllocatorPage* allocator() const noexcept { return allocator_; }
+    FitPage* fit() const noexcept { return fit_; }
 
 private:
     struct Instant
@@ -52,6 +54,7 @@ private:
     LiveBlocksModel* live_;
     OpsModel* ops_;
     AllocatorPage* allocator_;
+    FitPage* fit_;
     LowerPanel* panel_;
     std::optional<Instant> pinned_;
     bool onlyChanged_ = false; ///< the table of ops shows only ops with a changed decision

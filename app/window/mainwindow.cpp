@@ -10,6 +10,7 @@
 #include "app/window/demos.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
+#include "app/window/fit_page.h"
 #include "app/window/frame_pacer.h"
 #include "app/window/manual_controller.h"
 #include "app/window/measured_controller.h"
@@ -96,6 +97,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     wireSession();
     wireActions();
     wireDesks();
+    wireFit(parts.recordingsFolder);
     wireMessages();
     start_->setDemos(demoModels());
     showPage();
@@ -216,6 +218,21 @@ void MainWindow::wireDesks()
     connect(measuredController_, &MeasuredController::wanted, this, [this](const QString& path) { openFile(path); });
     connect(stepWatch_, &StepWatch::changed, this, &MainWindow::sayChanged);
     connect(stepWatch_, &StepWatch::gone, this, &MainWindow::sayGone);
+}
+
+/// A size opens in place of the open step, with the plan for its card.
+void MainWindow::wireFit(const QString& folder)
+{
+    FitPage* fit = page_->fit();
+    fit->use({[this](const auto& step, const auto& run, const auto& refuse) {
+                  recordController_->withPython(step, run, refuse);
+              },
+              recordController_->recorder().toStdString(), folder});
+    connect(fit, &FitPage::stepWanted, opener_,
+            [this](const QString& path, const QString& size, const std::string& card) {
+                opener_->openFile(path, {{}, {}, {}, PlanMode::modules, size, card, false, card});
+            });
+    connect(fit->panel(), &FitPanel::exportWanted, this, [this, fit] { exporter_->askFit(fit->exported()); });
 }
 
 /// An error leaves when a later request of the user succeeds.
@@ -368,6 +385,7 @@ void MainWindow::closeEvent(QCloseEvent* event)
         return;
     }
     recordController_->recording().cancel();
+    page_->fit()->cancel();
     settings_.setLayout(windowName, saveGeometry());
     page_->saveLayout(settings_);
     manualController_->close();

@@ -95,6 +95,7 @@ private:
     void wireSession();
     void wireActions();
     void wireDesks();
+    void wireFit(const QString& folder);
     void wireMessages();
 
     void refusePlan(const QString& reason);

@@ -14,6 +14,7 @@
 #include "views/widgets/allocator_panel.h"
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/comparison_bar.h"
+#include "views/widgets/fit_panel.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/inspector_parts.h"
 #include "views/widgets/lower_panel.h"
@@ -64,6 +65,7 @@ void ManualController::nameLinks(MainWindow& window)
     setLink(page.timeline(), "window.md#timeline");
     setLink(page.lowerPanel(), "window.md#below-the-timeline");
     setLink(page.lowerPanel()->findChild<AllocatorPanel*>(), "allocator.md#in-the-window");
+    setLink(page.lowerPanel()->findChild<FitPanel*>(), "window.md#fit");
     setLink(inspector, "window.md#inspector");
     setLink(inspector->opsPanel(), "ops.md#in-the-window");
     setLink(inspector->solverChoice(), "ops.md#in-the-window");

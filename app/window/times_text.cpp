@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/times_text.h"
 
-#include "app/window/card_text.h"
 #include "app/window/step_text.h"
 #include "core/cost/roofline.h"
 #include "views/plot/number_text.h"

@@ -81,14 +81,20 @@ Given givenAt(const QStringList& words, qsizetype at)
 int rankOf(const std::string& name)
 {
     static constexpr std::array<const char*, 5> sequences{"seq", "block", "length", "len", "context"};
-    const QString lower = QString::fromStdString(name).toLower();
-    if (lower.contains(QLatin1String("batch")) || lower.endsWith(QLatin1String("bs")))
+    if (isBatchName(name))
         return 0;
+    const QString lower = QString::fromStdString(name).toLower();
     const auto named = [&](const char* part) { return lower.contains(QLatin1String(part)); };
     return std::ranges::any_of(sequences, named) ? 1 : 2;
 }
 
 } // namespace
+
+bool isBatchName(const std::string& name)
+{
+    const QString lower = QString::fromStdString(name).toLower();
+    return lower.contains(QLatin1String("batch")) || lower.endsWith(QLatin1String("bs"));
+}
 
 std::vector<StepInfo::Dimension> sizesOf(const StepTrace& trace)
 {

@@ -72,6 +72,9 @@ std::vector<StepInfo::Dimension> sizesOf(const StepTrace& trace);
 /// are three at most. An argument that is given twice is left out.
 std::vector<StepInfo::Dimension> scriptSizes(const StepTrace& trace);
 
+/// Whether an argument of a script names a batch: "--batch-size", "train.bs".
+bool isBatchName(const std::string& name);
+
 /// The arguments of `torch-headroom record` with another value of a script's argument, which scriptSizes() named.
 QStringList withScriptSize(const QStringList& arguments, const QString& name, const QString& value);
 

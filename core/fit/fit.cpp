@@ -7,6 +7,7 @@
 #include "core/fit/learned_step.h"
 
 #include <algorithm>
+#include <functional>
 #include <list>
 #include <map>
 #include <set>
@@ -100,20 +101,35 @@ private:
         if (stop_.stop_requested())
             return;
         for (std::size_t i = 0; i < sizes.size(); ++i) {
-            const bool agrees = !results[i] || isAsCalculated(missing[i], *results[i]->step);
-            rows_.erase(missing[i]);
+            const bool agrees = !results[i] || becomesRecorded(missing[i], *results[i]);
+            if (!agrees || !results[i])
+                rows_.erase(missing[i]);
             recordings_.steps.emplace(sizes[i], std::move(results[i]));
-            if (!agrees)
-                std::erase_if(rows_, [](const auto& pair) { return !pair.second.isRecorded; });
+            if (agrees)
+                continue;
+            std::erase_if(rows_, [](const auto& pair) { return !pair.second.isRecorded; });
+            rooms_.clear();
         }
     }
 
-    /// Whether the step was calculated before, to the byte.
-    bool isAsCalculated(SizeIndex index, const StepTrace& recorded) const
+    /// Makes a calculated row one of its recording, if the two steps are equal, and then all that was found of the row
+    /// holds. Returns whether they are; true also if there was no row.
+    bool becomesRecorded(SizeIndex index, const RecordedStep& recorded)
     {
         const auto row = rows_.find(index);
-        return row != rows_.end() && row->second.step.step
-            && std::ranges::equal(row->second.step.step->storages.requested.rows, recorded.storages.requested.rows);
+        if (row == rows_.end())
+            return true;
+        TimeChoice times = request_.times;
+        times.gpu = gpu_.name;
+        const Result<TimedStep> timed = withTimes(recorded.step, times);
+        const StepTracePtr& calculated = row->second.step.step;
+        if (!timed || !calculated || !sameStructure(*calculated, *timed->step)
+            || !std::ranges::equal(calculated->storages.requested.rows, timed->step->storages.requested.rows)
+            || !std::ranges::equal(calculated->ops.ms.rows, timed->step->ops.ms.rows))
+            return false;
+        row->second.isRecorded = true;
+        row->second.step = {timed->step, recorded.file};
+        return true;
     }
 
     /// The step of a size from recordings of others: those nearest to it that have the structure of the nearest.
@@ -186,6 +202,43 @@ private:
     bool runsPlain(SizeIndex index) { return row(index).failure.empty() && row(index).plain.runs(); }
     bool runs(SizeIndex index) { return runsPlain(index) || plannedRow(index).runs(); }
 
+    /// Whether the size runs, or a plan has room for its blocks, fragmentation aside.
+    bool hasRoom(SizeIndex index)
+    {
+        const FitRow& at = row(index);
+        if (!at.failure.empty() || at.plain.runs() || at.planned)
+            return at.failure.empty() && at.runs();
+        const auto known = rooms_.find(index);
+        if (known != rooms_.end())
+            return known->second;
+        return rooms_.emplace(index, hasRoomForPlan(request_, gpu_, at, stop_)).first->second;
+    }
+
+    /// The last index from `first` on of the sizes that run: the last with room, or, where plans fragment, one before.
+    std::optional<SizeIndex> lastThatRuns(SizeIndex first)
+    {
+        if (!runs(first))
+            return std::nullopt;
+        const SizeIndex most = *last(first, [&](SizeIndex index) { return hasRoom(index); });
+        return runs(most) ? most : divided(first, most, [&](SizeIndex index) { return runs(index); });
+    }
+
+    /// Doubles a size from `good` on, which runs, while `runs` holds. Returns the last size, and in `bad` the first that
+    /// does not; nullopt: the range ends.
+    template <class Runs>
+    SizeIndex doubled(SizeIndex good, const Runs& runs, std::optional<SizeIndex>& bad)
+    {
+        while (good + 1 < varied_.count() && !stop_.stop_requested()) {
+            const SizeIndex twice = std::min(nextAfterTwice(good), varied_.count() - 1);
+            if (!runs(twice)) {
+                bad = twice;
+                break;
+            }
+            good = twice;
+        }
+        return good;
+    }
+
     /// The last index from `first` on of the sizes that satisfy `runs`, if all sizes below the last do; nullopt: the
     /// first size does not.
     template <class Runs>
@@ -193,16 +246,15 @@ private:
     {
         if (!runs(first))
             return std::nullopt;
-        SizeIndex good = first, bad = varied_.count();
-        for (SizeIndex stride = std::max<SizeIndex>(good, 1); good + stride < bad; stride *= 2) {
-            if (stop_.stop_requested())
-                return good;
-            if (!runs(good + stride)) {
-                bad = good + stride;
-                break;
-            }
-            good += stride;
-        }
+        std::optional<SizeIndex> bad;
+        const SizeIndex good = doubled(first, runs, bad);
+        return bad ? divided(good, *bad, runs) : good;
+    }
+
+    /// The last index of `good` to `bad` that satisfies `runs`, which `good` does and `bad` does not.
+    template <class Runs>
+    SizeIndex divided(SizeIndex good, SizeIndex bad, const Runs& runs)
+    {
         while (bad - good > 1 && !stop_.stop_requested()) {
             const SizeIndex middle = good + (bad - good) / 2;
             (runs(middle) ? good : bad) = middle;
@@ -210,12 +262,11 @@ private:
         return good;
     }
 
-    /// The same, where that size and the next one are recorded.
-    template <class Runs>
-    std::optional<SizeIndex> lastRecorded(SizeIndex first, const Runs& runs)
+    /// The index that `find` finds, where that size and the next one are recorded.
+    std::optional<SizeIndex> recorded(SizeIndex first, const std::function<std::optional<SizeIndex>()>& find)
     {
         while (!stop_.stop_requested()) {
-            const std::optional<SizeIndex> found = last(first, runs);
+            const std::optional<SizeIndex> found = find();
             std::vector<SizeIndex> missing;
             const SizeIndex from = found.value_or(first);
             for (SizeIndex index = from; index < varied_.count() && index <= from + (found ? 1 : 0); ++index)
@@ -341,9 +392,10 @@ private:
                 shown.insert(index);
         };
         show(0);
-        const std::optional<SizeIndex> plain = lastRecorded(*first, [&](SizeIndex index) { return runsPlain(index); });
-        const std::optional<SizeIndex> most
-            = lastRecorded(plain.value_or(*first), [&](SizeIndex index) { return runs(index); });
+        const std::optional<SizeIndex> plain = recorded(
+            *first, [&] { return last(*first, [&](SizeIndex index) { return runsPlain(index); }); });
+        const SizeIndex from = plain.value_or(*first);
+        const std::optional<SizeIndex> most = recorded(from, [&] { return lastThatRuns(from); });
         const SizeIndex end = most.value_or(*first);
         for (SizeIndex index = 0; index <= end && !stop_.stop_requested(); index = nextAfterTwice(index))
             show(index);
@@ -473,6 +525,7 @@ private:
     bool variesSequence_;
     FitSeries series_;
     std::map<SizeIndex, FitRow> rows_;
+    std::map<SizeIndex, bool> rooms_; ///< hasRoomForPlan() of rows without a plan
     int asked_ = 0;
     bool ignored_ = false;
 };

@@ -111,6 +111,9 @@ std::vector<std::string> findings(const FitSeries& series, const FitRequest& req
         sentences.push_back("largest: " + named(*series.largest) + (largest.plain.runs() ? "" : ", with a plan")
                             + rateOf(largest.best()) + (series.isBounded ? "" : "; larger sizes were not tried"));
     }
+    const std::size_t after = series.largest ? *series.largest + 1 : 0;
+    if (after < series.rows.size() && series.rows[after].failure.empty())
+        sentences.push_back(named(after) + " does not run: " + series.rows[after].best().card.reason);
     if (series.largestPlain && series.largestPlain != series.largest)
         sentences.push_back("largest without a plan: " + named(*series.largestPlain)
                             + rateOf(series.rows[*series.largestPlain].plain));

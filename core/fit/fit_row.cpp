@@ -56,7 +56,8 @@ Status readPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, c
     const StepTrace& step = *row.step.step;
     ASSIGN_OR_RETURN(const Card card, cardOf(request, gpu.name, step));
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(row.step.step));
-    ASSIGN_OR_RETURN(PlanAnswer answer, planForCard(planner, {}, std::make_shared<const Card>(card), stop));
+    ASSIGN_OR_RETURN(PlanAnswer answer, planForCard(planner, {}, std::make_shared<const Card>(card), stop,
+                                                    LeastMemory::left));
     FitRun run;
     if (answer.card)
         run.card = answer.card->run;
@@ -122,6 +123,18 @@ FitRow rowWithoutPlan(const FitRequest& request, const DeviceSpec& gpu, Recorded
     if (const Status read = readPlain(request, gpu, row, stop); !read)
         row.failure = read.error().message;
     return row;
+}
+
+bool hasRoomForPlan(const FitRequest& request, const DeviceSpec& gpu, const FitRow& row, const std::stop_token& stop)
+{
+    const Result<Card> card = cardOf(request, gpu.name, *row.step.step);
+    const Result<StepPlanner> planner = StepPlanner::create(row.step.step);
+    if (!card || !planner)
+        return false;
+    PlanRequest least;
+    least.budget = 1; // the answer names the least budget
+    const Result<PlanAnswer> answer = planner->solve(least, stop);
+    return answer && answer->plan.leastBudget <= card->forTensors();
 }
 
 void addPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop)

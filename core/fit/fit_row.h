@@ -19,6 +19,10 @@ double stepMsOf(const StepModel& model, const CheckpointPlan& regions, double re
 FitRow rowWithoutPlan(const FitRequest& request, const DeviceSpec& gpu, RecordedStep step, FitRow row,
                       const std::stop_token& stop);
 
+/// Whether the plan of the least memory has room on the GPU, by the sum of bytes: necessary for a plan that runs, and
+/// found much quicker. False if no plan can be made.
+bool hasRoomForPlan(const FitRequest& request, const DeviceSpec& gpu, const FitRow& row, const std::stop_token& stop);
+
 /// Adds the best plan for the GPU (planForCard()) and the run with it. An error becomes the row's failure.
 void addPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop);
 

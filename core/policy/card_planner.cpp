@@ -199,9 +199,10 @@ Result<std::pair<PlanAnswer, Bytes>> leastOfAll(const StepPlanner& planner, Plan
     return best;
 }
 
-/// Makes the answer for a card on which no plan runs.
+/// Makes the answer for a card on which no plan runs. `tried`: the verdict of the last plan that was tried, if the plan
+/// of least memory is not to be searched.
 Result<PlanAnswer> noPlan(const StepPlanner& planner, PlanRequest request, const CardPtr& card,
-                          const std::stop_token& stop)
+                          const std::stop_token& stop, const std::optional<CardVerdict>& tried)
 {
     request.budget = card->forTensors(); // which the reason names, if that is too little
     ASSIGN_OR_RETURN(PlanAnswer none, planner.solve(request));
@@ -209,8 +210,12 @@ Result<PlanAnswer> noPlan(const StepPlanner& planner, PlanRequest request, const
         request.budget = 1;
         ASSIGN_OR_RETURN(none, planner.solve(request));
     }
-    ASSIGN_OR_RETURN(const auto least, leastOfAll(planner, request, *card, none.plan, stop));
-    none.card = CardVerdict{card, runOnCard(*card, *planner.trace(), *least.first.timeline), least.second};
+    if (tried) {
+        none.card = *tried;
+    } else {
+        ASSIGN_OR_RETURN(const auto least, leastOfAll(planner, request, *card, none.plan, stop));
+        none.card = CardVerdict{card, runOnCard(*card, *planner.trace(), *least.first.timeline), least.second};
+    }
     Plan& plan = none.plan;
     plan.budget = card->forTensors();
     if (plan.leastBudget <= plan.budget)
@@ -218,7 +223,8 @@ Result<PlanAnswer> noPlan(const StepPlanner& planner, PlanRequest request, const
             + " for the allocator"
             + (card->margin > 0 ? ", of which " + formatBytes(card->margin) + " are left free" : std::string())
             + ", although tensors need " + formatBytes(plan.leastBudget) + " only: " + none.card->run.reason + ".";
-    plan.reason += " With " + formatBytes(none.card->leastMemory) + " for the allocator a plan runs.";
+    if (none.card->leastMemory > 0)
+        plan.reason += " With " + formatBytes(none.card->leastMemory) + " for the allocator a plan runs.";
     return none;
 }
 
@@ -285,7 +291,7 @@ std::vector<AllocatorRules> alternatives(const AllocatorRules& rules)
 } // namespace
 
 Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, const CardPtr& card,
-                               const std::stop_token& stop)
+                               const std::stop_token& stop, LeastMemory least)
 {
     const auto begin = std::chrono::steady_clock::now();
     const StepTrace& step = *planner.trace();
@@ -313,7 +319,9 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
         ASSIGN_OR_RETURN(next, planner.solve(request, stop, solveLimitMs));
     }
     if (!verdict.run.runs && next.plan.status != PlanStatus::stopped) {
-        ASSIGN_OR_RETURN(PlanAnswer none, noPlan(planner, request, card, stop));
+        const bool isLeft = least == LeastMemory::left;
+        ASSIGN_OR_RETURN(PlanAnswer none, noPlan(planner, request, card, stop,
+                                                 isLeft ? std::optional(verdict) : std::nullopt));
         none.card->tried = verdict.tried;
         none.plan.solveMs = elapsedMs(begin);
         if (stop.stop_requested())
@@ -328,7 +336,8 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
     plan.boundMs = std::min(bound.boundMs, plan.recomputeMs);
     plan.gap = gapTo(plan.boundMs, plan.recomputeMs);
     plan.status = plan.gap > 0 ? PlanStatus::feasible : bound.status;
-    next.card->leastMemory = leastMemory(*card, step, *next.timeline);
+    if (least == LeastMemory::searched)
+        next.card->leastMemory = leastMemory(*card, step, *next.timeline);
     plan.solveMs = elapsedMs(begin);
     return next;
 }

@@ -25,9 +25,11 @@ std::vector<CheckpointPlan> arrangements(const StepModel& model, const Checkpoin
 ///
 /// The answer has a verdict. If no plan runs, the answer is infeasible, and its reason says why. Otherwise
 /// `plan.budget` is the card's memory for tensors, and boundMs is proven for all plans whose bytes fit, whether they
-/// run or not; gap is to that.
+/// run or not; gap is to that. Without LeastMemory::searched, CardVerdict::leastMemory is 0, and where no plan runs the
+/// run is that of the last plan that was tried.
+enum class LeastMemory { searched, left };
 Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, const CardPtr& card,
-                               const std::stop_token& stop = {});
+                               const std::stop_token& stop = {}, LeastMemory least = LeastMemory::searched);
 
 /// Looks whether the card of `found`, an answer of planForCard(), runs a plan of less recompute time, or one at all,
 /// with expandable segments or without splits of large blocks (max_split_size_mb), and returns the best of these

@@ -111,6 +111,27 @@ TEST(Record, SaysTheCommandThatWasTyped)
     EXPECT_THAT(own, HasSubstr("Usage: torch-headroom-record record "));
 }
 
+TEST(Fit, IsDrawnAndATable)
+{
+    const TemporaryFolder folder;
+    const auto fit = [&](const std::string& file) {
+        return runProgram(HEADROOM_BIN_DIR "/torch-headroom",
+                          {"fit", "demo:mlp", "--batch", "8,16", "--gpu", "rtx-4060-8gb,t4-16gb", "-o", file},
+                          {{"XDG_CACHE_HOME", folder.path().string()}});
+    };
+    const Finished drawn = fit((folder.path() / "fit.svg").string());
+    ASSERT_EQ(drawn.exitCode, 0) << drawn.err;
+    const std::string svg = readFile(folder.path() / "fit.svg");
+    for (const char* text : {">demo:mlp<", ">RTX 4060<", ">T4<", ">Samples a second over batch<"})
+        EXPECT_THAT(svg, HasSubstr(text));
+    ASSERT_EQ(fit((folder.path() / "fit.csv").string()).exitCode, 0);
+    EXPECT_THAT(readFile(folder.path() / "fit.csv"),
+                testing::AllOf(testing::StartsWith("gpu,batch,"), HasSubstr("\nt4-16gb,16,")));
+    const Finished refused = fit((folder.path() / "fit.txt").string());
+    EXPECT_EQ(refused.exitCode, 2);
+    EXPECT_THAT(refused.err, HasSubstr("expected .svg, .pdf, .png or .csv"));
+}
+
 // packaging/run.sh opens it while the recorder is still built.
 TEST(Record, TheSampleIsWhatTheRecorderMakes)
 {

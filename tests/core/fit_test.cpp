@@ -304,7 +304,8 @@ TEST(Fit, TablesSayWhatIsRecordedAndWhatIsCalculated)
     EXPECT_THAT(csv, HasSubstr("gpu,batch,sequence,accumulation,source,fits,"));
     EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(csv, '\n')), result->series[0].rows.size() + 1);
     EXPECT_THAT(findings(result->series[0], requestOf({})),
-                ElementsAre(HasSubstr("largest: --batch "), HasSubstr("largest without a plan: "), HasSubstr("fastest: ")));
+                ElementsAre(HasSubstr("largest: --batch "), HasSubstr(" does not run: "),
+                            HasSubstr("largest without a plan: "), HasSubstr("fastest: ")));
 }
 
 } // namespace

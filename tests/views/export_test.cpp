@@ -3,6 +3,7 @@
 
 // Exported files, read back.
 
+#include "core/fit/fit_report.h"
 #include "core/predict/predict.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/made_up.h"
@@ -240,6 +241,22 @@ private Q_SLOTS:
         verify(exportFrontier({"other", madeUpFrontier({}), 0, 0}, path("once.svg")));
         QVERIFY(content("once.svg") != before);
         QCOMPARE(QDir(folder_.path()).entryList({QStringLiteral("*once*")}, QDir::Files | QDir::Hidden).size(), 1);
+    }
+
+    void whatFitsIsAPictureAndATable()
+    {
+        const FitExport fit{"transformer", madeUpFit(), false};
+        verify(exportFit(fit, path("fit.svg"), {.width = 900, .height = 420}));
+        const QString svg = QString::fromUtf8(content("fit.svg"));
+        for (const char* text : {">transformer<", ">Samples a second over batch<", ">RTX 4090<", ">RTX 3090<",
+                                 ">largest: 38<", ">fastest: 24<", ">largest and fastest: 20<", ">with a plan<",
+                                 ">out of memory<", ">failed<", ">samples/s<", ">32<"})
+            QVERIFY2(svg.contains(QLatin1String(text)), text);
+        verify(exportFit(fit, path("fit.csv")));
+        QCOMPARE(content("fit.csv").toStdString(), toCsv(fit.result));
+        verify(exportFit({"transformer", madeUpFit(), true}, path("fit.pdf")));
+        QVERIFY(content("fit.pdf").startsWith("%PDF"));
+        QVERIFY(!exportFit(fit, path("fit.txt")).ok());
     }
 };
 

@@ -224,4 +224,59 @@ std::vector<FrontierPoint> madeUpFrontier(const MadeUpStep& step, int points)
     return frontier;
 }
 
+namespace {
+
+FitRow madeUpRow(std::int64_t batch, double speed, std::int64_t largestPlain, std::int64_t largest)
+{
+    FitRow row;
+    row.size.batch = batch;
+    row.size.sequence = 1024;
+    row.isRecorded = batch >= largestPlain - 1;
+    const auto run = [&](double recomputeMs) {
+        FitRun made;
+        made.peak = (4 + batch) * GiB * 3 / 4;
+        made.recomputeMs = recomputeMs;
+        made.stepMs = 20 + 1e3 / speed * static_cast<double>(batch) + recomputeMs;
+        made.samplesPerSecond = 1e3 * static_cast<double>(batch) / made.stepMs;
+        made.tokensPerSecond = 1024 * made.samplesPerSecond;
+        made.card.runs = true;
+        made.card.reservedPeak = made.peak + GiB / 2;
+        return made;
+    };
+    row.plain = run(0);
+    row.plain.card.runs = batch <= largestPlain;
+    if (batch > largestPlain) {
+        row.planned = run(3.0 * static_cast<double>(batch - largestPlain));
+        row.planned->card.runs = batch <= largest;
+        if (row.runs())
+            row.plan = std::make_shared<const PlanAnswer>();
+        else
+            row.planned->card.reason = "out of memory in the 3rd step";
+    }
+    return row;
+}
+
+} // namespace
+
+FitResult madeUpFit()
+{
+    FitSeries first;
+    first.gpu = "rtx-4090-24gb";
+    for (const std::int64_t batch : {1, 2, 4, 8, 16, 23, 24, 26, 30, 34, 38, 39})
+        first.rows.push_back(madeUpRow(batch, 60, 23, 38));
+    first.largestPlain = 5;
+    first.largest = 10;
+    first.fastest = 6;
+    first.isBounded = true;
+    FitSeries second;
+    second.gpu = "rtx-3090-24gb";
+    for (const std::int64_t batch : {1, 2, 4, 8, 12, 13, 16, 20, 21})
+        second.rows.push_back(madeUpRow(batch, 38, 12, 20));
+    second.rows[2].failure = "the batch is odd";
+    second.largestPlain = 4;
+    second.largest = second.fastest = 7;
+    second.isBounded = true;
+    return {{first, second}, 9};
+}
+
 } // namespace headroom

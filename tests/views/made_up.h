@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/fit/fit.h"
 #include "core/plan/plan.h"
 #include "core/policy/step_planner.h"
 #include "core/sac/module_info.h"
@@ -34,5 +35,9 @@ PlannedPoint madeUpPoints(const ModuleInfoPtr& modules, const Plan& plan);
 
 /// Least feasible budget to no checkpointing.
 std::vector<FrontierPoint> madeUpFrontier(const MadeUpStep& step, int points = 40);
+
+/// What fits on an RTX 4090 and, with smaller batches, on an RTX 3090: batches that run, that run with a plan, that run
+/// out of memory; on the second card one fails. Rows have no steps.
+FitResult madeUpFit();
 
 } // namespace headroom

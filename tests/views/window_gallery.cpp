@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Renders the whole window, light and dark and at several sizes, as PNG files to look at: start page, a plan, a budget
-// that nothing fits, pins, tables. Usage: window_gallery FOLDER [STEP.hrs] (QT_QPA_PLATFORM=offscreen). Without a step
-// file a synthetic step is planned block by block.
+// that nothing fits, pins, tables. Usage: window_gallery FOLDER [STEP.hrs [fit]] (QT_QPA_PLATFORM=offscreen). With an
+// empty name of a step file a synthetic step is planned block by block; `fit` draws only the page Fit.
 
 #include "app/recording/record_dialog.h"
 #include "app/recording/recording_bar.h"
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
+#include "app/window/fit_page.h"
 #include "app/window/mainwindow.h"
 #include "app/window/record_controller.h"
 #include "app/window/snapshot_dialog.h"
@@ -19,6 +20,7 @@
 #include "tests/core/measured_step.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/block_engine.h"
+#include "tests/views/made_up.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/inspector_parts.h"
@@ -168,6 +170,57 @@ void showComparison(MainWindow& window, Gallery& gallery)
     window.resize(1600, 1000);
 }
 
+/// What fits: before a search, while it runs, with all sizes, cancelled, and failed.
+void showFit(MainWindow& window, Gallery& gallery)
+{
+    window.actions().showFit->trigger();
+    FitPanel& panel = *window.page().fit()->panel();
+    FitResult all = madeUpFit();
+    FitResult some = all;
+    some.series.resize(1);
+    some.series[0].rows.resize(6);
+    some.series[0].largest = some.series[0].fastest = std::nullopt;
+    const auto shown = [&](const FitResult& result) {
+        panel.showResult(std::make_shared<const FitResult>(result), false);
+    };
+    const auto bothSizes = [&](const QString& name) {
+        window.resize(1280, 800);
+        gallery.bothThemes(QStringLiteral("fit-1280-") + name);
+        window.resize(3840, 2160);
+        gallery.bothThemes(QStringLiteral("fit-4k-") + name);
+    };
+    bothSizes(QStringLiteral("empty"));
+    panel.setRunning(true);
+    panel.showProgress(-1, QStringLiteral("0:03 so far: RTX 4090 (1 of 2), recording batch 2, 4"));
+    bothSizes(QStringLiteral("begins"));
+    shown(some);
+    panel.showProgress(0.5, QStringLiteral("0:12 so far, this recording about 0:07 more: RTX 4090 (1 of 2), recording batch "
+                                           "23, 24, 1 of 2 done"));
+    bothSizes(QStringLiteral("running"));
+    panel.setEnding();
+    panel.setRunning(false);
+    panel.say(QStringLiteral("Cancelled after 0:14. The 6 sizes that are known stay."));
+    bothSizes(QStringLiteral("cancelled"));
+    shown(all);
+    panel.say(QStringLiteral("RTX 4090: batch 23 runs, 38 with a plan; fastest 24: 56.7 samples/s. RTX 3090: batch 12 "
+                             "runs, 20 with a plan; fastest 20: 35.1 samples/s."));
+    bothSizes(QStringLiteral("results"));
+    for (QToolButton* button : panel.findChildren<QToolButton*>())
+        if (button->text() == QStringLiteral("Table"))
+            button->click();
+    panel.table()->setCurrentIndex(panel.table()->model()->index(6, 0));
+    bothSizes(QStringLiteral("table"));
+    panel.showResult(nullptr, false);
+    panel.showProblem(QStringLiteral("Batch 2, 4 failed: train.py raised RuntimeError: mat1 and mat2 shapes cannot be "
+                                     "multiplied (32x512 and 768x768)."));
+    bothSizes(QStringLiteral("failed"));
+    panel.say({});
+    panel.setWhyNot(QStringLiteral("This step was measured: expected a step that was recorded on the simulated card."));
+    bothSizes(QStringLiteral("whynot"));
+    window.resize(1600, 1000);
+    window.actions().showTradeOff->trigger();
+}
+
 /// What is asked of a memory snapshot of two GPUs, and what is shown of one.
 void showSnapshot(MainWindow& window, Gallery& gallery)
 {
@@ -215,6 +268,7 @@ void showAll(MainWindow& window, Gallery& gallery, const QString& file)
 
     window.openFile(file);
     settle(window);
+    showFit(window, gallery);
     gallery.bothThemes(QStringLiteral("plan-1600"));
     for (const QSize size : {QSize(1280, 800), QSize(2560, 1440), QSize(1024, 700)}) {
         window.resize(size);
@@ -283,10 +337,17 @@ int main(int argc, char** argv)
                            return trace->info.source == "snapshot" ? makePlannerEngine(std::move(trace))
                                                                    : BlockEngine::create(std::move(trace));
                        },
-                       QString(), place.path()},
+                       QApplication::applicationFilePath(), place.path()},
                       settings);
     window.askBeforeClosing(false);
     Gallery gallery(window, folder);
-    showAll(window, gallery, file);
+    if (arguments.value(3) == QStringLiteral("fit")) {
+        window.show();
+        window.openFile(file);
+        settle(window);
+        showFit(window, gallery);
+    } else {
+        showAll(window, gallery, file);
+    }
     return 0;
 }

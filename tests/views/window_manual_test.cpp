@@ -6,11 +6,13 @@
 #include "app/recording/record_dialog.h"
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
+#include "app/window/fit_page.h"
 #include "app/window/manual_controller.h"
 #include "app/window/record_controller.h"
 #include "tests/views/window_fixture.h"
 #include "views/manual/manual_pages.h"
 #include "views/manual/manual_window.h"
+#include "views/plot/fit_chart.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/lower_panel.h"
@@ -60,8 +62,11 @@ private Q_SLOTS:
         focusAndAsk(window().page().modules()->filter());
         QCOMPARE(shown(), QStringLiteral("window.md#modules"));
         window().actions().showReserved->trigger();
-        focusAndAsk(window().page().lowerPanel()->findChild<QLineEdit*>());
+        focusAndAsk(window().page().lowerPanel()->findChild<QLineEdit*>(QStringLiteral("allocatorSettings")));
         QCOMPARE(shown(), QStringLiteral("allocator.md#in-the-window"));
+        window().actions().showFit->trigger();
+        focusAndAsk(window().page().fit()->panel()->chart());
+        QCOMPARE(shown(), QStringLiteral("window.md#fit"));
         window().actions().showOps->trigger();
         focusAndAsk(window().page().lowerPanel()->ops());
         QCOMPARE(shown(), QStringLiteral("window.md#below-the-timeline"));

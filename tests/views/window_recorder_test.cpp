@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/recording/recording_bar.h"
 #include "app/window/document_page.h"
+#include "app/window/fit_page.h"
 #include "app/window/mainwindow.h"
 #include "app/window/record_controller.h"
 #include "app/window/step_engine.h"
@@ -94,6 +95,31 @@ private Q_SLOTS:
         window_->session().undoStack().undo();
         QCOMPARE(window_->session().recordedPeak(), before);
         QTRY_VERIFY(isPlanned());
+    }
+
+    void sizesThatFitAreRecorded()
+    {
+        qputenv("XDG_CACHE_HOME", folder_->path().toUtf8());
+        FitPage& fit = *window_->page().fit();
+        QCOMPARE(fit.panel()->sequence(), QStringLiteral("64"));
+        fit.panel()->setCards({{"rtx-4060-8gb", {}, true}, {"t4-16gb", {}, true}});
+        fit.panel()->setBatch(QStringLiteral("2,16"), QStringLiteral("1.."));
+        fit.start();
+        QTRY_VERIFY_WITH_TIMEOUT(!fit.running(), patienceMs);
+        const FitResult result = fit.exported().result;
+        QCOMPARE(result.series.size(), std::size_t{2});
+        QCOMPARE(result.series.back().rows.size(), std::size_t{2});
+        for (const FitRow& row : result.series.back().rows)
+            QVERIFY2(row.plain.runs() && row.plain.samplesPerSecond > 0, row.failure.c_str());
+        fit.open(1, 1);
+        QTRY_VERIFY_WITH_TIMEOUT(window_->session().step()->trace().info.batch == 16 && isPlanned(), patienceMs);
+        QCOMPARE(window_->session().cardChoice().card, std::string("t4-16gb"));
+        QCOMPARE(window_->session().step()->trace().info.gpu, std::string("t4-16gb"));
+        QCOMPARE(fit.exported().result.series.size(), std::size_t{2}); // the step is of the same program
+        while (window_->session().undoStack().canUndo())
+            window_->session().undoStack().undo();
+        QCOMPARE(window_->session().step()->trace().info.batch, std::int64_t{4});
+        QCOMPARE(fit.exported().result.series.size(), std::size_t{2});
     }
 
 private:

@@ -3,7 +3,9 @@
 #include "views/export/export.h"
 
 #include "core/base/atomic_write.h"
+#include "core/fit/fit_report.h"
 #include "views/plot/axis_map.h"
+#include "views/plot/fit_chart.h"
 #include "views/plot/legend.h"
 #include "views/plot/number_text.h"
 #include "views/plot/timeline_paint.h"
@@ -74,7 +76,8 @@ QByteArray withWidths(const QByteArray& document)
         const QString element = match.captured(1);
         QFont font(attributeOf(element, QStringLiteral("font-family")));
         font.setPixelSize(std::max(1, attributeOf(element, QStringLiteral("font-size")).toInt()));
-        font.setWeight(QFont::Weight(std::clamp(attributeOf(element, QStringLiteral("font-weight")).toInt(), 100, 900)));
+        font.setWeight(
+            QFont::Weight(std::clamp(attributeOf(element, QStringLiteral("font-weight")).toInt(), 100, 900)));
         const double width = QFontMetricsF(font).horizontalAdvance(unescaped(match.captured(2)));
         made += QStringView(text).mid(end, match.capturedStart() - end) + element
             + QStringLiteral("textLength=\"%1\" lengthAdjust=\"spacingAndGlyphs\">%2</text>")
@@ -331,15 +334,19 @@ void paintAxes(QPainter& painter, const QRectF& plot, const PictureAxis& x, cons
 }
 
 /// Paints background, title line and legend of a picture. Returns the rectangle left for the plot and its labels.
-QRectF paintFrame(QPainter& painter, QSize size, const QString& title, const Legend& legend, const Theme& theme)
+QRectF paintFrame(QPainter& painter, const ExportOptions& options, const std::string& title, const QString& head,
+                  std::vector<LegendEntry> entries, const Theme& theme)
 {
+    const Legend legend(head, std::move(entries), options.width - 2 * pictureMargin, theme);
+    const QSize size(options.width, options.height);
     const QRectF page(QPointF(0, 0), QSizeF(size));
     painter.fillRect(page, theme.card);
     auto inner = page.adjusted(pictureMargin, 16, -pictureMargin, -12);
-    if (!title.isEmpty()) {
+    if (!title.empty()) {
         painter.setFont(theme.selection);
         painter.setPen(theme.text);
-        const auto shown = QFontMetricsF(theme.selection).elidedText(title, Qt::ElideMiddle, inner.width());
+        const auto shown
+            = QFontMetricsF(theme.selection).elidedText(QString::fromStdString(title), Qt::ElideMiddle, inner.width());
         painter.drawText(QRectF(inner.topLeft(), QSizeF(inner.width(), 24)), Qt::AlignLeft | Qt::AlignVCenter, shown);
         inner.setTop(inner.top() + 30);
     }
@@ -348,15 +355,14 @@ QRectF paintFrame(QPainter& painter, QSize size, const QString& title, const Leg
     return inner;
 }
 
-Legend legendOf(const TimelineScene& scene, const TimelineDrawList& list, const ByteUnit& unit, double width,
-                const Theme& theme)
+std::vector<LegendEntry> entriesOf(const TimelineScene& scene, const TimelineDrawList& list, const Theme& theme)
 {
     std::vector<LegendEntry> entries;
     for (const auto& band : visibleBands(list))
         entries.push_back({band.title, band.color(theme), LegendEntry::Symbol::square});
     if (scene.hasPlan() && scene.planned->timeline().peak < scene.recorded->timeline().peak)
         entries.push_back({QStringLiteral("Saved by the plan"), theme.secondText, LegendEntry::Symbol::hatch});
-    return {QStringLiteral("Allocated memory, ") + QLatin1String(unit.name), std::move(entries), width, theme};
+    return entries;
 }
 
 // The budget's name at the right end of the line.
@@ -381,12 +387,12 @@ void paintTimeline(QPainter& painter, const TimelineExport& data, const ExportOp
     const auto& shown = scene.main().timeline();
     const Bytes peak = std::max(data.recorded->peak, shown.peak);
     const auto unit = byteUnitFor(static_cast<double>(peak));
-    const QSize size(options.width, options.height);
     const double duration = std::max({data.recorded->durationMs, shown.durationMs, 1e-6});
     const AxisRange ms{0, duration * 1.02};
     const auto list = prepareDrawList(scene, {ms, std::max(1, options.width)});
-    const auto legend = legendOf(scene, *list, unit, options.width - 2 * pictureMargin, theme);
-    auto plot = paintFrame(painter, size, QString::fromStdString(data.title), legend, theme);
+    auto plot
+        = paintFrame(painter, options, data.title, QStringLiteral("Allocated memory, ") + QLatin1String(unit.name),
+                     entriesOf(scene, *list, theme), theme);
     plot.adjust(44, phaseBandHeight, data.budget > 0 ? -76 : -8, -24);
 
     const auto geometry = TimelineGeometry::of(plot, ms, byteRangeFor(peak, plot.height()));
@@ -414,28 +420,7 @@ void paintTimeline(QPainter& painter, const TimelineExport& data, const ExportOp
     paintPeaks(painter, placePeaks(marks, geometry, theme, taken), theme);
 }
 
-} // namespace
-
-Status exportTimeline(const TimelineExport& data, const std::filesystem::path& path, const ExportOptions& options)
-{
-    return writePicture(
-        data.title, options, [&](QPainter& painter) { paintTimeline(painter, data, options); },
-        [&] { return timelineCsv(data); }, path);
-}
-
-namespace {
-
 constexpr double mib = static_cast<double>(MiB);
-constexpr double gib = static_cast<double>(GiB);
-
-struct Plane
-{
-    QRectF plot;
-    AxisMap x;
-    AxisMap y;
-
-    QPointF at(double dataX, double dataY) const { return {x.toPixel(dataX), y.toPixel(dataY)}; }
-};
 
 // The range begins a little below 0, so that dots on an axis are whole.
 AxisRange fromZero(double most)
@@ -465,8 +450,7 @@ void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOp
     }
     const auto head = data.selected.empty() ? QStringLiteral("Trade-off of every module")
                                             : QStringLiteral("Trade-off of ") + QString::fromStdString(data.selected);
-    const Legend legend(head, std::move(entries), options.width - 2 * pictureMargin, theme);
-    auto plot = paintFrame(painter, {options.width, options.height}, QString::fromStdString(data.title), legend, theme);
+    auto plot = paintFrame(painter, options, data.title, head, std::move(entries), theme);
     plot.adjust(58, 6, -10, -44);
     const TradeOffPlane plane{{fromZero(picture.mostKept), plot.left(), plot.right()},
                               {fromZero(picture.mostMs), plot.bottom(), plot.top()}};
@@ -483,25 +467,26 @@ void paintFrontier(QPainter& painter, const FrontierExport& data, const ExportOp
     auto head = QStringLiteral("Time added by a budget");
     if (data.stepMs > 0)
         head += QStringLiteral(" to a step of ") + msText(data.stepMs);
-    const Legend legend(head, {}, options.width - 2 * pictureMargin, theme);
-    auto plot = paintFrame(painter, {options.width, options.height}, QString::fromStdString(data.title), legend, theme);
+    auto plot = paintFrame(painter, options, data.title, head, {}, theme);
     plot.adjust(58, 10, -24, -44);
     double mostMs = 0;
     for (const auto& point : data.points)
         mostMs = std::max(mostMs, point.recomputeMs);
     const double first = data.points.empty() ? 0 : static_cast<double>(data.points.front().peak);
-    const double last = data.points.empty() ? gib : static_cast<double>(data.points.back().peak);
+    const double last = data.points.empty() ? static_cast<double>(GiB) : static_cast<double>(data.points.back().peak);
     const double room = std::max((last - first) * 0.06, 1.0);
     const auto unit = byteUnitFor(last);
-    const Plane plane{plot,
-                      {{std::max(0.0, first - room), last + room}, plot.left(), plot.right()},
-                      {fromZero(mostMs), plot.bottom(), plot.top()}};
-    paintAxes(painter, plot, {plane.x, unit.bytes, {}, QStringLiteral("Peak memory, ") + QLatin1String(unit.name)},
-              {plane.y, 1, {}, QStringLiteral("Recompute, ms")}, theme);
+    const AxisMap x{{std::max(0.0, first - room), last + room}, plot.left(), plot.right()};
+    const AxisMap y{fromZero(mostMs), plot.bottom(), plot.top()};
+    paintAxes(painter, plot, {x, unit.bytes, {}, QStringLiteral("Peak memory, ") + QLatin1String(unit.name)},
+              {y, 1, {}, QStringLiteral("Recompute, ms")}, theme);
+    const auto at = [&](const FrontierPoint& point) {
+        return QPointF(x.toPixel(static_cast<double>(point.peak)), y.toPixel(point.recomputeMs));
+    };
     // A staircase: between two plans of the frontier the cheaper plan does not fit yet.
     QPolygonF line;
     for (const auto& point : data.points) {
-        const auto corner = plane.at(static_cast<double>(point.peak), point.recomputeMs);
+        const QPointF corner = at(point);
         if (!line.empty())
             line << QPointF(corner.x(), line.last().y());
         line << corner;
@@ -510,19 +495,25 @@ void paintFrontier(QPainter& painter, const FrontierExport& data, const ExportOp
     painter.setPen(QPen(theme.accent, 1.75));
     painter.drawPolyline(line);
     for (const auto& point : data.points)
-        paintDot(painter, plane.at(static_cast<double>(point.peak), point.recomputeMs), 2.25, theme.accent,
-                 theme.accent);
-    if (data.budget > 0 && plane.x.data.contains(static_cast<double>(data.budget))) {
-        const double x = plane.x.toPixel(static_cast<double>(data.budget));
+        paintDot(painter, at(point), 2.25, theme.accent, theme.accent);
+    if (data.budget > 0 && x.data.contains(static_cast<double>(data.budget))) {
+        const double budget = x.toPixel(static_cast<double>(data.budget));
         painter.setPen(QPen(theme.text, 1));
-        painter.drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()));
+        painter.drawLine(QPointF(budget, plot.top()), QPointF(budget, plot.bottom()));
         painter.setFont(theme.caption);
-        painter.drawText(QRectF(x + 6, plot.top(), 160, 18), Qt::AlignLeft | Qt::AlignVCenter,
+        painter.drawText(QRectF(budget + 6, plot.top(), 160, 18), Qt::AlignLeft | Qt::AlignVCenter,
                          QStringLiteral("Budget ") + bytesText(data.budget));
     }
 }
 
 } // namespace
+
+Status exportTimeline(const TimelineExport& data, const std::filesystem::path& path, const ExportOptions& options)
+{
+    return writePicture(
+        data.title, options, [&](QPainter& painter) { paintTimeline(painter, data, options); },
+        [&] { return timelineCsv(data); }, path);
+}
 
 Status exportTradeOff(const TradeOffExport& data, const std::filesystem::path& path, const ExportOptions& options)
 {
@@ -538,6 +529,19 @@ Status exportFrontier(const FrontierExport& data, const std::filesystem::path& p
     return writePicture(
         data.title, options, [&](QPainter& painter) { paintFrontier(painter, data, options); },
         [&] { return frontierCsv(data); }, path);
+}
+
+Status exportFit(const FitExport& data, const std::filesystem::path& path, const ExportOptions& options)
+{
+    const auto paint = [&](QPainter& painter) {
+        const Theme& theme = Theme::make(options.dark);
+        const FitPicture picture = fitPicture(data.result, data.ofSequences);
+        const QRectF canvas
+            = paintFrame(painter, options, data.title, fitTitle(picture), fitLegend(picture, theme), theme);
+        paintFit(painter, picture, FitPlane(picture, canvas), theme);
+    };
+    return writePicture(
+        data.title, options, paint, [&] { return toCsv(data.result); }, path);
 }
 
 } // namespace headroom

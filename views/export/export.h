@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/error.h"
+#include "core/fit/fit.h"
 #include "core/plan/plan.h"
 #include "core/policy/step_planner.h"
 #include "core/sac/module_info.h"
@@ -56,5 +57,13 @@ struct FrontierExport
     Bytes budget = 0; ///< 0: no line
 };
 Status exportFrontier(const FrontierExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
+
+struct FitExport
+{
+    std::string title;
+    FitResult result;
+    bool ofSequences = false; ///< the picture has tokens a second over sequence lengths, not samples over batches
+};
+Status exportFit(const FitExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
 
 } // namespace headroom

@@ -8,9 +8,11 @@
 #include "views/theme/theme.h"
 
 #include <QAbstractItemModel>
+#include <QHeaderView>
 #include <QPainter>
 #include <QStringList>
 #include <QStyle>
+#include <QTreeView>
 
 namespace headroom {
 namespace {
@@ -71,6 +73,21 @@ void TableDelegate::initStyleOption(QStyleOptionViewItem* option, const QModelIn
         option->text = shortenedOpName(option->font, option->text, room);
     if (index.data(OpsModel::ChangedRole).toBool() && option->widget)
         option->palette.setColor(QPalette::Text, Theme::of(*option->widget).accent);
+}
+
+QTreeView* makeTableView(QAbstractItemModel* model, bool tree)
+{
+    auto* view = new QTreeView;
+    view->setModel(model);
+    view->setItemDelegate(new TableDelegate(view));
+    view->setRootIsDecorated(tree);
+    view->setUniformRowHeights(true);
+    view->setSortingEnabled(true);
+    view->setAllColumnsShowFocus(true);
+    view->setAlternatingRowColors(false);
+    view->setTextElideMode(Qt::ElideMiddle);
+    view->header()->setStretchLastSection(false);
+    return view;
 }
 
 QString tabSeparated(const QAbstractItemModel& table)

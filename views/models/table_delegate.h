@@ -6,6 +6,7 @@
 #include <QStyledItemDelegate>
 
 class QAbstractItemModel;
+class QTreeView;
 
 namespace headroom {
 
@@ -23,6 +24,9 @@ public:
 protected:
     void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override;
 };
+
+/// A sortable table, or with `tree` a tree, painted by a TableDelegate. The caller owns the view.
+QTreeView* makeTableView(QAbstractItemModel* model, bool tree);
 
 /// The header and all rows of a table as tab-separated text, for spreadsheets.
 QString tabSeparated(const QAbstractItemModel& table);

@@ -36,6 +36,24 @@ void paintSymbol(QPainter& painter, const LegendEntry& entry, const QRectF& box)
     case LegendEntry::Symbol::dot:
         painter.drawEllipse(box.adjusted(0.5, 0.5, -0.5, -0.5));
         break;
+    case LegendEntry::Symbol::diamond: {
+        const QPointF at = box.center();
+        painter.drawPolygon(QPolygonF{{at.x(), box.top() - 0.5},
+                                      {box.right() + 0.5, at.y()},
+                                      {at.x(), box.bottom() + 0.5},
+                                      {box.left() - 0.5, at.y()}});
+        break;
+    }
+    case LegendEntry::Symbol::ring:
+        painter.setPen(QPen(entry.color, 1.5));
+        painter.setBrush(Qt::NoBrush);
+        painter.drawEllipse(box.adjusted(1, 1, -1, -1));
+        break;
+    case LegendEntry::Symbol::cross:
+        painter.setPen(QPen(entry.color, 1.75));
+        painter.drawLine(box.topLeft() + QPointF(1.5, 1.5), box.bottomRight() - QPointF(1.5, 1.5));
+        painter.drawLine(box.bottomLeft() + QPointF(1.5, -1.5), box.topRight() + QPointF(-1.5, 1.5));
+        break;
     case LegendEntry::Symbol::line:
     case LegendEntry::Symbol::dash:
         painter.setPen(QPen(entry.color, 1.5));
@@ -78,8 +96,9 @@ Legend::Legend(const QString& title, std::vector<LegendEntry> entries, double wi
         + entryGap * static_cast<double>(entries_.empty() ? 0 : entries_.size() - 1);
     titleWidth_ = lineWidth(theme_.title, title_);
     const bool besideTitle = titleWidth_ + afterTitle + titleGap + all <= width;
-    double x = besideTitle ? width - all : 0;
-    double y = besideTitle || entries_.empty() ? 0 : rowHeight;
+    const bool alone = title_.isEmpty();
+    double x = besideTitle && !alone ? width - all : 0;
+    double y = besideTitle || alone || entries_.empty() ? 0 : rowHeight;
     for (const double entryWidth : widths) {
         if (!besideTitle && x > 0 && x + entryWidth > width) {
             x = 0;

@@ -20,7 +20,7 @@ namespace headroom {
 /// An entry of a legend.
 struct LegendEntry
 {
-    enum class Symbol { square, hatch, line, dash, dot, triangle, hollowTriangle };
+    enum class Symbol { square, hatch, line, dash, dot, diamond, ring, cross, triangle, hollowTriangle };
 
     QString text;
     QColor color;
@@ -29,7 +29,7 @@ struct LegendEntry
     bool operator==(const LegendEntry&) const = default;
 };
 
-/// A title with the entries on the right if space allows, else in rows below. Laid out for a width in the constructor;
+/// A title with the entries on the right if space allows, else in rows below; without a title, rows of entries. Laid out for a width in the constructor;
 /// painted by the window and by exported pictures.
 class Legend
 {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/number_text.h"
 
+#include "core/cost/device_specs.h"
+
 #include <QLocale>
 
 #include <cmath>
@@ -28,6 +30,21 @@ QString msText(double ms)
 QString ratioText(double ratio)
 {
     return QLocale::c().toString(ratio, 'f', ratio < 9.995 ? 2 : ratio < 99.95 ? 1 : 0);
+}
+
+QString shortCardTitle(QString title)
+{
+    for (const char* maker : {"NVIDIA ", "GeForce ", "Tesla "}) {
+        if (title.startsWith(QLatin1String(maker)))
+            title.remove(0, static_cast<qsizetype>(qstrlen(maker)));
+    }
+    return title.section(QStringLiteral(" HBM"), 0, 0);
+}
+
+QString deviceTitle(const std::string& name)
+{
+    const Result<DeviceSpec> device = findDeviceSpec(name);
+    return device ? shortCardTitle(QString::fromStdString(device->title)) : QString::fromStdString(name);
 }
 
 QVariant cellAlignment(bool isNumber)

@@ -9,6 +9,7 @@
 #include <QVariant>
 
 #include <concepts>
+#include <string>
 
 namespace headroom {
 
@@ -30,6 +31,11 @@ QString countText(Number count)
 
 /// A ratio: "2.04", "31.7", "10,946".
 QString ratioText(double ratio);
+
+/// "NVIDIA GeForce RTX 4090" → "RTX 4090", "NVIDIA H100 80GB HBM3 (SXM)" → "H100 80GB".
+QString shortCardTitle(QString title);
+/// The short title of a GPU by the name of its DeviceSpec: "rtx-4090-24gb" → "RTX 4090"; an unknown name stays.
+QString deviceTitle(const std::string& name);
 
 /// Qt::TextAlignmentRole of a table's cell: numbers are at the right.
 QVariant cellAlignment(bool isNumber);

@@ -27,38 +27,23 @@ namespace {
 
 constexpr int narrowestName = 104;
 
-QTreeView* makeView(QAbstractItemModel* model, bool tree)
-{
-    auto* view = new QTreeView;
-    view->setModel(model);
-    view->setItemDelegate(new TableDelegate(view));
-    view->setRootIsDecorated(tree);
-    view->setUniformRowHeights(true);
-    view->setSortingEnabled(true);
-    view->setAllColumnsShowFocus(true);
-    view->setAlternatingRowColors(false);
-    view->setTextElideMode(Qt::ElideMiddle);
-    view->header()->setStretchLastSection(false);
-    return view;
-}
-
 } // namespace
 
-LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel* ops, QWidget* reserved,
+LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel* ops, QWidget* reserved, QWidget* fit,
                        QWidget* parent)
     : QWidget(parent)
     , switch_(new QButtonGroup(this))
     , pages_(new QStackedWidget(this))
     , liveTitle_(new WrappedLabel(this))
     , opsTitle_(new WrappedLabel(this))
-    , live_(makeView(blocks, true))
-    , ops_(makeView(ops, false))
+    , live_(makeTableView(blocks, true))
+    , ops_(makeTableView(ops, false))
     , onlyChanged_(makeSegment(tr("Only changed decisions"), this))
     , units_(makeSegment(tr("Unsharded, by unit"), this))
 {
     auto* row = makeLayout<QHBoxLayout>(nullptr, {12, 8, 12, 0}, 2);
     int id = 0;
-    for (const QString& text : {tr("Trade-off"), tr("Live blocks"), tr("Ops"), tr("Reserved")}) {
+    for (const QString& text : {tr("Trade-off"), tr("Live blocks"), tr("Ops"), tr("Reserved"), tr("Fit")}) {
         auto* button = makeSegment(text, this);
         switch_->addButton(button, id++);
         row->addWidget(button);
@@ -82,6 +67,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     connect(onlyChanged_, &QToolButton::toggled, this, &LowerPanel::onlyChangedWanted);
     pages_->addWidget(makeTable(ops_, opsTitle_, tr("Ops"), onlyChanged_));
     pages_->addWidget(reserved);
+    pages_->addWidget(fit);
     live_->sortByColumn(LiveBlocksModel::sizeColumn, Qt::DescendingOrder);
     live_->header()->setSectionResizeMode(LiveBlocksModel::nameColumn, QHeaderView::Stretch);
     live_->header()->resizeSection(LiveBlocksModel::categoryColumn, 130);

@@ -18,15 +18,16 @@ class OpsModel;
 class TradeOffView;
 class WrappedLabel;
 
-/// The panel below the timeline. It shows one of four pages: the trade-off curve of the selected module, a table of the
-/// live blocks at an instant, a table of the module's ops, or the memory that the caching allocator reserves.
+/// The panel below the timeline. It shows one of five pages: the trade-off curve of the selected module, a table of the
+/// live blocks at an instant, a table of the module's ops, the memory that the caching allocator reserves, or the sizes
+/// of the step that fit a card.
 class LowerPanel : public QWidget
 {
     Q_OBJECT
 public:
-    enum class Page { tradeOff, liveBlocks, ops, reserved };
+    enum class Page { tradeOff, liveBlocks, ops, reserved, fit };
 
-    LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel* ops, QWidget* reserved,
+    LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel* ops, QWidget* reserved, QWidget* fit,
                QWidget* parent = nullptr);
 
     void show(Page page);

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/models/fit_model.h"
+
+#include "views/models/ops_model.h"
+#include "views/plot/number_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace headroom {
+namespace {
+
+bool isNumberOfFit(int column)
+{
+    return column != FitModel::cardColumn && column != FitModel::runsColumn && column != FitModel::sourceColumn;
+}
+
+/// A number of a row; negative: none.
+double numberOfFit(const FitRow& row, int column)
+{
+    switch (column) {
+    case FitModel::batchColumn:
+        return static_cast<double>(row.size.batch);
+    case FitModel::sequenceColumn:
+        return row.size.sequence > 0 ? static_cast<double>(row.size.sequence) : -1;
+    case FitModel::accumulationColumn:
+        return static_cast<double>(row.size.accumulation);
+    default:
+        break;
+    }
+    if (!row.failure.empty())
+        return -1;
+    const FitRun& run = row.best();
+    if (column == FitModel::peakColumn)
+        return static_cast<double>(run.peak);
+    const auto known = [&](double value) { return row.runs() && value > 0 ? value : -1; };
+    switch (column) {
+    case FitModel::reservedColumn:
+        return known(static_cast<double>(run.card.reservedPeak));
+    case FitModel::recomputeColumn:
+        return row.runs() && row.plan ? run.recomputeMs : -1;
+    case FitModel::stepColumn:
+        return known(run.stepMs);
+    case FitModel::samplesColumn:
+        return known(run.samplesPerSecond);
+    default:
+        return known(run.tokensPerSecond);
+    }
+}
+
+} // namespace
+
+void FitModel::setResult(FitResultPtr result)
+{
+    beginResetModel();
+    result_ = std::move(result);
+    places_.clear();
+    for (std::size_t series = 0; result_ && series < result_->series.size(); ++series)
+        for (std::size_t row = 0; row < result_->series[series].rows.size(); ++row)
+            places_.push_back({series, row});
+    sortPlaces();
+    endResetModel();
+}
+
+QModelIndex FitModel::indexOf(Place place) const
+{
+    const auto found = std::ranges::find(places_, place);
+    return found == places_.end() ? QModelIndex() : index(static_cast<int>(found - places_.begin()), 0);
+}
+
+bool FitModel::hasValues(Column column) const
+{
+    const auto numberAt = [&](Place place) {
+        return column == cardColumn ? static_cast<double>(place.series) : numberOfFit(rowOf(place), column);
+    };
+    const bool mayBeTheSame = column == samplesColumn || column == tokensColumn;
+    return std::ranges::any_of(places_, [&](Place place) {
+        return mayBeTheSame ? numberAt(place) > 0 : numberAt(place) != numberAt(places_.front());
+    });
+}
+
+int FitModel::rowCount(const QModelIndex& parent) const
+{
+    return parent.isValid() ? 0 : static_cast<int>(places_.size());
+}
+
+int FitModel::columnCount(const QModelIndex& parent) const
+{
+    return parent.isValid() ? 0 : Column::columns;
+}
+
+QVariant FitModel::data(const QModelIndex& index, int role) const
+{
+    if (!index.isValid())
+        return {};
+    const Place place = placeAt(index);
+    if (role == Qt::TextAlignmentRole)
+        return cellAlignment(isNumberOfFit(index.column()));
+    if (role == OpsModel::ChangedRole) // the plan makes the step run
+        return index.column() == runsColumn && rowOf(place).runs() && !rowOf(place).plain.runs();
+    if (role == Qt::DisplayRole)
+        return textOf(place, index.column());
+    if (role == Qt::ToolTipRole)
+        return tipOf(place);
+    return {};
+}
+
+QString FitModel::textOf(Place place, int column) const
+{
+    const FitRow& row = rowOf(place);
+    if (column == cardColumn)
+        return deviceTitle(seriesOf(place).gpu);
+    if (column == runsColumn)
+        return !row.failure.empty() ? tr("failed")
+            : row.plain.runs()      ? tr("yes")
+            : row.runs()            ? tr("with a plan")
+                                    : tr("no");
+    if (column == sourceColumn)
+        return !row.failure.empty() ? tr("failed") : row.isRecorded ? tr("recorded") : tr("calculated");
+    const double number = numberOfFit(row, column);
+    if (number < 0)
+        return QStringLiteral("–");
+    switch (column) {
+    case peakColumn:
+    case reservedColumn:
+        return bytesText(static_cast<Bytes>(number), 2);
+    case recomputeColumn:
+    case stepColumn:
+        return msText(number);
+    case samplesColumn:
+        return ratioText(number);
+    default:
+        return countText(std::llround(number));
+    }
+}
+
+QString FitModel::tipOf(Place place) const
+{
+    const FitRow& row = rowOf(place);
+    if (!row.failure.empty())
+        return QString::fromStdString(row.failure);
+    if (!row.runs())
+        return tr("Does not run with any plan, and the peak is the least of all plans. %1")
+            .arg(QString::fromStdString(row.best().card.reason));
+    return row.isRecorded
+        ? tr("Return opens this step with its plan")
+        : tr("Calculated from recordings of other sizes: Return records this size, then opens its step");
+}
+
+QVariant FitModel::headerData(int section, Qt::Orientation orientation, int role) const
+{
+    if (orientation != Qt::Horizontal || section >= Column::columns)
+        return {};
+    if (role == Qt::TextAlignmentRole)
+        return cellAlignment(isNumberOfFit(section));
+    if (role != Qt::DisplayRole)
+        return {};
+    return QStringList{tr("Card"),      tr("Batch"),     tr("Sequence"), tr("Accumulation"),
+                       tr("Runs"),      tr("Samples/s"), tr("Tokens/s"), tr("Step"),
+                       tr("Recompute"), tr("Peak"),      tr("Reserved"), tr("Source")}
+        .value(section);
+}
+
+std::pair<double, QString> FitModel::keyOf(Place place) const
+{
+    if (sortColumn_ == cardColumn)
+        return {static_cast<double>(place.series), {}};
+    if (isNumberOfFit(sortColumn_))
+        return {numberOfFit(rowOf(place), sortColumn_), {}};
+    return {0, textOf(place, sortColumn_)};
+}
+
+void FitModel::sort(int column, Qt::SortOrder order)
+{
+    Q_EMIT layoutAboutToBeChanged({}, QAbstractItemModel::VerticalSortHint);
+    const QModelIndexList before = persistentIndexList();
+    std::vector<Place> stood;
+    for (const QModelIndex& index : before)
+        stood.push_back(placeAt(index));
+    sortColumn_ = column;
+    sortOrder_ = order;
+    sortPlaces();
+    QModelIndexList after;
+    for (int i = 0; i < before.size(); ++i)
+        after << indexOf(stood[static_cast<std::size_t>(i)]).siblingAtColumn(before[i].column());
+    changePersistentIndexList(before, after);
+    Q_EMIT layoutChanged({}, QAbstractItemModel::VerticalSortHint);
+}
+
+void FitModel::sortPlaces()
+{
+    std::ranges::sort(places_, {}, [](Place place) { return std::pair(place.series, place.row); });
+    std::ranges::stable_sort(places_, [&](Place a, Place b) {
+        return sortOrder_ == Qt::AscendingOrder ? keyOf(a) < keyOf(b) : keyOf(b) < keyOf(a);
+    });
+}
+
+} // namespace headroom

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/fit/fit.h"
+
+#include <QAbstractTableModel>
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace headroom {
+
+using FitResultPtr = std::shared_ptr<const FitResult>;
+
+/// A table of the sizes of a FitResult on all cards. A size that failed has the reason as tool tip.
+class FitModel : public QAbstractTableModel
+{
+    Q_OBJECT
+public:
+    enum Column {
+        cardColumn,
+        batchColumn,
+        sequenceColumn,
+        accumulationColumn,
+        runsColumn,
+        samplesColumn,
+        tokensColumn,
+        stepColumn,
+        recomputeColumn,
+        peakColumn,
+        reservedColumn,
+        sourceColumn,
+        columns
+    };
+    /// A row of the table: indexes of FitResult::series and FitSeries::rows.
+    struct Place
+    {
+        std::size_t series = 0;
+        std::size_t row = 0;
+        bool operator==(const Place&) const = default;
+    };
+
+    using QAbstractTableModel::QAbstractTableModel;
+
+    void setResult(FitResultPtr result); ///< null: no rows
+    Place placeAt(const QModelIndex& index) const { return places_[static_cast<std::size_t>(index.row())]; }
+    QModelIndex indexOf(Place place) const; ///< in the first column; invalid: no such row
+    /// Whether a column of numbers, or of cards, says something: rows differ there, or have a rate.
+    bool hasValues(Column column) const;
+
+    int rowCount(const QModelIndex& parent = {}) const override;
+    int columnCount(const QModelIndex& parent = {}) const override;
+    QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
+    QVariant headerData(int section, Qt::Orientation orientation, int role = Qt::DisplayRole) const override;
+    void sort(int column, Qt::SortOrder order) override;
+
+private:
+    const FitSeries& seriesOf(Place place) const { return result_->series[place.series]; }
+    const FitRow& rowOf(Place place) const { return seriesOf(place).rows[place.row]; }
+    QString textOf(Place place, int column) const;
+    QString tipOf(Place place) const;
+    std::pair<double, QString> keyOf(Place place) const; ///< of the sorted column
+    void sortPlaces();
+
+    FitResultPtr result_;
+    std::vector<Place> places_; ///< by row of the table
+    int sortColumn_ = cardColumn;
+    Qt::SortOrder sortOrder_ = Qt::AscendingOrder;
+};
+
+} // namespace headroom

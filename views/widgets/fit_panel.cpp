@@ -1,0 +1,331 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/widgets/fit_panel.h"
+
+#include "views/models/fit_model.h"
+#include "views/models/table_delegate.h"
+#include "views/plot/fit_chart.h"
+#include "views/plot/number_text.h"
+#include "views/theme/looks.h"
+#include "views/widgets/labels.h"
+
+#include <QAction>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QKeyEvent>
+#include <QLineEdit>
+#include <QMenu>
+#include <QMouseEvent>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QToolButton>
+#include <QTreeView>
+#include <QVBoxLayout>
+
+#include <optional>
+
+namespace headroom {
+namespace {
+
+constexpr int widthForBoth = 1000; ///< pixels: chart and table beside one another
+
+QLineEdit* makeSizesEdit(const char* name, const QString& accessibleName, QWidget* parent)
+{
+    auto* edit = new QLineEdit(parent);
+    edit->setObjectName(QLatin1String(name));
+    edit->setAccessibleName(accessibleName);
+    edit->setMinimumWidth(64);
+    edit->setMaximumWidth(320);
+    return edit;
+}
+
+} // namespace
+
+FitPanel::FitPanel(QWidget* parent)
+    : QWidget(parent)
+    , card_(new QToolButton(this))
+    , cards_(new QMenu(card_))
+    , batch_(makeSizesEdit("fitBatch", tr("Batches to try"), this))
+    , sequence_(makeSizesEdit("fitSequence", tr("Sequence lengths to try"), this))
+    , start_(new QPushButton(tr("Start"), this))
+    , bar_(makeProgressBar(this))
+    , words_(new ElidedLabel(ElidedLabel::Elide::end, this))
+    , asTable_(makeSegment(tr("Table"), this))
+    , export_(makeSegment(tr("Export…"), this))
+    , legend_(new LegendBar(this))
+    , chart_(new FitChart(this))
+    , model_(new FitModel(this))
+    , table_(makeTableView(model_, false))
+{
+    layOut();
+    wire();
+    setRunning(false);
+    showResult(nullptr, false);
+}
+
+void FitPanel::layOut()
+{
+    card_->setObjectName(QStringLiteral("fitCards"));
+    card_->setProperty("framed", true);
+    card_->setFocusPolicy(Qt::TabFocus);
+    card_->setPopupMode(QToolButton::InstantPopup);
+    card_->setMenu(cards_);
+    card_->setToolTip(tr("The cards to try"));
+    cards_->installEventFilter(this);
+    start_->setObjectName(QStringLiteral("fitStart"));
+    words_->setObjectName(QStringLiteral("fitWords"));
+    words_->setProperty("second", true);
+    asTable_->setToolTip(tr("Show the sizes as a table"));
+    export_->setObjectName(QStringLiteral("fitExport"));
+    export_->setToolTip(tr("Save the chart as SVG, PDF or PNG, or the table as CSV"));
+    batch_->setToolTip(tr("A size, a list or a range: 8, 1,2,4, 1..64, or 1.. for all"));
+    sequence_->setToolTip(tr("A length, a list or a range: 1024, 512,1024, or 512..65536:64 in steps of 64"));
+
+    auto* fields = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 8);
+    fields->addWidget(card_);
+    for (const auto& [text, edit] : {std::pair(tr("&Batch"), batch_), std::pair(tr("Se&quence"), sequence_)}) {
+        auto* label = new QLabel(text, this);
+        label->setBuddy(edit);
+        fields->addWidget(label);
+        fields->addWidget(edit, 1);
+    }
+    fields->addWidget(start_);
+    fields->addStretch();
+    for (QToolButton* button : {asTable_, export_}) {
+        button->setFocusPolicy(Qt::TabFocus);
+        button->setProperty("small", true);
+    }
+    export_->setCheckable(false);
+    auto* head = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 4);
+    head->addWidget(legend_, 1, Qt::AlignTop);
+    head->addStretch();
+    head->addWidget(asTable_, 0, Qt::AlignTop);
+    head->addWidget(export_, 0, Qt::AlignTop);
+    table_->setAccessibleName(tr("Sizes"));
+    table_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    table_->header()->setStretchLastSection(true);
+    table_->sortByColumn(FitModel::cardColumn, Qt::AscendingOrder);
+    auto* content = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 16);
+    content->addWidget(chart_, 3);
+    content->addWidget(table_, 2);
+
+    auto* column = makeLayout<QVBoxLayout>(this, {12, 8, 12, 8}, 4);
+    column->addLayout(fields);
+    QSizePolicy keepsRoom = bar_->sizePolicy(); // nothing moves when a search begins
+    keepsRoom.setRetainSizeWhenHidden(true);
+    bar_->setSizePolicy(keepsRoom);
+    bar_->setFixedHeight(4);
+    column->addWidget(bar_);
+    column->addWidget(words_);
+    column->addLayout(head);
+    column->addLayout(content, 1);
+}
+
+void FitPanel::wire()
+{
+    connect(start_, &QPushButton::clicked, this, [this] {
+        if (running_)
+            Q_EMIT cancelWanted();
+        else
+            Q_EMIT startWanted();
+    });
+    for (const QLineEdit* edit : {batch_, sequence_})
+        connect(edit, &QLineEdit::returnPressed, this, [this] {
+            if (!running_ && start_->isEnabled())
+                Q_EMIT startWanted();
+        });
+    connect(cards_, &QMenu::triggered, this, &FitPanel::showCards);
+    connect(asTable_, &QToolButton::toggled, this, &FitPanel::showParts);
+    connect(export_, &QToolButton::clicked, this, &FitPanel::exportWanted);
+    connect(chart_, &FitChart::chosen, this, &FitPanel::chosen);
+    connect(table_, &QTreeView::activated, this, [this](const QModelIndex& index) {
+        const FitModel::Place place = model_->placeAt(index);
+        Q_EMIT chosen(place.series, place.row);
+    });
+}
+
+/// A choice among several cards leaves the menu open.
+bool FitPanel::eventFilter(QObject* watched, QEvent* event)
+{
+    const bool isClick = event->type() == QEvent::MouseButtonRelease;
+    const bool isKey = event->type() == QEvent::KeyPress
+        && (static_cast<QKeyEvent*>(event)->key() == Qt::Key_Space
+            || static_cast<QKeyEvent*>(event)->key() == Qt::Key_Return);
+    if (watched != cards_ || !(isClick || isKey))
+        return QWidget::eventFilter(watched, event);
+    QAction* action = isClick ? cards_->actionAt(static_cast<QMouseEvent*>(event)->pos()) : cards_->activeAction();
+    if (!action)
+        return false;
+    action->trigger();
+    return true;
+}
+
+void FitPanel::changeEvent(QEvent* event)
+{
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange)
+        showLegend();
+}
+
+void FitPanel::keyPressEvent(QKeyEvent* event)
+{
+    if (running_ && event->key() == Qt::Key_Escape)
+        Q_EMIT cancelWanted();
+    else
+        QWidget::keyPressEvent(event);
+}
+
+void FitPanel::resizeEvent(QResizeEvent* event)
+{
+    QWidget::resizeEvent(event);
+    showParts();
+}
+
+void FitPanel::showParts()
+{
+    const bool both = width() >= widthForBoth;
+    const bool any = model_->rowCount() > 0;
+    chart_->setVisible(both || !asTable_->isChecked() || !any);
+    legend_->setVisible(any && chart_->isVisibleTo(this));
+    table_->setVisible(any && (both || asTable_->isChecked()));
+    asTable_->setVisible(any && !both);
+    export_->setVisible(any);
+}
+
+void FitPanel::setCards(const std::vector<Card>& cards)
+{
+    cards_->clear();
+    for (const Card& card : cards) {
+        const QString title = deviceTitle(card.name);
+        QAction* action = cards_->addAction(card.note.isEmpty() ? title : title + u'\t' + card.note);
+        action->setData(QString::fromStdString(card.name));
+        action->setCheckable(true);
+        action->setChecked(card.isChosen);
+    }
+    showCards();
+}
+
+std::vector<std::string> FitPanel::cards() const
+{
+    std::vector<std::string> names;
+    for (const QAction* action : cards_->actions())
+        if (action->isChecked())
+            names.push_back(action->data().toString().toStdString());
+    return names;
+}
+
+void FitPanel::showCards()
+{
+    const std::vector<std::string> names = cards();
+    card_->setText(names.empty()           ? tr("No card")
+                       : names.size() == 1 ? tr("Card: %1").arg(deviceTitle(names.front()))
+                                           : tr("%1 cards").arg(names.size()));
+    card_->setAccessibleName(tr("Cards to try: %1").arg(card_->text()));
+    setRunning(running_);
+}
+
+void FitPanel::setBatch(const QString& sizes, const QString& hint)
+{
+    batch_->setText(sizes);
+    batch_->setPlaceholderText(hint);
+}
+
+void FitPanel::setSequence(const QString& sizes, const QString& hint)
+{
+    sequence_->setText(sizes);
+    sequence_->setPlaceholderText(hint);
+    setRunning(running_);
+}
+
+QString FitPanel::batch() const
+{
+    return batch_->text().trimmed();
+}
+
+QString FitPanel::sequence() const
+{
+    return sequence_->text().trimmed();
+}
+
+void FitPanel::setWhyNot(const QString& sentence)
+{
+    whyNot_ = sentence;
+    setRunning(running_);
+    if (model_->rowCount() == 0)
+        chart_->setPicture({}, emptyWords());
+}
+
+void FitPanel::setRunning(bool running)
+{
+    running_ = running;
+    start_->setText(running ? tr("Cancel") : tr("Start"));
+    start_->setToolTip(running ? tr("End the recordings and keep the sizes that are known (Escape)")
+                               : tr("Record this step at other sizes, and plan each for the cards"));
+    const bool possible = whyNot_.isEmpty();
+    start_->setEnabled(running || (possible && !cards().empty()));
+    card_->setEnabled(!running && possible);
+    batch_->setEnabled(!running && possible);
+    sequence_->setEnabled(!running && possible && !sequence_->placeholderText().isEmpty());
+    bar_->setVisible(running);
+    if (model_->rowCount() == 0)
+        chart_->setPicture({}, emptyWords());
+}
+
+void FitPanel::setEnding()
+{
+    start_->setEnabled(false);
+}
+
+void FitPanel::showProgress(double share, const QString& words)
+{
+    showShare(*bar_, share);
+    say(words);
+}
+
+void FitPanel::say(const QString& words, const QString& tip)
+{
+    if (words_->property("danger").toBool())
+        setDanger(*words_, false);
+    words_->setText(words);
+    words_->setToolTip(tip.isEmpty() ? words : tip);
+}
+
+void FitPanel::showProblem(const QString& sentence)
+{
+    words_->setText(sentence);
+    words_->setToolTip(sentence);
+    setDanger(*words_, true);
+    announce(*words_);
+}
+
+QString FitPanel::emptyWords() const
+{
+    if (!whyNot_.isEmpty())
+        return whyNot_;
+    return running_ ? tr("The first sizes are on the way")
+                    : tr("Which sizes run on a card, without a plan and with one, and which is fastest. Start records "
+                         "this step at other sizes.");
+}
+
+void FitPanel::showResult(const FitResultPtr& result, bool ofSequences)
+{
+    const QModelIndex current = table_->currentIndex();
+    const std::optional<FitModel::Place> before
+        = current.isValid() ? std::optional(model_->placeAt(current)) : std::nullopt;
+    model_->setResult(result);
+    if (before)
+        table_->setCurrentIndex(model_->indexOf(*before));
+    for (const auto column : {FitModel::cardColumn, FitModel::sequenceColumn, FitModel::accumulationColumn,
+                              FitModel::samplesColumn, FitModel::tokensColumn})
+        table_->setColumnHidden(column, !model_->hasValues(column));
+    chart_->setPicture(result ? fitPicture(*result, ofSequences) : FitPicture(), emptyWords());
+    showLegend();
+    showParts();
+}
+
+void FitPanel::showLegend()
+{
+    legend_->setEntries(fitLegend(chart_->picture(), Theme::of(*this)));
+}
+
+} // namespace headroom
