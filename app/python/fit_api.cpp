@@ -50,16 +50,14 @@ Result<FitRequest> requestOf(const Json& json)
 
 Result<RecordedStep> recordedStep(const Json& answer)
 {
-    if (answer.contains("failure"))
-        return badInput(answer.at("failure").get<std::string>());
     const std::filesystem::path file = answer.at("step").get<std::string>();
     ASSIGN_OR_RETURN(StepTracePtr step, readStepTrace(file));
     return RecordedStep{std::move(step), file};
 }
 
-/// The caller's recorder as RecordSteps. Stops the search where the caller says so.
-std::vector<Result<RecordedStep>> recorded(HeadroomRecordSteps record, std::stop_source& stop,
-                                           std::span<const StepSize> sizes, const std::string& gpu)
+/// The caller's answers for sizes: a list, or nothing where the search stops.
+Json answersFor(HeadroomRecordSteps record, std::stop_source& stop, std::span<const StepSize> sizes,
+                const std::string& gpu)
 {
     Json asked{{"gpu", gpu}, {"sizes", Json::array()}};
     for (const StepSize& size : sizes)
@@ -67,12 +65,35 @@ std::vector<Result<RecordedStep>> recorded(HeadroomRecordSteps record, std::stop
     std::string text;
     if (record(asked.dump().c_str(), &text) != 0)
         stop.request_stop();
-    const Json answers = Json::parse(text, nullptr, false);
+    return Json::parse(text, nullptr, false);
+}
+
+/// The caller's recorder as RecordSteps. Stops the search where the caller says so. A kept file that is damaged is
+/// removed, and asked for again.
+std::vector<Result<RecordedStep>> recorded(HeadroomRecordSteps record, std::stop_source& stop,
+                                           std::span<const StepSize> sizes, const std::string& gpu)
+{
+    const Json answers = answersFor(record, stop, sizes, gpu);
     std::vector<Result<RecordedStep>> steps;
-    for (std::size_t i = 0; i < sizes.size(); ++i)
-        steps.push_back(answers.is_array() && i < answers.size()
-                            ? recordedStep(answers[i])
-                            : Error{ErrorKind::internal, "the recorder of a size gave no answer"});
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        if (!answers.is_array() || i >= answers.size()) {
+            steps.push_back(Error{ErrorKind::internal, "the recorder of a size gave no answer"});
+            continue;
+        }
+        if (answers[i].contains("failure")) {
+            steps.push_back(badInput(answers[i].at("failure").get<std::string>()));
+            continue;
+        }
+        Result<RecordedStep> step = recordedStep(answers[i]);
+        if (!step) {
+            std::error_code ignored;
+            std::filesystem::remove(answers[i].at("step").get<std::string>(), ignored);
+            const Json again = answersFor(record, stop, sizes.subspan(i, 1), gpu);
+            if (again.is_array() && !again.empty() && again[0].contains("step"))
+                step = recordedStep(again[0]);
+        }
+        steps.push_back(std::move(step));
+    }
     return steps;
 }
 

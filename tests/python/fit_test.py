@@ -129,6 +129,13 @@ class Ranges(Fit):
             self.assertEqual((again["recorded"], again["kept"]), (0, found["recorded"]))
             self.assertEqual(again["rows"], found["rows"])
 
+        with self.subTest("a damaged recording is made again"):
+            step = pathlib.Path(found["largest"]["step"])
+            step.write_bytes(step.read_bytes()[:3000])
+            again, = self.answers("range.py", f'told(torch_headroom.fit(train_step, "1..200", {_SMALL_CARD}))')
+            self.assertEqual(again["recorded"], 1)
+            self.assertEqual(again["largest"]["peak_bytes"], found["largest"]["peak_bytes"])
+
     def test_a_step_that_ignores_the_size_is_said(self):
         found, = self.answers("ignores.py", "def ignores(batch_size):", "    train_step(4)",
                               'told(torch_headroom.fit(ignores, "1..64", gpu="t4-16gb"))')
