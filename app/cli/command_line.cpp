@@ -130,9 +130,10 @@ CommandLine::CommandLine(const OpenWindow& openWindow)
     cli::addTimeArguments(program, options.times);
     cli::addMeasuredArgument(program, measured);
     cli::addProfileArgument(program, profileStep);
-    for (const auto add : {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan,
-                           cli::addFrontier, cli::addCalibrate, cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier,
-                           cli::addExport, cli::addImport, cli::addAllocator, cli::addShard, cli::addFit, cli::addDoctor})
+    for (const auto add :
+         {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan, cli::addFrontier,
+          cli::addCalibrate, cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier, cli::addExport, cli::addImport,
+          cli::addAllocator, cli::addShard, cli::addFit, cli::addDoctor})
         add(program, chosen);
     cli::addScreenshot(program, chosen, openWindow);
 }

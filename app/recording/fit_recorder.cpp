@@ -6,6 +6,8 @@
 #include "app/recording/step_processes.h"
 #include "core/base/atomic_write.h"
 #include "core/base/checksum.h"
+#include "core/base/json_reader.h"
+#include "core/base/json_text.h"
 #include "core/base/try.h"
 #include "core/trace/step_file.h"
 
@@ -35,7 +37,7 @@ fs::path cacheFolder()
 }
 
 /// What tells whether a file has changed; null: there is no such file.
-nlohmann::json stateOf(const fs::path& file)
+nlohmann::ordered_json stateOf(const fs::path& file)
 {
     std::error_code problem;
     const auto size = fs::file_size(file, problem);
@@ -336,8 +338,7 @@ Result<FitRecorder::Job> FitRecorder::jobOf(const StepSize& size, const std::vec
             process.environment.emplace_back("HEADROOM_VARIED", varied);
         return job;
     }
-    job.key
-        = nlohmann::json{words, gpu, stateOf(program_.recorder), stateOf(words.empty() ? "" : words.front())}.dump();
+    job.key = jsonText({words, gpu, stateOf(program_.recorder), stateOf(words.empty() ? "" : words.front())});
     job.file = count_.cache / (hexadecimal(checksum(std::as_bytes(std::span(job.key)))) + ".hrs");
     job.isKept = readText(job.file.string() + ".json") == job.key && fs::exists(job.file);
     process.program = program_.recorder;
@@ -354,11 +355,12 @@ Result<RecordedStep> FitRecorder::resultOf(Job& job, int code)
     if (code != 0 && !job.isKept)
         return badInput(withoutProgram(lastLine(job.process.messages)));
     if (program_.isScript) {
-        const nlohmann::json printed = nlohmann::json::parse(readText(job.process.output), nullptr, false);
-        if (!printed.is_object() || !printed.contains("step"))
-            return Error{ErrorKind::internal, "the recorder of scripts answered without a step file"};
-        job.file = printed["step"].get<std::string>();
-        job.isKept = !printed.value("recorded", true);
+        RETURN_IF_ERROR(
+            json::read(readText(job.process.output), "the answer of the recorder", [&](const json::Json& answer) {
+                job.file = json::at(answer, "step", json::string);
+                job.isKept = !json::at(answer, "recorded", json::boolean);
+                return true;
+            }));
     } else if (!job.isKept) {
         RETURN_IF_ERROR(writeAtomically(job.file.string() + ".json", job.key));
     }

@@ -14,8 +14,8 @@ namespace headroom {
 /// optimizer's ops make and drop again are empty.
 StepTracePtr withFusedOptimizer(const StepTracePtr& step);
 
-/// The step with optimizer state in 8 bits, as bitsandbytes' optimizers keep it: state of tensors with 4,096 elements or
-/// more takes one byte an element, and 4 bytes for each block of 256. The recorded state is in 4 bytes.
+/// The step with optimizer state in 8 bits, as bitsandbytes' optimizers keep it: state of tensors with 4,096 elements
+/// or more takes one byte an element, and 4 bytes for each block of 256. The recorded state is in 4 bytes.
 StepTracePtr withEightBitOptimizer(const StepTracePtr& step);
 
 /// The step with the loss in `chunks`: logits, their copies in other types, log-probabilities and the gradients of

@@ -53,9 +53,8 @@ public:
                       withEightBitOptimizer(step_), "a byte of state an element, and 4 bytes for 256 elements");
         addShards();
         addCards();
-        std::ranges::stable_sort(changes_.list, {}, [](const Change& change) {
-            return std::tuple(change.cost, change.addedMs);
-        });
+        std::ranges::stable_sort(changes_.list, {},
+                                 [](const Change& change) { return std::tuple(change.cost, change.addedMs); });
         return std::move(changes_);
     }
 
@@ -97,8 +96,7 @@ private:
     }
 
     /// Adds a change that `options` record. Returns whether there is such a recording.
-    bool addRecorded(ChangeCost cost, const std::string& what, const std::string& how,
-                     std::vector<std::string> options)
+    bool addRecorded(ChangeCost cost, const std::string& what, const std::string& how, std::vector<std::string> options)
     {
         if (!record_ || stop_.stop_requested())
             return false;
@@ -245,9 +243,10 @@ private:
             change.what = gpu.title;
             change.how = "another card";
             change.gpu = gpu.name;
-            judge(change, withOpTimes(step_, opTimes(*step_, gpu, TimeModel::kernel), gpu.name,
-                                      timeModelName(TimeModel::kernel)),
-                  *card);
+            judge(
+                change,
+                withOpTimes(step_, opTimes(*step_, gpu, TimeModel::kernel), gpu.name, timeModelName(TimeModel::kernel)),
+                *card);
             if (!change.runs())
                 continue;
             memory = gpu.memory;

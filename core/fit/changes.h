@@ -38,8 +38,8 @@ struct Change
     CardRun run; ///< on the card, or on `gpu`
     double stepMs = 0; ///< of an optimizer step; 0: not known
     double addedMs = 0; ///< more than before for as many samples; negative: faster
-    /// Whether a step with the change was recorded. Otherwise `peak` and `run` are calculated from the step, and `rests`
-    /// says on what.
+    /// Whether a step with the change was recorded. Otherwise `peak` and `run` are calculated from the step, and
+    /// `rests` says on what.
     bool isRecorded = false;
     std::string rests; ///< empty: on nothing else than the step and the model of the allocator
     std::string gpu; ///< another card that the change needs; empty: the same card
@@ -68,9 +68,10 @@ struct Changes
 
 /// What would make a step take less memory on a card, each change by itself: settings of the allocator, gradients
 /// cleared to None, a fused optimizer, a loss in chunks, the best plan, half the batch with gradients accumulated,
-/// autocast and bfloat16, an 8-bit optimizer, sharding over 2, 4 and 8 GPUs (perRank(), without gathered parameters), and the
-/// smallest larger cards. Half the batch, autocast and bfloat16 are there only if `record` records them, since other
-/// kernels run then; the other changes are calculated from the step. `step` has times on the card's GPU. Error (badInput): as StepPlanner::create().
+/// autocast and bfloat16, an 8-bit optimizer, sharding over 2, 4 and 8 GPUs (perRank(), without gathered parameters),
+/// and the smallest larger cards. Half the batch, autocast and bfloat16 are there only if `record` records them, since
+/// other kernels run then; the other changes are calculated from the step. `step` has times on the card's GPU. Error
+/// (badInput): as StepPlanner::create().
 Result<Changes> changesThatHelp(const StepTracePtr& step, const Card& card, const RecordVariant& record = {},
                                 const std::stop_token& stop = {});
 

@@ -47,8 +47,8 @@ private:
         return rows_.runs(most) ? most : divided(first, most, [&](SizeIndex index) { return rows_.runs(index); });
     }
 
-    /// Doubles a size from `good` on, which runs, while `runs` holds. Returns the last size, and in `bad` the first that
-    /// does not; nullopt: the range ends.
+    /// Doubles a size from `good` on, which runs, while `runs` holds. Returns the last size, and in `bad` the first
+    /// that does not; nullopt: the range ends.
     template <class Runs>
     SizeIndex doubled(SizeIndex good, const Runs& runs, std::optional<SizeIndex>& bad)
     {
@@ -136,14 +136,15 @@ private:
         for (std::size_t i = 1; i < recorded.size(); ++i) {
             const StepTrace& one = *rows_.recorded(recorded[i - 1]);
             const StepTrace& other = *rows_.recorded(recorded[i]);
-            const std::string sizes = rows_.nameOf(recorded[i - 1]) + " and " + std::to_string(rows_.varied().at(recorded[i]));
+            const std::string sizes
+                = rows_.nameOf(recorded[i - 1]) + " and " + std::to_string(rows_.varied().at(recorded[i]));
             if (const Status same = sameStructure(one, other); !same)
                 rows_.remark("the steps of " + sizes + " differ in more than sizes (" + same.error().message
-                       + "), so that steps are recorded and not calculated");
+                             + "), so that steps are recorded and not calculated");
             else if (sameSizes(one, other)) {
                 ignored_ = true;
                 rows_.remark("the steps of " + sizes + " are equal to the byte: the program does not use "
-                       + request_.sizeName);
+                             + request_.sizeName);
             }
         }
     }
@@ -163,8 +164,8 @@ private:
                 shown.insert(index);
         };
         show(0);
-        const std::optional<SizeIndex> plain = recorded(
-            *first, [&] { return last(*first, [&](SizeIndex index) { return rows_.runsPlain(index); }); });
+        const std::optional<SizeIndex> plain
+            = recorded(*first, [&] { return last(*first, [&](SizeIndex index) { return rows_.runsPlain(index); }); });
         const SizeIndex from = plain.value_or(*first);
         const std::optional<SizeIndex> most = recorded(from, [&] { return lastThatRuns(from); });
         const SizeIndex end = most.value_or(*first);
@@ -245,8 +246,9 @@ private:
             return;
         const auto step = [&](SizeIndex index) -> const StepTrace& { return *rows_.row(index).step.step; };
         if (sameSizes(step(recorded.front()), step(recorded.back())))
-            rows_.remark("the steps of " + rows_.nameOf(recorded.front()) + " and " + std::to_string(rows_.varied().at(recorded.back()))
-                   + " are equal to the byte: the program does not use " + request_.sizeName);
+            rows_.remark("the steps of " + rows_.nameOf(recorded.front()) + " and "
+                         + std::to_string(rows_.varied().at(recorded.back()))
+                         + " are equal to the byte: the program does not use " + request_.sizeName);
     }
 
     SeriesRows& rows_;
@@ -278,9 +280,11 @@ Result<FitRequest> checked(FitRequest request)
     if (request.beside < 0)
         return badInput("the memory beside: expected a size, such as 12GiB");
     if (request.batch.isRange() && request.sequence.isRange())
-        return badInput("batch and sequence length are both ranges: expected a list of one of the two, such as 512,1024");
+        return badInput(
+            "batch and sequence length are both ranges: expected a list of one of the two, such as 512,1024");
     if (request.globalBatch > 0 && request.sequence.isRange())
-        return badInput("a global batch is divided into batches: expected a list of sequence lengths, such as 512,1024");
+        return badInput(
+            "a global batch is divided into batches: expected a list of sequence lengths, such as 512,1024");
     if (request.globalBatch > 0) {
         ASSIGN_OR_RETURN(request.batch, dividing(request));
     }

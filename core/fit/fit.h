@@ -75,7 +75,8 @@ struct FitRun
 struct FitRow
 {
     StepSize size; ///< as recorded: own sizes of the program are filled in where the recording knows them
-    std::int64_t ownMicroBatches = 1; ///< that the program itself makes of each of `size`, with the batch's samples each
+    std::int64_t ownMicroBatches
+        = 1; ///< that the program itself makes of each of `size`, with the batch's samples each
     bool isRecorded = false; ///< false: the step was calculated from recordings of other sizes
     std::string failure; ///< why there is no step of this size; empty: there is one
     RecordedStep step;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::int64_t recordedMicroBatches = 2;
 
-/// The time of an optimizer step of `size`, in ms, under a plan that recomputes for `recomputeMs`. Of more micro-batches
-/// than are recorded, each takes the share of forward and backward of one.
+/// The time of an optimizer step of `size`, in ms, under a plan that recomputes for `recomputeMs`. Of more
+/// micro-batches than are recorded, each takes the share of forward and backward of one.
 double optimizerStepMs(const StepModel& model, const CheckpointPlan& regions, double recomputeMs, const StepSize& size)
 {
     const StepTrace& step = *model.trace();
@@ -47,8 +47,8 @@ std::int64_t microBatchesOf(const StepTrace& step)
             passes.emplace_back();
     }
     passes.pop_back(); // what follows the last backward
-    const bool isEqual = !passes.empty()
-        && std::ranges::all_of(passes, [&](const auto& pass) { return pass == passes.front(); });
+    const bool isEqual
+        = !passes.empty() && std::ranges::all_of(passes, [&](const auto& pass) { return pass == passes.front(); });
     return isEqual ? static_cast<std::int64_t>(passes.size()) : 1;
 }
 
@@ -97,8 +97,8 @@ Status readPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, c
 {
     ASSIGN_OR_RETURN(const Card card, cardOf(request, gpu.name, *row.step.step));
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(row.step.step));
-    ASSIGN_OR_RETURN(PlanAnswer answer, planForCard(planner, {}, std::make_shared<const Card>(card), stop,
-                                                    LeastMemory::left));
+    ASSIGN_OR_RETURN(PlanAnswer answer,
+                     planForCard(planner, {}, std::make_shared<const Card>(card), stop, LeastMemory::left));
     setPlan(row, planner, std::move(answer));
     return {};
 }
@@ -184,8 +184,8 @@ void tryPlanOf(const FitRequest& request, const DeviceSpec& gpu, const FitRow& o
         answer = planner->withRegions(*std::move(answer), other.plan->regions);
     if (!answer || !answer->timeline)
         return;
-    answer->card = CardVerdict{std::make_shared<const Card>(*card),
-                               runOnCard(*card, *row.step.step, *answer->timeline, stop)};
+    answer->card
+        = CardVerdict{std::make_shared<const Card>(*card), runOnCard(*card, *row.step.step, *answer->timeline, stop)};
     answer->plan.status = PlanStatus::feasible;
     if (answer->runs())
         setPlan(row, *planner, *std::move(answer));

@@ -10,12 +10,12 @@ namespace headroom {
 /// The size that is recorded for a step: more than two micro-batches take the memory of two, and as much time each.
 StepSize recordedSize(StepSize size);
 
-/// The time of the recorded step under a plan that recomputes for `recomputeMs`: StepClock, or without a clock the sum of
-/// the ops' times.
+/// The time of the recorded step under a plan that recomputes for `recomputeMs`: StepClock, or without a clock the sum
+/// of the ops' times.
 double stepMsOf(const StepModel& model, const CheckpointPlan& regions, double recomputeMs);
 
-/// Returns the row with its step timed on the GPU, and the run without a plan. The step was recorded for a GPU that stands
-/// for `gpu`. An error becomes the row's failure.
+/// Returns the row with its step timed on the GPU, and the run without a plan. The step was recorded for a GPU that
+/// stands for `gpu`. An error becomes the row's failure.
 FitRow rowWithoutPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow row, const std::stop_token& stop);
 
 /// Whether the plan of the least memory has room on the GPU, by the sum of bytes: necessary for a plan that runs, and
@@ -25,7 +25,8 @@ bool hasRoomForPlan(const FitRequest& request, const DeviceSpec& gpu, const FitR
 /// Adds the best plan for the GPU (planForCard()) and the run with it. An error becomes the row's failure.
 void addPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop);
 
-/// Gives a row that does not run the plan of another row, whose step has the same structure, if `row` runs with the plan.
+/// Gives a row that does not run the plan of another row, whose step has the same structure, if `row` runs with the
+/// plan.
 void tryPlanOf(const FitRequest& request, const DeviceSpec& gpu, const FitRow& other, FitRow& row,
                const std::stop_token& stop);
 

@@ -22,10 +22,20 @@ namespace {
 bool dependsOnSize(std::string_view column)
 {
     static const std::set<std::string_view> columns{
-        "storages.bytes",        "storages.requested",   "ops.bytes",         "ops.flops",
-        "ops.ms",                "ops.signature",        "signatures.first",  "signatures",
-        "resizes.bytes",         "resizes.requested",    "collectives.bytes", "reserved.bytes",
-        "before_training.bytes", "between_steps.bytes",
+        "storages.bytes",
+        "storages.requested",
+        "ops.bytes",
+        "ops.flops",
+        "ops.ms",
+        "ops.signature",
+        "signatures.first",
+        "signatures",
+        "resizes.bytes",
+        "resizes.requested",
+        "collectives.bytes",
+        "reserved.bytes",
+        "before_training.bytes",
+        "between_steps.bytes",
     };
     return columns.contains(column);
 }
@@ -81,8 +91,8 @@ public:
             long double weight = 1;
             for (const SizedStep& other : steps)
                 if (other.size != at.size)
-                    weight *= static_cast<long double>(size - other.size)
-                        / static_cast<long double>(at.size - other.size);
+                    weight
+                        *= static_cast<long double>(size - other.size) / static_cast<long double>(at.size - other.size);
             weights_.push_back(weight);
         }
     }
@@ -137,8 +147,7 @@ public:
     {
         own.resize(target.size());
         for (std::size_t row = 0; row < own.size(); ++row) {
-            const long double value
-                = polynomial_.at([&](std::size_t i) { return rows(*steps_[i].step)[row]; });
+            const long double value = polynomial_.at([&](std::size_t i) { return rows(*steps_[i].step)[row]; });
             if constexpr (std::is_integral_v<T>)
                 own[row] = static_cast<T>(std::llround(value));
             else
@@ -168,8 +177,8 @@ public:
                 continue;
             const std::size_t values = target.signatureOf(OpId(op)).size();
             for (std::size_t value = 0; value < values; ++value)
-                own.signatureValues.push_back(polynomial_.wholeAt(
-                    [&](std::size_t i) { return steps_[i].step->signatureOf(OpId(op))[value]; }));
+                own.signatureValues.push_back(
+                    polynomial_.wholeAt([&](std::size_t i) { return steps_[i].step->signatureOf(OpId(op))[value]; }));
             own.signatureFirst.push_back(static_cast<std::uint32_t>(own.signatureValues.size()));
         }
         target.ops.signature.rows = own.signatures;
@@ -247,9 +256,8 @@ Status sameStructure(const StepTrace& one, const StepTrace& other)
 {
     std::string different;
     visitBoth(one, other, [&](std::string_view column, const auto& first, const auto& second) {
-        const bool equal = dependsOnSize(column)
-            ? column.starts_with("signatures") || first.size() == second.size()
-            : std::ranges::equal(first, second);
+        const bool equal = dependsOnSize(column) ? column.starts_with("signatures") || first.size() == second.size()
+                                                 : std::ranges::equal(first, second);
         if (!equal && different.empty())
             different = column;
     });
@@ -271,8 +279,8 @@ bool sameSizes(const StepTrace& one, const StepTrace& other)
 
 Result<StepTracePtr> stepAtSize(std::span<const SizedStep> steps, std::int64_t size)
 {
-    const auto nearest = std::ranges::min_element(
-        steps, {}, [&](const SizedStep& at) { return std::abs(at.size - size); });
+    const auto nearest
+        = std::ranges::min_element(steps, {}, [&](const SizedStep& at) { return std::abs(at.size - size); });
     for (const SizedStep& at : steps)
         RETURN_IF_ERROR(sameStructure(*nearest->step, *at.step));
     auto own = std::make_shared<Columns>();
@@ -302,9 +310,8 @@ Result<StepTracePtr> stepAtSize(std::span<const SizedStep> steps, std::int64_t s
     calculateInfo(step->info, calculation);
     const auto isNegative = [](Bytes bytes) { return bytes < 0; };
     if (std::ranges::any_of(own->storageRequested, isNegative))
-        return badInput("a block's size, calculated from recordings at "
-                        + std::to_string(steps.front().size) + " to " + std::to_string(steps.back().size)
-                        + " is negative at " + std::to_string(size));
+        return badInput("a block's size, calculated from recordings at " + std::to_string(steps.front().size) + " to "
+                        + std::to_string(steps.back().size) + " is negative at " + std::to_string(size));
     step->memory = std::move(own);
     return StepTracePtr(std::move(step));
 }

@@ -42,7 +42,6 @@ StepTracePtr Recordings::calculated(const StepSize& wanted, bool variesSequence)
     return step ? *step : nullptr;
 }
 
-
 SeriesRows::SeriesRows(const FitRequest& request, const RecordSteps& record, const FitWatch& watch,
                        std::stop_token stop, Recordings& recordings, DeviceSpec gpu, std::int64_t other)
     : request_(request)
@@ -96,8 +95,8 @@ Status SeriesRows::askSizes()
         return results.front().error();
     const StepInfo& info = results.front()->step->info;
     const std::int64_t size = variesSequence_ ? info.sequence : info.batch;
-    const auto dimension = std::ranges::find(info.dimensions, variesSequence_ ? "sequence" : "batch",
-                                             &StepInfo::Dimension::name);
+    const auto dimension
+        = std::ranges::find(info.dimensions, variesSequence_ ? "sequence" : "batch", &StepInfo::Dimension::name);
     const bool isFixed = dimension == info.dimensions.end();
     const std::optional<Sizes> taken
         = isFixed ? varied_.within(size, size) : varied_.within(dimension->least, dimension->most);

@@ -86,7 +86,8 @@ std::optional<Sizes> Sizes::within(std::int64_t least, std::int64_t most) const
         return first <= last ? std::optional(range(first, last, step_)) : std::nullopt;
     }
     std::vector<std::int64_t> inside;
-    std::ranges::copy_if(list_, std::back_inserter(inside), [&](std::int64_t size) { return size >= least && size <= end; });
+    std::ranges::copy_if(list_, std::back_inserter(inside),
+                         [&](std::int64_t size) { return size >= least && size <= end; });
     return inside.empty() ? std::nullopt : std::optional(list(std::move(inside)));
 }
 

@@ -320,8 +320,8 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
     }
     if (!verdict.run.runs && next.plan.status != PlanStatus::stopped) {
         const bool isLeft = least == LeastMemory::left;
-        ASSIGN_OR_RETURN(PlanAnswer none, noPlan(planner, request, card, stop,
-                                                 isLeft ? std::optional(verdict) : std::nullopt));
+        ASSIGN_OR_RETURN(PlanAnswer none,
+                         noPlan(planner, request, card, stop, isLeft ? std::optional(verdict) : std::nullopt));
         none.card->tried = verdict.tried;
         none.plan.solveMs = elapsedMs(begin);
         if (stop.stop_requested())

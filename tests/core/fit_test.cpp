@@ -147,9 +147,8 @@ TEST(Fit, ARecordingThatSaysOtherwiseCounts)
 {
     // From 100 on the program takes another buffer, which two small recordings do not show.
     Program program;
-    program.step = [](const StepSize& size) {
-        return stepOf({.batch = size.batch >= 100 ? size.batch + 40 : size.batch});
-    };
+    program.step
+        = [](const StepSize& size) { return stepOf({.batch = size.batch >= 100 ? size.batch + 40 : size.batch}); };
     const FitSeries found = program.series(requestOf(Sizes::range(1, 0, 1)));
     ASSERT_TRUE(found.largestPlain && found.largest);
     for (const auto& index : {found.largestPlain, found.largest})
@@ -205,7 +204,8 @@ TEST(Fit, AProgramThatIgnoresTheSizeIsNamed)
 TEST(Fit, StepsOfOtherStructureAreRecordedEach)
 {
     Program program;
-    program.step = [](const StepSize& size) { return stepOf(size, static_cast<int>(std::min<std::int64_t>(size.batch, 24))); };
+    program.step
+        = [](const StepSize& size) { return stepOf(size, static_cast<int>(std::min<std::int64_t>(size.batch, 24))); };
     const FitSeries found = program.series(requestOf(Sizes::range(1, 16, 1)));
     EXPECT_THAT(found.remarks, testing::Contains(HasSubstr("steps are recorded and not calculated")));
     for (const FitRow& row : found.rows)

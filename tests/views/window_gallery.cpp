@@ -180,9 +180,8 @@ void showFit(MainWindow& window, Gallery& gallery)
     some.series.resize(1);
     some.series[0].rows.resize(6);
     some.series[0].largest = some.series[0].fastest = std::nullopt;
-    const auto shown = [&](const FitResult& result) {
-        panel.showResult(std::make_shared<const FitResult>(result), false);
-    };
+    const auto shown
+        = [&](const FitResult& result) { panel.showResult(std::make_shared<const FitResult>(result), false); };
     const auto bothSizes = [&](const QString& name) {
         window.resize(1280, 800);
         gallery.bothThemes(QStringLiteral("fit-1280-") + name);
@@ -194,8 +193,9 @@ void showFit(MainWindow& window, Gallery& gallery)
     panel.showProgress(-1, QStringLiteral("0:03 so far: RTX 4090 (1 of 2), recording batch 2, 4"));
     bothSizes(QStringLiteral("begins"));
     shown(some);
-    panel.showProgress(0.5, QStringLiteral("0:12 so far, this recording about 0:07 more: RTX 4090 (1 of 2), recording batch "
-                                           "23, 24, 1 of 2 done"));
+    panel.showProgress(0.5,
+                       QStringLiteral("0:12 so far, this recording about 0:07 more: RTX 4090 (1 of 2), recording batch "
+                                      "23, 24, 1 of 2 done"));
     bothSizes(QStringLiteral("running"));
     panel.setEnding();
     panel.setRunning(false);

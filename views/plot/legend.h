@@ -29,8 +29,8 @@ struct LegendEntry
     bool operator==(const LegendEntry&) const = default;
 };
 
-/// A title with the entries on the right if space allows, else in rows below; without a title, rows of entries. Laid out for a width in the constructor;
-/// painted by the window and by exported pictures.
+/// A title with the entries on the right if space allows, else in rows below; without a title, rows of entries. Laid
+/// out for a width in the constructor; painted by the window and by exported pictures.
 class Legend
 {
 public:
