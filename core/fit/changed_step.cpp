@@ -48,11 +48,18 @@ std::vector<Category> lastCategories(const StepTrace& step)
     return categories;
 }
 
-/// Whether each block is older than the step, or made in the phase.
-bool isMadeIn(const StepTrace& step, StorageId storage, Phase phase)
+/// By StorageId: whether the optimizer makes the block and drops the block again in the step.
+std::vector<bool> optimizerScratch(const StepTrace& step)
 {
-    const OpId creator = step.storages.creator[storage];
-    return creator.valid() && step.ops.phase[creator] == phase;
+    std::vector<bool> isScratch(step.storages.size());
+    for (std::uint32_t at = 0; at < step.events.size(); ++at) {
+        if (step.events.kind[EventIndex(at)] != EventKind::free)
+            continue;
+        const StorageId storage(step.events.a[EventIndex(at)]);
+        const OpId creator = step.storages.creator[storage];
+        isScratch[storage.value] = creator.valid() && step.ops.phase[creator] == Phase::optimizer;
+    }
+    return isScratch;
 }
 
 /// The op of the largest cross entropy in forward: the one that makes log-probabilities; nullopt: there is none.
@@ -76,20 +83,20 @@ std::optional<OpId> crossEntropy(const StepTrace& step)
 
 StepTracePtr withFusedOptimizer(const StepTracePtr& step)
 {
-    const std::vector<Category> categories = lastCategories(*step);
-    return withBytes(step, [&](StorageId storage) {
-        const bool isScratch
-            = isMadeIn(*step, storage, Phase::optimizer) && categories[storage.value] == Category::temporary;
-        return isScratch ? 0 : step->storages.requested[storage];
-    });
+    const std::vector<bool> isScratch = optimizerScratch(*step);
+    return withBytes(
+        step, [&](StorageId storage) { return isScratch[storage.value] ? 0 : step->storages.requested[storage]; });
 }
 
 StepTracePtr withEightBitOptimizer(const StepTracePtr& step)
 {
     constexpr Bytes recorded = 4, leastElements = 4096, block = 256;
     const std::vector<Category> categories = lastCategories(*step);
+    const std::vector<bool> isScratch = optimizerScratch(*step);
     return withBytes(step, [&](StorageId storage) -> Bytes {
         const Bytes bytes = step->storages.requested[storage];
+        if (isScratch[storage.value])
+            return 0;
         const Bytes elements = bytes / recorded;
         if (categories[storage.value] != Category::optimizer || elements < leastElements)
             return bytes;
