@@ -89,24 +89,25 @@ build_target() {
 }
 
 build_recorder() {
-    local folder given planner=OFF
+    local folder given
     command -v cmake > /dev/null || fail 2 "cmake is missing"
     command -v ninja > /dev/null || fail 2 "ninja is missing"
     folder=$("$python" "$root/packaging/dependencies/find_torch.py" 2> /dev/null) \
         || fail 2 "$python has no torch of a version that Headroom knows: set HEADROOM_PYTHON to one that has"
     given=$(find_header nlohmann/json.hpp) \
         || fail 2 "nlohmann/json.hpp is missing: install nlohmann-json3-dev, or run gpu-check.sh --prepare where it is and bring $prefix"
-    ! find_planner || planner=ON
+    find_planner \
+        || fail 2 "GLPK, Boost or CLI11 is missing: install libglpk-dev libboost-dev libcli11-dev, or run gpu-check.sh --prepare where they are and bring $prefix"
     build=$root/build/gpu-check
     # Little optimization: most of the time is the build's, and the times that count are the GPU's.
     cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O1" \
         -DHEADROOM_TORCH_DIR="$folder" -DHEADROOM_JSON_INCLUDE_DIR="$given" -DHEADROOM_WINDOW=OFF \
-        -DCMAKE_PREFIX_PATH="$prefix" -DHEADROOM_PLANNER="$planner" -DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF \
+        -DCMAKE_PREFIX_PATH="$prefix" -DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF \
         > "$log" 2>&1 || { tail -n 20 "$log" >&2; fail 2 "the build could not be configured"; }
     build_target headroom_python "the build failed; see build/gpu-check.log"
     build_target headroom_cuda "the part for CUDA was not built: are CUDA 13's and CUPTI's headers beside torch or in \
 /usr/local/cuda? See build/gpu-check.log"
-    [ "$planner" = OFF ] || LD_LIBRARY_PATH=$prefix/lib build_target torch-headroom-record \
+    LD_LIBRARY_PATH=$prefix/lib build_target torch-headroom-record \
         "torch-headroom-record was not built; see build/gpu-check.log"
 }
 

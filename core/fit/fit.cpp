@@ -200,7 +200,7 @@ private:
             std::optional<SizeIndex> best;
             for (const SizeIndex index : shown)
                 if (rows_.row(index).runs()
-                    && (!best || rows_.row(index).best().samplesPerSecond > rows_.row(*best).best().samplesPerSecond))
+                    && (!best || rows_.rateOf(rows_.row(index).best()) > rows_.rateOf(rows_.row(*best).best())))
                     best = index;
             if (!best || rows_.isRecorded(*best))
                 return;

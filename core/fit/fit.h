@@ -96,7 +96,7 @@ struct FitSeries
     std::vector<FitRow> rows;
     std::optional<std::size_t> largestPlain; ///< the largest size that runs without a plan
     std::optional<std::size_t> largest; ///< the largest size that runs
-    std::optional<std::size_t> fastest; ///< the most samples a second
+    std::optional<std::size_t> fastest; ///< the most samples a second; of sequence lengths the most tokens
     /// The size after `largest` was tried and does not run; false: the range ends, or no size runs.
     bool isBounded = false;
     std::vector<std::string> remarks; ///< sentences: what the search met

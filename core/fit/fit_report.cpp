@@ -123,9 +123,12 @@ std::vector<std::string> findings(const FitSeries& series, const FitRequest& req
     std::string sentence
         = "fastest: " + named(*series.fastest) + (fastest.plain.runs() ? "" : ", with a plan") + rateOf(fastest.best());
     if (series.largestPlain && series.fastest != series.largestPlain) {
-        const double plain = series.rows[*series.largestPlain].plain.samplesPerSecond;
+        const auto rate = [&](const FitRun& run) {
+            return request.sequence.isRange() ? run.tokensPerSecond : run.samplesPerSecond;
+        };
+        const double plain = rate(series.rows[*series.largestPlain].plain);
         if (plain > 0)
-            sentence += ", " + rateText((fastest.best().samplesPerSecond / plain - 1) * 100)
+            sentence += ", " + rateText((rate(fastest.best()) / plain - 1) * 100)
                 + " % more than the largest without a plan";
     }
     sentences.push_back(std::move(sentence));

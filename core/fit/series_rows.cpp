@@ -272,6 +272,11 @@ FitSeries SeriesRows::finish()
     return std::move(series_);
 }
 
+double SeriesRows::rateOf(const FitRun& run) const
+{
+    return variesSequence_ ? run.tokensPerSecond : run.samplesPerSecond;
+}
+
 /// Copies the rows into the series and sets the series' indexes.
 void SeriesRows::describe()
 {
@@ -285,8 +290,8 @@ void SeriesRows::describe()
         if (at.plain.runs())
             series_.largestPlain = index;
         series_.largest = index;
-        const double rate = at.best().samplesPerSecond;
-        if (rate > 0 && (!series_.fastest || rate > series_.rows[*series_.fastest].best().samplesPerSecond))
+        const double rate = rateOf(at.best());
+        if (rate > 0 && (!series_.fastest || rate > rateOf(series_.rows[*series_.fastest].best())))
             series_.fastest = index;
     }
 }

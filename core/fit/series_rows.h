@@ -66,6 +66,7 @@ public:
     bool runs(SizeIndex index);
     /// Whether the size runs, or a plan has room for its blocks, fragmentation aside.
     bool hasRoom(SizeIndex index);
+    double rateOf(const FitRun& run) const; ///< what makes a size the fastest: samples, of sequence lengths tokens
     /// Gives rows that do not run the plan of the next larger size that does, where it runs.
     void takePlansOfLarger();
     void keep(const std::set<SizeIndex>& shown); ///< drops all other rows
