@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/python/fit_api.h"
 
+#include "core/base/json_reader.h"
 #include "core/base/json_text.h"
 #include "core/base/try.h"
 #include "core/fit/fit.h"
@@ -63,9 +64,10 @@ Json answersFor(HeadroomRecordSteps record, std::stop_source& stop, std::span<co
     for (const StepSize& size : sizes)
         asked["sizes"].push_back({{"batch", size.batch}, {"seq", size.sequence}, {"accumulation", size.accumulation}});
     std::string text;
-    if (record(asked.dump().c_str(), &text) != 0)
+    if (record(jsonText(asked).c_str(), &text) != 0)
         stop.request_stop();
-    return Json::parse(text, nullptr, false);
+    const Result<json::Json> answers = json::parse(text, "the recorder's answers");
+    return answers ? Json(*answers) : Json();
 }
 
 /// The caller's recorder as RecordSteps. Stops the search where the caller says so. A kept file that is damaged is
@@ -124,7 +126,8 @@ Status complete(const FitResult& result, const FitRequest& request, const std::s
 
 Result<std::string> fitted(const char* text, HeadroomRecordSteps record, HeadroomFitProgress progress)
 {
-    const Json json = Json::parse(text);
+    ASSIGN_OR_RETURN(const json::Json read, json::parse(text, "the request of fit()"));
+    const Json json(read);
     ASSIGN_OR_RETURN(const FitRequest request, requestOf(json));
     std::stop_source stop;
     std::string said;

@@ -252,6 +252,37 @@ void calculateInfo(StepInfo& info, const Calculation& calculation)
 
 } // namespace
 
+StepTracePtr withSortedFrees(const StepTracePtr& step)
+{
+    struct Columns
+    {
+        std::vector<std::uint32_t> storages; ///< events.a
+        StepTracePtr step; ///< owns the other columns
+    };
+    const auto& kinds = step->events.kind.rows;
+    const auto& events = step->events.a.rows;
+    auto columns = std::make_shared<Columns>(Columns{{events.begin(), events.end()}, step});
+    std::set<std::uint32_t> borders; // events that something else happens before
+    for (const EventIndex at : step->streamEvents.position)
+        borders.insert(at.value);
+    for (const EventIndex at : step->reserved.event)
+        borders.insert(at.value);
+    for (std::size_t begin = 0, end = 0; begin < kinds.size(); begin = end) {
+        end = begin + 1;
+        if (kinds[begin] != EventKind::free)
+            continue;
+        while (end < kinds.size() && kinds[end] == EventKind::free
+               && !borders.contains(static_cast<std::uint32_t>(end)))
+            ++end;
+        std::sort(columns->storages.begin() + static_cast<std::ptrdiff_t>(begin),
+                  columns->storages.begin() + static_cast<std::ptrdiff_t>(end));
+    }
+    auto sorted = std::make_shared<StepTrace>(*step);
+    sorted->events.a.rows = columns->storages;
+    sorted->memory = std::move(columns);
+    return sorted;
+}
+
 Status sameStructure(const StepTrace& one, const StepTrace& other)
 {
     std::string different;

@@ -16,6 +16,11 @@ struct SizedStep
     StepTracePtr step;
 };
 
+/// The step with each run of frees with nothing between sorted by storage: the order of a run changes nothing after it.
+/// When autocast's cache of weights is cleared, PyTorch drops the weights in the order of addresses, so that two
+/// recordings of one program differ in it. Steps are compared and calculated in this form.
+StepTracePtr withSortedFrees(const StepTracePtr& step);
+
 /// Whether two recordings of a program at different sizes have the same events, ops, modules and blocks, so that only
 /// numbers differ. The error (badInput) says what differs: "564 ops and 561".
 Status sameStructure(const StepTrace& one, const StepTrace& other);

@@ -93,6 +93,7 @@ Status SeriesRows::askSizes()
     ++asked_;
     if (!results.front())
         return results.front().error();
+    results.front()->step = withSortedFrees(results.front()->step);
     const StepInfo& info = results.front()->step->info;
     const std::int64_t size = variesSequence_ ? info.sequence : info.batch;
     const auto dimension
@@ -142,6 +143,8 @@ void SeriesRows::record(const std::vector<SizeIndex>& indexes)
     for (std::size_t i = 0; i < sizes.size(); ++i) {
         if (!results[i] && stopped())
             continue; // the stop ended the recording
+        if (results[i])
+            results[i]->step = withSortedFrees(results[i]->step);
         const bool agrees = !results[i] || becomesRecorded(missing[i], *results[i]);
         if (!agrees || !results[i])
             rows_.erase(missing[i]);

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <ranges>
-#include <set>
 #include <utility>
 
 namespace headroom {
@@ -292,33 +291,6 @@ void StepTraceBuilder::misuse(std::string_view what)
         misuse_ = std::string(what) + " (at event " + std::to_string(tables_.events.kind.size()) + ")";
 }
 
-namespace {
-
-/// Sorts each run of frees with nothing between by storage. When autocast's cache of weights is cleared, PyTorch drops
-/// the weights in the order of addresses, so that two recordings of one program would differ.
-void sortFrees(StepTables<OwnRows>& tables)
-{
-    std::set<std::uint32_t> borders; // events that something else happens before
-    for (const EventIndex at : tables.streamEvents.position)
-        borders.insert(at.value);
-    for (const EventIndex at : tables.reserved.event)
-        borders.insert(at.value);
-    auto& kinds = tables.events.kind.rows;
-    auto& storages = tables.events.a.rows;
-    for (std::size_t begin = 0, end = 0; begin < kinds.size(); begin = end) {
-        end = begin + 1;
-        if (kinds[begin] != EventKind::free)
-            continue;
-        while (end < kinds.size() && kinds[end] == EventKind::free
-               && !borders.contains(static_cast<std::uint32_t>(end)))
-            ++end;
-        std::sort(storages.begin() + static_cast<std::ptrdiff_t>(begin),
-                  storages.begin() + static_cast<std::ptrdiff_t>(end));
-    }
-}
-
-} // namespace
-
 Result<StepTracePtr> StepTraceBuilder::finish()
 {
     // An interrupted step may end inside an op: the op gets a row without results.
@@ -340,8 +312,6 @@ Result<StepTracePtr> StepTraceBuilder::finish()
         tables->ops.signature.rows.clear();
         tables->signatures.values.first.clear();
     }
-    if (done.info.source.empty()) // the order of an imported history is the device's
-        sortFrees(*tables);
     for (const auto& list : done.callArguments_)
         append<CallId, StorageId>(tables->calls.arguments, list);
     for (const auto& list : done.callResults_)
