@@ -137,13 +137,15 @@ private:
         Change change;
         change.what = "gradients cleared to None";
         change.how = "optimizer.zero_grad(set_to_none=True)";
-        change.rests = "gradients that backward has not written at the peak are not there";
+        change.rests
+            = "gradients that backward has not written at the peak are not there; whether a step that ran out of "
+              "memory runs then is known only from a recording";
         change.peak = changes_.before.peak - freed;
         change.stepMs = changes_.before.stepMs;
-        // Where the blocks would lie is not known: the reserved bytes are at most those of before, less what is freed.
+        // Where the blocks would lie is not known: a step that does not run is not said to run, since its reserved peak
+        // is only that of the run up to the failure.
         change.run = changes_.before.run;
         change.run.reservedPeak -= freed;
-        change.run.runs = change.run.runs || change.run.reservedPeak <= card_.given();
         add(std::move(change));
     }
 
@@ -151,14 +153,11 @@ private:
     {
         if (stop_.stop_requested())
             return {};
+        if (changes_.before.run.runs || !plannable(*step_))
+            return {}; // the best plan recomputes nothing, or there is none
         ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(step_));
-        if (!plannable(*step_))
-            return {};
-        PlanRequest request;
         const auto card = std::make_shared<const Card>(card_);
-        if (changes_.before.run.runs)
-            return {}; // the best plan recomputes nothing
-        ASSIGN_OR_RETURN(PlanAnswer answer, planForCard(planner, request, card, stop_));
+        ASSIGN_OR_RETURN(PlanAnswer answer, planForCard(planner, {}, card, stop_));
         Change change;
         change.cost = ChangeCost::time;
         change.what = "activation checkpointing, as planned";

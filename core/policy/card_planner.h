@@ -17,6 +17,9 @@ namespace headroom {
 /// blocks of the caching allocator. The plan itself is not among them; empty: no two alike modules differ in it.
 std::vector<CheckpointPlan> arrangements(const StepModel& model, const CheckpointPlan& plan);
 
+/// Whether planForCard() searches the least capacity of a card that runs the plan.
+enum class LeastMemory { searched, left };
+
 /// Plans a step for a card: what counts is not the bytes that the step allocates but that each step of training finds
 /// room, from the first one on (runOnCard). Plans of lower peaks may fragment more, so the planner tries plans from the
 /// largest budget downwards, at most 1/400 of the range apart (1/100 after five seconds), each also in other orders
@@ -25,9 +28,8 @@ std::vector<CheckpointPlan> arrangements(const StepModel& model, const Checkpoin
 ///
 /// The answer has a verdict. If no plan runs, the answer is infeasible, and its reason says why. Otherwise
 /// `plan.budget` is the card's memory for tensors, and boundMs is proven for all plans whose bytes fit, whether they
-/// run or not; gap is to that. Without LeastMemory::searched, CardVerdict::leastMemory is 0, and where no plan runs the
+/// run or not; gap is to that. With LeastMemory::left, CardVerdict::leastMemory is 0, and where no plan runs the
 /// run is that of the last plan that was tried.
-enum class LeastMemory { searched, left };
 Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, const CardPtr& card,
                                const std::stop_token& stop = {}, LeastMemory least = LeastMemory::searched);
 
