@@ -70,7 +70,7 @@ TEST(SourceLines, ALineIsTheUsersOwnThenThatOfALibraryOfModels)
 {
     const Program program;
     const SourceLines lines(*program.step);
-    EXPECT_EQ(lines.text(program.library), "train.py:42 main > llama.py:289 MLP.forward");
+    EXPECT_EQ(lines.text(program.library), "train.py:42 > llama.py:289 MLP.forward");
     EXPECT_EQ(lines.text(program.ofOwn), "model.py:57 Block.forward");
     EXPECT_EQ(lines.text(program.backward), lines.text(program.library)) << "the forward op's";
     EXPECT_EQ(lines.lineOf(program.nowhere), SourceLines::none);
@@ -160,12 +160,12 @@ TEST(LiveTree, FoldedStacksHaveALineForEachBlock)
     const auto timeline = predict(*program.step, {});
     const std::size_t count = timeline->peakChange + 1;
     EXPECT_EQ(foldedStacks(liveTree(*program.step, *timeline, count, LiveTree::By::category)),
-              "parameter;train.py:7 main;weight 512\n"
-              "activation;train.py:42 main > llama.py:289 MLP.forward;aten.mm.default 2048\n"
-              "activation;model.py:57 Block.forward;aten.mul.Tensor 1024\n");
+              "activation;train.py:42 > llama.py:289 MLP.forward;aten.mm.default 2048\n"
+              "activation;model.py:57 Block.forward;aten.mul.Tensor 1024\n"
+              "parameter;train.py:7 main;weight 512\n");
     EXPECT_EQ(foldedStacks(liveTree(*program.step, *timeline, count, LiveTree::By::module)),
               "Net;model.py:57 Block.forward;aten.mul.Tensor 1024\n"
-              "Net;layer;train.py:42 main > llama.py:289 MLP.forward;aten.mm.default 2048\n"
+              "Net;layer;train.py:42 > llama.py:289 MLP.forward;aten.mm.default 2048\n"
               "Net;layer;train.py:7 main;weight 512\n");
 }
 
