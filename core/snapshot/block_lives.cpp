@@ -5,6 +5,7 @@
 #include "core/trace/life_category.h"
 
 #include <algorithm>
+#include <ranges>
 #include <unordered_map>
 
 namespace headroom {
@@ -72,6 +73,20 @@ Category BlockLives::category(const BlockLife& life)
 std::string_view allocatingOp(const StackMeaning& stack)
 {
     return stack.op.empty() ? unnamedAllocation : std::string_view(stack.op);
+}
+
+FrameId SnapshotFrames::of(Snapshot::Index stack)
+{
+    if (stack == Snapshot::none)
+        return {};
+    const auto [entry, isNew] = known_.try_emplace(stack);
+    if (isNew)
+        for (const Snapshot::Index row : snapshot_.stack(stack) | std::views::reverse) {
+            const Snapshot::Frame& source = snapshot_.frames[row];
+            entry->second = builder_.frame(entry->second, snapshot_.text(source.file), snapshot_.text(source.function),
+                                           static_cast<std::uint32_t>(std::max(source.line, 0)));
+        }
+    return entry->second;
 }
 
 } // namespace headroom

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 namespace headroom {
@@ -52,5 +53,24 @@ private:
 /// Returns the name of the op that allocates: that of the frames, else a placeholder.
 std::string_view allocatingOp(const StackMeaning& stack);
 inline constexpr std::string_view unnamedAllocation = "allocation"; ///< op of an allocation without frames
+
+/// Adds the stacks of a snapshot to a step as frames.
+class SnapshotFrames
+{
+public:
+    SnapshotFrames(const Snapshot& snapshot, StepTraceBuilder& builder)
+        : snapshot_(snapshot)
+        , builder_(builder)
+    {
+    }
+
+    /// Returns the innermost frame of a stack; invalid: there is no stack.
+    FrameId of(Snapshot::Index stack);
+
+private:
+    const Snapshot& snapshot_;
+    StepTraceBuilder& builder_;
+    std::unordered_map<Snapshot::Index, FrameId> known_; ///< by stack
+};
 
 } // namespace headroom

@@ -76,6 +76,8 @@ private:
     {
         const StorageId storage = builder_.alloc(requested, lives_.category(lives_.lives()[storages_++]), op);
         builder_.setStream(storage, stream);
+        if (!op.valid())
+            builder_.setFrame(storage, frames_.of(lives_.lives()[storages_ - 1].stack));
         held_[address] = storage;
     }
 
@@ -119,6 +121,7 @@ private:
             if (!stack.node.empty())
                 last_.node = builder_.string(stack.node);
             last_.module = lives_.regions().module(lives_.region(i));
+            last_.frame = frames_.of(event.stack);
         }
         last_.phase = lives_.phase(i);
         return builder_.beginOp(last_);
@@ -130,6 +133,7 @@ private:
         StepTraceBuilder::Op op;
         op.module = lives_.regions().module(lives_.region(i));
         op.phase = lives_.phase(i);
+        op.frame = frames_.of(event.stack);
         return builder_.outOfMemory(op, event.size, static_cast<Bytes>(event.address));
     }
 
@@ -159,6 +163,7 @@ private:
     StepTraceBuilder builder_;
     ReservedBytes reserved_{history_.reserved};
     std::unordered_map<std::uint64_t, StorageId> held_;
+    SnapshotFrames frames_{snapshot_, builder_};
     std::size_t storages_ = 0;
     StepTraceBuilder::Op last_;
     std::array<bool, phaseCount> marked_{};
