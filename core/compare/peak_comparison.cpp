@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -21,12 +22,124 @@ namespace {
 
 using PeakRowKey = std::pair<bool, std::string>; ///< whether the row is of a category, and the row's name
 
-PeakRowKey peakPeakRowKey(const PeakHolding& holding, PeakKey key)
+using LineNames = std::vector<std::string>; ///< by index in PeakSide::lines
+
+/// Returns the lines that run ops or hold blocks, by function, in the order of the source.
+std::map<std::string, std::vector<std::uint32_t>> linesByFunction(const PeakSide& side)
 {
-    if (key == PeakKey::module && holding.ofModule)
-        return {false, holding.module};
-    return {true, std::string(categoryName(holding.category))};
+    std::vector<bool> used(side.lines.size(), false);
+    for (const PeakHolding& holding : side.holdings)
+        if (holding.line < used.size())
+            used[holding.line] = true;
+    std::map<std::string, std::vector<std::uint32_t>> functions;
+    for (std::uint32_t i = 0; i < side.lines.size(); ++i)
+        if (used[i] || !side.lines[i].ops.empty())
+            functions[side.lines[i].function].push_back(i);
+    for (auto& [function, lines] : functions)
+        std::ranges::sort(lines, {}, [&](std::uint32_t line) { return side.lines[line].number; });
+    return functions;
 }
+
+/// Names the lines of two versions of a script: paired lines have equal names. In a function with the same lines in
+/// both, lines pair by number; otherwise by the ops that the lines run, in the same order.
+class LinePairs
+{
+public:
+    LinePairs(const PeakSide& a, const PeakSide& b)
+        : a_(a)
+        , b_(b)
+        , namesA_(ownNames(a))
+        , namesB_(ownNames(b))
+    {
+        const auto functionsB = linesByFunction(b);
+        for (const auto& [function, lines] : linesByFunction(a))
+            if (const auto found = functionsB.find(function); found != functionsB.end())
+                pair(lines, found->second);
+    }
+
+    const std::string& nameA(std::uint32_t line) const { return namesA_[line]; }
+    const std::string& nameB(std::uint32_t line) const { return namesB_[line]; }
+
+private:
+    using Lines = std::vector<std::uint32_t>;
+
+    static LineNames ownNames(const PeakSide& side)
+    {
+        LineNames names;
+        for (const AllocatingLine& line : side.lines)
+            names.push_back(line.text);
+        return names;
+    }
+
+    static std::vector<std::uint64_t> opsOf(const PeakSide& side, const Lines& lines)
+    {
+        std::vector<std::uint64_t> keys;
+        for (const std::uint32_t line : lines) {
+            std::string text;
+            for (const std::string& op : side.lines[line].ops)
+                text += op + '\n';
+            keys.push_back(std::hash<std::string>()(text));
+        }
+        return keys;
+    }
+
+    void pair(const Lines& linesA, const Lines& linesB)
+    {
+        const auto numberA = [&](std::uint32_t line) { return a_.lines[line].number; };
+        const auto numberB = [&](std::uint32_t line) { return b_.lines[line].number; };
+        if (std::ranges::equal(linesA, linesB, {}, numberA, numberB))
+            return;
+        for (const std::uint32_t line : linesA)
+            namesA_[line] += ", only in A";
+        for (const auto& [i, j] : commonPlaces(opsOf(a_, linesA), opsOf(b_, linesB))) {
+            const std::uint32_t line = linesA[i];
+            const std::uint32_t other = linesB[j];
+            if (numberA(line) != numberB(other))
+                namesB_[other] += ", line " + std::to_string(lastNumber(numberA(line))) + " in A";
+            namesA_[line] = namesB_[other];
+        }
+    }
+
+    /// Returns the line of the innermost frame: the library's, else the program's own.
+    static std::uint64_t lastNumber(std::uint64_t number)
+    {
+        const std::uint64_t library = number & UINT32_MAX;
+        return library > 0 ? library : number >> 32U;
+    }
+
+    const PeakSide& a_;
+    const PeakSide& b_;
+    LineNames namesA_;
+    LineNames namesB_;
+};
+
+/// Finds the row of a block.
+class RowFinder
+{
+public:
+    RowFinder(const PeakSide& a, const PeakSide& b, PeakKey key)
+        : key_(key)
+    {
+        if (key == PeakKey::line)
+            lines_.emplace(a, b);
+    }
+
+    PeakRowKey ofA(const PeakHolding& holding) const { return of(holding, &LinePairs::nameA); }
+    PeakRowKey ofB(const PeakHolding& holding) const { return of(holding, &LinePairs::nameB); }
+
+private:
+    PeakRowKey of(const PeakHolding& holding, const std::string& (LinePairs::*name)(std::uint32_t) const) const
+    {
+        if (key_ == PeakKey::module && holding.ofModule)
+            return {false, holding.module};
+        if (key_ == PeakKey::line && holding.line != UINT32_MAX)
+            return {false, ((*lines_).*name)(holding.line)};
+        return {true, std::string(categoryName(holding.category))};
+    }
+
+    PeakKey key_;
+    std::optional<LinePairs> lines_;
+};
 
 /// Sorts by the size of the difference, then by `name`.
 template <class Item, class Name>
@@ -43,14 +156,15 @@ void largestFirst(std::vector<Item>& items, Name name)
 
 std::vector<PeakRow> peakRows(const PeakSide& a, const PeakSide& b, PeakKey key)
 {
+    const RowFinder finder(a, b, key);
     std::map<PeakRowKey, PeakRow> rows;
     for (const PeakHolding& holding : a.holdings) {
-        PeakRow& row = rows[peakPeakRowKey(holding, key)];
+        PeakRow& row = rows[finder.ofA(holding)];
         row.a += holding.bytes;
         row.blocksA += holding.blocks;
     }
     for (const PeakHolding& holding : b.holdings) {
-        PeakRow& row = rows[peakPeakRowKey(holding, key)];
+        PeakRow& row = rows[finder.ofB(holding)];
         row.b += holding.bytes;
         row.blocksB += holding.blocks;
     }
@@ -66,12 +180,17 @@ std::vector<PeakRow> peakRows(const PeakSide& a, const PeakSide& b, PeakKey key)
 
 std::string whyNotBy(PeakKey key, const PeakSide& a, const PeakSide& b)
 {
-    if (key == PeakKey::category || (a.namesModules && b.namesModules))
+    if (key == PeakKey::category)
         return {};
-    const std::string names = a.namesModules ? b.name + " names"
-        : b.namesModules                     ? a.name + " names"
-                                             : "The files name";
-    return names + " no modules, so that the rows are categories.";
+    const bool byModule = key == PeakKey::module;
+    const bool inA = byModule ? a.namesModules : !a.lines.empty();
+    const bool inB = byModule ? b.namesModules : !b.lines.empty();
+    if (inA && inB)
+        return {};
+    return (inA       ? b.name + " has"
+                : inB ? a.name + " has"
+                      : std::string("The files have"))
+        + (byModule ? " no modules" : " no source lines") + ", so that the rows are categories.";
 }
 
 std::string_view changeName(OpChange::Change change)
@@ -279,10 +398,10 @@ using PeakParts = std::map<PeakRowKey, PeakPart>;
 
 PeakParts partsBy(const PeakSide& a, const PeakSide& b, PeakKey key)
 {
+    const RowFinder finder(a, b, key);
     PeakParts parts;
-    const auto add = [&](const PeakHolding& holding, Bytes bytes) {
-        PeakRowKey name = peakPeakRowKey(holding, key);
-        if (!name.first)
+    const auto add = [&](const PeakHolding& holding, PeakRowKey name, Bytes bytes) {
+        if (key == PeakKey::module)
             name.second = withoutNumbers(name.second);
         PeakPart& part = parts[name];
         part.difference += bytes;
@@ -292,9 +411,9 @@ PeakParts partsBy(const PeakSide& a, const PeakSide& b, PeakKey key)
             part.modules[holding.module] += bytes;
     };
     for (const PeakHolding& holding : a.holdings)
-        add(holding, -holding.bytes);
+        add(holding, finder.ofA(holding), -holding.bytes);
     for (const PeakHolding& holding : b.holdings)
-        add(holding, holding.bytes);
+        add(holding, finder.ofB(holding), holding.bytes);
     return parts;
 }
 
@@ -328,7 +447,7 @@ std::string opsText(const PeakPart& part, int sign)
 }
 
 /// Returns what a part consists of: "activations of layers.*.attention (12 modules)".
-std::string partText(const PeakParts::value_type& entry, int sign, const std::string& root)
+std::string partText(const PeakParts::value_type& entry, PeakKey by, int sign, const std::string& root)
 {
     const auto& [key, part] = entry;
     const auto main = largestPart(part.categories, sign, [](Bytes bytes) { return bytes; });
@@ -338,9 +457,10 @@ std::string partText(const PeakParts::value_type& entry, int sign, const std::st
     std::string text = clear ? std::string(categoryWords(main->first)) + " of " : std::string("in ");
     const auto changed = [&](const auto& module) { return sign * module.second > 0; };
     const auto count = std::ranges::count_if(part.modules, changed);
-    const std::string& name = count == 1 ? std::ranges::find_if(part.modules, changed)->first : key.second;
+    const bool isModule = by == PeakKey::module;
+    const std::string& name = isModule && count == 1 ? std::ranges::find_if(part.modules, changed)->first : key.second;
     text += name.empty() ? root : name;
-    if (count > 1)
+    if (isModule && count > 1)
         text += " (" + std::to_string(count) + " modules)";
     return text;
 }
@@ -394,11 +514,11 @@ std::string causeOf(const PeakSide& a, const PeakSide& b, PeakKey key)
     if (hasCause)
         text += ". The largest part, " + signedBytes(most->second.difference)
             + (difference == 0 ? std::string() : shareText(most->second.difference, difference)) + ", is "
-            + partText(*most, sign, root) + opsText(most->second, sign);
+            + partText(*most, key, sign, root) + opsText(most->second, sign);
     // A part in the other direction that hides a tenth of the difference, or more.
     const auto against = largestPart(parts, -sign, differenceOfPart);
     if (hasCause && -sign * against->second.difference * 10 >= std::abs(difference) && against->second.difference != 0)
-        text += "; " + partText(*against, -sign, root) + ": " + signedBytes(against->second.difference);
+        text += "; " + partText(*against, key, -sign, root) + ": " + signedBytes(against->second.difference);
     text += '.';
     if (a.instant.phase != b.instant.phase)
         text += " " + a.name + " peaks " + inPhase(a.instant.phase) + " and " + b.name + " " + inPhase(b.instant.phase)

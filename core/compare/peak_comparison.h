@@ -11,13 +11,13 @@
 namespace headroom {
 
 /// The key that groups the blocks of two peaks.
-enum class PeakKey { module, category };
+enum class PeakKey { module, line, category };
 
 /// The bytes of one key at the peaks of two files, `a` and `b`.
 struct PeakRow
 {
-    std::string name; ///< module below the root, or the name of a category; empty: the root module
-    bool ofCategory = false; ///< `name` is a category: the blocks have no module
+    std::string name; ///< module below the root (empty: the root module), line of source code, or category
+    bool ofCategory = false; ///< `name` is a category: the blocks have no module, or no line
     Bytes a = 0;
     Bytes b = 0;
     std::int64_t blocksA = 0;

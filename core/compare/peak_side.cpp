@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/compare/peak_side.h"
 
+#include "core/base/try.h"
 #include "core/compare/step_comparison.h"
 #include "core/snapshot/block_lives.h"
 #include "core/timeline/storage_owners.h"
+#include "core/trace/source_lines.h"
+#include "core/trace/step_trace_builder.h"
 
 #include <algorithm>
 #include <map>
@@ -46,6 +49,7 @@ struct HoldingOwner
     std::uint32_t module = noNumber; ///< `noNumber`: no module holds the blocks
     Category category = Category::other;
     std::uint32_t kind = noNumber; ///< index in PeakSide::kinds; `noNumber`: older than the step, or made between ops
+    std::uint32_t line = noNumber; ///< index in PeakSide::lines
 
     friend auto operator<=>(const HoldingOwner&, const HoldingOwner&) = default;
 };
@@ -68,9 +72,9 @@ public:
         std::vector<PeakHolding> holdings;
         for (const auto& [owner, sum] : sums_) {
             const bool ofModule = owner.module != noNumber;
-            holdings.push_back({ofModule, ofModule ? std::string(moduleName(owner.module)) : std::string(),
-                                owner.category, owner.kind == noNumber ? std::string() : kinds[owner.kind].name,
-                                sum.first, sum.second});
+            holdings.push_back(
+                {ofModule, ofModule ? std::string(moduleName(owner.module)) : std::string(), owner.category, owner.line,
+                 owner.kind == noNumber ? std::string() : kinds[owner.kind].name, sum.first, sum.second});
         }
         return holdings;
     }
@@ -143,8 +147,47 @@ bool isOfOptimizer(const StepTrace& trace, const StorageOwners& owners, const Li
     return phase == Phase::optimizer || phase == Phase::zeroGrad;
 }
 
+/// Returns a frame without the line: "model.py Block.forward"; empty for an invalid frame.
+std::string functionOf(const StepTrace& step, FrameId frame)
+{
+    if (!frame.valid())
+        return {};
+    const std::string_view file = step.strings[step.frames.file[frame]];
+    return std::string(file.substr(file.find_last_of('/') + 1)) + ' '
+        + std::string(step.strings[step.frames.function[frame]]);
+}
+
+std::uint64_t lineNumber(const StepTrace& step, FrameId frame)
+{
+    return frame.valid() ? step.frames.line[frame] : 0;
+}
+
+/// Lists the lines of a step that has frames, still without their ops.
+std::vector<AllocatingLine> listLines(const StepTrace& step, const SourceLines& lines)
+{
+    std::vector<AllocatingLine> listed;
+    for (std::uint32_t i = 0; i < lines.size(); ++i) {
+        const SourceLines::Line& line = lines[i];
+        listed.push_back({lines.text(i),
+                          functionOf(step, line.own) + " > " + functionOf(step, line.library),
+                          (lineNumber(step, line.own) << 32U) | lineNumber(step, line.library),
+                          {}});
+    }
+    return listed;
+}
+
+/// Notes that a line runs an op.
+void addOp(PeakSide& side, std::uint32_t line, std::string_view op)
+{
+    if (line == SourceLines::none)
+        return;
+    std::vector<std::string>& ops = side.lines[line].ops;
+    if (std::ranges::find(ops, op) == ops.end())
+        ops.emplace_back(op);
+}
+
 /// Lists the ops that allocate, and returns the kind of each op of the trace.
-std::vector<std::uint32_t> listAllocatingOps(const StepTrace& trace, PeakSide& side)
+std::vector<std::uint32_t> listAllocatingOps(const StepTrace& trace, const SourceLines& lines, PeakSide& side)
 {
     std::vector<Bytes> made(trace.ops.size(), 0);
     std::vector<bool> allocates(trace.ops.size(), false);
@@ -167,6 +210,7 @@ std::vector<std::uint32_t> listAllocatingOps(const StepTrace& trace, PeakSide& s
         });
         side.ops.push_back(kindOf[i]);
         side.made.push_back(made[i]);
+        addOp(side, lines.lineOf(op), trace.opName(op));
     }
     return kindOf;
 }
@@ -189,7 +233,9 @@ Result<PeakSide> peakSideOf(const StepTrace& trace, const Timeline& timeline, st
     side.source = trace.info.source;
     side.root = trace.modules.size() > 0 ? trace.moduleFqn(ModuleId(0)) : std::string_view();
     side.namesModules = trace.modules.size() > 1;
-    const std::vector<std::uint32_t> kindOf = listAllocatingOps(trace, side);
+    const SourceLines lines(trace);
+    side.lines = listLines(trace, lines);
+    const std::vector<std::uint32_t> kindOf = listAllocatingOps(trace, lines, side);
     side.namesOps = anyOpNamed(side.kinds);
 
     const AllocatorPeak peak = allocatorPeak(timeline);
@@ -202,7 +248,8 @@ Result<PeakSide> peakSideOf(const StepTrace& trace, const Timeline& timeline, st
         if (block.category == Category::nonPyTorch)
             continue;
         const ModuleId module = isOfOptimizer(trace, owners, block) ? ModuleId() : owners.module(block.storage);
-        holdings.add({module.value, block.category, block.creator.valid() ? kindOf[block.creator.value] : noNumber},
+        holdings.add({module.value, block.category, block.creator.valid() ? kindOf[block.creator.value] : noNumber,
+                      lines.lineOf(block.storage)},
                      block.bytes);
     }
     side.holdings = holdings.named(side.kinds,
@@ -224,8 +271,13 @@ public:
     {
     }
 
-    PeakSide make(std::string name)
+    Result<PeakSide> make(std::string name)
     {
+        ASSIGN_OR_RETURN(const StepTracePtr frames, framesOfBlocks());
+        const SourceLines lines(*frames);
+        side_.lines = listLines(*frames, lines);
+        for (const auto& [stack, frame] : frameOf_)
+            lineOf_[stack] = lines.lineOf(frame);
         side_.name = std::move(name);
         side_.source = "snapshot";
         side_.root = "Snapshot";
@@ -239,6 +291,17 @@ public:
 
 private:
     std::span<const Snapshot::Event> events() const { return part_.history.events; }
+
+    /// Returns a step without events that has the frames of all blocks.
+    Result<StepTracePtr> framesOfBlocks()
+    {
+        StepTraceBuilder builder;
+        SnapshotFrames frames(*part_.snapshot, builder);
+        for (const BlockLife& life : lives_.lives())
+            frameOf_.try_emplace(life.stack, frames.of(life.stack));
+        builder.mark(Mark::stepBegin);
+        return builder.finish();
+    }
 
     /// Calls allocated(event, bytes) and freed(bytes) for the changes up to `count` events, and keeps `live_`.
     template <class Allocated, class Freed>
@@ -276,6 +339,7 @@ private:
                 peakEvent_ = i;
             }
             side_.ops.push_back(kindOf(i));
+            addOp(side_, lineOf_.at(events()[i].stack), side_.kinds[side_.ops.back()].name);
             side_.made.push_back(bytes);
             return noNumber;
         };
@@ -298,7 +362,8 @@ private:
             const BlockLife& life = lives_.lives()[block.life];
             const bool ofModule
                 = block.life >= atStart && life.made != Phase::optimizer && life.made != Phase::zeroGrad;
-            holdings.add({ofModule ? moduleOf_[block.life - atStart] : noNumber, lives_.category(life), block.kind},
+            holdings.add({ofModule ? moduleOf_[block.life - atStart] : noNumber, lives_.category(life), block.kind,
+                          lineOf_.at(life.stack)},
                          block.bytes);
         }
         side_.holdings = holdings.named(side_.kinds, [&](std::uint32_t module) { return paths_[module]; });
@@ -342,12 +407,14 @@ private:
     KindNumbers kinds_;
     std::size_t peakEvent_ = Timeline::npos;
     std::unordered_map<std::uint64_t, Live> live_; ///< by address
+    std::unordered_map<Snapshot::Index, FrameId> frameOf_; ///< by stack
+    std::unordered_map<Snapshot::Index, std::uint32_t> lineOf_; ///< index in PeakSide::lines by stack
     std::vector<RegionTree::Node> moduleOf_; ///< by allocation up to the peak
 };
 
 } // namespace
 
-PeakSide peakSideOf(const SnapshotPart& part, std::string name)
+Result<PeakSide> peakSideOf(const SnapshotPart& part, std::string name)
 {
     return SnapshotSide(part).make(std::move(name));
 }

@@ -30,9 +30,19 @@ struct PeakHolding
     bool ofModule = false; ///< false: no module holds the blocks, as with optimizer state
     std::string module; ///< below the root; empty: the root
     Category category = Category::other;
+    std::uint32_t line = UINT32_MAX; ///< index in PeakSide::lines; UINT32_MAX: no line is known
     std::string op; ///< the op that allocated the blocks; empty: older than the step, or allocated between ops
     Bytes bytes = 0;
     std::int64_t blocks = 0;
+};
+
+/// A line of source code that allocates. Two versions of a script have equal lines at other numbers.
+struct AllocatingLine
+{
+    std::string text; ///< "model.py:57 Block.forward", printable
+    std::string function; ///< file and function without the line: "model.py Block.forward"
+    std::uint64_t number = 0; ///< rises with the line
+    std::vector<std::string> ops; ///< different ops that the line runs, in the order of the first run
 };
 
 /// Ops with the same name in the same module and phase.
@@ -57,6 +67,7 @@ struct PeakSide
     Bytes nonPyTorch = 0; ///< the most memory outside of PyTorch, not in `peak`
     StepInstant instant; ///< of the peak
     std::vector<PeakHolding> holdings; ///< sum up to `peak`
+    std::vector<AllocatingLine> lines;
     bool namesModules = false; ///< the file has modules besides the root
     bool namesOps = false; ///< false: a snapshot without frames
     std::vector<OpKind> kinds;
@@ -68,6 +79,6 @@ struct PeakSide
 Result<PeakSide> peakSideOf(const StepTrace& trace, const Timeline& timeline, std::string name);
 
 /// Returns the side of a snapshot: the same as of the step that importSnapshot() makes, in a fraction of the memory.
-PeakSide peakSideOf(const SnapshotPart& part, std::string name);
+Result<PeakSide> peakSideOf(const SnapshotPart& part, std::string name);
 
 } // namespace headroom
