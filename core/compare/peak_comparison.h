@@ -2,33 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/compare/peak_side.h"
+#include "core/compare/peak_rows.h"
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace headroom {
-
-/// The key that groups the blocks of two peaks.
-enum class PeakKey { module, line, category };
-
-/// The bytes of one key at the peaks of two files, `a` and `b`.
-struct PeakRow
-{
-    std::string name; ///< module below the root (empty: the root module), line of source code, or category
-    bool ofCategory = false; ///< `name` is a category: the blocks have no module, or no line
-    Bytes a = 0;
-    Bytes b = 0;
-    std::int64_t blocksA = 0;
-    std::int64_t blocksB = 0;
-
-    Bytes difference() const noexcept { return b - a; }
-};
-
-/// Returns the rows of all blocks at the two peaks, the largest differences first. The rows sum up to both peaks, and
-/// the differences to the difference of the peaks.
-std::vector<PeakRow> peakRows(const PeakSide& a, const PeakSide& b, PeakKey key);
 
 /// Returns why the sides cannot be compared by this key, as a sentence; empty: they can.
 std::string whyNotBy(PeakKey key, const PeakSide& a, const PeakSide& b);

@@ -187,6 +187,24 @@ LiveTree liveTree(const StepTrace& trace, const Timeline& timeline, std::size_t 
     return TreeMaker(trace, by).make(liveBlocks(trace, timeline, count));
 }
 
+std::vector<LineHolding> heldByLine(const SourceLines& lines, const std::vector<LiveBlock>& blocks)
+{
+    std::map<std::pair<std::uint32_t, Category>, LineHolding> holdings;
+    for (const LiveBlock& block : blocks) {
+        const std::uint32_t line = lines.lineOf(block.storage);
+        LineHolding& holding = holdings[{line, block.category}];
+        holding.line = line;
+        holding.category = block.category;
+        holding.bytes += block.bytes;
+        ++holding.blocks;
+    }
+    std::vector<LineHolding> result;
+    for (const auto& [key, holding] : holdings)
+        result.push_back(holding);
+    std::ranges::stable_sort(result, std::ranges::greater(), &LineHolding::bytes);
+    return result;
+}
+
 std::vector<Lifetime> lifetimes(const Timeline& timeline, std::size_t count, const std::vector<LiveBlock>& blocks)
 {
     struct Life : Lifetime

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/timeline/storage_owners.h"
+#include "core/trace/source_lines.h"
 
 #include <cstdint>
 #include <string>
@@ -42,6 +43,17 @@ struct LiveTree
 
 /// Builds the tree of what is alive after the first `count` changes of the timeline.
 LiveTree liveTree(const StepTrace& trace, const Timeline& timeline, std::size_t count, LiveTree::By by);
+
+/// Memory of one category that a line of source code has allocated.
+struct LineHolding
+{
+    std::uint32_t line = SourceLines::none; ///< `none`: not known
+    Category category = Category::other;
+    Bytes bytes = 0;
+    std::int64_t blocks = 0; ///< number of blocks
+};
+/// Returns the holdings of all lines, largest first. `lines` is of the step of the blocks.
+std::vector<LineHolding> heldByLine(const SourceLines& lines, const std::vector<LiveBlock>& blocks);
 
 /// The time that a block of LiveTree::blocks is alive, in ms of the timeline.
 struct Lifetime

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <tuple>
 #include <unordered_map>
 
@@ -126,6 +127,25 @@ std::string SourceLines::text(std::uint32_t line) const
 std::string frameText(const StepTrace& step, FrameId frame)
 {
     return placeText(step, frame) + ' ' + printableText(step.strings[step.frames.function[frame]]);
+}
+
+std::vector<std::uint32_t> linesOfModules(const StepTrace& step, const SourceLines& lines)
+{
+    std::vector<std::map<std::uint32_t, Bytes>> bytes(step.modules.size());
+    for (std::uint32_t row = 0; row < step.storages.size(); ++row) {
+        const StorageId storage(row);
+        const OpId creator = step.storages.creator[storage];
+        if (!creator.valid() || step.ops.phase[creator] != Phase::forward)
+            continue;
+        for (ModuleId module = step.ops.module[creator]; module.valid(); module = step.modules.parent[module])
+            bytes[module.value][lines.lineOf(creator)] += step.storages.bytes[storage];
+    }
+    std::vector<std::uint32_t> most;
+    for (const auto& byLine : bytes)
+        most.push_back(byLine.empty() ? SourceLines::none : std::ranges::max_element(byLine, {}, [](const auto& entry) {
+                                                                return entry.second;
+                                                            })->first);
+    return most;
 }
 
 std::vector<FrameId> stackOf(const StepTrace& step, FrameId innermost)

@@ -68,6 +68,10 @@ private:
 /// Returns a frame as text: "model.py:57 Block.forward", without control characters.
 std::string frameText(const StepTrace& step, FrameId frame);
 
+/// Returns, by ModuleId, the number of the line that allocates most of what forward makes in the module and in the
+/// modules inside; SourceLines::none: not known.
+std::vector<std::uint32_t> linesOfModules(const StepTrace& step, const SourceLines& lines);
+
 /// Returns the frames of a stack, innermost first.
 std::vector<FrameId> stackOf(const StepTrace& step, FrameId innermost);
 
