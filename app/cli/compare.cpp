@@ -21,7 +21,7 @@ namespace headroom::cli {
 
 namespace {
 
-constexpr std::size_t mostRows = 12; ///< of a printed table
+constexpr std::size_t mostComparedRows = 12; ///< of a printed table
 
 struct CompareArguments
 {
@@ -87,7 +87,7 @@ Json sideJson(const std::string& file, const PeakSide& side)
 }
 
 Json toJson(const CompareArguments& arguments, const PeakSide& a, const PeakSide& b, const PeakComparison& comparison,
-            const std::optional<Bytes>& allowed)
+            const OpChanges& ops, const std::optional<Bytes>& allowed)
 {
     Json json;
     json["a"] = sideJson(arguments.a, a);
@@ -95,6 +95,8 @@ Json toJson(const CompareArguments& arguments, const PeakSide& a, const PeakSide
     json["difference_bytes"] = b.peak - a.peak;
     json["cause"] = comparison.cause;
     json["notes"] = comparison.notes;
+    if (!ops.note.empty())
+        json["notes"].push_back(ops.note);
     json["by"] = keyName(comparison.key);
     json["rows"] = Json::array();
     for (const PeakRow& row : comparison.rows)
@@ -105,9 +107,9 @@ Json toJson(const CompareArguments& arguments, const PeakSide& a, const PeakSide
                                 {"difference_bytes", row.difference()},
                                 {"a_blocks", row.blocksA},
                                 {"b_blocks", row.blocksB}});
-    json["paired_ops"] = comparison.ops.pairs;
+    json["paired_ops"] = ops.pairs;
     json["ops"] = Json::array();
-    for (const OpChange& change : comparison.ops.changes)
+    for (const OpChange& change : ops.changes)
         json["ops"].push_back({{"change", changeName(change.change)},
                                {"op", change.kind.name},
                                {"module", change.kind.module},
@@ -151,7 +153,7 @@ void printRows(const PeakComparison& comparison, std::ostream& out)
         const PeakRow& row = comparison.rows[i];
         sum.a += row.a;
         sum.b += row.b;
-        if (i < mostRows) {
+        if (i < mostComparedRows) {
             const std::string name = row.name.empty() ? "(root module)" : printableText(row.name);
             table.addRow({row.ofCategory && comparison.key != PeakKey::category ? "(" + name + ")" : name,
                           groupedDigits(row.a), groupedDigits(row.b), difference(row.difference())});
@@ -172,6 +174,8 @@ void printRows(const PeakComparison& comparison, std::ostream& out)
 
 void printOps(const OpChanges& ops, std::ostream& out)
 {
+    if (!ops.note.empty())
+        out << '\n' << printableText(ops.note) << '\n';
     if (ops.changes.empty()) {
         if (ops.note.empty() || ops.pairs > 0)
             out << "\nAll ops that allocate, " << groupedDigits(ops.pairs) << ", are in both with the same sizes.\n";
@@ -187,16 +191,17 @@ void printOps(const OpChanges& ops, std::ostream& out)
     using enum Table::Align;
     Table table(
         {{"Change"}, {"Ops", right}, {"Op"}, {"Phase"}, {"Allocated in A", right}, {"in B", right}, {"Module"}});
-    for (const OpChange& change : std::span(ops.changes).first(std::min(mostRows, ops.changes.size())))
+    for (const OpChange& change : std::span(ops.changes).first(std::min(mostComparedRows, ops.changes.size())))
         table.addRow({std::string(changeName(change.change)), groupedDigits(change.count),
                       printableText(change.kind.name), std::string(phaseName(change.kind.phase)),
                       groupedDigits(change.a), groupedDigits(change.b), printableText(change.kind.module)});
     table.print(out);
-    if (ops.changes.size() > mostRows)
-        out << "and " << ops.changes.size() - mostRows << " rows more: --json has all\n";
+    if (ops.changes.size() > mostComparedRows)
+        out << "and " << ops.changes.size() - mostComparedRows << " rows more: --json has all\n";
 }
 
-void print(const PeakSide& a, const PeakSide& b, const PeakComparison& comparison, std::ostream& out)
+void print(const PeakSide& a, const PeakSide& b, const PeakComparison& comparison, const OpChanges& ops,
+           std::ostream& out)
 {
     Table sides({{""}, {"File"}, {"Peak"}, {"At"}});
     sides.addRow({"A", printableText(a.name), exactBytes(a.peak), placeText(a.instant)});
@@ -207,7 +212,7 @@ void print(const PeakSide& a, const PeakSide& b, const PeakComparison& compariso
         out << printableText(note) << '\n';
     out << '\n';
     printRows(comparison, out);
-    printOps(comparison.ops, out);
+    printOps(ops, out);
 }
 
 Result<int> run(const CompareArguments& arguments)
@@ -225,10 +230,11 @@ Result<int> run(const CompareArguments& arguments)
     ASSIGN_OR_RETURN(const PeakSide a, readSide(arguments.a, nameA, arguments));
     ASSIGN_OR_RETURN(const PeakSide b, readSide(arguments.b, nameB, arguments));
     const PeakComparison comparison = comparePeaks(a, b, keys.at(arguments.key));
+    const OpChanges ops = opChanges(a, b);
     if (arguments.json)
-        printJson(toJson(arguments, a, b, comparison, allowed));
+        printJson(toJson(arguments, a, b, comparison, ops, allowed));
     else
-        print(a, b, comparison, std::cout);
+        print(a, b, comparison, ops, std::cout);
     const Bytes beyond = beyondAllowed(a, b, allowed);
     if (beyond <= 0)
         return 0;

@@ -387,12 +387,22 @@ PeakComparison comparePeaks(const PeakSide& a, const PeakSide& b, PeakKey key)
     }
     comparison.key = key;
     comparison.rows = peakRows(a, b, key);
-    comparison.ops = opChanges(a, b);
     comparison.cause = causeOf(a, b, key);
     std::ranges::move(notesOnSides(a, b), std::back_inserter(comparison.notes));
-    if (!comparison.ops.note.empty())
-        comparison.notes.push_back(comparison.ops.note);
     return comparison;
+}
+
+PeakTablesPtr peakTables(const PeakSide& a, const PeakSide& b)
+{
+    auto tables = std::make_shared<PeakTables>();
+    tables->nameA = a.name;
+    tables->nameB = b.name;
+    tables->peakA = a.peak;
+    tables->peakB = b.peak;
+    for (const PeakKey key : {PeakKey::module, PeakKey::line, PeakKey::category})
+        tables->by[static_cast<std::size_t>(key)] = comparePeaks(a, b, key);
+    tables->ops = opChanges(a, b);
+    return tables;
 }
 
 } // namespace headroom

@@ -4,7 +4,9 @@
 
 #include "core/compare/peak_rows.h"
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,17 +46,29 @@ struct OpChanges
 /// for quite different steps.
 OpChanges opChanges(const PeakSide& a, const PeakSide& b);
 
-/// Two peaks beside each other.
+/// Two peaks beside each other, by one key.
 struct PeakComparison
 {
     PeakKey key = PeakKey::module; ///< of `rows`
     std::vector<PeakRow> rows;
-    OpChanges ops;
     std::string cause; ///< how the peaks differ, and what explains most of the difference: one or two sentences
     std::vector<std::string> notes; ///< sentences: what is not compared, and why
 };
 
 /// Compares two peaks. A key that a file lacks is replaced by the category, and a note says so.
 PeakComparison comparePeaks(const PeakSide& a, const PeakSide& b, PeakKey key);
+
+/// Two peaks beside each other, by each key.
+struct PeakTables
+{
+    std::string nameA;
+    std::string nameB;
+    Bytes peakA = 0;
+    Bytes peakB = 0;
+    std::array<PeakComparison, 3> by; ///< by PeakKey
+    OpChanges ops;
+};
+using PeakTablesPtr = std::shared_ptr<const PeakTables>;
+PeakTablesPtr peakTables(const PeakSide& a, const PeakSide& b);
 
 } // namespace headroom
