@@ -6,6 +6,7 @@
 #include "core/base/printable_text.h"
 #include "core/base/try.h"
 #include "core/compare/peak_comparison.h"
+#include "core/compare/peak_rows.h"
 #include "core/predict/predict.h"
 
 #include <CLI/CLI.hpp>

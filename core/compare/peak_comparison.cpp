@@ -59,9 +59,9 @@ public:
     KindKeys of(const PeakSide& side)
     {
         std::vector<std::uint64_t> numbers;
-        for (const OpKind& kind : side.kinds) {
-            const OpKind common{std::string(exactNames_ ? kind.name : commonOpName(kind.name)),
-                                modules_ ? kind.module : std::string(), kind.phase};
+        for (const ComparedOp& kind : side.kinds) {
+            const ComparedOp common{std::string(exactNames_ ? kind.name : commonOpName(kind.name)),
+                                    modules_ ? kind.module : std::string(), kind.phase};
             const auto [found, isNew] = known_.try_emplace(common, shown_.size());
             if (isNew)
                 shown_.push_back(kind);
@@ -74,14 +74,14 @@ public:
         return keys;
     }
 
-    const OpKind& operator[](std::uint64_t number) const { return shown_[number]; }
+    const ComparedOp& operator[](std::uint64_t number) const { return shown_[number]; }
     std::size_t size() const noexcept { return shown_.size(); }
 
 private:
     bool exactNames_;
     bool modules_;
-    std::map<OpKind, std::uint64_t> known_;
-    std::vector<OpKind> shown_; ///< the first kind of each number
+    std::map<ComparedOp, std::uint64_t> known_;
+    std::vector<ComparedOp> shown_; ///< the first kind of each number
 };
 
 /// Pairs the ops that no subsequence has paired: the first with the first of the same number. Such ops have moved.
@@ -104,7 +104,7 @@ void pairMoved(const KindKeys& a, const KindKeys& b, std::size_t numbers, std::v
 std::set<std::string_view> opModulesOf(const PeakSide& side)
 {
     std::set<std::string_view> modules;
-    for (const OpKind& kind : side.kinds)
+    for (const ComparedOp& kind : side.kinds)
         modules.insert(kind.module);
     modules.erase(std::string_view());
     return modules;

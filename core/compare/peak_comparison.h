@@ -21,7 +21,7 @@ struct OpChange
     enum class Change { isNew, gone, larger, smaller };
 
     Change change = Change::isNew;
-    OpKind kind;
+    ComparedOp kind;
     std::int64_t count = 0; ///< ops; larger and smaller: pairs of ops
     Bytes a = 0; ///< bytes that the ops allocate
     Bytes b = 0;

@@ -5,6 +5,7 @@
 #include "core/base/try.h"
 #include "core/compare/step_comparison.h"
 #include "core/snapshot/block_lives.h"
+#include "core/snapshot/regions.h"
 #include "core/timeline/storage_owners.h"
 #include "core/trace/source_lines.h"
 #include "core/trace/step_trace_builder.h"
@@ -67,7 +68,7 @@ public:
 
     /// Returns the holdings with names. `moduleName` maps the number of a module to the module's name.
     template <class ModuleName>
-    std::vector<PeakHolding> named(const std::vector<OpKind>& kinds, ModuleName moduleName) const
+    std::vector<PeakHolding> named(const std::vector<ComparedOp>& kinds, ModuleName moduleName) const
     {
         std::vector<PeakHolding> holdings;
         for (const auto& [owner, sum] : sums_) {
@@ -89,7 +90,7 @@ class KindNumbers
 public:
     /// Returns the index in PeakSide::kinds; `make` returns a new kind.
     template <class Make>
-    std::uint32_t of(std::uint32_t name, std::uint32_t module, Phase phase, std::vector<OpKind>& kinds, Make make)
+    std::uint32_t of(std::uint32_t name, std::uint32_t module, Phase phase, std::vector<ComparedOp>& kinds, Make make)
     {
         const std::uint64_t place = (std::uint64_t{module} << 2U) | static_cast<std::uint64_t>(phase);
         const auto [found, isNew] = known_.try_emplace({name, place}, static_cast<std::uint32_t>(kinds.size()));
@@ -205,8 +206,8 @@ std::vector<std::uint32_t> listAllocatingOps(const StepTrace& trace, const Sourc
         const OpId op(i);
         const ModuleId module = trace.ops.module[op];
         kindOf[i] = kinds.of(trace.ops.name[op].value, module.value, trace.ops.phase[op], side.kinds, [&] {
-            return OpKind{std::string(trace.opName(op)), std::string(belowRoot(trace.moduleFqn(module))),
-                          trace.ops.phase[op]};
+            return ComparedOp{std::string(trace.opName(op)), std::string(belowRoot(trace.moduleFqn(module))),
+                              trace.ops.phase[op]};
         });
         side.ops.push_back(kindOf[i]);
         side.made.push_back(made[i]);
@@ -215,9 +216,9 @@ std::vector<std::uint32_t> listAllocatingOps(const StepTrace& trace, const Sourc
     return kindOf;
 }
 
-bool anyOpNamed(const std::vector<OpKind>& kinds)
+bool anyOpNamed(const std::vector<ComparedOp>& kinds)
 {
-    return std::ranges::any_of(kinds, [](const OpKind& kind) { return kind.name != unnamedAllocation; });
+    return std::ranges::any_of(kinds, [](const ComparedOp& kind) { return kind.name != unnamedAllocation; });
 }
 
 } // namespace
@@ -373,8 +374,8 @@ private:
     {
         const Snapshot::Event& event = events()[i];
         return kinds_.of(event.stack, lives_.region(i), lives_.phase(i), side_.kinds, [&] {
-            return OpKind{std::string(allocatingOp(lives_.stack(event.stack))), paths_[lives_.region(i)],
-                          lives_.phase(i)};
+            return ComparedOp{std::string(allocatingOp(lives_.stack(event.stack))), paths_[lives_.region(i)],
+                              lives_.phase(i)};
         });
     }
 
@@ -396,12 +397,12 @@ private:
     struct Live
     {
         Bytes bytes = 0;
-        std::uint32_t life = 0; ///< index in BlockLives::lives()
+        std::uint32_t life = 0; ///< index in SnapshotLives::lives()
         std::uint32_t kind = noNumber;
     };
 
     const SnapshotPart& part_;
-    BlockLives lives_;
+    SnapshotLives lives_;
     std::vector<std::string> paths_; ///< names of modules by region
     PeakSide side_;
     KindNumbers kinds_;

@@ -46,13 +46,13 @@ struct AllocatingLine
 };
 
 /// Ops with the same name in the same module and phase.
-struct OpKind
+struct ComparedOp
 {
     std::string name;
     std::string module; ///< below the root; empty: the root
     Phase phase = Phase::forward;
 
-    friend auto operator<=>(const OpKind&, const OpKind&) = default;
+    friend auto operator<=>(const ComparedOp&, const ComparedOp&) = default;
 };
 
 /// What a comparison needs of a file: the blocks at the step's peak, and the ops that allocate. Names stand in place of
@@ -70,7 +70,7 @@ struct PeakSide
     std::vector<AllocatingLine> lines;
     bool namesModules = false; ///< the file has modules besides the root
     bool namesOps = false; ///< false: a snapshot without frames
-    std::vector<OpKind> kinds;
+    std::vector<ComparedOp> kinds;
     std::vector<std::uint32_t> ops; ///< index in `kinds` of each op that allocates, in order
     std::vector<Bytes> made; ///< bytes that each of `ops` allocates
 };

@@ -12,7 +12,7 @@ namespace headroom {
 
 using Action = Snapshot::Action;
 
-BlockLives::BlockLives(const Snapshot& snapshot, const DeviceHistory& history, std::size_t device)
+SnapshotLives::SnapshotLives(const Snapshot& snapshot, const DeviceHistory& history, std::size_t device)
     : meanings_(snapshot, device, std::ranges::any_of(history.events, [](const Snapshot::Event& event) {
                     return event.stack != Snapshot::none;
                 }))
@@ -20,7 +20,7 @@ BlockLives::BlockLives(const Snapshot& snapshot, const DeviceHistory& history, s
     find(history);
 }
 
-void BlockLives::find(const DeviceHistory& history)
+void SnapshotLives::find(const DeviceHistory& history)
 {
     std::unordered_map<std::uint64_t, std::uint32_t> live;
     for (const auto& [address, block] : history.blocks) {
@@ -50,7 +50,7 @@ void BlockLives::find(const DeviceHistory& history)
     }
 }
 
-Category BlockLives::category(const BlockLife& life)
+Category SnapshotLives::category(const BlockLife& life)
 {
     const StackMeaning& stack = meanings_.stack(life.stack);
     if (stack.makesParameters)

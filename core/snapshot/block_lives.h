@@ -26,10 +26,10 @@ struct BlockLife
 
 /// The lives of a history's blocks, and the phase and the region of each event. PyTorch records none of the three; the
 /// three follow from frames, annotations and the order of events.
-class BlockLives
+class SnapshotLives
 {
 public:
-    BlockLives(const Snapshot& snapshot, const DeviceHistory& history, std::size_t device);
+    SnapshotLives(const Snapshot& snapshot, const DeviceHistory& history, std::size_t device);
 
     /// Lives in the order of allocation: the blocks at the start by address, then those of the events.
     const std::vector<BlockLife>& lives() const noexcept { return lives_; }

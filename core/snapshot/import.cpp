@@ -22,7 +22,7 @@ namespace {
 using Action = Snapshot::Action;
 constexpr std::size_t stretch = 65'536; ///< number of events between two checks of the SnapshotWatch
 
-/// Converts a history in two passes (BlockLives is the first): a step has the category of a block at the allocation,
+/// Converts a history in two passes (SnapshotLives is the first): a step has the category of a block at the allocation,
 /// and the category depends on the free.
 class StepMaker
 {
@@ -159,7 +159,7 @@ private:
 
     const Snapshot& snapshot_;
     const DeviceHistory& history_;
-    BlockLives lives_;
+    SnapshotLives lives_;
     StepTraceBuilder builder_;
     ReservedBytes reserved_{history_.reserved};
     std::unordered_map<std::uint64_t, StorageId> held_;
