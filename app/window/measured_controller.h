@@ -4,6 +4,7 @@
 
 #include "core/base/mapped_file.h"
 #include "core/base/task_runner.h"
+#include "core/compare/peak_comparison.h"
 #include "core/compare/step_comparison.h"
 #include "core/profile/import.h"
 #include "views/widgets/comparison_bar.h"

@@ -64,7 +64,7 @@ public:
                                     modules_ ? kind.module : std::string(), kind.phase};
             const auto [found, isNew] = known_.try_emplace(common, shown_.size());
             if (isNew)
-                shown_.push_back(kind);
+                shown_.push_back({kind.name, common.module, kind.phase});
             numbers.push_back(found->second);
         }
         KindKeys keys;

@@ -138,14 +138,17 @@ AllocatorPeak allocatorPeak(const Timeline& timeline)
     return peak;
 }
 
-/// Returns whether the optimizer, or zero_grad, made a block that no module has registered. The recorder names the root
-/// as the module of the optimizer's ops.
-bool isOfOptimizer(const StepTrace& trace, const StorageOwners& owners, const LiveBlock& block)
+/// Returns whether no module holds a block that has no row in `registered`: the optimizer or zero_grad made the block,
+/// or the root of an imported file. The recorder names the root as the module of the optimizer's ops, and an importer
+/// as the module of all that no region has.
+bool isOfNoModule(const StepTrace& trace, const StorageOwners& owners, const LiveBlock& block)
 {
     if (!block.creator.valid() || owners.registeredRow(block.storage) != StorageOwners::none)
         return false;
     const Phase phase = trace.ops.phase[block.creator];
-    return phase == Phase::optimizer || phase == Phase::zeroGrad;
+    const bool isImported = !trace.info.source.empty();
+    return phase == Phase::optimizer || phase == Phase::zeroGrad
+        || (isImported && trace.ops.module[block.creator] == ModuleId(0));
 }
 
 /// Returns a frame without the line: "model.py Block.forward"; empty for an invalid frame.
@@ -248,7 +251,7 @@ Result<PeakSide> peakSideOf(const StepTrace& trace, const Timeline& timeline, st
     for (const LiveBlock& block : liveBlocks(trace, timeline, peak.change == Timeline::npos ? 0 : peak.change + 1)) {
         if (block.category == Category::nonPyTorch)
             continue;
-        const ModuleId module = isOfOptimizer(trace, owners, block) ? ModuleId() : owners.module(block.storage);
+        const ModuleId module = isOfNoModule(trace, owners, block) ? ModuleId() : owners.module(block.storage);
         holdings.add({module.value, block.category, block.creator.valid() ? kindOf[block.creator.value] : noNumber,
                       lines.lineOf(block.storage)},
                      block.bytes);
@@ -361,10 +364,9 @@ private:
         const std::size_t atStart = part_.history.blocks.size();
         for (const auto& [address, block] : live_) {
             const BlockLife& life = lives_.lives()[block.life];
-            const bool ofModule
-                = block.life >= atStart && life.made != Phase::optimizer && life.made != Phase::zeroGrad;
-            holdings.add({ofModule ? moduleOf_[block.life - atStart] : noNumber, lives_.category(life), block.kind,
-                          lineOf_.at(life.stack)},
+            const RegionTree::Node region = block.life < atStart ? 0 : moduleOf_[block.life - atStart];
+            const bool ofModule = region != 0 && life.made != Phase::optimizer && life.made != Phase::zeroGrad;
+            holdings.add({ofModule ? region : noNumber, lives_.category(life), block.kind, lineOf_.at(life.stack)},
                          block.bytes);
         }
         side_.holdings = holdings.named(side_.kinds, [&](std::uint32_t module) { return paths_[module]; });

@@ -95,12 +95,12 @@ TEST_F(CompareTest, MoreThanAllowedIsAnExitCode)
 
 TEST_F(CompareTest, AnyTwoFilesAreCompared)
 {
-    const std::string trace = HEADROOM_TEST_DATA "/profiles/mlp_gpu.json.gz";
+    const std::string profile = HEADROOM_TEST_DATA "/profiles/mlp_gpu.json.gz";
     for (const auto& [a, b] :
          std::vector<std::pair<std::string, std::string>>{{snapshot("protocol4.pickle"), snapshot("expandable.pickle")},
                                                           {snapshot("two_devices.pickle"), stepPath()},
-                                                          {HEADROOM_TEST_DATA "/profiles/mlp.hrs", trace},
-                                                          {trace, snapshot("full.pickle")}}) {
+                                                          {HEADROOM_TEST_DATA "/profiles/mlp.hrs", profile},
+                                                          {profile, snapshot("full.pickle")}}) {
         const Finished finished = headroomProgram({"compare", a, b, "--json"});
         ASSERT_EQ(finished.exitCode, 0) << finished.err;
         const auto json = finished.json();

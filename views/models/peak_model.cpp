@@ -123,6 +123,8 @@ QVariant PeakModel::data(const QModelIndex& index, int role) const
         return cellAlignment(column >= aColumn);
     if (role == Qt::DisplayRole)
         return text(row, column);
+    if (role == ModuleNameRole)
+        return shown_ == Shown::modules && column == nameColumn;
     if (role == Qt::ToolTipRole)
         return column < aColumn
             ? text(row, column)
@@ -156,9 +158,8 @@ QVariant PeakModel::headerData(int section, Qt::Orientation orientation, int rol
         : key == PeakKey::module ? tr("Module")
         : key == PeakKey::line   ? tr("Line")
                                  : tr("Category");
-    return QStringList{name, ofOps ? tr("Change") : tr("Blocks"), tables_ ? printable(tables_->nameA) : QString(),
-                       tables_ ? printable(tables_->nameB) : QString(), tr("Difference")}
-        .value(section);
+    return QStringList{name, ofOps ? tr("Change") : tr("Blocks"), tr("Here"), tr("There"), tr("Difference")}.value(
+        section);
 }
 
 } // namespace headroom

@@ -16,8 +16,12 @@ class PeakModel : public QAbstractTableModel
 {
     Q_OBJECT
 public:
+    /// `a` is the open step ("Here"), `b` the other file ("There").
     enum Column { nameColumn, detailColumn, aColumn, bColumn, differenceColumn, columns };
-    enum Role { SortRole = Qt::UserRole };
+    enum Role {
+        ModuleNameRole = Qt::UserRole + 33, ///< bool: the text is the name of a module, as in LiveBlocksModel
+        SortRole,
+    };
 
     /// The shown rows: by module, by line, by category, or ops; the first three as PeakKey.
     enum class Shown { modules, lines, categories, ops };

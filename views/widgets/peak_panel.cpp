@@ -47,9 +47,8 @@ PeakPanel::PeakPanel(QWidget* parent)
     column->addWidget(table_, 1);
     QHeaderView& header = *table_->header();
     header.setSectionResizeMode(PeakModel::nameColumn, QHeaderView::Stretch);
-    header.resizeSection(PeakModel::detailColumn, 180);
     for (const int section : {PeakModel::aColumn, PeakModel::bColumn, PeakModel::differenceColumn})
-        header.resizeSection(section, 110);
+        header.resizeSection(section, 92);
     table_->sortByColumn(PeakModel::differenceColumn, Qt::DescendingOrder);
     connect(switch_, &QButtonGroup::idClicked, this,
             [this](int clicked) { show(static_cast<PeakModel::Shown>(clicked)); });
@@ -80,10 +79,13 @@ void PeakPanel::showTables()
         return;
     }
     const bool ofOps = shown_ == PeakModel::Shown::ops;
+    table_->header()->resizeSection(PeakModel::detailColumn, ofOps ? 170 : 90);
     const PeakComparison& shown = tables_->by[ofOps ? 0 : static_cast<std::size_t>(shown_)];
     std::string text = shown.cause;
     for (const std::string& note : shown.notes)
         text += ' ' + note;
+    if (ofOps && !tables_->ops.note.empty())
+        text += ' ' + tables_->ops.note;
     cause_->setText(QString::fromStdString(printableText(text)));
 }
 
