@@ -8,6 +8,7 @@
 #include "core/compare/peak_comparison.h"
 #include "core/compare/peak_rows.h"
 #include "core/predict/predict.h"
+#include "core/profile/profile_reader.h"
 
 #include <CLI/CLI.hpp>
 
@@ -52,6 +53,16 @@ Result<PeakSide> readSide(const std::string& file, const std::string& name, cons
     if (!timeline)
         return badInput(file + ": " + timeline.error().message);
     return peakSideOf(*step, *timeline, name);
+}
+
+/// Error (badInput): an option that chooses a part of a file, and no such file.
+Status checkParts(const CompareArguments& arguments)
+{
+    if (arguments.snapshot.any() && !isSnapshotFile(arguments.a) && !isSnapshotFile(arguments.b))
+        return badInput("--device, --from and --to choose a part of a memory snapshot: expected one as A or B");
+    if (!arguments.profileStep.empty() && !isProfileFile(arguments.a) && !isProfileFile(arguments.b))
+        return badInput("--profile-step chooses a step of a trace of torch.profiler: expected one as A or B");
+    return {};
 }
 
 Result<std::optional<Bytes>> allowedBytes(const std::string& text)
@@ -221,6 +232,7 @@ Result<int> run(const CompareArguments& arguments)
     static const std::map<std::string, PeakKey> keys{
         {"", PeakKey::module}, {"module", PeakKey::module}, {"line", PeakKey::line}, {"category", PeakKey::category}};
     ASSIGN_OR_RETURN(const std::optional<Bytes> allowed, allowedBytes(arguments.allow));
+    RETURN_IF_ERROR(checkParts(arguments));
     // Files of the same name are told apart by their folders.
     std::string nameA = std::filesystem::path(arguments.a).filename().string();
     std::string nameB = std::filesystem::path(arguments.b).filename().string();
