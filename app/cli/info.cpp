@@ -9,6 +9,7 @@
 #include "core/allocator/replay.h"
 #include "core/base/printable_text.h"
 #include "core/base/try.h"
+#include "core/compare/peak_side.h"
 #include "core/cost/card_memory.h"
 #include "core/policy/causes.h"
 #include "core/predict/predict.h"
@@ -27,37 +28,6 @@
 namespace headroom::cli {
 
 namespace {
-
-/// The instant of the highest memory, and what the program did then.
-struct PeakInstant
-{
-    double ms = 0;
-    std::string phase;
-    std::string op;
-    std::string module;
-};
-
-PeakInstant peakInstant(const StepTrace& trace, const Timeline& timeline)
-{
-    PeakInstant peak;
-    if (timeline.peakChange == Timeline::npos) {
-        peak.phase = "start";
-        return peak;
-    }
-    const MemoryChange& change = timeline.changes[timeline.peakChange];
-    peak.ms = change.ms;
-    if (change.op) {
-        peak.op = trace.opName(change.op);
-        peak.module = trace.moduleFqn(trace.ops.module[change.op]);
-        peak.phase = phaseName(trace.ops.phase[change.op]);
-        return peak;
-    }
-    for (const PhaseSpan& span : timeline.phases) {
-        if (span.beginMs <= change.ms && change.ms <= span.endMs)
-            peak.phase = phaseName(span.phase);
-    }
-    return peak;
-}
 
 /// Returns the op that runs at the peak; invalid: none.
 OpId peakOp(const Timeline& timeline)
@@ -175,7 +145,7 @@ std::vector<Cause> causes(const StepTrace& trace, const Timeline& timeline, cons
 
 Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& allocator)
 {
-    const PeakInstant peak = peakInstant(trace, timeline);
+    const StepInstant peak = instantOf(trace, timeline, timeline.peakChange);
     Json json;
     json["model"] = trace.info.model;
     json["gpu"] = trace.info.gpu;
@@ -297,7 +267,7 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
     const std::vector<Cause> found = causes(trace, timeline, allocator);
     printCauses(found, out);
     printHow(trace.info, out);
-    const PeakInstant peak = peakInstant(trace, timeline);
+    const StepInstant peak = instantOf(trace, timeline, timeline.peakChange);
     out << "Peak      " << exactBytes(timeline.peak) << " at " << formatMs(peak.ms) << " of "
         << formatMs(timeline.durationMs) << axisNote(trace) << ", " << peak.phase;
     if (!peak.op.empty())
