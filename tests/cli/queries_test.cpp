@@ -74,9 +74,9 @@ TEST_F(CliTest, InfoSaysThePeakAndTheBytesOfEachPhase)
     EXPECT_EQ(finished.err, "");
     const auto info = finished.json();
     EXPECT_THAT(keysOf(info),
-                ElementsAre("model", "gpu", "device", "torch", "steps", "peak_bytes", "remarks", "peak", "at_peak",
-                            "phases", "active_peak_bytes", "reserved_peak_bytes", "card", "ops", "step_ms", "fallbacks",
-                            "invented_values", "time_model"));
+                ElementsAre("model", "gpu", "device", "torch", "steps", "peak_bytes", "remarks", "causes", "peak",
+                            "at_peak", "phases", "active_peak_bytes", "reserved_peak_bytes", "card", "ops", "step_ms",
+                            "fallbacks", "invented_values", "time_model"));
     EXPECT_THAT(keysOf(info["peak"]), ElementsAre("phase", "op", "module", "instant"));
     const std::vector<std::string> categories{"parameter", "buffer",    "gradient", "activation",
                                               "temporary", "optimizer", "input",    "other"};
