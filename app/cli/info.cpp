@@ -9,6 +9,7 @@
 #include "core/allocator/replay.h"
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
+#include "core/policy/step_account.h"
 #include "core/predict/predict.h"
 #include "core/sac/record_summary.h"
 #include "core/timeline/timeline_json.h"
@@ -26,37 +27,6 @@ namespace headroom::cli {
 
 namespace {
 
-/// The instant of the highest memory, and what the program did then.
-struct PeakInstant
-{
-    double ms = 0;
-    std::string phase;
-    std::string op;
-    std::string module;
-};
-
-PeakInstant peakInstant(const StepTrace& trace, const Timeline& timeline)
-{
-    PeakInstant peak;
-    if (timeline.peakChange == Timeline::npos) {
-        peak.phase = "start";
-        return peak;
-    }
-    const MemoryChange& change = timeline.changes[timeline.peakChange];
-    peak.ms = change.ms;
-    if (change.op) {
-        peak.op = trace.opName(change.op);
-        peak.module = trace.moduleFqn(trace.ops.module[change.op]);
-        peak.phase = phaseName(trace.ops.phase[change.op]);
-        return peak;
-    }
-    for (const PhaseSpan& span : timeline.phases) {
-        if (span.beginMs <= change.ms && change.ms <= span.endMs)
-            peak.phase = phaseName(span.phase);
-    }
-    return peak;
-}
-
 /// The setting that says how often, and first where, the program decided by a placeholder value.
 constexpr std::string_view inventedDecisions = "invented decisions";
 
@@ -64,52 +34,6 @@ constexpr std::string_view inventedDecisions = "invented decisions";
 bool leavesOutCheckpoints(const StepInfo& info)
 {
     return info.setting("checkpointing") == "left out";
-}
-
-/// The caching allocator's memory for the step: as the file has it, or replayed under the program's own settings.
-struct OwnAllocator
-{
-    std::string settings;
-    std::string leftOut; ///< why the settings are not applied; empty: applied
-    AllocatorRules rules;
-    CachingAllocator::Stats stats;
-    bool activeMeasured = false; ///< the file of a real device has the peak; otherwise the peak is replayed
-    bool reservedMeasured = false;
-};
-
-/// Takes the peaks that the file of a real device has in place of the replay's peaks.
-void takeMeasured(const StepTrace& trace, OwnAllocator& own)
-{
-    Bytes reserved = 0;
-    for (const Bytes bytes : trace.reserved.bytes)
-        reserved = std::max(reserved, bytes);
-    if (const auto& step = trace.info.measured) {
-        reserved = std::max(reserved, step->reservedPeak);
-        if (step->activePeak > 0) {
-            own.stats.activePeak = step->activePeak;
-            own.activeMeasured = true;
-        }
-        if (step->allocatedPeak > 0)
-            own.stats.allocatedPeak = step->allocatedPeak;
-    }
-    if (reserved > 0) {
-        own.stats.reservedPeak = reserved;
-        own.reservedMeasured = true;
-    }
-}
-
-OwnAllocator ownAllocator(const StepTrace& trace, const Timeline& timeline)
-{
-    OwnAllocator own;
-    own.settings = recordedAllocatorSettings(trace.info);
-    if (const Result<AllocatorRules> rules = withAllocatorSettings({}, own.settings))
-        own.rules = *rules;
-    else
-        own.leftOut = rules.error().message;
-    own.stats = simulateAllocator(trace, timeline, own.rules).stats;
-    if (!trace.info.simulated)
-        takeMeasured(trace, own);
-    return own;
 }
 
 const char* sourceName(bool isMeasured)
