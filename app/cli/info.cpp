@@ -27,6 +27,12 @@ namespace headroom::cli {
 
 namespace {
 
+/// Returns the op that runs at the peak; invalid: none.
+OpId peakOp(const Timeline& timeline)
+{
+    return timeline.peakChange == Timeline::npos ? OpId() : timeline.changes[timeline.peakChange].op;
+}
+
 /// The setting that says how often, and first where, the program decided by a placeholder value.
 constexpr std::string_view inventedDecisions = "invented decisions";
 
@@ -91,6 +97,8 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator
     json["peak_bytes"] = timeline.peak;
     json["remarks"] = remarks(trace);
     json["peak"] = {{"phase", peak.phase}, {"op", peak.op}, {"module", peak.module}, {"instant", peak.ms}};
+    const SourceLines lines(trace);
+    addLine(json["peak"], trace, lines, lines.lineOf(peakOp(timeline)));
     addAccount(json, trace.info, timeline);
     json["active_peak_bytes"] = allocator.stats.activePeak;
     json["reserved_peak_bytes"] = allocator.stats.reservedPeak;
@@ -189,6 +197,8 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
         << formatMs(timeline.durationMs) << axisNote(trace) << ", " << peak.phase;
     if (!peak.op.empty())
         out << ", " << peak.op << " in " << peak.module;
+    if (const std::string line = SourceLines(trace).text(peakOp(timeline)); !line.empty())
+        out << "\n          " << line;
     out << "\nActive    " << exactBytes(allocator.stats.activePeak) << " in the caching allocator's blocks"
         << sourceText(trace, allocator.activeMeasured);
     if (const std::string note = noteOnActive(timeline); !note.empty())
@@ -267,6 +277,8 @@ Result<int> run(const InfoArguments& arguments)
     const OwnAllocator allocator = ownAllocator(trace, timeline);
     if (arguments.json) {
         Json document = toJson(trace, timeline, allocator);
+        if (!peak.lines.empty())
+            document["lines_at_peak"] = linesJson(trace, peak);
         if (peak.hasUnits)
             document["unsharded_at_peak"] = unitsJson(trace, peak);
         if (asked)
@@ -282,8 +294,10 @@ Result<int> run(const InfoArguments& arguments)
     print(trace, timeline, allocator, clock, std::cout);
     if (asked)
         print(trace, *asked, std::cout);
-    else
+    else {
+        printLines(trace, peak, std::cout);
         printUnits(trace, peak, std::cout);
+    }
     RETURN_IF_ERROR(printCommunication(trace, std::cout));
     return 0;
 }

@@ -26,6 +26,8 @@ LiveSet afterChanges(const StepTrace& trace, const Timeline& timeline, std::size
     for (const LiveBlock& block : blocks)
         set.bytes[static_cast<std::size_t>(block.category)] += block.bytes;
     set.modules = heldByModule(owners, blocks);
+    if (hasSourceLines(trace))
+        set.lines = heldByLine(SourceLines(trace), blocks);
     if (owners.anyUnit())
         set.units = unshardedByUnit(owners, blocks);
     set.hasUnits = owners.anyUnit();
@@ -93,6 +95,8 @@ Json toJson(const StepTrace& trace, const LiveSet& set)
                                    {"category", categoryName(holding.category)},
                                    {"bytes", holding.bytes},
                                    {"blocks", holding.blocks}});
+    if (!set.lines.empty())
+        json["lines"] = linesJson(trace, set);
     if (set.hasUnits)
         json["unsharded"] = unitsJson(trace, set);
     return json;
@@ -108,7 +112,49 @@ void print(const StepTrace& trace, const LiveSet& set, std::ostream& out)
                       groupedDigits(holding.bytes), groupedDigits(holding.blocks)});
     table.print(out);
     printRest(set.modules.size(), "rows", out);
+    printLines(trace, set, out);
     printUnits(trace, set, out);
+}
+
+void addLine(Json& object, const StepTrace& trace, const SourceLines& lines, std::uint32_t line)
+{
+    if (line == SourceLines::none)
+        return;
+    object["line"] = lines.text(line);
+    object["frames"] = Json::array();
+    for (const FrameId frame : {lines[line].own, lines[line].library})
+        if (frame.valid())
+            object["frames"].push_back({{"file", trace.strings[trace.frames.file[frame]]},
+                                        {"line", trace.frames.line[frame]},
+                                        {"function", trace.strings[trace.frames.function[frame]]}});
+}
+
+Json linesJson(const StepTrace& trace, const LiveSet& set)
+{
+    const SourceLines lines(trace);
+    Json rows = Json::array();
+    for (const LineHolding& holding : set.lines) {
+        Json row = {{"category", categoryName(holding.category)}, {"bytes", holding.bytes}, {"blocks", holding.blocks}};
+        addLine(row, trace, lines, holding.line);
+        rows.push_back(std::move(row));
+    }
+    return rows;
+}
+
+void printLines(const StepTrace& trace, const LiveSet& set, std::ostream& out)
+{
+    if (set.lines.empty())
+        return;
+    using enum Table::Align;
+    const SourceLines lines(trace);
+    out << '\n';
+    Table table({{"Line, " + when(set)}, {"Category"}, {"Bytes", right}, {"Blocks", right}});
+    for (const LineHolding& holding : std::span(set.lines).first(std::min(mostRows, set.lines.size())))
+        table.addRow({holding.line == SourceLines::none ? "-" : lines.text(holding.line),
+                      std::string(categoryName(holding.category)), groupedDigits(holding.bytes),
+                      groupedDigits(holding.blocks)});
+    table.print(out);
+    printRest(set.lines.size(), "lines", out);
 }
 
 void printUnits(const StepTrace& trace, const LiveSet& set, std::ostream& out)

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/cli/command.h"
-#include "core/timeline/storage_owners.h"
+#include "core/timeline/live_tree.h"
 
 #include <iosfwd>
 #include <string>
@@ -17,6 +17,7 @@ struct LiveSet
     bool isPeak = false;
     CategoryBytes bytes{};
     std::vector<ModuleHolding> modules;
+    std::vector<LineHolding> lines; ///< empty for a step without source lines
     std::vector<UnitMemory> units; ///< units of FSDP with unsharded memory at this instant
     bool hasUnits = false; ///< whether the step has units with unsharded memory at any instant
 };
@@ -28,9 +29,15 @@ Result<LiveSet> atInstant(const StepTrace& trace, const Timeline& timeline, cons
 
 /// Returns bytes by category, module and unit.
 Json toJson(const StepTrace& trace, const LiveSet& set);
+/// Adds a line of source code to an object: "line", the text, and "frames", the line's frames with "file", "line" and
+/// "function"; nothing for SourceLines::none.
+void addLine(Json& object, const StepTrace& trace, const SourceLines& lines, std::uint32_t line);
+Json linesJson(const StepTrace& trace, const LiveSet& set);
 Json unitsJson(const StepTrace& trace, const LiveSet& set);
 
 void print(const StepTrace& trace, const LiveSet& set, std::ostream& out);
+/// Prints a table of the lines of source code that hold most; nothing for a step without source lines.
+void printLines(const StepTrace& trace, const LiveSet& set, std::ostream& out);
 /// Prints a table of FSDP's unsharded memory by unit; nothing for a step without units.
 void printUnits(const StepTrace& trace, const LiveSet& set, std::ostream& out);
 

@@ -5,33 +5,51 @@
 #include "app/cli/table.h"
 #include "core/base/try.h"
 #include "core/sac/step_statistics.h"
+#include "core/trace/source_lines.h"
 
 #include <CLI/CLI.hpp>
 
 #include <iostream>
+#include <map>
+#include <string_view>
 
 namespace headroom::cli {
 
 namespace {
 
-void print(const ModuleInfo& info, std::ostream& out)
+void print(const StepTrace& trace, const ModuleInfo& info, std::ostream& out)
 {
     using enum Table::Align;
-    Table table({{"Module"},
-                 {"Parameters", right},
-                 {"Gradients", right},
-                 {"Activations", right},
-                 {"Forward ms", right},
-                 {"Backward ms", right},
-                 {"SAC bytes", right},
-                 {"SAC ms", right},
-                 {"Segments", right}});
+    const SourceLines lines(trace);
+    const std::vector<std::uint32_t> most = linesOfModules(trace, lines);
+    std::map<std::string_view, std::uint32_t> lineOf;
+    for (std::uint32_t module = 0; module < most.size(); ++module)
+        lineOf.emplace(trace.moduleFqn(ModuleId(module)), most[module]);
+    std::vector<Table::Heading> headings{{"Module"},
+                                         {"Parameters", right},
+                                         {"Gradients", right},
+                                         {"Activations", right},
+                                         {"Forward ms", right},
+                                         {"Backward ms", right},
+                                         {"SAC bytes", right},
+                                         {"SAC ms", right},
+                                         {"Segments", right}};
+    if (hasSourceLines(trace))
+        headings.push_back({"Line that makes most"});
+    Table table(std::move(headings));
     for (const ModuleStats& stats : info.stats) {
-        table.addRow({stats.fqn, groupedDigits(stats.paramBytes), groupedDigits(stats.gradBytes),
-                      groupedDigits(stats.activationForward), formatNumber(stats.forwardMs, 4),
-                      formatNumber(stats.backwardMs, 4), stats.isLeaf ? "-" : groupedDigits(stats.sacMemory),
-                      stats.isLeaf ? "-" : formatNumber(stats.sacRuntimeMs, 4),
-                      stats.isLeaf ? "-" : std::to_string(stats.slopes.size())});
+        std::vector<std::string> row{stats.fqn,
+                                     groupedDigits(stats.paramBytes),
+                                     groupedDigits(stats.gradBytes),
+                                     groupedDigits(stats.activationForward),
+                                     formatNumber(stats.forwardMs, 4),
+                                     formatNumber(stats.backwardMs, 4),
+                                     stats.isLeaf ? "-" : groupedDigits(stats.sacMemory),
+                                     stats.isLeaf ? "-" : formatNumber(stats.sacRuntimeMs, 4),
+                                     stats.isLeaf ? "-" : std::to_string(stats.slopes.size())};
+        if (hasSourceLines(trace))
+            row.push_back(lines.text(lineOf.contains(stats.fqn) ? lineOf[stats.fqn] : SourceLines::none));
+        table.addRow(std::move(row));
     }
     table.print(out);
 }
@@ -43,7 +61,7 @@ Result<int> run(const std::string& file, const TimeChoice& times, bool json)
     if (json)
         std::cout << toJson(info) << '\n';
     else
-        print(info, std::cout);
+        print(*trace, info, std::cout);
     return 0;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
+#include "app/cli/live_set.h"
 #include "app/cli/table.h"
 #include "core/base/try.h"
 #include "core/compare/step_comparison.h"
@@ -94,6 +95,7 @@ void printComparison(const StepComparison& beside, std::ostream& out)
 Json toJson(const StepTrace& trace, const std::vector<OpId>& ops, const StepComparison* beside)
 {
     const std::vector<bool> saved = savedForBackward(trace);
+    const SourceLines lines(trace);
     Json json;
     json["ops"] = Json::array();
     for (const OpId op : ops) {
@@ -116,6 +118,7 @@ Json toJson(const StepTrace& trace, const std::vector<OpId>& ops, const StepComp
                                {"random", (flags & opRandom) != 0},
                                {"in_subclass", (flags & opInSubclass) != 0},
                                {"saved_for_backward", static_cast<bool>(saved[op.value])}});
+        addLine(json["ops"].back(), trace, lines, lines.lineOf(op));
         if (beside && beside->measuredMsOf(op) >= 0)
             json["ops"].back()["measured_ms"] = beside->measuredMsOf(op);
     }
@@ -128,10 +131,13 @@ void print(const StepTrace& trace, const std::vector<OpId>& ops, const StepCompa
 {
     using enum Table::Align;
     const std::vector<bool> saved = savedForBackward(trace);
+    const SourceLines lines(trace);
     std::vector<Table::Heading> headings{{"Phase"}, {"Op"}, {"Bytes", right}, {"Flops", right}, {"ms", right}};
     if (beside)
         headings.push_back({"Measured", right});
     headings.insert(headings.end(), {{"Facts"}, {"Module"}});
+    if (hasSourceLines(trace))
+        headings.push_back({"Line"});
     Table table(std::move(headings));
     for (const OpId op : ops) {
         const std::uint16_t flags = trace.ops.flags[op];
@@ -152,6 +158,8 @@ void print(const StepTrace& trace, const std::vector<OpId>& ops, const StepCompa
         if (beside)
             row.push_back(beside->measuredMsOf(op) < 0 ? "" : formatNumber(beside->measuredMsOf(op), 5));
         row.insert(row.end(), {facts, std::string(trace.moduleFqn(trace.ops.module[op]))});
+        if (hasSourceLines(trace))
+            row.push_back(lines.text(op));
         table.addRow(std::move(row));
     }
     table.print(out);

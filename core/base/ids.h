@@ -3,6 +3,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -27,6 +28,7 @@ struct Index
     constexpr bool valid() const noexcept { return value != none; }
     constexpr explicit operator bool() const noexcept { return valid(); }
     constexpr auto operator<=>(const Index&) const noexcept = default;
+    friend std::size_t hash_value(Index index) noexcept { return index.value; } ///< for boost::hash
 };
 
 using StringId = Index<struct StringTag>;
@@ -37,6 +39,7 @@ using StorageId = Index<struct StorageTag>;
 using SignatureId = Index<struct SignatureTag>; ///< shapes and types of an op's arguments and results
 using GroupId = Index<struct GroupTag>; ///< a process group of torch.distributed
 using PackId = Index<struct PackTag>; ///< a tensor saved for backward by autograd
+using FrameId = Index<struct FrameTag>; ///< a frame of source code, with the frames that called it
 using EventIndex = Index<struct EventTag>;
 
 } // namespace headroom

@@ -8,6 +8,7 @@
 #include "core/device/memory_pools.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
+#include "core/device/source_frames.h"
 #include "core/trace/graph_ops.h"
 
 #include <c10/util/Exception.h>
@@ -74,6 +75,7 @@ c10::DataPtr SimulatedAllocator::allocate(std::size_t bytes)
     auto block = std::make_unique<Block>();
     block->requested = static_cast<Bytes>(bytes);
     block->stream = currentPlace();
+    block->frame = currentFrame();
     block->memory = std::make_shared<DeviceMemory>(block->requested);
     const AllocationHistory::Stack stack = history_.stack();
     std::shared_ptr<BlockObserver> observer;

@@ -5,6 +5,7 @@
 #include "core/allocator/allocator_action.h"
 #include "core/allocator/caching_allocator.h"
 #include "core/base/bytes.h"
+#include "core/base/ids.h"
 #include "core/device/simulated_device.h"
 
 #include <c10/core/Allocator.h>
@@ -129,6 +130,7 @@ struct Block
     Bytes requested = 0;
     std::uint32_t stream = 0; ///< the stream of the allocation; only this stream reuses the memory
     bool counted = true; ///< false: a shadow, which takes no memory
+    FrameId frame; ///< currentFrame() at the allocation
     BlockTag tag;
     std::shared_ptr<DeviceMemory> memory; ///< a shadow holds the memory of the storage that it replaces
     std::function<void()> onFree; ///< shadows only: called when the storage dies

@@ -32,7 +32,7 @@ struct Way
 };
 
 /// Modules of which each can be checkpointed as each other.
-using Alike = std::vector<ModuleId>;
+using AlikeModules = std::vector<ModuleId>;
 
 /// One past the last module inside of `module`: modules are in depth-first order.
 std::uint32_t endOf(const StepTrace& trace, ModuleId module)
@@ -55,23 +55,23 @@ std::vector<std::pair<std::string_view, std::size_t>> shapeOf(const StepModel& m
 }
 
 /// Groups of alike modules with one parent, which the plan's regions are inside of.
-std::vector<Alike> alikeModules(const StepModel& model)
+std::vector<AlikeModules> alikeModules(const StepModel& model)
 {
     const StepTrace& trace = *model.trace();
-    std::map<std::pair<ModuleId, std::vector<std::pair<std::string_view, std::size_t>>>, Alike> groups;
+    std::map<std::pair<ModuleId, std::vector<std::pair<std::string_view, std::size_t>>>, AlikeModules> groups;
     for (std::uint32_t i = 1; i < trace.modules.size(); ++i) {
         const ModuleId module(i);
         if (!model.regionOps(module).empty())
             groups[{trace.modules.parent[module], shapeOf(model, module)}].push_back(module);
     }
-    std::vector<Alike> found;
+    std::vector<AlikeModules> found;
     for (auto& [key, modules] : groups)
         if (modules.size() > 1)
             found.push_back(std::move(modules));
     return found;
 }
 
-std::vector<Way> waysOf(const StepModel& model, const CheckpointPlan& plan, const Alike& modules)
+std::vector<Way> waysOf(const StepModel& model, const CheckpointPlan& plan, const AlikeModules& modules)
 {
     std::vector<Way> ways(modules.size());
     for (std::size_t i = 0; i < modules.size(); ++i) {
@@ -107,7 +107,7 @@ std::vector<Way> spread(const std::vector<Way>& sorted)
 }
 
 /// The plan with other ways for the modules of one group.
-CheckpointPlan rearranged(const StepTrace& trace, CheckpointPlan plan, const Alike& modules,
+CheckpointPlan rearranged(const StepTrace& trace, CheckpointPlan plan, const AlikeModules& modules,
                           const std::vector<Way>& ways)
 {
     std::erase_if(plan, [&](const CheckpointRegion& region) {
@@ -138,7 +138,7 @@ std::vector<CheckpointPlan> arrangements(const StepModel& model, const Checkpoin
     };
     std::vector<CheckpointPlan> found(orders.size(), plan);
     bool differ = false;
-    for (const Alike& modules : alikeModules(model)) {
+    for (const AlikeModules& modules : alikeModules(model)) {
         std::vector<Way> ways = waysOf(model, plan, modules);
         if (std::ranges::all_of(ways, [&](const Way& way) { return way == ways.front(); }))
             continue;

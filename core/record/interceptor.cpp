@@ -4,6 +4,7 @@
 
 #include "core/device/cuda_device.h"
 #include "core/device/simulated_state.h"
+#include "core/device/source_frames.h"
 #include "core/device/unsupported.h"
 #include "core/record/captured_graph.h"
 #include "core/record/step_recording.h"
@@ -14,6 +15,7 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/library.h>
 
+#include <optional>
 #include <utility>
 
 namespace headroom {
@@ -50,6 +52,7 @@ public:
     {
         running_.flags |= isInSubclass() ? opInSubclass : 0;
         recording_.beginOp(op, stack, running_);
+        frame_.emplace(running_.frame);
         recording_.enterTrace(running_);
     }
     ~OpScope()
@@ -75,6 +78,7 @@ public:
 private:
     StepRecording& recording_;
     StepRecording::RunningOp running_;
+    std::optional<sim::FrameScope> frame_;
     std::int64_t fallbacks_;
     double opaqueFlops_;
     bool ended_ = false;

@@ -7,6 +7,7 @@
 #include "core/device/boxed_values.h"
 #include "core/device/simulated_guard.h"
 #include "core/device/simulated_state.h"
+#include "core/device/source_frames.h"
 #include "core/device/sparse_tensor.h"
 #include "core/record/shadow_save.h"
 #include "core/trace/graph_ops.h"
@@ -133,6 +134,7 @@ void StepRecording::start(const EndState* before)
         const Category category = categoryOf(block);
         const StorageId storage = builder_.alloc(block->requested, category, OpId());
         builder_.setStream(storage, streamOf(memory_, *block));
+        builder_.setFrame(storage, frameOfStep(block->frame));
         block->tag = tagOf(storage);
     }
     declared_.clear();
@@ -214,7 +216,23 @@ void StepRecording::allocated(sim::Block& block)
         beginInTrace(*running_);
     const StorageId storage = builder_.alloc(block.requested, category, openOp_);
     builder_.setStream(storage, streamOf(memory_, block));
+    if (!openOp_.valid())
+        builder_.setFrame(storage, frameOfStep(block.frame));
     block.tag = tagOf(storage);
+}
+
+/// Returns the row of the step for a frame of the process. Adds the frame and the frame's callers.
+FrameId StepRecording::frameOfStep(FrameId frame)
+{
+    if (!frame.valid())
+        return {};
+    if (frame.value >= framesOfStep_.size())
+        framesOfStep_.resize(frame.value + std::size_t{1});
+    if (const FrameId known = framesOfStep_[frame.value]; known.valid())
+        return known;
+    const sim::SourceFrame source = sim::frameAt(frame);
+    const FrameId caller = frameOfStep(source.caller); // may resize framesOfStep_
+    return framesOfStep_[frame.value] = builder_.frame(caller, source.file, source.function, source.line);
 }
 
 void StepRecording::freed(sim::Block& block)
@@ -263,6 +281,7 @@ void StepRecording::refused(Bytes requested, Bytes deviceFree)
     StepTraceBuilder::Op failure;
     if (running_) {
         failure = running_->columns;
+        failure.frame = frameOfStep(running_->frame);
         interrupt(*running_);
     } else {
         // No place() here: place() may wait for Python to name a node, and the device's allocator is locked.
@@ -274,6 +293,7 @@ void StepRecording::refused(Bytes requested, Bytes deviceFree)
     builder_.endOp(builder_.outOfMemory(failure, requested, deviceFree), {});
     opModules_.push_back(failure.module);
     opRegions_.push_back(failure.module);
+    opFrames_.emplace_back();
 }
 
 StepRecording::Pack StepRecording::pack(const at::Tensor& tensor)

@@ -80,6 +80,8 @@ public:
         bool communicates = false; ///< the op has reported a communication with other ranks
         bool waits = false; ///< not yet begun in the trace: the op has touched nothing on the device
         std::uint16_t flags = 0; ///< before beginOp(): only the flags that the interceptor knows
+        FrameId
+            frame; ///< of the process (core/device/source_frames.h); in backward, the forward op's if there is no own
         std::vector<StorageId> inputs;
         std::vector<StorageId> mutated;
         std::vector<StorageId> outputs;
@@ -223,6 +225,7 @@ private:
     void beginInTrace(RunningOp& running);
     void interrupt(RunningOp& running);
     ModuleId originIn(ModuleId region);
+    FrameId frameOfStep(FrameId frame);
     void place(const Situation& where, StepTraceBuilder::Op& op);
 
     mutable std::mutex mutex_;
@@ -248,6 +251,8 @@ private:
     SavedLeaves savedLeaves_;
     std::vector<ModuleId> opModules_; ///< by OpId
     std::vector<ModuleId> opRegions_; ///< by OpId: RunningOp::region
+    std::vector<FrameId> opFrames_; ///< by OpId: RunningOp::frame
+    std::vector<FrameId> framesOfStep_; ///< by frame of the process: the step's row; invalid: not yet added
     std::optional<std::string> origin_; ///< path given to setOrigin()
     std::unordered_map<std::string_view, ModuleId> moduleOfName_; ///< index of moduleNames_, if an origin was set
     std::vector<OpenCall> calls_;

@@ -5,6 +5,7 @@
 #include "core/record/step_recording.h"
 
 #include "core/device/simulated_guard.h"
+#include "core/device/source_frames.h"
 #include "core/record/captured_graph.h"
 #include "core/trace/graph_ops.h"
 
@@ -170,6 +171,10 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     Situation where = situation();
     if (where.node)
         where.pythonName = pythonNameOf(*where.node);
+    // Outside of mutex_: a frame of Python needs the GIL, and a thread with the GIL may wait for mutex_. A node of C++
+    // that runs in the step's thread has the frame of backward(), which is not the node's.
+    if (!where.backward || where.recomputed || !where.pythonName.empty() || std::this_thread::get_id() != stepThread_)
+        running.frame = sim::currentFrame();
     const std::lock_guard lock(mutex_);
     if (!isOfStep(where))
         return;
@@ -199,6 +204,9 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
 
     running.columns.name = facts.kind == OpFacts::Kind::opaque ? builder_.string(stack[first].toStringRef()) : facts.id;
     place(where, running.columns);
+    running.columns.frame = frameOfStep(running.frame);
+    if (const OpId forward = running.columns.forwardOp; forward.valid() && !running.frame.valid())
+        running.frame = opFrames_[forward.value];
     running.region = running.columns.module;
     if (origin_) {
         running.flags |= opInCompiledGraph;
@@ -249,6 +257,7 @@ void StepRecording::beginInTrace(RunningOp& running)
     openOp_ = running.id;
     opModules_.push_back(running.columns.module);
     opRegions_.push_back(running.region);
+    opFrames_.push_back(running.frame);
 }
 
 /// Ends the running op at a failed allocation. An op that continues, as some ops do with less memory, is recorded as

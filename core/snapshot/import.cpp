@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -142,7 +143,25 @@ private:
     {
         const StorageId storage = builder_.alloc(requested, category(lives_[storages_++]), op);
         builder_.setStream(storage, stream);
+        if (!op.valid())
+            builder_.setFrame(storage, frame(lives_[storages_ - 1].stack));
         held_[address] = storage;
+    }
+
+    /// Returns the innermost frame of a stack of the snapshot; invalid: there is no stack.
+    FrameId frame(Snapshot::Index stack)
+    {
+        if (stack == Snapshot::none)
+            return {};
+        const auto [entry, isNew] = frames_.try_emplace(stack);
+        if (isNew)
+            for (const Snapshot::Index row : snapshot_.stack(stack) | std::views::reverse) {
+                const Snapshot::Frame& source = snapshot_.frames[row];
+                entry->second
+                    = builder_.frame(entry->second, snapshot_.text(source.file), snapshot_.text(source.function),
+                                     static_cast<std::uint32_t>(std::max(source.line, 0)));
+            }
+        return entry->second;
     }
 
     void release(std::uint64_t address)
@@ -184,6 +203,7 @@ private:
             if (!stack.node.empty())
                 last_.node = builder_.string(stack.node);
             last_.module = meanings_.regions().module(regions_[i]);
+            last_.frame = frame(event.stack);
         }
         last_.phase = phases_[i];
         return builder_.beginOp(last_);
@@ -195,6 +215,7 @@ private:
         StepTraceBuilder::Op op;
         op.module = meanings_.regions().module(regions_[i]);
         op.phase = phases_[i];
+        op.frame = frame(event.stack);
         return builder_.outOfMemory(op, event.size, static_cast<Bytes>(event.address));
     }
 
@@ -232,6 +253,7 @@ private:
     StepTraceBuilder builder_;
     ReservedBytes reserved_{history_.reserved};
     std::unordered_map<std::uint64_t, StorageId> held_;
+    std::unordered_map<Snapshot::Index, FrameId> frames_; ///< by stack
     std::size_t storages_ = 0;
     StepTraceBuilder::Op last_;
     std::array<bool, phaseCount> marked_{};

@@ -135,6 +135,12 @@ void visitOptionalColumns(Visit visit, Tables&... tables)
     visit("storages.stream", tables.storages.stream.rows...);
     visit("ops.signature", tables.ops.signature.rows...);
     visit("ops.stream", tables.ops.stream.rows...);
+    visit("ops.frame", tables.ops.frame.rows...);
+    visit("storages.frame", tables.storages.frame.rows...);
+    visit("frames.caller", tables.frames.caller.rows...);
+    visit("frames.file", tables.frames.file.rows...);
+    visit("frames.function", tables.frames.function.rows...);
+    visit("frames.line", tables.frames.line.rows...);
     visit("groups.name", tables.groups.name.rows...);
     visit("groups.ranks.first", tables.groups.ranks.first...);
     visit("groups.ranks", tables.groups.ranks.rows...);

@@ -265,6 +265,9 @@ struct StepTables
         Lists<OpId, StorageId> mutated; ///< storages of arguments that the schema marks as written
         Column<OpId, SignatureId> signature; ///< no rows: the file is older than signatures
         Column<OpId, std::uint32_t> stream; ///< stream of the kernels, as in storages.stream; no rows: all on stream 0
+        /// Innermost frame that ran the op; invalid: the op ran outside of source code, as most of backward does; no
+        /// rows: not recorded. frameOf() (source_lines.h) gives such an op the frame of its forward op.
+        Column<OpId, FrameId> frame;
         std::size_t size() const noexcept { return name.size(); }
     } ops;
 
@@ -275,6 +278,17 @@ struct StepTables
         Lists<SignatureId, std::int64_t> values;
         std::size_t size() const noexcept { return values.first.empty() ? 0 : values.first.size() - 1; }
     } signatures;
+
+    /// Frames of source code: of Python, TorchScript, or the file of an exported program. A row is a function that
+    /// runs at a line, with the row of its caller; a stack is the row of its innermost frame. No rows: not recorded.
+    struct Frames
+    {
+        Column<FrameId, FrameId> caller; ///< an earlier row; invalid: the outermost frame
+        Column<FrameId, StringId> file; ///< path as the program knows the file
+        Column<FrameId, StringId> function;
+        Column<FrameId, std::uint32_t> line; ///< from 1; 0: not known
+        std::size_t size() const noexcept { return caller.size(); }
+    } frames;
 
     /// Process groups of the collectives.
     struct Groups
@@ -323,6 +337,8 @@ struct StepTables
         /// Stream and private pool of the allocation (graph_ops.h); no rows: all on stream 0. Only requests of the
         /// same stream and pool reuse the block.
         Column<StorageId, std::uint32_t> stream;
+        /// Innermost frame that allocated a storage without creator; invalid: not known; no rows: not recorded.
+        Column<StorageId, FrameId> frame;
         std::size_t size() const noexcept { return bytes.size(); }
     } storages;
 

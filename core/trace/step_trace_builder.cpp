@@ -28,20 +28,23 @@ void append(BasicLists<Id, T, OwnRows>& lists, std::span<const T> list)
     lists.first.push_back(static_cast<std::uint32_t>(lists.rows.size()));
 }
 
-/// Sets a row of a column that ends with the last row that is not on stream 0.
-void putStream(std::vector<std::uint32_t>& rows, std::size_t row, std::uint32_t stream)
+/// Sets a row of an optional column. The column ends with the last row that differs from T(): most steps have no such
+/// row.
+template <class T>
+void put(std::vector<T>& rows, std::size_t row, T value)
 {
-    if (stream == 0 && rows.size() <= row)
+    if (value == T() && rows.size() <= row)
         return;
-    rows.resize(std::max(rows.size(), row + 1), 0);
-    rows[row] = stream;
+    rows.resize(std::max(rows.size(), row + 1));
+    rows[row] = value;
 }
 
-/// Appends the rows of stream 0 that putStream() left out. A column without rows stays empty.
-void fillStreams(std::vector<std::uint32_t>& rows, std::size_t count)
+/// Appends the rows that put() left out. A column without rows stays empty.
+template <class T>
+void fill(std::vector<T>& rows, std::size_t count)
 {
     if (!rows.empty())
-        rows.resize(count, 0);
+        rows.resize(count);
 }
 
 } // namespace
@@ -119,6 +122,7 @@ OpId StepTraceBuilder::beginOp(const Op& op)
     tables_.ops.call.rows.push_back(op.call);
     tables_.ops.forwardOp.rows.push_back(op.forwardOp);
     tables_.ops.phase.rows.push_back(op.phase);
+    put(tables_.ops.frame.rows, id.value, op.frame);
     event(EventKind::opBegin, id.value);
     return id;
 }
@@ -146,7 +150,7 @@ void StepTraceBuilder::setStream(OpId op, std::uint32_t stream)
 {
     if (op.value >= tables_.ops.name.size())
         return misuse("an op got a stream that does not exist");
-    putStream(tables_.ops.stream.rows, op.value, stream);
+    put(tables_.ops.stream.rows, op.value, stream);
 }
 
 GroupId StepTraceBuilder::group(std::string_view name, std::span<const std::uint32_t> ranks)
@@ -221,6 +225,19 @@ SignatureId StepTraceBuilder::signature(std::span<const std::int64_t> values)
     return id;
 }
 
+FrameId StepTraceBuilder::frame(FrameId caller, std::string_view file, std::string_view function, std::uint32_t line)
+{
+    const FrameKey key(caller, string(file), string(function), line);
+    const auto [entry, isNew] = frames_.try_emplace(key, nextId<FrameId>(tables_.frames));
+    if (isNew) {
+        tables_.frames.caller.rows.push_back(caller);
+        tables_.frames.file.rows.push_back(std::get<1>(key));
+        tables_.frames.function.rows.push_back(std::get<2>(key));
+        tables_.frames.line.rows.push_back(line);
+    }
+    return entry->second;
+}
+
 StorageId StepTraceBuilder::alloc(Bytes requested, Category category, OpId creator)
 {
     const auto id = nextId<StorageId>(tables_.storages.bytes);
@@ -237,7 +254,14 @@ void StepTraceBuilder::setStream(StorageId storage, std::uint32_t stream)
 {
     if (storage.value >= tables_.storages.creator.size())
         return misuse("a storage got a stream that does not exist");
-    putStream(tables_.storages.stream.rows, storage.value, stream);
+    put(tables_.storages.stream.rows, storage.value, stream);
+}
+
+void StepTraceBuilder::setFrame(StorageId storage, FrameId frame)
+{
+    if (storage.value >= tables_.storages.creator.size())
+        return misuse("a storage got a frame that does not exist");
+    put(tables_.storages.frame.rows, storage.value, frame);
 }
 
 void StepTraceBuilder::setReserved(Bytes bytes)
@@ -306,8 +330,10 @@ Result<StepTracePtr> StepTraceBuilder::finish()
     for (OpId& op : tables->packs.op.rows)
         if (op.valid() && op.value >= tables->ops.name.size())
             op = OpId();
-    fillStreams(tables->storages.stream.rows, tables->storages.creator.size());
-    fillStreams(tables->ops.stream.rows, tables->ops.name.size());
+    fill(tables->storages.stream.rows, tables->storages.creator.size());
+    fill(tables->storages.frame.rows, tables->storages.creator.size());
+    fill(tables->ops.stream.rows, tables->ops.name.size());
+    fill(tables->ops.frame.rows, tables->ops.name.size());
     if (tables->signatures.values.rows.empty()) { // a hand-made step
         tables->ops.signature.rows.clear();
         tables->signatures.values.first.clear();

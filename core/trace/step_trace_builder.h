@@ -4,10 +4,13 @@
 
 #include "core/trace/step_trace.h"
 
+#include <boost/container_hash/hash.hpp>
+
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -32,6 +35,9 @@ public:
     void addArgument(CallId call, StorageId storage); ///< adds an argument after enter()
     void exit(CallId call, std::span<const StorageId> results); ///< adds the event
 
+    /// Returns the row of a frame that `caller` called (invalid: the outermost frame), the same for the same values.
+    FrameId frame(FrameId caller, std::string_view file, std::string_view function, std::uint32_t line);
+
     struct Op
     {
         StringId name;
@@ -40,6 +46,7 @@ public:
         CallId call;
         OpId forwardOp;
         Phase phase = Phase::forward;
+        FrameId frame = {};
     };
     struct OpResult
     {
@@ -76,6 +83,7 @@ public:
 
     StorageId alloc(Bytes requested, Category category, OpId creator); ///< rounds the size; adds the event
     void setStream(StorageId storage, std::uint32_t stream); ///< sets the stream of the block, which is 0 otherwise
+    void setFrame(StorageId storage, FrameId frame); ///< sets the frame that allocated the storage
     void setReserved(Bytes bytes); ///< sets the bytes that the device's allocator has reserved from the next event on
     void free(StorageId storage) { event(EventKind::free, storage.value); }
     /// `stream` is the stream of the new block; nullopt: the stream of the storage's allocation.
@@ -121,6 +129,8 @@ private:
     std::vector<std::vector<StorageId>> callArguments_, callResults_; ///< by call; finish() makes the columns
     std::unordered_map<std::string, StringId> strings_;
     std::unordered_multimap<std::size_t, SignatureId> signatures_; ///< by hash
+    using FrameKey = std::tuple<FrameId, StringId, StringId, std::uint32_t>; ///< the columns of StepTrace::Frames
+    std::unordered_map<FrameKey, FrameId, boost::hash<FrameKey>> frames_;
     std::vector<CallId> openCalls_;
     OpId openOp_;
     std::string misuse_;

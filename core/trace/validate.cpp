@@ -207,6 +207,19 @@ void checkOps(const StepTrace& t, ColumnChecks& checks)
     checks.ids("ops.signature", o.signature, t.signatures.size());
 }
 
+void checkFrames(const StepTrace& t, ColumnChecks& checks)
+{
+    const auto& f = t.frames;
+    checks.rows("frames", f.size(), {f.file.size(), f.function.size(), f.line.size()});
+    checks.parents("frames.caller", f.caller);
+    checks.ids("frames.file", f.file, t.strings.size(), false);
+    checks.ids("frames.function", f.function, t.strings.size(), false);
+    checks.rows("ops", t.ops.size(), {rowsOf(t.ops.frame, t.ops)});
+    checks.ids("ops.frame", t.ops.frame, f.size());
+    checks.rows("storages", t.storages.size(), {rowsOf(t.storages.frame, t.storages)});
+    checks.ids("storages.frame", t.storages.frame, f.size());
+}
+
 void checkStreams(const StepTrace& t, ColumnChecks& checks)
 {
     if (const auto& d = t.info.distributed; d && (d->ranksPerNode < 1 || d->rank < 0 || d->rank >= d->worldSize))
@@ -464,6 +477,7 @@ Status validate(const StepTrace& trace)
     checkNames(trace, checks);
     checkCalls(trace, checks);
     checkOps(trace, checks);
+    checkFrames(trace, checks);
     checkStreams(trace, checks);
     checkMemory(trace, checks);
     return checks.failed() ? checks.status() : EventChecks(trace).run();

@@ -47,7 +47,7 @@ const std::map<std::string, Room>& rooms()
         // headroom_core: neither Qt nor libtorch.
         {"core/base", {nothing, {}}},
         {"core/trace", {nothing, {"core/base"}}},
-        {"core/timeline", {nothing, {"core/base", "core/trace"}}},
+        {"core/timeline", {nothing, {"core/base", "core/trace", "core/cost"}}},
         {"core/allocator", {nothing, {"core/base", "core/trace", "core/timeline"}}},
         {"core/snapshot", {nothing, {"core/base", "core/trace", "core/allocator"}}},
         {"core/cost", {nothing, {"core/base", "core/trace"}}},

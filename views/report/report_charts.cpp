@@ -16,8 +16,8 @@ namespace headroom::html {
 
 namespace {
 
-// A chart is as wide as the page: places are in percent, and curves in a box of `grid` units that is stretched. So texts
-// and lines keep their size on every screen.
+// A chart is as wide as the page: places are in percent, and curves in a box of `grid` units that is stretched. So
+// texts and lines keep their size on every screen.
 constexpr int grid = 1000;
 constexpr int curveColumns = 800;
 constexpr int readoutColumns = 200;
@@ -275,9 +275,8 @@ std::string timelineSection(const Report& report)
     const TimeUnit time = timeUnitFor(ms);
     const std::string inside = phases(shown, plane) + stack(*list, plane) + budgetLine(report, plane)
         + failures(trace, plane) + peaks(report, plane);
-    const std::string description = "Allocated memory over the step, by category: "
-        + bytesOf(report.of.recorded->peak) + " at the peak"
-        + (planned ? ", " + bytesOf(planned->peak) + " with the plan" : std::string());
+    const std::string description = "Allocated memory over the step, by category: " + bytesOf(report.of.recorded->peak)
+        + " at the peak" + (planned ? ", " + bytesOf(planned->peak) + " with the plan" : std::string());
     return section("Memory over the step",
                    "<p class=\"note\">Allocated memory in " + std::string(unit.name) + bytesTag(trace.info)
                        + ", over time" + timesTag(trace.info) + "</p>\n" + legend(*list)

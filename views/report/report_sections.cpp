@@ -56,8 +56,8 @@ std::string byCategory(const Report& report)
         const auto category = static_cast<Category>(i);
         row(keyed(categoryClass(category), escaped(categoryTitle(category).toStdString())), recorded[i],
             planned ? planned->atPeak[i] : 0);
-        parts.push_back(
-            {categoryClass(category), static_cast<double>(recorded[i]) / static_cast<double>(std::max<Bytes>(peak, 1))});
+        parts.push_back({categoryClass(category),
+                         static_cast<double>(recorded[i]) / static_cast<double>(std::max<Bytes>(peak, 1))});
     }
     row("<b>Total</b>", peak, planned ? planned->peak : 0);
     return "<div>\n<h3>By category" + bytesTag(report.trace().info) + "</h3>\n" + bar(parts) + rows.text() + "</div>\n";
@@ -234,13 +234,13 @@ std::string planFigures(const Report& report)
 {
     const Plan& plan = report.of.plan->plan;
     const StepInfo& info = report.trace().info;
-    std::string text = report.of.policyFile.empty()
-        ? "The plan is " + std::string(planStatusName(plan.status))
-            + (plan.gap > 0 ? ", at most " + percentOf(plan.gap) + " of its recomputation above the least possible" : "")
-        : "The plan is that of the policy " + nameOf(report.of.policyFile);
+    std::string text = report.of.policyFile.empty() ? "The plan is " + std::string(planStatusName(plan.status))
+            + (plan.gap > 0 ? ", at most " + percentOf(plan.gap) + " of its recomputation above the least possible"
+                            : "")
+                                                    : "The plan is that of the policy " + nameOf(report.of.policyFile);
     text += ". Its peak is <em>" + bytesOf(plan.peak) + "</em>" + tag("planned") + " in place of "
-        + bytesOf(plan.baselinePeak) + bytesTag(info) + ", for a budget of " + bytesOf(plan.budget) + ". It recomputes <em>"
-        + msOf(plan.recomputeMs) + "</em>";
+        + bytesOf(plan.baselinePeak) + bytesTag(info) + ", for a budget of " + bytesOf(plan.budget)
+        + ". It recomputes <em>" + msOf(plan.recomputeMs) + "</em>";
     if (plan.stepMs > 0)
         text += ", " + percentOf(plan.recomputeMs / plan.stepMs) + " of the " + msOf(plan.stepMs)
             + " of forward and backward";
@@ -256,10 +256,10 @@ std::string betterSettingsLine(const PlanAnswer& plan)
     if (!plan.card || !plan.card->better)
         return {};
     const BetterSettings& better = *plan.card->better;
-    return paragraph("With <code>PYTORCH_CUDA_ALLOC_CONF=" + escaped(better.settings) + "</code> "
-                     + (plan.runs() ? "a plan saves " + msOf(better.savedMs) + " of the recomputation"
-                                    : "a plan is possible")
-                     + tag("planned") + '.');
+    return paragraph(
+        "With <code>PYTORCH_CUDA_ALLOC_CONF=" + escaped(better.settings) + "</code> "
+        + (plan.runs() ? "a plan saves " + msOf(better.savedMs) + " of the recomputation" : "a plan is possible")
+        + tag("planned") + '.');
 }
 
 std::string obstacles(const Report& report)
@@ -288,8 +288,9 @@ std::string planSection(const Report& report)
     if (!report.of.whyNoPlan.empty())
         return section(title, paragraph(sentence(report.of.whyNoPlan)));
     if (!report.of.plan)
-        return section(title, paragraph("No plan was asked for. <code>--card</code>, <code>--budget</code> or "
-                                        "<code>--policy</code> adds a plan to the report."));
+        return section(title,
+                       paragraph("No plan was asked for. <code>--card</code>, <code>--budget</code> or "
+                                 "<code>--policy</code> adds a plan to the report."));
     const PlanAnswer& plan = *report.of.plan;
     if (!plan.fits())
         return section(title, paragraph(sentence(plan.plan.reason)) + betterSettingsLine(plan) + obstacles(report));
@@ -330,14 +331,15 @@ std::string changesSection(const Report& report)
     const std::string title = "What would help";
     if (!report.changes)
         return {};
-    const std::string about = "Each change by itself, calculated from this step for "
-        + escaped(report.of.card->title) + ".";
+    const std::string about
+        = "Each change by itself, calculated from this step for " + escaped(report.of.card->title) + ".";
     if (report.changes->list.empty())
         return section(title, paragraph(about + " No change that was tried frees memory."));
     Rows rows({{"Change"}, {"Costs"}, {"Frees", true}, {"Reserved", true}, {"Runs"}, {"Step", true}});
     for (const Change& change : report.changes->list)
         rows.add({"<b>" + escaped(change.what) + "</b>" + tag(changeSource(change)) + "<br><code>" + escaped(change.how)
-                      + "</code>" + (change.rests.empty() ? "" : "<p class=\"note\">" + sentence(change.rests) + "</p>"),
+                      + "</code>"
+                      + (change.rests.empty() ? "" : "<p class=\"note\">" + sentence(change.rests) + "</p>"),
                   costOf(change.cost), bytesOf(change.freed), change.runs() ? bytesOf(change.run.reservedPeak) : "–",
                   change.runs() ? "yes" : "no", addedOf(change)});
     return section(title, paragraph(about) + rows.text());
@@ -404,7 +406,8 @@ std::string recordingSection(const Report& report)
     facts.add("Element type", escaped(info.dtype) + (info.autocast ? ", autocast in bfloat16" : ""));
     facts.add("Optimizer", escaped(info.optimizer));
     if (info.distributed)
-        facts.add("Rank", std::to_string(info.distributed->rank) + " of " + std::to_string(info.distributed->worldSize));
+        facts.add("Rank",
+                  std::to_string(info.distributed->rank) + " of " + std::to_string(info.distributed->worldSize));
     facts.add("Policy", escaped(info.policy));
     if (info.source.empty())
         facts.add("Step", std::to_string(info.steps) + " of the run");

@@ -278,7 +278,8 @@ def _record_script(options, progress, card_was_full):
     program = (["-m"] if options.module else []) + [options.script, *options.arguments]
     command = [word for words in same_recording(options) for word in words]
     recorder = StepRecorder(pathlib.Path(options.script).name, program, command, job_of(options),
-                            os.path.abspath(options.policy) if options.policy else "")
+                            os.path.abspath(options.policy) if options.policy else "",
+                            not options.no_source_lines)
     if options.without_checkpointing:
         recorder.note("checkpointing", "left out")
     if options.activation_memory_budget:

@@ -89,6 +89,7 @@ def parser():
         "longest batch")
     add("--fit-call", type=_fit_call, metavar="N:SIZE[,…]",
         help="record the train_step of the script's N-th call of torch_headroom.fit() at these sizes")
+    flag("--no-source-lines", help="leave the lines of the program that take the memory out of the step file")
     flag("--strict", help="exit code 2 where the step is in any way not what the card would do")
     add("--dependencies", metavar="FILE",
         help="write the files and environment variables that the script has read, with their states, as JSON")
@@ -112,6 +113,8 @@ def same_recording(options):
         arguments += ["--policy", str(pathlib.Path(options.policy).resolve())]
     if options.without_checkpointing:
         arguments.append("--without-checkpointing")
+    if options.no_source_lines:
+        arguments.append("--no-source-lines")
     if options.activation_memory_budget:
         arguments += ["--activation-memory-budget", str(options.activation_memory_budget[0])]
     if options.longest_batch:

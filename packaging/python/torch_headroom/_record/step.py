@@ -15,7 +15,7 @@ from .. import _remarks as remarks
 from .._apply.held import AttributesInCalls, HeldInCalls
 from .._compile import CompiledBackward
 from .._distributed import sharding
-from .._library import Instant, check, load
+from .._library import OWN_FOLDER, Instant, check, load
 from .._modules import (GRADIENT, Inventory, ModuleNames, implement_parts, implement_retype_parts, is_plain, retype,
                         state_tensors, tensors_of)
 from .._simulate import cuda_graphs, simulated_card
@@ -39,6 +39,8 @@ def _declared(library):
     library.headroom_recording_at.argtypes = [ctypes.c_int]
     library.headroom_recording_at.restype = None
     library.headroom_recording_watch.restype = None
+    library.headroom_record_source_lines.argtypes = [ctypes.c_char_p]
+    library.headroom_record_source_lines.restype = None
     library.headroom_recording_end_tracing.restype = None
     library.headroom_recording_summary.restype = ctypes.c_char_p
     library.headroom_recording_text.argtypes = [ctypes.c_char_p]
@@ -68,13 +70,15 @@ class StepRecorder:
     `model` is the name in the step file, `program` the words of the recorded command line. `command` holds the arguments
     with which `torch-headroom record` would record the same step, if that command recorded the step. `job` is the
     distributed job that this process belongs to (_distributed/job.py). `policy` is the path of the policy that the step
-    runs under.
+    runs under. `source_lines`: whether the step has the lines of the program that run ops and allocate memory.
     """
 
-    def __init__(self, model, program, command=(), job=None, policy=""):
+    def __init__(self, model, program, command=(), job=None, policy="", source_lines=True):
         self.model = _readable(model)
         self.library = _declared(load())
         self.library.headroom_recording_watch()
+        if source_lines:
+            self.library.headroom_record_source_lines(os.fsencode(OWN_FOLDER))
         implement_retype_parts()
         implement_parts()
         sharding.follow_deepspeed()
