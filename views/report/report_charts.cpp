@@ -6,6 +6,7 @@
 #include "views/report/report_parts.h"
 
 #include "core/trace/out_of_memory.h"
+#include "core/trace/phase_times.h"
 
 #include <algorithm>
 #include <array>

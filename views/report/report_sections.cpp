@@ -4,6 +4,7 @@
 
 #include "core/cost/time_model.h"
 #include "core/trace/phase_times.h"
+#include "views/theme/theme.h"
 
 #include <algorithm>
 #include <cmath>
