@@ -34,6 +34,7 @@ void addFrontier(CLI::App& program, Action& chosen);
 void addOpsPlan(CLI::App& program, Action& chosen);
 void addOpsFrontier(CLI::App& program, Action& chosen);
 void addOpPolicy(CLI::App& program, Action& chosen);
+void addCompare(CLI::App& program, Action& chosen);
 void addExport(CLI::App& program, Action& chosen);
 void addCalibrate(CLI::App& program, Action& chosen);
 void addImport(CLI::App& program, Action& chosen);

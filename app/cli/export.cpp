@@ -23,6 +23,8 @@ struct ExportArguments
     bool timeline = false;
     bool tradeOff = false;
     bool frontier = false;
+    bool peak = false;
+    std::string by = "module"; ///< of --peak: the outermost level
     std::string policyFile;
     std::string module;
     TimeChoice times;
@@ -79,10 +81,23 @@ Status drawDeviceFrontier(const StepTracePtr& trace, const ExportArguments& argu
                         options);
 }
 
+Status drawPeak(const StepTracePtr& trace, const ExportArguments& arguments, const ExportOptions& options)
+{
+    ASSIGN_OR_RETURN(Timeline recorded, predict(*trace, {}));
+    PeakExport data;
+    data.title = titleOf(trace->info);
+    data.trace = trace;
+    data.timeline = std::make_shared<const Timeline>(std::move(recorded));
+    data.by = arguments.by == "category" ? LiveTree::By::category : LiveTree::By::module;
+    return withoutDisplay([&] { return exportPeak(data, arguments.output, options); });
+}
+
 Result<int> run(const ExportArguments& arguments)
 {
-    if (int(arguments.timeline) + int(arguments.tradeOff) + int(arguments.frontier) != 1)
-        return badInput("export: expected one of --timeline, --tradeoff and --frontier");
+    if (int(arguments.timeline) + int(arguments.tradeOff) + int(arguments.frontier) + int(arguments.peak) != 1)
+        return badInput("export: expected one of --timeline, --tradeoff, --frontier and --peak");
+    if (arguments.by != "module" && arguments.by != "category")
+        return badInput("--by " + arguments.by + ": expected module or category");
     if (!arguments.policyFile.empty() && !arguments.timeline)
         return badInput("export: --policy changes the timeline: expected it together with --timeline");
     if (!arguments.module.empty() && !arguments.tradeOff)
@@ -90,7 +105,10 @@ Result<int> run(const ExportArguments& arguments)
     ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(arguments.stepFile, arguments.times, StepKind::any));
     ExportOptions options;
     options.dark = arguments.dark;
-    const auto draw = arguments.timeline ? drawTimeline : arguments.tradeOff ? drawTradeOff : drawDeviceFrontier;
+    const auto draw = arguments.timeline ? drawTimeline
+        : arguments.tradeOff             ? drawTradeOff
+        : arguments.peak                 ? drawPeak
+                                         : drawDeviceFrontier;
     RETURN_IF_ERROR(draw(trace, arguments, options));
     std::cerr << arguments.output << " written\n";
     return 0;
@@ -103,10 +121,14 @@ void addExport(CLI::App& program, Action& chosen)
     const auto arguments = std::make_shared<ExportArguments>();
     CLI::App* command = addCommand(program, "export", "Pictures and tables of a step, without a display");
     command->add_option("step", arguments->stepFile, "Step file")->required();
-    command->add_option("output", arguments->output, "File to write: .svg, .png, .pdf or .csv")->required();
+    command->add_option("output", arguments->output, "File to write: .svg, .png, .pdf or .csv; of --peak also .folded")
+        ->required();
     command->add_flag("--timeline", arguments->timeline, "Memory by category over the step");
     command->add_flag("--tradeoff", arguments->tradeOff, "Memory against recompute time, a curve for each module");
     command->add_flag("--frontier", arguments->frontier, "Recompute time against the peak on the device");
+    command->add_flag("--peak", arguments->peak, "What is alive at the peak: an icicle, or folded stacks (.folded)");
+    command->add_option("--by", arguments->by, "--peak: by module (the default) or category, then by line and block")
+        ->type_name("module|category");
     command->add_option("--policy", arguments->policyFile, "--timeline: the step under this policy as well")
         ->type_name("policy.json");
     command->add_option("--module", arguments->module, "--tradeoff: the curve to point out")->type_name("FQN");

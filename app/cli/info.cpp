@@ -7,8 +7,11 @@
 #include "app/cli/table.h"
 #include "core/allocator/private_pools.h"
 #include "core/allocator/replay.h"
+#include "core/base/printable_text.h"
 #include "core/base/try.h"
+#include "core/compare/peak_side.h"
 #include "core/cost/card_memory.h"
+#include "core/policy/causes.h"
 #include "core/policy/step_account.h"
 #include "core/predict/predict.h"
 #include "core/sac/record_summary.h"
@@ -85,9 +88,19 @@ Json cardJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocat
             {"fits", fits}};
 }
 
+/// Returns why the step takes its memory, with the run on the card of the recording.
+std::vector<Cause> causes(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& own)
+{
+    std::optional<CardRun> run;
+    if (const Result<DeviceSpec> spec = findDeviceSpec(trace.info.gpu); spec && trace.info.source.empty())
+        if (const Result<Card> card = cardFor(*spec, trace, own.leftOut.empty() ? own.settings : std::string()))
+            run = runOnCard(*card, trace, timeline);
+    return causesOf(trace, timeline, run);
+}
+
 Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& allocator)
 {
-    const PeakInstant peak = peakInstant(trace, timeline);
+    const StepInstant peak = instantOf(trace, timeline, timeline.peakChange);
     Json json;
     json["model"] = trace.info.model;
     json["gpu"] = trace.info.gpu;
@@ -96,6 +109,12 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator
     json["steps"] = trace.info.steps;
     json["peak_bytes"] = timeline.peak;
     json["remarks"] = remarks(trace);
+    json["causes"] = Json::array();
+    for (const Cause& cause : causes(trace, timeline, allocator))
+        json["causes"].push_back({{"cause", causeName(cause.kind)},
+                                  {"bytes", cause.bytes},
+                                  {"sentence", cause.sentence},
+                                  {"line", cause.line}});
     json["peak"] = {{"phase", peak.phase}, {"op", peak.op}, {"module", peak.module}, {"instant", peak.ms}};
     const SourceLines lines(trace);
     addLine(json["peak"], trace, lines, lines.lineOf(peakOp(timeline)));
@@ -188,11 +207,22 @@ void printCategories(const Timeline& timeline, std::ostream& out)
     table.print(out);
 }
 
+void printCauses(const std::vector<Cause>& causes, std::ostream& out)
+{
+    for (const Cause& cause : causes) {
+        out << "Cause     " << printableText(cause.sentence) << '\n';
+        if (!cause.line.empty())
+            out << "          at " << cause.line << '\n';
+    }
+}
+
 void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& allocator, const std::string& clock,
            std::ostream& out)
 {
+    const std::vector<Cause> found = causes(trace, timeline, allocator);
+    printCauses(found, out);
     printHow(trace.info, out);
-    const PeakInstant peak = peakInstant(trace, timeline);
+    const StepInstant peak = instantOf(trace, timeline, timeline.peakChange);
     out << "Peak      " << exactBytes(timeline.peak) << " at " << formatMs(peak.ms) << " of "
         << formatMs(timeline.durationMs) << axisNote(trace) << ", " << peak.phase;
     if (!peak.op.empty())
@@ -223,7 +253,8 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
             << "\n          " << exactBytes(card["reserved_peak_bytes"].get<Bytes>())
             << " reserved with the workspaces";
     for (const std::string& remark : remarks(trace))
-        out << "\nRemark    " << remark;
+        if (std::ranges::find(found, remark, &Cause::remark) == found.end())
+            out << "\nRemark    " << remark;
     out << "\nOps       " << groupedDigits(static_cast<std::int64_t>(trace.ops.size()));
     if (trace.info.source != "snapshot")
         out << "\nTimes     " << timesTitle(trace.info);

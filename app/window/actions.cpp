@@ -19,9 +19,9 @@ Actions::Actions(QWidget* window)
     open = make(tr("&Open…"),
                 tr("Open a recorded step (.hrs), a model (.pt2, .pt), a training script (.py) or a memory snapshot"),
                 "Ctrl+O");
-    compare = make(tr("Compare with &measured step…"),
-                   tr("Lay a step that was measured on a GPU or the CPU, a memory snapshot or a trace of "
-                      "torch.profiler over the prediction"),
+    compare = make(tr("Compare &with…"),
+                   tr("Compare the peak with another step, a memory snapshot or a trace of torch.profiler; a "
+                      "measured step lies over the prediction"),
                    "Ctrl+M");
     stopComparing = make(tr("&Stop comparing"), tr("Show the plan again"), "Ctrl+Shift+W");
     stopComparing->setEnabled(false);
@@ -70,6 +70,7 @@ Actions::Actions(QWidget* window)
     showReserved = make(tr("&Reserved memory"),
                         tr("Show what the caching allocator reserves, and what other settings change"), "Ctrl+6");
     showFit = make(tr("F&it"), tr("Show which sizes of the step run on cards, and which is fastest"), "Ctrl+9");
+    showPeaks = make(tr("&Compared peaks"), tr("Show how the peaks of two steps differ, and why"), "Ctrl+Shift+D");
     themeDesktop = make(tr("As the &desktop"), tr("Light or dark as the desktop is"), "Ctrl+Alt+0");
     themeLight = make(tr("&Light"), tr("Dark text on light ground"), "Ctrl+Alt+1");
     themeDark = make(tr("&Dark"), tr("Light text on dark ground"), "Ctrl+Alt+2");
@@ -88,7 +89,7 @@ Actions::Actions(QWidget* window)
     };
     exclusive({themeDesktop, themeLight, themeDark});
     exclusive({stackByCategory, stackByModule});
-    exclusive({showTradeOff, showLiveBlocks, showOps, showReserved, showFit});
+    exclusive({showTradeOff, showLiveBlocks, showOps, showReserved, showFit, showPeaks});
     exclusive({pinFree, pinKeep, pinRecompute});
     exclusive({planModules, planOps});
     planModules->setChecked(true);
@@ -150,7 +151,7 @@ void Actions::fillMenuBar(QMenuBar* bar)
     view->addSeparator();
     view->addActions({stackByCategory, stackByModule});
     view->addSeparator();
-    view->addActions({showTradeOff, showLiveBlocks, showOps, showReserved, showFit});
+    view->addActions({showTradeOff, showLiveBlocks, showOps, showReserved, showFit, showPeaks});
     view->addSeparator();
     QMenu* theme = view->addMenu(tr("&Theme"));
     theme->addActions({themeDesktop, themeLight, themeDark});
@@ -186,7 +187,7 @@ void Actions::setDocumentOpen(bool isOpen)
          {planModules,     planOps,        copyFraction, closeStep,    exportPolicy, exportTimeline, exportTradeOff,
           exportFrontier,  pinFree,        pinKeep,      pinRecompute, clearPins,    copyPicture,    copyTable,
           stackByCategory, stackByModule,  findModule,   verifyPlan,   fitStep,      zoomBack,       zoomToSelection,
-          showTradeOff,    showLiveBlocks, showOps,      showReserved, showFit,      compare})
+          showTradeOff,    showLiveBlocks, showOps,      showReserved, showFit,      showPeaks,      compare})
         action->setEnabled(isOpen);
     pictureMenu->setEnabled(isOpen);
 }

@@ -57,6 +57,7 @@ public:
     QAction* showOps;
     QAction* showReserved;
     QAction* showFit;
+    QAction* showPeaks;
     QAction* themeDesktop;
     QAction* themeLight;
     QAction* themeDark;

@@ -360,7 +360,7 @@ void DocumentPage::showAnswer()
     showInspector();
 }
 
-/// Shows a measured step over the prediction, in place of the plan.
+/// Shows a measured step over the prediction, in place of the plan; of other files only the peaks are compared.
 void DocumentPage::showComparison()
 {
     const StepComparisonPtr& comparison = session_.comparison();
@@ -370,8 +370,10 @@ void DocumentPage::showComparison()
     modules_->setComparing(comparison && comparison->hasTimes);
     if (comparison)
         comparison_->setFacts(comparisonFacts(*comparison, session_.comparedFile()));
-    comparisonCard_->setVisible(comparison != nullptr);
-    actions_.stopComparing->setEnabled(comparison != nullptr);
+    else if (session_.peaks())
+        comparison_->setFacts(comparisonFacts(*session_.peaks()));
+    comparisonCard_->setVisible(session_.isComparing());
+    actions_.stopComparing->setEnabled(session_.isComparing());
 }
 
 /// Shows the collectives of the same step as the timeline's stack: the planned or the recorded one.

@@ -14,6 +14,7 @@
 #include "views/widgets/allocator_panel.h"
 #include "views/widgets/fit_panel.h"
 #include "views/widgets/lower_panel.h"
+#include "views/widgets/peak_panel.h"
 
 #include <QAction>
 
@@ -31,7 +32,8 @@ LowerPages::LowerPages(Session& session, Jobs& jobs, Actions& actions, TimelineV
     , ops_(new OpsModel(this))
     , allocator_(new AllocatorPage(session, this))
     , fit_(new FitPage(session, this))
-    , panel_(new LowerPanel(tradeOff, live_, ops_, allocator_->panel(), fit_->panel()))
+    , peaks_(new PeakPanel)
+    , panel_(new LowerPanel(tradeOff, live_, ops_, allocator_->panel(), fit_->panel(), peaks_))
 {
     wire(jobs, timeline);
     wireActions(actions);
@@ -47,6 +49,7 @@ void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
     connect(&session_, &Session::comparisonChanged, this, [this] {
         askForLiveMemory();
         showOps();
+        showPeaks();
     });
     connect(&jobs, &Jobs::liveMemoryListed, this, [this](const LiveBlocksAtPtr& memory) { showLiveMemory(*memory); });
     connect(panel_, &LowerPanel::onlyChangedWanted, this, [this](bool only) {
@@ -73,9 +76,10 @@ void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
 void LowerPages::wireActions(const Actions& actions)
 {
     using Page = LowerPanel::Page;
-    const std::array shown{std::pair(Page::tradeOff, actions.showTradeOff),
-                           std::pair(Page::liveBlocks, actions.showLiveBlocks), std::pair(Page::ops, actions.showOps),
-                           std::pair(Page::reserved, actions.showReserved), std::pair(Page::fit, actions.showFit)};
+    const std::array shown{
+        std::pair(Page::tradeOff, actions.showTradeOff), std::pair(Page::liveBlocks, actions.showLiveBlocks),
+        std::pair(Page::ops, actions.showOps),           std::pair(Page::reserved, actions.showReserved),
+        std::pair(Page::fit, actions.showFit),           std::pair(Page::peaks, actions.showPeaks)};
     for (const auto& [page, action] : shown)
         connect(action, &QAction::triggered, panel_, [this, page = page] { panel_->show(page); });
     connect(panel_, &LowerPanel::pageShown, this, [this, shown](Page page) {
@@ -148,6 +152,14 @@ void LowerPages::showOps()
                   answer ? answer->changed : std::vector<ChangedOp>());
     ops_->setModule(onlyChanged_ ? ModuleId() : session_.selected()); // changed decisions are shown of the whole step
     showOpsTitle();
+}
+
+/// Shows the compared peaks. The page comes to the front if nothing lies over the timeline.
+void LowerPages::showPeaks()
+{
+    peaks_->setTables(session_.peaks());
+    if (session_.peaks() && !session_.comparison())
+        panel_->show(LowerPanel::Page::peaks);
 }
 
 void LowerPages::showOpsTitle()

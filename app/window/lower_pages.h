@@ -17,12 +17,14 @@ class Jobs;
 class LiveBlocksModel;
 class LowerPanel;
 class OpsModel;
+class PeakPanel;
 class Session;
 class TimelineView;
 class TradeOffView;
 
 /// Fills the pages of the LowerPanel when shown: the live blocks at the instant pinned in the timeline (else at the
-/// peak), the ops of the selected module, the memory that the caching allocator reserves, and what fits.
+/// peak), the ops of the selected module, the memory that the caching allocator reserves, what fits, and the comparison
+/// with another peak.
 class LowerPages : public QObject
 {
     Q_OBJECT
@@ -33,6 +35,7 @@ public:
     LowerPanel* panel() const noexcept { return panel_; }
     AllocatorPage* allocator() const noexcept { return allocator_; }
     FitPage* fit() const noexcept { return fit_; }
+    PeakPanel* peaks() const noexcept { return peaks_; }
 
 private:
     struct Instant
@@ -48,6 +51,7 @@ private:
     void showLiveMemory(const LiveBlocksAt& memory);
     void showOps();
     void showOpsTitle();
+    void showPeaks();
 
     Session& session_;
     Jobs& jobs_;
@@ -55,6 +59,7 @@ private:
     OpsModel* ops_;
     AllocatorPage* allocator_;
     FitPage* fit_;
+    PeakPanel* peaks_;
     LowerPanel* panel_;
     std::optional<Instant> pinned_;
     bool onlyChanged_ = false; ///< the table of ops shows only ops with a changed decision

@@ -249,7 +249,7 @@ void MainWindow::wireMessages()
     connect(&session_, &Session::answerChanged, this, succeed);
     connect(&session_, &Session::comparisonChanged, this, [this] {
         messages_->beginAction();
-        if (session_.comparison())
+        if (session_.isComparing())
             messages_->succeed();
     });
     connect(opener_, &Opener::opened, this, [this] {
@@ -283,7 +283,7 @@ void MainWindow::sayChanged(const QString& path)
         tr("%1 has changed since it was opened. The window shows what it held then.").arg(QFileInfo(path).fileName()),
         {tr("Reload"), [this, path] {
              messages_->dismiss();
-             if (session_.comparison() && path == session_.comparedFile())
+             if (session_.isComparing() && path == session_.comparedFile())
                  measuredController_->compare(path);
              else
                  opener_->reload();
@@ -316,8 +316,8 @@ void MainWindow::askForMeasured()
         return;
     }
     const QString path = QFileDialog::getOpenFileName(
-        this, tr("Compare with a measured step"), QFileInfo(session_.step()->path).absolutePath(),
-        tr("Measured steps, memory snapshots and traces (*.hrs *.pickle *.pkl *.json *.json.gz);;All files (*)"));
+        this, tr("Compare with another step"), QFileInfo(session_.step()->path).absolutePath(),
+        tr("Steps, memory snapshots and traces (*.hrs *.pickle *.pkl *.json *.json.gz);;All files (*)"));
     if (!path.isEmpty())
         compareWith(path);
 }

@@ -4,6 +4,9 @@
 
 #include "app/recording/recorder_program.h"
 #include "app/window/session.h"
+#include "core/base/printable_text.h"
+#include "core/base/try.h"
+#include "core/predict/predict.h"
 #include "views/plot/call_later.h"
 #include "views/plot/number_text.h"
 
@@ -63,6 +66,60 @@ ComparisonFacts comparisonFacts(const StepComparison& comparison, const QString&
     return facts;
 }
 
+ComparisonFacts comparisonFacts(const PeakTables& peaks)
+{
+    ComparisonFacts facts;
+    facts.title = MeasuredController::tr("%1 beside %2")
+                      .arg(QString::fromStdString(printableText(peaks.nameB)),
+                           QString::fromStdString(printableText(peaks.nameA)));
+    facts.axis = QString::fromStdString(printableText(peaks.by.front().cause));
+    facts.peak = MeasuredController::tr("%1 here, %2 there, %3")
+                     .arg(bytesText(peaks.peakA, 2), bytesText(peaks.peakB, 2),
+                          difference(static_cast<double>(peaks.peakB), static_cast<double>(peaks.peakA)));
+    facts.times = MeasuredController::tr("not compared");
+    return facts;
+}
+
+namespace {
+
+/// What the session compares: a measured step over the prediction, two peaks, or both.
+struct Compared
+{
+    StepComparisonPtr comparison;
+    PeakTablesPtr peaks;
+};
+
+/// Compares the peaks of two steps. Error: one of the steps has no memory.
+Result<PeakTablesPtr> comparedPeaks(const OpenStep& open, const StepTrace& other, const QString& path)
+{
+    // Files of the same name are told apart by their folders.
+    const bool isAlike = QFileInfo(open.path).fileName() == QFileInfo(path).fileName();
+    const auto name = [&](const QString& file) { return (isAlike ? file : QFileInfo(file).fileName()).toStdString(); };
+    ASSIGN_OR_RETURN(const PeakSide a, peakSideOf(open.trace(), *open.engine->recorded(), name(open.path)));
+    const Result<Timeline> timeline = predict(other, {});
+    if (!timeline)
+        return badInput(name(path) + ": " + timeline.error().message);
+    ASSIGN_OR_RETURN(const PeakSide b, peakSideOf(other, *timeline, name(path)));
+    return peakTables(a, b);
+}
+
+/// Compares the open step with the other one.
+Result<Compared> comparedSteps(const OpenStep& open, const StepTracePtr& other, const QString& path)
+{
+    Compared compared;
+    if (open.trace().info.simulated && !other->info.simulated) {
+        ASSIGN_OR_RETURN(
+            compared.comparison,
+            compareSteps(open.trace(), *open.engine->recorded(), other, QFileInfo(path).fileName().toStdString()));
+        if (!compared.comparison->hasMemory)
+            return compared;
+    }
+    ASSIGN_OR_RETURN(compared.peaks, comparedPeaks(open, *other, path));
+    return compared;
+}
+
+} // namespace
+
 MeasuredController::MeasuredController(Session& session, QObject* parent)
     : QObject(parent)
     , session_(session)
@@ -73,9 +130,7 @@ MeasuredController::MeasuredController(Session& session, QObject* parent)
 QString MeasuredController::whyNot() const
 {
     if (!session_.isOpen())
-        return tr("Open the simulated step first, to compare a measured one with it.");
-    if (!session_.step()->trace().info.simulated)
-        return tr("The open step was measured itself: open the simulated step of the same model to compare them.");
+        return tr("Open a step first, to compare another one with it.");
     return {};
 }
 
@@ -93,7 +148,7 @@ void MeasuredController::stop()
 {
     shown_ = {};
     forget();
-    session_.setComparison(nullptr, {});
+    session_.setComparison(nullptr, nullptr, {});
 }
 
 void MeasuredController::beginOpening()
@@ -138,12 +193,13 @@ void MeasuredController::takeStep()
 void MeasuredController::ask(Request request)
 {
     request_ = std::move(request);
-    if (const QString reason = whyNot(); reason.isEmpty())
-        post();
-    else if (request_.orOpen)
+    const bool liesOverStep = session_.isOpen() && session_.step()->trace().info.simulated;
+    if (request_.orOpen && !liesOverStep)
         Q_EMIT wanted(std::exchange(request_, shown_).path);
-    else
+    else if (const QString reason = whyNot(); !reason.isEmpty())
         refuse(reason);
+    else
+        post();
 }
 
 void MeasuredController::refuse(const QString& reason)
@@ -183,16 +239,15 @@ void MeasuredController::post()
         }
         if (request.orOpen && (other->info.simulated || other->info.source == "snapshot"))
             return report([this] { Q_EMIT wanted(std::exchange(request_, shown_).path); });
-        const Result<StepComparisonPtr> made
-            = compareSteps(step->trace(), *step->engine->recorded(), other, QFileInfo(path).fileName().toStdString());
+        const Result<Compared> made = comparedSteps(*step, other, path);
         if (!made)
             return fail(made.error());
-        report([this, other, stamp, comparison = *made] {
+        report([this, other, stamp, compared = *made] {
             request_.measured = other;
             request_.stamp = stamp;
             shown_ = request_;
             shown_.isForNextStep = false;
-            session_.setComparison(comparison, request_.path, stamp);
+            session_.setComparison(compared.comparison, compared.peaks, request_.path, stamp);
             if (request_.orOpen)
                 Q_EMIT comparedInstead();
         });

@@ -4,6 +4,7 @@
 
 #include "core/base/mapped_file.h"
 #include "core/base/task_runner.h"
+#include "core/compare/peak_comparison.h"
 #include "core/compare/step_comparison.h"
 #include "core/profile/import.h"
 #include "views/widgets/comparison_bar.h"
@@ -16,7 +17,8 @@ namespace headroom {
 
 class Session;
 
-/// Compares a measured step with the open step. Reads the file on a worker thread and sets the session's comparison.
+/// Compares another step, a snapshot or a trace with the open step. Reads the file on a worker thread and sets the
+/// session's comparison. A measured step lies over the prediction; of any other two files the peaks are compared.
 /// The comparison stays until another step is opened. If the open step is replaced (other times, another size), the
 /// comparison is repeated.
 class MeasuredController : public QObject
@@ -71,5 +73,6 @@ private:
 
 /// The comparison as text.
 ComparisonFacts comparisonFacts(const StepComparison& comparison, const QString& file);
+ComparisonFacts comparisonFacts(const PeakTables& peaks); ///< of a file that does not lie over the prediction
 
 } // namespace headroom

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/window/open_step.h"
+#include "core/compare/peak_comparison.h"
 #include "core/compare/step_comparison.h"
 
 #include <QObject>
@@ -127,11 +128,14 @@ public:
 
     void setWays(const WaysOfModulePtr& ways); ///< ways of the selected module
     const WaysOfModulePtr& ways() const noexcept { return ways_; } ///< null: not known yet
-    /// Sets the comparison with a measured step, until the open step changes; null: none. `stamp`: of the file when it
-    /// was read.
-    void setComparison(const StepComparisonPtr& comparison, const QString& file,
+    /// Sets what the open step is compared with, until the open step changes. `comparison`: a measured step that lies
+    /// over the prediction; null: none. `peaks`: the peaks beside each other; null: none, as of a trace without memory.
+    /// `stamp`: of the file when it was read.
+    void setComparison(const StepComparisonPtr& comparison, const PeakTablesPtr& peaks, const QString& file,
                        const std::optional<FileStamp>& stamp = {});
     const StepComparisonPtr& comparison() const noexcept { return comparison_; }
+    const PeakTablesPtr& peaks() const noexcept { return peaks_; }
+    bool isComparing() const noexcept { return comparison_ || peaks_; }
     const QString& comparedFile() const noexcept { return comparedFile_; }
     const std::optional<FileStamp>& comparedStamp() const noexcept { return comparedStamp_; }
 
@@ -205,6 +209,7 @@ private:
     CardPointsPtr cardPoints_;
     std::optional<Bytes> dragStart_;
     StepComparisonPtr comparison_;
+    PeakTablesPtr peaks_;
     QString comparedFile_;
     std::optional<FileStamp> comparedStamp_;
     ModuleId selected_;

@@ -35,7 +35,7 @@ void StepWatch::watch()
     std::vector<File> files;
     if (session_.isOpen() && session_.step()->stamp)
         files.push_back({session_.step()->path, session_.step()->stamp});
-    if (session_.comparison() && session_.comparedStamp())
+    if (session_.isComparing() && session_.comparedStamp())
         files.push_back({session_.comparedFile(), session_.comparedStamp()});
     for (File& file : files) {
         const auto before = std::ranges::find_if(

@@ -11,8 +11,6 @@ namespace {
 
 using EditKeys = std::span<const std::uint64_t>;
 
-/// Number of edits after which a search of commonPlaces() stops at the furthest place so far; its time is their square.
-constexpr int mostEditsInARow = 400;
 constexpr int nowhere = -1;
 
 int sizeOf(EditKeys keys)
@@ -140,7 +138,8 @@ void addEqual(std::size_t beginA, std::size_t beginB, std::size_t count, CommonP
 
 } // namespace
 
-CommonPlaces commonPlaces(EditKeys a, EditKeys b)
+// A search stops at the furthest place so far after mostEditsInARow edits; the time of a search is their square.
+CommonPlaces commonPlaces(EditKeys a, EditKeys b, int mostEditsInARow)
 {
     CommonPlaces places;
     const std::size_t tail = commonTail(a, b);

@@ -65,7 +65,7 @@ public:
         keys.reserve(step.ops.size());
         for (std::uint32_t i = 0; i < step.ops.size(); ++i) {
             const OpId op(i);
-            std::string text(by_.overload ? step.opName(op) : commonName(withoutOverload(step.opName(op))));
+            std::string text(by_.overload ? step.opName(op) : commonOpName(step.opName(op)));
             text += '\n';
             if (const ModuleId module = step.ops.module[op]; module && by_.module)
                 text += belowRoot(step.moduleFqn(module));
@@ -90,6 +90,12 @@ std::string_view belowRoot(std::string_view fqn)
 {
     const std::size_t dot = fqn.find('.');
     return dot == std::string_view::npos ? std::string_view() : fqn.substr(dot + 1);
+}
+
+std::string_view commonOpName(std::string_view op)
+{
+    const bool ofFrames = op.find('(') != std::string_view::npos; // "forward (model.py:54)" of a memory snapshot
+    return ofFrames ? op : commonName(withoutOverload(op));
 }
 
 bool sharesModules(const StepTrace& first, const StepTrace& second)

@@ -15,6 +15,10 @@ namespace headroom {
 /// Returns a module's name without the class name of the root: "layers.0.attention"; empty for the root.
 std::string_view belowRoot(std::string_view fqn);
 
+/// Returns the name of an op that recordings, profiler's traces and all devices have in common: without the overload,
+/// and without the library of cuDNN's and MIOpen's ops. "aten.add.Tensor" → "aten.add".
+std::string_view commonOpName(std::string_view op);
+
 /// Returns whether the steps have a module of the same name, besides the root.
 bool sharesModules(const StepTrace& first, const StepTrace& second);
 

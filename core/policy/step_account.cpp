@@ -32,28 +32,6 @@ void takeMeasured(const StepTrace& trace, OwnAllocator& own)
 
 } // namespace
 
-PeakInstant peakInstant(const StepTrace& trace, const Timeline& timeline)
-{
-    PeakInstant peak;
-    if (timeline.peakChange == Timeline::npos) {
-        peak.phase = "start";
-        return peak;
-    }
-    const MemoryChange& change = timeline.changes[timeline.peakChange];
-    peak.ms = change.ms;
-    if (change.op) {
-        peak.op = trace.opName(change.op);
-        peak.module = trace.moduleFqn(trace.ops.module[change.op]);
-        peak.phase = phaseName(trace.ops.phase[change.op]);
-        return peak;
-    }
-    for (const PhaseSpan& span : timeline.phases) {
-        if (span.beginMs <= change.ms && change.ms <= span.endMs)
-            peak.phase = phaseName(span.phase);
-    }
-    return peak;
-}
-
 OwnAllocator ownAllocator(const StepTrace& trace, const Timeline& timeline)
 {
     OwnAllocator own;

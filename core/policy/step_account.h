@@ -11,16 +11,6 @@
 
 namespace headroom {
 
-/// The instant of the highest memory, and what the program did then.
-struct PeakInstant
-{
-    double ms = 0;
-    std::string phase;
-    std::string op;
-    std::string module;
-};
-PeakInstant peakInstant(const StepTrace& trace, const Timeline& timeline);
-
 /// The caching allocator's memory for the step: as the file has it, or replayed under the program's own settings.
 struct OwnAllocator
 {

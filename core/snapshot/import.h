@@ -22,12 +22,17 @@ namespace headroom {
 Result<StepTracePtr> stepOf(const Snapshot& snapshot, const DeviceHistory& history, std::size_t device,
                             const std::string& name, const SnapshotWatch& watch = {});
 
-/// A memory snapshot of PyTorch, and the step made of the snapshot.
-struct ImportedSnapshot
+/// A memory snapshot of PyTorch, and the history of a single device in a range of time.
+struct SnapshotPart
 {
     SnapshotPtr snapshot;
     std::size_t device = 0;
     DeviceHistory history;
+};
+
+/// A part of a snapshot, and the step made of the part.
+struct ImportedSnapshot : SnapshotPart
+{
     StepTracePtr step;
 };
 
@@ -39,6 +44,10 @@ struct ImportRequest
 
     bool isWhole() const { return !device && range.fromMs <= 0 && range.toMs == SnapshotRange().toMs; }
 };
+
+/// Returns a part of a snapshot that has been read from `path`. Errors (badInput): no events of this device, none in
+/// this range.
+Result<SnapshotPart> partOf(SnapshotPtr snapshot, const std::filesystem::path& path, const ImportRequest& request);
 
 /// Imports a snapshot. Errors (badInput): not a snapshot, no events of this device, none in this range.
 Result<ImportedSnapshot> importSnapshot(const std::filesystem::path& path, const ImportRequest& request = {},

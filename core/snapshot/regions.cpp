@@ -259,6 +259,15 @@ void RegionTree::add(StepTraceBuilder& builder, Node node, const std::string& fq
         add(builder, child, own, modules_[node]);
 }
 
+std::vector<std::string> RegionTree::paths() const
+{
+    std::vector<std::string> paths(regions_.size());
+    for (Node node = 0; node < regions_.size(); ++node) // a child comes after its parent
+        for (const Node child : regions_[node].order)
+            paths[child] = (node == 0 ? std::string() : paths[node] + ".") + regions_[child].name;
+    return paths;
+}
+
 Annotations::Annotations(const Snapshot& snapshot, std::size_t device)
     : snapshot_(snapshot)
 {

@@ -45,6 +45,8 @@ public:
     /// Adds all nodes as modules. module() is valid afterwards.
     void addTo(StepTraceBuilder& builder);
     ModuleId module(Node node) const { return modules_[node]; }
+    /// Returns the names of all nodes without the root's: "model.layers.0"; empty for the root.
+    std::vector<std::string> paths() const;
 
 private:
     struct Region

@@ -182,6 +182,17 @@ std::string resultOfSize(const StepTrace& trace, OpId op, Bytes bytes)
 
 } // namespace
 
+std::uint32_t LiveTree::levels() const
+{
+    std::uint32_t most = 0;
+    std::vector<std::uint32_t> levels;
+    for (const Node& node : nodes) { // parents come first
+        levels.push_back(node.parent == none ? 1 : levels[node.parent] + 1);
+        most = std::max(most, levels.back());
+    }
+    return most;
+}
+
 LiveTree liveTree(const StepTrace& trace, const Timeline& timeline, std::size_t count, LiveTree::By by)
 {
     return TreeMaker(trace, by).make(liveBlocks(trace, timeline, count));

@@ -39,6 +39,7 @@ struct LiveTree
     bool hasLines = false; ///< the step has source lines
 
     const Node& root() const { return nodes.front(); }
+    std::uint32_t levels() const; ///< number of levels, the root's included
 };
 
 /// Builds the tree of what is alive after the first `count` changes of the timeline.

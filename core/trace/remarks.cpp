@@ -72,6 +72,8 @@ public:
                 (categories_[storage] == Category::gradient ? gradients : kept.earlier) += bytes;
             else if (!found_[storage] && bytes > 0)
                 made.insert(bytes);
+            if (bytes > 0)
+                kept.storages.emplace_back(storage);
             inGraph += !found_[storage] && ofAutograd[storage] ? bytes : 0;
         }
         kept.earlier += std::max<Bytes>(0, gradients - parameters); // each parameter may have a gradient
@@ -176,7 +178,8 @@ public:
         }
         std::vector<UnusedForward> found;
         for (const auto& [module, storages] : kept) {
-            UnusedForward unused{std::string(step_.moduleFqn(module)), std::ssize(calls[module]), 0};
+            UnusedForward unused{
+                std::string(step_.moduleFqn(module)), std::ssize(calls[module]), 0, {storages.begin(), storages.end()}};
             for (const StorageId storage : storages)
                 unused.bytes += step_.storages.bytes[storage];
             if (unused.bytes >= leastGrowth)
@@ -297,6 +300,26 @@ std::vector<FallbackOp> fallbackOps(const StepTrace& step)
     return fallbacks;
 }
 
+std::string unusedForwardRemark(const UnusedForward& unused)
+{
+    return unused.module + " ran " + (unused.calls > 1 ? std::to_string(unused.calls) + " times " : "")
+        + "with gradients on, and no backward pass used the " + formatBytes(unused.bytes)
+        + " that autograd kept for it: call it inside of torch.no_grad()";
+}
+
+std::string growthRemark(const StepTrace& step)
+{
+    const KeptActivations kept = keptActivations(step);
+    const bool isGrowth = kept.earlier >= kept.more / 2 || (kept.inGraph && kept.earlier > 0);
+    if (kept.more < leastGrowth || !isGrowth)
+        return {};
+    return "the program keeps " + formatBytes(kept.earlier) + " of activations of earlier steps, and this step adds "
+        + formatBytes(kept.more)
+        + ": every step takes more than the one before, and the peak is of this one only. A loss or an "
+          "output that is kept holds its graph, and so does a gradient made with create_graph: keep "
+          "loss.item() or output.detach(), and clear such gradients by zero_grad(set_to_none=True)";
+}
+
 std::vector<std::string> remarks(const StepTrace& step)
 {
     std::vector<std::string> sentences = step.info.remarks;
@@ -307,18 +330,9 @@ std::vector<std::string> remarks(const StepTrace& step)
     if (!step.info.source.empty())
         return sentences;
     for (const UnusedForward& unused : unusedForwards(step))
-        sentences.push_back(unused.module + " ran " + (unused.calls > 1 ? std::to_string(unused.calls) + " times " : "")
-                            + "with gradients on, and no backward pass used the " + formatBytes(unused.bytes)
-                            + " that autograd kept for it: call it inside of torch.no_grad()");
-    const KeptActivations kept = keptActivations(step);
-    const bool isGrowth = kept.earlier >= kept.more / 2 || (kept.inGraph && kept.earlier > 0);
-    if (kept.more >= leastGrowth && isGrowth)
-        sentences.push_back(
-            "the program keeps " + formatBytes(kept.earlier) + " of activations of earlier steps, and this step adds "
-            + formatBytes(kept.more)
-            + ": every step takes more than the one before, and the peak is of this one only. A loss or an "
-              "output that is kept holds its graph, and so does a gradient made with create_graph: keep "
-              "loss.item() or output.detach(), and clear such gradients by zero_grad(set_to_none=True)");
+        sentences.push_back(unusedForwardRemark(unused));
+    if (std::string growth = growthRemark(step); !growth.empty())
+        sentences.push_back(std::move(growth));
     return sentences;
 }
 

@@ -29,6 +29,7 @@ struct KeptActivations
     Bytes earlier = 0; ///< of earlier steps, when this step ends, without one gradient of each parameter
     Bytes more = 0; ///< what the step has made and leaves, without replacements of what was found
     bool inGraph = false; ///< at least half of `more` is saved by autograd when the step ends
+    std::vector<StorageId> storages; ///< that the step found or made, and leaves
 };
 KeptActivations keptActivations(const StepTrace& step);
 
@@ -58,8 +59,13 @@ struct UnusedForward
     std::string module; ///< the outermost such module
     std::int64_t calls = 0;
     Bytes bytes = 0; ///< saved for nothing, at least 1 MiB
+    std::vector<StorageId> storages; ///< saved for nothing
 };
 std::vector<UnusedForward> unusedForwards(const StepTrace& step); ///< none in a step without backward
+std::string unusedForwardRemark(const UnusedForward& unused);
+
+/// Returns a sentence if every step of the program takes more than the step before; empty if not.
+std::string growthRemark(const StepTrace& step);
 
 /// Bytes of activations that only autograd holds when the step ends: a graph without a backward. The
 /// program holds the graph by an output until a later step replaces the output.

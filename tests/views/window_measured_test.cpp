@@ -20,6 +20,7 @@
 #include "views/widgets/lower_panel.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
+#include "views/widgets/peak_panel.h"
 
 #include <QAbstractItemModelTester>
 #include <QAction>
@@ -355,7 +356,7 @@ private Q_SLOTS:
 
     void AComparisonAskedForWhileAnotherStepOpensIsWithThatStep()
     {
-        openAndWait(measured_); // which cannot be compared
+        openAndWait(measured_);
         window_->openFile(step_);
         window_->compareWith(measured_);
         QTRY_COMPARE(window_->session().step()->path, step_);
@@ -380,17 +381,66 @@ private Q_SLOTS:
         QVERIFY(!window_->session().comparison());
     }
 
-    void WhatCannotBeComparedIsASentence()
+    void TwoSimulatedStepsHaveTheirPeaksBesideEachOther()
     {
         openAndWait(step_);
-        const QString other = write(QStringLiteral("other.hrs"), *simulated_);
+        const QString other = write(QStringLiteral("other.hrs"),
+                                    *makeSyntheticStep({.blocks = 6, .activation = 64 * MiB, .weight = 8 * MiB}));
         window_->compareWith(other);
-        QTRY_VERIFY(window_->messages().message().contains(QStringLiteral("other.hrs is simulated")));
+        QTRY_VERIFY(window_->session().peaks());
         QVERIFY(!window_->session().comparison());
+        QCOMPARE(label("comparisonTitle"), QStringLiteral("other.hrs beside step.hrs"));
+        QVERIFY(child<QWidget>("comparisonTitle")->isVisible());
+        QCOMPARE(window_->page().lowerPanel()->page(), LowerPanel::Page::peaks);
+        auto* panel = window_->findChild<PeakPanel*>();
+        const PeakTables& peaks = *window_->session().peaks();
+        QVERIFY2(panel->text().startsWith(QString::fromStdString(
+                     "other.hrs peaks " + exactBytes(peaks.peakB - peaks.peakA) + " above step.hrs.")),
+                 qPrintable(panel->text()));
+        QAbstractItemModel* table = panel->table()->model();
+        QAbstractItemModelTester tester(table, QAbstractItemModelTester::FailureReportingMode::QtTest);
+        for (const auto shown : {PeakModel::Shown::modules, PeakModel::Shown::lines, PeakModel::Shown::categories}) {
+            panel->show(shown);
+            Bytes a = 0;
+            Bytes b = 0;
+            for (int row = 0; row < table->rowCount(); ++row) {
+                a += table->index(row, PeakModel::aColumn).data(PeakModel::SortRole).toLongLong();
+                b += table->index(row, PeakModel::bColumn).data(PeakModel::SortRole).toLongLong();
+            }
+            QCOMPARE(a, peaks.peakA);
+            QCOMPARE(b, peaks.peakB);
+            panel->table()->sortByColumn(PeakModel::nameColumn, Qt::AscendingOrder);
+            panel->table()->sortByColumn(PeakModel::differenceColumn, Qt::DescendingOrder);
+        }
+        panel->show(PeakModel::Shown::ops);
+        QCOMPARE(static_cast<std::size_t>(table->rowCount()), peaks.ops.changes.size());
+        QVERIFY(table->rowCount() > 0);
+        window_->actions().stopComparing->trigger();
+        QVERIFY(!window_->session().peaks());
+        QCOMPARE(table->rowCount(), 0);
+        QVERIFY(!child<QWidget>("comparisonTitle")->isVisible());
+    }
+
+    /// Any two files: the open one may be measured, and the other a snapshot or a trace.
+    void AnyOpenStepIsCompared()
+    {
+        openAndWait(measured_);
+        for (const QString& other : {step_, QStringLiteral(HEADROOM_TEST_DATA "/snapshots/protocol4.pickle"),
+                                     QStringLiteral(HEADROOM_TEST_DATA "/profiles/mlp_gpu.json.gz")}) {
+            window_->compareWith(other);
+            QTRY_COMPARE(window_->session().comparedFile(), other);
+            QVERIFY(window_->session().peaks());
+            QVERIFY(!window_->session().comparison());
+        }
+    }
+
+    void WhatCannotBeComparedIsASentence()
+    {
         openAndWait(measured_);
         QCOMPARE(window_->session().budget(), window_->session().recordedPeak());
-        window_->compareWith(measured_);
-        QVERIFY(window_->messages().message().contains(QStringLiteral("was measured itself")));
+        window_->compareWith(QStringLiteral(HEADROOM_TEST_DATA "/profiles/alexnet_a100_torch21.json.gz"));
+        QTRY_VERIFY(window_->messages().message().contains(QStringLiteral("has no memory")));
+        QVERIFY(!window_->session().isComparing());
     }
 
     void TheStepOfTheCommandLineIsComparedOnceItIsOpen()

@@ -6,6 +6,7 @@
 #include "core/fit/fit_report.h"
 #include "views/plot/axis_map.h"
 #include "views/plot/fit_chart.h"
+#include "views/plot/icicle.h"
 #include "views/plot/legend.h"
 #include "views/plot/number_text.h"
 #include "views/plot/timeline_paint.h"
@@ -260,6 +261,24 @@ std::string tradeOffCsv(const TradeOffExport& data)
             row(module, point, false);
         if (data.planned)
             row(module, data.planned(module.fqn), true);
+    }
+    return text;
+}
+
+/// A row for each block that is alive at the peak. The times are empty for a block from before or after the step.
+std::string peakCsv(const StepTrace& trace, const Timeline& timeline, std::size_t count, const LiveTree& tree)
+{
+    const StorageOwners owners(trace);
+    const SourceLines lines(trace);
+    const std::vector<Lifetime> lives = lifetimes(timeline, count, tree.blocks);
+    std::string text = "bytes,category,module,line,block,begin_ms,end_ms\n";
+    for (std::size_t i = 0; i < tree.blocks.size(); ++i) {
+        const LiveBlock& block = tree.blocks[i];
+        text += std::to_string(block.bytes) + ',' + std::string(categoryName(block.category)) + ','
+            + csvField(trace.moduleFqn(owners.module(block.storage))) + ',' + csvField(lines.text(block.storage)) + ','
+            + csvField(blockText(trace, owners, block)) + ','
+            + (lives[i].fromBefore ? std::string() : number(lives[i].beginMs)) + ','
+            + (lives[i].outlives ? std::string() : number(lives[i].endMs)) + '\n';
     }
     return text;
 }
@@ -542,6 +561,31 @@ Status exportFit(const FitExport& data, const std::filesystem::path& path, const
     };
     return writePicture(
         data.title, options, paint, [&] { return toCsv(data.result); }, path);
+}
+
+Status exportPeak(const PeakExport& data, const std::filesystem::path& path, const ExportOptions& options)
+{
+    const Timeline& timeline = *data.timeline;
+    const std::size_t count = timeline.peakChange == Timeline::npos ? 0 : timeline.peakChange + 1;
+    const LiveTree tree = liveTree(*data.trace, timeline, count, data.by);
+    if (path.extension() == ".folded")
+        return writeAtomically(path, foldedStacks(tree));
+    ExportOptions tall = options;
+    constexpr double frame = 124; // title, legend and margins
+    tall.height = static_cast<int>(frame + tree.levels() * icicleRow);
+    const auto paint = [&](QPainter& painter) {
+        const Theme& theme = Theme::make(options.dark);
+        std::vector<LegendEntry> entries;
+        for (const Category category : stackOrder)
+            if (timeline.atPeak[static_cast<std::size_t>(category)] > 0)
+                entries.push_back({categoryTitle(category), theme.color(category), LegendEntry::Symbol::square});
+        const QRectF canvas
+            = paintFrame(painter, tall, data.title, QStringLiteral("Alive at the peak, ") + bytesText(timeline.peak, 2),
+                         std::move(entries), theme);
+        paintIcicle(painter, tree, icicleBoxes(tree, 0, canvas), theme);
+    };
+    return writePicture(
+        data.title, tall, paint, [&] { return peakCsv(*data.trace, timeline, count, tree); }, path);
 }
 
 } // namespace headroom

@@ -7,6 +7,7 @@
 #include "core/plan/plan.h"
 #include "core/policy/step_planner.h"
 #include "core/sac/module_info.h"
+#include "core/timeline/live_tree.h"
 #include "core/timeline/timeline.h"
 #include "views/plot/tradeoff_curve.h"
 
@@ -65,5 +66,16 @@ struct FitExport
     bool ofSequences = false; ///< the picture has tokens a second over sequence lengths, not samples over batches
 };
 Status exportFit(const FitExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
+
+struct PeakExport
+{
+    std::string title;
+    StepTracePtr trace;
+    TimelinePtr timeline;
+    LiveTree::By by = LiveTree::By::module;
+};
+/// What is alive at the peak, as an icicle; a .csv has a row for each block; a .folded has the stacks that speedscope
+/// and flamegraph.pl read.
+Status exportPeak(const PeakExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
 
 } // namespace headroom

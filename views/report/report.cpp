@@ -33,10 +33,23 @@ bool runsOnCards(const StepInfo& info, const StepTrace& trace)
     return info.simulated && info.source.empty() && checkWhole(trace, {}).ok();
 }
 
-std::vector<ModuleHolding> heldAtPeak(const StepTrace& trace, const Timeline& timeline)
+Held heldAtPeak(const StepTrace& trace, const Timeline& timeline)
 {
     const std::size_t count = timeline.peakChange == Timeline::npos ? 0 : timeline.peakChange + 1;
-    return heldByModule(StorageOwners(trace), liveBlocks(trace, timeline, count));
+    const std::vector<LiveBlock> blocks = liveBlocks(trace, timeline, count);
+    Held held;
+    held.modules = heldByModule(StorageOwners(trace), blocks);
+    if (hasSourceLines(trace))
+        held.lines = heldByLine(SourceLines(trace), blocks);
+    return held;
+}
+
+/// The run of the recorded step on the card; nullopt: no card is known, or the step is of another program.
+std::optional<CardRun> runOf(const ReportRequest& request)
+{
+    if (!request.card || !request.trace->info.source.empty())
+        return std::nullopt;
+    return runOnCard(*request.card, *request.trace, *request.recorded);
 }
 
 } // namespace
@@ -46,8 +59,9 @@ Result<Report> makeReport(ReportRequest request, const std::stop_token& stop)
     Report report;
     report.of = std::move(request);
     const StepTrace& trace = report.trace();
-    report.peak = peakInstant(trace, *report.of.recorded);
+    report.peak = instantOf(trace, *report.of.recorded, report.of.recorded->peakChange);
     report.allocator = ownAllocator(trace, *report.of.recorded);
+    report.causes = causesOf(trace, *report.of.recorded, runOf(report.of));
     report.held = heldAtPeak(trace, *report.of.recorded);
     if (const TimelinePtr planned = report.planned())
         report.plannedHeld = heldAtPeak(trace, *planned);
@@ -176,9 +190,21 @@ std::string headOf(const Report& report)
     return text + "</div>\n</header>\n";
 }
 
+std::string causesSection(const Report& report)
+{
+    std::string items;
+    for (const Cause& cause : report.causes)
+        items += "<li>" + html::sentence(cause.sentence)
+            + (cause.line.empty() ? "" : "<br><code>" + nameOf(cause.line) + "</code>") + "</li>\n";
+    return items.empty() ? items : section("Why the step takes its memory", "<ul>\n" + items + "</ul>\n");
+}
+
 std::string remarksOf(const Report& report)
 {
     std::vector<std::string> sentences = report.of.plan ? planRemarks(report.trace()) : remarks(report.trace());
+    std::erase_if(sentences, [&](const std::string& remark) {
+        return std::ranges::find(report.causes, remark, &Cause::remark) != report.causes.end();
+    });
     if (const auto& measured = report.trace().info.measured)
         sentences.insert(sentences.end(), measured->notes.begin(), measured->notes.end());
     return sentences.empty() ? std::string() : section("Remarks", list(sentences));
@@ -261,9 +287,9 @@ std::string kindsSection(const std::string& page)
 std::string reportHtml(const Report& report)
 {
     const std::string look = style();
-    std::string page = headOf(report) + remarksOf(report) + figuresOf(report) + timelineSection(report)
-        + peakSection(report) + planSection(report) + frontierSection(report) + changesSection(report)
-        + recordingSection(report);
+    std::string page = headOf(report) + causesSection(report) + remarksOf(report) + figuresOf(report)
+        + timelineSection(report) + peakSection(report) + planSection(report) + frontierSection(report)
+        + changesSection(report) + recordingSection(report);
     page += kindsSection(page);
     return "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
            "<meta http-equiv=\"Content-Security-Policy\" content=\""

@@ -3,9 +3,12 @@
 #pragma once
 
 #include "core/base/error.h"
+#include "core/compare/peak_side.h"
 #include "core/fit/changes.h"
+#include "core/policy/causes.h"
 #include "core/policy/step_account.h"
 #include "core/policy/step_planner.h"
+#include "core/timeline/live_tree.h"
 #include "core/timeline/storage_owners.h"
 
 #include <filesystem>
@@ -31,18 +34,26 @@ struct ReportRequest
     std::string version; ///< of Headroom
 };
 
+/// What is alive at an instant, largest first.
+struct Held
+{
+    std::vector<ModuleHolding> modules;
+    std::vector<LineHolding> lines; ///< empty: the step has no source lines
+};
+
 /// A report with all of its numbers. Each is computed by the function that the command line and the window use.
 struct Report
 {
     ReportRequest of;
-    PeakInstant peak;
+    StepInstant peak;
     OwnAllocator allocator;
     std::optional<CardRun> run; ///< of the step without a plan; nullopt: no card is known, or the step ran on a GPU
+    std::vector<Cause> causes; ///< why the step takes its memory, most likely first
     std::optional<Changes> changes; ///< what would help on the card, calculated from this step; nullopt: as `run`
     std::optional<StepClock> clock; ///< without a plan; nullopt: hasClock() is false
     std::optional<StepClock> plannedClock;
-    std::vector<ModuleHolding> held; ///< at the peak of the recorded step, largest first
-    std::vector<ModuleHolding> plannedHeld; ///< at the peak under the plan
+    Held held; ///< at the peak of the recorded step
+    Held plannedHeld; ///< at the peak under the plan
 
     const StepTrace& trace() const { return *of.trace; }
     /// The step under the plan; null: there is no plan, or none fits.

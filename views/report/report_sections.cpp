@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -64,37 +65,37 @@ std::string byCategory(const Report& report)
     return "<div>\n<h3>By category" + bytesTag(report.trace().info) + "</h3>\n" + bar(parts) + rows.text() + "</div>\n";
 }
 
-/// The memory of a module at an instant, by category.
-struct ModuleRow
+/// The memory of a module or of a line at the two peaks.
+struct HeldRow
 {
-    ModuleId module;
+    std::uint32_t id = 0; ///< ModuleId, or line of SourceLines
     CategoryBytes bytes{};
     Bytes sum = 0;
     Bytes planned = 0;
 };
 
-std::vector<ModuleRow> moduleRows(const Report& report)
+/// Sums up holdings with equal ids, largest first.
+template <class Holding, class IdOf>
+std::vector<HeldRow> heldRows(const std::vector<Holding>& held, const std::vector<Holding>& planned, IdOf idOf)
 {
-    std::map<std::uint32_t, ModuleRow> rows;
-    for (const ModuleHolding& holding : report.held) {
-        ModuleRow& row = rows[holding.module.value];
-        row.module = holding.module;
+    std::map<std::uint32_t, HeldRow> rows;
+    for (const Holding& holding : held) {
+        HeldRow& row = rows[std::invoke(idOf, holding)];
         row.bytes[static_cast<std::size_t>(holding.category)] += holding.bytes;
         row.sum += holding.bytes;
     }
-    for (const ModuleHolding& holding : report.plannedHeld) {
-        ModuleRow& row = rows[holding.module.value];
-        row.module = holding.module;
-        row.planned += holding.bytes;
+    for (const Holding& holding : planned)
+        rows[std::invoke(idOf, holding)].planned += holding.bytes;
+    std::vector<HeldRow> sorted;
+    for (auto& [id, row] : rows) {
+        row.id = id;
+        sorted.push_back(row);
     }
-    std::vector<ModuleRow> sorted;
-    for (auto& [module, row] : rows)
-        sorted.push_back(std::move(row));
-    std::ranges::stable_sort(sorted, std::ranges::greater(), &ModuleRow::sum);
+    std::ranges::stable_sort(sorted, std::ranges::greater(), &HeldRow::sum);
     return sorted;
 }
 
-std::vector<BarPart> barOf(const ModuleRow& row, Bytes whole)
+std::vector<BarPart> barOf(const HeldRow& row, Bytes whole)
 {
     std::vector<BarPart> parts;
     for (const Category category : stackOrder) {
@@ -104,25 +105,50 @@ std::vector<BarPart> barOf(const ModuleRow& row, Bytes whole)
     return parts;
 }
 
-std::string byModule(const Report& report)
+/// A table of the rows, named by `nameOfId`, with a bar of categories for each.
+template <class NameOfId>
+std::string heldTable(const Report& report, const std::string& title, const std::vector<HeldRow>& all,
+                      std::string_view what, NameOfId nameOfId)
 {
-    const std::string head = "<h3>By module" + bytesTag(report.trace().info) + "</h3>\n";
-    const std::vector<ModuleRow> all = moduleRows(report);
-    if (std::ranges::none_of(all, [](const ModuleRow& row) { return row.module.valid(); }))
-        return "<div>\n" + head + paragraph("The recording does not say which module made a block.") + "</div>\n";
-    std::vector<Rows::Column> columns{{"Module"}, {"At the peak", true}};
+    std::vector<Rows::Column> columns{{title}, {"At the peak", true}};
     if (report.planned())
         columns.push_back({"With the plan", true});
     Rows rows(columns);
     const Bytes most = std::max<Bytes>(all.front().sum, 1);
-    for (const ModuleRow& row : std::span(all).first(std::min(all.size(), mostModules))) {
-        const std::string name = row.module.valid() ? nameOf(report.trace().moduleFqn(row.module)) : "No module";
-        std::vector<std::string> cells{name + bar(barOf(row, most)), bytesOf(row.sum)};
+    for (const HeldRow& row : std::span(all).first(std::min(all.size(), mostModules))) {
+        std::vector<std::string> cells{nameOfId(row.id) + bar(barOf(row, most)), bytesOf(row.sum)};
         if (report.planned())
             cells.push_back("<em>" + bytesOf(row.planned) + "</em>");
         rows.add(cells);
     }
-    return "<div>\n" + head + rows.text() + rest(all.size(), mostModules, "modules") + "</div>\n";
+    return rows.text() + rest(all.size(), mostModules, what);
+}
+
+std::string byModule(const Report& report)
+{
+    const std::string head = "<h3>By module" + bytesTag(report.trace().info) + "</h3>\n";
+    const std::vector<HeldRow> all = heldRows(report.held.modules, report.plannedHeld.modules,
+                                              [](const ModuleHolding& holding) { return holding.module.value; });
+    const auto isKnown = [](const HeldRow& row) { return ModuleId(row.id).valid(); };
+    if (std::ranges::none_of(all, isKnown))
+        return "<div>\n" + head + paragraph("The recording does not say which module made a block.") + "</div>\n";
+    const auto name = [&](std::uint32_t id) {
+        return ModuleId(id).valid() ? nameOf(report.trace().moduleFqn(ModuleId(id))) : "No module";
+    };
+    return "<div>\n" + head + heldTable(report, "Module", all, "modules", name) + "</div>\n";
+}
+
+std::string byLine(const Report& report)
+{
+    const std::vector<HeldRow> all = heldRows(report.held.lines, report.plannedHeld.lines, &LineHolding::line);
+    if (all.empty())
+        return {};
+    const SourceLines lines(report.trace());
+    const auto name = [&](std::uint32_t line) {
+        return line == SourceLines::none ? "No line" : "<code>" + nameOf(lines.text(line)) + "</code>";
+    };
+    return "<h3>By line of source code" + bytesTag(report.trace().info) + "</h3>\n"
+        + heldTable(report, "Line", all, "lines", name);
 }
 
 /// The bytes of each category at the marks of the step.
@@ -154,7 +180,7 @@ std::string atMarks(const Report& report)
 
 std::string peakSection(const Report& report)
 {
-    const PeakInstant& peak = report.peak;
+    const StepInstant& peak = report.peak;
     std::string when = "The peak is at " + msOf(peak.ms) + timesTag(report.trace().info);
     if (!peak.phase.empty())
         when += ", phase " + escaped(peak.phase);
@@ -162,7 +188,7 @@ std::string peakSection(const Report& report)
         when += ", in " + nameOf(peak.op) + (peak.module.empty() ? "" : " of " + nameOf(peak.module));
     return section("What is alive at the peak",
                    paragraph(when + '.') + "<div class=\"pair\">\n" + byCategory(report) + byModule(report) + "</div>\n"
-                       + atMarks(report));
+                       + byLine(report) + atMarks(report));
 }
 
 // The plan.

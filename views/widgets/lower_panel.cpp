@@ -30,7 +30,7 @@ constexpr int narrowestName = 104;
 } // namespace
 
 LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel* ops, QWidget* reserved, QWidget* fit,
-                       QWidget* parent)
+                       QWidget* peaks, QWidget* parent)
     : QWidget(parent)
     , switch_(new QButtonGroup(this))
     , pages_(new QStackedWidget(this))
@@ -43,7 +43,8 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
 {
     auto* row = makeLayout<QHBoxLayout>(nullptr, {12, 8, 12, 0}, 2);
     int id = 0;
-    for (const QString& text : {tr("Trade-off"), tr("Live blocks"), tr("Ops"), tr("Reserved"), tr("Fit")}) {
+    for (const QString& text :
+         {tr("Trade-off"), tr("Live blocks"), tr("Ops"), tr("Reserved"), tr("Fit"), tr("Compare")}) {
         auto* button = makeSegment(text, this);
         switch_->addButton(button, id++);
         row->addWidget(button);
@@ -68,6 +69,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     pages_->addWidget(makeTable(ops_, opsTitle_, tr("Ops"), onlyChanged_));
     pages_->addWidget(reserved);
     pages_->addWidget(fit);
+    pages_->addWidget(peaks);
     live_->sortByColumn(LiveBlocksModel::sizeColumn, Qt::DescendingOrder);
     live_->header()->setSectionResizeMode(LiveBlocksModel::nameColumn, QHeaderView::Stretch);
     live_->header()->resizeSection(LiveBlocksModel::categoryColumn, 130);

@@ -18,17 +18,17 @@ class OpsModel;
 class TradeOffView;
 class WrappedLabel;
 
-/// The panel below the timeline. It shows one of five pages: the trade-off curve of the selected module, a table of the
-/// live blocks at an instant, a table of the module's ops, the memory that the caching allocator reserves, or the sizes
-/// of the step that fit a card.
+/// The panel below the timeline. It shows one of six pages: the trade-off curve of the selected module, a table of the
+/// live blocks at an instant, a table of the module's ops, the memory that the caching allocator reserves, the sizes of
+/// the step that fit a card, or the comparison with another peak.
 class LowerPanel : public QWidget
 {
     Q_OBJECT
 public:
-    enum class Page { tradeOff, liveBlocks, ops, reserved, fit };
+    enum class Page { tradeOff, liveBlocks, ops, reserved, fit, peaks };
 
     LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel* ops, QWidget* reserved, QWidget* fit,
-               QWidget* parent = nullptr);
+               QWidget* peaks, QWidget* parent = nullptr);
 
     void show(Page page);
     Page page() const;
