@@ -6,6 +6,7 @@
 #include "app/cli/pictures.h"
 #include "core/base/try.h"
 #include "core/policy/card_planner.h"
+#include "core/predict/predict.h"
 
 #include <CLI/CLI.hpp>
 
@@ -17,6 +18,8 @@ namespace headroom::cli {
 namespace {
 
 constexpr int frontierPoints = 33;
+constexpr int frontierPointsOfALargeStep = 13;
+constexpr std::size_t opsOfALargeStep = 50'000;
 
 struct ReportArguments
 {
@@ -85,21 +88,26 @@ Status addPlan(ReportRequest& request, const StepPlanner& planner, const ReportA
     return {};
 }
 
+/// Sets what the planner knows, or why there is no plan. Error: a plan was asked for and cannot be made.
 Status addPlanning(ReportRequest& request, const ReportArguments& arguments)
 {
-    ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(request.trace));
-    request.recorded = planner.recorded();
     const Status can = plannable(*request.trace);
-    if (!can && asksForPlan(arguments))
-        return badInput(arguments.stepFile + ": " + can.error().message);
-    if (!can) {
-        request.whyNoPlan = can.error().message;
+    const Result<StepPlanner> made = can ? StepPlanner::create(request.trace) : can.error();
+    if (!made && asksForPlan(arguments))
+        return badInput(arguments.stepFile + ": " + made.error().message);
+    if (!made) {
+        request.whyNoPlan = made.error().message;
+        ASSIGN_OR_RETURN(Timeline recorded, predict(*request.trace, {}));
+        request.recorded = std::make_shared<const Timeline>(std::move(recorded));
         return {};
     }
+    const StepPlanner& planner = *made;
+    request.recorded = planner.recorded();
     request.modules = planner.moduleInfo();
     PlanRequest all;
     all.budget = std::max<Bytes>(1, planner.recorded()->peak);
-    ASSIGN_OR_RETURN(request.frontier, planner.frontier(all, frontierPoints));
+    const bool isLarge = request.trace->ops.size() >= opsOfALargeStep;
+    ASSIGN_OR_RETURN(request.frontier, planner.frontier(all, isLarge ? frontierPointsOfALargeStep : frontierPoints));
     return asksForPlan(arguments) ? addPlan(request, planner, arguments) : Status();
 }
 

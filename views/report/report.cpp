@@ -61,7 +61,6 @@ Result<Report> makeReport(ReportRequest request, const std::stop_token& stop)
     const StepTrace& trace = report.trace();
     report.peak = instantOf(trace, *report.of.recorded, report.of.recorded->peakChange);
     report.allocator = ownAllocator(trace, *report.of.recorded);
-    report.causes = causesOf(trace, *report.of.recorded, runOf(report.of));
     report.held = heldAtPeak(trace, *report.of.recorded);
     if (const TimelinePtr planned = report.planned())
         report.plannedHeld = heldAtPeak(trace, *planned);
@@ -69,6 +68,7 @@ Result<Report> makeReport(ReportRequest request, const std::stop_token& stop)
         ASSIGN_OR_RETURN(report.changes, changesThatHelp(report.of.trace, *report.of.card, {}, stop));
         report.run = report.changes->before.run;
     }
+    report.causes = causesOf(trace, *report.of.recorded, report.run ? report.run : runOf(report.of));
     if (hasClock(trace)) {
         ASSIGN_OR_RETURN(report.clock, clockOf(trace, {}));
         if (report.planned() && report.of.plan->mode() == PlanMode::modules) {

@@ -22,7 +22,7 @@ namespace {
 constexpr int grid = 1000;
 constexpr int curveColumns = 800;
 constexpr int readoutColumns = 200;
-constexpr double labelRoom = 1.14; ///< the vertical range, relative to the highest value
+constexpr double labelRoom = 1.2; ///< the vertical range, relative to the highest value
 
 std::string number(double value, int decimals)
 {
@@ -191,7 +191,8 @@ std::string budgetLine(const Report& report, const Plane& plane)
     if (budget <= 0 || budget > plane.y.end)
         return {};
     const std::string y = plane.top(budget);
-    return line("budget", "0", y, "100%", y) + textAt("label", "0", y, 6, -5, "Budget " + bytesOf(plan->plan.budget));
+    return line("budget", "0", y, "100%", y)
+        + textAt("label wide", "0", y, 6, -5, "Budget " + bytesOf(plan->plan.budget));
 }
 
 std::string failures(const StepTrace& trace, const Plane& plane)
@@ -281,7 +282,7 @@ std::string timelineSection(const Report& report)
     return section("Memory over the step",
                    "<p class=\"note\">Allocated memory in " + std::string(unit.name) + bytesTag(trace.info)
                        + ", over time" + timesTag(trace.info) + "</p>\n" + legend(*list)
-                       + chart(plane, axisOf(ms, time.ms, ' ' + std::string(time.name), 6),
+                       + chart(plane, axisOf(ms, time.ms, ' ' + std::string(time.name), 5),
                                axisOf(plane.y, unit.bytes, {}, 6), description, inside, readouts(trace, scene, ms))
                        + "<p class=\"note screen\">Point at the chart, or tap it, for the values of an "
                          "instant.</p>\n");

@@ -17,6 +17,7 @@ namespace headroom::html {
 namespace {
 
 constexpr std::size_t mostModules = 24; ///< rows of a table of modules
+constexpr std::size_t mostHeld = 16; ///< rows of a table of what is alive
 constexpr std::size_t mostOps = 4; ///< kinds of ops in a cell
 constexpr std::size_t mostNames = 8; ///< alike modules named in a cell
 
@@ -115,13 +116,13 @@ std::string heldTable(const Report& report, const std::string& title, const std:
         columns.push_back({"With the plan", true});
     Rows rows(columns);
     const Bytes most = std::max<Bytes>(all.front().sum, 1);
-    for (const HeldRow& row : std::span(all).first(std::min(all.size(), mostModules))) {
+    for (const HeldRow& row : std::span(all).first(std::min(all.size(), mostHeld))) {
         std::vector<std::string> cells{nameOfId(row.id) + bar(barOf(row, most)), bytesOf(row.sum)};
         if (report.planned())
             cells.push_back("<em>" + bytesOf(row.planned) + "</em>");
         rows.add(cells);
     }
-    return rows.text() + rest(all.size(), mostModules, what);
+    return rows.text() + rest(all.size(), mostHeld, what);
 }
 
 std::string byModule(const Report& report)
@@ -147,8 +148,8 @@ std::string byLine(const Report& report)
     const auto name = [&](std::uint32_t line) {
         return line == SourceLines::none ? "No line" : "<code>" + nameOf(lines.text(line)) + "</code>";
     };
-    return "<h3>By line of source code" + bytesTag(report.trace().info) + "</h3>\n"
-        + heldTable(report, "Line", all, "lines", name);
+    return "<div>\n<h3>By line of source code" + bytesTag(report.trace().info) + "</h3>\n"
+        + heldTable(report, "Line", all, "lines", name) + "</div>\n";
 }
 
 /// The bytes of each category at the marks of the step.
@@ -186,9 +187,11 @@ std::string peakSection(const Report& report)
         when += ", phase " + escaped(peak.phase);
     if (!peak.op.empty())
         when += ", in " + nameOf(peak.op) + (peak.module.empty() ? "" : " of " + nameOf(peak.module));
+    const std::string lines = byLine(report);
+    const std::string modulesAndLines
+        = lines.empty() ? byModule(report) : "<div class=\"pair\">\n" + byModule(report) + lines + "</div>\n";
     return section("What is alive at the peak",
-                   paragraph(when + '.') + "<div class=\"pair\">\n" + byCategory(report) + byModule(report) + "</div>\n"
-                       + byLine(report) + atMarks(report));
+                   paragraph(when + '.') + byCategory(report) + modulesAndLines + atMarks(report));
 }
 
 // The plan.
@@ -358,8 +361,8 @@ std::string changesSection(const Report& report)
     const std::string title = "What would help";
     if (!report.changes)
         return {};
-    const std::string about
-        = "Each change by itself, calculated from this step for " + escaped(report.of.card->title) + ".";
+    const std::string about = "Each change by itself" + std::string(report.of.plan ? ", without the plan" : "")
+        + ", calculated from this step for " + escaped(report.of.card->title) + ".";
     if (report.changes->list.empty())
         return section(title, paragraph(about + " No change that was tried frees memory."));
     Rows rows({{"Change"}, {"Costs"}, {"Frees", true}, {"Reserved", true}, {"Runs"}, {"Step", true}});
