@@ -81,6 +81,13 @@ TEST_F(ReportTest, ShowsThePlanOfABudgetAndOfItsPolicyAlike)
     EXPECT_THAT(ofPolicy, HasSubstr("policy.json"));
 }
 
+TEST_F(ReportTest, ACardThatIsTooSmallForEveryPlan)
+{
+    const std::string page = report({stepPath(), "--card", "1MiB"});
+    EXPECT_THAT(page, HasSubstr("No plan runs on a card with 1.00 MiB"));
+    EXPECT_THAT(page, Not(HasSubstr("With the plan")));
+}
+
 TEST_F(ReportTest, ASnapshotHasNoPlan)
 {
     const std::string page = report({HEADROOM_TEST_DATA "/snapshots/full.pickle"});
@@ -145,9 +152,10 @@ TEST_F(ReportTest, AWindowShowsThePageInItsWidth)
         // A copy that may run a script measures the page.
         const std::size_t policy = page.find("<meta http-equiv");
         page.erase(policy, page.find('\n', policy) - policy);
-        writeFile(
-            path("measured.html"),
-            page + "<script>console.log('overflow ' + (document.documentElement.scrollWidth - innerWidth))</script>");
+        writeFile(path("measured.html"),
+                  page
+                      + "<script>console.log('overflow ' + (document.documentElement.scrollWidth - "
+                        "document.documentElement.clientWidth))</script>");
         for (const int width : {390, 700, 1280})
             EXPECT_THAT(inBrowser(path("measured.html"), path("profile"), width).err, HasSubstr("\"overflow 0\""))
                 << width;

@@ -163,6 +163,9 @@ Verdict verdictOf(const Report& report)
     if (const std::string_view raised = trace.info.endedEarly(); !raised.empty())
         return {true, "The step ended early", std::string(raised), {}};
     const PlanAnswer* const plan = report.of.plan.get();
+    if (plan && plan->card && !plan->fits())
+        return {true, "No plan runs on " + cardName(*plan->card->card), plan->card->run.reason,
+                plan->card->run.assumptions};
     if (plan && plan->card)
         return verdictOf(plan->card->run, *plan->card->card, true);
     if (plan && !plan->fits())
