@@ -162,7 +162,8 @@ void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, 
     memoryRunner_.post([this, step, timeline, changeCount, of, generation](std::stop_token) {
         const auto memory = std::make_shared<const LiveBlocksAt>(LiveBlocksAt{
             timeline, changeCount, instantOf(*timeline, changeCount),
-            makeLiveBlocksTable(step->engine->trace(), liveBlocks(step->trace(), *timeline, changeCount), of)});
+            makeLiveBlocksTable(step->engine->trace(), liveBlocks(step->trace(), *timeline, changeCount), of),
+            std::make_shared<const LiveTree>(liveTree(step->trace(), *timeline, changeCount, LiveTree::By::module))});
         callLater(this, [this, generation, memory] {
             if (generation == memoryGeneration_)
                 Q_EMIT liveMemoryListed(memory);

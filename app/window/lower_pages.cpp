@@ -8,6 +8,7 @@
 #include "app/window/jobs.h"
 #include "app/window/session.h"
 #include "views/models/ops_model.h"
+#include "views/plot/icicle.h"
 #include "views/plot/number_text.h"
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
@@ -17,6 +18,7 @@
 #include "views/widgets/peak_panel.h"
 
 #include <QAction>
+#include <QScopedValueRollback>
 
 #include <array>
 #include <utility>
@@ -62,6 +64,11 @@ void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
         askForLiveMemory();
     });
     connect(panel_, &LowerPanel::moduleWanted, &session_, &Session::select);
+    connect(panel_->icicle(), &IcicleView::nodeSelected, this, &LowerPages::selectNode);
+    connect(&session_, &Session::selectionChanged, this, [this] {
+        if (!selectsNode_)
+            panel_->icicle()->selectModule(session_.selected());
+    });
     connect(&timeline, &TimelineView::instantPinned, this, [this](std::size_t changeCount, bool planned) {
         pinned_ = Instant{changeCount, planned};
         panel_->show(LowerPanel::Page::liveBlocks);
@@ -94,6 +101,8 @@ void LowerPages::showStep()
 {
     pinned_.reset();
     live_->clear();
+    panel_->icicle()->setTree(nullptr);
+    panel_->setHasLines(session_.isOpen() && hasSourceLines(session_.step()->trace()));
     ops_->setStep(nullptr);
     showOps();
     // A step that cannot be planned has no trade-off to show.
@@ -120,6 +129,8 @@ void LowerPages::showLiveMemory(const LiveBlocksAt& memory)
     if (!session_.isOpen())
         return;
     live_->setTable(memory.table);
+    panel_->icicle()->setTree(memory.tree);
+    panel_->icicle()->selectModule(session_.selected());
     panel_->setHasUnits(memory.table.hasUnits);
     const bool ofPlan = memory.timeline != session_.step()->engine->recorded();
     const QString where = pinned_ ? tr("At the pinned instant")
@@ -136,6 +147,16 @@ void LowerPages::showLiveMemory(const LiveBlocksAt& memory)
                                  : tr("%1 that FSDP has unsharded in %2 units").arg(blocks).arg(memory.table.names));
     else
         panel_->setLiveTitle(tr("%1; FSDP has %2 of it unsharded").arg(blocks, bytesText(memory.table.unsharded, 2)));
+}
+
+/// Selects the module of a node of the icicle: the node itself, or the nearest module around the node.
+void LowerPages::selectNode(std::uint32_t node)
+{
+    const LiveTree& tree = *panel_->icicle()->tree();
+    while (node != LiveTree::none && tree.nodes[node].level != LiveTree::Level::module)
+        node = tree.nodes[node].parent;
+    const QScopedValueRollback selecting(selectsNode_, true); // the node stays selected, which may be a block
+    session_.select(node == LiveTree::none ? ModuleId() : ModuleId(tree.nodes[node].id));
 }
 
 void LowerPages::showOps()

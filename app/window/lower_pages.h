@@ -49,6 +49,7 @@ private:
     void showStep();
     void askForLiveMemory();
     void showLiveMemory(const LiveBlocksAt& memory);
+    void selectNode(std::uint32_t node);
     void showOps();
     void showOpsTitle();
     void showPeaks();
@@ -63,6 +64,7 @@ private:
     LowerPanel* panel_;
     std::optional<Instant> pinned_;
     bool onlyChanged_ = false; ///< the table of ops shows only ops with a changed decision
+    bool selectsNode_ = false; ///< a node of the icicle is being selected
     bool units_ = false; ///< the table of live blocks shows unsharded bytes by unit
 };
 

@@ -9,6 +9,7 @@
 #include "core/predict/module_memory.h"
 #include "core/predict/step_clock.h"
 #include "core/snapshot/import.h"
+#include "core/timeline/live_tree.h"
 #include "views/models/live_blocks_model.h"
 
 #include <QMetaType>
@@ -70,6 +71,7 @@ struct LiveBlocksAt
     std::size_t changeCount = 0;
     double ms = 0;
     LiveBlocksTable table;
+    LiveTreePtr tree; ///< the same blocks by module, line and block
 };
 using LiveBlocksAtPtr = std::shared_ptr<const LiveBlocksAt>;
 

@@ -5,6 +5,7 @@
 #include "core/base/try.h"
 #include "core/fit/learned_step.h"
 #include "core/fit/series_rows.h"
+#include "core/policy/step_planner.h"
 
 #include <algorithm>
 #include <functional>

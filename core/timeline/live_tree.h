@@ -6,6 +6,7 @@
 #include "core/trace/source_lines.h"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ struct LiveTree
     const Node& root() const { return nodes.front(); }
     std::uint32_t levels() const; ///< number of levels, the root's included
 };
+
+using LiveTreePtr = std::shared_ptr<const LiveTree>;
 
 /// Builds the tree of what is alive after the first `count` changes of the timeline.
 LiveTree liveTree(const StepTrace& trace, const Timeline& timeline, std::size_t count, LiveTree::By by);

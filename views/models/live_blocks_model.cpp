@@ -26,6 +26,7 @@ void sortBy(std::vector<std::uint32_t>& rows, Qt::SortOrder direction, Key key)
 LiveBlocksTable::Key keyOf(int column)
 {
     return column == LiveBlocksModel::sizeColumn    ? LiveBlocksTable::Key::size
+        : column == LiveBlocksModel::lineColumn     ? LiveBlocksTable::Key::line
         : column == LiveBlocksModel::categoryColumn ? LiveBlocksTable::Key::category
                                                     : LiveBlocksTable::Key::name;
 }
@@ -34,26 +35,31 @@ LiveBlocksTable::Key keyOf(int column)
 
 void LiveBlocksTable::sort(Key key, Qt::SortOrder direction)
 {
-    const auto sortRows = [&](std::vector<std::uint32_t>& rows, auto bytes, auto category, auto id) {
+    const auto lineOf
+        = [&](std::uint32_t block) { return lines ? lines->lineOf(blocks[block].live.storage) : SourceLines::none; };
+    const auto sortRows = [&](std::vector<std::uint32_t>& rows, auto bytes, auto category, auto id, auto line) {
         switch (key) {
         case Key::size:
             return sortBy(rows, direction, bytes);
         case Key::category:
             return sortBy(rows, direction, [&](std::uint32_t i) { return categoryTitle(category(i)); });
+        case Key::line:
+            return sortBy(rows, direction, line);
         case Key::name:
             return sortBy(rows, direction, id);
         }
     };
     sortRows(
         order, [&](std::uint32_t i) { return groups[i].bytes; }, [&](std::uint32_t i) { return groups[i].category; },
-        [&](std::uint32_t i) { return groups[i].module.value; });
+        [&](std::uint32_t i) { return groups[i].module.value; },
+        [&](std::uint32_t i) { return lineOf(groups[i].blocks.front()); });
     for (std::size_t row = 0; row < order.size(); ++row) {
         Group& group = groups[order[row]];
         group.row = static_cast<int>(row);
         sortRows(
             group.blocks, [&](std::uint32_t i) { return blocks[i].live.bytes; },
             [&](std::uint32_t i) { return blocks[i].live.category; },
-            [&](std::uint32_t i) { return blocks[i].live.storage.value; });
+            [&](std::uint32_t i) { return blocks[i].live.storage.value; }, lineOf);
         for (std::size_t at = 0; at < group.blocks.size(); ++at)
             blocks[group.blocks[at]].row = static_cast<int>(at);
     }
@@ -94,6 +100,8 @@ LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBl
     table.names = names.size();
     table.order.resize(table.groups.size());
     std::iota(table.order.begin(), table.order.end(), 0U);
+    if (hasSourceLines(*trace))
+        table.lines = std::make_shared<const SourceLines>(*trace);
     table.trace = std::move(trace);
     table.sort(LiveBlocksTable::Key::size, Qt::DescendingOrder);
     return table;
@@ -127,6 +135,23 @@ QString LiveBlocksModel::blockName(const Block& block) const
         return tr("from before the step");
     const QString op = QString::fromUtf8(trace.opName(block.live.creator));
     return block.live.recomputed ? tr("%1, recomputed").arg(op) : op;
+}
+
+QString LiveBlocksModel::lineOf(const Block& block) const
+{
+    return table_.lines ? QString::fromStdString(table_.lines->text(block.live.storage)) : QString();
+}
+
+/// The line of all blocks of a group, or the number of lines.
+QString LiveBlocksModel::lineOf(const Group& group) const
+{
+    if (!table_.lines)
+        return {};
+    std::set<std::uint32_t> lines;
+    for (const std::uint32_t block : group.blocks)
+        lines.insert(table_.lines->lineOf(table_.blocks[block].live.storage));
+    return lines.size() == 1 ? lineOf(table_.blocks[group.blocks.front()])
+                             : tr("%1 lines").arg(countText(static_cast<int>(lines.size())));
 }
 
 void LiveBlocksModel::sort(int column, Qt::SortOrder order)
@@ -205,17 +230,21 @@ QVariant LiveBlocksModel::groupData(const Group& group, int column, int role) co
         return {};
     return column == nameColumn    ? group.name
         : column == categoryColumn ? categoryTitle(group.category)
+        : column == lineColumn     ? lineOf(group)
                                    : inUnit(group.bytes, unit_, 2);
 }
 
 QVariant LiveBlocksModel::blockData(const Block& block, int column, int role) const
 {
     if (role == Qt::ToolTipRole)
-        return tr("%1: %2 bytes").arg(blockName(block), countText(block.live.bytes));
+        return tr("%1: %2 bytes")
+            .arg(blockName(block), countText(block.live.bytes))
+            .append(lineOf(block).isEmpty() ? QString() : QLatin1Char('\n') + lineOf(block));
     if (role != Qt::DisplayRole)
         return {};
     return column == nameColumn    ? blockName(block)
         : column == categoryColumn ? categoryTitle(block.live.category)
+        : column == lineColumn     ? lineOf(block)
                                    : inUnit(block.live.bytes, unit_, 2);
 }
 
@@ -229,6 +258,7 @@ QVariant LiveBlocksModel::headerData(int section, Qt::Orientation orientation, i
         return {};
     return section == nameColumn    ? tr("Module, and the op that made the block")
         : section == categoryColumn ? tr("Category")
+        : section == lineColumn     ? tr("Line")
                                     : tr("Size, %1").arg(QLatin1String(unit_.name));
 }
 

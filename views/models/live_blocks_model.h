@@ -3,10 +3,12 @@
 #pragma once
 
 #include "core/timeline/storage_owners.h"
+#include "core/trace/source_lines.h"
 #include "views/plot/axis_map.h"
 
 #include <QAbstractItemModel>
 
+#include <memory>
 #include <vector>
 
 namespace headroom {
@@ -41,21 +43,24 @@ struct LiveBlocksTable
     Bytes total = 0;
     Bytes unsharded = 0; ///< unsharded bytes among all live blocks
     bool hasUnits = false; ///< FSDP has units in this step
+    /// Lines of source code of the blocks; null: the step has none.
+    std::shared_ptr<const SourceLines> lines;
     std::size_t names = 0; ///< number of different modules or units, and of categories outside of modules
 
-    enum class Key { name, category, size };
+    enum class Key { name, category, size, line };
     void sort(Key key, Qt::SortOrder direction);
 };
 LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBlock>& blocks,
                                     LiveBlocksTable::Of of = LiveBlocksTable::Of::modules);
 
 /// Shows a LiveBlocksTable: a row for each group with the sum of bytes, and child rows for the blocks, with the
-/// op that allocated the block (or the parameter's name) and the size. Any column can be sorted.
+/// op that allocated the block (or the parameter's name), the size, and the line of source code. Any column can be
+/// sorted.
 class LiveBlocksModel : public QAbstractItemModel
 {
     Q_OBJECT
 public:
-    enum Column { nameColumn, categoryColumn, sizeColumn, columns };
+    enum Column { nameColumn, categoryColumn, sizeColumn, lineColumn, columns };
     enum Role {
         CategoryRole = Qt::UserRole, ///< int, value of Category; in the category column only
         ModuleNameRole = Qt::UserRole + 33, ///< bool: the text is the name of a module, as in OpsModel
@@ -84,6 +89,8 @@ private:
     using Block = LiveBlocksTable::Block;
 
     QString blockName(const Block& block) const;
+    QString lineOf(const Block& block) const;
+    QString lineOf(const Group& group) const;
     QVariant groupData(const Group& group, int column, int role) const;
     QVariant blockData(const Block& block, int column, int role) const;
     // Internal ids do not change when rows move: groups first, then blocks.

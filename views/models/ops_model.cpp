@@ -26,6 +26,9 @@ void OpsModel::setStep(StepTracePtr trace)
         return;
     beginResetModel();
     trace_ = std::move(trace);
+    lines_.reset();
+    if (trace_ && hasSourceLines(*trace_))
+        lines_.emplace(*trace_);
     decisions_.clear();
     changed_.clear();
     comparison_.reset();
@@ -182,7 +185,8 @@ QVariant OpsModel::data(const QModelIndex& index, int role) const
         return index.column() == moduleColumn;
     if (role == OpNameRole)
         return index.column() == nameColumn;
-    const bool isName = index.column() == nameColumn || index.column() == moduleColumn; // may be wider than the column
+    const bool isName = index.column() == nameColumn || index.column() == moduleColumn
+        || index.column() == lineColumn; // may be wider than the column
     if (role == Qt::DisplayRole || (role == Qt::ToolTipRole && isName))
         return textOf(opAt(index), index.column());
     return {};
@@ -209,6 +213,8 @@ QString OpsModel::textOf(OpId op, int column) const
         return ratio(op) >= 0 ? ratioText(ratio(op)) : QStringLiteral("–");
     case planColumn:
         return planText(op);
+    case lineColumn:
+        return lines_ ? QString::fromStdString(lines_->text(op)) : QString();
     default:
         return trace_->ops.ms[op] > 0 ? QLocale::c().toString(trace_->ops.ms[op], 'f', 3) : QStringLiteral("–");
     }
@@ -224,7 +230,7 @@ QVariant OpsModel::headerData(int section, Qt::Orientation orientation, int role
         return {};
     const QString bytes = tr("Result, %1").arg(QLatin1String(unit_.name));
     return QStringList{tr("#"),        tr("Op"),           tr("Module"), tr("Phase"), bytes,
-                       tr("Time, ms"), tr("Measured, ms"), tr("Ratio"),  tr("Plan")}
+                       tr("Time, ms"), tr("Measured, ms"), tr("Ratio"),  tr("Plan"),  tr("Line")}
         .value(section);
 }
 
@@ -276,6 +282,8 @@ void OpsModel::sortRows()
         return by([this](OpId op) { return ratio(op); });
     case planColumn:
         return by([this](OpId op) { return planRank(op); });
+    case lineColumn:
+        return by([this](OpId op) { return lines_ ? lines_->lineOf(op) : SourceLines::none; });
     default:
         return by([](OpId op) { return op; });
     }

@@ -4,11 +4,12 @@
 
 #include "core/compare/step_comparison.h"
 #include "core/joint/ops_frontier.h"
-#include "core/trace/step_trace.h"
+#include "core/trace/source_lines.h"
 #include "views/plot/axis_map.h"
 
 #include <QAbstractTableModel>
 
+#include <optional>
 #include <vector>
 
 namespace headroom {
@@ -30,6 +31,7 @@ public:
         measuredColumn,
         ratioColumn,
         planColumn,
+        lineColumn,
         columns
     };
     enum Role {
@@ -66,6 +68,7 @@ private:
     void sortRows();
 
     StepTracePtr trace_;
+    std::optional<SourceLines> lines_; ///< nullopt: the step has none
     ModuleId module_; ///< the module with the ops; invalid: all ops
     std::vector<OpId> ops_;
     std::vector<OpDecision> decisions_; ///< by OpId; empty: no plan by op

@@ -17,8 +17,6 @@ class QPainter;
 
 namespace headroom {
 
-using LiveTreePtr = std::shared_ptr<const LiveTree>;
-
 /// A node of a LiveTree in an icicle: a row for each level, from the root at the top, and a width in proportion to the
 /// bytes.
 struct IcicleBox

@@ -25,7 +25,7 @@ constexpr qreal right = 14;
 constexpr qreal above = 26;
 constexpr qreal below = 24;
 constexpr qreal lineGap = 20; // least distance of the grid's lines
-constexpr qreal timeLabelGap = 90; // least distance of the labels of time
+constexpr qreal rowLabelGap = 90; // least distance of the labels of time
 
 /// The bytes as a staircase; `count` intervals fill the area.
 QPainterPath steps(const BytesOverTime& bytes, std::size_t count, Bytes top, const QRectF& area)
@@ -118,11 +118,11 @@ void ReservedPlot::drawAxes(QPainter& painter, const QRectF& area) const
         return;
     const TimeUnit timeUnit = timeUnitFor({0, curves_.durationMs});
     const AxisRange time{0, curves_.durationMs / timeUnit.ms};
-    const Ticks columns = niceTicks(time, std::max(2, static_cast<int>(area.width() / timeLabelGap)));
+    const Ticks columns = niceTicks(time, std::max(2, static_cast<int>(area.width() / rowLabelGap)));
     for (int i = 0; i < columns.count; ++i) {
-        const qreal x = std::min(area.left() + area.width() * columns.at(i) / time.end, width() - timeLabelGap / 2);
-        painter.drawText(QRectF(x - timeLabelGap / 2, area.bottom() + 4, timeLabelGap, 16), Qt::AlignHCenter | Qt::AlignTop,
-                         tickText(columns, i, timeUnit.name));
+        const qreal x = std::min(area.left() + area.width() * columns.at(i) / time.end, width() - rowLabelGap / 2);
+        painter.drawText(QRectF(x - rowLabelGap / 2, area.bottom() + 4, rowLabelGap, 16),
+                         Qt::AlignHCenter | Qt::AlignTop, tickText(columns, i, timeUnit.name));
     }
 }
 

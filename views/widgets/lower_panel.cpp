@@ -5,6 +5,7 @@
 #include "views/models/live_blocks_model.h"
 #include "views/models/ops_model.h"
 #include "views/models/table_delegate.h"
+#include "views/plot/icicle.h"
 #include "views/plot/tradeoff_view.h"
 #include "views/theme/looks.h"
 #include "views/widgets/labels.h"
@@ -13,6 +14,8 @@
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QHeaderView>
+#include <QScrollArea>
+#include <QSplitter>
 #include <QStackedWidget>
 #include <QToolButton>
 #include <QTreeView>
@@ -37,6 +40,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     , liveTitle_(new WrappedLabel(this))
     , opsTitle_(new WrappedLabel(this))
     , live_(makeTableView(blocks, true))
+    , icicle_(new IcicleView(this))
     , ops_(makeTableView(ops, false))
     , onlyChanged_(makeSegment(tr("Only changed decisions"), this))
     , units_(makeSegment(tr("Unsharded, by unit"), this))
@@ -61,12 +65,12 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
            "buffers of collectives"));
     units_->hide();
     connect(units_, &QToolButton::toggled, this, &LowerPanel::unitsWanted);
-    pages_->addWidget(makeTable(live_, liveTitle_, tr("Live blocks"), units_));
+    pages_->addWidget(makeTable(live_, makeLiveContent(), liveTitle_, tr("Live blocks"), units_));
     onlyChanged_->setObjectName(QStringLiteral("onlyFlips"));
     onlyChanged_->setToolTip(
         tr("Show the ops that the plan treats in another way than the one with the next more memory"));
     connect(onlyChanged_, &QToolButton::toggled, this, &LowerPanel::onlyChangedWanted);
-    pages_->addWidget(makeTable(ops_, opsTitle_, tr("Ops"), onlyChanged_));
+    pages_->addWidget(makeTable(ops_, ops_, opsTitle_, tr("Ops"), onlyChanged_));
     pages_->addWidget(reserved);
     pages_->addWidget(fit);
     pages_->addWidget(peaks);
@@ -74,14 +78,16 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     live_->header()->setSectionResizeMode(LiveBlocksModel::nameColumn, QHeaderView::Stretch);
     live_->header()->resizeSection(LiveBlocksModel::categoryColumn, 130);
     live_->header()->resizeSection(LiveBlocksModel::sizeColumn, 100);
+    live_->header()->resizeSection(LiveBlocksModel::lineColumn, 220);
     ops_->sortByColumn(OpsModel::numberColumn, Qt::AscendingOrder);
     ops_->viewport()->installEventFilter(this);
     for (const auto& [section, width] : {std::pair(OpsModel::numberColumn, 56), std::pair(OpsModel::phaseColumn, 84),
                                          std::pair(OpsModel::bytesColumn, 82), std::pair(OpsModel::msColumn, 72),
                                          std::pair(OpsModel::measuredColumn, 108), std::pair(OpsModel::ratioColumn, 64),
-                                         std::pair(OpsModel::planColumn, 120)})
+                                         std::pair(OpsModel::planColumn, 120), std::pair(OpsModel::lineColumn, 220)})
         ops_->header()->resizeSection(section, width);
     setOpsPlanned(false);
+    setHasLines(false);
     setComparing(false);
 
     connect(switch_, &QButtonGroup::idClicked, this, [this](int clicked) { show(static_cast<Page>(clicked)); });
@@ -90,7 +96,8 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     switch_->button(0)->setChecked(true);
 }
 
-QWidget* LowerPanel::makeTable(QTreeView* view, WrappedLabel* title, const QString& name, QWidget* beside)
+QWidget* LowerPanel::makeTable(QTreeView* view, QWidget* content, WrappedLabel* title, const QString& name,
+                               QWidget* beside)
 {
     auto* page = new QWidget(this);
     auto* column = makeLayout<QVBoxLayout>(page, {12, 6, 8, 8}, 4);
@@ -100,8 +107,25 @@ QWidget* LowerPanel::makeTable(QTreeView* view, WrappedLabel* title, const QStri
     head->addWidget(title, 1);
     head->addWidget(beside);
     column->addLayout(head);
-    column->addWidget(view, 1);
+    column->addWidget(content, 1);
     return page;
+}
+
+/// The table of live blocks with the icicle beside it, which scrolls if it is taller.
+QWidget* LowerPanel::makeLiveContent()
+{
+    auto* scroll = new QScrollArea(this);
+    scroll->setWidget(icicle_);
+    scroll->setWidgetResizable(true);
+    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    scroll->setFocusPolicy(Qt::NoFocus);
+    auto* splitter = new QSplitter(Qt::Horizontal, this);
+    splitter->setChildrenCollapsible(true);
+    splitter->addWidget(live_);
+    splitter->addWidget(scroll);
+    splitter->setSizes({480, 480});
+    return splitter;
 }
 
 void LowerPanel::show(Page page)
@@ -162,6 +186,13 @@ void LowerPanel::setHasUnits(bool has)
     units_->setVisible(has);
     if (!has)
         units_->setChecked(false);
+}
+
+void LowerPanel::setHasLines(bool has)
+{
+    live_->setColumnHidden(LiveBlocksModel::lineColumn, !has);
+    ops_->setColumnHidden(OpsModel::lineColumn, !has);
+    giveWidths();
 }
 
 void LowerPanel::setComparing(bool comparing)

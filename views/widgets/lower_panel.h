@@ -13,6 +13,7 @@ class QTreeView;
 
 namespace headroom {
 
+class IcicleView;
 class LiveBlocksModel;
 class OpsModel;
 class TradeOffView;
@@ -37,10 +38,12 @@ public:
     void
     setOpsPlanned(bool planned); ///< true: shows the column of each op's decision, and the filter for changed decisions
     void setHasUnits(bool has); ///< true: offers unsharded bytes by unit of FSDP among the live blocks
+    void setHasLines(bool has); ///< true: shows the columns of source lines
     void setComparing(bool comparing); ///< true: shows the columns of measured times
     void showChanged(); ///< shows the table with only the ops with a changed decision
     QTreeView* ops() const noexcept { return ops_; }
     QTreeView* liveBlocks() const noexcept { return live_; }
+    IcicleView* icicle() const noexcept { return icicle_; } ///< beside the table of live blocks
 
 Q_SIGNALS:
     void pageShown(headroom::LowerPanel::Page page);
@@ -53,13 +56,15 @@ protected:
 
 private:
     void giveWidths();
-    QWidget* makeTable(QTreeView* view, WrappedLabel* title, const QString& name, QWidget* beside);
+    QWidget* makeTable(QTreeView* view, QWidget* content, WrappedLabel* title, const QString& name, QWidget* beside);
+    QWidget* makeLiveContent();
 
     QButtonGroup* switch_;
     QStackedWidget* pages_;
     WrappedLabel* liveTitle_;
     WrappedLabel* opsTitle_;
     QTreeView* live_;
+    IcicleView* icicle_;
     QTreeView* ops_;
     QToolButton* onlyChanged_;
     QToolButton* units_;
