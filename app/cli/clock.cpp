@@ -14,16 +14,6 @@
 
 namespace headroom::cli {
 
-std::string timesTitle(const StepInfo& info)
-{
-    const std::string times = timesOf(info);
-    if (times == "measured")
-        return "measured on the card";
-    if (times == "calibration")
-        return "the time model's, corrected by what was measured on " + info.gpu;
-    return "of the time model `" + times + "` on " + info.gpu;
-}
-
 std::string axisNote(const StepTrace& trace)
 {
     return trace.collectives.size() > 0 ? " (ops and collectives one after the other)" : "";

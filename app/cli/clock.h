@@ -10,9 +10,6 @@
 
 namespace headroom::cli {
 
-/// Returns the source of the op times in words: "of the time model `kernel` on a100-80gb".
-std::string timesTitle(const StepInfo& info);
-
 /// Returns how the time axis of a distributed step differs from the clock, as the end of a duration on it; empty: the
 /// step is not distributed.
 std::string axisNote(const StepTrace& trace);

@@ -44,6 +44,7 @@ void addVerify(CLI::App& program, Action& chosen);
 void addShard(CLI::App& program, Action& chosen);
 void addFit(CLI::App& program, Action& chosen);
 void addDoctor(CLI::App& program, Action& chosen);
+void addReport(CLI::App& program, Action& chosen);
 void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWindow);
 
 /// Adds a subcommand with --help and --version.

@@ -133,7 +133,7 @@ CommandLine::CommandLine(const OpenWindow& openWindow)
     for (const auto add :
          {cli::addRecord, cli::addVerify, cli::addInfo, cli::addModules, cli::addOps, cli::addPlan, cli::addFrontier,
           cli::addCalibrate, cli::addOpPolicy, cli::addOpsPlan, cli::addOpsFrontier, cli::addCompare, cli::addExport,
-          cli::addImport, cli::addAllocator, cli::addShard, cli::addFit, cli::addDoctor})
+          cli::addImport, cli::addAllocator, cli::addShard, cli::addFit, cli::addReport, cli::addDoctor})
         add(program, chosen);
     cli::addScreenshot(program, chosen, openWindow);
 }

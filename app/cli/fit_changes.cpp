@@ -41,7 +41,7 @@ void print(const Changes& changes, const Card& card)
     for (const Change& change : changes.list)
         table.addRow({std::string(changeCostName(change.cost)), change.what, formatBytes(change.freed),
                       change.runs() ? formatBytes(change.run.reservedPeak) : "-", change.runs() ? "yes" : "no",
-                      addedText(change), change.isRecorded ? "recorded" : change.plan ? "planned" : "calculated"});
+                      addedText(change), std::string(changeSource(change))});
     table.print(std::cout);
     std::cout << '\n';
     for (const Change& change : changes.list)

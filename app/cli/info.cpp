@@ -12,6 +12,7 @@
 #include "core/compare/peak_side.h"
 #include "core/cost/card_memory.h"
 #include "core/policy/causes.h"
+#include "core/policy/step_account.h"
 #include "core/predict/predict.h"
 #include "core/sac/record_summary.h"
 #include "core/timeline/timeline_json.h"
@@ -42,52 +43,6 @@ constexpr std::string_view inventedDecisions = "invented decisions";
 bool leavesOutCheckpoints(const StepInfo& info)
 {
     return info.setting("checkpointing") == "left out";
-}
-
-/// The caching allocator's memory for the step: as the file has it, or replayed under the program's own settings.
-struct OwnAllocator
-{
-    std::string settings;
-    std::string leftOut; ///< why the settings are not applied; empty: applied
-    AllocatorRules rules;
-    CachingAllocator::Stats stats;
-    bool activeMeasured = false; ///< the file of a real device has the peak; otherwise the peak is replayed
-    bool reservedMeasured = false;
-};
-
-/// Takes the peaks that the file of a real device has in place of the replay's peaks.
-void takeMeasured(const StepTrace& trace, OwnAllocator& own)
-{
-    Bytes reserved = 0;
-    for (const Bytes bytes : trace.reserved.bytes)
-        reserved = std::max(reserved, bytes);
-    if (const auto& step = trace.info.measured) {
-        reserved = std::max(reserved, step->reservedPeak);
-        if (step->activePeak > 0) {
-            own.stats.activePeak = step->activePeak;
-            own.activeMeasured = true;
-        }
-        if (step->allocatedPeak > 0)
-            own.stats.allocatedPeak = step->allocatedPeak;
-    }
-    if (reserved > 0) {
-        own.stats.reservedPeak = reserved;
-        own.reservedMeasured = true;
-    }
-}
-
-OwnAllocator ownAllocator(const StepTrace& trace, const Timeline& timeline)
-{
-    OwnAllocator own;
-    own.settings = recordedAllocatorSettings(trace.info);
-    if (const Result<AllocatorRules> rules = withAllocatorSettings({}, own.settings))
-        own.rules = *rules;
-    else
-        own.leftOut = rules.error().message;
-    own.stats = simulateAllocator(trace, timeline, own.rules).stats;
-    if (!trace.info.simulated)
-        takeMeasured(trace, own);
-    return own;
 }
 
 const char* sourceName(bool isMeasured)

@@ -10,6 +10,7 @@
 #include "core/plan/piecewise.h"
 #include "core/policy/card_planner.h"
 #include "core/policy/plan_answer.h"
+#include "core/policy/step_account.h"
 #include "core/policy/trainer_plan.h"
 #include "core/predict/predict.h"
 #include "core/trace/phase_times.h"
@@ -64,10 +65,9 @@ Result<PlanAnswer> answerModel(const PlanSource& source, const PlanRequest& requ
 /// Whether the plan for --budget runs on the card of the recording; nullopt: it is unknown, or no plan fits.
 std::optional<CardVerdict> onRecordedCard(const StepTrace& step, const PlanAnswer& answer)
 {
-    const Result<DeviceSpec> gpu = findDeviceSpec(step.info.gpu);
-    if (!gpu || !answer.fits() || answer.plan.worldSize > 1)
+    if (!answer.fits() || answer.plan.worldSize > 1)
         return std::nullopt;
-    const Result<Card> card = cardFor(*gpu, step, recordedAllocatorSettings(step.info));
+    const std::optional<Card> card = recordedCard(step);
     if (!card)
         return std::nullopt;
     return CardVerdict{std::make_shared<const Card>(*card), runOnCard(*card, step, *answer.timeline)};

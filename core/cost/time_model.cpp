@@ -386,6 +386,16 @@ std::string timesOf(const StepInfo& info)
     return info.times.empty() ? "roofline" : info.times;
 }
 
+std::string timesTitle(const StepInfo& info)
+{
+    const std::string times = timesOf(info);
+    if (times == "measured")
+        return "measured on the card";
+    if (times == "calibration")
+        return "the time model's, corrected by what was measured on " + info.gpu;
+    return "of the time model `" + times + "` on " + info.gpu;
+}
+
 std::vector<double> opTimes(const StepTrace& trace, const DeviceSpec& device, TimeModel model)
 {
     const StepTrace::Ops& ops = trace.ops;

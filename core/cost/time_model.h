@@ -44,6 +44,8 @@ std::string_view timeModelName(TimeModel model); ///< "roofline", "kernel"
 
 /// The source of a step's op times: "roofline", "kernel", "calibration" or "measured".
 std::string timesOf(const StepInfo& info);
+/// The same in words: "of the time model `kernel` on a100-80gb".
+std::string timesTitle(const StepInfo& info);
 
 /// The time in ms of each op on a GPU. `kernel` needs signatures (StepTrace::Signatures); an op without one has the
 /// roofline's time.

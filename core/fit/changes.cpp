@@ -271,6 +271,11 @@ std::string_view changeCostName(ChangeCost cost)
     return names[static_cast<std::size_t>(cost)];
 }
 
+std::string_view changeSource(const Change& change)
+{
+    return change.isRecorded ? "recorded" : change.plan ? "planned" : "calculated";
+}
+
 Result<Changes> changesThatHelp(const StepTracePtr& step, const Card& card, const RecordVariant& record,
                                 const std::stop_token& stop)
 {

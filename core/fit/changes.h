@@ -60,6 +60,9 @@ struct Unchanged
     double stepMs = 0;
 };
 
+/// How sure the figures of a change are: "recorded", "planned" or "calculated".
+std::string_view changeSource(const Change& change);
+
 struct Changes
 {
     Unchanged before;

@@ -87,6 +87,7 @@ const std::map<std::string, Room>& rooms()
         {"views/plot", {qt, coreRooms + Names{"views/theme"}}},
         {"views/widgets", {qt, coreRooms + Names{"views/theme", "views/plot", "views/models"}}},
         {"views/export", {qt, coreRooms + Names{"views/theme", "views/plot", "views/widgets"}}},
+        {"views/report", {qt, coreRooms + Names{"views/theme", "views/plot"}}},
         {"views/manual", {qt, {"views/theme"}}},
         {"app/recording", {qt, coreRooms + Names{"views/theme", "views/widgets"}}},
         {"app/window",
@@ -94,7 +95,7 @@ const std::map<std::string, Room>& rooms()
           coreRooms
               + Names{"views/theme", "views/models", "views/plot", "views/widgets", "views/manual", "views/export",
                       "app/recording"}}},
-        {"app/cli", {qt, coreRooms + Names{"views/export", "app/recording", "app/window"}}},
+        {"app/cli", {qt, coreRooms + Names{"views/export", "views/report", "app/recording", "app/window"}}},
         {"app", {qt, {"app/cli", "app/window"}}},
     };
     return table;
