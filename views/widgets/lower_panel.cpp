@@ -41,6 +41,8 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     , opsTitle_(new WrappedLabel(this))
     , live_(makeTableView(blocks, true))
     , icicle_(new IcicleView(this))
+    , liveContent_(new QSplitter(Qt::Horizontal, this))
+    , showIcicle_(makeSegment(tr("Icicle"), this))
     , ops_(makeTableView(ops, false))
     , onlyChanged_(makeSegment(tr("Only changed decisions"), this))
     , units_(makeSegment(tr("Unsharded, by unit"), this))
@@ -65,7 +67,11 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
            "buffers of collectives"));
     units_->hide();
     connect(units_, &QToolButton::toggled, this, &LowerPanel::unitsWanted);
-    pages_->addWidget(makeTable(live_, makeLiveContent(), liveTitle_, tr("Live blocks"), units_));
+    auto* switches = new QWidget(this);
+    auto* switchRow = makeLayout<QHBoxLayout>(switches, {0, 0, 0, 0}, 2);
+    switchRow->addWidget(units_);
+    switchRow->addWidget(showIcicle_);
+    pages_->addWidget(makeTable(live_, makeLiveContent(), liveTitle_, tr("Live blocks"), switches));
     onlyChanged_->setObjectName(QStringLiteral("onlyFlips"));
     onlyChanged_->setToolTip(
         tr("Show the ops that the plan treats in another way than the one with the next more memory"));
@@ -120,12 +126,27 @@ QWidget* LowerPanel::makeLiveContent()
     scroll->setFrameShape(QFrame::NoFrame);
     scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     scroll->setFocusPolicy(Qt::NoFocus);
-    auto* splitter = new QSplitter(Qt::Horizontal, this);
-    splitter->setChildrenCollapsible(true);
-    splitter->addWidget(live_);
-    splitter->addWidget(scroll);
-    splitter->setSizes({480, 480});
-    return splitter;
+    liveContent_->addWidget(live_);
+    liveContent_->addWidget(scroll);
+    liveContent_->setSizes({480, 480});
+    liveContent_->installEventFilter(this);
+    showIcicle_->setObjectName(QStringLiteral("showIcicle"));
+    showIcicle_->setToolTip(tr("Show the live blocks as an icicle: by module, line and block"));
+    connect(showIcicle_, &QToolButton::toggled, this, &LowerPanel::arrangeLive);
+    return liveContent_;
+}
+
+/// Shows table and icicle side by side if both have room, else one of them; and the lines if the table has room.
+void LowerPanel::arrangeLive()
+{
+    constexpr int roomForBoth = 860;
+    constexpr int roomForLines = 640;
+    const int width = liveContent_->width();
+    const bool isWide = width >= roomForBoth;
+    showIcicle_->setVisible(!isWide);
+    live_->setVisible(isWide || !showIcicle_->isChecked());
+    liveContent_->widget(1)->setVisible(isWide || showIcicle_->isChecked());
+    live_->setColumnHidden(LiveBlocksModel::lineColumn, !hasLines_ || (isWide ? width / 2 : width) < roomForLines);
 }
 
 void LowerPanel::show(Page page)
@@ -167,7 +188,9 @@ void LowerPanel::giveWidths()
 
 bool LowerPanel::eventFilter(QObject* watched, QEvent* event)
 {
-    if (event->type() == QEvent::Resize)
+    if (event->type() == QEvent::Resize && watched == liveContent_)
+        arrangeLive();
+    else if (event->type() == QEvent::Resize)
         giveWidths();
     return QWidget::eventFilter(watched, event);
 }
@@ -190,7 +213,8 @@ void LowerPanel::setHasUnits(bool has)
 
 void LowerPanel::setHasLines(bool has)
 {
-    live_->setColumnHidden(LiveBlocksModel::lineColumn, !has);
+    hasLines_ = has;
+    arrangeLive();
     ops_->setColumnHidden(OpsModel::lineColumn, !has);
     giveWidths();
 }

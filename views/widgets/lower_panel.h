@@ -7,6 +7,7 @@
 #include <QWidget>
 
 class QButtonGroup;
+class QSplitter;
 class QStackedWidget;
 class QToolButton;
 class QTreeView;
@@ -58,6 +59,7 @@ private:
     void giveWidths();
     QWidget* makeTable(QTreeView* view, QWidget* content, WrappedLabel* title, const QString& name, QWidget* beside);
     QWidget* makeLiveContent();
+    void arrangeLive();
 
     QButtonGroup* switch_;
     QStackedWidget* pages_;
@@ -65,6 +67,9 @@ private:
     WrappedLabel* opsTitle_;
     QTreeView* live_;
     IcicleView* icicle_;
+    QSplitter* liveContent_; ///< the table of live blocks and the icicle
+    QToolButton* showIcicle_; ///< in a narrow window: the icicle in place of the table
+    bool hasLines_ = false;
     QTreeView* ops_;
     QToolButton* onlyChanged_;
     QToolButton* units_;
