@@ -56,51 +56,67 @@ std::string sourceText(const StepTrace& trace, bool isMeasured)
     return trace.info.simulated ? std::string() : std::string(" (") + sourceName(isMeasured) + ")";
 }
 
-/// Returns what the step needs of the card of the recording; null if the card is unknown.
-Json cardJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& own)
+/// The card of the recording.
+struct OwnCard
+{
+    DeviceSpec spec;
+    Card card;
+    std::optional<CardRun> run; ///< nullopt: the step itself ran on the card
+};
+
+/// Returns the card with the run on it; nullopt: the card is unknown, as of a snapshot.
+std::optional<OwnCard> ownCard(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& own)
 {
     const Result<DeviceSpec> spec = findDeviceSpec(trace.info.gpu);
     if (!spec || trace.info.source == "snapshot")
-        return nullptr;
+        return std::nullopt;
     const Result<Card> card = cardFor(*spec, trace, own.leftOut.empty() ? own.settings : std::string());
     if (!card)
+        return std::nullopt;
+    OwnCard found{*spec, *card, {}};
+    if (!own.reservedMeasured)
+        found.run = runOnCard(*card, trace, timeline);
+    return found;
+}
+
+/// Returns what the step needs of the card of the recording; null if the card is unknown.
+Json cardJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& own,
+              const std::optional<OwnCard>& found)
+{
+    if (!found)
         return nullptr;
-    const CardMemory memory = cardMemory(*spec, trace);
+    const auto& [spec, card, onCard] = *found;
+    const CardMemory memory = cardMemory(spec, trace);
     AllocatorRun run;
-    bool fits = true;
-    if (own.reservedMeasured) {
+    if (!onCard) {
         // The step ran on the card, and the blocks include the workspaces.
         run.stats = own.stats;
         run.mostHeld = own.stats.activePeak;
     } else {
-        run = simulateAllocator(trace, timeline, own.rules, card->workspaces);
-        fits = runOnCard(*card, trace, timeline).runs;
+        run = simulateAllocator(trace, timeline, own.rules, card.workspaces);
     }
     return {{"total_bytes", memory.total},
             {"context_bytes", memory.context},
             {"workspace_bytes", memory.workspaces},
             {"communicators", memory.nccl.communicators},
             {"nccl_bytes", memory.nccl.bytes},
-            {"convolution_workspace_bytes", card->workspaces.mostDuringAnOp()},
+            {"convolution_workspace_bytes", card.workspaces.mostDuringAnOp()},
             {"allocated_peak_bytes", run.stats.allocatedPeak},
             {"reserved_peak_bytes", run.stats.reservedPeak},
             {"needed_bytes", run.mostHeld + memory.context + memory.nccl.bytes},
-            {"fits", fits}};
+            {"fits", !onCard || onCard->runs}};
 }
 
-/// Returns why the step takes its memory, with the run on the card of the recording.
-std::vector<Cause> causes(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& own)
+/// Returns why the step takes its memory.
+std::vector<Cause> causes(const StepTrace& trace, const Timeline& timeline, const std::optional<OwnCard>& card)
 {
-    std::optional<CardRun> run;
-    if (const Result<DeviceSpec> spec = findDeviceSpec(trace.info.gpu); spec && trace.info.source.empty())
-        if (const Result<Card> card = cardFor(*spec, trace, own.leftOut.empty() ? own.settings : std::string()))
-            run = runOnCard(*card, trace, timeline);
-    return causesOf(trace, timeline, run);
+    return causesOf(trace, timeline, card && trace.info.source.empty() ? card->run : std::nullopt);
 }
 
 Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& allocator)
 {
     const StepInstant peak = instantOf(trace, timeline, timeline.peakChange);
+    const std::optional<OwnCard> own = ownCard(trace, timeline, allocator);
     Json json;
     json["model"] = trace.info.model;
     json["gpu"] = trace.info.gpu;
@@ -110,7 +126,7 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator
     json["peak_bytes"] = timeline.peak;
     json["remarks"] = remarks(trace);
     json["causes"] = Json::array();
-    for (const Cause& cause : causes(trace, timeline, allocator))
+    for (const Cause& cause : causes(trace, timeline, own))
         json["causes"].push_back({{"cause", causeName(cause.kind)},
                                   {"bytes", cause.bytes},
                                   {"sentence", cause.sentence},
@@ -133,7 +149,7 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator
         json["private_pool_bytes"] = pools;
     if (!allocator.leftOut.empty())
         json["allocator_settings_left_out"] = allocator.leftOut;
-    if (Json card = cardJson(trace, timeline, allocator); !card.is_null())
+    if (Json card = cardJson(trace, timeline, allocator, own); !card.is_null())
         json["card"] = std::move(card);
     json["ops"] = trace.ops.size();
     json["step_ms"] = timeline.durationMs;
@@ -219,7 +235,8 @@ void printCauses(const std::vector<Cause>& causes, std::ostream& out)
 void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator& allocator, const std::string& clock,
            std::ostream& out)
 {
-    const std::vector<Cause> found = causes(trace, timeline, allocator);
+    const std::optional<OwnCard> own = ownCard(trace, timeline, allocator);
+    const std::vector<Cause> found = causes(trace, timeline, own);
     printCauses(found, out);
     printHow(trace.info, out);
     const StepInstant peak = instantOf(trace, timeline, timeline.peakChange);
@@ -240,7 +257,7 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
     if (!allocator.settings.empty() && !allocator.reservedMeasured)
         out << (allocator.leftOut.empty() ? ", with " : ", without ") << "the program's " << allocator.settings
             << (allocator.leftOut.empty() ? "" : ": ") << allocator.leftOut;
-    const Json card = cardJson(trace, timeline, allocator);
+    const Json card = cardJson(trace, timeline, allocator, own);
     const std::string nccl
         = card.is_null() ? std::string() : ncclText({card["communicators"], card["nccl_bytes"].get<Bytes>()});
     if (!card.is_null())
