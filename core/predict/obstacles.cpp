@@ -363,6 +363,13 @@ private:
 
 } // namespace
 
+bool preventsOffload(CheckpointObstacle obstacle)
+{
+    using enum CheckpointObstacle;
+    return obstacle == secondOrder || obstacle == ownCheckpoint || obstacle == inBackward || obstacle == ownBackward
+        || obstacle == inLargerGraph;
+}
+
 std::string_view obstacleText(CheckpointObstacle obstacle)
 {
     switch (obstacle) {

@@ -38,6 +38,10 @@ enum class CheckpointObstacle : std::uint8_t {
                     ///< on the order of all modules of the step, and a recomputation changes that order
 };
 
+/// Whether the obstacle also keeps the saved tensors of the module from being offloaded: nothing runs again then, but
+/// the module's own hooks or graphs would be in the way.
+bool preventsOffload(CheckpointObstacle obstacle);
+
 /// The obstacle as a clause for the user: "one of its arguments is changed in place".
 std::string_view obstacleText(CheckpointObstacle obstacle);
 
