@@ -7,6 +7,8 @@
 //   plan STEP POLICY SHARE     writes the policy for a budget so far between the least peak and the step's own
 //                              answers BUDGET, PEAK, RECOMPUTE_MS, the number of checkpointed modules, and what is in
 //                              the way of checkpointing one, if there is such a module
+//   offload STEP POLICY SHARE HOST   the same, where saved tensors may go to at most HOST bytes of host memory (0: any);
+//                              answers also the bytes moved, the host memory, and the exposed ms
 //   ops STEP POLICY FRACTION   writes the save lists of the plan of ops for the fraction, or the least one that there
 //   is
 //                              answers the peak under them, and the number of checkpointed modules
@@ -40,7 +42,8 @@ std::string firstObstacle(const ModuleInfo& info)
     return "";
 }
 
-Result<std::string> plan(const std::string& stepFile, const std::string& policyFile, double share)
+Result<std::string> plan(const std::string& stepFile, const std::string& policyFile, double share,
+                         std::optional<Bytes> host = {})
 {
     const Result<StepTracePtr> step = readStepTrace(stepFile);
     if (!step)
@@ -50,6 +53,8 @@ Result<std::string> plan(const std::string& stepFile, const std::string& policyF
         return planner.error();
     PlanRequest request;
     request.budget = 1;
+    request.offload = host.has_value();
+    request.hostMemory = host.value_or(0);
     const Result<PlanAnswer> least = planner->solve(request);
     if (!least)
         return least.error();
@@ -64,6 +69,9 @@ Result<std::string> plan(const std::string& stepFile, const std::string& policyF
     std::ostringstream answer;
     answer << request.budget << '\t' << planned->plan.peak << '\t' << planned->plan.recomputeMs << '\t'
            << planned->regions.size() << '\t' << firstObstacle(*planner->moduleInfo());
+    if (host)
+        answer << '\t' << planned->plan.offload.moved << '\t' << planned->plan.offload.host << '\t'
+               << planned->plan.offload.exposedMs;
     return answer.str();
 }
 
@@ -120,11 +128,13 @@ Result<std::string> answer(const std::vector<std::string>& fields)
 {
     if (fields.size() == 4 && fields[0] == "plan")
         return plan(fields[1], fields[2], std::stod(fields[3]));
+    if (fields.size() == 5 && fields[0] == "offload")
+        return plan(fields[1], fields[2], std::stod(fields[3]), std::stoll(fields[4]));
     if (fields.size() == 4 && fields[0] == "ops")
         return planOps(fields[1], fields[2], std::stod(fields[3]));
     if (fields.size() == 4 && fields[0] == "verify")
         return verify(fields[1], fields[2], fields[3]);
-    return badInput("expected plan, ops or verify with three fields");
+    return badInput("expected plan, ops or verify with three fields, or offload with four");
 }
 
 } // namespace
