@@ -36,9 +36,9 @@ class Cuda:
     on = staticmethod(torch.cuda.stream)
 
     @staticmethod
-    def current_id(device):
-        """Returns a number for the current stream, faster than current_stream()."""
-        return torch._C._cuda_getCurrentRawStream(device)
+    def current_id(index):
+        """Returns a number for the current stream of a device, faster than current_stream()."""
+        return torch._C._cuda_getCurrentRawStream(index)
 
     @staticmethod
     def pinned(nbytes):
@@ -109,7 +109,7 @@ class Offloads:
 
     def __init__(self):
         self.ahead = 0  # the largest of all modules
-        self.cards = {}  # index of a device -> _Card
+        self.cards = {}  # device -> _Card
         self.lock = threading.RLock()  # held while storages come back: each device has its own thread in backward
         self.on_device = {}  # storage -> weak reference to its _Storage, until the storage leaves
         self._leaving = []  # (call at the end of which storages leave, weak references to the storages)
@@ -280,7 +280,7 @@ class _Storage:
         self.last = None  # the storage leaves the device at the end of this call
         self.version = tensor._version
         self._offloads = offloads
-        self._card = offloads.card(tensor.get_device())
+        self._card = offloads.card(tensor.device)
         self._tensor = tensor if tensor.is_leaf else tensor.detach()  # has the version; None after leave()
         self._storage = tensor.untyped_storage()  # None on the host
         self._bytes = self._storage.nbytes()
@@ -355,7 +355,7 @@ class _Card:
         return Cuda.current_stream(self._device)
 
     def compute_id(self):
-        return Cuda.current_id(self._device)
+        return Cuda.current_id(self._device.index)
 
     def buffer(self, nbytes):
         """Returns a buffer that copy_out() may write."""
