@@ -414,4 +414,4 @@ def _check_version(tensor, version):
     if now != version:
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"[{tensor.type()} {list(tensor.shape)}] is at version {now}; expected version {version} instead")
+            f"a {tensor.type()} is at version {now}, expected version {version}")
