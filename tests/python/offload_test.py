@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import pickle
+import random
 import tempfile
 import unittest
 import unittest.mock
@@ -39,6 +40,7 @@ class LateStream:
     def __init__(self, device=None):
         self.waiting = collections.deque()  # functions
         self.begun = self.done = 0
+        self.awaited = set()  # events since the last copy
 
     def add(self, work):
         self.waiting.append(work)
@@ -48,14 +50,17 @@ class LateStream:
         return self, self.begun
 
     def wait_event(self, event):
+        self.awaited.add(event)
         self.add(lambda: finish(event))
-
-    def synchronize(self):
-        finish(self.record_event())
 
 
 class Compute(LateStream):
     """The stream of all other ops, which run at once."""
+
+    def record_event(self):
+        self.begun += 1
+        self.waiting.append(lambda: None)
+        return self, self.begun
 
     def wait_event(self, event):
         finish(event)
@@ -87,6 +92,9 @@ class Copies(TorchDispatchMode):
                    for ref in (target, source)]
             now[0].copy_(now[1])
 
+        if (Late.compute, Late.compute.begun) not in self.stream.awaited:
+            raise AssertionError("the copy does not wait for the ops before the copy")
+        self.stream.awaited.clear()
         self.stream.add(copy)
         Late.copied.append(args[1].nbytes)
         return args[0]
@@ -330,6 +338,72 @@ class Values(OnTheCpu):
             del Late.copied[:]
             gradients(net)
             self.assertEqual(Late.copied, [batch().nbytes] * copies)
+        plain, net = gradients(Two()), Two()
+        apply(net, self.written(entry(net, "first", wait=1), entry(net, "second")))
+        for _ in range(2):
+            del Late.copied[:]
+            self.assertEqualToTheBit(plain, gradients(net))
+            self.assertEqual(Late.copied, [batch().nbytes] * 2)
+
+    def test_storages_come_back_in_the_reverse_order_of_the_first_saves(self):
+        class Sizes(nn.Module):
+            def forward(self, x):
+                first, second = x[:2].sin().sin(), x[:4].sin()
+                return first.sum() + second.sin().sum() + x[:8].sin().exp().exp().sum() + x.cos().sum()
+
+        class Net(nn.Sequential):
+            def forward(self, x):
+                return self[1](self[0](x)) * torch.ones(3, requires_grad=True)
+
+        def make():
+            return Net(nn.Linear(WIDTH, WIDTH), Sizes())
+
+        net = make()
+        found = Saved(net[1], batch().requires_grad_())
+        sizes = list(dict.fromkeys(tensor.untyped_storage().nbytes() for tensor, _ in found.tensors))
+        places = [place for place, (tensor, _) in enumerate(found.tensors) if tensor.numel()]
+        storages = [found.tensors[place][0].untyped_storage() for place in places]
+        self.assertEqual(storages[0]._cdata, storages[-1]._cdata, "the first tensor is saved again, as the last")
+        self.assertGreater(len(sizes), 3)
+        net = self.applied(net, "1", tensors=places)
+        gradients(net)
+        moved = list(dict.fromkeys(storage._cdata for storage in storages))
+        nbytes = [next(s.nbytes() for s in storages if s._cdata == key) for key in moved]
+        self.assertEqual(Late.copied, nbytes + nbytes[::-1])
+
+    def test_a_forward_between_two_parts_of_a_backward(self):
+        """The forward takes host buffers that the first part has read, ahead of the second part."""
+
+        class Net(nn.Sequential):
+            def forward(self, x):
+                self.middle = self[1](self[0](x))
+                return self[4](self[3](self[2](self.middle)))
+
+        def make():
+            return Net(*model())
+
+        def step(net):
+            first = net(batch())
+            middle = net.middle
+            gradient, = torch.autograd.grad(first.square().sum(), middle)
+            second = net(batch(4))
+            middle.backward(gradient)
+            backward(second)
+
+        for wait in (0, 1):
+            self.check(make, ["0", "1", "2", "3"], step, wait=wait, ahead=2)
+
+    def test_transforms_of_functions(self):
+        def step(net):
+            def loss(parameters):
+                return torch.func.functional_call(net, parameters, batch()).square().sum()
+
+            for parameter, gradient in zip(net.parameters(), torch.func.grad(loss)(dict(net.named_parameters())).values()):
+                parameter.grad = gradient
+
+        plain, net = gradients(model(), step), self.applied(model(), "0")
+        self.assertEqualToTheBit(plain, gradients(net, step))
+        self.assertFalse(Late.copied)
 
     def test_storages_on_the_device_stay_there(self):
         net = self.check(model, ["0", "1", "2"], wait=2)
@@ -454,19 +528,18 @@ class Lifetimes(OnTheCpu):
     def offloads(self, net):
         return net[0].forward.__func__.headroom_region.offloads
 
-    def assertNothingHeld(self, net, buffers):
+    def assertNothingHeld(self, net):
         gc.collect()
         offloads = self.offloads(net)
         self.assertEqual((offloads.on_device, offloads._calls), ({}, {}))
         card, = offloads.cards.values()
-        self.assertEqual(sum(map(len, card._free.values())), buffers, "all host buffers can be used again")
-        self.assertEqual(len(Late.made), buffers)
+        self.assertEqual(sum(map(len, card._free.values())), len(Late.made), "all host buffers can be used again")
 
     def test_host_buffers_are_used_again(self):
         net = self.applied(model(), "0", "1", wait=1)
         for _ in range(3):
             gradients(net)
-            self.assertNothingHeld(net, len(Late.made))
+            self.assertNothingHeld(net)
             made = getattr(self, "made", len(Late.made))
             self.assertEqual(made, len(Late.made))
             self.made = made
@@ -495,11 +568,16 @@ class Lifetimes(OnTheCpu):
                 x = Failing.apply(x) if self.fails else x
                 return self[2](self[1](x))
 
+        class Exp(Block):
+            def forward(self, x):
+                result = super().forward(x).exp()
+                saved.append(StorageWeakRef(result.untyped_storage()))
+                return result
+
         def make(fails):
             torch.manual_seed(1)
-            net = Net(Block(), Block(), nn.Linear(WIDTH, 5))
+            net = Net(Exp(), Exp(), nn.Linear(WIDTH, 5))
             net.fails = fails
-            net[1].register_forward_hook(lambda module, args, result: saved.append(StorageWeakRef(result.untyped_storage())))
             return net
 
         for wait in (0, 1):
@@ -509,21 +587,25 @@ class Lifetimes(OnTheCpu):
                 result = net(batch())
                 buffers = len(Late.made)
                 del result
-                self.assertNothingHeld(net, buffers)
+                self.assertNothingHeld(net)
                 result = net(batch())
                 torch.autograd.grad(result.sum(), net[2].weight)  # the engine frees only what it ran
                 del result
-                self.assertNothingHeld(net, buffers)
+                self.assertNothingHeld(net)
                 result = net(batch())
                 torch.autograd.grad(result.sum(), net[1].norm.weight)
                 del result
-                self.assertNothingHeld(net, buffers)
+                self.assertNothingHeld(net)
+                self.assertEqual(len(Late.made), buffers)
                 net.fails = True
                 with self.assertRaises(KeyError):
                     backward(net(batch()))
-                self.assertNothingHeld(net, buffers)
+                self.assertNothingHeld(net)
                 net.fails = False
                 self.assertEqualToTheBit(gradients(make(False)), gradients(net))
+                apply(remove(net), self.written(entry(net, "0", tensors=[]), entry(net, "1", tensors=[])))
+                gradients(net)
+        gc.collect()
         self.assertTrue(all(storage.expired() for storage in saved))
 
     def test_exceptions_in_forward(self):
@@ -546,10 +628,11 @@ class Lifetimes(OnTheCpu):
             for _ in range(2):
                 with self.assertRaises(KeyError):
                     gradients(net)
-                self.assertNothingHeld(net, buffers)
+                self.assertNothingHeld(net)
             net[1].now = False
             self.assertEqualToTheBit(plain, gradients(net))
-            self.assertNothingHeld(net, buffers)
+            self.assertNothingHeld(net)
+            self.assertEqual(len(Late.made), buffers)
 
     def test_removed_between_forward_and_backward(self):
         net, plain = self.applied(model(), "0", "1"), gradients(model())
@@ -753,12 +836,11 @@ class Bytes(OffloadTest):
         def forward(self, x):
             return x.exp().sin()
 
-    def borders(self, offload=None):
+    def borders(self, offloads=()):
         """Bytes at the end of the forward of each layer, and at the begin of each backward."""
         net = nn.Sequential(*[self.Layer() for _ in range(self.LAYERS)])
-        if offload is not None:
-            apply(net, self.written(*({"fqn": f"Sequential.{layer}", "ops": [], "offload": offload}
-                                      for layer in range(self.LAYERS))))
+        apply(net, self.written(*({"fqn": f"Sequential.{layer}", "ops": [], "offload": offload}
+                                  for layer, offload in enumerate(offloads))))
         for _ in range(2):
             ends, begins = [], []
 
@@ -776,21 +858,26 @@ class Bytes(OffloadTest):
 
     def test_storages_leave_and_come_back_as_the_policy_says(self):
         plain = self.borders()
-        for wait in range(self.LAYERS + 1):
-            for ahead in range(self.LAYERS + 1):
-                ends, begins, left = self.borders({"tensors": [0, 1], "saved": 2, "wait": wait, "ahead": ahead})
-                last = self.LAYERS - 1
+        last = self.LAYERS - 1
+        numbers = random.Random(1)
+        same = [[each] * self.LAYERS for each in range(self.LAYERS + 1)]
+        cases = [(waits, aheads) for waits in same for aheads in same]
+        cases += [[[numbers.randint(0, self.LAYERS) for _ in range(self.LAYERS)] for _ in range(2)] for _ in range(50)]
+        for waits, aheads in cases:
+            with self.subTest(waits=waits, aheads=aheads):
+                ends, begins, left = self.borders([{"tensors": [0, 1], "saved": 2, "wait": wait, "ahead": ahead}
+                                                   for wait, ahead in zip(waits, aheads)])
                 for call in range(self.LAYERS):
-                    away = max(0, call - wait + 1)
-                    self.assertEqual(plain[0][call] - ends[call], away * self.SIZE, (wait, ahead, call))
-                    away = [earlier for earlier in range(call + 1)
-                            if earlier + wait <= last and (call == last or earlier + ahead < call + 1)]
-                    self.assertEqual(plain[1][call] - begins[call], len(away) * self.SIZE, (wait, ahead, call))
+                    away = sum(earlier + waits[earlier] <= call for earlier in range(call + 1))
+                    self.assertEqual(plain[0][call] - ends[call], away * self.SIZE)
+                    away = sum(earlier + waits[earlier] <= last and (call == last or earlier + aheads[earlier] <= call)
+                               for earlier in range(call + 1))
+                    self.assertEqual(plain[1][call] - begins[call], away * self.SIZE)
                 self.assertEqual(left, plain[2])
 
     def test_only_the_named_tensors_move(self):
         plain = self.borders()
-        ends, _, _ = self.borders({"tensors": [1], "saved": 2, "wait": 0, "ahead": 0})
+        ends, _, _ = self.borders([{"tensors": [1], "saved": 2, "wait": 0, "ahead": 0}] * self.LAYERS)
         self.assertEqual(plain[0], ends, "another saved tensor holds the same storage")
 
     def test_a_step_with_an_optimizer(self):

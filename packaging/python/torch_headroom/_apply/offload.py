@@ -126,9 +126,7 @@ class Offloads:
         """The storages of which the last call is `wait` calls ago leave the device."""
         if call.number is None:
             return
-        if call.difference is not None:
-            call.keep_all()
-        elif call.storages:
+        if call.difference is None and call.storages:
             self._leaving.append((call.number + call.offload.wait, call.storages))
         due = [storages for last, storages in self._leaving if last <= call.number]
         if due:
@@ -211,14 +209,9 @@ class _Call:
         return storage
 
     def differs(self, sentence):
-        """From here on, nothing of this call moves."""
+        """From here on, nothing of this call moves: what is on its way to the host stays on the device, too."""
         self.difference = sentence
         self.moving = frozenset()
-
-    def keep_all(self):
-        for storage in (known() for known in self.storages):
-            if storage is not None:
-                storage.last = _NEVER
 
     def begin_backward(self):
         self.begun = True
@@ -293,7 +286,6 @@ class _Storage:
 
     def leave(self):
         """Leaves the device."""
-        self._stream = self._card.compute()
         self._stream.wait_event(self._copied)
         self.last = _NEVER
         self._tensor = self._storage = None
