@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Applies a policy to a model. The named modules are checkpointed with torch.utils.checkpoint (non-reentrant):
-selective contexts save the outputs of the ops that the policy saves, everything else is recomputed in backward. A watch
-checks that training takes the predicted memory. Also here: --without-checkpointing, which runs the program's own
-checkpoints as plain calls."""
+selective contexts save the outputs of the ops that the policy saves, everything else is recomputed in backward. Of other
+named modules, saved tensors go to the host (offload.py). A watch checks that training takes the predicted memory. Also
+here: --without-checkpointing, which runs the program's own checkpoints as plain calls."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from .._modules import parameters_of, without_compilation
 from .._torch import before_steps
 from .compiled_region import CompiledRegion, compiled_calls
 from .matching import find
+from .offload import OffloadedModule, Offloads
 from .policy import PolicyError, read_policy
 from .region import Region, region_of
 
 
 def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn.Module:
-    """Checkpoints the modules that `policy` (the path of a policy.json) names, in place, and returns `model`.
+    """Checkpoints or offloads the modules that `policy` (the path of a policy.json) names, in place, and returns `model`.
 
     `model` is the recorded model, contains the recorded model, or is a part of the recorded model. If the step had
     several models, the policy's part for this model is applied; `object` names that part ("QNet_2") where the part is
@@ -88,9 +89,10 @@ class _Applied:
         self.root = root
         self.names = [fit.name for fit in fits]
         self.watch = MemoryWatch(document, root)
+        self._offloads = Offloads()
         compiled = compiled_calls(root)
-        self.regions = [(module, self._region(module, entry, compiled.get(id(module)))) for fit in fits
-                        for module, entry in zip(fit.modules, fit.entries)]
+        self.regions = [(module, self._region(module, entry, compiled.get(id(module))))
+                        for module, entry in _planned(fits)]
         names = {id(module): name for name, module in root.named_modules()}
         self._paths = [names[id(module)] for module, _ in self.regions]
         for module, region in self.regions:
@@ -101,6 +103,12 @@ class _Applied:
         self._waits = True
 
     def _region(self, module, entry, compiled):
+        if entry.offload:
+            if compiled:
+                raise PolicyError(f"{self.document.source}: module {entry.fqn} is compiled, and what a compiled graph "
+                                  f"saves cannot go to the host: plan with --pin {entry.fqn}=recompute, or =save, or "
+                                  "leave torch.compile out for it")
+            return OffloadedModule(self, module, entry, self._offloads)
         return CompiledRegion(self, module, entry, *compiled) if compiled else Region(self, module, entry)
 
     def before_forward(self):
@@ -212,13 +220,17 @@ def _unwrapped(model):
             return model
 
 
+def _planned(fits):
+    return [(module, entry) for fit in fits for module, entry in zip(fit.modules, fit.entries)]
+
+
 def _refuse_other_checkpointing(root, fits):
     """Refuses modules that are known to be checkpointed already: nested checkpoints would recompute twice and exceed
-    the plan. Other modules keep the program's checkpoints, as in the recorded step. The effect of another module's flag
-    is only known when the module runs (region.py)."""
+    the plan. Other modules keep the program's checkpoints, as in the recorded step, and so do parts of offloaded modules.
+    The effect of another module's flag is only known when the module runs (region.py)."""
     touched = {id(module) for fit in fits for module in fit.base.modules()}
-    planned = {id(module) for fit in fits for module in fit.modules}
-    inside = {id(part) for fit in fits for module in fit.modules for part in module.modules()}
+    planned = {id(module) for module, _ in _planned(fits)}
+    inside = {id(part) for module, entry in _planned(fits) for part in ([module] if entry.offload else module.modules())}
     for name, module in root.named_modules():
         where = f"module {name}" if name else "the model"
         if region_of(module) is not None and id(module) in touched:
@@ -241,8 +253,8 @@ def _checkpoints_itself(module):
 def _refuse_scripted_parts(fits):
     """Refuses modules with parts in TorchScript, as torch.utils.checkpoint ends a recomputation by an exception, which
     does not pass through TorchScript's interpreter."""
-    for module, entry in ((module, entry) for fit in fits for module, entry in zip(fit.modules, fit.entries)):
-        for name, part in module.named_modules():
+    for module, entry in _planned(fits):
+        for name, part in module.named_modules() if not entry.offload else ():
             if isinstance(part, torch.jit.ScriptModule):
                 is_scripted = f"contains the scripted module {name}" if name else "is scripted"
                 raise PolicyError(f"module {entry.fqn} {is_scripted}, whose recomputation PyTorch cannot end: leave "

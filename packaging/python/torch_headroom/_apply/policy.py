@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads policy.json: the modules to checkpoint, and the ops of each to save. Imports no torch."""
+"""Reads policy.json: the modules to checkpoint, the ops of each to save, and the modules with saved tensors that go to
+the host. Imports no torch."""
 
 from __future__ import annotations
 
@@ -32,15 +33,27 @@ class HeldBytes:
 
 
 @dataclass(frozen=True)
+class Offload:
+    """Saved tensors of a module that go to pinned host memory (offload.py). A call is a forward of an offloaded module;
+    calls are numbered over all offloaded modules of the policy."""
+
+    tensors: frozenset  # the tensors that move, as numbers among the tensors that autograd saves in a forward
+    saved: int  # number of tensors that autograd saves in a forward
+    wait: int  # number of calls until the end of which a tensor stays on the device
+    ahead: int  # number of calls before its own backward at which a tensor comes back
+
+
+@dataclass(frozen=True)
 class ModulePolicy:
     """The policy for one module. `calls` counts, by name, the ops of a recorded forward of the module. `saved` are the
-    ops with saved outputs, as (name, index among the ops of that name)."""
+    ops with saved outputs, as (name, index among the ops of that name). A module with `offload` is not checkpointed."""
 
     fqn: str
     calls: Counter
     saved: frozenset
     types: tuple = ()  # class names from the model to the module; empty in policies of older versions
     held: HeldBytes = HeldBytes()  # empty in policies of older versions
+    offload: Offload | None = None
 
     def is_of_a_graph(self):
         """Returns whether the module was recorded as, or inside of, a graph of torch.compile, whose generated code
@@ -89,7 +102,7 @@ def _text_of(source):
     return content.decode()
 
 
-def _is_bytes(value):
+def _is_count(value):
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
@@ -136,7 +149,7 @@ class _Reader:
 
     def bytes(self, entry, where, key):
         value = entry.get(key, 0)
-        if not _is_bytes(value):
+        if not _is_count(value):
             self.fail(where, "expected a number of bytes")
         return value
 
@@ -148,7 +161,7 @@ class _Reader:
             self.fail(place, "expected an object")
         kinds = ("begin", "end", "recompute")
         held = HeldBytes(*(tuple(self.get(columns, place, kind, list, "a list")) for kind in kinds))
-        if not all(map(_is_bytes, held.begin + held.end + held.recompute)):
+        if not all(map(_is_count, held.begin + held.end + held.recompute)):
             self.fail(place, "expected numbers of bytes")
         return held
 
@@ -172,7 +185,26 @@ class _Reader:
             if self.get(op, place, "save", bool, "true or false"):
                 saved.add((name, index))
             calls[name] += 1
-        return ModulePolicy(fqn, calls, frozenset(saved), types, held)
+        offload = self.offload(entry, where) if "offload" in entry else None
+        if offload and saved:
+            name, index = min(saved)
+            self.fail(f"{where}.offload", f"expected no op to save, not {name} {index}: the module is not checkpointed")
+        return ModulePolicy(fqn, calls, frozenset(saved), types, held, offload)
+
+    def offload(self, entry, where):
+        found, where = self.get(entry, where, "offload", dict, "an object"), f"{where}.offload"
+        saved, wait, ahead = (self.count(found, where, key) for key in ("saved", "wait", "ahead"))
+        tensors = self.get(found, where, "tensors", list, "a list")
+        if (not all(map(_is_count, tensors)) or any(k >= saved for k in tensors)
+                or any(k >= after for k, after in zip(tensors, tensors[1:]))):
+            self.fail(f"{where}.tensors", f"expected ascending whole numbers from 0 to below {saved}")
+        return Offload(frozenset(tensors), saved, wait, ahead)
+
+    def count(self, entry, where, key):
+        value = entry.get(key)
+        if not _is_count(value):
+            self.fail(f"{where}.{key}", "expected a whole number, 0 or more")
+        return value
 
     def types(self, entry, where, fqn):
         types = self.get(entry, where, "types", list, "a list")

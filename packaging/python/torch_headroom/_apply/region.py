@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A checkpointed module: torch.utils.checkpoint (non-reentrant) around the forward, with selective contexts for the ops
-that the policy saves."""
+"""A module that a policy changes, and a checkpointed module: torch.utils.checkpoint (non-reentrant) around the forward,
+with selective contexts for the ops that the policy saves."""
 
 from __future__ import annotations
 
@@ -41,26 +41,16 @@ class _Running(threading.local):
 running = _Running()
 
 
-class Region:
-    """A checkpointed module. The replaced `forward` is an attribute of the instance, so that hooks (those of
-    fully_shard included), names, state_dict and the class do not change.
-
-    A dispatch mode watches the module until a forward has run the recorded ops and a recomputation has followed.
-    Forwards before the training loop, with another batch, may run other ops.
-    """
+class PlannedModule:
+    """A module that a policy changes. The replaced `forward` is an attribute of the instance, so that hooks (those of
+    fully_shard included), names, state_dict and the class do not change."""
 
     def __init__(self, applied, module: torch.nn.Module, policy: ModulePolicy):
         self.applied = applied
         self.policy = policy
-        self.checked = False  # a forward ran the recorded ops
+        self.checked = False  # a forward was as recorded
         self.settled = False  # checked, and watched for a whole step
         self.difference = None  # sentence: how the last forward differs from the recording
-        self.recomputed = False  # a recomputation has run
-        self.subclass = None  # class name of wrapper tensors among the arguments of ops
-        self.computed_with = set()  # paths of attributes that a watched call computed with, not only changed
-        self.changed = set()  # paths of attributes that an op of a watched call changed in place
-        self.read = {}  # path of an argument or attribute of a watched call -> whether an op read the tensor
-        self.compiled_context_fn = lambda: self.contexts(None)  # must be a function, not a bound method
         self.replaced = module.__dict__.get("forward")  # another patch of the instance, which then runs inside
 
     def put_on(self, module):
@@ -78,6 +68,64 @@ class Region:
             module.forward = self.replaced
 
     def run(self, module, args, kwargs):
+        raise NotImplementedError
+
+    def forward_of(self, module):
+        """Returns the forward without the policy, bound to `module`, which may be a copy of the original."""
+        if self.replaced is None:
+            return functools.partial(type(module).forward, module)
+        if isinstance(self.replaced, types.MethodType):
+            return types.MethodType(self.replaced.__func__, module)
+        return self.replaced
+
+    def held_bytes(self, module):
+        """Returns the plan's bytes at the borders of a call; empty if the module has hooks: hooks ran inside of the
+        borders in the recording, but run outside here."""
+        return HeldBytes() if module._forward_pre_hooks or module._forward_hooks else self.policy.held
+
+    def is_inside_of_a_checkpoint(self):
+        """Returns whether a checkpoint of the program's own surrounds the call that begins."""
+        return running.calls == 0 and (is_of_checkpoint(pack_hook()) or (in_backward() and in_reentrant_checkpoint()))
+
+    def refuse_inside_of_a_checkpoint(self):
+        self.refuse(f"it runs inside of a checkpoint of the program's own, {_NESTED}")
+
+    def refuse(self, sentence):
+        self.applied.refuse(f"module {self.policy.fqn}: {sentence}")
+
+    def step_ends(self):
+        """Called at the end of the first step with the policy."""
+        if self.difference:
+            self.refuse(self.difference)
+        self.settled = self.checked
+
+    def what_to_do(self):
+        """Returns what the user can do about a difference from the recording."""
+        readers = self.applied.document.memory_readers
+        if any(f"{reader}.".startswith(f"{self.policy.fqn}.") for reader in readers):
+            return ("it reads the card's memory, of which a plan leaves another part free, so that a step recorded "
+                    "again would differ again: give it a fixed number in place of that (a chunk size) first, or leave "
+                    f"it out of the plan with --pin {self.policy.fqn}=save")
+        return "record the step again as it runs now (same batch layout, dtype, autocast and device)"
+
+
+class Region(PlannedModule):
+    """A checkpointed module.
+
+    A dispatch mode watches the module until a forward has run the recorded ops and a recomputation has followed.
+    Forwards before the training loop, with another batch, may run other ops.
+    """
+
+    def __init__(self, applied, module: torch.nn.Module, policy: ModulePolicy):
+        super().__init__(applied, module, policy)
+        self.recomputed = False  # a recomputation has run
+        self.subclass = None  # class name of wrapper tensors among the arguments of ops
+        self.computed_with = set()  # paths of attributes that a watched call computed with, not only changed
+        self.changed = set()  # paths of attributes that an op of a watched call changed in place
+        self.read = {}  # path of an argument or attribute of a watched call -> whether an op read the tensor
+        self.compiled_context_fn = lambda: self.contexts(None)  # must be a function, not a bound method
+
+    def run(self, module, args, kwargs):
         forward = self.forward_of(module)
         if not torch.is_grad_enabled():
             return forward(*args, **kwargs)
@@ -88,11 +136,9 @@ class Region:
             return checkpoint(forward, *args, use_reentrant=False, context_fn=self.compiled_context_fn)
         if not self.checked:
             self.applied.check_modules()
-        if not self.settled:
-            self._refuse_inside_of_a_checkpoint()
-        watch, held = self.applied.watch, self.policy.held
-        if module._forward_pre_hooks or module._forward_hooks:  # hooks ran in the recording, but run outside here
-            held = HeldBytes()
+        if not self.settled and self.is_inside_of_a_checkpoint():
+            self.refuse_inside_of_a_checkpoint()
+        watch, held = self.applied.watch, self.held_bytes(module)
         watch.at(f"at the begin of module {self.policy.fqn}", held.begin)
         try:
             call = _Call(self, module, forward, args, kwargs)
@@ -106,24 +152,12 @@ class Region:
         watch.at(f"at the end of module {self.policy.fqn}", held.end)
         return result
 
-    def _refuse_inside_of_a_checkpoint(self):
-        if running.calls == 0 and (is_of_checkpoint(pack_hook()) or (in_backward() and in_reentrant_checkpoint())):
-            self.refuse(f"it runs inside of a checkpoint of the program's own, {_NESTED}")
-
     def refuse_own_checkpoint(self, hook):
         """Refuses a module that checkpoints a part of itself; `hook` is the pack_hook() of the module's own checkpoint.
         Called at each op of a watched forward."""
         now = pack_hook()
         if (now is not hook and is_of_checkpoint(now)) or (not torch.is_grad_enabled() and in_reentrant_checkpoint()):
             self.refuse(f"it checkpoints a part of itself, {_NESTED}")
-
-    def forward_of(self, module):
-        """Returns the forward without the policy, bound to `module`, which may be a copy of the original."""
-        if self.replaced is None:
-            return functools.partial(type(module).forward, module)
-        if isinstance(self.replaced, types.MethodType):
-            return types.MethodType(self.replaced.__func__, module)
-        return self.replaced
 
     def contexts(self, call):
         """Returns the contexts of a call, for the forward and the recomputation; `call` is None in a graph."""
@@ -183,19 +217,8 @@ class Region:
             if self.policy.is_of_a_graph() and BUFFER not in calls:
                 return _OF_A_GRAPH
             ran = f"ran {calls[name]} times" if calls[name] else "never ran"
-            return f"{name} {ran} in its forward, {count} times when the step was recorded; {self._what_to_do()}"
+            return f"{name} {ran} in its forward, {count} times when the step was recorded; {self.what_to_do()}"
         return None
-
-    def _what_to_do(self):
-        readers = self.applied.document.memory_readers
-        if any(f"{reader}.".startswith(f"{self.policy.fqn}.") for reader in readers):
-            return ("it reads the card's memory, of which a plan leaves another part free, so that a step recorded "
-                    "again would differ again: give it a fixed number in place of that (a chunk size) first, or leave "
-                    f"it out of the plan with --pin {self.policy.fqn}=save")
-        return "record the step again as it runs now (same batch layout, dtype, autocast and device)"
-
-    def refuse(self, sentence):
-        self.applied.refuse(f"module {self.policy.fqn}: {sentence}")
 
     def refuse_changed(self, name, when):
         self.refuse(f"the policy saves the result of {name}, which {when} changes in place, so that backward would get "
@@ -206,12 +229,6 @@ class Region:
         self.applied.watch.at(where, self.policy.held.recompute)
         self.settled = self.checked
         self.recomputed = True
-
-    def step_ends(self):
-        """Called at the end of the first step with the policy."""
-        if self.difference:
-            self.refuse(self.difference)
-        self.settled = self.checked
 
 
 class _Call:

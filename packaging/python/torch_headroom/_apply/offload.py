@@ -1,0 +1,409 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Offload: tensors that autograd saves in a module's forward go to pinned host memory, and come back before backward
+needs the tensors.
+
+The forward runs inside of saved_tensors_hooks(), and nothing else changes. A call is a forward that saves a tensor;
+calls are numbered over all offloaded modules of a policy. A storage that moves is copied to the host at once, on a
+stream beside the compute stream, and leaves the device at the end of the forward of the call that is `wait` calls later.
+The first unpack of a call brings back the storages of this call and of earlier calls that are at most `ahead` calls
+away. Streams wait for events, the CPU never does.
+
+A device block is always freed after the compute stream has waited for the copy from or into the block, so the caching
+allocator, which orders blocks by the compute stream, needs no record_stream().
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+
+import torch
+
+from .._torch import in_transform
+from .held import version_of
+from .policy import ModulePolicy, PolicyError
+from .region import PlannedModule
+
+
+class Cuda:
+    """What offload needs of the device type with the tensors that move. Tests replace this class for the CPU."""
+
+    type = "cuda"
+    is_available = staticmethod(torch.cuda.is_available)
+    Stream = torch.cuda.Stream
+    current_stream = staticmethod(torch.cuda.current_stream)
+    on = staticmethod(torch.cuda.stream)
+
+    @staticmethod
+    def current_id(index):
+        """Returns a number for the current stream of a device, faster than current_stream()."""
+        return torch._C._cuda_getCurrentRawStream(index)
+
+    @staticmethod
+    def pinned(nbytes):
+        return torch.empty(nbytes, dtype=torch.uint8, device="cpu", pin_memory=True)
+
+
+class OffloadedModule(PlannedModule):
+    """A module with saved tensors that go to the host. `offloads` is shared by the modules of a policy."""
+
+    def __init__(self, applied, module, policy: ModulePolicy, offloads: Offloads):
+        super().__init__(applied, module, policy)
+        if not Cuda.is_available():
+            raise PolicyError(f"{applied.document.source}: module {policy.fqn}: its saved tensors go to pinned host "
+                              f"memory, which needs CUDA: train on a GPU, or plan with --pin {policy.fqn}=save")
+        self.offloads = offloads
+        self.unpacked = False  # a backward has begun
+        offloads.ahead = max(offloads.ahead, policy.offload.ahead)
+
+    def run(self, module, args, kwargs):
+        forward = self.forward_of(module)
+        if not torch.is_grad_enabled() or in_transform():
+            return forward(*args, **kwargs)
+        if torch.compiler.is_compiling():
+            self.difference = ("it runs inside of a graph of torch.compile, where PyTorch's partitioner alone decides "
+                               "what is saved: record the step again as it runs now, with torch.compile")
+            return forward(*args, **kwargs)
+        if not self.checked:
+            self.applied.check_modules()
+        if self.is_inside_of_a_checkpoint():
+            if not self.settled:
+                self.refuse_inside_of_a_checkpoint()
+            return forward(*args, **kwargs)
+        watch, held = self.applied.watch, self.held_bytes(module)
+        watch.at(f"at the begin of module {self.policy.fqn}", held.begin)
+        call = _Call(self)
+        try:
+            with torch.autograd.graph.saved_tensors_hooks(call.pack, _unpack):
+                result = forward(*args, **kwargs)
+            self._check(call)
+        finally:
+            self.offloads.forward_ends(call)
+        watch.at(f"at the end of module {self.policy.fqn}", held.end)
+        return result
+
+    def remove_from(self, module):
+        super().remove_from(module)
+        self.offloads.cards.clear()  # host memory; calls on the way to their backward keep the cards
+
+    def backward_begins(self):
+        self.unpacked = True
+        self.applied.watch.at(f"in backward, at the begin of module {self.policy.fqn}", self.policy.held.recompute)
+
+    def _check(self, call):
+        """Compares a forward with the recording. A forward that saves nothing does not count."""
+        planned = self.policy.offload.saved
+        if call.packs not in (0, planned) and call.difference is None:
+            call.differs(f"autograd saved {call.packs} tensors in its forward, {planned} when the step was recorded")
+        if self.checked or not call.packs:
+            return
+        self.difference = call.difference and f"{call.difference}; {self.what_to_do()}"
+        self.checked = self.difference is None
+        if self.difference and self.unpacked:
+            self.refuse(self.difference)
+
+
+class Offloads:
+    """The calls of a policy's offloaded modules, and the storages that are on the device and on the host."""
+
+    def __init__(self):
+        self.ahead = 0  # the largest of all modules
+        self.cards = {}  # device -> _Card
+        self.lock = threading.RLock()  # held while storages come back: each device has its own thread in backward
+        self.on_device = {}  # storage -> weak reference to its _Storage, until the storage leaves
+        self._leaving = []  # (call at the end of which storages leave, weak references to the storages)
+        self._calls = {}  # number -> weak reference to a call
+        self._count = 0
+
+    def begin(self, call):
+        """Numbers a call."""
+        number = call.number = self._count
+        self._count += 1
+        self._calls[number] = weakref.ref(call, lambda _: self._calls.pop(number, None))
+
+    def forward_ends(self, call):
+        """The storages of which the last call is `wait` calls ago leave the device."""
+        if call.number is None:
+            return
+        if call.difference is None and call.storages:
+            self._leaving.append((call.number + call.offload.wait, call.storages))
+        due = [storages for last, storages in self._leaving if last <= call.number]
+        if due:
+            self._leaving = [one for one in self._leaving if one[0] > call.number]
+            for storage in (known() for storages in due for known in storages):
+                if storage is not None and storage.last <= call.number:
+                    storage.leave()
+
+    def bring_back(self, number):
+        """Called at the first unpack of the call `number`."""
+        with self.lock:
+            for earlier in range(number, number - self.ahead - 1, -1):
+                known = self._calls.get(earlier)
+                call = known and known()
+                if call is not None and not call.is_back and earlier + call.offload.ahead >= number:
+                    call.is_back = True
+                    for storage in reversed(call.storages):
+                        storage = storage()
+                        if storage is not None:
+                            storage.bring_back()
+
+    def card(self, device):
+        card = self.cards.get(device)
+        if card is None:
+            card = self.cards[device] = _Card(device)
+        return card
+
+
+class _Call:
+    """A forward of an offloaded module. The handles that autograd keeps hold the call."""
+
+    __slots__ = ("module", "offload", "number", "packs", "moving", "storages", "difference", "begun", "is_back",
+                 "__weakref__")
+
+    def __init__(self, module):
+        self.module = module
+        self.offload = module.policy.offload
+        self.number = None
+        self.packs = 0
+        self.moving = self.offload.tensors
+        self.storages = []  # weak references in the order of the first packs
+        self.difference = None  # sentence: how the call differs from the recording
+        self.begun = False  # backward has unpacked a tensor
+        self.is_back = False
+
+    def pack(self, tensor):
+        """Returns what autograd keeps in place of a saved tensor."""
+        place = self.packs
+        self.packs = place + 1
+        if not place:
+            self.module.offloads.begin(self)
+        if place in self.moving:
+            what = _obstacle(tensor)
+            if what is None:
+                storage = self._moved(tensor, place)
+                if storage is not None:
+                    return _Moved(self, storage, tensor)
+            else:
+                self.differs(f"the saved tensor {place} of its forward is {what}, which stays where it is")
+        return _Kept(self, tensor)
+
+    def _moved(self, tensor, place):
+        """Returns the storage of a tensor, which is on its way to the host; None if the call differs."""
+        offloads = self.module.offloads
+        known = offloads.on_device.get(tensor.untyped_storage()._cdata)
+        storage = known and known()
+        if storage is None:
+            try:
+                storage = _Storage(offloads, tensor)
+            except _NoPinnedMemory as error:
+                self.module.refuse(str(error))
+        elif storage.version != tensor._version:
+            return self.differs(f"the memory of the saved tensor {place} of its forward is changed in place after the "
+                                "first save")
+        elif storage.newest == self.number:
+            return storage
+        storage.newest = self.number
+        storage.last = self.number + self.offload.wait
+        self.storages.append(weakref.ref(storage))
+        return storage
+
+    def differs(self, sentence):
+        """From here on, nothing of this call moves: what is on its way to the host stays on the device, too."""
+        self.difference = sentence
+        self.moving = frozenset()
+
+    def begin_backward(self):
+        self.begun = True
+        self.module.backward_begins()
+        self.module.offloads.bring_back(self.number)
+
+
+_NEVER = float("inf")
+
+
+def _unpack(handle):
+    call = handle.call
+    if not call.begun:
+        call.begin_backward()
+    return handle.tensor()
+
+
+class _Kept:
+    """A handle of a tensor that stays on the device. Autograd compares versions only without hooks."""
+
+    __slots__ = ("call", "_tensor", "_version")
+
+    def __init__(self, call, tensor):
+        self.call = call
+        # A result of an op holds the op's node, which holds this handle. Leaves hold nothing.
+        self._tensor = tensor if tensor.is_leaf else tensor.detach()
+        self._version = version_of(tensor)
+
+    def tensor(self):
+        _check_version(self._tensor, self._version)
+        return self._tensor
+
+
+class _Moved:
+    """A handle of a tensor that moves: a view of the storage."""
+
+    __slots__ = ("call", "_storage", "_dtype", "_place")
+
+    def __init__(self, call, storage, tensor):
+        self.call = call
+        self._storage = storage
+        self._dtype = tensor.dtype
+        self._place = tensor.storage_offset(), tensor.size(), tensor.stride()
+
+    def tensor(self):
+        storage = self._storage.on_device()
+        return torch.empty(0, dtype=self._dtype, device=storage.device).set_(storage, *self._place)
+
+
+class _Storage:
+    """A storage that moves. The handles hold this object: the device block or host buffer goes with the last handle."""
+
+    __slots__ = ("newest", "last", "version", "_offloads", "_card", "_key", "_tensor", "_storage", "_bytes", "_buffer",
+                 "_stream", "_copied", "_waited", "__weakref__")
+
+    def __init__(self, offloads, tensor):
+        self._copied = None
+        self.newest = None  # the last call with the storage
+        self.last = None  # the storage leaves the device at the end of this call
+        self.version = tensor._version
+        self._offloads = offloads
+        self._card = offloads.card(tensor.device)
+        self._tensor = tensor if tensor.is_leaf else tensor.detach()  # has the version; None after leave()
+        self._storage = tensor.untyped_storage()  # None on the host
+        self._bytes = self._storage.nbytes()
+        self._key = self._storage._cdata
+        self._buffer = self._card.buffer(self._bytes)
+        self._stream = self._card.compute()
+        self._copied = self._card.copy_out(self._storage, self._buffer, self._stream)  # event of the last copy
+        self._waited = ()  # streams that have waited for the event
+        offloads.on_device[self._key] = weakref.ref(self)
+
+    def leave(self):
+        """Leaves the device."""
+        self._stream.wait_event(self._copied)
+        self.last = _NEVER
+        self._tensor = self._storage = None
+        del self._offloads.on_device[self._key]
+
+    def bring_back(self):
+        """Begins to come back. A storage that is still on the device stays there."""
+        if self._buffer is None:  # is back already
+            return
+        if self._storage is not None:
+            self.last = _NEVER
+            del self._offloads.on_device[self._key]  # a new call copies the storage again
+            self._card.give_back(self._buffer)
+        else:
+            self._stream = self._card.compute()
+            block, self._copied = self._card.copy_in(self._buffer, self._copied, self._stream)
+            self._card.give_back(self._buffer, self._copied)
+            self._storage = block
+        self._buffer = None
+
+    def on_device(self):
+        """Returns the storage on the device, for the current stream."""
+        if self._buffer is not None:
+            with self._offloads.lock:
+                self.bring_back()
+        if self._tensor is not None:
+            _check_version(self._tensor, self.version)
+            return self._storage
+        stream = self._card.compute_id()
+        if stream not in self._waited:
+            self._card.compute().wait_event(self._copied)
+            self._waited += (stream,)
+        return self._storage
+
+    def __del__(self):
+        if self._copied is None:  # the constructor failed
+            return
+        if self._storage is not None and not self._waited:
+            self._stream.wait_event(self._copied)
+        if self._buffer is not None:
+            self._card.give_back(self._buffer)
+            if self._storage is not None:
+                self._offloads.on_device.pop(self._key, None)
+
+
+class _NoPinnedMemory(Exception):
+    """Raised if the host has no pinned memory left. `str()` is a sentence."""
+
+
+class _Card:
+    """The streams for copies of one device, and pinned buffers by number of bytes."""
+
+    def __init__(self, device):
+        self._device = device
+        self._out, self._in = Cuda.Stream(device), Cuda.Stream(device)
+        self._free = {}  # bytes -> [(buffer, event of the last copy from the buffer, or None)]
+
+    def compute(self):
+        return Cuda.current_stream(self._device)
+
+    def compute_id(self):
+        return Cuda.current_id(self._device.index)
+
+    def buffer(self, nbytes):
+        """Returns a buffer that copy_out() may write."""
+        free = self._free.get(nbytes)
+        if free:
+            buffer, read = free.pop()
+            if read is not None:
+                self._out.wait_event(read)
+            return buffer
+        try:
+            return Cuda.pinned(nbytes).untyped_storage()
+        except RuntimeError as error:
+            reason = str(error).partition("\n")[0]
+            raise _NoPinnedMemory(f"{nbytes:,} bytes of pinned host memory are not to be had ({reason})") from error
+
+    def give_back(self, buffer, read=None):
+        """`read` is the event of a copy from the buffer. The stream of copy_out() orders copies into the buffer."""
+        self._free.setdefault(buffer.nbytes(), []).append((buffer, read))
+
+    def copy_out(self, storage, buffer, compute):
+        """Begins to copy a storage into a buffer. Returns the event of the copy."""
+        self._out.wait_event(compute.record_event())
+        with Cuda.on(self._out):
+            buffer.copy_(storage, True)
+        return self._out.record_event()
+
+    def copy_in(self, buffer, written, compute):
+        """Begins to copy a buffer into a new block. `written` is the event of copy_out(). Returns the block's storage
+        and the event of the copy."""
+        block = torch.empty(buffer.nbytes(), dtype=torch.uint8, device=self._device).untyped_storage()
+        self._in.wait_event(compute.record_event())
+        self._in.wait_event(written)
+        with Cuda.on(self._in):
+            block.copy_(buffer, True)
+        return block, self._in.record_event()
+
+
+def _obstacle(tensor):
+    """Returns what a tensor is that cannot move; None: the tensor moves."""
+    if type(tensor) is not torch.Tensor:
+        return f"a {type(tensor).__name__}"
+    if isinstance(tensor._base, torch.nn.Parameter):
+        return "a view of a Parameter"
+    if tensor.device.type != Cuda.type:
+        return f"on the device {tensor.device}"
+    if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized:
+        return "sparse, nested or quantized"
+    if tensor.is_conj() or tensor.is_neg():
+        return "a conjugated or negated view"
+    return None
+
+
+def _check_version(tensor, version):
+    """As autograd does for tensors without hooks."""
+    now = version_of(tensor)
+    if now != version:
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"a {tensor.type()} is at version {now}, expected version {version}")
