@@ -187,7 +187,7 @@ private:
     Status addOffload(ModuleId module, Ways& ways) const
     {
         const StepIndex& index = model_.index();
-        if (preventsOffload(index.obstacles[module.value]) || model_.isWholeOnly(module))
+        if (index.obstaclesToOffload[module.value] != CheckpointObstacle::none || model_.isWholeOnly(module))
             return {};
         ASSIGN_OR_RETURN(Way way, measure({{module, {}, Offload{}}}));
         if (way.effect.movedBytes > 0)

@@ -38,10 +38,6 @@ enum class CheckpointObstacle : std::uint8_t {
                     ///< on the order of all modules of the step, and a recomputation changes that order
 };
 
-/// Whether the obstacle also keeps the saved tensors of the module from being offloaded: nothing runs again then, but
-/// the module's own hooks or graphs would be in the way.
-bool preventsOffload(CheckpointObstacle obstacle);
-
 /// The obstacle as a clause for the user: "one of its arguments is changed in place".
 std::string_view obstacleText(CheckpointObstacle obstacle);
 
@@ -49,6 +45,9 @@ struct CheckpointObstacles
 {
     CheckpointObstacle ofStep = CheckpointObstacle::none; ///< obstacle of every module and of ops outside of modules
     std::vector<CheckpointObstacle> ofModules; ///< by ModuleId; the step's obstacle included
+    /// By ModuleId: what keeps the saved tensors of a module from being offloaded. Nothing runs again then, but graphs
+    /// and hooks of the program may be in the way.
+    std::vector<CheckpointObstacle> toOffload;
 };
 
 /// Finds the obstacles in a single pass over the ops of each module's calls.

@@ -31,8 +31,8 @@ Status refuse(const StepTrace& trace, const StepIndex& index, const CheckpointPl
         if (region.module.value >= trace.modules.size())
             return badInput("the plan names module number " + std::to_string(region.module.value)
                             + ", but the step has " + std::to_string(trace.modules.size()));
-        const CheckpointObstacle obstacle = index.obstacles[region.module.value];
-        if (region.offload ? preventsOffload(obstacle) : obstacle != CheckpointObstacle::none)
+        const auto& obstacles = region.offload ? index.obstaclesToOffload : index.obstacles;
+        if (const CheckpointObstacle obstacle = obstacles[region.module.value]; obstacle != CheckpointObstacle::none)
             return badInput(nameOf(trace, region.module) + " cannot be "
                             + (region.offload ? "offloaded: " : "checkpointed: ")
                             + std::string(obstacleText(obstacle)));

@@ -110,6 +110,7 @@ public:
         }
         for (const std::uint32_t region : plan.offloads)
             mostAhead_ = std::max(mostAhead_, static_cast<std::uint32_t>(plan.regions[region].offload->ahead));
+        begun_.resize(plan.offloads.size(), false);
         isBack_.resize(plan.offloads.size(), false);
         std::ranges::sort(ends_);
         nextEnd_ = ends_.front().first;
@@ -332,12 +333,19 @@ private:
             memory_.copyOut(number, storage.region, trace_.storages.bytes[storage.storage]);
     }
 
+    /// Later copies to the host wait for the copy from the buffer.
+    void giveBufferBack(std::uint32_t number)
+    {
+        if constexpr (followsCopies)
+            memory_.endCopy(number, trace_.storages.bytes[plan_.moved[number].storage]);
+    }
+
     void endMoved(std::uint32_t number, Moved& moved)
     {
         if (moved.state == Moved::State::onDevice || moved.state == Moved::State::back)
             memory_.drop(moved.block);
-        if constexpr (followsCopies)
-            memory_.endCopy(number, trace_.storages.bytes[plan_.moved[number].storage]);
+        if (moved.state != Moved::State::back)
+            giveBufferBack(number);
         moved.state = Moved::State::notSaved;
     }
 
@@ -357,8 +365,9 @@ private:
     void bringBackFrom(std::uint32_t region)
     {
         const std::uint32_t from = plan_.regions[region].number;
-        if (from == none || isBack_[from])
+        if (from == none || begun_[from])
             return;
+        begun_[from] = true;
         ranAgain_.push_back(plan_.regions[region].call);
         for (std::uint32_t number = from + 1; number-- > from - std::min(from, mostAhead_);) {
             const std::uint32_t other = plan_.offloads[number];
@@ -374,16 +383,17 @@ private:
         isBack_[call.number] = true;
         for (std::uint32_t number = call.endMoved; number-- > call.firstMoved;) {
             Moved& moved = moved_[number];
-            if (moved.state == Moved::State::onDevice)
-                moved.state = Moved::State::back;
-            if (moved.state != Moved::State::onHost)
+            if (moved.state == Moved::State::notSaved)
                 continue;
-            const StorageId storage = plan_.moved[number].storage;
-            moved.block = memory_.addCopy(storage, trace_.storages.bytes[storage]);
+            if (moved.state == Moved::State::onHost) {
+                const StorageId storage = plan_.moved[number].storage;
+                moved.block = memory_.addCopy(storage, trace_.storages.bytes[storage]);
+                memory_.hold(moved.block);
+                if constexpr (followsCopies)
+                    memory_.copyIn(number, region, trace_.storages.bytes[storage]);
+            }
+            giveBufferBack(number);
             moved.state = Moved::State::back;
-            memory_.hold(moved.block);
-            if constexpr (followsCopies)
-                memory_.copyIn(number, region, trace_.storages.bytes[storage]);
         }
     }
 
@@ -567,6 +577,7 @@ private:
     std::size_t nextRegion_ = 0;
 
     std::vector<Moved> moved_; ///< by Regions::moved
+    std::vector<bool> begun_; ///< by number of an offload call: a tensor was unpacked
     std::vector<bool> isBack_; ///< by number of an offload call: the storages were brought back
     std::uint32_t mostAhead_ = 0;
 

@@ -90,6 +90,7 @@ StepIndex::StepIndex(const StepTrace& trace)
     findMemoryEvents(trace, permanent);
     CheckpointObstacles found = checkpointObstacles(trace, *this);
     obstacles = std::move(found.ofModules);
+    obstaclesToOffload = std::move(found.toOffload);
     obstacleOfStep = found.ofStep;
 }
 

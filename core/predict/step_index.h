@@ -49,6 +49,7 @@ struct StepIndex
     bool isInSeveralPasses(const Call& call) const;
 
     std::vector<CheckpointObstacle> obstacles; ///< by module
+    std::vector<CheckpointObstacle> obstaclesToOffload; ///< by module
     CheckpointObstacle obstacleOfStep = CheckpointObstacle::none; ///< of every module, and of ops outside of modules
 
     /// Events that memory depends on under some plan, ascending. Left out are exit, backwardEnter and backwardExit, and
