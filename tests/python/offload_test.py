@@ -46,6 +46,13 @@ class LateStream:
         self.waiting.append(work)
         self.begun += 1
 
+    def __enter__(self):
+        self.copies = Copies(self)
+        self.copies.__enter__()
+
+    def __exit__(self, *error):
+        self.copies.__exit__(*error)
+
     def record_event(self):
         return self, self.begun
 
@@ -108,7 +115,6 @@ class Late:
     compute = Compute()
     copied = []  # bytes
     made = []  # bytes of host buffers
-    on = Copies
 
     @staticmethod
     def is_available():
@@ -605,6 +611,7 @@ class Lifetimes(OnTheCpu):
                 self.assertEqualToTheBit(gradients(make(False)), gradients(net))
                 apply(remove(net), self.written(entry(net, "0", tensors=[]), entry(net, "1", tensors=[])))
                 gradients(net)
+                net(batch())
         gc.collect()
         self.assertTrue(all(storage.expired() for storage in saved))
 

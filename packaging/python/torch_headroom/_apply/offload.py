@@ -33,7 +33,6 @@ class Cuda:
     is_available = staticmethod(torch.cuda.is_available)
     Stream = torch.cuda.Stream
     current_stream = staticmethod(torch.cuda.current_stream)
-    on = staticmethod(torch.cuda.stream)
 
     @staticmethod
     def current_id(index):
@@ -314,9 +313,9 @@ class _Storage:
         if self._tensor is not None:
             _check_version(self._tensor, self.version)
             return self._storage
-        stream = self._card.compute_id()
+        stream = self._card.compute()
         if stream not in self._waited:
-            self._card.compute().wait_event(self._copied)
+            stream.wait_event(self._copied)
             self._waited += (stream,)
         return self._storage
 
@@ -341,13 +340,16 @@ class _Card:
     def __init__(self, device):
         self._device = device
         self._out, self._in = Cuda.Stream(device), Cuda.Stream(device)
+        self._computes = {}  # number of a stream -> stream
         self._free = {}  # bytes -> [(buffer, event of the last copy from the buffer, or None)]
 
     def compute(self):
-        return Cuda.current_stream(self._device)
-
-    def compute_id(self):
-        return Cuda.current_id(self._device.index)
+        """Returns the current stream."""
+        number = Cuda.current_id(self._device.index)
+        stream = self._computes.get(number)
+        if stream is None:
+            stream = self._computes[number] = Cuda.current_stream(self._device)
+        return stream
 
     def buffer(self, nbytes):
         """Returns a buffer that copy_out() may write."""
@@ -370,7 +372,7 @@ class _Card:
     def copy_out(self, storage, buffer, compute):
         """Begins to copy a storage into a buffer. Returns the event of the copy."""
         self._out.wait_event(compute.record_event())
-        with Cuda.on(self._out):
+        with self._out:
             buffer.copy_(storage, True)
         return self._out.record_event()
 
@@ -380,7 +382,7 @@ class _Card:
         block = torch.empty(buffer.nbytes(), dtype=torch.uint8, device=self._device).untyped_storage()
         self._in.wait_event(compute.record_event())
         self._in.wait_event(written)
-        with Cuda.on(self._in):
+        with self._in:
             block.copy_(buffer, True)
         return block, self._in.record_event()
 
