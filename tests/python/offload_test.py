@@ -404,8 +404,8 @@ class Values(OnTheCpu):
             def loss(parameters):
                 return torch.func.functional_call(net, parameters, batch()).square().sum()
 
-            for parameter, gradient in zip(net.parameters(), torch.func.grad(loss)(dict(net.named_parameters())).values()):
-                parameter.grad = gradient
+            for name, gradient in torch.func.grad(loss)(dict(net.named_parameters())).items():
+                net.get_parameter(name).grad = gradient
 
         plain, net = gradients(model(), step), self.applied(model(), "0")
         self.assertEqualToTheBit(plain, gradients(net, step))
@@ -425,7 +425,8 @@ class Values(OnTheCpu):
                     return x + checkpoint(super().forward, x.sin(), use_reentrant=reentrant)
 
             with self.subTest(reentrant=reentrant):
-                self.check(lambda: model(3, Checkpointing), ["1", "2"], lambda net: backward(net(batch().requires_grad_())))
+                self.check(lambda: model(3, Checkpointing), ["1", "2"],
+                           lambda net: backward(net(batch().requires_grad_())))
 
     def test_own_checkpoints_around(self):
         class Around(nn.Module):
@@ -444,7 +445,8 @@ class Values(OnTheCpu):
             self.applied(net, "0.inner")
             with self.assertRaises(PolicyError) as caught:
                 gradients(net, lambda net: backward(net(batch().requires_grad_())))
-            self.assertIn("module Sequential.0.inner: it runs inside of a checkpoint of the program's own", str(caught.exception))
+            self.assertIn("module Sequential.0.inner: it runs inside of a checkpoint of the program's own",
+                          str(caught.exception))
             self.assertNotIn("forward", net[0].inner.__dict__)
 
     def test_fully_shard_and_distributed_data_parallel(self):
@@ -661,8 +663,9 @@ class Refusals(OnTheCpu):
     def test_fields(self):
         number = "expected a whole number, 0 or more"
         for key, value, sentence in (
-                ("ahead", -1, f".ahead: {number}"), ("wait", 1.0, f".wait: {number}"), ("saved", True, f".saved: {number}"),
-                ("saved", None, f".saved: {number}"), ("tensors", {}, ".tensors: expected a list"),
+                ("ahead", -1, f".ahead: {number}"), ("wait", 1.0, f".wait: {number}"),
+                ("saved", True, f".saved: {number}"), ("saved", None, f".saved: {number}"),
+                ("tensors", {}, ".tensors: expected a list"),
                 ("tensors", [1, 0], ".tensors: expected ascending whole numbers from 0 to below 5"),
                 ("tensors", [1, 1], ".tensors: expected ascending whole numbers from 0 to below 5"),
                 ("tensors", [5], ".tensors: expected ascending whole numbers from 0 to below 5"),
@@ -675,12 +678,13 @@ class Refusals(OnTheCpu):
         found = entry(model(), "0")
         self.refused(self.written({**found, "offload": [1]}), ": expected an object")
         found["ops"] = [{"op": "aten.gelu.default", "index": 0, "save": True}]
-        self.refused(self.written(found), ": expected no op to save, not aten.gelu.default 0: the module is not checkpointed")
+        self.refused(self.written(found),
+                     ": expected no op to save, not aten.gelu.default 0: the module is not checkpointed")
 
     def test_without_cuda(self):
         with unittest.mock.patch.object(Late, "is_available", lambda: False):
-            self.refused(self.written(entry(model(), "0")), "module Sequential.0: its saved tensors go to pinned host memory, "
-                         "which needs CUDA: train on a GPU, or plan with --pin Sequential.0=save", where="")
+            self.refused(self.written(entry(model(), "0")), "module Sequential.0: its saved tensors go to pinned host "
+                         "memory, which needs CUDA: train on a GPU, or plan with --pin Sequential.0=save", where="")
 
     def test_without_pinned_memory(self):
         def fail(nbytes):
@@ -689,14 +693,14 @@ class Refusals(OnTheCpu):
         net = self.applied(model(), "0")
         with unittest.mock.patch.object(Late, "pinned", fail), self.assertRaises(PolicyError) as caught:
             net(batch())
-        self.assertSentence(caught.exception, "module Sequential.0: 2,048 bytes of pinned host memory are not to be had (CUDA "
-                            "error: out of memory); the policy was removed from the model")
+        self.assertSentence(caught.exception, "module Sequential.0: 2,048 bytes of pinned host memory are not to be had "
+                            "(CUDA error: out of memory); the policy was removed from the model")
         self.assertEqualToTheBit(gradients(model()), gradients(net))
 
     def first_step_refused(self, net, policy, sentence, step=lambda net: backward(net(batch()))):
         """By the optimizer, before the optimizer changes anything, or by the forward of the second step."""
-        sentence = (f"{sentence}; record the step again as it runs now (same batch layout, dtype, autocast and device); the "
-                    "policy was removed from the model")
+        sentence = (f"{sentence}; record the step again as it runs now (same batch layout, dtype, autocast and device); "
+                    "the policy was removed from the model")
         before = [parameter.detach().clone() for parameter in net.parameters()]
         for ends in (True, False):
             apply(net, policy)
@@ -714,8 +718,8 @@ class Refusals(OnTheCpu):
         for more, moving in ((1, None), (-1, None), (9, [count + 3])):
             found["offload"]["saved"] = count + more
             found["offload"]["tensors"] = [1] if moving is None else moving
-            self.first_step_refused(model(), self.written(found), f"module Sequential.1: autograd saved {count} tensors in its "
-                                    f"forward, {count + more} when the step was recorded")
+            self.first_step_refused(model(), self.written(found), f"module Sequential.1: autograd saved {count} tensors "
+                                    f"in its forward, {count + more} when the step was recorded")
 
     def test_tensors_that_do_not_move(self):
         found = [(model(), "0", place, what) for place, (_, what) in enumerate(
@@ -735,8 +739,9 @@ class Refusals(OnTheCpu):
 
     def test_tensors_on_the_cpu_of_a_machine_with_a_gpu(self):
         with unittest.mock.patch.object(Late, "type", "cuda"):
-            self.first_step_refused(model(), self.written(entry(model(), "0", tensors=[1])), "module Sequential.0: the saved "
-                                    "tensor 1 of its forward is on the device cpu, which stays where it is")
+            self.first_step_refused(
+                model(), self.written(entry(model(), "0", tensors=[1])),
+                "module Sequential.0: the saved tensor 1 of its forward is on the device cpu, which stays where it is")
 
     def test_memory_that_changes_between_two_saves(self):
         class Changes(nn.Module):
@@ -756,7 +761,8 @@ class Refusals(OnTheCpu):
         step(net)
         with self.assertRaises(PolicyError) as caught:
             torch.optim.SGD(net.parameters(), lr=1.0).step()
-        self.assertIn("the memory of the saved tensor 1 of its forward is changed in place after the first save", str(caught.exception))
+        self.assertIn("the memory of the saved tensor 1 of its forward is changed in place after the first save",
+                      str(caught.exception))
 
     def test_calls_that_differ_after_the_first_step_move_nothing(self):
         class Changing(Block):
@@ -792,7 +798,7 @@ class Refusals(OnTheCpu):
         net = model(2)
         policy = self.written(entry(net, "0"))
         net[0].compile(backend="eager")
-        with self.assertRaisesRegex(PolicyError, "module Sequential.0 is compiled, and what a compiled graph saves cannot go to"):
+        with self.assertRaisesRegex(PolicyError, "module Sequential.0 is compiled, and what a compiled graph saves"):
             apply(net, policy)
         net = apply(model(2), policy)
         compiled = torch.compile(net, backend="aot_eager")

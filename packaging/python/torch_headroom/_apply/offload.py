@@ -5,9 +5,9 @@ needs the tensors.
 
 The forward runs inside of saved_tensors_hooks(), and nothing else changes. A call is a forward that saves a tensor;
 calls are numbered over all offloaded modules of a policy. A storage that moves is copied to the host at once, on a
-stream beside the compute stream, and leaves the device at the end of the forward of the call that is `wait` calls later.
-The first unpack of a call brings back the storages of this call and of earlier calls that are at most `ahead` calls
-away. Streams wait for events, the CPU never does.
+stream beside the compute stream. The storage leaves the device at the end of the forward of the call that is `wait`
+calls later. The first unpack of a call brings back the storages of this call and of earlier calls that are at most
+`ahead` calls away. Streams wait for events, the CPU never does.
 
 A device block is always freed after the compute stream has waited for the copy from or into the block, so the caching
 allocator, which orders blocks by the compute stream, needs no record_stream().
