@@ -18,6 +18,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <sstream>
 
 namespace headroom::cli {
 
@@ -245,7 +246,18 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
     };
     addNames("--ac-unit", arguments.acUnits, "Only these modules may be checkpointed (default: any with children)");
     addNames("--fsdp-unit", arguments.fsdpUnits, "Modules whose parameters FSDP shards (default: the root)");
-    addNames("--pin", arguments.pins, "FQN=save or FQN=recompute: decides for a module");
+    addNames("--pin", arguments.pins, "FQN=save, FQN=recompute or FQN=offload: decides for a module");
+    command.add_flag("--offload", arguments.offload,
+                     "Saved tensors may also go to pinned host memory, and come back before backward needs them");
+    CLI::Option* const offload = command.get_option("--offload");
+    command
+        .add_option("--host-memory", arguments.hostMemory, "The most pinned host memory for --offload; default: any")
+        ->type_name("SIZE")
+        ->needs(offload);
+    command
+        .add_option("--host-bandwidth", arguments.hostBandwidth,
+                    "GB/s of copies to and from pinned host memory; default: of the GPU, from resources/devices.json")
+        ->type_name("TO[,FROM]");
     addTimeArguments(command, arguments.times);
     command.add_flag("--json", arguments.json, "Print one JSON document");
 }
@@ -268,6 +280,31 @@ std::string ownCheckpoints(double ms, const std::string& lineEnd)
         + "again; torch-headroom record --without-checkpointing train.py shows what would be possible.";
 }
 
+namespace {
+
+/// The step with the rates of --host-bandwidth.
+Result<StepTracePtr> withHostBandwidth(const StepTracePtr& step, const std::string& text)
+{
+    std::istringstream in(text);
+    double to = 0;
+    in >> to;
+    double from = to;
+    if (in.peek() == ',') {
+        in.get();
+        in >> from;
+    }
+    if (in.fail() || in.peek() != std::istringstream::traits_type::eof() || !(to > 0) || !(from > 0))
+        return badInput("--host-bandwidth `" + text
+                        + "`: expected GB/s of copies to the host, and after a comma of copies from there, as 53 or "
+                          "170,416");
+    const auto own = std::make_shared<StepTrace>(*step);
+    own->info.toHost = to;
+    own->info.fromHost = from;
+    return StepTracePtr(own);
+}
+
+} // namespace
+
 Result<PlanSource> readPlanSource(const PlanArguments& arguments)
 {
     if (!arguments.formulation.empty() && arguments.formulation != "exact" && arguments.formulation != "piecewise")
@@ -284,6 +321,9 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
         return source;
     }
     ASSIGN_OR_RETURN(StepTracePtr trace, readStep(arguments.stepFile, arguments.times));
+    if (!arguments.hostBandwidth.empty()) {
+        ASSIGN_OR_RETURN(trace, withHostBandwidth(trace, arguments.hostBandwidth));
+    }
     if (const Status can = plannable(*trace); !can && (plansExactly(arguments) || !trace->info.measured))
         return badInput(arguments.stepFile + ": " + can.error().message);
     const auto& job = trace->info.distributed;
@@ -314,13 +354,20 @@ Result<PlanRequest> planRequest(const PlanArguments& arguments)
     for (const std::string& pin : arguments.pins) {
         const std::size_t equals = pin.rfind('=');
         const std::string what = equals == std::string::npos ? "" : pin.substr(equals + 1);
-        if (equals == 0 || (what != "save" && what != "recompute"))
-            return badInput("--pin `" + pin + "`: expected FQN=save or FQN=recompute");
+        if (equals == 0 || (what != "save" && what != "recompute" && what != "offload"))
+            return badInput("--pin `" + pin + "`: expected FQN=save, FQN=recompute or FQN=offload");
         const std::string fqn = pin.substr(0, equals);
-        const Pin decision = what == "save" ? Pin::save : Pin::recompute;
+        const Pin decision = what == "save" ? Pin::save : what == "offload" ? Pin::offload : Pin::recompute;
         const auto [known, added] = request.pins.emplace(fqn, decision);
         if (!added && known->second != decision)
-            return badInput("--pin names `" + fqn + "` twice, with save and with recompute: expected one of them");
+            return badInput("--pin names `" + fqn + "` twice, with different decisions: expected one of them");
+    }
+    request.offload = arguments.offload;
+    if (!arguments.hostMemory.empty()) {
+        const Result<Bytes> host = parseBytes(arguments.hostMemory);
+        if (!host)
+            return badInput("--host-memory " + host.error().message);
+        request.hostMemory = *host;
     }
     return request;
 }

@@ -98,7 +98,10 @@ struct PlanArguments
     std::string worldSize = "1";
     std::vector<std::string> acUnits;
     std::vector<std::string> fsdpUnits;
-    std::vector<std::string> pins; ///< FQN=save or FQN=recompute
+    std::vector<std::string> pins; ///< FQN=save, FQN=recompute or FQN=offload
+    bool offload = false;
+    std::string hostMemory; ///< empty: any
+    std::string hostBandwidth; ///< GB/s to the host, or to and from the host with a comma; empty: the GPU's
     TimeChoice times;
     bool json = false;
 };

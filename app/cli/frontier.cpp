@@ -99,6 +99,9 @@ Json toJson(const Frontier& frontier, const StepTrace* step)
     for (std::size_t i = 0; i < frontier.points.size(); ++i) {
         const FrontierPoint& point = frontier.points[i];
         json["points"].push_back({{"peak_bytes", point.peak}, {"recompute_ms", point.recomputeMs}, {"gap", point.gap}});
+        if (point.movedBytes > 0)
+            json["points"].back()["offload"]
+                = {{"moved_bytes", point.movedBytes}, {"host_bytes", point.hostBytes}, {"exposed_ms", point.exposedMs}};
         if (frontier.verdicts.empty())
             continue;
         const CardVerdict& verdict = frontier.verdicts[i];
@@ -115,6 +118,9 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
     out << "Peaks count " << countedMemory(exact) << ".\n\n";
     std::vector<Table::Heading> columns{
         {"Peak", right}, {"Bytes", right}, {"Recompute ms", right}, {"Added to the step", right}, {"Gap", right}};
+    const bool moves = std::ranges::any_of(frontier.points, [](const FrontierPoint& p) { return p.movedBytes > 0; });
+    if (moves)
+        columns.insert(columns.begin() + 3, {{"To the host", right}, {"Exposed ms", right}});
     if (!frontier.verdicts.empty())
         columns.insert(columns.end(),
                        {{"Reserved", right}, {frontier.verdicts.front().card->title, right}, {"Runs from", right}});
@@ -125,7 +131,9 @@ void print(const Frontier& frontier, bool exact, std::ostream& out)
         const double stepMs = frontier.largest.stepMs;
         std::vector<std::string> cells{
             formatBytes(point.peak), groupedDigits(point.peak), formatNumber(point.recomputeMs, 3),
-            stepMs > 0 ? formatPercent(point.recomputeMs / stepMs) : "-", formatPercent(point.gap)};
+            stepMs > 0 ? formatPercent(point.costMs() / stepMs) : "-", formatPercent(point.gap)};
+        if (moves)
+            cells.insert(cells.begin() + 3, {formatBytes(point.movedBytes), formatNumber(point.exposedMs, 3)});
         if (!frontier.verdicts.empty()) {
             const CardRun& run = frontier.verdicts[i].run;
             std::ranges::copy(run.assumptions, std::back_inserter(assumed));

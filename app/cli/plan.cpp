@@ -12,12 +12,13 @@
 #include "core/policy/plan_answer.h"
 #include "core/policy/step_account.h"
 #include "core/policy/trainer_plan.h"
-#include "core/predict/predict.h"
+#include "core/predict/step_clock.h"
 #include "core/trace/phase_times.h"
 #include "core/trace/remarks.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <iostream>
 
 namespace headroom::cli {
@@ -158,6 +159,21 @@ void printRemarks(const PlanSource& source, std::ostream& out)
         out << "Remark        " << remark << '\n';
 }
 
+/// Prints the offloaded modules: what each moves, and how long the GPU waits for the copies.
+void printOffloaded(const StepTrace& step, const CheckpointPlan& regions, std::ostream& out)
+{
+    using enum Table::Align;
+    const auto modules = offloadByModule(step, regions);
+    if (!modules)
+        return;
+    Table table({{"Offloaded module"}, {"To the host", right}, {"Copies", right}, {"Exposed", right}});
+    for (const ModuleOffload& module : *modules)
+        table.addRow({std::string(step.moduleFqn(module.module)), formatBytes(module.copies.bytes),
+                      formatMs(module.copies.copyMs), formatMs(module.copies.exposedMs)});
+    out << '\n';
+    table.print(out);
+}
+
 /// `clock` is clockText() of the step under the policy; empty: the step has no clock.
 void print(const PlanAnswer& answer, const PlanSource& source, const PlanCommandArguments& arguments,
            const std::string& clock, std::ostream& out)
@@ -195,6 +211,10 @@ void print(const PlanAnswer& answer, const PlanSource& source, const PlanCommand
         out << ", " << formatPercent(plan.recomputeMs / plan.stepMs) << " of the " << formatMs(plan.stepMs)
             << " of forward and backward" << (source.trace ? axisNote(*source.trace) : std::string());
     out << '\n';
+    if (plan.offload.moved > 0)
+        out << "Offload       " << formatBytes(plan.offload.moved) << " to the host and back in "
+            << formatMs(plan.offload.copyMs) << ", of which the GPU waits for " << formatMs(plan.offload.exposedMs)
+            << "\n              Pinned host memory: " << exactBytes(plan.offload.host) << '\n';
     if (source.trace)
         out << "Times         " << timesTitle(source.trace->info) << '\n';
     if (!clock.empty())
@@ -211,6 +231,8 @@ void print(const PlanAnswer& answer, const PlanSource& source, const PlanCommand
                "included;\n              --formulation exact plans for that.\n";
     printNotCheckpointable(notCheckpointable(*source.info), out);
     printWholeOnly(wholeOnly(*source.info), out);
+    if (offloads(answer.regions))
+        printOffloaded(*source.trace, answer.regions, out);
     if (plan.decisions.empty()) {
         out << "\nNothing has to be recomputed.\n";
         return;
@@ -233,10 +255,10 @@ Result<int> printTrainerConfig(const PlanCommandArguments& arguments, const Plan
     if (arguments.stepFile.empty() || arguments.json)
         return badInput("--trainer prints a trainer's configuration for a recorded step: expected a step file, and no "
                         "--json");
-    if (!request.pins.empty() || !request.acUnits.empty() || !request.fsdpUnits.empty()
+    if (!request.pins.empty() || !request.acUnits.empty() || !request.fsdpUnits.empty() || request.offload
         || !arguments.formulation.empty())
-        return badInput("--trainer plans among what the trainer can do: expected no --pin, --ac-unit, --fsdp-unit or "
-                        "--formulation beside it");
+        return badInput("--trainer plans among what the trainer can do: expected no --pin, --ac-unit, --fsdp-unit, "
+                        "--offload or --formulation beside it");
     ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
     ASSIGN_OR_RETURN(const PlanAnswer step, planForTrainer(source.trace, *trainer, request));
     if (step.plan.status == PlanStatus::infeasible)
@@ -254,6 +276,12 @@ Result<int> printTrainerConfig(const PlanCommandArguments& arguments, const Plan
 Result<int> run(const PlanCommandArguments& arguments)
 {
     ASSIGN_OR_RETURN(PlanRequest request, planRequest(arguments));
+    if (const bool pinned
+        = std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; });
+        (request.offload || pinned) && (!plansExactly(arguments) || request.worldSize > 1))
+        return badInput(
+            "--offload and --pin FQN=offload need a recorded step, planned to the byte: expected a step file, "
+            "and no --formulation piecewise or --world-size");
     if (arguments.onCard.card.empty()) {
         const Result<Bytes> budget = parseBytes(arguments.budget);
         if (!budget)

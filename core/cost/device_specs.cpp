@@ -32,6 +32,8 @@ DeviceSpec specOf(const json::Json& device)
     spec.multiprocessors = static_cast<int>(number("multiprocessors"));
     spec.l2 = static_cast<Bytes>(number("l2_mib")) * MiB;
     spec.context = static_cast<Bytes>(number("context_mib")) * MiB;
+    spec.toHost = number("to_host");
+    spec.fromHost = number("from_host");
     return spec;
 }
 

@@ -29,6 +29,8 @@ struct DeviceSpec
     double float8Flops = 0;
     Bytes l2 = 0; ///< L2 cache, in bytes
     Bytes context = 0; ///< memory of CUDA's context with loaded kernels; 0: unknown
+    double toHost = 25; ///< GB/s of a large copy to pinned host memory that is reused; by default of PCIe 4 x16
+    double fromHost = 25; ///< GB/s of a large copy from such memory
 };
 
 /// The default of --gpu.

@@ -74,6 +74,16 @@ std::vector<OpIssue> opIssues(const StepTrace& trace)
     return issues;
 }
 
+HostLink hostLinkOf(const StepInfo& info)
+{
+    const Result<DeviceSpec> gpu = findDeviceSpec(info.gpu);
+    const DeviceSpec spec = gpu ? *gpu : DeviceSpec();
+    HostLink link;
+    link.toHost = info.toHost > 0 ? info.toHost : spec.toHost;
+    link.fromHost = info.fromHost > 0 ? info.fromHost : spec.fromHost;
+    return link;
+}
+
 double cpuFactorOf(const StepTrace& trace, std::span<const double> issueMs)
 {
     constexpr std::size_t fewest = 200;

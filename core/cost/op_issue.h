@@ -18,6 +18,21 @@ struct OpIssue
     bool waits = false; ///< the CPU waits until the GPU has run the op, a copy to the host
 };
 
+/// Copies between a GPU and pinned host memory that is reused, a stream for each direction.
+struct HostLink
+{
+    double toHost = 0; ///< GB/s of large copies
+    double fromHost = 0;
+    double latencyMs = 0.01; ///< of a copy of a few bytes, so that small copies reach less
+    double issueMs = 0.02; ///< CPU time to issue a copy: autograd's hook in Python, two events, the call
+
+    double msToHost(Bytes bytes) const { return latencyMs + static_cast<double>(bytes) / (toHost * 1e6); }
+    double msFromHost(Bytes bytes) const { return latencyMs + static_cast<double>(bytes) / (fromHost * 1e6); }
+};
+
+/// The link of the step's GPU: StepInfo::toHost and StepInfo::fromHost where these are known, else DeviceSpec's.
+HostLink hostLinkOf(const StepInfo& info);
+
 /// The OpIssue of each op of the step. Costs by WorkClass are in resources/kernel_times.json, with sources.
 std::vector<OpIssue> opIssues(const StepTrace& trace);
 

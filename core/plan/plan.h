@@ -36,8 +36,9 @@ struct SearchLimit
 enum class PlanMode { modules, ops };
 
 /// A decision that the user fixes for a module. `save` keeps all its activations, so that neither it nor a module
-/// inside or around it is checkpointed; `recompute` checkpoints it.
-enum class Pin { save, recompute };
+/// inside or around it is checkpointed or offloaded; `recompute` checkpoints it; `offload` moves its saved tensors to
+/// host memory.
+enum class Pin { save, recompute, offload };
 
 /// The input of a planner.
 struct PlanRequest
@@ -47,6 +48,8 @@ struct PlanRequest
     std::vector<std::string> acUnits; ///< only these may be checkpointed; empty: any module with children
     std::vector<std::string> fsdpUnits; ///< no module that contains one of these is checkpointed
     std::map<std::string, Pin> pins; ///< by fqn
+    bool offload = false; ///< saved tensors may go to host memory; also with a pin `offload`
+    Bytes hostMemory = 0; ///< most pinned host memory for offload; 0: any
 };
 
 /// Error (badInput) if the world size is below 1.
@@ -72,7 +75,15 @@ struct Plan
     double recomputeMs = 0;
     double stepMs = 0; ///< forward and backward without recomputation
     double boundMs = 0; ///< no plan recomputes less than this
-    double gap = 0; ///< (recomputeMs - boundMs) / recomputeMs
+    double gap = 0; ///< (recomputeMs - boundMs) / recomputeMs; with offload, exposed copies count as recomputation
+    /// What a plan moves to host memory; all 0 without offload.
+    struct
+    {
+        Bytes moved = 0; ///< bytes to the host in a step; as many come back
+        Bytes host = 0; ///< pinned host memory (Timeline::hostBytes)
+        double copyMs = 0; ///< sum of the times of the copies, both directions
+        double exposedMs = 0; ///< time when the GPU waits for copies
+    } offload;
     double solveMs = 0; ///< wall time
     std::int64_t nodes = 0; ///< number of nodes of search trees and labels of dynamic programmes
     /// The price of memory at the budget: ms that one more GiB saves, by the linear relaxation. 0 if nothing is

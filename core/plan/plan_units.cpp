@@ -37,7 +37,7 @@ bool isInside(std::string_view inner, std::string_view outer)
 struct Wishes
 {
     std::vector<bool> allowed; ///< the module may be checkpointed
-    std::vector<bool> forced; ///< the module is pinned to recompute
+    std::vector<bool> forced; ///< the module is pinned to recompute, or to be offloaded
 };
 
 Status applyPins(const PlanModules& modules, const PlanRequest& request, Wishes& wishes)
@@ -52,14 +52,15 @@ Status applyPins(const PlanModules& modules, const PlanRequest& request, Wishes&
             return badInput("cannot pin `" + fqn
                             + "`: it has no submodules, and only modules with submodules can be "
                               "checkpointed");
-        if (pin == Pin::recompute && !found->obstacle.empty())
-            return badInput("cannot pin `" + fqn + "` to recompute: " + found->obstacle);
+        const std::string what = pin == Pin::offload ? "` to be offloaded: " : "` to recompute: ";
+        if (pin != Pin::save && !found->obstacle.empty())
+            return badInput("cannot pin `" + fqn + what + found->obstacle);
         const auto module = static_cast<std::size_t>(found - stats.begin());
-        if (pin == Pin::recompute && !allowedByUnits[module])
-            return badInput("cannot pin `" + fqn
-                            + "` to recompute: it may not be checkpointed, since it keeps no "
-                              "activations, is no AC unit, or contains an FSDP unit");
-        wishes.forced[module] = pin == Pin::recompute;
+        if (pin != Pin::save && !allowedByUnits[module])
+            return badInput("cannot pin `" + fqn + what
+                            + "it may not be checkpointed, since it keeps no activations, is no AC unit, or contains "
+                              "an FSDP unit");
+        wishes.forced[module] = pin != Pin::save;
         for (std::size_t other = 0; other < stats.size(); ++other) {
             const bool around = isInside(fqn, stats[other].fqn);
             const bool inside = isInside(stats[other].fqn, fqn);
@@ -69,9 +70,10 @@ Status applyPins(const PlanModules& modules, const PlanRequest& request, Wishes&
     }
     for (std::size_t module = 0; module < stats.size(); ++module)
         if (wishes.forced[module] && !wishes.allowed[module])
-            return badInput("cannot pin `" + stats[module].fqn
-                            + "` to recompute: a module around or inside it is "
-                              "pinned too");
+            return badInput(
+                "cannot pin `" + stats[module].fqn
+                + (request.pins.at(stats[module].fqn) == Pin::offload ? "` to be offloaded" : "` to recompute")
+                + ": a module around or inside it is pinned too");
     return {};
 }
 
@@ -206,9 +208,13 @@ Result<std::vector<PlanUnit>> planUnits(const PlanModules& modules, const PlanRe
 {
     ASSIGN_OR_RETURN(const Wishes wishes, readWishes(modules, request));
     std::vector<PlanUnit> units;
+    const auto isOffloaded = [&](std::size_t module) {
+        const auto pin = request.pins.find(modules.info->stats[module].fqn);
+        return pin != request.pins.end() && pin->second == Pin::offload;
+    };
     for (std::size_t module = 0; module < modules.modules.size(); ++module)
         if (wishes.allowed[module])
-            units.push_back({static_cast<int>(module), -1, 0, wishes.forced[module], {}});
+            units.push_back({static_cast<int>(module), -1, 0, wishes.forced[module], isOffloaded(module), {}});
     std::ranges::sort(units, {}, [&](const PlanUnit& unit) {
         return modules.modules[static_cast<std::size_t>(unit.module)].position;
     });

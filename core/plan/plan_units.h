@@ -32,7 +32,8 @@ struct PlanUnit
     int module = 0; ///< index in PlanModules::modules
     int parent = -1; ///< nearest enclosing unit
     int firstInside = 0; ///< units firstInside to own index - 1 are inside this unit
-    bool forced = false; ///< pinned to recompute
+    bool forced = false; ///< pinned to recompute, or to be offloaded
+    bool offloaded = false; ///< pinned to be offloaded
     std::vector<int> children;
 };
 

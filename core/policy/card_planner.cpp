@@ -21,7 +21,7 @@ namespace {
 /// How a plan checkpoints a module and those inside of it: regions with modules numbered from it.
 struct Way
 {
-    std::vector<std::pair<std::uint32_t, std::vector<bool>>> regions;
+    std::vector<std::tuple<std::uint32_t, std::vector<bool>, std::optional<Offload>>> regions;
     std::size_t recomputed = 0; ///< number of ops
 
     bool operator<(const Way& other) const
@@ -79,7 +79,9 @@ std::vector<Way> waysOf(const StepModel& model, const CheckpointPlan& plan, cons
         for (const CheckpointRegion& region : plan) {
             if (region.module.value < modules[i].value || region.module.value >= end)
                 continue;
-            ways[i].regions.emplace_back(region.module.value - modules[i].value, region.save);
+            ways[i].regions.emplace_back(region.module.value - modules[i].value, region.save, region.offload);
+            if (region.offload)
+                continue;
             ways[i].recomputed += region.save.empty()
                 ? model.regionOps(region.module).size()
                 : static_cast<std::size_t>(std::ranges::count(region.save, false));
@@ -116,8 +118,8 @@ CheckpointPlan rearranged(const StepTrace& trace, CheckpointPlan plan, const Ali
         });
     });
     for (std::size_t i = 0; i < modules.size(); ++i)
-        for (const auto& [offset, save] : ways[i].regions)
-            plan.push_back({ModuleId(modules[i].value + offset), save});
+        for (const auto& [offset, save, offload] : ways[i].regions)
+            plan.push_back({ModuleId(modules[i].value + offset), save, offload});
     std::ranges::sort(plan, {}, &CheckpointRegion::module);
     return plan;
 }
@@ -151,7 +153,7 @@ std::vector<CheckpointPlan> arrangements(const StepModel& model, const Checkpoin
         return {};
     std::erase_if(found, [&](const CheckpointPlan& other) {
         return std::ranges::equal(other, plan, [](const CheckpointRegion& a, const CheckpointRegion& b) {
-            return a.module == b.module && a.save == b.save;
+            return a.module == b.module && a.save == b.save && a.offload == b.offload;
         });
     });
     return found;

@@ -34,8 +34,9 @@ std::vector<std::size_t> farApartFirst(std::size_t count)
 class Frontier
 {
 public:
-    Frontier(const StepSolver& options, const std::stop_token& stop)
+    Frontier(const StepSolver& options, const PlanRequest& request, const std::stop_token& stop)
         : options_(options)
+        , request_(request)
         , stop_(stop)
     {
     }
@@ -43,23 +44,24 @@ public:
     /// Solves a budget, and notes that no better plan has a peak between that of its plan and the budget.
     Status ask(Bytes budget)
     {
-        Result<PlanAnswer> best = options_.best(budget, stop_, shortLimitMs);
-        if (best && best->plan.gap > mostGap && !stop_.stop_requested())
-            best = options_.best(budget, stop_, longLimitMs);
+        ASSIGN_OR_RETURN(const std::optional<PlanAnswer> best, solve(budget));
         if (!best)
-            return best.error();
+            return {};
         const Timeline& timeline = *best->timeline;
         const double gap = best->plan.gap;
+        const auto& offload = best->plan.offload;
+        const FrontierPoint found{timeline.peak,     timeline.recomputeMs, gap,         0,
+                                  offload.exposedMs, offload.moved,        offload.host};
         // A plan with a lower peak that takes no longer: the points above it are no break points.
         for (auto above = points_.upper_bound(timeline.peak);
-             above != points_.end() && above->second.point.recomputeMs >= timeline.recomputeMs;) {
+             above != points_.end() && above->second.point.costMs() >= found.costMs();) {
             budget = std::max(budget, above->second.upTo);
             above = points_.erase(above);
         }
         Known& known = points_[timeline.peak];
         const Bytes upTo = std::max({known.upTo, budget, timeline.peak});
         if (known.upTo == 0 || gap < known.point.gap)
-            known.point = {timeline.peak, timeline.recomputeMs, gap, 0};
+            known.point = found;
         known.upTo = upTo;
         return {};
     }
@@ -85,7 +87,7 @@ public:
     {
         std::vector<FrontierPoint> front;
         for (const auto& [peak, known] : points_) {
-            if (front.empty() || known.point.recomputeMs < front.back().recomputeMs)
+            if (front.empty() || known.point.costMs() < front.back().costMs())
                 front.push_back(known.point);
             front.back().upTo = std::max(front.back().upTo, known.upTo); // also of a plan that takes no less time
         }
@@ -98,7 +100,26 @@ private:
         FrontierPoint point;
         Bytes upTo = 0; ///< no budget from the point's peak up to here allows less time
     };
+    /// The best plan at a budget; nullopt if none was found, as may be below the least peak without offload.
+    Result<std::optional<PlanAnswer>> solve(Bytes budget) const
+    {
+        std::optional<PlanAnswer> best;
+        if (options_.minMemoryPlan().timeline->peak <= budget) {
+            ASSIGN_OR_RETURN(best, options_.best(budget, stop_, shortLimitMs));
+            if (best->plan.gap > mostGap && !stop_.stop_requested()) {
+                ASSIGN_OR_RETURN(best, options_.best(budget, stop_, longLimitMs));
+            }
+        }
+        if (!request_.offload || (best && best->plan.recomputeMs == 0))
+            return best;
+        ASSIGN_OR_RETURN(
+            std::optional<PlanAnswer> offloaded,
+            options_.bestWithOffload(budget, request_.hostMemory, best ? &*best : nullptr, stop_, longLimitMs));
+        return offloaded ? std::move(offloaded) : std::move(best);
+    }
+
     const StepSolver& options_;
+    const PlanRequest& request_;
     const std::stop_token& stop_;
     std::map<Bytes, Known> points_; ///< by peak
 };
@@ -113,13 +134,16 @@ bool isComplete(std::span<const FrontierPoint> frontier)
     return !frontier.empty();
 }
 
-Result<std::vector<FrontierPoint>> breakPoints(const StepSolver& options, int points, const std::stop_token& stop,
-                                               const FrontierWatch& grown)
+Result<std::vector<FrontierPoint>> breakPoints(const StepSolver& options, const PlanRequest& request, int points,
+                                               const std::stop_token& stop, const FrontierWatch& grown)
 {
-    const Bytes least = options.minMemoryPlan().timeline->peak;
+    Bytes least = options.minMemoryPlan().timeline->peak;
+    if (request.offload) {
+        ASSIGN_OR_RETURN(least, options.leastWithOffload(stop));
+    }
     const Bytes most = std::max(least, options.minTimePlan().timeline->peak);
     const auto wanted = static_cast<std::size_t>(std::max(points, 2));
-    Frontier frontier(options, stop);
+    Frontier frontier(options, request, stop);
     const auto tell = [&] {
         if (grown && frontier.size() >= fewestTold)
             grown(frontier.result(wanted));

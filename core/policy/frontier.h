@@ -13,7 +13,7 @@ namespace headroom {
 /// The frontier of memory and time, by ascending peak. Solves `points` budgets spread evenly, those far apart first,
 /// then budgets just below the points found, until all break points are known or `points` are found. A stop request
 /// ends it early with the points so far. Calls `grown` with intermediate frontiers.
-Result<std::vector<FrontierPoint>> breakPoints(const StepSolver& options, int points, const std::stop_token& stop,
-                                               const FrontierWatch& grown = {});
+Result<std::vector<FrontierPoint>> breakPoints(const StepSolver& options, const PlanRequest& request, int points,
+                                               const std::stop_token& stop, const FrontierWatch& grown = {});
 
 } // namespace headroom

@@ -39,7 +39,8 @@ std::vector<std::uint64_t> signatureOf(const PartArcs::Arc& arc, const PartTree&
     const auto sign = [&](auto&& self, int unit) -> void {
         const PartTree::Unit& inner = tree.units[static_cast<std::size_t>(unit)];
         key.push_back(inner.module.value - part.value);
-        key.push_back((inner.forced ? 1 : 0) + (arc.hidden ? 2 : 0) + (arc.last - arc.first > 1 ? 4 : 0));
+        key.push_back((inner.forced ? 1 : 0) + (arc.hidden ? 2 : 0) + (arc.last - arc.first > 1 ? 4 : 0)
+                      + (inner.offloaded ? 8 : 0));
         for (const int inside : inner.inside)
             self(self, inside);
     };

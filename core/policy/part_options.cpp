@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <ranges>
+#include <tuple>
 #include <utility>
 
 namespace headroom {
@@ -30,6 +31,30 @@ struct Way
 };
 using Ways = std::vector<Way>;
 
+/// worthIt(), whatever a copy to the host costs: nothing where the GPU's work hides the copy, up to the copy's time.
+std::vector<std::size_t> worthAtAnyPrice(const std::vector<WayCost>& ways, std::size_t most)
+{
+    std::vector<std::size_t> kept = worthIt(ways, most); // copies are free
+    if (std::ranges::none_of(ways, [](const WayCost& way) { return way.copy > 0; }))
+        return kept;
+    std::vector<WayCost> exposed = ways;
+    std::vector<WayCost> unmoved;
+    std::vector<std::size_t> placeOf;
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+        exposed[i].time += ways[i].copy;
+        if (ways[i].copy > 0)
+            continue;
+        unmoved.push_back(ways[i]);
+        placeOf.push_back(i);
+    }
+    std::ranges::copy(worthIt(exposed, most), std::back_inserter(kept));
+    for (const std::size_t i : worthIt(unmoved, most))
+        kept.push_back(placeOf[i]);
+    std::ranges::sort(kept, {}, [&](std::size_t i) { return std::tuple(ways[i].held, ways[i].time, i); });
+    kept.erase(std::ranges::unique(kept).begin(), kept.end());
+    return kept;
+}
+
 std::vector<WayCost> costsOf(const Ways& ways)
 {
     std::vector<WayCost> costs;
@@ -49,6 +74,7 @@ public:
         , place_(place)
         , may_(may)
         , notes_(notes)
+        , link_(hostLinkOf(model.trace()->info))
     {
     }
 
@@ -67,7 +93,7 @@ public:
         std::vector<WayCost> costs = costsOf(ways);
         costs.insert(costs.end(), inside.costs.begin(), inside.costs.end());
         Ways chosen;
-        for (const std::size_t i : worthIt(costs, most))
+        for (const std::size_t i : worthAtAnyPrice(costs, most))
             chosen.push_back(i < ways.size() ? std::move(ways[i]) : wayOf(inside, i - ways.size()));
         return chosen;
     }
@@ -80,6 +106,11 @@ public:
         const ModuleId module = moduleOf(unit);
         if (!may_(module))
             return {};
+        const PartTree::Unit& own = tree_.units[static_cast<std::size_t>(unit)];
+        if (own.offloaded)
+            return add({{module, {}, Offload{}}}, ways);
+        if (tree_.offloads && !own.forced)
+            RETURN_IF_ERROR(addOffload(module, ways));
         const std::size_t ops = model_.regionOps(module).size();
         const std::vector<SavableOp> savable = savableOpsThatRunAgain(model_, module);
         ASSIGN_OR_RETURN(Way full, measure({{module, std::vector<bool>(ops, false)}}));
@@ -134,7 +165,7 @@ private:
     WayCost costOf(const LocalEffect& effect) const
     {
         const PartMemory memory = place_.of(effect);
-        return {memory.held, memory.high, picoseconds(effect.recomputeMs)};
+        return {memory.held, memory.high, picoseconds(effect.recomputeMs), picoseconds(copyMs(link_, effect))};
     }
 
     Result<Way> measure(CheckpointPlan plan) const
@@ -148,6 +179,19 @@ private:
     {
         ASSIGN_OR_RETURN(Way way, measure(std::move(plan)));
         ways.push_back(std::move(way));
+        return {};
+    }
+
+    /// Adds the way to move the saved tensors of a module, if any may move: at the end of the forward, and back when
+    /// the backward begins. StepSolver spreads the copies later.
+    Status addOffload(ModuleId module, Ways& ways) const
+    {
+        const StepIndex& index = model_.index();
+        if (index.obstaclesToOffload[module.value] != CheckpointObstacle::none || model_.isWholeOnly(module))
+            return {};
+        ASSIGN_OR_RETURN(Way way, measure({{module, {}, Offload{}}}));
+        if (way.effect.movedBytes > 0)
+            ways.push_back(std::move(way));
         return {};
     }
 
@@ -178,6 +222,13 @@ private:
         inside.combinations = products(costs, mostCombinations);
         for (Combination& sum : bestSums(costs, mostSums))
             inside.combinations.push_back(std::move(sum));
+        if (tree_.offloads) {
+            for (std::vector<WayCost>& ways : costs)
+                for (WayCost& way : ways)
+                    way.time += way.copy;
+            for (Combination& sum : bestSums(costs, mostSums))
+                inside.combinations.push_back(std::move(sum));
+        }
         std::ranges::sort(inside.combinations);
         inside.combinations.erase(std::ranges::unique(inside.combinations).begin(), inside.combinations.end());
         std::erase_if(inside.combinations, [&](const Combination& ways) { return planOf(inside, ways).empty(); });
@@ -285,6 +336,9 @@ private:
                 total.changes[i].after += effect.changes[i].after;
             }
             total.recomputeMs += effect.recomputeMs;
+            total.movedBytes += effect.movedBytes;
+            total.movedStorages += effect.movedStorages;
+            total.pinned += effect.pinned;
         }
     }
 
@@ -301,9 +355,16 @@ private:
     const StepLayout::Place& place_;
     const MayCheckpoint& may_;
     LocalNotes& notes_;
+    HostLink link_;
 };
 
 } // namespace
+
+double copyMs(const HostLink& link, const LocalEffect& effect)
+{
+    return link.latencyMs * static_cast<double>(effect.movedStorages)
+        + (link.msToHost(effect.movedBytes) - link.latencyMs);
+}
 
 Result<PartOptions> partOptions(const StepModel& model, const PartTree& tree, int unit, bool onlyWhole,
                                 const LocalReplay& replay, const StepLayout::Place& place, const MayCheckpoint& may,
@@ -318,7 +379,7 @@ Result<PartOptions> partOptions(const StepModel& model, const PartTree& tree, in
     }
     const ModuleId part = tree.units[static_cast<std::size_t>(unit)].module;
     PartOptions options;
-    for (const std::size_t i : worthIt(costsOf(ways), ways.size())) {
+    for (const std::size_t i : worthAtAnyPrice(costsOf(ways), ways.size())) {
         for (CheckpointRegion& region : ways[i].plan)
             region.module = ModuleId(region.module.value - part.value);
         options.plans.push_back(std::move(ways[i].plan));

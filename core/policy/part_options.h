@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/cost/op_issue.h"
 #include "core/policy/part_tree.h"
 #include "core/policy/step_layout.h"
 
@@ -17,6 +18,9 @@ struct PartOptions
     std::vector<CheckpointPlan> plans; ///< modules numbered from the part's module
     std::vector<LocalEffect> effects;
 };
+
+/// Time in ms of an effect's copies to the host.
+double copyMs(const HostLink& link, const LocalEffect& effect);
 
 using MayCheckpoint = std::function<bool(ModuleId)>;
 

@@ -131,7 +131,7 @@ PartTree PartTree::create(const StepModel& model, const PlanModules& modules, st
         const ModuleStats& stats = modules.info->stats[static_cast<std::size_t>(unit.module)];
         if (unit.parent < 0)
             outermost.push_back(static_cast<int>(tree.units.size()));
-        tree.units.push_back({names.at(stats.fqn), unit.forced, unit.children});
+        tree.units.push_back({names.at(stats.fqn), unit.forced, unit.offloaded, unit.children});
     }
     PartFinder(model, tree).find(outermost);
     return tree;

@@ -18,7 +18,8 @@ struct PartTree
     struct Unit
     {
         ModuleId module;
-        bool forced = false; ///< pinned to recompute
+        bool forced = false; ///< pinned to recompute, or to be offloaded
+        bool offloaded = false; ///< pinned to be offloaded
         std::vector<int> inside; ///< nearest units inside this unit
     };
     struct Around
@@ -32,6 +33,7 @@ struct PartTree
     std::vector<Unit> units;
     std::vector<int> parts; ///< units
     std::vector<Around> around; ///< only modules with consecutive parts
+    bool offloads = false; ///< saved tensors may go to host memory
 
     /// A module is around parts if modules of the same type repeat inside and the module saves a large share of the
     /// step's activations: the stack of layers, not the experts of a layer.

@@ -59,6 +59,26 @@ void makeInfeasible(PlanAnswer& answer)
 
 } // namespace
 
+bool offloads(const CheckpointPlan& plan)
+{
+    return std::ranges::any_of(plan, [](const CheckpointRegion& region) { return region.offload.has_value(); });
+}
+
+void setOffload(const StepModel& step, const CheckpointPlan& regions, const Timeline& timeline, Plan& plan)
+{
+    plan.offload = {};
+    if (!offloads(regions))
+        return;
+    plan.offload.moved = timeline.movedBytes;
+    plan.offload.host = timeline.hostBytes;
+    if (!hasClock(*step.trace()))
+        return;
+    if (const Result<StepClock> clock = clockOf(*step.trace(), step.index(), regions)) {
+        plan.offload.copyMs = clock->copyMs;
+        plan.offload.exposedMs = clock->exposedCopyMs;
+    }
+}
+
 PlanAnswer answerTo(const PlanRequest& request, const StepModel& step, PlanAnswer found)
 {
     const StepTrace& trace = *step.trace();
@@ -77,10 +97,11 @@ PlanAnswer answerTo(const PlanRequest& request, const StepModel& step, PlanAnswe
     }
     plan.peak = found.timeline->peak;
     plan.decisions = decisionsOf(trace, found.regions, found.effects);
+    setOffload(step, found.regions, *found.timeline, plan);
     return found;
 }
 
-void replacePlan(PlanAnswer& answer, const StepTrace& trace, CheckpointPlan regions, TimelinePtr timeline,
+void replacePlan(PlanAnswer& answer, const StepModel& step, CheckpointPlan regions, TimelinePtr timeline,
                  std::vector<ModuleEffect> effects)
 {
     answer.regions = std::move(regions);
@@ -88,8 +109,9 @@ void replacePlan(PlanAnswer& answer, const StepTrace& trace, CheckpointPlan regi
     answer.effects = std::move(effects);
     answer.plan.peak = answer.timeline->peak;
     answer.plan.recomputeMs = answer.timeline->recomputeMs;
-    answer.plan.decisions = decisionsOf(trace, answer.regions, answer.effects);
-    setBinding(trace, *answer.timeline, answer.plan);
+    answer.plan.decisions = decisionsOf(*step.trace(), answer.regions, answer.effects);
+    setBinding(*step.trace(), *answer.timeline, answer.plan);
+    setOffload(step, answer.regions, *answer.timeline, answer.plan);
 }
 
 Policy PlanAnswer::policy(const StepModel& model) const
@@ -121,6 +143,29 @@ void addObstacles(nlohmann::ordered_json& document, const char* key, std::span<c
         document[key].push_back({{"module", module}, {"reason", reason}});
 }
 
+namespace {
+
+void addOffload(nlohmann::ordered_json& document, const StepTrace& step, const PlanAnswer& answer)
+{
+    const auto modules = offloadByModule(step, answer.regions);
+    if (!modules || modules->empty())
+        return;
+    const auto& offload = answer.plan.offload;
+    nlohmann::ordered_json& json = document["offload"];
+    json = {{"moved_bytes", offload.moved},
+            {"host_bytes", offload.host},
+            {"copy_ms", offload.copyMs},
+            {"exposed_ms", offload.exposedMs}};
+    for (const ModuleOffload& module : *modules)
+        json["modules"][std::string(step.moduleFqn(module.module))] = {{"wait", module.when.wait},
+                                                                       {"ahead", module.when.ahead},
+                                                                       {"moved_bytes", module.copies.bytes},
+                                                                       {"copy_ms", module.copies.copyMs},
+                                                                       {"exposed_ms", module.copies.exposedMs}};
+}
+
+} // namespace
+
 nlohmann::ordered_json toJson(const PlanAnswer& answer, const StepTrace* step, const ModuleInfo& info, bool exact)
 {
     const Plan& plan = answer.plan;
@@ -141,6 +186,8 @@ nlohmann::ordered_json toJson(const PlanAnswer& answer, const StepTrace* step, c
     json["decisions"] = nlohmann::ordered_json::object();
     for (const auto& [fqn, ratio] : plan.decisions)
         json["decisions"][fqn] = ratio;
+    if (step != nullptr)
+        addOffload(json, *step, answer);
     json["least_budget_bytes"] = plan.leastBudget;
     json["binding"] = {{"module", plan.binding.module}, {"phase", plan.binding.phase}};
     json["reason"] = plan.reason;

@@ -80,8 +80,13 @@ using PlanAnswerPtr = std::shared_ptr<const PlanAnswer>;
 /// answer infeasible.
 PlanAnswer answerTo(const PlanRequest& request, const StepModel& step, PlanAnswer found);
 
+/// Whether a plan offloads a module.
+bool offloads(const CheckpointPlan& plan);
+/// Sets Plan::offload of regions that were predicted as `timeline`. The times are 0 without hasClock().
+void setOffload(const StepModel& step, const CheckpointPlan& regions, const Timeline& timeline, Plan& plan);
+
 /// Replaces the plan of an answer by other regions with their effects and timeline; bound and status stay.
-void replacePlan(PlanAnswer& answer, const StepTrace& trace, CheckpointPlan regions, TimelinePtr timeline,
+void replacePlan(PlanAnswer& answer, const StepModel& step, CheckpointPlan regions, TimelinePtr timeline,
                  std::vector<ModuleEffect> effects);
 
 /// A module whose checkpoints are restricted, and why.

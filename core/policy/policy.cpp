@@ -27,7 +27,14 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
     const std::vector<OpId> ops = model.regionOps(module);
     if (ops.empty())
         return badInput("the policy checkpoints module `" + policy.fqn + "`, which ran no op in the step");
-    CheckpointRegion region{module, {}};
+    CheckpointRegion region{module};
+    if (policy.offload) {
+        region.offload = Offload{policy.offload->wait, policy.offload->ahead};
+        if (movesOf(model, region) != policy.offload)
+            return badInput("policy of module `" + policy.fqn
+                            + "`: the step saves or moves other tensors there; make the policy of this step again");
+        return region;
+    }
     if (policy.ops.empty())
         return region;
 

@@ -15,8 +15,8 @@
 
 namespace headroom {
 
-/// The modules to checkpoint and the ops to save in each module, as training applies them: policy.json, version 1
-/// (resources/manual/formats.md).
+/// The modules to checkpoint and the ops to save in each module, and the modules to offload, as training applies them:
+/// policy.json, version 1 (resources/manual/formats.md).
 struct Policy
 {
     struct Op
@@ -24,6 +24,16 @@ struct Policy
         std::string op; ///< "aten.mm.default"
         int index = 0; ///< number of the call of that op inside the module's forward, from 0
         bool save = false;
+    };
+    /// What an offloaded module moves to host memory, and when (core/predict/predict.h, Offload).
+    struct Moves
+    {
+        int wait = 0;
+        int ahead = 0;
+        std::vector<int> tensors; ///< saved tensors that move: numbers from 0 in the order of the module's forward
+        int saved = 0; ///< number of tensors that autograd saves in a forward of the module
+
+        friend bool operator==(const Moves&, const Moves&) = default;
     };
     struct Module
     {
@@ -35,6 +45,7 @@ struct Policy
         /// name, as the lists `begin`, `end` and `recompute` with a number for each call. Empty: not predicted, as with
         /// several ranks, since the communication buffers are unknown.
         std::vector<HeldBytes> held = {};
+        std::optional<Moves> offload = {}; ///< nullopt: the module is checkpointed
     };
     /// How training runs under the policy on the card that the plan was made for.
     struct OnCard

@@ -22,10 +22,20 @@ std::string list(const std::vector<std::string>& texts)
     return "[" + json + "]";
 }
 
+std::string toJson(const Policy::Moves& moves)
+{
+    std::string tensors;
+    for (const int tensor : moves.tensors)
+        tensors += (tensors.empty() ? "" : ", ") + std::to_string(tensor);
+    return "{\"ahead\": " + std::to_string(moves.ahead) + ", \"saved\": " + std::to_string(moves.saved)
+        + ", \"tensors\": [" + tensors + "], \"wait\": " + std::to_string(moves.wait) + "}";
+}
+
 std::string toJson(const Policy::Module& module)
 {
     std::string json = "    {\n      \"discard_ratio\": " + jsonText(module.discardRatio)
-        + ",\n      \"fqn\": " + jsonText(module.fqn) + ",\n      \"ops\": [";
+        + ",\n      \"fqn\": " + jsonText(module.fqn)
+        + (module.offload ? ",\n      \"offload\": " + toJson(*module.offload) : "") + ",\n      \"ops\": [";
     const char* separator = "\n        ";
     for (const Policy::Op& op : module.ops) {
         json += separator;
@@ -70,10 +80,9 @@ std::string heldJson(const std::vector<Policy::Module>& modules)
 std::string toJson(const Policy::OnCard& card)
 {
     return "{\"assumptions\": " + list(card.assumptions) + ", \"capacity_bytes\": " + std::to_string(card.capacity)
-        + ", \"least_capacity_bytes\": " + std::to_string(card.leastCapacity)
-        + ", \"left_bytes\": " + std::to_string(card.left) + ", \"name\": " + jsonText(card.name)
-        + ", \"reserved_peak_bytes\": " + std::to_string(card.reservedPeak)
-        + ", \"runs\": " + (card.runs ? "true" : "false") + "}";
+        + ", \"least_capacity_bytes\": " + std::to_string(card.leastCapacity) + ", \"left_bytes\": "
+        + std::to_string(card.left) + ", \"name\": " + jsonText(card.name) + ", \"reserved_peak_bytes\": "
+        + std::to_string(card.reservedPeak) + ", \"runs\": " + (card.runs ? "true" : "false") + "}";
 }
 
 std::optional<Policy::OnCard> cardIn(const json::Json& json)
@@ -104,6 +113,27 @@ Policy::Op opIn(const json::Json& json)
     return op;
 }
 
+int countFrom(const json::Json& json, const char* key, const char* what)
+{
+    return static_cast<int>(json::integerFrom(json::member(json, key), 0, mostOfInt, what));
+}
+
+Policy::Moves movesIn(const json::Json& json)
+{
+    Policy::Moves moves;
+    moves.wait = countFrom(json, "wait", "a number of calls, 0 or more");
+    moves.ahead = countFrom(json, "ahead", "a number of calls, 0 or more");
+    moves.saved = countFrom(json, "saved", "a number of tensors, 0 or more");
+    const auto tensor = [](const json::Json& number) {
+        return static_cast<int>(json::integerFrom(number, 0, mostOfInt, "the number of a tensor, 0 or more"));
+    };
+    moves.tensors = json::at(json, "tensors", json::listOf(tensor));
+    for (std::size_t i = 0; i < moves.tensors.size(); ++i)
+        if (moves.tensors[i] >= moves.saved || (i > 0 && moves.tensors[i] <= moves.tensors[i - 1]))
+            json::expected(json["tensors"], "ascending numbers of tensors, each below `saved`");
+    return moves;
+}
+
 /// The predicted bytes of a module's calls; policies of older versions have none.
 std::vector<HeldBytes> heldIn(const json::Json& predicted, const std::string& fqn)
 {
@@ -130,6 +160,8 @@ Policy::Module moduleIn(const json::Json& json)
         json::expected(json["discard_ratio"], "a share from 0 to 1");
     module.types = json::atOr(json, "types", json::listOf(json::string), std::vector<std::string>());
     module.ops = json::at(json, "ops", json::listOf(opIn));
+    if (const json::Json* const offload = json::find(json, "offload"))
+        module.offload = movesIn(*offload);
     return module;
 }
 

@@ -242,8 +242,21 @@ std::map<std::string, double> decisionsOf(const StepTrace& trace, const Checkpoi
 {
     std::map<std::string, double> decisions;
     for (const CheckpointRegion& region : regions)
-        decisions.emplace(trace.moduleFqn(region.module), discardedShare(effects[region.module.value]));
+        if (!region.offload)
+            decisions.emplace(trace.moduleFqn(region.module), discardedShare(effects[region.module.value]));
     return decisions;
+}
+
+std::optional<Policy::Moves> movesOf(const StepModel& model, const CheckpointRegion& region)
+{
+    if (!region.offload)
+        return std::nullopt;
+    const std::vector<bool> moved = movedPacksOf(*model.trace(), model.index(), region.module);
+    Policy::Moves moves{region.offload->wait, region.offload->ahead, {}, static_cast<int>(moved.size())};
+    for (std::size_t pack = 0; pack < moved.size(); ++pack)
+        if (moved[pack])
+            moves.tensors.push_back(static_cast<int>(pack));
+    return moves;
 }
 
 Policy policyOf(const StepModel& model, const CheckpointPlan& regions, const Plan& plan)
@@ -263,6 +276,7 @@ Policy policyOf(const StepModel& model, const CheckpointPlan& regions, const Pla
         for (const std::string& name : {entry.fqn, std::string(trace.moduleFqn(region.module))})
             if (const auto decision = plan.decisions.find(name); decision != plan.decisions.end())
                 entry.discardRatio = decision->second;
+        entry.offload = movesOf(model, region);
         const std::vector<RegionOpName> names = regionOpNames(trace, model.regionOps(region.module));
         for (std::size_t op = 0; op < names.size(); ++op)
             entry.ops.push_back(

@@ -32,6 +32,9 @@ ModuleNames moduleNames(const StepTrace& trace);
 std::map<std::string, double> decisionsOf(const StepTrace& trace, const CheckpointPlan& regions,
                                           std::span<const ModuleEffect> effects);
 
+/// Policy::Module::offload of a region; nullopt for a checkpointed module.
+std::optional<Policy::Moves> movesOf(const StepModel& model, const CheckpointRegion& region);
+
 /// The policy of `regions`, with the decisions and predicted figures of `plan`. Replays the step once for the bytes
 /// that each call holds.
 Policy policyOf(const StepModel& model, const CheckpointPlan& regions, const Plan& plan);

@@ -7,6 +7,7 @@
 #include "core/policy/policy_maker.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -184,8 +185,9 @@ class RowSearch
 public:
     /// Memory above the budget (slack) is avoided first, but allowed up to `most`.
     RowSearch(const RowProblem& problem, Bytes budget, Bytes most, RowProblem::Memory memory, double gap,
-              const SearchLimit& limit)
+              const SearchLimit& limit, const std::optional<CopyLimits>& copies = {})
         : problem_(problem)
+        , copies_(copies)
         , memory_(memory)
         , budget_(budget)
         , bytesPerUnit_(static_cast<double>(std::max<Bytes>(most, 1)) / budgetUnits)
@@ -215,7 +217,7 @@ public:
             return answer;
         }
         answer.boundMs = relaxedMs_;
-        const auto rowDuals = duals_.begin() + static_cast<std::ptrdiff_t>(problem_.positions());
+        const auto rowDuals = duals_.begin() + static_cast<std::ptrdiff_t>(problem_.positions() + copyRows());
         answer.msPerGiB = -std::accumulate(rowDuals, duals_.end(), 0.0) * static_cast<double>(GiB) / bytesPerUnit_;
         search(answer);
         if (answer.plan && addWaysUpTo(bestMs_))
@@ -252,13 +254,49 @@ private:
         return rows_.size() > known;
     }
 
-    /// Column 0 is the slack: the memory above the budget.
+    /// Number of columns before the ways: the memory above the budget (slack), and the exposed copies of each
+    /// direction.
+    std::size_t firstWay() const { return copies_ ? 3 : 1; }
+    /// Number of rows between the positions and the memory constraints: copies of each direction, and host memory.
+    std::size_t copyRows() const { return copies_ ? 3 : 0; }
+
+    /// The coefficients of a way in the rows of copies: milliseconds of each direction, and units of bytes.
+    std::array<double, 3> copiesOf(const ArcWay& way) const
+    {
+        const LocalEffect& effect = problem_.effectOf(way);
+        const double out = copyMs(copies_->link, effect);
+        return {out, out * copies_->link.toHost / copies_->link.fromHost,
+                static_cast<double>(effect.pinned) / bytesPerUnit_};
+    }
+
+    double costOf(const ArcWay& way) const
+    {
+        return problem_.effectOf(way).recomputeMs + (copies_ ? copyPrice * copiesOf(way)[0] : 0);
+    }
+
+    void addCopyRows(GlpkProblem& programme, const std::vector<ArcWay>& columns) const
+    {
+        std::array<std::vector<GlpkProblem::Term>, 3> terms{{{{1, -1}}, {{2, -1}}, {}}};
+        for (std::size_t i = 0; i < columns.size(); ++i) {
+            const std::array<double, 3> copies = copiesOf(columns[i]);
+            for (std::size_t row = 0; row < copies.size(); ++row)
+                if (copies[row] > 0)
+                    terms[row].push_back({static_cast<int>(i + firstWay()), copies[row]});
+        }
+        programme.addRow(terms[0], -GlpkProblem::infinity, copies_->forwardMs);
+        programme.addRow(terms[1], -GlpkProblem::infinity, copies_->backwardMs);
+        if (copies_->host <= 0)
+            terms[2].clear(); // no limit
+        programme.addRow(terms[2], -GlpkProblem::infinity, static_cast<double>(copies_->host) / bytesPerUnit_);
+    }
+
+    /// Column 0 is the slack.
     void addTo(GlpkProblem& programme, const Row& row, const std::vector<ArcWay>& columns) const
     {
         std::vector<GlpkProblem::Term> terms{{0, -1}};
         for (std::size_t i = 0; i < columns.size(); ++i)
             if (const Bytes change = problem_.changeIn(row, columns[i]); change != 0)
-                terms.push_back({static_cast<int>(i) + 1, static_cast<double>(change) / bytesPerUnit_});
+                terms.push_back({static_cast<int>(i + firstWay()), static_cast<double>(change) / bytesPerUnit_});
         programme.addRow(terms, -GlpkProblem::infinity, static_cast<double>(row.most - row.bytes) / bytesPerUnit_);
     }
 
@@ -275,6 +313,8 @@ private:
     std::vector<ArcWay> setUp(GlpkProblem& programme, const Component& component, bool integer) const
     {
         programme.addColumn(0, integer ? mostBeyond_ : GlpkProblem::infinity, beyondMs_);
+        for (std::size_t direction = 1; direction < firstWay(); ++direction)
+            programme.addColumn(0, GlpkProblem::infinity, 1);
         std::vector<ArcWay> columns;
         std::map<int, std::vector<GlpkProblem::Term>> covers; // by position
         for (const std::size_t arc : component.arcs) {
@@ -284,8 +324,8 @@ private:
             for (std::size_t way = 0; way < ways_[arc].size(); ++way) {
                 if (!ways_[arc][way])
                     continue;
-                const int number = programme.addColumn(0, integer ? 1 : GlpkProblem::infinity,
-                                                       problem_.effectOf({arc, way}).recomputeMs, integer);
+                const int number
+                    = programme.addColumn(0, integer ? 1 : GlpkProblem::infinity, costOf({arc, way}), integer);
                 for (const int position : covered)
                     covers[position].push_back({number, 1});
                 columns.push_back({arc, way});
@@ -293,17 +333,19 @@ private:
         }
         for (const auto& [position, cover] : covers)
             programme.addRow(cover, 1, 1);
+        if (copies_)
+            addCopyRows(programme, columns);
         for (const std::size_t row : component.rows)
             addTo(programme, rows_[row], columns);
         return columns;
     }
 
-    static WayShares sharesIn(const std::vector<double>& values, const std::vector<ArcWay>& columns)
+    WayShares sharesIn(const std::vector<double>& values, const std::vector<ArcWay>& columns) const
     {
         WayShares shares;
         for (std::size_t i = 0; i < columns.size(); ++i)
-            if (values[i + 1] > 0)
-                shares.emplace_back(columns[i], values[i + 1]);
+            if (values[i + firstWay()] > 0)
+                shares.emplace_back(columns[i], values[i + firstWay()]);
         return shares;
     }
 
@@ -337,10 +379,17 @@ private:
     double reducedCost(const ArcWay& way) const
     {
         const PartArcs::Arc& arc = problem_.arcs()[way.arc];
-        double cost = problem_.effectOf(way).recomputeMs;
+        double cost = costOf(way);
         cost -= std::accumulate(duals_.begin() + arc.first, duals_.begin() + arc.last, 0.0);
-        for (std::size_t row = 0; problem_.positions() + row < duals_.size(); ++row) // rows of the relaxation
-            if (const double dual = duals_[problem_.positions() + row]; dual != 0)
+        if (copies_) {
+            const std::array<double, 3> copies = copiesOf(way);
+            for (std::size_t row = 0; row < copies.size(); ++row)
+                if (row < 2 || copies_->host > 0)
+                    cost -= duals_[problem_.positions() + row] * copies[row];
+        }
+        const std::size_t first = problem_.positions() + copyRows();
+        for (std::size_t row = 0; first + row < duals_.size(); ++row) // rows of the relaxation
+            if (const double dual = duals_[first + row]; dual != 0)
                 cost -= dual * static_cast<double>(problem_.changeIn(rows_[row], way)) / bytesPerUnit_;
         return cost;
     }
@@ -388,8 +437,8 @@ private:
         const std::vector<ArcWay> columns = setUp(programme, component, true);
         Found found;
         found.result = programme.solve({limit_.stop, std::max(limitMs, 1.0), gap_, true, {}});
-        for (std::size_t i = 0; i + 1 < found.result.values.size(); ++i)
-            if (found.result.values[i + 1] > 0.5)
+        for (std::size_t i = 0; i + firstWay() < found.result.values.size(); ++i)
+            if (found.result.values[i + firstWay()] > 0.5)
                 found.shares.emplace_back(columns[i], 1.0);
         return found;
     }
@@ -399,7 +448,9 @@ private:
     {
         std::map<Component, Found> known;
         for (bool more = true; more && !limit_.reached();) {
-            const std::vector<Component> components = problem_.components(rows_, ways_);
+            // The rows of copies connect all arcs.
+            const std::vector<Component> components
+                = copies_ ? std::vector<Component>{everything()} : problem_.components(rows_, ways_);
             double ms = 0, bound = 0, beyond = 0;
             WayShares shares;
             bool all = true;
@@ -426,6 +477,7 @@ private:
     }
 
     const RowProblem& problem_;
+    std::optional<CopyLimits> copies_;
     RowProblem::Memory memory_;
     Bytes budget_;
     double bytesPerUnit_;
@@ -446,9 +498,9 @@ private:
 } // namespace
 
 RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, double gap,
-                    const SearchLimit& limit)
+                    const SearchLimit& limit, const std::optional<CopyLimits>& copies)
 {
-    return RowSearch(problem, budget, budget, memory, gap, limit).run();
+    return RowSearch(problem, budget, budget, memory, gap, limit, copies).run();
 }
 
 std::optional<CheckpointPlan> minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit)

@@ -96,14 +96,28 @@ struct RowAnswer
     std::int64_t nodes = 0; ///< of the search tree
 };
 
+/// Cost of a ms of hidden copies: of equal plans the plan that moves less is taken.
+inline constexpr double copyPrice = 1e-3;
+
+/// What the copies of a plan's offload may take: to the host while forward runs, and back while backward runs. A copy
+/// beyond that time is exposed, and costs as much as recomputation.
+struct CopyLimits
+{
+    HostLink link;
+    double forwardMs = 0; ///< time of the GPU's work in forward
+    double backwardMs = 0;
+    Bytes host = 0; ///< most pinned host memory; 0: any
+};
+
 /// Plans a step that is no chain (models with a backward pass each, several backward passes of a model) by a MILP that
 /// chooses a way for each part. Memory is constrained by rows at single events. Rows are added lazily, where a solution
 /// so far exceeds the budget (cutting planes). Ways are added where the linear relaxation could become cheaper (column
 /// generation).
 ///
-/// The plan takes at most `gap` more than the least time, if found within the limit.
+/// The plan takes at most `gap` more than the least time, if found within the limit. `copies` is for a problem with
+/// ways that offload; the time then includes the exposed copies.
 RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, double gap,
-                    const SearchLimit& limit);
+                    const SearchLimit& limit, const std::optional<CopyLimits>& copies = {});
 
 /// The plan of least peak, by the upper bound of memory; empty if none of less than `most` bytes is found in time.
 std::optional<CheckpointPlan> minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit);

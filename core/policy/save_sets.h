@@ -18,6 +18,7 @@ struct WayCost
     Bytes held = 0;
     Bytes high = 0;
     Picoseconds time = 0;
+    Picoseconds copy = 0; ///< of the moved storages to the host
 };
 
 /// Indices of the ways that no other way dominates, sorted by held, then time; of equal ways the first. If there are

@@ -26,7 +26,8 @@ namespace {
 
 bool sameButBudget(const PlanRequest& a, const PlanRequest& b)
 {
-    return a.worldSize == b.worldSize && a.acUnits == b.acUnits && a.fsdpUnits == b.fsdpUnits && a.pins == b.pins;
+    return a.worldSize == b.worldSize && a.acUnits == b.acUnits && a.fsdpUnits == b.fsdpUnits && a.pins == b.pins
+        && a.offload == b.offload;
 }
 
 } // namespace
@@ -185,6 +186,9 @@ Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_toke
     if (request.budget < 1)
         return badInput("budget " + std::to_string(request.budget) + " B: expected 1 B or more");
     RETURN_IF_ERROR(plannable(*trace()));
+    if (request.offload && !hasClock(*trace()))
+        return badInput("the step says too little of its ops to time copies to the host: record the step again to plan "
+                        "with --offload");
     const Result<StepSolverPtr> options = model_->options(request, stop);
     if (!options && stop.stop_requested()) {
         PlanAnswer stopped;
@@ -194,12 +198,24 @@ Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_toke
     if (!options)
         return options.error();
     PlanAnswer found = (*options)->minMemoryPlan();
-    const Bytes least = found.timeline->peak;
-    if (least <= request.budget) {
+    Bytes least = found.timeline->peak;
+    bool fits = least <= request.budget;
+    if (fits) {
         ASSIGN_OR_RETURN(found, (*options)->best(request.budget, stop, limitMs));
+    }
+    if (request.offload && (!fits || found.plan.recomputeMs > 0)) {
+        ASSIGN_OR_RETURN(
+            std::optional<PlanAnswer> offloaded,
+            (*options)->bestWithOffload(request.budget, request.hostMemory, fits ? &found : nullptr, stop, limitMs));
+        if (offloaded) {
+            found = *std::move(offloaded);
+            fits = true;
+        }
+        ASSIGN_OR_RETURN(least, (*options)->leastWithOffload(stop));
+    }
+    found.effects = effects().recorded();
+    if (fits) {
         ASSIGN_OR_RETURN(found.effects, effects().of(found.regions));
-    } else {
-        found.effects = effects().recorded();
     }
     found.plan.leastBudget = least;
     PlanAnswer answer = answerTo(request, model(), std::move(found));
@@ -216,7 +232,7 @@ Result<PlanAnswer> StepPlanner::withRegions(PlanAnswer answer, CheckpointPlan re
 {
     ASSIGN_OR_RETURN(Timeline timeline, model().predict(regions));
     ASSIGN_OR_RETURN(std::vector<ModuleEffect> changed, effects().of(regions));
-    replacePlan(answer, *trace(), std::move(regions),
+    replacePlan(answer, model(), std::move(regions),
                 std::make_shared<const Timeline>(perRank(std::move(timeline), answer.plan.worldSize)),
                 std::move(changed));
     return answer;
@@ -227,7 +243,7 @@ Result<std::vector<FrontierPoint>> StepPlanner::frontier(const PlanRequest& requ
 {
     RETURN_IF_ERROR(plannable(*trace()));
     ASSIGN_OR_RETURN(const StepSolverPtr options, model_->options(request, stop));
-    return breakPoints(*options, points, stop, grown);
+    return breakPoints(*options, request, points, stop, grown);
 }
 
 Result<std::vector<ModuleWay>> StepPlanner::ways(ModuleId module) const

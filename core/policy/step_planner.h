@@ -24,6 +24,11 @@ struct FrontierPoint
     double recomputeMs = 0;
     double gap = 0;
     Bytes upTo = 0; ///< no budget from the peak up to this allows less time, within the gap; 0: not known
+    double exposedMs = 0; ///< with offload: time when the GPU waits for copies
+    Bytes movedBytes = 0; ///< with offload: bytes to the host
+    Bytes hostBytes = 0; ///< with offload: pinned host memory
+
+    double costMs() const { return recomputeMs + exposedMs; } ///< what the point adds to the step
 };
 
 /// Receives intermediate results of a frontier that is being computed: from end to end, with fewer points.

@@ -34,6 +34,14 @@ public:
     /// The plan of least time within a budget, which must not be below the peak of minMemoryPlan().
     Result<PlanAnswer> best(Bytes budget, const std::stop_token& stop, double limitMs) const;
 
+    /// The plan of least time within a budget if saved tensors may go to host memory, of which `host` bytes may be
+    /// pinned (0: any). The time is that of recomputation and of exposed copies. nullopt: none was found that takes
+    /// less than `without`, the best plan without offload; null if no such plan fits. Needs hasClock().
+    Result<std::optional<PlanAnswer>> bestWithOffload(Bytes budget, Bytes host, const PlanAnswer* without,
+                                                      const std::stop_token& stop, double limitMs) const;
+    /// The least peak of a plan with offload; at most that of minMemoryPlan().
+    Result<Bytes> leastWithOffload(const std::stop_token& stop) const;
+
 private:
     StepSolver(const StepModel& model, const StorageEvents& events, PartTree tree, int worldSize)
         : model_(model)
@@ -45,6 +53,8 @@ private:
     Result<PlanAnswer> predicted(CheckpointPlan regions) const;
     Status findEnds();
     Result<const RowProblem*> rows(const std::stop_token& stop) const; ///< creates them the first time
+    Result<const RowProblem*> offloadRows(const std::stop_token& stop) const; ///< the same, with ways that offload
+    class OffloadSearch;
     Status findMinMemoryInRows(const std::stop_token& stop);
     Status searchChain(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;
     Status searchNoChain(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;
@@ -65,6 +75,8 @@ private:
     bool isNoChain_ = false; ///< the plan that recomputes all parts is leaner than those of the tables
     mutable std::mutex mutex_;
     mutable std::optional<RowProblem> rows_;
+    mutable std::optional<RowProblem> offloadRows_;
+    mutable std::optional<Bytes> leastWithOffload_;
 };
 using StepSolverPtr = std::shared_ptr<const StepSolver>;
 

@@ -36,6 +36,17 @@ public:
     }
     void endOp() { live_.endOp(); }
     void addRecomputeMs(double ms) { live_.addRecomputeMs(ms); }
+
+    void copyOut(std::uint32_t moved, std::uint32_t region, Bytes bytes)
+    {
+        clock_.copyOut(moved, region, bytes);
+        live_.copyOut(moved, region, bytes);
+    }
+    void waitOut(std::uint32_t moved, std::uint32_t region) { clock_.waitOut(moved, region); }
+    void copyIn(std::uint32_t moved, std::uint32_t region, Bytes bytes) { clock_.copyIn(moved, region, bytes); }
+    void waitIn(std::uint32_t moved, std::uint32_t region) { clock_.waitIn(moved, region); }
+    void endCopy(std::uint32_t moved, Bytes bytes) { live_.endCopy(moved, bytes); }
+
     void mark(Mark mark);
 
     void reach(std::uint32_t event) { clock_.reach(event); } ///< before each event of the step

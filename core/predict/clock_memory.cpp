@@ -55,6 +55,7 @@ ClockMemory::ClockMemory(const StepTrace& trace)
     : trace_(&trace)
     , issues_(opIssues(trace))
     , storages_(static_cast<Block>(trace.storages.size()))
+    , link_(hostLinkOf(trace.info))
 {
 }
 
@@ -63,7 +64,9 @@ void ClockMemory::mark(Mark mark)
     if (mark != Mark::stepBegin)
         return;
     clock_ = {};
-    cpu_ = issued_ = 0;
+    cpu_ = issued_ = out_ = in_ = 0;
+    outEnds_.clear();
+    inEnds_.clear();
     streams_.clear();
     recorded_.clear();
     busy_.clear();
@@ -73,7 +76,7 @@ void ClockMemory::beginOp(OpId op, double ms)
 {
     op_ = op;
     happenBefore(op);
-    const std::uint32_t stream = trace_->ops.stream.size() > 0 ? trace_->ops.stream[op] : 0;
+    const std::uint32_t stream = stream_ = trace_->ops.stream.size() > 0 ? trace_->ops.stream[op] : 0;
     double& gpu = streams_[stream];
     const OpIssue& issue = issues_[op.value];
     cpu_ += issue.cpuMs;
@@ -88,6 +91,48 @@ void ClockMemory::beginOp(OpId op, double ms)
     if (issue.waits)
         cpu_ = std::max(cpu_, gpu);
     recordBehind(op, stream);
+}
+
+TimedOffload& ClockMemory::offloadOf(std::uint32_t region)
+{
+    if (region >= clock_.offloads.size())
+        clock_.offloads.resize(region + 1);
+    return clock_.offloads[region];
+}
+
+/// Issues a copy on the stream of a direction, behind the ops issued so far. Returns the end of the copy.
+double ClockMemory::copy(double& stream, std::uint32_t region, double ms)
+{
+    cpu_ += link_.issueMs;
+    clock_.cpuMs += link_.issueMs;
+    clock_.copyMs += ms;
+    offloadOf(region).copyMs += ms;
+    stream = std::max({stream, streams_[stream_], cpu_ + launchMs}) + ms;
+    return stream;
+}
+
+void ClockMemory::copyOut(std::uint32_t moved, std::uint32_t region, Bytes bytes)
+{
+    outEnds_[moved] = copy(out_, region, link_.msToHost(bytes));
+    offloadOf(region).bytes += bytes;
+}
+
+void ClockMemory::copyIn(std::uint32_t moved, std::uint32_t region, Bytes bytes)
+{
+    inEnds_[moved] = copy(in_, region, link_.msFromHost(bytes));
+}
+
+/// Lets the stream of the last op wait for the end of a copy.
+void ClockMemory::await(double& copyEnd, std::uint32_t region)
+{
+    double& gpu = streams_[stream_];
+    const double exposed = copyEnd - std::max(gpu, cpu_ + launchMs);
+    if (exposed > 0) {
+        clock_.exposedCopyMs += exposed;
+        offloadOf(region).exposedMs += exposed;
+    }
+    gpu = std::max(gpu, copyEnd);
+    copyEnd = 0;
 }
 
 void ClockMemory::reach(std::uint32_t event)

@@ -37,6 +37,13 @@ public:
     void endOp() {}
     void addRecomputeMs(double ms) { clock_.recomputedKernels += ms > 0 ? issues_[op_.value].kernels : 0; }
 
+    // Copies of moved storages, by index in Regions::moved. Each direction has a stream.
+    void copyOut(std::uint32_t moved, std::uint32_t region, Bytes bytes);
+    void waitOut(std::uint32_t moved, std::uint32_t region) { await(outEnds_[moved], region); }
+    void copyIn(std::uint32_t moved, std::uint32_t region, Bytes bytes);
+    void waitIn(std::uint32_t moved, std::uint32_t region) { await(inEnds_[moved], region); }
+    void endCopy(std::uint32_t, Bytes) {}
+
     /// Lets the stream events before the event at index `event` happen, for a caller that asks for times between ops.
     void reach(std::uint32_t event);
     /// The time when the CPU has issued all ops so far.
@@ -49,6 +56,9 @@ public:
 
 private:
     void run(OpId op, TimeSpan span, double ms);
+    double copy(double& stream, std::uint32_t region, double ms);
+    void await(double& copyEnd, std::uint32_t region);
+    TimedOffload& offloadOf(std::uint32_t region);
     void happenBefore(OpId op);
     void recordBehind(OpId op, std::uint32_t stream);
     void happen(std::size_t row);
@@ -65,6 +75,10 @@ private:
         streams_; ///< by stream: time when the stream has run all work issued so far
     std::unordered_map<std::uint32_t, double> recorded_; ///< by stream event: time of the event
     std::unordered_map<Block, std::vector<std::uint32_t>> uses_; ///< streams that use a block of another stream
+    HostLink link_;
+    std::uint32_t stream_ = 0; ///< of the last op
+    double out_ = 0, in_ = 0; ///< time when the stream of a direction has run all copies issued so far
+    std::unordered_map<std::uint32_t, double> outEnds_, inEnds_; ///< by moved storage: end of the copy; 0: awaited
     std::vector<TimeSpan> busy_; ///< spans of kernels that are no collectives
     StepClock clock_;
 };

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/live_memory.h"
 
+#include "core/predict/regions.h"
+
+#include <algorithm>
 #include <utility>
 
 namespace headroom {
@@ -103,6 +106,18 @@ void LiveMemory::retype(StorageId storage, Category category)
     change(storage.value, state.live());
 }
 
+void LiveMemory::copyOut(std::uint32_t, std::uint32_t, Bytes bytes)
+{
+    HostBuffers& buffers = hostBuffers_[bytes];
+    buffers.most = std::max(buffers.most, ++buffers.used);
+    timeline_.movedBytes += bytes;
+}
+
+void LiveMemory::endCopy(std::uint32_t, Bytes bytes)
+{
+    --hostBuffers_[bytes].used;
+}
+
 void LiveMemory::mark(Mark mark)
 {
     switch (mark) {
@@ -148,6 +163,8 @@ Timeline LiveMemory::finish() &&
     if (now_ > phaseBeginMs_)
         endPhase(trailing_);
     timeline_.durationMs = now_;
+    for (const auto& [bytes, buffers] : hostBuffers_)
+        timeline_.hostBytes += pinnedBytes(bytes) * buffers.most;
     timeline_.atPeak = counted_;
     if (timeline_.peakChange != Timeline::npos)
         for (std::size_t i = countedUntil_; i <= timeline_.peakChange; ++i)

@@ -7,6 +7,7 @@
 #include "core/trace/step_trace.h"
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -83,6 +84,13 @@ public:
     }
     void addRecomputeMs(double ms) { timeline_.recomputeMs += ms; }
 
+    // Copies of moved storages.
+    void copyOut(std::uint32_t moved, std::uint32_t region, Bytes bytes);
+    void waitOut(std::uint32_t, std::uint32_t) {}
+    void copyIn(std::uint32_t, std::uint32_t, Bytes) {}
+    void waitIn(std::uint32_t, std::uint32_t) {}
+    void endCopy(std::uint32_t moved, Bytes bytes);
+
     void mark(Mark mark); ///< changes count from Mark::stepBegin on
 
     std::size_t changeCount() const { return timeline_.changes.size(); }
@@ -114,6 +122,14 @@ private:
     // and countedUntil_ are a starting point near the peak.
     CategoryBytes counted_{};
     std::size_t countedUntil_ = 0; ///< number of changes that counted_ includes; never past the peak
+
+    /// Host buffers of a size.
+    struct HostBuffers
+    {
+        std::int64_t used = 0;
+        std::int64_t most = 0;
+    };
+    std::map<Bytes, HostBuffers> hostBuffers_;
 
     double now_ = 0; ///< end of the last op
     double changeMs_ = 0; ///< time of a change that happens now

@@ -4,6 +4,7 @@
 
 #include "core/base/try.h"
 #include "core/predict/replay_rules.h"
+#include "core/trace/life_category.h"
 
 #include <algorithm>
 #include <bit>
@@ -86,6 +87,23 @@ public:
 
     void addRecomputeMs(double ms) { recomputeMs_ += ms; }
 
+    void copyOut(std::uint32_t, std::uint32_t, Bytes bytes)
+    {
+        movedBytes_ += bytes;
+        ++movedStorages_;
+        pinned_ += pinnedBytes(bytes);
+    }
+    void waitOut(std::uint32_t, std::uint32_t) {}
+    void copyIn(std::uint32_t, std::uint32_t, Bytes) {}
+    void waitIn(std::uint32_t, std::uint32_t) {}
+    void endCopy(std::uint32_t, Bytes) {}
+    void addMovedTo(LocalEffect& effect, std::size_t times) const
+    {
+        effect.movedBytes = movedBytes_ * static_cast<Bytes>(times);
+        effect.movedStorages = movedStorages_ * static_cast<std::int64_t>(times);
+        effect.pinned = pinned_;
+    }
+
     void beginEvent() { high_ = std::numeric_limits<Bytes>::min(); }
     LocalEffect::Change endEvent() const { return {std::max(high_, live_), live_}; }
     double recomputeMs() const { return recomputeMs_; }
@@ -96,6 +114,8 @@ private:
     Bytes live_ = 0;
     Bytes high_ = 0;
     double recomputeMs_ = 0;
+    Bytes movedBytes_ = 0, pinned_ = 0;
+    std::int64_t movedStorages_ = 0;
 };
 
 /// Numbers ids by first appearance, so that equal layers get equal numbers.
@@ -114,12 +134,6 @@ public:
 private:
     std::unordered_map<std::uint32_t, std::uint64_t> numbers_;
 };
-
-bool ofModel(Category category)
-{
-    return category == Category::parameter || category == Category::buffer || category == Category::gradient
-        || category == Category::optimizer;
-}
 
 } // namespace
 
@@ -168,7 +182,7 @@ std::vector<StorageId> LocalReplay::storagesOf(std::span<const CallId> ids) cons
     const StepTrace& trace = *model_.trace();
     std::vector<StorageId> storages;
     const auto add = [&](StorageId storage) {
-        if (storage.valid() && !ofModel(trace.storages.category[storage]))
+        if (storage.valid() && !isOfModel(trace.storages.category[storage]))
             storages.push_back(storage);
     };
     const auto& calls = model_.index().calls;
@@ -429,6 +443,7 @@ Result<LocalEffect> LocalReplay::of(const CheckpointPlan& plan, LocalNotes& note
         effect.changes.push_back({change.high - recorded_[i], change.after - recorded_[i]});
     }
     effect.recomputeMs = replay.memory().recomputeMs() * static_cast<double>(repeats_);
+    replay.memory().addMovedTo(effect, repeats_);
     return effect;
 }
 

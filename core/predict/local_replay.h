@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/predict/step_model.h"
 #include "core/predict/live_memory.h"
+#include "core/predict/step_model.h"
 
 #include <cstdint>
 #include <memory>
@@ -23,6 +23,9 @@ struct LocalEffect
     };
     std::vector<Change> changes;
     double recomputeMs = 0;
+    Bytes movedBytes = 0; ///< to the host, as many come back
+    std::int64_t movedStorages = 0;
+    Bytes pinned = 0; ///< sum of pinnedBytes() of the storages, of one call if equal calls follow in sequence
 };
 
 /// Scratch memory for LocalReplay, for all parts of a step. A caller keeps the same object for many calls, so that the

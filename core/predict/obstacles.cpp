@@ -68,6 +68,7 @@ public:
             return CheckpointObstacle::none;
         if (inLargerGraph_[trace_.calls.module[id].value])
             return CheckpointObstacle::inLargerGraph;
+        const CheckpointObstacle toOffload = this->toOffload(id);
         const Region region = regionOf(index_, id);
         const std::uint32_t ranAgain = lastRecomputation(region);
         for (std::uint32_t i = call.firstOp; i < call.endOp; ++i)
@@ -80,17 +81,40 @@ public:
             return obstacle;
         if (usesReplaced(id, ranAgain))
             return CheckpointObstacle::stateReplaced;
+        return toOffload != CheckpointObstacle::none ? toOffload : ofStep_;
+    }
+
+    /// What is in the way of offloading what a call saves.
+    CheckpointObstacle toOffload(CallId id) const
+    {
+        const StepIndex::Call& call = index_.calls[id.value];
+        if (!call.saves())
+            return CheckpointObstacle::none;
+        const std::uint32_t module = trace_.calls.module[id].value;
+        if (inLargerGraph_[module])
+            return CheckpointObstacle::inLargerGraph;
         for (std::uint32_t event = call.enter; event < call.exit; ++event)
             if (trace_.events.kind[EventIndex(event)] == EventKind::unpack
                 && trace_.events.a[EventIndex(event)] >= call.firstPack)
                 return CheckpointObstacle::ownBackward;
-        const std::uint32_t module = trace_.calls.module[id].value;
         if (runsInBackward_[module] || holdsImplicit_[module])
             return CheckpointObstacle::inBackward;
-        return holdsCheckpoint_[module] ? CheckpointObstacle::ownCheckpoint : ofStep_;
+        if (holdsCheckpoint_[module] || std::ranges::any_of(index_.callsOf[module], [this](CallId other) {
+                return runsAgain(index_.calls[other.value]);
+            }))
+            return CheckpointObstacle::ownCheckpoint;
+        return ofStep_ == CheckpointObstacle::secondOrder ? ofStep_ : CheckpointObstacle::none;
     }
 
 private:
+    /// Whether a call is a part of a recomputation by the program's own checkpoint: a forward that runs in backward. The
+    /// recomputation may end before the call's first op.
+    bool runsAgain(const StepIndex::Call& call) const
+    {
+        const std::uint32_t op = call.firstOp < call.endOp ? call.firstOp : call.firstOp - std::min(1U, call.firstOp);
+        return op < trace_.ops.size() && trace_.ops.phase[OpId(op)] == Phase::backward;
+    }
+
     bool runsInBackward(OpId op) const
     {
         return trace_.ops.node[op].valid() && (trace_.ops.flags[op] & (opRecomputed | opInBackwardForward)) == 0;
@@ -409,12 +433,16 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
 CheckpointObstacles checkpointObstacles(const StepTrace& trace, const StepIndex& index)
 {
     ObstacleFinder finder(trace, index);
-    CheckpointObstacles obstacles{finder.ofStep(), {}};
+    CheckpointObstacles obstacles{finder.ofStep(), {}, {}};
     obstacles.ofModules.resize(trace.modules.size(), CheckpointObstacle::none);
+    obstacles.toOffload = obstacles.ofModules;
     for (std::size_t module = 0; module < obstacles.ofModules.size(); ++module)
-        for (const CallId call : index.callsOf[module])
+        for (const CallId call : index.callsOf[module]) {
             if (obstacles.ofModules[module] == CheckpointObstacle::none)
                 obstacles.ofModules[module] = finder.of(call);
+            if (obstacles.toOffload[module] == CheckpointObstacle::none)
+                obstacles.toOffload[module] = finder.toOffload(call);
+        }
     return obstacles;
 }
 

@@ -45,6 +45,9 @@ struct CheckpointObstacles
 {
     CheckpointObstacle ofStep = CheckpointObstacle::none; ///< obstacle of every module and of ops outside of modules
     std::vector<CheckpointObstacle> ofModules; ///< by ModuleId; the step's obstacle included
+    /// By ModuleId: what keeps the saved tensors of a module from being offloaded. Nothing runs again then, but graphs
+    /// and hooks of the program may be in the way.
+    std::vector<CheckpointObstacle> toOffload;
 };
 
 /// Finds the obstacles in a single pass over the ops of each module's calls.

@@ -4,17 +4,30 @@
 
 #include "core/timeline/timeline.h"
 
+#include <compare>
+#include <optional>
 #include <vector>
 
 namespace headroom {
 
-/// A module that is checkpointed (torch.utils.checkpoint, non-reentrant, with selective checkpointing).
+/// How the saved tensors of a module go to host memory in forward, and come back in backward. Offload calls are the
+/// calls of offloaded modules that save tensors, numbered in the order of the forwards. `n` is the number of a call.
+struct Offload
+{
+    int wait = 0; ///< the tensors leave the device at the end of the forward of call n + wait
+    int ahead = 0; ///< the tensors come back when the backward of call n + ahead begins, at the latest of call n
+    auto operator<=>(const Offload&) const = default;
+};
+
+/// A module of a plan. Either the module is checkpointed (torch.utils.checkpoint, non-reentrant, with selective
+/// checkpointing), or its saved tensors are offloaded (torch.autograd.graph.saved_tensors_hooks).
 struct CheckpointRegion
 {
     ModuleId module;
     /// For each op of StepModel::regionOps(): whether the outputs are saved (true) or recomputed (false). Empty: all
-    /// are recomputed.
-    std::vector<bool> save;
+    /// are recomputed. Without a meaning for an offloaded module.
+    std::vector<bool> save = {};
+    std::optional<Offload> offload = {}; ///< nullopt: the module is checkpointed
 };
 
 /// No region may contain another region.

@@ -3,8 +3,10 @@
 #include "core/predict/regions.h"
 
 #include "core/base/try.h"
+#include "core/trace/life_category.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -29,10 +31,11 @@ Status refuse(const StepTrace& trace, const StepIndex& index, const CheckpointPl
         if (region.module.value >= trace.modules.size())
             return badInput("the plan names module number " + std::to_string(region.module.value)
                             + ", but the step has " + std::to_string(trace.modules.size()));
-        if (const CheckpointObstacle obstacle = index.obstacles[region.module.value];
-            obstacle != CheckpointObstacle::none)
-            return badInput(nameOf(trace, region.module)
-                            + " cannot be checkpointed: " + std::string(obstacleText(obstacle)));
+        const auto& obstacles = region.offload ? index.obstaclesToOffload : index.obstacles;
+        if (const CheckpointObstacle obstacle = obstacles[region.module.value]; obstacle != CheckpointObstacle::none)
+            return badInput(nameOf(trace, region.module) + " cannot be "
+                            + (region.offload ? "offloaded: " : "checkpointed: ")
+                            + std::string(obstacleText(obstacle)));
         chosen.push_back(region.module);
     }
     std::ranges::sort(chosen);
@@ -101,7 +104,97 @@ Status markSaved(const StepTrace& trace, const StepIndex& index, const Checkpoin
     return {};
 }
 
+/// Tensors of less than this share of the largest one of a call stay on the device: a copy costs time of the CPU, too.
+constexpr Bytes leastShareMoved = 64;
+constexpr Bytes leastMoved = 512; ///< bytes
+
+/// Whether nothing but the saved tensors of a call keeps a storage on the device between forward and backward.
+bool mayMove(const StepTrace& trace, const StepIndex& index, const StepIndex::Call& call, StorageId storage,
+             std::uint32_t firstUnpack)
+{
+    return storage.valid() && !isOfModel(trace.storages.category[storage])
+        && index.firstPackOf[storage.value].value >= call.firstPack
+        && index.lastPackOf[storage.value].value < call.endPack && index.freeEvent[storage.value] < firstUnpack
+        && !index.resized[storage.value];
+}
+
+std::vector<bool> mayMove(const StepTrace& trace, const StepIndex& index, const StepIndex::Call& call)
+{
+    std::uint32_t firstUnpack = StepIndex::never;
+    for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
+        firstUnpack = std::min(firstUnpack, index.unpackEvent[pack]);
+    std::vector<bool> may;
+    may.reserve(call.endPack - call.firstPack);
+    for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
+        may.push_back(mayMove(trace, index, call, trace.packs.storage[PackId(pack)], firstUnpack));
+    return may;
+}
+
+/// Finds the storages that the offload calls move, and when: `regions` are in the order of the calls.
+void findMoved(const StepTrace& trace, const StepIndex& index, Regions& result)
+{
+    std::map<ModuleId, std::vector<bool>> moved;
+    for (std::uint32_t number = 0; number < result.regions.size(); ++number) {
+        Region& region = result.regions[number];
+        if (!region.offload || region.firstPack == region.endPack)
+            continue;
+        region.number = static_cast<std::uint32_t>(result.offloads.size());
+        result.offloads.push_back(number);
+        region.firstMoved = region.endMoved = static_cast<std::uint32_t>(result.moved.size());
+        const ModuleId module = trace.calls.module[region.call];
+        const auto [known, added] = moved.try_emplace(module);
+        if (added)
+            known->second = movedPacksOf(trace, index, module);
+        if (known->second.size() != region.endPack - region.firstPack)
+            continue;
+        std::map<StorageId, std::uint32_t> places;
+        for (std::uint32_t pack = region.firstPack; pack < region.endPack; ++pack) {
+            if (!known->second[pack - region.firstPack])
+                continue;
+            const StorageId storage = trace.packs.storage[PackId(pack)];
+            const auto [place, isNew] = places.emplace(storage, static_cast<std::uint32_t>(result.moved.size()));
+            if (isNew)
+                result.moved.push_back({storage, number});
+            result.movedPacks.emplace_back(pack, place->second);
+        }
+        region.endMoved = static_cast<std::uint32_t>(result.moved.size());
+    }
+    for (const std::uint32_t number : result.offloads) {
+        Region& region = result.regions[number];
+        if (const std::size_t last = region.number + static_cast<std::size_t>(region.offload->wait);
+            last < result.offloads.size())
+            region.leave = index.calls[result.regions[result.offloads[last]].call.value].exit;
+    }
+}
+
 } // namespace
+
+std::vector<bool> movedPacksOf(const StepTrace& trace, const StepIndex& index, ModuleId module)
+{
+    const CallId deciding = decidingCall(index, module);
+    if (!deciding.valid())
+        return {};
+    const StepIndex::Call& first = index.calls[deciding.value];
+    std::vector<bool> moved = mayMove(trace, index, first);
+    for (const CallId id : index.callsOf[module.value]) {
+        const StepIndex::Call& call = index.calls[id.value];
+        if (id == deciding || call.endPack - call.firstPack != moved.size())
+            continue;
+        const std::vector<bool> may = mayMove(trace, index, call);
+        for (std::size_t pack = 0; pack < moved.size(); ++pack)
+            moved[pack] = moved[pack] && may[pack];
+    }
+    const auto bytesOf = [&](std::size_t pack) {
+        return trace.storages.bytes[trace.packs.storage[PackId(first.firstPack + static_cast<std::uint32_t>(pack))]];
+    };
+    Bytes largest = 0;
+    for (std::size_t pack = 0; pack < moved.size(); ++pack)
+        if (moved[pack])
+            largest = std::max(largest, bytesOf(pack));
+    for (std::size_t pack = 0; pack < moved.size(); ++pack)
+        moved[pack] = moved[pack] && bytesOf(pack) >= std::max(leastMoved, largest / leastShareMoved);
+    return moved;
+}
 
 Region regionOf(const StepIndex& index, CallId id)
 {
@@ -148,11 +241,16 @@ Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const Che
     RETURN_IF_ERROR(refuse(trace, index, plan));
     Regions result;
     for (const CheckpointRegion& region : plan) {
-        for (const CallId call : callsBefore(index, region.module, end))
+        for (const CallId call : callsBefore(index, region.module, end)) {
             result.regions.push_back(regionOf(index, call));
-        RETURN_IF_ERROR(markSaved(trace, index, region, end, result.saved));
+            result.regions.back().offload = region.offload;
+        }
+        if (!region.offload)
+            RETURN_IF_ERROR(markSaved(trace, index, region, end, result.saved));
     }
     std::ranges::sort(result.regions, {}, &Region::enter);
+    if (std::ranges::any_of(plan, [](const CheckpointRegion& region) { return region.offload.has_value(); }))
+        findMoved(trace, index, result);
     return result;
 }
 

@@ -5,14 +5,32 @@
 #include "core/predict/predict.h"
 #include "core/predict/step_index.h"
 
+#include <bit>
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace headroom {
 
-/// A checkpointed call of a module: the unit of recomputation. A module with two calls has two regions.
+/// The bytes that PyTorch's allocator of pinned host memory takes for a buffer: the next power of two
+/// (at::CachingHostAllocator).
+inline Bytes pinnedBytes(Bytes bytes)
+{
+    return static_cast<Bytes>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
+}
+
+/// A storage that an offloaded call moves. All packs of the storage are packs of the call, and the program has freed
+/// the storage when the backward of the call begins: nothing else keeps the storage on the device.
+struct MovedStorage
+{
+    StorageId storage;
+    std::uint32_t region = 0;
+};
+
+/// A call of a module of a plan: the unit of recomputation and of offload. A module with two calls has two regions.
 struct Region
 {
     CallId call;
@@ -21,6 +39,12 @@ struct Region
     std::uint32_t end = 0; ///< event that releases the arguments and the cache
     std::uint32_t firstPack = 0, endPack = 0;
     std::uint32_t firstOp = 0, endOp = 0;
+
+    std::optional<Offload> offload = {}; ///< nullopt: the call is checkpointed
+    std::uint32_t number = none; ///< of an offload call (Offload)
+    std::uint32_t leave = none; ///< event after which the moved storages leave the device
+    std::uint32_t firstMoved = 0, endMoved = 0; ///< in Regions::moved, in the order of first packs
+    static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
 };
 
 /// The regions of a plan on a step.
@@ -28,6 +52,9 @@ struct Regions
 {
     std::vector<Region> regions; ///< in the order of the calls
     std::vector<bool> saved; ///< by op: the outputs are in the region's cache; empty when the plan saves no op
+    std::vector<MovedStorage> moved;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> movedPacks; ///< (pack, index in `moved`), ascending
+    std::vector<std::uint32_t> offloads; ///< by number of an offload call: the region
 };
 
 /// Lays a plan out on a step. Only calls that begin before the event `end` are laid out, for a caller that replays no
@@ -35,6 +62,11 @@ struct Regions
 /// region, a `save` of another length than countedOps() of its decidingCall().
 Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan,
                        std::uint32_t end = StepIndex::never);
+
+/// By number of a pack in a call of the module: whether the saved tensor moves if the module is offloaded. A tensor
+/// moves if that is possible in every call with as many packs, and if the tensor is no small one beside the others.
+/// Calls with another number of packs than decidingCall() move nothing.
+std::vector<bool> movedPacksOf(const StepTrace& trace, const StepIndex& index, ModuleId module);
 
 /// The name of an op of a checkpointed call in a policy: the op, and the number of earlier ops of that name in the
 /// call.

@@ -35,6 +35,7 @@ struct ReplayNotes
     };
 
     std::vector<std::uint32_t> regionOf; ///< by pack
+    std::vector<std::uint32_t> movedOf; ///< by pack: index in Regions::moved
     std::vector<Recomputed> recomputed; ///< by pack
     std::vector<Now> recomputation; ///< by storage
     std::vector<bool> cached; ///< by op: the region's cache holds the outputs
@@ -51,14 +52,30 @@ struct ReplayNotes
 ///   the program holds what the program has not freed; both holds end with the recomputation. Then a recomputed tensor
 ///   is held for each pack that autograd has not released yet: until the end of the node that unpacks the pack, or
 ///   until the pack's release if no node of this pass unpacks the pack.
+/// An offloaded call recomputes nothing:
+///
+/// - The call's hold of a moved storage ends at Region::leave, before the next event, while the copies of other holders
+///   stay. The first unpack of any pack of call n brings back the storages of the calls m <= n with m + ahead >= n,
+///   later calls first, and of a call the storages that were packed last. A storage that is on the device by then just
+///   stays.
+/// - A storage that came back is held until autograd has released all packs of the storage.
+///
 /// - Autocast's cache of casts of weights is empty at the begin and at the end of a recomputation, as PyTorch's engine
 ///   leaves the cache on a GPU. The recomputation repeats the casts that the forward found in the cache.
 ///
-/// `Memory` counts live bytes: LiveMemory counts the whole step over time, LocalMemory a part of the step, ModuleMemory
-/// each module.
+/// `Memory` counts live bytes, and may follow the copies of moved storages: LiveMemory counts the whole step over time,
+/// LocalMemory a part of the step, ModuleMemory each module.
 template <class Memory>
 class Replay
 {
+    /// Whether a Memory follows copies: `copyOut(moved, region, bytes)` when a copy to the host is issued,
+    /// `waitOut(moved, region)` and `waitIn(moved, region)` when the device waits for the copy, `copyIn(moved, region,
+    /// bytes)`, and `endCopy(moved, bytes)` when the host's buffer is given back.
+    static constexpr bool followsCopies = requires(Memory & memory, std::uint32_t id, Bytes bytes)
+    {
+        memory.copyOut(id, id, bytes);
+    };
+
 public:
     using Block = std::uint32_t;
 
@@ -69,6 +86,7 @@ public:
         , plan_(plan)
         , memory_(std::move(memory))
         , regionOf_(notes.regionOf)
+        , movedOf_(notes.movedOf)
         , recomputed_(notes.recomputed)
         , recomputation_(notes.recomputation)
         , cached_(notes.cached)
@@ -82,8 +100,18 @@ public:
         for (std::uint32_t i = 0; i < plan.regions.size(); ++i) {
             const Region& region = plan.regions[i];
             std::fill(regionOf_.begin() + region.firstPack, regionOf_.begin() + region.endPack, i);
-            ends_.emplace_back(region.end, i);
+            ends_.emplace_back(region.offload ? region.leave : region.end, i);
         }
+        if (!plan.moved.empty()) {
+            movedOf_.resize(trace.packs.size(), none);
+            for (const auto& [pack, moved] : plan.movedPacks)
+                movedOf_[pack] = moved;
+            moved_.resize(plan.moved.size());
+        }
+        for (const std::uint32_t region : plan.offloads)
+            mostAhead_ = std::max(mostAhead_, static_cast<std::uint32_t>(plan.regions[region].offload->ahead));
+        begun_.resize(plan.offloads.size(), false);
+        isBack_.resize(plan.offloads.size(), false);
         std::ranges::sort(ends_);
         nextEnd_ = ends_.front().first;
         passes_.resize(plan.regions.size());
@@ -91,6 +119,8 @@ public:
 
     ~Replay()
     {
+        for (const auto& [pack, moved] : plan_.movedPacks)
+            movedOf_[pack] = none;
         for (const Region& region : plan_.regions) {
             std::fill(regionOf_.begin() + region.firstPack, regionOf_.begin() + region.endPack, none);
             std::fill(recomputed_.begin() + region.firstPack, recomputed_.begin() + region.endPack, Recomputed{});
@@ -119,7 +149,7 @@ public:
 
     Memory& memory() { return memory_; }
 
-    /// The recomputed calls so far, in the order of the recomputations.
+    /// The calls that the backward has reached so far: recomputed ones, and offloaded ones.
     const std::vector<CallId>& ranAgain() const { return ranAgain_; }
 
     // Functions that applyEvent() calls.
@@ -134,7 +164,7 @@ public:
 
     void enter(CallId call)
     {
-        if (const Region* region = regionAt(call))
+        if (const Region* region = regionAt(call); region != nullptr && !region->offload)
             for (const StorageId argument : trace_.calls.arguments[region->call])
                 memory_.hold(argument.value);
     }
@@ -186,6 +216,10 @@ private:
 
     void autogradOf(std::uint32_t region, EventKind kind, PackId pack)
     {
+        if (plan_.regions[region].offload) {
+            offload(region, kind, pack);
+            return;
+        }
         if (kind == EventKind::pack)
             return;
         Recomputed& tensor = recomputed_[pack.value];
@@ -243,12 +277,133 @@ private:
     void endRegionsBefore(std::uint32_t event)
     {
         for (; endsDone_ < ends_.size() && ends_[endsDone_].first < event; ++endsDone_)
-            endRegion(plan_.regions[ends_[endsDone_].second]);
+            endRegion(ends_[endsDone_].second);
         nextEnd_ = endsDone_ < ends_.size() ? ends_[endsDone_].first : none;
     }
 
-    void endRegion(const Region& region)
+    /// A storage of Regions::moved.
+    struct Moved
     {
+        enum class State : std::uint8_t { notSaved, onDevice, onHost, back };
+        State state = State::notSaved;
+        std::uint32_t saved = 0; ///< packs that autograd has not released
+        std::uint32_t block = none; ///< the block on the device, in the states onDevice and back
+    };
+
+    /// Applies an event of autograd in an offloaded call.
+    void offload(std::uint32_t region, EventKind kind, PackId pack)
+    {
+        if (kind == EventKind::unpack)
+            bringBackFrom(region);
+        const std::uint32_t number = movedOf_.empty() ? none : movedOf_[pack.value];
+        if (number == none) {
+            holdForAutograd(memory_, trace_, kind, pack);
+            return;
+        }
+        Moved& moved = moved_[number];
+        switch (kind) {
+        case EventKind::pack:
+            if (moved.saved++ == 0)
+                leaveCopy(number, moved);
+            break;
+        case EventKind::unpack:
+            if constexpr (followsCopies)
+                if (moved.state == Moved::State::back)
+                    memory_.waitIn(number, region);
+            memory_.hold(moved.block);
+            break;
+        case EventKind::unpackEnd:
+            memory_.drop(moved.block);
+            break;
+        default:
+            if (--moved.saved == 0)
+                endMoved(number, moved);
+            break;
+        }
+    }
+
+    /// Issues the copy to the host. The storage stays on the device for now.
+    void leaveCopy(std::uint32_t number, Moved& moved)
+    {
+        const MovedStorage& storage = plan_.moved[number];
+        moved.state = Moved::State::onDevice;
+        moved.block = storage.storage.value;
+        memory_.hold(moved.block);
+        if constexpr (followsCopies)
+            memory_.copyOut(number, storage.region, trace_.storages.bytes[storage.storage]);
+    }
+
+    /// Later copies to the host wait for the copy from the buffer.
+    void giveBufferBack(std::uint32_t number)
+    {
+        if constexpr (followsCopies)
+            memory_.endCopy(number, trace_.storages.bytes[plan_.moved[number].storage]);
+    }
+
+    void endMoved(std::uint32_t number, Moved& moved)
+    {
+        if (moved.state == Moved::State::onDevice || moved.state == Moved::State::back)
+            memory_.drop(moved.block);
+        if (moved.state != Moved::State::back)
+            giveBufferBack(number);
+        moved.state = Moved::State::notSaved;
+    }
+
+    /// Ends an offloaded call's hold of the storages.
+    void leaveDevice(std::uint32_t region)
+    {
+        for (std::uint32_t number = plan_.regions[region].firstMoved; number < plan_.regions[region].endMoved; ++number)
+            if (Moved& moved = moved_[number]; moved.state == Moved::State::onDevice) {
+                if constexpr (followsCopies)
+                    memory_.waitOut(number, region);
+                memory_.drop(moved.block);
+                moved.state = Moved::State::onHost;
+            }
+    }
+
+    /// Brings back what the first unpack of a call asks for.
+    void bringBackFrom(std::uint32_t region)
+    {
+        const std::uint32_t from = plan_.regions[region].number;
+        if (from == none || begun_[from])
+            return;
+        begun_[from] = true;
+        ranAgain_.push_back(plan_.regions[region].call);
+        for (std::uint32_t number = from + 1; number-- > from - std::min(from, mostAhead_);) {
+            const std::uint32_t other = plan_.offloads[number];
+            const auto ahead = static_cast<std::uint32_t>(plan_.regions[other].offload->ahead);
+            if (number + ahead >= from && !isBack_[number])
+                bringBack(other);
+        }
+    }
+
+    void bringBack(std::uint32_t region)
+    {
+        const Region& call = plan_.regions[region];
+        isBack_[call.number] = true;
+        for (std::uint32_t number = call.endMoved; number-- > call.firstMoved;) {
+            Moved& moved = moved_[number];
+            if (moved.state == Moved::State::notSaved)
+                continue;
+            if (moved.state == Moved::State::onHost) {
+                const StorageId storage = plan_.moved[number].storage;
+                moved.block = memory_.addCopy(storage, trace_.storages.bytes[storage]);
+                memory_.hold(moved.block);
+                if constexpr (followsCopies)
+                    memory_.copyIn(number, region, trace_.storages.bytes[storage]);
+            }
+            giveBufferBack(number);
+            moved.state = Moved::State::back;
+        }
+    }
+
+    void endRegion(std::uint32_t number)
+    {
+        const Region& region = plan_.regions[number];
+        if (region.offload) {
+            leaveDevice(number);
+            return;
+        }
         for (const StorageId argument : trace_.calls.arguments[region.call])
             memory_.drop(argument.value);
         if (plan_.saved.empty())
@@ -408,6 +563,7 @@ private:
 
     // Arrays of the ReplayNotes.
     std::vector<std::uint32_t>& regionOf_;
+    std::vector<std::uint32_t>& movedOf_;
     std::vector<Recomputed>& recomputed_;
     std::vector<Now>& recomputation_;
     std::vector<bool>& cached_;
@@ -419,6 +575,11 @@ private:
 
     std::vector<std::pair<PackId, Recomputed>> earlier_; ///< tensors of earlier passes that are still alive
     std::size_t nextRegion_ = 0;
+
+    std::vector<Moved> moved_; ///< by Regions::moved
+    std::vector<bool> begun_; ///< by number of an offload call: a tensor was unpacked
+    std::vector<bool> isBack_; ///< by number of an offload call: the storages were brought back
+    std::uint32_t mostAhead_ = 0;
 
     std::vector<StorageId> castCache_; ///< casts that are in autocast's cache now
     std::vector<CallId> ranAgain_;

@@ -47,6 +47,34 @@ Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const 
     return std::move(replay.memory()).finish();
 }
 
+Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const CheckpointPlan& plan)
+{
+    std::vector<ModuleOffload> modules;
+    for (const CheckpointRegion& region : plan)
+        if (region.offload)
+            modules.push_back({region.module, *region.offload, {}});
+    if (modules.empty())
+        return modules;
+    const StepIndex index(trace);
+    ASSIGN_OR_RETURN(const Regions regions, layOut(trace, index, plan));
+    const auto of = [&](std::uint32_t region) -> TimedOffload& {
+        return std::ranges::find(modules, trace.calls.module[regions.regions[region].call], &ModuleOffload::module)
+            ->copies;
+    };
+    for (const MovedStorage& moved : regions.moved)
+        of(moved.region).bytes += trace.storages.bytes[moved.storage];
+    if (!hasClock(trace))
+        return modules;
+    ASSIGN_OR_RETURN(const StepClock clock, clockOf(trace, index, plan));
+    for (const std::uint32_t region : regions.offloads) {
+        if (region >= clock.offloads.size())
+            break;
+        of(region).copyMs += clock.offloads[region].copyMs;
+        of(region).exposedMs += clock.offloads[region].exposedMs;
+    }
+    return modules;
+}
+
 std::size_t collectiveRow(const StepTrace& trace, OpId op)
 {
     return static_cast<std::size_t>(std::ranges::lower_bound(trace.collectives.op, op) - trace.collectives.op.begin());

@@ -22,6 +22,14 @@ struct TimedCollective
     double exposedMs = 0; ///< time when the GPU runs nothing else, or only collectives that began later
 };
 
+/// The copies of an offloaded call to the host and back.
+struct TimedOffload
+{
+    Bytes bytes = 0; ///< to the host
+    double copyMs = 0; ///< both directions
+    double exposedMs = 0; ///< time when the GPU waits for the copies and runs nothing
+};
+
 /// The duration of a step. The model: the CPU issues the ops in sequence, each stream of the GPU runs its kernels in
 /// that order, and streams wait for stream events. Kernel times are Ops::ms, the CPU's time to issue an op is from
 /// core/cost/op_issue.h. Other ranks are as fast as this rank: all begin a collective together.
@@ -35,6 +43,9 @@ struct StepClock
     double communicationMs = 0; ///< sum of the times of collectives
     double exposedMs = 0; ///< part of communicationMs that is exposed
     std::vector<TimedCollective> collectives; ///< in the order of beginMs
+    double copyMs = 0; ///< sum of the times of the plan's copies to the host and back
+    double exposedCopyMs = 0; ///< part of copyMs that is exposed
+    std::vector<TimedOffload> offloads; ///< by call of the plan's modules, in the order of the forwards; may be shorter
 
     /// The largest of gpuMs, cpuMs and exposedMs.
     enum class Bound : std::uint8_t { gpu, cpu, communication };
@@ -53,6 +64,16 @@ bool hasClock(const StepTrace& trace);
 Result<StepClock> clockOf(const StepTrace& trace, const CheckpointPlan& plan);
 /// Takes a StepIndex that the caller keeps for many plans. Error: as predict().
 Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan);
+
+/// The copies of an offloaded module, all calls together.
+struct ModuleOffload
+{
+    ModuleId module;
+    Offload when;
+    TimedOffload copies;
+};
+/// The offloaded modules of a plan, in the plan's order. The times are 0 without hasClock(). Error: as predict().
+Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const CheckpointPlan& plan);
 
 /// An op in the issue order of a plan by op.
 struct IssuedOp

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/step_index.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace headroom {
@@ -10,8 +11,13 @@ StepIndex::StepIndex(const StepTrace& trace)
     : calls(trace.calls.size())
     , callsOf(trace.modules.size())
     , packEvent(trace.packs.size())
+    , unpackEvent(trace.packs.size(), never)
     , releaseEvent(trace.packs.size(), never)
+    , freeEvent(trace.storages.size(), never)
+    , firstPackOf(trace.storages.size())
+    , lastPackOf(trace.storages.size())
     , allocatedIn(trace.storages.size())
+    , resized(trace.storages.size(), false)
     , mutated(trace.storages.size(), false)
     , pass(trace.packs.size(), never)
 {
@@ -50,8 +56,13 @@ StepIndex::StepIndex(const StepTrace& trace)
             break;
         case EventKind::free:
             permanent[a] = false;
+            freeEvent[a] = event;
+            break;
+        case EventKind::resize:
+            resized[a] = true;
             break;
         case EventKind::unpack:
+            unpackEvent[a] = std::min(unpackEvent[a], event);
             notePass(PackId(a), trace.events.b[EventIndex(event)]);
             break;
         case EventKind::mark:
@@ -60,6 +71,11 @@ StepIndex::StepIndex(const StepTrace& trace)
         case EventKind::pack:
             packEvent[a] = event;
             packs = a + 1;
+            if (const StorageId storage = trace.packs.storage[PackId(a)]; storage.valid()) {
+                if (!firstPackOf[storage.value].valid())
+                    firstPackOf[storage.value] = PackId(a);
+                lastPackOf[storage.value] = PackId(a);
+            }
             break;
         case EventKind::release:
             releaseEvent[a] = event;
@@ -74,6 +90,7 @@ StepIndex::StepIndex(const StepTrace& trace)
     findMemoryEvents(trace, permanent);
     CheckpointObstacles found = checkpointObstacles(trace, *this);
     obstacles = std::move(found.ofModules);
+    obstaclesToOffload = std::move(found.toOffload);
     obstacleOfStep = found.ofStep;
 }
 

@@ -32,8 +32,12 @@ struct StepIndex
     std::vector<Call> calls;
     std::vector<std::vector<CallId>> callsOf; ///< by module
     std::vector<std::uint32_t> packEvent; ///< by pack
+    std::vector<std::uint32_t> unpackEvent; ///< by pack: the first unpack; `never` if the pack is not unpacked
     std::vector<std::uint32_t> releaseEvent; ///< by pack; `never` if the pack is alive at the end of the step
+    std::vector<std::uint32_t> freeEvent; ///< by storage: the program's free; `never` if the storage is not freed
+    std::vector<PackId> firstPackOf, lastPackOf; ///< by storage; invalid if no pack has the storage
     std::vector<OpId> allocatedIn; ///< by storage: the op of the allocation; invalid between ops
+    std::vector<bool> resized; ///< by storage: changes its size
     std::vector<bool> mutated; ///< by storage: written by a later op than the allocating op
 
     std::vector<OpId> casts; ///< by storage: the cast (opAutocastCast) that made the storage; empty: no casts
@@ -45,6 +49,7 @@ struct StepIndex
     bool isInSeveralPasses(const Call& call) const;
 
     std::vector<CheckpointObstacle> obstacles; ///< by module
+    std::vector<CheckpointObstacle> obstaclesToOffload; ///< by module
     CheckpointObstacle obstacleOfStep = CheckpointObstacle::none; ///< of every module, and of ops outside of modules
 
     /// Events that memory depends on under some plan, ascending. Left out are exit, backwardEnter and backwardExit, and

@@ -57,6 +57,10 @@ struct Timeline
     double durationMs = 0;
     double recomputeMs = 0; ///< part of durationMs spent on ops that run a second time
 
+    /// Pinned host memory of a plan's offload: the buffers are reused by size, and PyTorch's allocator of pinned memory
+    /// rounds each up to a power of two.
+    Bytes hostBytes = 0;
+    Bytes movedBytes = 0; ///< bytes that a plan copies to the host in the step; as many come back
     Bytes peak = 0; ///< highest total
     std::size_t peakChange = 0; ///< index of the first change that reaches the peak; npos: the start
     CategoryBytes atPeak{};

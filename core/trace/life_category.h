@@ -22,4 +22,11 @@ inline Category lifeCategory(Phase made, bool freedSoon, bool freed)
     }
 }
 
+/// Whether storages of the category are state of the model, which lives from step to step.
+inline bool isOfModel(Category category)
+{
+    return category == Category::parameter || category == Category::buffer || category == Category::gradient
+        || category == Category::optimizer;
+}
+
 } // namespace headroom

@@ -94,6 +94,8 @@ struct StepInfo
     /// Time in which the CPU issues an op, as a multiple of cpu_us in resources/kernel_times.json; 0: cpu_us itself.
     /// Comes from a calibration; not in the file.
     double cpuFactor = 0;
+    double toHost = 0; ///< GB/s of copies to pinned host memory; 0: the GPU's. Not in the file
+    double fromHost = 0; ///< GB/s of copies from there; 0: the GPU's. Not in the file
 
     /// Returns the value in `settings`; empty: no such name. The text lives as
     /// long as `settings`.

@@ -7,6 +7,12 @@
 //   plan STEP POLICY SHARE     writes the policy for a budget so far between the least peak and the step's own
 //                              answers BUDGET, PEAK, RECOMPUTE_MS, the number of checkpointed modules, and what is in
 //                              the way of checkpointing one, if there is such a module
+//   offload STEP POLICY SHARE HOST   the same, where saved tensors may go to at most HOST bytes of host memory (0:
+//   any);
+//                              answers also the bytes moved, the host memory, and the exposed ms
+//   random STEP POLICY SEED    writes the policy of modules drawn at random, most of them offloaded
+//                              answers the peak under the policy, the number of offloaded modules, the bytes moved, and
+//                              the host memory
 //   ops STEP POLICY FRACTION   writes the save lists of the plan of ops for the fraction, or the least one that there
 //   is
 //                              answers the peak under them, and the number of checkpointed modules
@@ -18,12 +24,15 @@
 #include "core/joint/ops_planner.h"
 #include "core/joint/ops_policy.h"
 #include "core/policy/policy.h"
+#include "core/policy/policy_maker.h"
 #include "core/policy/step_planner.h"
 #include "core/predict/memory_levels.h"
+#include "core/predict/regions.h"
 #include "core/trace/step_file.h"
 
 #include <algorithm>
 #include <iostream>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -40,7 +49,8 @@ std::string firstObstacle(const ModuleInfo& info)
     return "";
 }
 
-Result<std::string> plan(const std::string& stepFile, const std::string& policyFile, double share)
+Result<std::string> plan(const std::string& stepFile, const std::string& policyFile, double share,
+                         std::optional<Bytes> host = {})
 {
     const Result<StepTracePtr> step = readStepTrace(stepFile);
     if (!step)
@@ -50,6 +60,8 @@ Result<std::string> plan(const std::string& stepFile, const std::string& policyF
         return planner.error();
     PlanRequest request;
     request.budget = 1;
+    request.offload = host.has_value();
+    request.hostMemory = host.value_or(0);
     const Result<PlanAnswer> least = planner->solve(request);
     if (!least)
         return least.error();
@@ -64,6 +76,42 @@ Result<std::string> plan(const std::string& stepFile, const std::string& policyF
     std::ostringstream answer;
     answer << request.budget << '\t' << planned->plan.peak << '\t' << planned->plan.recomputeMs << '\t'
            << planned->regions.size() << '\t' << firstObstacle(*planner->moduleInfo());
+    if (host)
+        answer << '\t' << planned->plan.offload.moved << '\t' << planned->plan.offload.host << '\t'
+               << planned->plan.offload.exposedMs;
+    return answer.str();
+}
+
+Result<std::string> planAtRandom(const std::string& stepFile, const std::string& policyFile, std::uint32_t seed)
+{
+    const Result<StepTracePtr> step = readStepTrace(stepFile);
+    if (!step)
+        return step.error();
+    const StepModel model(*step);
+    std::mt19937 draw(seed);
+    CheckpointPlan regions;
+    for (std::uint32_t module = 0; module < (*step)->modules.size(); ++module) {
+        const CallId call = decidingCall(model.index(), ModuleId(module));
+        if (draw() % 3 == 0 || !call.valid() || !model.index().calls[call.value].saves())
+            continue;
+        CheckpointRegion region{ModuleId(module)};
+        if (draw() % 4 != 0)
+            region.offload = Offload{static_cast<int>(draw() % 3), static_cast<int>(draw() % 3)};
+        regions.push_back(std::move(region));
+        if (!model.predict(regions) || model.regionOps(ModuleId(module)).empty() || model.isWholeOnly(ModuleId(module)))
+            regions.pop_back();
+    }
+    const Result<Timeline> timeline = model.predict(regions);
+    if (!timeline)
+        return timeline.error();
+    Plan figures;
+    figures.peak = figures.budget = timeline->peak;
+    if (const Status written = writePolicy(policyOf(model, regions, figures), policyFile); !written)
+        return written.error();
+    std::ostringstream answer;
+    answer << timeline->peak << '\t'
+           << std::ranges::count_if(regions, [](const CheckpointRegion& region) { return region.offload.has_value(); })
+           << '\t' << timeline->movedBytes << '\t' << timeline->hostBytes;
     return answer.str();
 }
 
@@ -120,11 +168,15 @@ Result<std::string> answer(const std::vector<std::string>& fields)
 {
     if (fields.size() == 4 && fields[0] == "plan")
         return plan(fields[1], fields[2], std::stod(fields[3]));
+    if (fields.size() == 5 && fields[0] == "offload")
+        return plan(fields[1], fields[2], std::stod(fields[3]), std::stoll(fields[4]));
+    if (fields.size() == 4 && fields[0] == "random")
+        return planAtRandom(fields[1], fields[2], static_cast<std::uint32_t>(std::stoul(fields[3])));
     if (fields.size() == 4 && fields[0] == "ops")
         return planOps(fields[1], fields[2], std::stod(fields[3]));
     if (fields.size() == 4 && fields[0] == "verify")
         return verify(fields[1], fields[2], fields[3]);
-    return badInput("expected plan, ops or verify with three fields");
+    return badInput("expected plan, random, ops or verify with three fields, or offload with four");
 }
 
 } // namespace

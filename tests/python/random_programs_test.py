@@ -3,7 +3,7 @@
 """The promise, kept in programs that nobody wrote: random_program.py draws them, each is recorded, planned at a random
 budget and run under the policy.
 
-    random_programs_test.py PLAN_CHECKER [--count N] [--first SEED] [--share K/N]
+    random_programs_test.py PLAN_CHECKER [--count N] [--first SEED] [--offload]
 
 Memory under the policy is as predicted after every allocation, and never above the budget, and torch_headroom.apply sees
 no byte more than planned; or it refuses the policy by name before the first optimizer step. On the CPU, where the
@@ -85,9 +85,32 @@ def same(a, b):
 
 class Tally:
     def __init__(self):
-        self.exact = self.exact_by_op = self.cpu = self.cpu_without_ops = 0
+        self.exact = self.exact_by_op = self.cpu = self.cpu_without_ops = self.offloaded = 0
         self.without_plan = collections.Counter()  # by what is in the way; "": there is nothing to gain
         self.wrong = []
+
+
+def check_offload(seed, folder, checker, tally):
+    """The same with offload: host memory stays within its budget, too."""
+    plain, run, policy = folder / "plain.hrs", folder / "run.hrs", folder / "policy.json"
+    record(seed, plain)
+    draw = random.Random(f"offload {seed}")
+    share, host = draw.choice([0.0, 0.1, 0.3, 0.5, 0.7, 0.9]), draw.choice([0, 0, 1 << 20, 1 << 16, 1 << 12])
+    budget, peak, _, modules, obstacle, moved, pinned, _ = checker.ask("offload", plain, policy, share, host)
+    if int(peak) > int(budget):
+        raise Wrong(f"the plan's peak {peak} is above its budget {budget}")
+    if host and int(pinned) > host:
+        raise Wrong(f"the plan pins {pinned} bytes of the host, {host} are allowed")
+    if int(modules) == 0:
+        tally.without_plan[obstacle] += 1
+        return
+    check_run(seed, plain, run, policy, int(budget), checker)
+    tally.exact += 1
+    tally.offloaded += int(moved) > 0
+    peak, modules, moved, _ = checker.ask("random", plain, policy, seed)
+    if int(modules) > 0:
+        check_run(seed, plain, run, policy, int(peak), checker)
+        tally.offloaded += int(moved) > 0
 
 
 def check(seed, folder, checker, tally):
@@ -143,6 +166,7 @@ def main():
     parser.add_argument("checker")
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--offload", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -154,7 +178,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         for seed in range(arguments.first, arguments.first + arguments.count):
             try:
-                check(seed, pathlib.Path(name), checker, tally)
+                (check_offload if arguments.offload else check)(seed, pathlib.Path(name), checker, tally)
             except Exception as error:
                 if not isinstance(error, Wrong) and arguments.verbose:
                     import traceback
@@ -163,12 +187,12 @@ def main():
                 tally.wrong.append(seed)
                 print(f"{Program(seed)}\n    {type(error).__name__}: {str(error)[:600]}", flush=True)
     checker.close()
-    print(f"{tally.exact} exact, {tally.exact_by_op} by plans of ops; on the CPU {tally.cpu} equal to the bit, "
+    print(f"{tally.exact} exact, of which {tally.offloaded} offload, {tally.exact_by_op} by plans of ops; on the CPU {tally.cpu} equal to the bit, "
           f"{tally.cpu_without_ops} more without kept ops; {len(tally.wrong)} wrong: {tally.wrong}")
     for obstacle, count in tally.without_plan.most_common():
         print(f"{count} without a plan: {obstacle or 'nothing is to be gained'}")
     # Programs that cannot be planned are a part of it, no more.
-    enough = 2 * tally.exact >= arguments.count and 2 * tally.cpu >= tally.exact
+    enough = 2 * tally.exact >= arguments.count and (2 * tally.cpu >= tally.exact or arguments.offload)
     return 0 if enough and not tally.wrong else 1
 
 

@@ -353,7 +353,7 @@ void paintFrontier(QPainter& painter, const FrontierExport& data, const ExportOp
     plot.adjust(58, 10, -24, -44);
     double mostMs = 0;
     for (const auto& point : data.points)
-        mostMs = std::max(mostMs, point.recomputeMs);
+        mostMs = std::max(mostMs, point.costMs());
     const double first = data.points.empty() ? 0 : static_cast<double>(data.points.front().peak);
     const double last = data.points.empty() ? static_cast<double>(GiB) : static_cast<double>(data.points.back().peak);
     const double room = std::max((last - first) * 0.06, 1.0);
@@ -363,7 +363,7 @@ void paintFrontier(QPainter& painter, const FrontierExport& data, const ExportOp
     paintAxes(painter, plot, {x, unit.bytes, {}, QStringLiteral("Peak memory, ") + QLatin1String(unit.name)},
               {y, 1, {}, QStringLiteral("Recompute, ms")}, theme);
     const auto at = [&](const FrontierPoint& point) {
-        return QPointF(x.toPixel(static_cast<double>(point.peak)), y.toPixel(point.recomputeMs));
+        return QPointF(x.toPixel(static_cast<double>(point.peak)), y.toPixel(point.costMs()));
     };
     // A staircase: between two plans of the frontier the cheaper plan does not fit yet.
     QPolygonF line;

@@ -137,9 +137,9 @@ std::string frontierCsv(const FrontierExport& data)
     std::string text = "peak_bytes,recompute_ms,gap";
     text += data.stepMs > 0 ? ",share_of_step\n" : "\n";
     for (const auto& point : data.points) {
-        text += std::to_string(point.peak) + ',' + number(point.recomputeMs) + ',' + number(point.gap);
+        text += std::to_string(point.peak) + ',' + number(point.costMs()) + ',' + number(point.gap);
         if (data.stepMs > 0)
-            text += ',' + number(point.recomputeMs / data.stepMs);
+            text += ',' + number(point.costMs() / data.stepMs);
         text += '\n';
     }
     return text;

@@ -63,7 +63,7 @@ double recomputeAt(std::span<const FrontierPoint> frontier, Bytes budget) noexce
 {
     const auto after = std::upper_bound(frontier.begin(), frontier.end(), budget,
                                         [](Bytes value, const FrontierPoint& point) { return value < point.peak; });
-    return after == frontier.begin() ? frontier.front().recomputeMs : (after - 1)->recomputeMs;
+    return after == frontier.begin() ? frontier.front().costMs() : (after - 1)->costMs();
 }
 
 } // namespace headroom

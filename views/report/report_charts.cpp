@@ -298,7 +298,7 @@ std::string staircase(const std::vector<FrontierPoint>& points, const Plane& pla
     std::string path;
     for (const FrontierPoint& point : points) {
         const std::string x = number(grid * plane.xShare(static_cast<double>(point.peak)), 1);
-        const std::string y = number(grid * plane.yShare(point.recomputeMs), 1);
+        const std::string y = number(grid * plane.yShare(point.costMs()), 1);
         path += path.empty() ? 'M' + x + ' ' + y : 'H' + x + 'V' + y;
     }
     return stretched("<path class=\"curve\" d=\"" + path + "\"/>");
@@ -306,8 +306,8 @@ std::string staircase(const std::vector<FrontierPoint>& points, const Plane& pla
 
 std::string pointText(const FrontierPoint& point, double stepMs)
 {
-    return bytesOf(point.peak) + ": " + msOf(point.recomputeMs) + " of recomputation"
-        + (stepMs > 0 ? ", " + percentOf(point.recomputeMs / stepMs) + " of forward and backward" : std::string());
+    return bytesOf(point.peak) + ": " + msOf(point.costMs()) + " of recomputation"
+        + (stepMs > 0 ? ", " + percentOf(point.costMs() / stepMs) + " of forward and backward" : std::string());
 }
 
 std::string dots(const std::vector<FrontierPoint>& points, const Plane& plane, double stepMs)
@@ -316,7 +316,7 @@ std::string dots(const std::vector<FrontierPoint>& points, const Plane& plane, d
     for (const FrontierPoint& point : points) {
         const auto x = static_cast<double>(point.peak);
         drawn += "<g><title>" + escaped(pointText(point, stepMs)) + "</title>"
-            + dot("reach", plane, x, point.recomputeMs, 9) + dot("point", plane, x, point.recomputeMs, 2.5) + "</g>";
+            + dot("reach", plane, x, point.costMs(), 9) + dot("point", plane, x, point.costMs(), 2.5) + "</g>";
     }
     return drawn;
 }
@@ -325,8 +325,8 @@ std::string frontierTable(const std::vector<FrontierPoint>& points, double stepM
 {
     Rows rows({{"Peak", true}, {"Recomputation", true}, {"Of forward and backward", true}, {"Gap", true}});
     for (const FrontierPoint& point : points)
-        rows.add({bytesOf(point.peak), msOf(point.recomputeMs),
-                  stepMs > 0 ? percentOf(point.recomputeMs / stepMs) : "–", percentOf(point.gap)});
+        rows.add({bytesOf(point.peak), msOf(point.costMs()), stepMs > 0 ? percentOf(point.costMs() / stepMs) : "–",
+                  percentOf(point.gap)});
     return "<details><summary>All points as a table</summary>\n" + rows.text() + "</details>\n";
 }
 
@@ -339,7 +339,7 @@ std::string frontierSection(const Report& report)
         return {};
     double mostMs = 1e-6;
     for (const FrontierPoint& point : points)
-        mostMs = std::max(mostMs, point.recomputeMs);
+        mostMs = std::max(mostMs, point.costMs());
     const auto first = static_cast<double>(points.front().peak);
     const auto last = static_cast<double>(points.back().peak);
     const double room = std::max((last - first) * 0.05, 1.0);

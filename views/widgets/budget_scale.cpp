@@ -144,7 +144,7 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
         return;
     double highest = 0;
     for (const auto& point : frontier_)
-        highest = std::max(highest, point.recomputeMs);
+        highest = std::max(highest, point.costMs());
     const double base = curveTop + curveHeight_ + 2;
     const AxisMap y{{0, std::max(highest, 1e-9)}, base, curveTop + 2};
     const double end = map().pixelEnd;
@@ -154,7 +154,7 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
         const double x = std::clamp(map().toPixel(static_cast<double>(point.peak)), map().pixelBegin, end);
         if (!line.empty())
             line << QPointF(x, line.last().y());
-        line << QPointF(x, y.toPixel(point.recomputeMs));
+        line << QPointF(x, y.toPixel(point.costMs()));
     }
     line << QPointF(end, line.last().y());
     QPolygonF area = line;
@@ -173,7 +173,7 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
         if (x - before < breakPointDistance || x < map().pixelBegin || x > end)
             continue;
         painter.setBrush(fails(point) ? theme.card : theme.accent);
-        painter.drawEllipse(QPointF(x, y.toPixel(point.recomputeMs)), breakPointRadius, breakPointRadius);
+        painter.drawEllipse(QPointF(x, y.toPixel(point.costMs())), breakPointRadius, breakPointRadius);
         before = x;
     }
 }

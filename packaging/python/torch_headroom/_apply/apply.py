@@ -89,7 +89,9 @@ class _Applied:
         self.root = root
         self.names = [fit.name for fit in fits]
         self.watch = MemoryWatch(document, root)
-        self._offloads = Offloads()
+        # The models of a step share a policy, which numbers the calls of all.
+        self.offloads = next((other.offloads for other in _all if other.is_of(document) and other.is_on()), None)
+        self.offloads = self.offloads or Offloads()
         compiled = compiled_calls(root)
         self.regions = [(module, self._region(module, entry, compiled.get(id(module))))
                         for module, entry in _planned(fits)]
@@ -108,7 +110,7 @@ class _Applied:
                 raise PolicyError(f"{self.document.source}: module {entry.fqn} is compiled, and what a compiled graph "
                                   f"saves cannot go to the host: plan with --pin {entry.fqn}=recompute, or =save, or "
                                   "leave torch.compile out for it")
-            return OffloadedModule(self, module, entry, self._offloads)
+            return OffloadedModule(self, module, entry, self.offloads)
         return CompiledRegion(self, module, entry, *compiled) if compiled else Region(self, module, entry)
 
     def before_forward(self):

@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+// Saved tensors that go to host memory: when the bytes leave the device and come back, what moves at all, what the copies
+// take, and what a policy says of all that.
+
+#include "core/policy/policy_maker.h"
+#include "core/predict/step_clock.h"
+#include "tests/core/hand_step.h"
+#include "tests/core/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace headroom;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+namespace {
+
+constexpr ModuleId blockId = HandStep::block;
+constexpr ModuleId otherId = HandStep::other;
+
+CheckpointRegion offloaded(ModuleId module, int wait = 0, int ahead = 0)
+{
+    return {module, {}, Offload{wait, ahead}};
+}
+
+/// Two modules in sequence. Each makes and saves a large tensor, of 16 and 32 units, which the program lets go of.
+struct TwoModules
+{
+    HandStep step;
+    PackId first, second;
+
+    TwoModules()
+    {
+        first = call(blockId, 16);
+        second = call(otherId, 32);
+    }
+
+    PackId call(ModuleId module, Bytes units)
+    {
+        step.enter(module, {step.batch});
+        const StorageId made = step.make("A", units);
+        const PackId pack = step.pack(made);
+        step.free({made});
+        step.exit();
+        return pack;
+    }
+
+    void backward(PackId pack, Bytes units)
+    {
+        step.unpack({pack});
+        const StorageId gradient = step.make("B", units);
+        step.unpackEnd({pack});
+        step.release({pack});
+        step.free({gradient});
+    }
+
+    StepTracePtr finish()
+    {
+        step.make("loss", 1);
+        backward(second, 32);
+        backward(first, 16);
+        return step.finish();
+    }
+};
+
+} // namespace
+
+TEST(Offload, TensorsLeaveAtTheEndOfTheForwardAndComeBackAtTheFirstUnpack)
+{
+    TwoModules modules;
+    const StepTracePtr trace = modules.finish();
+    EXPECT_THAT(totals(predicted(trace)),
+                ElementsAre(14, 30, 62, 63, // saved
+                            95, 63, 31, // the backward of the second
+                            47, 31, 15));
+    const Timeline t = predicted(trace, {offloaded(blockId), offloaded(otherId)});
+    EXPECT_EQ(t.recomputeMs, 0);
+    EXPECT_EQ(t.movedBytes, 48 * allocationGranularity);
+    EXPECT_THAT(totals(t),
+                ElementsAre(14, 30, 14, // the first leaves
+                            46, 14, 15, // the second leaves; the loss
+                            47, 79, 47, 15, // the second is back, with its gradient
+                            31, 47, 31, 15));
+}
+
+TEST(Offload, TensorsMayLeaveOneCallLaterAndComeBackOneCallEarlier)
+{
+    TwoModules modules;
+    const StepTracePtr trace = modules.finish();
+    EXPECT_THAT(totals(predicted(trace, {offloaded(blockId, 1, 0), offloaded(otherId)})),
+                ElementsAre(14, 30, 62, 46, 14, // both leave at the end of the second's forward
+                            15, 47, 79, 47, 15, 31, 47, 31, 15));
+    EXPECT_THAT(totals(predicted(trace, {offloaded(blockId, 0, 1), offloaded(otherId)})),
+                ElementsAre(14, 30, 14, 46, 14, 15, //
+                            47, 63, // the second comes back first, the first with it
+                            95, 63, 31, 47, 31, 15));
+}
+
+TEST(Offload, ATensorThatIsStillThereWhenBackwardBeginsStays)
+{
+    TwoModules modules;
+    const StepTracePtr trace = modules.finish();
+    // There is no call after the second: it never leaves.
+    const Timeline t = predicted(trace, {offloaded(blockId), offloaded(otherId, 1, 0)});
+    EXPECT_THAT(totals(t), ElementsAre(14, 30, 14, 46, 47, 79, 47, 15, 31, 47, 31, 15));
+    EXPECT_EQ(t.movedBytes, 48 * allocationGranularity);
+}
+
+TEST(Offload, OnlyWhatNothingElseHoldsMoves)
+{
+    HandStep step;
+    step.enter(blockId, {step.batch});
+    const StorageId own = step.make("A", 64);
+    const StorageId ofProgram = step.make("A", 64);
+    const StorageId small = step.make("A", 1);
+    const StorageId common = step.make("A", 64);
+    std::vector<PackId> packs;
+    for (const StorageId storage : {own, step.weight, ofProgram, own, small, common})
+        packs.push_back(step.pack(storage));
+    step.exit();
+    step.enter(otherId, {common});
+    packs.push_back(step.pack(common));
+    step.exit();
+    step.free({own, small, common});
+    for (std::size_t i = packs.size(); i-- > 0;) {
+        step.unpack({packs[i]});
+        step.unpackEnd({packs[i]});
+        step.release({packs[i]});
+    }
+    step.free({ofProgram});
+    const StepModel model(step.finish());
+    EXPECT_THAT(movedPacksOf(*model.trace(), model.index(), blockId),
+                ElementsAre(true, false, false, true, true, false)); // 1 of 64 units is still enough
+    const auto policy = movesOf(model, offloaded(blockId, 2, 1));
+    ASSERT_TRUE(policy);
+    EXPECT_THAT(policy->tensors, ElementsAre(0, 3, 4));
+    EXPECT_EQ(policy->saved, 6);
+    EXPECT_EQ(policy->wait, 2);
+    EXPECT_EQ(policy->ahead, 1);
+    EXPECT_FALSE(movesOf(model, {blockId}));
+}
+
+TEST(Offload, OfTwoBackwardPassesTheSecondFindsTheTensorOnTheDevice)
+{
+    HandStep step;
+    step.enter(blockId, {step.batch});
+    const StorageId made = step.make("A", 16);
+    const PackId pack = step.pack(made);
+    step.free({made});
+    step.exit();
+    for (const std::uint32_t pass : {0, 1}) {
+        step.builder.unpack(pack, pass);
+        step.builder.unpackEnd(pack);
+    }
+    step.release({pack});
+    EXPECT_THAT(totals(predicted(step.finish(), {offloaded(blockId)})), ElementsAre(14, 30, 14, 30, 14));
+}
+
+TEST(Offload, HostBuffersAreReusedBySize)
+{
+    TwoModules modules;
+    modules.backward(modules.second, 32);
+    modules.backward(modules.first, 16);
+    const PackId again = modules.call(blockId, 16);
+    const PackId larger = modules.call(otherId, 33);
+    modules.backward(larger, 33);
+    modules.backward(again, 16);
+    const Timeline t = predicted(modules.step.finish(), {offloaded(blockId), offloaded(otherId)});
+    EXPECT_EQ(t.movedBytes, (16 + 32 + 16 + 33) * allocationGranularity);
+    EXPECT_EQ(t.hostBytes, (16 + 32 + 64) * allocationGranularity); // 33 units take the next power of two
+}
+
+TEST(Offload, PoliciesAreReadBackAsWritten)
+{
+    TwoModules modules;
+    const StepModel model(modules.finish());
+    const CheckpointPlan regions{offloaded(blockId, 1, 2), {otherId}};
+    Plan plan;
+    plan.peak = 1;
+    const Policy policy = policyOf(model, regions, plan);
+    const TemporaryFolder folder;
+    ASSERT_TRUE(writePolicy(policy, folder.path() / "policy.json").ok());
+    const Result<Policy> read = readPolicy(folder.path() / "policy.json");
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    ASSERT_TRUE(read->modules[0].offload);
+    EXPECT_EQ(*read->modules[0].offload, (Policy::Moves{1, 2, {0}, 1}));
+    EXPECT_FALSE(read->modules[1].offload);
+    const Result<CheckpointPlan> back = checkpointPlan(*model.trace(), *read);
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    EXPECT_EQ(back->at(0).offload, (Offload{1, 2}));
+    EXPECT_FALSE(back->at(1).offload);
+
+    Policy other = policy;
+    other.modules[0].offload->saved = 7;
+    const Result<CheckpointPlan> refused = checkpointPlan(*model.trace(), other);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(refused.error().message, HasSubstr("saves or moves other tensors there"));
+}
