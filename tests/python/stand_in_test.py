@@ -94,6 +94,35 @@ STATISTICS = """
     print(json.dumps([seen, sorted(parts, key=str), torch.cuda.memory_reserved()]))
 """
 
+# Bytes at the borders of offloaded modules. Each module saves one storage, twice.
+OFFLOAD = """
+    import json
+    {first}
+    import torch
+    import torch_headroom
+
+    class Wave(torch.nn.Module):
+        def forward(self, x):
+            return x.exp().sin()
+
+    offload = {"tensors": [0, 1], "saved": 2, "wait": 1, "ahead": 2}
+    modules = [{"fqn": f"Sequential.{layer}", "ops": [], "offload": offload} for layer in range(6)]
+    with open("policy.json", "w") as file:
+        json.dump({"headroom_policy": 1, "model": "train.py", "modules": modules}, file)
+    net = torch_headroom.apply(torch.nn.Sequential(*[Wave() for _ in range(6)]), "policy.json")
+    seen = []
+    for _ in range(3):
+        x = torch.ones(1 << 18, device="cuda").requires_grad_()
+        for layer in net:
+            x = layer(x)
+            seen.append(torch.cuda.memory_allocated())
+            x.register_hook(lambda gradient: seen.append(torch.cuda.memory_allocated()))
+        x.sum().backward()
+        del x
+    torch.cuda.synchronize()
+    print(json.dumps(seen))
+"""
+
 # Memory of the third step of a model, as packaging/gpu_check measures it. What the stand-in lacks is left out on both:
 # values, which transformers reads to look for packed sequences, and cuDNN.
 THIRD_STEP = """
@@ -213,6 +242,18 @@ class StandIn(unittest.TestCase):
         for number, (theirs, ours) in enumerate(zip(seen, own, strict=True)):
             self.assertEqual(ours, theirs, f"after change {number}")
         self.assertEqual((own_parts, own_reserved), (parts, reserved))
+
+    def test_offloaded_modules_take_the_same_memory(self):
+        """At the borders, with PyTorch's own streams, pinned memory and allocator, and simulated."""
+        simulate = "import torch_headroom; torch_headroom.simulate('h200-141gb')"
+        seen = []
+        for first, there in (("", True), (simulate, False)):
+            script = textwrap.dedent(OFFLOAD).replace("{first}", first)
+            done = self.run_here(sys.executable, "-c", script, there=there)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            seen.append(json.loads(done.stdout))
+        self.assertEqual([held // MIB for held in seen[0][-12:]], [3, 3, 3, 3, 3, 3, 3, 5, 5, 5, 5, 4])
+        self.assertEqual(*seen)
 
     @unittest.skipUnless(importlib.util.find_spec("transformers"), "needs transformers")
     def test_steps_take_the_simulated_memory_of_pytorchs_own_allocator(self):

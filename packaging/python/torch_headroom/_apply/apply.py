@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Applies a policy to a model. The named modules are checkpointed with torch.utils.checkpoint (non-reentrant):
-selective contexts save the outputs of the ops that the policy saves, everything else is recomputed in backward. Of other
-named modules, saved tensors go to the host (offload.py). A watch checks that training takes the predicted memory. Also
-here: --without-checkpointing, which runs the program's own checkpoints as plain calls."""
+selective contexts save the outputs of the ops that the policy saves, everything else is recomputed in backward. Or the
+saved tensors of a named module go to the host (offload.py). A watch checks that training takes the predicted memory.
+Also here: --without-checkpointing, which runs the program's own checkpoints as plain calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .region import Region, region_of
 
 
 def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn.Module:
-    """Checkpoints or offloads the modules that `policy` (the path of a policy.json) names, in place, and returns `model`.
+    """Checkpoints, or offloads, the modules that `policy` (the path of a policy.json) names, in place. Returns `model`.
 
     `model` is the recorded model, contains the recorded model, or is a part of the recorded model. If the step had
     several models, the policy's part for this model is applied; `object` names that part ("QNet_2") where the part is
@@ -228,11 +228,12 @@ def _planned(fits):
 
 def _refuse_other_checkpointing(root, fits):
     """Refuses modules that are known to be checkpointed already: nested checkpoints would recompute twice and exceed
-    the plan. Other modules keep the program's checkpoints, as in the recorded step, and so do parts of offloaded modules.
+    the plan. Other modules, and parts of offloaded modules, keep the program's checkpoints, as in the recorded step.
     The effect of another module's flag is only known when the module runs (region.py)."""
     touched = {id(module) for fit in fits for module in fit.base.modules()}
     planned = {id(module) for module, _ in _planned(fits)}
-    inside = {id(part) for module, entry in _planned(fits) for part in ([module] if entry.offload else module.modules())}
+    inside = {id(part) for module, entry in _planned(fits)
+              for part in ((module,) if entry.offload else module.modules())}
     for name, module in root.named_modules():
         where = f"module {name}" if name else "the model"
         if region_of(module) is not None and id(module) in touched:

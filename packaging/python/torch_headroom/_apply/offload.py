@@ -5,9 +5,9 @@ needs the tensors.
 
 The forward runs inside of saved_tensors_hooks(), and nothing else changes. A call is a forward that saves a tensor;
 calls are numbered over all offloaded modules of a policy. A storage that moves is copied to the host at once, on a
-stream beside the compute stream, and leaves the device at the end of the forward of the call that is `wait` calls later.
-The first unpack of a call brings back the storages of this call and of earlier calls that are at most `ahead` calls
-away. Streams wait for events, the CPU never does.
+stream beside the compute stream. The storage leaves the device at the end of the forward of the call that is `wait`
+calls later. The first unpack of a call brings back the storages of this call and of earlier calls that are at most
+`ahead` calls away. Streams wait for events, the CPU never does.
 
 A device block is always freed after the compute stream has waited for the copy from or into the block, so the caching
 allocator, which orders blocks by the compute stream, needs no record_stream().
@@ -33,7 +33,6 @@ class Cuda:
     is_available = staticmethod(torch.cuda.is_available)
     Stream = torch.cuda.Stream
     current_stream = staticmethod(torch.cuda.current_stream)
-    on = staticmethod(torch.cuda.stream)
 
     @staticmethod
     def current_id(index):
@@ -59,11 +58,11 @@ class OffloadedModule(PlannedModule):
 
     def run(self, module, args, kwargs):
         forward = self.forward_of(module)
-        if not torch.is_grad_enabled() or in_transform():
-            return forward(*args, **kwargs)
         if torch.compiler.is_compiling():
             self.difference = ("it runs inside of a graph of torch.compile, where PyTorch's partitioner alone decides "
                                "what is saved: record the step again as it runs now, with torch.compile")
+            return forward(*args, **kwargs)
+        if not torch.is_grad_enabled() or in_transform():
             return forward(*args, **kwargs)
         if not self.checked:
             self.applied.check_modules()
@@ -198,7 +197,7 @@ class _Call:
                 storage = _Storage(offloads, tensor)
             except _NoPinnedMemory as error:
                 self.module.refuse(str(error))
-        elif storage.version != tensor._version:
+        elif not storage.is_as_saved_for(tensor):
             return self.differs(f"the memory of the saved tensor {place} of its forward is changed in place after the "
                                 "first save")
         elif storage.newest == self.number:
@@ -241,7 +240,7 @@ class _Kept:
         self._version = version_of(tensor)
 
     def tensor(self):
-        _check_version(self._tensor, self._version)
+        _compare_versions(version_of(self._tensor), self._version)
         return self._tensor
 
 
@@ -264,28 +263,39 @@ class _Moved:
 class _Storage:
     """A storage that moves. The handles hold this object: the device block or host buffer goes with the last handle."""
 
-    __slots__ = ("newest", "last", "version", "_offloads", "_card", "_key", "_tensor", "_storage", "_bytes", "_buffer",
-                 "_stream", "_copied", "_waited", "__weakref__")
+    __slots__ = ("newest", "last", "_offloads", "_card", "_key", "_tensor", "_version", "_last_version", "_storage",
+                 "_buffer", "_stream", "_copied", "_waited", "__weakref__")
 
     def __init__(self, offloads, tensor):
         self._copied = None
         self.newest = None  # the last call with the storage
         self.last = None  # the storage leaves the device at the end of this call
-        self.version = tensor._version
+        self._version = self._last_version = tensor._version  # at the first save, and on leaving the device
         self._offloads = offloads
         self._card = offloads.card(tensor.device)
         self._tensor = tensor if tensor.is_leaf else tensor.detach()  # has the version; None after leave()
         self._storage = tensor.untyped_storage()  # None on the host
-        self._bytes = self._storage.nbytes()
         self._key = self._storage._cdata
-        self._buffer = self._card.buffer(self._bytes)
+        self._buffer = self._card.buffer(self._storage.nbytes())
         self._stream = self._card.compute()
         self._copied = self._card.copy_out(self._storage, self._buffer, self._stream)  # event of the last copy
         self._waited = ()  # streams that have waited for the event
         offloads.on_device[self._key] = weakref.ref(self)
 
+    def is_as_saved_for(self, tensor):
+        """Returns whether the storage, which is on the device, has not changed in place since the first save. Aliases
+        may count changes apart (unsafe_split(), in cells of recurrent nets): then nobody knows."""
+        if tensor._version != self._version:
+            return False
+        if self._version == 0:
+            return True
+        with torch.autograd._unsafe_preserve_version_counter(self._tensor):
+            torch.autograd.graph.increment_version(self._tensor)
+            return tensor._version != self._version
+
     def leave(self):
-        """Leaves the device."""
+        """Leaves the device. From here on a change in place does not concern the copy."""
+        self._last_version = self._tensor._version
         self._stream.wait_event(self._copied)
         self.last = _NEVER
         self._tensor = self._storage = None
@@ -312,11 +322,12 @@ class _Storage:
             with self._offloads.lock:
                 self.bring_back()
         if self._tensor is not None:
-            _check_version(self._tensor, self.version)
+            _compare_versions(self._tensor._version, self._version)
             return self._storage
-        stream = self._card.compute_id()
+        _compare_versions(self._last_version, self._version)
+        stream = self._card.compute()
         if stream not in self._waited:
-            self._card.compute().wait_event(self._copied)
+            stream.wait_event(self._copied)
             self._waited += (stream,)
         return self._storage
 
@@ -341,13 +352,16 @@ class _Card:
     def __init__(self, device):
         self._device = device
         self._out, self._in = Cuda.Stream(device), Cuda.Stream(device)
+        self._computes = {}  # number of a stream -> stream
         self._free = {}  # bytes -> [(buffer, event of the last copy from the buffer, or None)]
 
     def compute(self):
-        return Cuda.current_stream(self._device)
-
-    def compute_id(self):
-        return Cuda.current_id(self._device.index)
+        """Returns the current stream."""
+        number = Cuda.current_id(self._device.index)
+        stream = self._computes.get(number)
+        if stream is None:
+            stream = self._computes[number] = Cuda.current_stream(self._device)
+        return stream
 
     def buffer(self, nbytes):
         """Returns a buffer that copy_out() may write."""
@@ -370,7 +384,7 @@ class _Card:
     def copy_out(self, storage, buffer, compute):
         """Begins to copy a storage into a buffer. Returns the event of the copy."""
         self._out.wait_event(compute.record_event())
-        with Cuda.on(self._out):
+        with self._out:
             buffer.copy_(storage, True)
         return self._out.record_event()
 
@@ -380,7 +394,7 @@ class _Card:
         block = torch.empty(buffer.nbytes(), dtype=torch.uint8, device=self._device).untyped_storage()
         self._in.wait_event(compute.record_event())
         self._in.wait_event(written)
-        with Cuda.on(self._in):
+        with self._in:
             block.copy_(buffer, True)
         return block, self._in.record_event()
 
@@ -400,10 +414,8 @@ def _obstacle(tensor):
     return None
 
 
-def _check_version(tensor, version):
+def _compare_versions(now, saved):
     """As autograd does for tensors without hooks."""
-    now = version_of(tensor)
-    if now != version:
-        raise RuntimeError(
-            "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"a {tensor.type()} is at version {now}, expected version {version}")
+    if now != saved:
+        raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace "
+                           f"operation: a saved tensor is at version {now}, expected version {saved}")
