@@ -91,8 +91,9 @@ public:
         if (!call.saves())
             return CheckpointObstacle::none;
         const std::uint32_t module = trace_.calls.module[id].value;
-        if (inLargerGraph_[module])
-            return CheckpointObstacle::inLargerGraph;
+        for (std::uint32_t op = call.firstOp; op < call.endOp; ++op)
+            if (inLargerGraph_[module] || (trace_.ops.flags[OpId(op)] & opInCompiledGraph) != 0)
+                return CheckpointObstacle::inLargerGraph;
         for (std::uint32_t event = call.enter; event < call.exit; ++event)
             if (trace_.events.kind[EventIndex(event)] == EventKind::unpack
                 && trace_.events.a[EventIndex(event)] >= call.firstPack)

@@ -236,6 +236,13 @@ def is_of_checkpoint(hook):
     return hook is not None and getattr(hook, "__module__", "") == torch.utils.checkpoint.__name__
 
 
+def saves_in_checkpoint(hook):
+    """Returns whether autograd has saved a tensor inside of a checkpoint without reentry. `hook` is the pack_hook() of
+    the checkpoint."""
+    frames = [cell.cell_contents for cell in getattr(hook, "__closure__", None) or ()]
+    return any(getattr(frame, "weak_holders", None) for frame in frames)
+
+
 def in_reentrant_checkpoint():
     """Returns whether this thread runs the forward or the recomputation of a checkpoint with reentry."""
     frame, reentrant = sys._getframe(1), _reentrant_code()

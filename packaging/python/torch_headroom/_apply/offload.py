@@ -4,7 +4,7 @@
 needs the tensors.
 
 The forward runs inside of saved_tensors_hooks(), and nothing else changes. A call is a forward that saves a tensor;
-calls are numbered over all offloaded modules of a policy. A storage that moves is copied to the host at once, on a
+calls are numbered over all modules of a policy, checkpointed ones too. A storage that moves is copied to the host at once, on a
 stream beside the compute stream. The storage leaves the device at the end of the forward of the call that is `wait`
 calls later. The first unpack of a call brings back the storages of this call and of earlier calls that are at most
 `ahead` calls away. Streams wait for events, the CPU never does.
@@ -115,23 +115,32 @@ class Offloads:
         self._calls = {}  # number -> weak reference to a call
         self._count = 0
 
-    def begin(self, call):
-        """Numbers a call."""
-        number = call.number = self._count
+    def count(self):
+        """Returns the number of a call."""
         self._count += 1
+        return self._count - 1
+
+    def begin(self, call):
+        """Numbers a call of an offloaded module."""
+        number = call.number = self.count()
         self._calls[number] = weakref.ref(call, lambda _: self._calls.pop(number, None))
 
     def forward_ends(self, call):
-        """The storages of which the last call is `wait` calls ago leave the device."""
+        """Called at the end of a call of an offloaded module."""
         if call.number is None:
             return
         if call.difference is None and call.storages:
             self._leaving.append((call.number + call.offload.wait, call.storages))
-        due = [storages for last, storages in self._leaving if last <= call.number]
+        self.leave(call.number)
+
+    def leave(self, number):
+        """Called at the end of the call `number`. The storages of which the last call is `wait` calls ago leave the
+        device."""
+        due = [storages for last, storages in self._leaving if last <= number]
         if due:
-            self._leaving = [one for one in self._leaving if one[0] > call.number]
+            self._leaving = [one for one in self._leaving if one[0] > number]
             for storage in (known() for storages in due for known in storages):
-                if storage is not None and storage.last <= call.number:
+                if storage is not None and storage.last <= number:
                     storage.leave()
 
     def bring_back(self, number):

@@ -211,12 +211,16 @@ class Recomputing:
     another torch.autocast. Also enters TransformerEngine's autocast as in the forward: checkpoint() does so only for
     PyTorch's."""
 
-    def __init__(self, context):
+    def __init__(self, context, begins=None):
+        """`begins` is a function that is called first, outside of the context."""
         self.context = context
+        self.begins = begins
         self.quantized = _quantized()
         self.entered = None
 
     def __enter__(self):
+        if self.begins is not None:
+            self.begins()
         torch.clear_autocast_cache()
         self.entered = self.quantized()
         self.entered.__enter__()

@@ -16,7 +16,7 @@ import torch
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from .._modules import is_plain, tensors_of
-from .._torch import in_backward, in_reentrant_checkpoint, is_of_checkpoint, pack_hook
+from .._torch import in_backward, in_reentrant_checkpoint, is_of_checkpoint, pack_hook, saves_in_checkpoint
 from .copies import CANNOT_RECOMPUTE, Unrepeatable
 from .held import Arguments, Attributes, version_of
 from .policy import BUFFER, HeldBytes, ModulePolicy
@@ -143,13 +143,15 @@ class Region(PlannedModule):
         try:
             call = _Call(self, module, forward, args, kwargs)
             if not (call.watched or self.policy.saved):
-                result = checkpoint(call, *call.inputs(), use_reentrant=False, context_fn=_plain_contexts)
+                result = checkpoint(call, *call.inputs(), use_reentrant=False, context_fn=call.plain_contexts)
             else:
                 result = checkpoint(with_own_ops(call), *call.inputs(), use_reentrant=False, context_fn=call.contexts)
             call.end_forward()
         except Unrepeatable as error:
             self.refuse(str(error))
         watch.at(f"at the end of module {self.policy.fqn}", held.end)
+        if call.number is not None:
+            self.applied.offloads.leave(call.number)
         return result
 
     def refuse_own_checkpoint(self, hook):
@@ -189,7 +191,8 @@ class Region(PlannedModule):
             compared = self.checked or self.difference
             return (forward if compared else _Checking(forward, self, calls[False])), recompute
         forward = beside_cached_casts(forward, watch, kept and kept.add)
-        return _Checking(forward, self, calls[False], kept), Recomputing(beside_cached_casts(recompute))
+        return (_Checking(forward, self, calls[False], kept),
+                Recomputing(beside_cached_casts(recompute), call.recomputation_begins))
 
     def check(self, calls: Counter):
         """Checks that a forward ran the recorded ops; `calls` counts the forward's ops by name. A forward without ops
@@ -244,6 +247,7 @@ class _Call:
         self._random_state = RandomState()
         self._attributes = Attributes(module)
         self.watched = not region.settled or any(held.path not in region.read for held in self._attributes.tensors)
+        self.number = None  # of the forward, among the calls of the policy's modules that save a tensor
         self._unread = {}  # storage -> tensors
         self._hook = self._depth = None  # in the forward: pack_hook() of the checkpoint, running.calls
         if self.watched:
@@ -269,6 +273,15 @@ class _Call:
     def contexts(self):
         return self._region.contexts(self)
 
+    def plain_contexts(self):
+        return contextlib.nullcontext(), Recomputing(contextlib.nullcontext(), self.recomputation_begins)
+
+    def recomputation_begins(self):
+        """Called outside of the contexts, whose modes see only the module's own ops."""
+        self._region.recomputes()
+        if self.number is not None:
+            self._region.applied.offloads.bring_back(self.number)
+
     def __call__(self, *inputs):
         running.calls += 1
         try:
@@ -281,10 +294,12 @@ class _Call:
             self._hook, self._depth = pack_hook(), running.calls
             (args, kwargs), self._first = self._first, None
             try:
-                return self._forward(*args, **kwargs)
+                result = self._forward(*args, **kwargs)
+                if saves_in_checkpoint(self._hook):
+                    self.number = self._region.applied.offloads.count()
+                return result
             finally:
                 self._hook = None  # the hook holds the checkpoint, which holds this call
-        self._region.recomputes()
         try:
             self._arguments.check("between its forward and its recomputation")
             self._check_states("between its forward and its recomputation")
@@ -409,10 +424,6 @@ def _is_seen(held):
 
 def _storage(tensor):
     return tensor.untyped_storage()._cdata
-
-
-def _plain_contexts():
-    return contextlib.nullcontext(), Recomputing(contextlib.nullcontext())
 
 
 class _Kept:
