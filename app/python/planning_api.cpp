@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,7 +29,7 @@ Result<StepTracePtr> stepToPlan(const char* file)
 }
 
 Result<std::string> plan(const char* file, const char* gpu, Bytes budget, const std::optional<std::string>& settings,
-                         const char* policyFile)
+                         const char* policyFile, const PlanRequest& request)
 {
     ASSIGN_OR_RETURN(const StepTracePtr step, stepToPlan(file));
     ASSIGN_OR_RETURN(const DeviceSpec spec, findDeviceSpec(gpu));
@@ -38,8 +39,8 @@ Result<std::string> plan(const char* file, const char* gpu, Bytes budget, const 
         card.rules.memoryFraction = static_cast<double>(budget) / static_cast<double>(spec.memory);
     ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(step));
     ASSIGN_OR_RETURN(const PlanAnswer answer,
-                     planForCardAndSettings(planner, PlanRequest{}, std::make_shared<const Card>(std::move(card))));
-    if (answer.fits() && !answer.plan.decisions.empty()) {
+                     planForCardAndSettings(planner, request, std::make_shared<const Card>(std::move(card))));
+    if (answer.fits() && !answer.regions.empty()) {
         Policy policy = answer.policy(planner.model());
         noteCard(policy, *answer.card->card, answer.card->run, answer.card->leastMemory, settings);
         RETURN_IF_ERROR(writePolicy(policy, policyFile));
@@ -54,11 +55,14 @@ Result<std::string> plan(const char* file, const char* gpu, Bytes budget, const 
 using namespace headroom;
 
 const char* headroom_plan(const char* step, const char* gpu, std::int64_t budget, const char* settings,
-                          const char* policy)
+                          const char* policy, std::int64_t hostMemory)
 {
     return python::guardedText([&] {
         const auto chosen = settings != nullptr ? std::optional<std::string>(settings) : std::nullopt;
-        return python::plan(step, gpu, budget, chosen, policy);
+        PlanRequest request;
+        request.offload = hostMemory >= 0;
+        request.hostMemory = std::max<Bytes>(hostMemory, 0);
+        return python::plan(step, gpu, budget, chosen, policy, request);
     });
 }
 

@@ -98,9 +98,8 @@ Card withoutWorkspaces(const Card& card, Bytes elsewhere)
 CardRun runWithSizes(const Card& card, const StepTrace& step, const Timeline& timeline, const std::stop_token& stop,
                      const std::vector<double>& sizes)
 {
-    const auto simulated = [&](const Card& on) {
-        return simulateAllocator(step, timeline, on.rules, on.workspaces, stop, sizes);
-    };
+    const auto simulated
+        = [&](const Card& on) { return simulateAllocator(step, timeline, on.rules, on.workspaces, stop, sizes); };
     CardRun result = answerOf(step, simulated(card));
     if (!result.runs || (card.workspaces.kept.empty() && card.workspaces.mostDuringAnOp() == 0))
         return result;

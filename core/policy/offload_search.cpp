@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
 #include "core/policy/step_solver.h"
+#include "core/predict/regions.h"
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <numeric>
 #include <utility>
 
 namespace headroom {
@@ -12,20 +15,40 @@ namespace headroom {
 namespace {
 
 constexpr int mostOffloadTries = 6; ///< problems that are solved for one budget
-constexpr double offloadGap = 0.005; ///< gap of a search in rows
+constexpr double offloadGap = 0.01; ///< gap of a search in rows
 constexpr double narrower = 0.8; ///< the next time for hidden copies, if more copies were exposed than expected
 constexpr double exposedTolerance = 0.02; ///< exposed copies beyond the expected ones, as a share of the plan's time
-constexpr int mostCallsApart = 2; ///< Offload::wait and Offload::ahead
 constexpr double leastMemoryLimitMs = 300;
 
-/// Sum of the times of the ops of a phase, ms.
-double phaseMs(const StepTrace& trace, Phase phase)
+/// By module: the position of the part that the module is, or is inside of; -1: none. Modules inside follow the outer
+/// module.
+std::vector<int> positionsOf(const StepTrace& trace, const PartTree& tree)
 {
-    double ms = 0;
-    for (std::uint32_t op = 0; op < trace.ops.size(); ++op)
-        if (trace.ops.phase[OpId(op)] == phase)
-            ms += trace.ops.ms[OpId(op)];
-    return ms;
+    std::vector<int> positions(trace.modules.size(), -1);
+    for (std::size_t part = 0; part < tree.parts.size(); ++part)
+        positions[tree.units[static_cast<std::size_t>(tree.parts[part])].module.value] = static_cast<int>(part);
+    for (std::uint32_t module = 0; module < trace.modules.size(); ++module)
+        if (const ModuleId parent = trace.modules.parent[ModuleId(module)];
+            parent.valid() && positions[module] < 0 && positions[parent.value] >= 0)
+            positions[module] = positions[parent.value];
+    return positions;
+}
+
+/// Sets the times of the parts' work in forward and backward.
+void setTimes(const StepTrace& trace, const PartTree& tree, CopyLimits& limits)
+{
+    const std::vector<int> positions = positionsOf(trace, tree);
+    limits.forwardMs.assign(tree.parts.size(), 0);
+    limits.backwardMs.assign(tree.parts.size(), 0);
+    for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
+        const ModuleId module = trace.ops.module[OpId(op)];
+        const int position = module.valid() ? positions[module.value] : -1;
+        const Phase phase = trace.ops.phase[OpId(op)];
+        if (position < 0 || (phase != Phase::forward && phase != Phase::backward))
+            continue;
+        (phase == Phase::forward ? limits.forwardMs : limits.backwardMs)[static_cast<std::size_t>(position)]
+            += trace.ops.ms[OpId(op)];
+    }
 }
 
 double offloadCost(const Plan& plan)
@@ -49,14 +72,16 @@ public:
         , limit_(limit)
     {
         const StepTrace& trace = *solver.model_.trace();
-        copies_ = {hostLinkOf(trace.info), phaseMs(trace, Phase::forward), phaseMs(trace, Phase::backward), host};
+        copies_.link = hostLinkOf(trace.info);
+        copies_.host = host;
+        setTimes(trace, solver.tree_, copies_);
+        forwardMs_ = std::accumulate(copies_.forwardMs.begin(), copies_.forwardMs.end(), 0.0);
     }
 
     Result<std::optional<PlanAnswer>> run()
     {
         const RowAnswer bound = solveRows(problem_, budget_, RowProblem::Memory::atLeast, offloadGap, limit_, copies_);
         const Bytes host = copies_.host;
-        const double forwardMs = copies_.forwardMs;
         Bytes rowsBudget = budget_;
         for (int i = 0; i < mostOffloadTries && (i == 0 || !limit_.reached()); ++i) {
             const RowAnswer answer = i == 0 && bound.plan
@@ -78,21 +103,21 @@ public:
             RETURN_IF_ERROR(spread(found));
             found.plan.nodes += answer.nodes;
             found.plan.msPerGiB = answer.msPerGiB;
-            const double expected = std::max(0.0, found.plan.offload.copyMs / 2 - copies_.forwardMs);
-            const bool more = found.plan.offload.exposedMs - expected > exposedTolerance * offloadCost(found.plan);
+            const bool more = found.plan.recomputeMs + found.plan.offload.exposedMs
+                > answer.plannedMs + exposedTolerance * offloadCost(found.plan);
             if (offloadCost(found.plan) < belowMs_) {
                 belowMs_ = offloadCost(found.plan);
                 best_ = std::move(found);
             }
             if (!more)
                 break;
-            copies_.forwardMs *= narrower;
-            copies_.backwardMs *= narrower;
+            for (std::vector<double>* times : {&copies_.forwardMs, &copies_.backwardMs})
+                for (double& ms : *times)
+                    ms *= narrower;
         }
         if (best_) {
-            // The rows count a small price of hidden copies, of which there are at most those of forward's time.
-            const double most = copyPrice * (forwardMs + belowMs_);
-            best_->plan.boundMs = std::clamp(bound.boundMs - most, 0.0, belowMs_);
+            // The rows count a small price of hidden copies.
+            best_->plan.boundMs = std::clamp(bound.boundMs * (1 - copyPrice) - copyPrice * forwardMs_, 0.0, belowMs_);
             best_->plan.gap = gapTo(best_->plan.boundMs, belowMs_);
             best_->plan.status = PlanStatus::feasible;
         }
@@ -100,48 +125,127 @@ public:
     }
 
 private:
-    Status clock(PlanAnswer& found) const
-    {
-        setOffload(solver_.model_, found.regions, *found.timeline, found.plan);
-        return {};
-    }
+    /// When the saved tensors of a module leave and come back.
+    using Times = std::map<ModuleId, Offload>;
 
-    /// Lets tensors leave the device later, and come back earlier, where that hides copies and the memory is there. In
-    /// forward the first calls have memory to spare, in backward the same calls, which come last.
+    void clock(PlanAnswer& found) const { setOffload(solver_.model_, found.regions, *found.timeline, found.plan); }
+
+    /// Lets tensors leave the device later, and come back earlier, as far as that hides copies and the memory is there.
     Status spread(PlanAnswer& found) const
     {
-        RETURN_IF_ERROR(clock(found));
-        std::vector<std::size_t> offloaded;
-        for (std::size_t region = 0; region < found.regions.size(); ++region)
-            if (found.regions[region].offload)
-                offloaded.push_back(region);
-        const StepIndex& index = solver_.model_.index();
-        std::ranges::sort(offloaded, {}, [&](std::size_t region) {
-            return index.callsOf[found.regions[region].module.value].front();
-        });
-        for (int apart = 1; apart <= mostCallsApart && found.plan.offload.exposedMs > 0; ++apart) {
-            PlanAnswer later = found;
-            RETURN_IF_ERROR(shift(later, offloaded, &Offload::wait, apart));
-            RETURN_IF_ERROR(shift(later, offloaded, &Offload::ahead, apart));
-            RETURN_IF_ERROR(clock(later));
-            if (offloadCost(later.plan) >= offloadCost(found.plan))
-                break;
+        clock(found);
+        if (found.plan.offload.exposedMs <= 0)
+            return {};
+        ASSIGN_OR_RETURN(PlanAnswer later, solver_.predicted(withCounted(found.regions)));
+        ASSIGN_OR_RETURN(const Times times, timesThatHide(later.regions));
+        RETURN_IF_ERROR(shift(later, times, &Offload::wait));
+        RETURN_IF_ERROR(shift(later, times, &Offload::ahead));
+        clock(later);
+        if (offloadCost(later.plan) < offloadCost(found.plan)) {
+            later.plan.recomputeMs = later.timeline->recomputeMs;
             found = std::move(later);
         }
         return {};
     }
 
-    /// Sets a member of Offload for as many of the first offloaded modules as the budget allows.
-    Status shift(PlanAnswer& found, const std::vector<std::size_t>& offloaded, int Offload::*member, int value) const
+    /// The plan with the parts that it leaves as they are, from the first offloaded one on. Nothing of them moves, but
+    /// their calls count (Offload::moves), so that a copy may take as long as several of them run.
+    CheckpointPlan withCounted(CheckpointPlan regions) const
     {
+        const StepModel& model = solver_.model_;
+        const std::vector<int> positions = positionsOf(*model.trace(), solver_.tree_);
+        std::vector<bool> planned(solver_.tree_.parts.size(), false);
+        int first = std::numeric_limits<int>::max();
+        for (const CheckpointRegion& region : regions)
+            if (const int position = positions[region.module.value]; position >= 0) {
+                planned[static_cast<std::size_t>(position)] = true;
+                if (region.offload)
+                    first = std::min(first, position);
+            }
+        const std::size_t known = regions.size();
+        for (auto position = static_cast<std::size_t>(first); position < planned.size(); ++position) {
+            const ModuleId module = solver_.tree_.units[static_cast<std::size_t>(solver_.tree_.parts[position])].module;
+            if (!planned[position] && model.index().obstaclesToOffload[module.value] == CheckpointObstacle::none)
+                regions.push_back({module, {}, Offload{0, 0, false}});
+        }
+        if (regions.size() > known)
+            std::ranges::sort(regions, {}, &CheckpointRegion::module);
+        return regions;
+    }
+
+    /// The times by which all copies would be hidden: of a plan whose tensors leave and come back at once, the waits
+    /// are taken out of the clock.
+    Result<Times> timesThatHide(const CheckpointPlan& plan) const
+    {
+        const StepTrace& trace = *solver_.model_.trace();
+        const StepIndex& index = solver_.model_.index();
+        ASSIGN_OR_RETURN(const Regions laidOut, layOut(trace, index, plan));
+        ASSIGN_OR_RETURN(StepClock clock, clockOf(trace, index, plan));
+        clock.offloads.resize(laidOut.regions.size());
+        const std::size_t calls = laidOut.numbered.size();
+        std::vector<double> ends(calls), begins(calls); // of the forwards and the backwards
+        double waited = 0;
+        for (std::size_t call = 0; call < calls; ++call) {
+            const TimedOffload& timed = clock.offloads[laidOut.numbered[call]];
+            ends[call] = timed.forwardEndMs - waited;
+            waited += timed.exposedOutMs;
+        }
+        for (std::size_t call = calls; call-- > 0;) {
+            const TimedOffload& timed = clock.offloads[laidOut.numbered[call]];
+            begins[call] = timed.backwardBeginMs - waited;
+            waited += timed.exposedMs - timed.exposedOutMs;
+        }
+        Times times;
+        double out = 0;
+        double in = std::numeric_limits<double>::infinity(); // the copies of the calls before must begin by then
+        for (std::size_t call = 0; call < calls; ++call) {
+            const Region& region = laidOut.regions[laidOut.numbered[call]];
+            if (region.firstMoved == region.endMoved)
+                continue;
+            double outMs = 0, inMs = 0;
+            for (std::uint32_t moved = region.firstMoved; moved < region.endMoved; ++moved) {
+                const Bytes bytes = trace.storages.bytes[laidOut.moved[moved].storage];
+                outMs += copies_.link.msToHost(bytes);
+                inMs += copies_.link.msFromHost(bytes);
+            }
+            out = std::max(out, call > 0 ? ends[call - 1] : 0.0) + outMs;
+            in = std::min(in, begins[call]) - inMs;
+            const auto left = std::ranges::find_if(ends.begin() + static_cast<std::ptrdiff_t>(call), ends.end(),
+                                                   [out](double end) { return end >= out; });
+            const auto back = std::ranges::find_if(begins.begin() + static_cast<std::ptrdiff_t>(call), begins.end(),
+                                                   [in](double begin) { return begin <= in; });
+            const auto apart = [call, calls](std::ptrdiff_t found) {
+                return static_cast<int>(std::min(found, static_cast<std::ptrdiff_t>(calls) - 1)
+                                        - static_cast<std::ptrdiff_t>(call));
+            };
+            Offload& when = times[trace.calls.module[region.call]];
+            when.wait = std::max(when.wait, apart(left - ends.begin()));
+            when.ahead = std::max(when.ahead, apart(back - begins.begin()));
+        }
+        return times;
+    }
+
+    /// Gives a member of Offload the value of `times` for as many of the first offloaded modules as the budget allows:
+    /// in forward the first calls have memory to spare, and in backward the same calls, which come last.
+    Status shift(PlanAnswer& found, const Times& times, int Offload::*member) const
+    {
+        std::vector<std::size_t> offloaded;
+        for (std::size_t region = 0; region < found.regions.size(); ++region)
+            if (times.contains(found.regions[region].module))
+                offloaded.push_back(region);
+        const StepIndex& index = solver_.model_.index();
+        std::ranges::sort(offloaded, {}, [&](std::size_t region) {
+            return index.callsOf[found.regions[region].module.value].front();
+        });
         std::size_t fits = 0;
         std::size_t tooMany = offloaded.size() + 1;
         PlanAnswer best = found;
-        while (fits + 1 < tooMany) {
-            const std::size_t count = tooMany == offloaded.size() + 1 ? offloaded.size() : (fits + tooMany) / 2;
+        for (std::size_t count = offloaded.size(); fits + 1 < tooMany; count = (fits + tooMany) / 2) {
             CheckpointPlan regions = found.regions;
-            for (std::size_t i = 0; i < count; ++i)
-                (*regions[offloaded[i]].offload).*member = value;
+            for (std::size_t i = 0; i < count; ++i) {
+                CheckpointRegion& region = regions[offloaded[i]];
+                (*region.offload).*member = times.at(region.module).*member;
+            }
             ASSIGN_OR_RETURN(PlanAnswer shifted, solver_.predicted(std::move(regions)));
             if (shifted.timeline->peak <= budget_) {
                 fits = count;
@@ -161,6 +265,7 @@ private:
     double belowMs_;
     const SearchLimit& limit_;
     CopyLimits copies_;
+    double forwardMs_ = 0; ///< of all parts
     std::optional<PlanAnswer> best_;
 };
 

@@ -30,7 +30,8 @@ struct Policy
     {
         int wait = 0;
         int ahead = 0;
-        std::vector<int> tensors; ///< saved tensors that move: numbers from 0 in the order of the module's forward
+        /// Saved tensors that move: numbers from 0 in the order of the module's forward. Empty: the module only counts.
+        std::vector<int> tensors;
         int saved = 0; ///< number of tensors that autograd saves in a forward of the module
 
         friend bool operator==(const Moves&, const Moves&) = default;

@@ -254,7 +254,7 @@ std::optional<Policy::Moves> movesOf(const StepModel& model, const CheckpointReg
     const std::vector<bool> moved = movedPacksOf(*model.trace(), model.index(), region.module);
     Policy::Moves moves{region.offload->wait, region.offload->ahead, {}, static_cast<int>(moved.size())};
     for (std::size_t pack = 0; pack < moved.size(); ++pack)
-        if (moved[pack])
+        if (moved[pack] && region.offload->moves)
             moves.tensors.push_back(static_cast<int>(pack));
     return moves;
 }

@@ -7,7 +7,6 @@
 #include "core/policy/policy_maker.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -220,7 +219,7 @@ public:
         const auto rowDuals = duals_.begin() + static_cast<std::ptrdiff_t>(problem_.positions() + copyRows());
         answer.msPerGiB = -std::accumulate(rowDuals, duals_.end(), 0.0) * static_cast<double>(GiB) / bytesPerUnit_;
         search(answer);
-        if (answer.plan && addWaysUpTo(bestMs_))
+        if (answer.plan && !copies_ && addWaysUpTo(bestMs_))
             search(answer);
         if (answer.plan && hasAllWays_)
             answer.boundMs = std::max(answer.boundMs, std::min(boundMs_, bestMs_));
@@ -257,11 +256,18 @@ private:
     /// Number of columns before the ways: the memory above the budget (slack), and the exposed copies of each
     /// direction.
     std::size_t firstWay() const { return copies_ ? 3 : 1; }
-    /// Number of rows between the positions and the memory constraints: copies of each direction, and host memory.
-    std::size_t copyRows() const { return copies_ ? 3 : 0; }
+    /// Number of rows between the positions and the memory constraints: copies of each direction by position, and host
+    /// memory.
+    std::size_t copyRows() const { return copies_ ? 2 * problem_.positions() + 1 : 0; }
 
-    /// The coefficients of a way in the rows of copies: milliseconds of each direction, and units of bytes.
-    std::array<double, 3> copiesOf(const ArcWay& way) const
+    /// What a way adds to the rows of copies.
+    struct Copies
+    {
+        double out = 0; ///< ms
+        double in = 0; ///< ms
+        double host = 0; ///< in the unit of the rows
+    };
+    Copies copiesOf(const ArcWay& way) const
     {
         const LocalEffect& effect = problem_.effectOf(way);
         const double out = copyMs(copies_->link, effect);
@@ -271,23 +277,49 @@ private:
 
     double costOf(const ArcWay& way) const
     {
-        return problem_.effectOf(way).recomputeMs + (copies_ ? copyPrice * copiesOf(way)[0] : 0);
+        return problem_.effectOf(way).recomputeMs + (copies_ ? copyPrice * copiesOf(way).out : 0);
     }
 
     void addCopyRows(GlpkProblem& programme, const std::vector<ArcWay>& columns) const
     {
-        std::array<std::vector<GlpkProblem::Term>, 3> terms{{{{1, -1}}, {{2, -1}}, {}}};
+        const std::size_t positions = problem_.positions();
+        std::vector<std::vector<GlpkProblem::Term>> out(positions, {{1, -1}}), in(positions, {{2, -1}});
+        std::vector<GlpkProblem::Term> host;
         for (std::size_t i = 0; i < columns.size(); ++i) {
-            const std::array<double, 3> copies = copiesOf(columns[i]);
-            for (std::size_t row = 0; row < copies.size(); ++row)
-                if (copies[row] > 0)
-                    terms[row].push_back({static_cast<int>(i + firstWay()), copies[row]});
+            const Copies copies = copiesOf(columns[i]);
+            if (copies.out <= 0)
+                continue;
+            const int column = static_cast<int>(i + firstWay());
+            for (int position = 0; position <= problem_.arcs()[columns[i].arc].first; ++position) {
+                out[static_cast<std::size_t>(position)].push_back({column, copies.out});
+                in[static_cast<std::size_t>(position)].push_back({column, copies.in});
+            }
+            if (copies_->host > 0)
+                host.push_back({column, copies.host});
         }
-        programme.addRow(terms[0], -GlpkProblem::infinity, copies_->forwardMs);
-        programme.addRow(terms[1], -GlpkProblem::infinity, copies_->backwardMs);
-        if (copies_->host <= 0)
-            terms[2].clear(); // no limit
-        programme.addRow(terms[2], -GlpkProblem::infinity, static_cast<double>(copies_->host) / bytesPerUnit_);
+        for (std::size_t position = 0; position < positions; ++position) {
+            const auto from = static_cast<std::ptrdiff_t>(position);
+            const auto sum
+                = [from](const std::vector<double>& ms) { return std::accumulate(ms.begin() + from, ms.end(), 0.0); };
+            programme.addRow(out[position], -GlpkProblem::infinity, sum(copies_->forwardMs));
+            // A part's own backward needs the first tensors at its begin, and the last ones at its end.
+            programme.addRow(in[position], -GlpkProblem::infinity,
+                             sum(copies_->backwardMs) - copies_->backwardMs[position] / 2);
+        }
+        programme.addRow(host, -GlpkProblem::infinity, static_cast<double>(copies_->host) / bytesPerUnit_);
+    }
+
+    /// What the duals of the rows of copies pay for a way.
+    double paidForCopies(const ArcWay& way) const
+    {
+        const Copies copies = copiesOf(way);
+        double paid = 0;
+        std::size_t row = problem_.positions();
+        for (int position = 0; position <= problem_.arcs()[way.arc].first; ++position, row += 2)
+            paid += duals_[row] * copies.out + duals_[row + 1] * copies.in;
+        if (copies_->host > 0)
+            paid += duals_[3 * problem_.positions()] * copies.host;
+        return paid;
     }
 
     /// Column 0 is the slack.
@@ -381,12 +413,8 @@ private:
         const PartArcs::Arc& arc = problem_.arcs()[way.arc];
         double cost = costOf(way);
         cost -= std::accumulate(duals_.begin() + arc.first, duals_.begin() + arc.last, 0.0);
-        if (copies_) {
-            const std::array<double, 3> copies = copiesOf(way);
-            for (std::size_t row = 0; row < copies.size(); ++row)
-                if (row < 2 || copies_->host > 0)
-                    cost -= duals_[problem_.positions() + row] * copies[row];
-        }
+        if (copies_)
+            cost -= paidForCopies(way);
         const std::size_t first = problem_.positions() + copyRows();
         for (std::size_t row = 0; first + row < duals_.size(); ++row) // rows of the relaxation
             if (const double dual = duals_[first + row]; dual != 0)
@@ -470,7 +498,7 @@ private:
             boundMs_ = bound;
             more = all && addRows(shares, mostBeyond_ > 0 ? beyond + rowTolerance : 0);
             if (all && !more && ms < bestMs_) {
-                bestMs_ = ms;
+                bestMs_ = answer.plannedMs = ms;
                 answer.plan = problem_.planOf(shares);
             }
         }

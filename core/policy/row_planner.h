@@ -91,6 +91,7 @@ private:
 struct RowAnswer
 {
     std::optional<CheckpointPlan> plan; ///< empty: none was found
+    double plannedMs = 0; ///< time of the plan, with exposed copies
     double boundMs = 0; ///< no plan that fits the rows takes less time; infinite if none fits
     double msPerGiB = 0; ///< ms that another GiB saves, by the linear relaxation
     std::int64_t nodes = 0; ///< of the search tree
@@ -99,13 +100,14 @@ struct RowAnswer
 /// Cost of a ms of hidden copies: of equal plans the plan that moves less is taken.
 inline constexpr double copyPrice = 1e-3;
 
-/// What the copies of a plan's offload may take: to the host while forward runs, and back while backward runs. A copy
-/// beyond that time is exposed, and costs as much as recomputation.
+/// What the copies of a plan's offload may take. What a part and the later parts save goes to the host while these parts
+/// run forward, and comes back while the later parts run backward. A copy beyond that time is exposed, and costs as much
+/// as recomputation.
 struct CopyLimits
 {
     HostLink link;
-    double forwardMs = 0; ///< time of the GPU's work in forward
-    double backwardMs = 0;
+    std::vector<double> forwardMs; ///< by position of the chain: time of the part's work in forward
+    std::vector<double> backwardMs;
     Bytes host = 0; ///< most pinned host memory; 0: any
 };
 

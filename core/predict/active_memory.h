@@ -46,6 +46,8 @@ public:
     void copyIn(std::uint32_t moved, std::uint32_t region, Bytes bytes) { clock_.copyIn(moved, region, bytes); }
     void waitIn(std::uint32_t moved, std::uint32_t region) { clock_.waitIn(moved, region); }
     void endCopy(std::uint32_t moved, Bytes bytes) { live_.endCopy(moved, bytes); }
+    void endCall(std::uint32_t region) { clock_.endCall(region); }
+    void beginBackward(std::uint32_t region) { clock_.beginBackward(region); }
 
     void mark(Mark mark);
 

@@ -122,17 +122,16 @@ void ClockMemory::copyIn(std::uint32_t moved, std::uint32_t region, Bytes bytes)
     inEnds_[moved] = copy(in_, region, link_.msFromHost(bytes));
 }
 
-/// Lets the stream of the last op wait for the end of a copy.
-void ClockMemory::await(double& copyEnd, std::uint32_t region)
+/// Lets the stream of the last op wait for the end of a copy. Returns the time when the GPU runs nothing else.
+double ClockMemory::await(double& copyEnd, std::uint32_t region)
 {
     double& gpu = streams_[stream_];
-    const double exposed = copyEnd - std::max(gpu, cpu_ + launchMs);
-    if (exposed > 0) {
-        clock_.exposedCopyMs += exposed;
-        offloadOf(region).exposedMs += exposed;
-    }
+    const double exposed = std::max(0.0, copyEnd - std::max(gpu, cpu_ + launchMs));
+    clock_.exposedCopyMs += exposed;
+    offloadOf(region).exposedMs += exposed;
     gpu = std::max(gpu, copyEnd);
     copyEnd = 0;
+    return exposed;
 }
 
 void ClockMemory::reach(std::uint32_t event)

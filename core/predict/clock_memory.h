@@ -39,10 +39,16 @@ public:
 
     // Copies of moved storages, by index in Regions::moved. Each direction has a stream.
     void copyOut(std::uint32_t moved, std::uint32_t region, Bytes bytes);
-    void waitOut(std::uint32_t moved, std::uint32_t region) { await(outEnds_[moved], region); }
+    void waitOut(std::uint32_t moved, std::uint32_t region)
+    {
+        const double exposed = await(outEnds_[moved], region);
+        offloadOf(region).exposedOutMs += exposed;
+    }
     void copyIn(std::uint32_t moved, std::uint32_t region, Bytes bytes);
     void waitIn(std::uint32_t moved, std::uint32_t region) { await(inEnds_[moved], region); }
     void endCopy(std::uint32_t, Bytes) {}
+    void endCall(std::uint32_t region) { offloadOf(region).forwardEndMs = streams_[stream_]; }
+    void beginBackward(std::uint32_t region) { offloadOf(region).backwardBeginMs = streams_[stream_]; }
 
     /// Lets the stream events before the event at index `event` happen, for a caller that asks for times between ops.
     void reach(std::uint32_t event);
@@ -57,7 +63,7 @@ public:
 private:
     void run(OpId op, TimeSpan span, double ms);
     double copy(double& stream, std::uint32_t region, double ms);
-    void await(double& copyEnd, std::uint32_t region);
+    double await(double& copyEnd, std::uint32_t region);
     TimedOffload& offloadOf(std::uint32_t region);
     void happenBefore(OpId op);
     void recordBehind(OpId op, std::uint32_t stream);

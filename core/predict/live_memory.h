@@ -90,6 +90,8 @@ public:
     void copyIn(std::uint32_t, std::uint32_t, Bytes) {}
     void waitIn(std::uint32_t, std::uint32_t) {}
     void endCopy(std::uint32_t moved, Bytes bytes);
+    void endCall(std::uint32_t) {}
+    void beginBackward(std::uint32_t) {}
 
     void mark(Mark mark); ///< changes count from Mark::stepBegin on
 

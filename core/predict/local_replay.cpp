@@ -97,6 +97,8 @@ public:
     void copyIn(std::uint32_t, std::uint32_t, Bytes) {}
     void waitIn(std::uint32_t, std::uint32_t) {}
     void endCopy(std::uint32_t, Bytes) {}
+    void endCall(std::uint32_t) {}
+    void beginBackward(std::uint32_t) {}
     void addMovedTo(LocalEffect& effect, std::size_t times) const
     {
         effect.movedBytes = movedBytes_ * static_cast<Bytes>(times);

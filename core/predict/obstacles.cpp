@@ -107,8 +107,8 @@ public:
     }
 
 private:
-    /// Whether a call is a part of a recomputation by the program's own checkpoint: a forward that runs in backward. The
-    /// recomputation may end before the call's first op.
+    /// Whether a call is a part of a recomputation by the program's own checkpoint: a forward that runs in backward.
+    /// The recomputation may end before the call's first op.
     bool runsAgain(const StepIndex::Call& call) const
     {
         const std::uint32_t op = call.firstOp < call.endOp ? call.firstOp : call.firstOp - std::min(1U, call.firstOp);

@@ -10,12 +10,13 @@
 
 namespace headroom {
 
-/// How the saved tensors of a module go to host memory in forward, and come back in backward. Offload calls are the
-/// calls of offloaded modules that save tensors, numbered in the order of the forwards. `n` is the number of a call.
+/// How the saved tensors of a module go to host memory in forward, and come back in backward. The calls of the plan's
+/// modules that save tensors are numbered in the order of the forwards. `n` is the number of a call.
 struct Offload
 {
     int wait = 0; ///< the tensors leave the device at the end of the forward of call n + wait
     int ahead = 0; ///< the tensors come back when the backward of call n + ahead begins, at the latest of call n
+    bool moves = true; ///< false: nothing moves; the module's calls only count
     auto operator<=>(const Offload&) const = default;
 };
 

@@ -130,16 +130,19 @@ std::vector<bool> mayMove(const StepTrace& trace, const StepIndex& index, const 
     return may;
 }
 
-/// Finds the storages that the offload calls move, and when: `regions` are in the order of the calls.
+/// Numbers the calls, and finds the storages that offloaded calls move, and when. `regions` are in the order of the
+/// calls.
 void findMoved(const StepTrace& trace, const StepIndex& index, Regions& result)
 {
     std::map<ModuleId, std::vector<bool>> moved;
     for (std::uint32_t number = 0; number < result.regions.size(); ++number) {
         Region& region = result.regions[number];
-        if (!region.offload || region.firstPack == region.endPack)
+        if (region.firstPack == region.endPack)
             continue;
-        region.number = static_cast<std::uint32_t>(result.offloads.size());
-        result.offloads.push_back(number);
+        region.number = static_cast<std::uint32_t>(result.numbered.size());
+        result.numbered.push_back(number);
+        if (!region.offload || !region.offload->moves)
+            continue;
         region.firstMoved = region.endMoved = static_cast<std::uint32_t>(result.moved.size());
         const ModuleId module = trace.calls.module[region.call];
         const auto [known, added] = moved.try_emplace(module);
@@ -159,12 +162,11 @@ void findMoved(const StepTrace& trace, const StepIndex& index, Regions& result)
         }
         region.endMoved = static_cast<std::uint32_t>(result.moved.size());
     }
-    for (const std::uint32_t number : result.offloads) {
-        Region& region = result.regions[number];
-        if (const std::size_t last = region.number + static_cast<std::size_t>(region.offload->wait);
-            last < result.offloads.size())
-            region.leave = index.calls[result.regions[result.offloads[last]].call.value].exit;
-    }
+    for (Region& region : result.regions)
+        if (const std::size_t last
+            = region.offload ? region.number + static_cast<std::size_t>(region.offload->wait) : result.numbered.size();
+            last < result.numbered.size())
+            region.leave = index.calls[result.regions[result.numbered[last]].call.value].exit;
 }
 
 } // namespace

@@ -41,7 +41,7 @@ struct Region
     std::uint32_t firstOp = 0, endOp = 0;
 
     std::optional<Offload> offload = {}; ///< nullopt: the call is checkpointed
-    std::uint32_t number = none; ///< of an offload call (Offload)
+    std::uint32_t number = none; ///< of the call, in a plan that offloads (Offload); none: the call saves nothing
     std::uint32_t leave = none; ///< event after which the moved storages leave the device
     std::uint32_t firstMoved = 0, endMoved = 0; ///< in Regions::moved, in the order of first packs
     static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
@@ -54,7 +54,7 @@ struct Regions
     std::vector<bool> saved; ///< by op: the outputs are in the region's cache; empty when the plan saves no op
     std::vector<MovedStorage> moved;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> movedPacks; ///< (pack, index in `moved`), ascending
-    std::vector<std::uint32_t> offloads; ///< by number of an offload call: the region
+    std::vector<std::uint32_t> numbered; ///< by number of a call: the region; empty if the plan offloads nothing
 };
 
 /// Lays a plan out on a step. Only calls that begin before the event `end` are laid out, for a caller that replays no

@@ -8,6 +8,7 @@
 #include "core/trace/memory_event.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -54,10 +55,11 @@ struct ReplayNotes
 ///   until the pack's release if no node of this pass unpacks the pack.
 /// An offloaded call recomputes nothing:
 ///
-/// - The call's hold of a moved storage ends at Region::leave, before the next event, while the copies of other holders
-///   stay. The first unpack of any pack of call n brings back the storages of the calls m <= n with m + ahead >= n,
-///   later calls first, and of a call the storages that were packed last. A storage that is on the device by then just
-///   stays.
+/// - The call's hold of a moved storage ends at Region::leave, before the next event; other holders keep the storage.
+/// The
+///   first unpack of any pack of call n, of any module of the plan, brings back the storages of the calls m <= n with m
+///   + ahead >= n, later calls first, and of a call the storages that were packed last. A storage that is on the device
+///   by then just stays.
 /// - A storage that came back is held until autograd has released all packs of the storage.
 ///
 /// - Autocast's cache of casts of weights is empty at the begin and at the end of a recomputation, as PyTorch's engine
@@ -70,7 +72,8 @@ class Replay
 {
     /// Whether a Memory follows copies: `copyOut(moved, region, bytes)` when a copy to the host is issued,
     /// `waitOut(moved, region)` and `waitIn(moved, region)` when the device waits for the copy, `copyIn(moved, region,
-    /// bytes)`, and `endCopy(moved, bytes)` when the host's buffer is given back.
+    /// bytes)`, and `endCopy(moved, bytes)` when the host's buffer is given back. `endCall(region)` and
+    /// `beginBackward(region)` follow the calls.
     static constexpr bool followsCopies = requires(Memory & memory, std::uint32_t id, Bytes bytes)
     {
         memory.copyOut(id, id, bytes);
@@ -100,7 +103,12 @@ public:
         for (std::uint32_t i = 0; i < plan.regions.size(); ++i) {
             const Region& region = plan.regions[i];
             std::fill(regionOf_.begin() + region.firstPack, regionOf_.begin() + region.endPack, i);
-            ends_.emplace_back(region.offload ? region.leave : region.end, i);
+            if (region.number != none)
+                ends_.emplace_back(index.calls[region.call.value].exit, End::call, i);
+            if (region.offload)
+                ends_.emplace_back(region.leave, End::stay, i);
+            else
+                ends_.emplace_back(region.end, End::region, i);
         }
         if (!plan.moved.empty()) {
             movedOf_.resize(trace.packs.size(), none);
@@ -108,12 +116,13 @@ public:
                 movedOf_[pack] = moved;
             moved_.resize(plan.moved.size());
         }
-        for (const std::uint32_t region : plan.offloads)
-            mostAhead_ = std::max(mostAhead_, static_cast<std::uint32_t>(plan.regions[region].offload->ahead));
-        begun_.resize(plan.offloads.size(), false);
-        isBack_.resize(plan.offloads.size(), false);
+        for (const Region& region : plan.regions)
+            if (region.offload)
+                mostAhead_ = std::max(mostAhead_, static_cast<std::uint32_t>(region.offload->ahead));
+        begun_.resize(plan.numbered.size(), false);
+        isBack_.resize(plan.numbered.size(), false);
         std::ranges::sort(ends_);
-        nextEnd_ = ends_.front().first;
+        nextEnd_ = std::get<0>(ends_.front());
         passes_.resize(plan.regions.size());
     }
 
@@ -176,6 +185,10 @@ public:
     }
 
 private:
+    /// What ends after an event: the forward of a call, the stay of moved storages on the device, a checkpointed
+    /// region.
+    enum class End : std::uint8_t { call, stay, region };
+
     using Recomputed = ReplayNotes::Recomputed;
     using Now = ReplayNotes::Now;
     static constexpr std::uint32_t none = ReplayNotes::none;
@@ -228,6 +241,7 @@ private:
             const std::uint32_t pass = trace_.events.b[EventIndex(event_)];
             if (std::ranges::find(passes, pass) == passes.end()) {
                 passes.push_back(pass);
+                bringBackFrom(region);
                 recompute(plan_.regions[region]);
             }
             tensor.unpacked = true;
@@ -276,9 +290,9 @@ private:
 
     void endRegionsBefore(std::uint32_t event)
     {
-        for (; endsDone_ < ends_.size() && ends_[endsDone_].first < event; ++endsDone_)
-            endRegion(ends_[endsDone_].second);
-        nextEnd_ = endsDone_ < ends_.size() ? ends_[endsDone_].first : none;
+        for (; endsDone_ < ends_.size() && std::get<0>(ends_[endsDone_]) < event; ++endsDone_)
+            end(std::get<1>(ends_[endsDone_]), std::get<2>(ends_[endsDone_]));
+        nextEnd_ = endsDone_ < ends_.size() ? std::get<0>(ends_[endsDone_]) : none;
     }
 
     /// A storage of Regions::moved.
@@ -293,8 +307,8 @@ private:
     /// Applies an event of autograd in an offloaded call.
     void offload(std::uint32_t region, EventKind kind, PackId pack)
     {
-        if (kind == EventKind::unpack)
-            bringBackFrom(region);
+        if (kind == EventKind::unpack && bringBackFrom(region))
+            ranAgain_.push_back(plan_.regions[region].call);
         const std::uint32_t number = movedOf_.empty() ? none : movedOf_[pack.value];
         if (number == none) {
             holdForAutograd(memory_, trace_, kind, pack);
@@ -361,20 +375,22 @@ private:
             }
     }
 
-    /// Brings back what the first unpack of a call asks for.
-    void bringBackFrom(std::uint32_t region)
+    /// Brings back what the first unpack of a call asks for. Returns whether the unpack is the first.
+    bool bringBackFrom(std::uint32_t region)
     {
         const std::uint32_t from = plan_.regions[region].number;
         if (from == none || begun_[from])
-            return;
+            return false;
         begun_[from] = true;
-        ranAgain_.push_back(plan_.regions[region].call);
+        if constexpr (followsCopies)
+            memory_.beginBackward(region);
         for (std::uint32_t number = from + 1; number-- > from - std::min(from, mostAhead_);) {
-            const std::uint32_t other = plan_.offloads[number];
-            const auto ahead = static_cast<std::uint32_t>(plan_.regions[other].offload->ahead);
-            if (number + ahead >= from && !isBack_[number])
+            const std::uint32_t other = plan_.numbered[number];
+            const auto& offload = plan_.regions[other].offload;
+            if (offload && number + static_cast<std::uint32_t>(offload->ahead) >= from && !isBack_[number])
                 bringBack(other);
         }
+        return true;
     }
 
     void bringBack(std::uint32_t region)
@@ -397,13 +413,18 @@ private:
         }
     }
 
-    void endRegion(std::uint32_t number)
+    void end(End what, std::uint32_t region)
     {
-        const Region& region = plan_.regions[number];
-        if (region.offload) {
-            leaveDevice(number);
-            return;
-        }
+        if (what == End::region)
+            endRegion(plan_.regions[region]);
+        else if (what == End::stay)
+            leaveDevice(region);
+        else if constexpr (followsCopies)
+            memory_.endCall(region);
+    }
+
+    void endRegion(const Region& region)
+    {
         for (const StorageId argument : trace_.calls.arguments[region.call])
             memory_.drop(argument.value);
         if (plan_.saved.empty())
@@ -568,7 +589,7 @@ private:
     std::vector<Now>& recomputation_;
     std::vector<bool>& cached_;
 
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> ends_; ///< (event, region), ascending
+    std::vector<std::tuple<std::uint32_t, End, std::uint32_t>> ends_; ///< (event, what ends, region), ascending
     std::size_t endsDone_ = 0;
     std::uint32_t nextEnd_ = none; ///< event of the first of ends_ that is not done
     std::vector<std::vector<std::uint32_t>> passes_; ///< by region: backward passes with a recomputation

@@ -51,7 +51,7 @@ Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const
 {
     std::vector<ModuleOffload> modules;
     for (const CheckpointRegion& region : plan)
-        if (region.offload)
+        if (region.offload && region.offload->moves)
             modules.push_back({region.module, *region.offload, {}});
     if (modules.empty())
         return modules;
@@ -66,9 +66,11 @@ Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const
     if (!hasClock(trace))
         return modules;
     ASSIGN_OR_RETURN(const StepClock clock, clockOf(trace, index, plan));
-    for (const std::uint32_t region : regions.offloads) {
+    for (const std::uint32_t region : regions.numbered) {
         if (region >= clock.offloads.size())
             break;
+        if (regions.regions[region].firstMoved == regions.regions[region].endMoved)
+            continue;
         of(region).copyMs += clock.offloads[region].copyMs;
         of(region).exposedMs += clock.offloads[region].exposedMs;
     }

@@ -22,12 +22,15 @@ struct TimedCollective
     double exposedMs = 0; ///< time when the GPU runs nothing else, or only collectives that began later
 };
 
-/// The copies of an offloaded call to the host and back.
+/// A call of a module of a plan that offloads: the copies to the host and back, none for a checkpointed module.
 struct TimedOffload
 {
     Bytes bytes = 0; ///< to the host
     double copyMs = 0; ///< both directions
     double exposedMs = 0; ///< time when the GPU waits for the copies and runs nothing
+    double exposedOutMs = 0; ///< part of exposedMs for copies to the host
+    double forwardEndMs = 0; ///< time from the step's begin, of the GPU
+    double backwardBeginMs = 0; ///< the same
 };
 
 /// The duration of a step. The model: the CPU issues the ops in sequence, each stream of the GPU runs its kernels in

@@ -18,7 +18,7 @@ import sys
 
 from ._apply.policy import PolicyError
 from ._library import HeadroomError
-from ._plan.planning import ALLOCATOR_VARIABLES, bytes_of, gpu_at_hand, plan_for_card
+from ._plan.planning import ALLOCATOR_VARIABLES, bytes_of, gpu_at_hand, host_of, plan_for_card
 from ._plan.recordings import Program, recorded
 from ._plan.training import FirstTraining
 from ._record import process
@@ -49,6 +49,9 @@ def parser():
         "card, simulated (python -m torch_headroom.record --gpu list)")
     add("--budget", metavar="SIZE", help="what the caching allocator may reserve of the card, such as 8GB or 7.5GiB; "
         "by default all")
+    add("--offload", action="store_true", help="saved tensors may also go to pinned host memory, and come back before "
+        "backward needs them")
+    add("--host-memory", metavar="SIZE", help="with --offload: the most pinned host memory; by default any")
     add("--device", choices=("cuda", "sim", "cpu"), help="where the script trains: cuda, the GPU, which is the default "
         "where there is one; sim, the simulated card, the default elsewhere; cpu, where memory has no limit")
     add("--dry-run", action="store_true", help="say what would be done, and do not train")
@@ -67,7 +70,8 @@ def main(arguments=None):
         gpu = _choose_gpu(options)
         program = Program(options.script, options.arguments, options.module)
         kept = recorded(program, gpu, _say)
-        plan = plan_for_card(kept, gpu, bytes_of(options.budget) if options.budget else 0, may_change_settings=True)
+        plan = plan_for_card(kept, gpu, bytes_of(options.budget) if options.budget else 0, may_change_settings=True,
+                             host=host_of(options.offload, options.host_memory))
     except HeadroomError as error:
         _say(error)
         return error.exit_code

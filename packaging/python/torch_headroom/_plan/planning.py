@@ -3,8 +3,8 @@
 """Plans a kept recording for a card, in a process of its own: a program that trains later loads no library early, and
 Ctrl+C ends a search. Imports no torch.
 
-    python -m torch_headroom._plan.planning STEP GPU BUDGET SETTINGS POLICY     prints a plan as JSON
-    python -m torch_headroom._plan.planning                                     prints the GPU at hand as JSON
+    python -m torch_headroom._plan.planning STEP GPU BUDGET SETTINGS POLICY HOST     prints a plan as JSON
+    python -m torch_headroom._plan.planning                                          prints the GPU at hand as JSON
 """
 
 import ctypes
@@ -35,16 +35,21 @@ class PlanForCard:
         self.title = planned["title"]  # of the GPU
         self.total = planned["memory_bytes"]  # of the GPU
         self.budget = budget
-        self.policy = policy if self.result["decisions"] else None  # None: the step runs without a plan
+        # None: the step runs without a plan
+        self.policy = policy if self.result["decisions"] or "offload" in self.result else None
         self._texts = planned["texts"]  # sizes for people, by name
 
     def __str__(self):
         """Returns what the plan does, in one line."""
         what = "the step fits without a plan"
-        if self.modules:
-            count = len(self.modules)
-            what = (f"{count} module{'s' * (count > 1)} checkpointed, {self.recompute_ms:,.2f} ms recomputed beside "
-                    f"{self.step_ms:,.2f} ms of forward and backward")
+        if self.policy:
+            offload = self.result.get("offload")
+            done = [f"{_modules(len(self.modules))} checkpointed, {self.recompute_ms:,.2f} ms recomputed"]
+            if offload:
+                done = done * bool(self.modules) + [
+                    f"{_modules(len(offload['modules']))} offloaded, {self._texts['moved']} to the host, "
+                    f"{self._texts['host']} pinned there, {offload['exposed_ms']:,.2f} ms of waiting for copies"]
+            what = f"{'; '.join(done)} beside {self.step_ms:,.2f} ms of forward and backward"
         settings = f"; PYTORCH_CUDA_ALLOC_CONF={self.settings}" if self.settings else ""
         better = self.result["card"].get("better_settings")
         saved = self.recompute_ms - better["recompute_ms"] if better else 0
@@ -96,15 +101,19 @@ class PlanForCard:
         return f"{self._texts['budget']} of {self.title}" if self.budget else self.title
 
 
-def plan_for_card(kept, gpu, budget, may_change_settings):
+def _modules(count):
+    return f"{count} module{'s' * (count > 1)}"
+
+
+def plan_for_card(kept, gpu, budget, may_change_settings, host=-1):
     """Plans a step (recordings.Kept) for the card `gpu`. The allocator may reserve `budget` bytes; 0: all memory that
-    the card gives. With `may_change_settings`, where no plan runs and the user has chosen no settings of the allocator,
+    the card gives. `host` is the most pinned host memory for offload, in bytes; 0: any; -1: without offload. With `may_change_settings`, where no plan runs and the user has chosen no settings of the allocator,
     the plan is made for other settings if a plan is possible there. Plans are kept beside the step. Raises
     HeadroomError, with exit code 3 where no plan runs."""
-    plan = _kept_plan(kept, gpu, budget, None)
+    plan = _kept_plan(kept, gpu, budget, None, host)
     better = plan.result["card"].get("better_settings")
     if better and not plan.runs and may_change_settings and not any(name in os.environ for name in ALLOCATOR_VARIABLES):
-        plan = _kept_plan(kept, gpu, budget, better["settings"])
+        plan = _kept_plan(kept, gpu, budget, better["settings"], host)
     if not plan.runs:
         raise HeadroomError(plan.refusal(), 3)
     return plan
@@ -131,12 +140,22 @@ def bytes_of(text, name="budget"):
     return size
 
 
-def _kept_plan(kept, gpu, budget, settings):
-    key = hashlib.sha256(json.dumps([gpu, budget, settings]).encode()).hexdigest()[:16]
+def host_of(offload, host_memory):
+    """Returns the `host` of plan_for_card(). `host_memory` is a size or None. Raises HeadroomError for a size without
+    offload."""
+    if host_memory is not None and not offload:
+        raise HeadroomError("host memory is for offload alone: expected --offload (offload=True) beside it")
+    if not offload:
+        return -1
+    return 0 if host_memory is None else bytes_of(host_memory, "host memory")
+
+
+def _kept_plan(kept, gpu, budget, settings, host):
+    key = hashlib.sha256(json.dumps([gpu, budget, settings, host]).encode()).hexdigest()[:16]
     path, policy = kept.folder / f"plan-{key}.json", kept.folder / f"policy-{key}.json"
     planned = _read(path)
     if planned is None:
-        text = _run_planner(str(kept.step), gpu, str(budget), json.dumps(settings), str(policy))
+        text = _run_planner(str(kept.step), gpu, str(budget), json.dumps(settings), str(policy), str(host))
         with tempfile.NamedTemporaryFile("w", dir=kept.folder, delete=False) as file:
             file.write(text)
         os.replace(file.name, path)
@@ -163,20 +182,21 @@ def _run_planner(*words):
     return done.stdout
 
 
-def _plan(step, gpu, budget, settings, policy):
+def _plan(step, gpu, budget, settings, policy, host):
     library = load()
     library.headroom_plan.restype = ctypes.c_char_p
     library.headroom_plan.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_char_p,
-                                      ctypes.c_char_p]
+                                      ctypes.c_char_p, ctypes.c_int64]
     settings = json.loads(settings)
     text = library.headroom_plan(os.fsencode(step), gpu.encode(), int(budget),
-                                 None if settings is None else settings.encode(), os.fsencode(policy))
+                                 None if settings is None else settings.encode(), os.fsencode(policy), int(host))
     if text is None:
         check(2)
     card = next(card for card in json.loads(library.headroom_devices()) if card["name"] == gpu)
     plan = json.loads(text)
     texts = {"budget": int(budget), "reserved_peak": plan["card"]["reserved_peak_bytes"],
-             "left": plan["card"]["left_bytes"]}
+             "left": plan["card"]["left_bytes"], "moved": plan.get("offload", {}).get("moved_bytes", 0),
+             "host": plan.get("offload", {}).get("host_bytes", 0)}
     library.headroom_format_bytes.restype = ctypes.c_char_p
     library.headroom_format_bytes.argtypes = [ctypes.c_int64]
     texts = {name: library.headroom_format_bytes(size).decode() for name, size in texts.items()}

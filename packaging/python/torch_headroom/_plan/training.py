@@ -14,7 +14,7 @@ import sys
 
 from .._apply.policy import PolicyError, read_policy
 from .._library import HeadroomError
-from .planning import bytes_of, gpu_at_hand, plan_for_card
+from .planning import bytes_of, gpu_at_hand, host_of, plan_for_card
 from .recordings import recorded, this_program
 
 
@@ -156,10 +156,13 @@ class _AfterTorch(importlib.abc.MetaPathFinder):
         return spec
 
 
-def auto_checkpoint(model, step, budget=None, gpu=None):
+def auto_checkpoint(model, step, budget=None, gpu=None, offload=False, host_memory=None):
     """Checkpoints `model` so that training runs on the card, with the least recompute time. Returns what was done:
     `modules` (names of the checkpointed modules), `recompute_ms`, `step_ms`, `reserved_peak_bytes`, `left_bytes`,
     `policy` (a path, None if the step fits without a plan). str() of the result is a sentence.
+
+    With `offload`, saved tensors of modules may also go to pinned host memory, where that costs less time.
+    `host_memory` is the most pinned host memory, as `budget`; by default any.
 
     `step()` runs one training step: forward, backward and the optimizer's step. Only the recording process calls
     step(). `budget` is the memory that the caching allocator may reserve, as "8GB", "7.5GiB" or a number of bytes; by
@@ -180,7 +183,8 @@ def auto_checkpoint(model, step, budget=None, gpu=None):
         return None
     program, gpu = this_program("auto_checkpoint()"), gpu or _gpu()
     kept = recorded(program, gpu, lambda sentence: print(f"torch_headroom: {sentence}", file=sys.stderr, flush=True))
-    plan = plan_for_card(kept, gpu, bytes_of(budget) if budget is not None else 0, may_change_settings=False)
+    plan = plan_for_card(kept, gpu, bytes_of(budget) if budget is not None else 0, may_change_settings=False,
+                         host=host_of(offload, host_memory))
     FirstTraining(plan.policy, plan.budget, plan.total).apply_now(model)
     return plan
 
