@@ -605,9 +605,9 @@ class Models(OnTheCpu):
             module.forward = lambda *args, _module=module, _forward=module.forward, **kwargs: run(
                 _module, args, kwargs, _forward)
         self.step(case, model, batch, loss_of)
-        return [{"fqn": f"{type(model).__name__}.{name}", "ops": [], "offload": {
-            "tensors": [place for place, moves in enumerate(saved) if moves], "saved": len(saved), "wait": 1, "ahead": 2}}
-            for name, saved in found.items()]
+        offloads = {name: {"tensors": [place for place, moves in enumerate(saved) if moves], "saved": len(saved),
+                           "wait": 1, "ahead": 2} for name, saved in found.items()}
+        return [{"fqn": f"{type(model).__name__}.{name}", "ops": [], "offload": each} for name, each in offloads.items()]
 
 
 class Lifetimes(OnTheCpu):
