@@ -21,6 +21,7 @@ import support
 
 torch = support.simulated("h100-80gb")
 
+import applied_models  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
@@ -547,6 +548,68 @@ class Values(OnTheCpu):
             gradients(self.applied(net, "1"))
 
 
+class Models(OnTheCpu):
+    """All that can move, of all layers of the models of applied_models.py."""
+
+    def test_gradients_are_equal_to_the_bit(self):
+        for name, case in applied_models.CASES.items():
+            if not case.cpu:
+                continue
+            with self.subTest(model=name):
+                support.skip_without(case.package)
+                torch.manual_seed(0)
+                model, batch, loss_of = case.make(False)
+                trained = copy.deepcopy(model)
+                expected = self.step(case, model, batch, loss_of)
+                apply(trained, self.written(*self.entries(case, model, batch, loss_of)))
+                del Late.copied[:]
+                for _ in range(2):
+                    self.assertEqualToTheBit(expected, self.step(case, trained, batch, loss_of))
+                self.assertTrue(Late.copied)
+                torch.optim.SGD(trained.parameters(), lr=0.0).step()
+                remove(trained)
+
+    def step(self, case, model, batch, loss_of):
+        torch.manual_seed(5)
+        model.zero_grad()
+        for _ in range(case.parts):
+            with case.context("cpu"):
+                loss = loss_of(model, batch)
+            loss.backward()
+        return [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+
+    def entries(self, case, model, batch, loss_of):
+        """Entries for the outermost members of lists of modules."""
+        found = {}
+        names = {}
+        for name, module in model.named_modules():
+            for key, part in module.named_children() if isinstance(module, (nn.ModuleList, nn.Sequential)) else ():
+                path = f"{name}.{key}".lstrip(".")
+                if (not isinstance(part, (nn.ModuleList, nn.Sequential))
+                        and not any(path.startswith(f"{other}.") for other in names.values())):
+                    names[part] = path
+
+        def run(module, args, kwargs, forward):
+            saved = []
+
+            def pack(tensor):
+                saved.append(offload._obstacle(tensor) is None)
+                return tensor.detach()
+
+            with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+                result = forward(*args, **kwargs)
+            found.setdefault(names[module], saved)
+            return result
+
+        for module in names:
+            module.forward = lambda *args, _module=module, _forward=module.forward, **kwargs: run(
+                _module, args, kwargs, _forward)
+        self.step(case, model, batch, loss_of)
+        offloads = {name: {"tensors": [place for place, moves in enumerate(saved) if moves], "saved": len(saved),
+                           "wait": 1, "ahead": 2} for name, saved in found.items()}
+        return [{"fqn": f"{type(model).__name__}.{name}", "ops": [], "offload": each} for name, each in offloads.items()]
+
+
 class Lifetimes(OnTheCpu):
     def offloads(self, net):
         return net[0].forward.__func__.headroom_region.offloads
@@ -629,6 +692,7 @@ class Lifetimes(OnTheCpu):
                 apply(remove(net), self.written(entry(net, "0", tensors=[]), entry(net, "1", tensors=[])))
                 gradients(net)
                 net(batch())
+                remove(net)
         gc.collect()
         self.assertTrue(all(storage.expired() for storage in saved))
 
@@ -657,6 +721,7 @@ class Lifetimes(OnTheCpu):
             self.assertEqualToTheBit(plain, gradients(net))
             self.assertNothingHeld(net)
             self.assertEqual(len(Late.made), buffers)
+            remove(net)  # models with a policy of one file share host buffers
 
     def test_removed_between_forward_and_backward(self):
         net, plain = self.applied(model(), "0", "1"), gradients(model())
