@@ -95,6 +95,10 @@ Result<std::shared_ptr<ModuleCheckpoints>> ModuleCheckpoints::create(const Model
         const auto id = ids.find(module.fqn);
         if (id == ids.end())
             return badInput("the policy names module `" + module.fqn + "`, which the model does not have");
+        if (module.offload)
+            return badInput("the policy offloads module `" + module.fqn
+                            + "`, which only training in Python does: record the script with `python -m "
+                              "torch_headroom.record --policy`, and compare with torch-headroom verify STEP --run RUN");
         Region region{module.fqn, nullptr, 0, false};
         if (!module.ops.empty()) {
             ASSIGN_OR_RETURN(region.save, decisionsOf(module));

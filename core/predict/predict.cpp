@@ -4,7 +4,6 @@
 
 #include "core/base/try.h"
 #include "core/predict/regions.h"
-#include "core/predict/replay.h"
 #include "core/predict/step_index.h"
 #include "core/predict/step_model.h"
 #include "core/trace/graph_ops.h"

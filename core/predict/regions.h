@@ -4,6 +4,7 @@
 
 #include "core/predict/predict.h"
 #include "core/predict/step_index.h"
+#include "core/timeline/timeline.h"
 
 #include <bit>
 #include <compare>
@@ -87,5 +88,17 @@ CallId decidingCall(const StepIndex& index, ModuleId module);
 
 /// The ops of a call that selective checkpointing counts (all but opWithoutIndex), in order.
 std::vector<OpId> countedOps(const StepTrace& trace, const StepIndex::Call& call);
+
+struct ReplayedStep
+{
+    Timeline timeline;
+    std::vector<std::uint32_t> events; ///< by change of the timeline: the event that caused the change
+};
+
+/// Replays a step with the regions of a plan checkpointed. Time: a pass over the events and a pass over each region.
+ReplayedStep replay(const StepTrace& trace, const StepIndex& index, const Regions& plan);
+
+/// Live bytes at the boundaries of each region, in the plan's order; as fast as replay().
+std::vector<HeldBytes> replayBoundaries(const StepTrace& trace, const StepIndex& index, const Regions& plan);
 
 } // namespace headroom

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/predict/replay.h"
+#include "core/predict/regions.h"
 
 #include "core/predict/active_memory.h"
 #include "core/predict/live_memory.h"

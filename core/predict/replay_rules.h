@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/predict/autocast_casts.h"
+#include "core/predict/moved_storages.h"
 #include "core/predict/regions.h"
 #include "core/predict/step_index.h"
 #include "core/trace/memory_event.h"
@@ -53,32 +54,14 @@ struct ReplayNotes
 ///   the program holds what the program has not freed; both holds end with the recomputation. Then a recomputed tensor
 ///   is held for each pack that autograd has not released yet: until the end of the node that unpacks the pack, or
 ///   until the pack's release if no node of this pass unpacks the pack.
-/// An offloaded call recomputes nothing:
-///
-/// - The call's hold of a moved storage ends at Region::leave, before the next event; other holders keep the storage.
-/// The
-///   first unpack of any pack of call n, of any module of the plan, brings back the storages of the calls m <= n with m
-///   + ahead >= n, later calls first, and of a call the storages that were packed last. A storage that is on the device
-///   by then just stays.
-/// - A storage that came back is held until autograd has released all packs of the storage.
-///
 /// - Autocast's cache of casts of weights is empty at the begin and at the end of a recomputation, as PyTorch's engine
 ///   leaves the cache on a GPU. The recomputation repeats the casts that the forward found in the cache.
 ///
-/// `Memory` counts live bytes, and may follow the copies of moved storages: LiveMemory counts the whole step over time,
-/// LocalMemory a part of the step, ModuleMemory each module.
+/// Offloaded calls recompute nothing (MovedStorages). `Memory` counts live bytes: LiveMemory counts the whole step over
+/// time, LocalMemory a part of the step, ModuleMemory each module.
 template <class Memory>
 class Replay
 {
-    /// Whether a Memory follows copies: `copyOut(moved, region, bytes)` when a copy to the host is issued,
-    /// `waitOut(moved, region)` and `waitIn(moved, region)` when the device waits for the copy, `copyIn(moved, region,
-    /// bytes)`, and `endCopy(moved, bytes)` when the host's buffer is given back. `endCall(region)` and
-    /// `beginBackward(region)` follow the calls.
-    static constexpr bool followsCopies = requires(Memory & memory, std::uint32_t id, Bytes bytes)
-    {
-        memory.copyOut(id, id, bytes);
-    };
-
 public:
     using Block = std::uint32_t;
 
@@ -88,8 +71,8 @@ public:
         , index_(index)
         , plan_(plan)
         , memory_(std::move(memory))
+        , moved_(trace, plan, memory_, notes.movedOf)
         , regionOf_(notes.regionOf)
-        , movedOf_(notes.movedOf)
         , recomputed_(notes.recomputed)
         , recomputation_(notes.recomputation)
         , cached_(notes.cached)
@@ -110,17 +93,6 @@ public:
             else
                 ends_.emplace_back(region.end, End::region, i);
         }
-        if (!plan.moved.empty()) {
-            movedOf_.resize(trace.packs.size(), none);
-            for (const auto& [pack, moved] : plan.movedPacks)
-                movedOf_[pack] = moved;
-            moved_.resize(plan.moved.size());
-        }
-        for (const Region& region : plan.regions)
-            if (region.offload)
-                mostAhead_ = std::max(mostAhead_, static_cast<std::uint32_t>(region.offload->ahead));
-        begun_.resize(plan.numbered.size(), false);
-        isBack_.resize(plan.numbered.size(), false);
         std::ranges::sort(ends_);
         nextEnd_ = std::get<0>(ends_.front());
         passes_.resize(plan.regions.size());
@@ -128,8 +100,6 @@ public:
 
     ~Replay()
     {
-        for (const auto& [pack, moved] : plan_.movedPacks)
-            movedOf_[pack] = none;
         for (const Region& region : plan_.regions) {
             std::fill(regionOf_.begin() + region.firstPack, regionOf_.begin() + region.endPack, none);
             std::fill(recomputed_.begin() + region.firstPack, recomputed_.begin() + region.endPack, Recomputed{});
@@ -230,7 +200,10 @@ private:
     void autogradOf(std::uint32_t region, EventKind kind, PackId pack)
     {
         if (plan_.regions[region].offload) {
-            offload(region, kind, pack);
+            if (kind == EventKind::unpack && moved_.bringBackFrom(region))
+                ranAgain_.push_back(plan_.regions[region].call);
+            if (!moved_.apply(region, kind, pack))
+                holdForAutograd(memory_, trace_, kind, pack);
             return;
         }
         if (kind == EventKind::pack)
@@ -241,7 +214,7 @@ private:
             const std::uint32_t pass = trace_.events.b[EventIndex(event_)];
             if (std::ranges::find(passes, pass) == passes.end()) {
                 passes.push_back(pass);
-                bringBackFrom(region);
+                moved_.bringBackFrom(region);
                 recompute(plan_.regions[region]);
             }
             tensor.unpacked = true;
@@ -295,131 +268,13 @@ private:
         nextEnd_ = endsDone_ < ends_.size() ? std::get<0>(ends_[endsDone_]) : none;
     }
 
-    /// A storage of Regions::moved.
-    struct Moved
-    {
-        enum class State : std::uint8_t { notSaved, onDevice, onHost, back };
-        State state = State::notSaved;
-        std::uint32_t saved = 0; ///< packs that autograd has not released
-        std::uint32_t block = none; ///< the block on the device, in the states onDevice and back
-    };
-
-    /// Applies an event of autograd in an offloaded call.
-    void offload(std::uint32_t region, EventKind kind, PackId pack)
-    {
-        if (kind == EventKind::unpack && bringBackFrom(region))
-            ranAgain_.push_back(plan_.regions[region].call);
-        const std::uint32_t number = movedOf_.empty() ? none : movedOf_[pack.value];
-        if (number == none) {
-            holdForAutograd(memory_, trace_, kind, pack);
-            return;
-        }
-        Moved& moved = moved_[number];
-        switch (kind) {
-        case EventKind::pack:
-            if (moved.saved++ == 0)
-                leaveCopy(number, moved);
-            break;
-        case EventKind::unpack:
-            if constexpr (followsCopies)
-                if (moved.state == Moved::State::back)
-                    memory_.waitIn(number, region);
-            memory_.hold(moved.block);
-            break;
-        case EventKind::unpackEnd:
-            memory_.drop(moved.block);
-            break;
-        default:
-            if (--moved.saved == 0)
-                endMoved(number, moved);
-            break;
-        }
-    }
-
-    /// Issues the copy to the host. The storage stays on the device for now.
-    void leaveCopy(std::uint32_t number, Moved& moved)
-    {
-        const MovedStorage& storage = plan_.moved[number];
-        moved.state = Moved::State::onDevice;
-        moved.block = storage.storage.value;
-        memory_.hold(moved.block);
-        if constexpr (followsCopies)
-            memory_.copyOut(number, storage.region, trace_.storages.bytes[storage.storage]);
-    }
-
-    /// Later copies to the host wait for the copy from the buffer.
-    void giveBufferBack(std::uint32_t number)
-    {
-        if constexpr (followsCopies)
-            memory_.endCopy(number, trace_.storages.bytes[plan_.moved[number].storage]);
-    }
-
-    void endMoved(std::uint32_t number, Moved& moved)
-    {
-        if (moved.state == Moved::State::onDevice || moved.state == Moved::State::back)
-            memory_.drop(moved.block);
-        if (moved.state != Moved::State::back)
-            giveBufferBack(number);
-        moved.state = Moved::State::notSaved;
-    }
-
-    /// Ends an offloaded call's hold of the storages.
-    void leaveDevice(std::uint32_t region)
-    {
-        for (std::uint32_t number = plan_.regions[region].firstMoved; number < plan_.regions[region].endMoved; ++number)
-            if (Moved& moved = moved_[number]; moved.state == Moved::State::onDevice) {
-                if constexpr (followsCopies)
-                    memory_.waitOut(number, region);
-                memory_.drop(moved.block);
-                moved.state = Moved::State::onHost;
-            }
-    }
-
-    /// Brings back what the first unpack of a call asks for. Returns whether the unpack is the first.
-    bool bringBackFrom(std::uint32_t region)
-    {
-        const std::uint32_t from = plan_.regions[region].number;
-        if (from == none || begun_[from])
-            return false;
-        begun_[from] = true;
-        if constexpr (followsCopies)
-            memory_.beginBackward(region);
-        for (std::uint32_t number = from + 1; number-- > from - std::min(from, mostAhead_);) {
-            const std::uint32_t other = plan_.numbered[number];
-            const auto& offload = plan_.regions[other].offload;
-            if (offload && number + static_cast<std::uint32_t>(offload->ahead) >= from && !isBack_[number])
-                bringBack(other);
-        }
-        return true;
-    }
-
-    void bringBack(std::uint32_t region)
-    {
-        const Region& call = plan_.regions[region];
-        isBack_[call.number] = true;
-        for (std::uint32_t number = call.endMoved; number-- > call.firstMoved;) {
-            Moved& moved = moved_[number];
-            if (moved.state == Moved::State::notSaved)
-                continue;
-            if (moved.state == Moved::State::onHost) {
-                const StorageId storage = plan_.moved[number].storage;
-                moved.block = memory_.addCopy(storage, trace_.storages.bytes[storage]);
-                memory_.hold(moved.block);
-                if constexpr (followsCopies)
-                    memory_.copyIn(number, region, trace_.storages.bytes[storage]);
-            }
-            giveBufferBack(number);
-            moved.state = Moved::State::back;
-        }
-    }
-
     void end(End what, std::uint32_t region)
     {
         if (what == End::region)
             endRegion(plan_.regions[region]);
         else if (what == End::stay)
-            leaveDevice(region);
-        else if constexpr (followsCopies)
+            moved_.leaveDevice(region);
+        else if constexpr (MovedStorages<Memory>::followsCopies)
             memory_.endCall(region);
     }
 
@@ -580,11 +435,11 @@ private:
     const StepIndex& index_;
     const Regions& plan_;
     Memory memory_;
+    MovedStorages<Memory> moved_;
     std::uint32_t event_ = 0;
 
     // Arrays of the ReplayNotes.
     std::vector<std::uint32_t>& regionOf_;
-    std::vector<std::uint32_t>& movedOf_;
     std::vector<Recomputed>& recomputed_;
     std::vector<Now>& recomputation_;
     std::vector<bool>& cached_;
@@ -596,11 +451,6 @@ private:
 
     std::vector<std::pair<PackId, Recomputed>> earlier_; ///< tensors of earlier passes that are still alive
     std::size_t nextRegion_ = 0;
-
-    std::vector<Moved> moved_; ///< by Regions::moved
-    std::vector<bool> begun_; ///< by number of an offload call: a tensor was unpacked
-    std::vector<bool> isBack_; ///< by number of an offload call: the storages were brought back
-    std::uint32_t mostAhead_ = 0;
 
     std::vector<StorageId> castCache_; ///< casts that are in autocast's cache now
     std::vector<CallId> ranAgain_;

@@ -1,16 +1,22 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// Saved tensors that go to host memory: when the bytes leave the device and come back, what moves at all, what the copies
-// take, and what a policy says of all that.
+// Saved tensors that go to host memory: when the bytes leave the device and come back, what moves at all, what the
+// copies take, and what a policy says of all that.
 
 #include "core/policy/policy_maker.h"
+#include "core/policy/step_planner.h"
+#include "core/predict/regions.h"
 #include "core/predict/step_clock.h"
+#include "core/trace/step_file.h"
 #include "tests/core/hand_step.h"
 #include "tests/core/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
 
 using namespace headroom;
 using ::testing::ElementsAre;
@@ -198,4 +204,97 @@ TEST(Offload, PoliciesAreReadBackAsWritten)
     const Result<CheckpointPlan> refused = checkpointPlan(*model.trace(), other);
     ASSERT_FALSE(refused.ok());
     EXPECT_THAT(refused.error().message, HasSubstr("saves or moves other tensors there"));
+}
+
+namespace {
+
+StepTracePtr recorded(const std::string& name)
+{
+    return *readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/" + name + ".hrs");
+}
+
+double costOf(const Plan& plan)
+{
+    return plan.recomputeMs + plan.offload.exposedMs;
+}
+
+class PlansWithOffload : public ::testing::TestWithParam<const char*>
+{
+};
+
+} // namespace
+
+// Steps whose ops were recorded with their shapes, so that copies can be timed beside them.
+TEST_P(PlansWithOffload, FitAndTakeNoLongerThanPlansThatOnlyRecompute)
+{
+    const StepTracePtr trace = recorded(GetParam());
+    ASSERT_TRUE(hasClock(*trace));
+    const StepPlanner planner = *StepPlanner::create(trace);
+    PlanRequest least;
+    least.budget = 1;
+    const Bytes from = planner.solve(least)->plan.leastBudget;
+    const Bytes to = planner.recorded()->peak;
+    bool offloaded = false;
+    for (const double share : {-0.05, 0.05, 0.3, 0.6}) {
+        PlanRequest request;
+        request.budget = from + static_cast<Bytes>(share * static_cast<double>(to - from));
+        const PlanAnswer without = *planner.solve(request);
+        request.offload = true;
+        const Result<PlanAnswer> with = planner.solve(request);
+        ASSERT_TRUE(with.ok()) << with.error().message;
+        if (!with->fits()) {
+            EXPECT_FALSE(without.fits());
+            EXPECT_GT(with->plan.leastBudget, request.budget);
+            continue;
+        }
+        EXPECT_LE(with->plan.peak, request.budget);
+        EXPECT_LE(with->plan.leastBudget, request.budget);
+        EXPECT_LE(with->plan.boundMs, costOf(with->plan) * (1 + 1e-9));
+        if (without.fits()) {
+            EXPECT_LE(costOf(with->plan), without.plan.recomputeMs * (1 + 1e-9)) << share;
+        }
+        const Result<Timeline> timeline = predict(*trace, with->regions);
+        ASSERT_TRUE(timeline.ok()) << timeline.error().message;
+        EXPECT_EQ(timeline->peak, with->plan.peak);
+        EXPECT_EQ(timeline->hostBytes, with->plan.offload.host);
+        EXPECT_EQ(timeline->movedBytes, with->plan.offload.moved);
+        const Result<CheckpointPlan> read = checkpointPlan(*trace, with->policy(planner.model()));
+        ASSERT_TRUE(read.ok()) << read.error().message;
+        EXPECT_EQ(predict(*trace, *read)->peak, with->plan.peak);
+        if (with->plan.offload.moved == 0)
+            continue;
+        offloaded = true;
+        request.hostMemory = with->plan.offload.host / 2;
+        const PlanAnswer limited = *planner.solve(request);
+        if (limited.fits()) {
+            EXPECT_LE(limited.plan.peak, request.budget);
+            EXPECT_LE(limited.plan.offload.host, request.hostMemory);
+        }
+    }
+    EXPECT_TRUE(offloaded) << "no budget has a plan that offloads";
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, PlansWithOffload,
+                         ::testing::Values("gpt2_small", "vit_base", "llama_1b_bf16", "resnet50"));
+
+TEST(OffloadPlan, PinsOffloadAModule)
+{
+    const StepTracePtr trace = recorded("gpt2_small");
+    const StepPlanner planner = *StepPlanner::create(trace);
+    PlanRequest request;
+    request.budget = planner.recorded()->peak;
+    const ModuleInfo& info = *planner.moduleInfo();
+    const auto named = std::ranges::find_if(
+        info.stats, [](const ModuleStats& stats) { return !stats.isLeaf && stats.fqn.ends_with(".0"); });
+    ASSERT_NE(named, info.stats.end());
+    request.pins[named->fqn] = Pin::offload;
+    const Result<PlanAnswer> pinned = planner.solve(request);
+    ASSERT_TRUE(pinned.ok()) << pinned.error().message;
+    ASSERT_TRUE(pinned->fits());
+    ASSERT_EQ(pinned->regions.size(), 1U);
+    EXPECT_TRUE(pinned->regions.front().offload);
+    EXPECT_EQ(trace->moduleFqn(pinned->regions.front().module), named->fqn);
+    EXPECT_GT(pinned->plan.offload.moved, 0);
+    EXPECT_GT(pinned->plan.offload.copyMs, 0);
+    EXPECT_EQ(pinned->plan.recomputeMs, 0);
 }

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/predict/regions.h"
+#include "core/trace/memory_event.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace headroom {
+
+/// The storages that a plan moves to host memory and back, during a replay. The rules are those of
+/// torch_headroom.apply() (packaging/python/torch_headroom/_apply/offload.py):
+///
+/// - A storage stays on the device from the first pack until Region::leave, and leaves before the next event; other
+///   holders keep the storage.
+/// - The first unpack of any pack of call n, of any module of the plan, brings back the storages of the calls m <= n
+/// with
+///   m + ahead >= n, later calls first, and of a call the storages that were packed last. A storage that is on the
+///   device by then just stays.
+/// - A storage that came back is held until autograd has released all packs of the storage.
+///
+/// A Memory may follow the copies: `copyOut(moved, region, bytes)` and `copyIn(moved, region, bytes)` when a copy is
+/// issued, `waitOut(moved, region)` and `waitIn(moved, region)` when the device waits for the copy, `endCopy(moved,
+/// bytes)` when the host's buffer is given back, `endCall(region)` and `beginBackward(region)`.
+template <class Memory>
+class MovedStorages
+{
+public:
+    static constexpr bool followsCopies = requires(Memory & memory, std::uint32_t id, Bytes bytes)
+    {
+        memory.copyOut(id, id, bytes);
+    };
+
+    /// `movedOf` is a scratch array by pack, empty or all `none`; the destructor restores that state.
+    MovedStorages(const StepTrace& trace, const Regions& plan, Memory& memory, std::vector<std::uint32_t>& movedOf)
+        : trace_(trace)
+        , plan_(plan)
+        , memory_(memory)
+        , movedOf_(movedOf)
+        , storages_(plan.moved.size())
+        , begun_(plan.numbered.size(), false)
+        , isBack_(plan.numbered.size(), false)
+    {
+        if (!plan.moved.empty())
+            movedOf_.resize(trace.packs.size(), none);
+        for (const auto& [pack, moved] : plan.movedPacks)
+            movedOf_[pack] = moved;
+        for (const std::uint32_t region : plan.numbered)
+            if (const auto& offload = plan.regions[region].offload)
+                mostAhead_ = std::max(mostAhead_, static_cast<std::uint32_t>(offload->ahead));
+    }
+
+    ~MovedStorages()
+    {
+        for (const auto& [pack, moved] : plan_.movedPacks)
+            movedOf_[pack] = none;
+    }
+
+    MovedStorages(const MovedStorages&) = delete;
+    MovedStorages& operator=(const MovedStorages&) = delete;
+
+    /// Applies an event of autograd in an offloaded call. Returns false if the pack does not move.
+    bool apply(std::uint32_t region, EventKind kind, PackId pack)
+    {
+        const std::uint32_t number = movedOf_.empty() ? none : movedOf_[pack.value];
+        if (number == none)
+            return false;
+        Moved& moved = storages_[number];
+        switch (kind) {
+        case EventKind::pack:
+            if (moved.saved++ == 0)
+                save(number, moved);
+            break;
+        case EventKind::unpack:
+            if constexpr (followsCopies)
+                if (moved.state == State::back)
+                    memory_.waitIn(number, region);
+            memory_.hold(moved.block);
+            break;
+        case EventKind::unpackEnd:
+            memory_.drop(moved.block);
+            break;
+        default:
+            if (--moved.saved == 0)
+                end(number, moved);
+            break;
+        }
+        return true;
+    }
+
+    /// Ends an offloaded call's hold of the storages.
+    void leaveDevice(std::uint32_t region)
+    {
+        for (std::uint32_t number = plan_.regions[region].firstMoved; number < plan_.regions[region].endMoved; ++number)
+            if (Moved& moved = storages_[number]; moved.state == State::onDevice) {
+                if constexpr (followsCopies)
+                    memory_.waitOut(number, region);
+                memory_.drop(moved.block);
+                moved.state = State::onHost;
+            }
+    }
+
+    /// Brings back what the first unpack of a call asks for. Returns whether the unpack is the first.
+    bool bringBackFrom(std::uint32_t region)
+    {
+        const std::uint32_t from = plan_.regions[region].number;
+        if (from == none || begun_[from])
+            return false;
+        begun_[from] = true;
+        if constexpr (followsCopies)
+            memory_.beginBackward(region);
+        for (std::uint32_t number = from + 1; number-- > from - std::min(from, mostAhead_);) {
+            const std::uint32_t other = plan_.numbered[number];
+            const auto& offload = plan_.regions[other].offload;
+            if (offload && number + static_cast<std::uint32_t>(offload->ahead) >= from && !isBack_[number])
+                bringBack(other);
+        }
+        return true;
+    }
+
+private:
+    static constexpr std::uint32_t none = Region::none;
+
+    enum class State : std::uint8_t { notSaved, onDevice, onHost, back };
+    struct Moved
+    {
+        State state = State::notSaved;
+        std::uint32_t saved = 0; ///< packs that autograd has not released
+        std::uint32_t block = none; ///< the block on the device, in the states onDevice and back
+    };
+
+    Bytes bytesOf(std::uint32_t number) const { return trace_.storages.bytes[plan_.moved[number].storage]; }
+
+    /// Issues the copy to the host. The storage stays on the device for now.
+    void save(std::uint32_t number, Moved& moved)
+    {
+        moved.state = State::onDevice;
+        moved.block = plan_.moved[number].storage.value;
+        memory_.hold(moved.block);
+        if constexpr (followsCopies)
+            memory_.copyOut(number, plan_.moved[number].region, bytesOf(number));
+    }
+
+    void bringBack(std::uint32_t region)
+    {
+        const Region& call = plan_.regions[region];
+        isBack_[call.number] = true;
+        for (std::uint32_t number = call.endMoved; number-- > call.firstMoved;) {
+            Moved& moved = storages_[number];
+            if (moved.state == State::notSaved)
+                continue;
+            if (moved.state == State::onHost) {
+                moved.block = memory_.addCopy(plan_.moved[number].storage, bytesOf(number));
+                memory_.hold(moved.block);
+                if constexpr (followsCopies)
+                    memory_.copyIn(number, region, bytesOf(number));
+            }
+            giveBufferBack(number);
+            moved.state = State::back;
+        }
+    }
+
+    void end(std::uint32_t number, Moved& moved)
+    {
+        if (moved.state == State::onDevice || moved.state == State::back)
+            memory_.drop(moved.block);
+        if (moved.state != State::back)
+            giveBufferBack(number);
+        moved.state = State::notSaved;
+    }
+
+    /// Later copies into the buffer wait for the copy from the buffer.
+    void giveBufferBack(std::uint32_t number)
+    {
+        if constexpr (followsCopies)
+            memory_.endCopy(number, bytesOf(number));
+    }
+
+    const StepTrace& trace_;
+    const Regions& plan_;
+    Memory& memory_;
+    std::vector<std::uint32_t>& movedOf_;
+    std::vector<Moved> storages_; ///< by Regions::moved
+    std::vector<bool> begun_; ///< by number of a call: a tensor was unpacked
+    std::vector<bool> isBack_; ///< by number of a call: the storages were brought back
+    std::uint32_t mostAhead_ = 0; ///< of all calls
+};
+
+} // namespace headroom
