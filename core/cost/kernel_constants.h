@@ -89,11 +89,13 @@ struct KernelConstants
     Cpu cpu;
 
     double start(const DeviceSpec& device) const { return of(startUs, device); }
-    /// GB/s of a copy over PCIe. A copy that the program waits for is from pageable memory: the CPU first copies it
-    /// into a pinned buffer.
+    /// GB/s of a copy between the GPU and the host. A copy that the program waits for is of pageable memory: the CPU
+    /// copies it into a pinned buffer first. Other copies are of pinned memory.
     double pcie(const OpWork& transfer, const DeviceSpec& device) const
     {
-        return of(transfer.waits && !transfer.toHost ? pageableGigabytes : pcieGigabytes, device);
+        if (!transfer.waits)
+            return transfer.toHost ? device.toHost : device.fromHost;
+        return of(transfer.toHost ? pcieGigabytes : pageableGigabytes, device);
     }
     /// The share of the peak that the instructions of convolutions reach.
     double convolutionInstructions(const DeviceSpec& device) const { return of(convolutionShare, device); }
