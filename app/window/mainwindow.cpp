@@ -110,6 +110,7 @@ MainWindow::~MainWindow()
     session_.disconnect(this);
     session_.undoStack().disconnect(this);
     jobs_.disconnect(this);
+    delete exporter_; // ends a report in progress
     delete opener_;
     delete recordController_; // the controllers end recordings before the widgets that show recordings are deleted
     delete whatIf_;
@@ -156,6 +157,7 @@ void MainWindow::wireActions()
     Actions& a = *actions_;
     connect(a.quit, &QAction::triggered, this, &QWidget::close);
     connect(a.exportPolicy, &QAction::triggered, exporter_, &Exporter::askPolicy);
+    connect(a.exportReport, &QAction::triggered, exporter_, &Exporter::askReport);
     connect(a.exportTimeline, &QAction::triggered, exporter_, &Exporter::askTimeline);
     connect(a.exportTradeOff, &QAction::triggered, exporter_, &Exporter::askTradeOff);
     connect(a.exportFrontier, &QAction::triggered, exporter_, &Exporter::askFrontier);

@@ -74,6 +74,7 @@ public:
     {
         op_ = op;
         opEndMs_ = now_ + ms;
+        timeline_.runs.push_back({now_, op});
     }
     void endOp()
     {
@@ -81,7 +82,11 @@ public:
         now_ = opEndMs_;
         changeMs_ = now_;
     }
-    void addRecomputeMs(double ms) { timeline_.recomputeMs += ms; }
+    void addRecomputeMs(double ms) ///< of the op that runs
+    {
+        timeline_.recomputeMs += ms;
+        timeline_.runs.back().again = true;
+    }
 
     void mark(Mark mark); ///< changes count from Mark::stepBegin on
 

@@ -195,7 +195,12 @@ std::uint32_t LiveTree::levels() const
 
 LiveTree liveTree(const StepTrace& trace, const Timeline& timeline, std::size_t count, LiveTree::By by)
 {
-    return TreeMaker(trace, by).make(liveBlocks(trace, timeline, count));
+    return liveTree(trace, liveBlocks(trace, timeline, count), by);
+}
+
+LiveTree liveTree(const StepTrace& trace, std::vector<LiveBlock> blocks, LiveTree::By by)
+{
+    return TreeMaker(trace, by).make(std::move(blocks));
 }
 
 std::vector<LineHolding> heldByLine(const SourceLines& lines, const std::vector<LiveBlock>& blocks)

@@ -75,7 +75,7 @@ private Q_SLOTS:
         QCOMPARE(lane().rows().rowCount(), 1U);
         QCOMPARE(lane().rows().title(0), QStringLiteral("8 ranks"));
         QCOMPARE(lane().rows().size(), session().step()->trace().collectives.size());
-        QCOMPARE(lane().rows().exposedMs(), session().answer()->clock->exposedMs); // of the plan
+        QCOMPARE(lane().rows().sums({}).exposedMs, session().answer()->clock->exposedMs); // of the plan
         // Each has its place inside of the step.
         for (std::size_t run = 0; run < lane().rows().size(); ++run)
             QVERIFY(lane().rows().range(run).end <= session().shownTimeline()->durationMs + 1e-9);

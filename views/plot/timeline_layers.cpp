@@ -144,12 +144,16 @@ void MarksLayer::paintSelection(QPainter& painter) const
     const auto& plot = geometry().plot;
     const double begin = std::clamp(geometry().ms.toPixel(selection_->beginMs), plot.left(), plot.right());
     const double end = std::clamp(geometry().ms.toPixel(selection_->endMs), plot.left(), plot.right());
-    auto fill = theme().text;
-    fill.setAlphaF(0.10f);
-    painter.fillRect(QRectF(begin, plot.top(), end - begin, plot.height()), fill);
+    auto veil = theme().card;
+    veil.setAlphaF(0.62f);
+    painter.fillRect(QRectF(plot.left(), plot.top(), begin - plot.left(), plot.height()), veil);
+    painter.fillRect(QRectF(end, plot.top(), plot.right() - end, plot.height()), veil);
     painter.setPen(QPen(theme().text, 1));
-    for (const double x : {begin, end})
-        painter.drawLine(QPointF(std::floor(x) + 0.5, plot.top()), QPointF(std::floor(x) + 0.5, plot.bottom()));
+    for (const double ms : {selection_->beginMs, selection_->endMs}) {
+        const double x = std::floor(geometry().ms.toPixel(ms)) + 0.5;
+        if (geometry().ms.data.contains(ms))
+            painter.drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()));
+    }
     painter.setFont(theme().numberStrong);
     const QFontMetricsF metrics(theme().numberStrong);
     const QSizeF size(metrics.horizontalAdvance(selection_->label) + 12, 20);
