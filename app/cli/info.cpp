@@ -336,7 +336,7 @@ Result<int> run(const InfoArguments& arguments)
         if (asked)
             document["at"] = toJson(trace, *asked);
         if (inRange)
-            document["range"] = toJson(trace, *inRange);
+            document["range"] = rangeJson(trace, *inRange);
         RETURN_IF_ERROR(addClock(document, trace, {}));
         printJson(document);
         return 0;
@@ -347,7 +347,7 @@ Result<int> run(const InfoArguments& arguments)
     }
     print(trace, timeline, allocator, clock, std::cout);
     if (inRange)
-        print(trace, *inRange, std::cout);
+        printRange(trace, *inRange, std::cout);
     if (asked)
         print(trace, *asked, std::cout);
     else if (!inRange) {

@@ -122,7 +122,7 @@ void printShares(const char* title, const char* rows, const std::vector<RangeSum
 
 } // namespace
 
-Json toJson(const StepTrace& trace, const RangeSummary& summary)
+Json rangeJson(const StepTrace& trace, const RangeSummary& summary)
 {
     Json json = {{"from", summary.range.beginMs},      {"to", summary.range.endMs},
                  {"ms", summary.range.ms()},           {"bytes_at_begin", summary.atBegin},
@@ -138,10 +138,10 @@ Json toJson(const StepTrace& trace, const RangeSummary& summary)
     return json;
 }
 
-void print(const StepTrace& trace, const RangeSummary& summary, std::ostream& out)
+void printRange(const StepTrace& trace, const RangeSummary& summary, std::ostream& out)
 {
     out << "\nRange     " << formatMs(summary.range.beginMs) << " to " << formatMs(summary.range.endMs) << ", "
-        << formatMs(summary.range.ms()) << "\nMade      " << exactBytes(summary.made) << ", "
+        << formatMs(summary.range.ms()) << " long\nMade      " << exactBytes(summary.made) << ", "
         << exactBytes(summary.kept) << " of it alive at the end\nFreed     " << exactBytes(summary.freed)
         << "\nHeld      " << exactBytes(summary.atBegin) << " at the begin, " << exactBytes(summary.atEnd)
         << " at the end, " << exactBytes(summary.peak) << " at most\nOps       "

@@ -24,8 +24,8 @@ void addRangeArguments(CLI::App& command, RangeArguments& arguments, const std::
 /// reaches beyond the step; the sentence has the step's end.
 Result<std::optional<TimeRange>> rangeOf(const RangeArguments& arguments, const Timeline& timeline);
 /// Returns the sums, and the bytes made by module and by line.
-Json toJson(const StepTrace& trace, const RangeSummary& summary);
-void print(const StepTrace& trace, const RangeSummary& summary, std::ostream& out);
+Json rangeJson(const StepTrace& trace, const RangeSummary& summary);
+void printRange(const StepTrace& trace, const RangeSummary& summary, std::ostream& out);
 
 /// The memory that a step holds at an instant.
 struct LiveSet

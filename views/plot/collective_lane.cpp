@@ -414,9 +414,12 @@ void CollectiveLane::goTo(std::optional<std::size_t> run)
 /// Goes to the next run that belongs to the selection.
 void CollectiveLane::goAlong(std::optional<std::size_t> from, int direction)
 {
+    auto last = from;
     auto run = rows_.next(from, direction);
-    for (auto last = from; run && run != last && !rows_.belongs(*run, selection_);)
-        run = rows_.next(std::exchange(last, run), direction);
+    while (run && run != last && !rows_.belongs(*run, selection_)) {
+        last = run;
+        run = rows_.next(run, direction);
+    }
     goTo(run);
 }
 
