@@ -145,10 +145,11 @@ void printRange(const StepTrace& trace, const RangeSummary& summary, std::ostrea
         << exactBytes(summary.kept) << " of it alive at the end\nFreed     " << exactBytes(summary.freed)
         << "\nHeld      " << exactBytes(summary.atBegin) << " at the begin, " << exactBytes(summary.atEnd)
         << " at the end, " << exactBytes(summary.peak) << " at most\nOps       "
-        << groupedDigits(static_cast<std::int64_t>(summary.ops)) << '\n';
+        << groupedDigits(static_cast<std::int64_t>(summary.ops));
     if (summary.collectives > 0)
-        out << "Collectives  " << groupedDigits(static_cast<std::int64_t>(summary.collectives)) << " with "
-            << exactBytes(summary.collectiveBytes) << '\n';
+        out << ", " << groupedDigits(static_cast<std::int64_t>(summary.collectives)) << " of them collectives of "
+            << exactBytes(summary.collectiveBytes);
+    out << '\n';
     printShares(
         "Module", "modules", summary.modules, [&](ModuleId module) { return nameOf(trace, module); }, out);
     printShares(

@@ -167,9 +167,9 @@ TEST_F(CliTest, InfoSaysWhatHappensInARange)
     const std::string from = std::to_string(timeline->durationMs / 3), to = std::to_string(timeline->durationMs / 2);
     const auto range = headroomProgram({"info", stepPath(), "--from", from, "--to", to, "--json"}).json()["range"];
     const auto heldAt = [&](const std::string& ms) {
+        const auto held = headroomProgram({"info", stepPath(), "--at", ms, "--json"}).json();
         Bytes sum = 0;
-        for (const auto& [category, bytes] :
-             headroomProgram({"info", stepPath(), "--at", ms, "--json"}).json()["at"]["bytes"].items())
+        for (const auto& [category, bytes] : held["at"]["bytes"].items())
             sum += bytes.get<Bytes>();
         return sum;
     };
@@ -179,12 +179,14 @@ TEST_F(CliTest, InfoSaysWhatHappensInARange)
               range["bytes_at_begin"].get<Bytes>() + range["made_bytes"].get<Bytes>()
                   - range["freed_bytes"].get<Bytes>());
     const Finished people = headroomProgram({"info", stepPath(), "--from", from, "--to", to});
-    EXPECT_THAT(people.out, HasSubstr("\nMade      " + groupedDigits(range["made_bytes"].get<Bytes>()) + " bytes"));
+    EXPECT_THAT(people.out, HasSubstr("\nMade      " + exactBytes(range["made_bytes"].get<Bytes>())));
     EXPECT_THAT(people.out, HasSubstr("Bytes made"));
     const auto sharded
         = headroomProgram({"info", HEADROOM_TEST_DATA "/steps/fsdp_llama.hrs", "--from", "0", "--json"}).json();
     EXPECT_GT(sharded["range"]["collectives"], 0);
     EXPECT_GT(sharded["range"]["collective_bytes"], 0);
+    EXPECT_THAT(headroomProgram({"info", HEADROOM_TEST_DATA "/steps/fsdp_llama.hrs", "--from", "0"}).out,
+                HasSubstr(" of them collectives of "));
 }
 
 TEST_F(CliTest, ARangeThatIsNoneIsRefused)

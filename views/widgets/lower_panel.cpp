@@ -160,7 +160,7 @@ QWidget* LowerPanel::makeTable(QTreeView* view, QWidget* content, WrappedLabel* 
     title->setProperty("second", true);
     view->setAccessibleName(name);
     auto* head = new QHBoxLayout;
-    head->addWidget(title, 1);
+    head->addWidget(title, 1, Qt::AlignVCenter);
     head->addWidget(beside);
     column->addLayout(head);
     column->addWidget(content, 1);
