@@ -191,6 +191,7 @@ void MainWindow::wireDesks()
     connect(page_->header(), &StepHeader::timesWanted, opener_, &Opener::changeTimes);
     const CardBar* card = page_->header()->card();
     connect(card, &CardBar::cardWanted, opener_, &Opener::chooseCard);
+    connect(cardController_, &CardController::causesFound, page_->header(), &StepHeader::setCauses);
     connect(card, &CardBar::planWanted, cardController_, &CardController::follow);
     connect(card, &CardBar::largerWanted, opener_, &Opener::recordLarger);
     connect(opener_, &Opener::cardChosen, cardController_, &CardController::follow);

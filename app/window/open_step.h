@@ -5,6 +5,7 @@
 #include "app/window/step_engine.h"
 #include "core/base/mapped_file.h"
 #include "core/cost/step_times.h"
+#include "core/policy/causes.h"
 #include "core/policy/policy_maker.h"
 #include "core/predict/module_memory.h"
 #include "core/predict/step_clock.h"
@@ -21,6 +22,9 @@
 #include <vector>
 
 namespace headroom {
+
+/// Why a step takes its memory, most likely first.
+using CausesPtr = std::shared_ptr<const std::vector<Cause>>;
 
 /// A recorded step that was read and can be planned. Immutable.
 struct OpenStep

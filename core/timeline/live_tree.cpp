@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -163,11 +162,6 @@ std::string shapeText(const TensorShape& shape)
     for (std::size_t i = 0; i < shape.sizes.size(); ++i)
         text += (i > 0 ? ", " : "") + std::to_string(shape.sizes[i]);
     return text + ']';
-}
-
-Bytes bytesOf(const TensorShape& shape)
-{
-    return std::accumulate(shape.sizes.begin(), shape.sizes.end(), Bytes{shape.itemSize}, std::multiplies());
 }
 
 /// Returns the shape of the result of an op that takes `bytes`; empty: not known.
