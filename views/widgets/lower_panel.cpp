@@ -148,7 +148,9 @@ void LowerPanel::setRange(const QString& sums, const QString& most)
     rangeBar_->setAccessibleDescription(sums + QLatin1Char(' ') + most);
     rangeBar_->setVisible(has);
     onlyModule_->setVisible(has);
-    if (!has)
+    if (has)
+        announce(*rangeBar_);
+    else
         onlyModule_->setChecked(false);
 }
 
