@@ -309,6 +309,7 @@ struct InfoArguments
     std::string file;
     TimeChoice times;
     std::string at; ///< an instant; empty: none
+    RangeArguments range;
     bool json = false;
 };
 
@@ -321,6 +322,9 @@ Result<int> run(const InfoArguments& arguments)
     if (!arguments.at.empty()) {
         ASSIGN_OR_RETURN(asked, atInstant(trace, timeline, arguments.at));
     }
+    ASSIGN_OR_RETURN(const std::optional<TimeRange> range, rangeOf(arguments.range, timeline));
+    const std::optional<RangeSummary> inRange
+        = range ? std::optional(summaryOf(trace, timeline, *range)) : std::nullopt;
     const LiveSet peak = atPeak(trace, timeline);
     const OwnAllocator allocator = ownAllocator(trace, timeline);
     if (arguments.json) {
@@ -331,6 +335,8 @@ Result<int> run(const InfoArguments& arguments)
             document["unsharded_at_peak"] = unitsJson(trace, peak);
         if (asked)
             document["at"] = toJson(trace, *asked);
+        if (inRange)
+            document["range"] = rangeJson(trace, *inRange);
         RETURN_IF_ERROR(addClock(document, trace, {}));
         printJson(document);
         return 0;
@@ -340,9 +346,11 @@ Result<int> run(const InfoArguments& arguments)
         ASSIGN_OR_RETURN(clock, clockText(trace, {}));
     }
     print(trace, timeline, allocator, clock, std::cout);
+    if (inRange)
+        printRange(trace, *inRange, std::cout);
     if (asked)
         print(trace, *asked, std::cout);
-    else {
+    else if (!inRange) {
         printLines(trace, peak, std::cout);
         printUnits(trace, peak, std::cout);
     }
@@ -360,6 +368,7 @@ void addInfo(CLI::App& program, Action& chosen)
     command->add_option("step", arguments->file, "Step file")->required();
     command->add_option("--at", arguments->at,
                         "What is held, by module, so many ms after the step began, or at the `peak`");
+    addRangeArguments(*command, arguments->range, "Also what is made and freed");
     addTimeArguments(*command, arguments->times);
     command->add_flag("--json", arguments->json, "Print one JSON document");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });

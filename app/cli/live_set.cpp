@@ -4,7 +4,10 @@
 
 #include "app/cli/arguments.h"
 #include "app/cli/table.h"
+#include "core/base/try.h"
 #include "core/timeline/timeline_json.h"
+
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <ostream>
@@ -50,7 +53,110 @@ void printRest(std::size_t rows, const char* what, std::ostream& out)
         out << "and " << rows - mostRows << ' ' << what << " more: --json has all\n";
 }
 
+/// Returns milliseconds since the step began; `absent` without a text. Error (badInput): no time of the step.
+Result<double> timeOf(const char* option, const std::string& text, double absent, const Timeline& timeline)
+{
+    if (text.empty())
+        return absent;
+    const std::optional<double> ms = parseNumber(text);
+    const std::string end = formatNumber(timeline.durationMs, 2);
+    if (ms && *ms > timeline.durationMs && formatNumber(*ms, 2) == end)
+        return timeline.durationMs; // as printed
+    if (!ms || !(*ms >= 0 && *ms <= timeline.durationMs))
+        return badInput(std::string(option) + ' ' + text + ": expected milliseconds from 0 to " + end
+                        + ", where the step ends");
+    return *ms;
+}
+
 } // namespace
+
+void addRangeArguments(CLI::App& command, RangeArguments& arguments, const std::string& what)
+{
+    command.add_option("--from", arguments.from, what + " after so many ms of the step; by default from the begin")
+        ->type_name("MS");
+    command.add_option("--to", arguments.to, what + " up to so many ms of the step; by default to the end")
+        ->type_name("MS");
+}
+
+Result<std::optional<TimeRange>> rangeOf(const RangeArguments& arguments, const Timeline& timeline)
+{
+    if (arguments.from.empty() && arguments.to.empty())
+        return std::optional<TimeRange>();
+    ASSIGN_OR_RETURN(const double begin, timeOf("--from", arguments.from, 0, timeline));
+    ASSIGN_OR_RETURN(const double end, timeOf("--to", arguments.to, timeline.durationMs, timeline));
+    if (begin >= end)
+        return badInput("The range from " + formatNumber(begin, 2) + " ms to " + formatNumber(end, 2)
+                        + " ms is empty: expected --from below --to, and --to at most "
+                        + formatNumber(timeline.durationMs, 2) + ", where the step ends");
+    return std::optional(TimeRange{begin, end});
+}
+
+namespace {
+
+/// Returns rows of bytes made, each with what `name` adds.
+template <class Id, class Name>
+Json sharesJson(const std::vector<RangeSummary::Share<Id>>& shares, Name name)
+{
+    Json rows = Json::array();
+    for (const RangeSummary::Share<Id>& share : shares) {
+        rows.push_back({{"bytes", share.bytes}, {"blocks", share.blocks}});
+        name(rows.back(), share.id);
+    }
+    return rows;
+}
+
+template <class Id, class Name>
+void printShares(const char* title, const char* rows, const std::vector<RangeSummary::Share<Id>>& shares, Name name,
+                 std::ostream& out)
+{
+    using enum Table::Align;
+    if (shares.empty())
+        return;
+    out << '\n';
+    Table table({{title}, {"Bytes made", right}, {"Blocks", right}});
+    for (const RangeSummary::Share<Id>& share : std::span(shares).first(std::min(mostRows, shares.size())))
+        table.addRow({name(share.id), groupedDigits(share.bytes), groupedDigits(share.blocks)});
+    table.print(out);
+    printRest(shares.size(), rows, out);
+}
+
+} // namespace
+
+Json rangeJson(const StepTrace& trace, const RangeSummary& summary)
+{
+    Json json = {{"from", summary.range.beginMs},      {"to", summary.range.endMs},
+                 {"ms", summary.range.ms()},           {"bytes_at_begin", summary.atBegin},
+                 {"bytes_at_end", summary.atEnd},      {"peak_bytes", summary.peak},
+                 {"made_bytes", summary.made},         {"freed_bytes", summary.freed},
+                 {"kept_bytes", summary.kept},         {"ops", summary.ops},
+                 {"collectives", summary.collectives}, {"collective_bytes", summary.collectiveBytes}};
+    json["modules"]
+        = sharesJson(summary.modules, [&](Json& row, ModuleId module) { row["module"] = trace.moduleFqn(module); });
+    if (summary.source)
+        json["lines"] = sharesJson(summary.lines,
+                                   [&](Json& row, std::uint32_t line) { addLine(row, trace, *summary.source, line); });
+    return json;
+}
+
+void printRange(const StepTrace& trace, const RangeSummary& summary, std::ostream& out)
+{
+    out << "\nRange     " << formatMs(summary.range.beginMs) << " to " << formatMs(summary.range.endMs) << ", "
+        << formatMs(summary.range.ms()) << " long\nMade      " << exactBytes(summary.made) << ", "
+        << exactBytes(summary.kept) << " of it alive at the end\nFreed     " << exactBytes(summary.freed)
+        << "\nHeld      " << exactBytes(summary.atBegin) << " at the begin, " << exactBytes(summary.atEnd)
+        << " at the end, " << exactBytes(summary.peak) << " at most\nOps       "
+        << groupedDigits(static_cast<std::int64_t>(summary.ops));
+    if (summary.collectives > 0)
+        out << ", " << groupedDigits(static_cast<std::int64_t>(summary.collectives)) << " of them collectives of "
+            << exactBytes(summary.collectiveBytes);
+    out << '\n';
+    printShares(
+        "Module", "modules", summary.modules, [&](ModuleId module) { return nameOf(trace, module); }, out);
+    printShares(
+        "Line", "lines", summary.lines,
+        [&](std::uint32_t line) { return line == SourceLines::none ? std::string("-") : summary.source->text(line); },
+        out);
+}
 
 LiveSet atPeak(const StepTrace& trace, const Timeline& timeline)
 {

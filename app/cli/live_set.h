@@ -4,11 +4,28 @@
 
 #include "app/cli/command.h"
 #include "core/timeline/live_tree.h"
+#include "core/timeline/range_summary.h"
 
 #include <iosfwd>
+#include <optional>
 #include <string>
 
 namespace headroom::cli {
+
+/// A range of a step's time, as given.
+struct RangeArguments
+{
+    std::string from; ///< ms since the step began; empty: the step's begin
+    std::string to; ///< empty: the step's end
+};
+/// Adds --from MS and --to MS; `what` is the begin of the descriptions.
+void addRangeArguments(CLI::App& command, RangeArguments& arguments, const std::string& what);
+/// Returns the range; nullopt: neither option is given. Error (badInput): no such times, a range that is empty or
+/// reaches beyond the step; the sentence has the step's end.
+Result<std::optional<TimeRange>> rangeOf(const RangeArguments& arguments, const Timeline& timeline);
+/// Returns the sums, and the bytes made by module and by line.
+Json rangeJson(const StepTrace& trace, const RangeSummary& summary);
+void printRange(const StepTrace& trace, const RangeSummary& summary, std::ostream& out);
 
 /// The memory that a step holds at an instant.
 struct LiveSet

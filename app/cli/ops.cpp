@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include <iostream>
+#include <optional>
 
 namespace headroom::cli {
 
@@ -35,8 +36,9 @@ std::vector<bool> savedForBackward(const StepTrace& trace)
     return saved;
 }
 
-/// Returns the ops of a module and of the modules inside; all ops if `selected` is invalid.
-std::vector<OpId> selectOps(const StepTrace& trace, ModuleId selected)
+/// Returns the ops of a module and of the modules inside; all ops if `selected` is invalid. `range`: only the ops that
+/// run there; null: all.
+std::vector<OpId> selectOps(const StepTrace& trace, ModuleId selected, const RangeSummary* range)
 {
     std::vector<bool> inside(trace.modules.size(), !selected.valid());
     if (selected)
@@ -50,7 +52,7 @@ std::vector<OpId> selectOps(const StepTrace& trace, ModuleId selected)
     std::vector<OpId> ops;
     for (std::uint32_t row = 0; row < trace.ops.size(); ++row) {
         const ModuleId module = trace.ops.module[OpId(row)];
-        if (module ? inside[module.value] : !selected.valid())
+        if ((module ? inside[module.value] : !selected.valid()) && (!range || range->runs[row]))
             ops.emplace_back(row);
     }
     return ops;
@@ -171,6 +173,7 @@ struct OpsTableArguments
 {
     std::string file;
     std::string module;
+    RangeArguments range;
     TimeChoice times;
     std::string measured;
     std::string profileStep;
@@ -190,7 +193,7 @@ Result<StepComparisonPtr> comparisonOf(const StepTrace& trace, const OpsTableArg
 
 Result<int> run(const OpsTableArguments& arguments)
 {
-    const auto& [file, fqn, times, measured, profileStep, json] = arguments;
+    const auto& [file, fqn, within, times, measured, profileStep, json] = arguments;
     ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(file, times, StepKind::any));
     ModuleId selected;
     if (!fqn.empty()) {
@@ -200,7 +203,13 @@ Result<int> run(const OpsTableArguments& arguments)
         selected = *module;
     }
     ASSIGN_OR_RETURN(const StepComparisonPtr beside, comparisonOf(*trace, arguments));
-    const std::vector<OpId> ops = selectOps(*trace, selected);
+    std::optional<RangeSummary> summary;
+    if (!within.from.empty() || !within.to.empty()) {
+        ASSIGN_OR_RETURN(const Timeline timeline, predict(*trace, {}));
+        ASSIGN_OR_RETURN(const std::optional<TimeRange> range, rangeOf(within, timeline));
+        summary = summaryOf(*trace, timeline, *range);
+    }
+    const std::vector<OpId> ops = selectOps(*trace, selected, summary ? &*summary : nullptr);
     if (json)
         printJson(toJson(*trace, ops, beside.get()));
     else
@@ -216,6 +225,7 @@ void addOps(CLI::App& program, Action& chosen)
     CLI::App* command = addCommand(program, "ops", "Every op of a recorded step, in order");
     command->add_option("step", arguments->file, "Step file")->required();
     command->add_option("--module", arguments->module, "Only ops of this module and those inside it")->type_name("FQN");
+    addRangeArguments(*command, arguments->range, "Only ops that run");
     addTimeArguments(*command, arguments->times);
     addMeasuredArgument(*command, arguments->measured);
     addProfileArgument(*command, arguments->profileStep);

@@ -28,6 +28,8 @@ Actions::Actions(QWidget* window)
     closeStep = make(tr("&Close"), tr("Close the open step and show the start page"), "Ctrl+W");
     exportPolicy
         = make(tr("Export &policy…"), tr("Write the plan as policy.json, which PyTorch training applies"), "Ctrl+E");
+    exportReport = make(tr("Export repor&t…"),
+                        tr("Write one HTML page about the step and its plan, to read and to share"), "Ctrl+Shift+R");
     exportTimeline = make(tr("&Timeline…"), tr("Save the memory timeline as SVG, PDF, PNG or CSV"), "Ctrl+Shift+E");
     exportTradeOff
         = make(tr("Trade-&off curves…"), tr("Save the trade-off curves as SVG, PDF, PNG or CSV"), "Ctrl+Shift+O");
@@ -60,7 +62,9 @@ Actions::Actions(QWidget* window)
     findModule = make(tr("&Find module"), tr("Filter the module tree by name"), "Ctrl+F");
     fitStep = make(tr("Show &whole step"), tr("Zoom out until the whole step is visible"), "Ctrl+0");
     zoomBack = make(tr("Zoom &back"), tr("Show what was visible before the last zoom"), "Alt+Left");
-    zoomToSelection = make(tr("Zoom to &selection"), tr("Show the selected stretch of time"), "Ctrl+J");
+    zoomToSelection = make(tr("Zoom to &selection"), tr("Show the selected range of time"), "Ctrl+J");
+    selectVisible = make(tr("Select the &visible range"),
+                         tr("Filter the tables by the range of time that the timeline shows"), "Ctrl+Shift+J");
     stackByCategory
         = make(tr("Stack by &category"), tr("Timeline: parameters, activations, … on top of one another"), "Ctrl+4");
     stackByModule = make(tr("Stack by &module"), tr("Timeline: modules on top of one another"), "Ctrl+5");
@@ -123,7 +127,7 @@ void Actions::fillMenuBar(QMenuBar* bar)
     file->addActions({compare, stopComparing});
     file->addAction(closeStep);
     file->addSeparator();
-    file->addAction(exportPolicy);
+    file->addActions({exportPolicy, exportReport});
     file->addMenu(pictureMenu);
     file->addSeparator();
     file->addAction(quit);
@@ -147,7 +151,7 @@ void Actions::fillMenuBar(QMenuBar* bar)
     plan->addAction(calibratedTimes);
 
     QMenu* view = bar->addMenu(tr("&View"));
-    view->addActions({fitStep, zoomBack, zoomToSelection});
+    view->addActions({fitStep, zoomBack, zoomToSelection, selectVisible});
     view->addSeparator();
     view->addActions({stackByCategory, stackByModule});
     view->addSeparator();
@@ -184,10 +188,11 @@ void Actions::wireUndo(QUndoStack& stack)
 void Actions::setDocumentOpen(bool isOpen)
 {
     for (QAction* action :
-         {planModules,     planOps,        copyFraction, closeStep,    exportPolicy, exportTimeline, exportTradeOff,
-          exportFrontier,  pinFree,        pinKeep,      pinRecompute, clearPins,    copyPicture,    copyTable,
-          stackByCategory, stackByModule,  findModule,   verifyPlan,   fitStep,      zoomBack,       zoomToSelection,
-          showTradeOff,    showLiveBlocks, showOps,      showReserved, showFit,      showPeaks,      compare})
+         {planModules,    planOps,        copyFraction,    closeStep,     exportPolicy, exportTimeline,
+          exportTradeOff, exportFrontier, pinFree,         pinKeep,       pinRecompute, clearPins,
+          copyPicture,    copyTable,      stackByCategory, stackByModule, findModule,   verifyPlan,
+          fitStep,        zoomBack,       zoomToSelection, selectVisible, exportReport, showTradeOff,
+          showLiveBlocks, showOps,        showReserved,    showFit,       showPeaks,    compare})
         action->setEnabled(isOpen);
     pictureMenu->setEnabled(isOpen);
 }

@@ -29,6 +29,7 @@ public:
     QAction* stopComparing;
     QAction* closeStep;
     QAction* exportPolicy;
+    QAction* exportReport;
     QAction* exportTimeline;
     QAction* exportTradeOff;
     QAction* exportFrontier;
@@ -50,6 +51,7 @@ public:
     QAction* fitStep;
     QAction* zoomBack;
     QAction* zoomToSelection;
+    QAction* selectVisible;
     QAction* stackByCategory;
     QAction* stackByModule;
     QAction* showTradeOff;

@@ -20,7 +20,32 @@ CardController::CardController(Session& session, QObject* parent)
         connect(&session_, changed, this, &CardController::askPlan);
     for (const auto changed : {&Session::frontierChanged, &Session::cardChanged, &Session::cardPlanChanged})
         connect(&session_, changed, this, &CardController::askPoints);
+    for (const auto changed : {&Session::stepChanged, &Session::cardChanged})
+        connect(&session_, changed, this, &CardController::askCauses);
     connect(&session_, &Session::budgetChanged, this, [this] { follows_ = false; });
+}
+
+void CardController::askCauses()
+{
+    const quint64 number = ++causes_;
+    causesRunner_.cancel();
+    if (!session_.isOpen())
+        return;
+    causesRunner_.post([this, number, card = session_.card(), step = session_.step()](const std::stop_token& stop) {
+        const StepTrace& trace = step->trace();
+        const Timeline& recorded = *step->engine->recorded();
+        // What ran on a real card did not fail there, whatever a replay says.
+        const bool isReplayed = card && trace.info.source.empty() && trace.reserved.size() == 0;
+        const std::optional<CardRun> run
+            = isReplayed ? std::optional(runOnCard(*card, trace, recorded, stop)) : std::nullopt;
+        if (stop.stop_requested())
+            return;
+        callLater(this,
+                  [this, number, found = std::make_shared<const std::vector<Cause>>(causesOf(trace, recorded, run))] {
+                      if (number == causes_)
+                          Q_EMIT causesFound(found);
+                  });
+    });
 }
 
 void CardController::follow()
@@ -148,8 +173,10 @@ void CardController::forget()
     verdictRunner_.cancel();
     planRunner_.cancel();
     pointsRunner_.cancel();
+    causesRunner_.cancel();
     ++verdicts_;
     ++plans_;
+    ++causes_;
     asked_ = {};
     judging_ = planning_ = sifting_ = false;
 }

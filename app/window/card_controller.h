@@ -9,9 +9,10 @@
 
 namespace headroom {
 
-/// Runs the shown plan on the session's card, plans for the card, and runs the plans of the frontier there. Each runs
-/// on a worker thread of its own, the latest request wins, and results are set in the session. A verdict is part of the
-/// answer that was judged, so that the session never shows that of an earlier one.
+/// Runs the shown plan on the session's card, plans for the card, runs the plans of the frontier there, and finds why
+/// the step takes its memory, for which the step without a plan is run. Each runs on a worker thread of its own, the
+/// latest request wins, and results are set in the session. A verdict is part of the answer that was judged, so that
+/// the session never shows that of an earlier one.
 class CardController : public QObject
 {
     Q_OBJECT
@@ -26,7 +27,11 @@ public:
 
     bool busy() const noexcept { return judging_ || planning_ || sifting_; }
 
+Q_SIGNALS:
+    void causesFound(const headroom::CausesPtr& causes); ///< of the open step
+
 private:
+    void askCauses();
     void askVerdict();
     void askPlan();
     void askPoints();
@@ -41,10 +46,12 @@ private:
     bool sifting_ = false; ///< the plans of the frontier are being run
     quint64 verdicts_ = 0; ///< number of requests
     quint64 plans_ = 0;
+    quint64 causes_ = 0;
     CardPoints asked_; ///< card and frontier whose points are run, or were
     TaskRunner verdictRunner_; ///< runners are the last members: their threads end before the others are destroyed
     TaskRunner planRunner_;
     TaskRunner pointsRunner_;
+    TaskRunner causesRunner_;
 };
 
 } // namespace headroom

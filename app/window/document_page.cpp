@@ -182,6 +182,10 @@ void DocumentPage::wireViews()
     connect(inspector_, &Inspector::worldSizeWanted, &session_, &Session::setWorldSize);
     connect(inspector_, &Inspector::pinsCleared, &session_, &Session::clearPins);
     connect(modules_, &ModulePanel::moduleSelected, &session_, &Session::select);
+    connect(lower_, &LowerPages::rangeChanged, this, [this](const StepRangePtr& range) {
+        modules_->setRange(range ? range->summary.modulesAtWork(range->step->trace()) : std::vector<bool>());
+        modules_->select(session_.selected());
+    });
     connect(modules_, &ModulePanel::menuWanted, this, [this](ModuleId module, const QPoint& position) {
         session_.select(module);
         QMenu::exec({actions_.pinFree, actions_.pinKeep, actions_.pinRecompute}, position, nullptr, this);
@@ -194,6 +198,7 @@ void DocumentPage::wireViews()
 
 void DocumentPage::wireActions()
 {
+    connect(actions_.selectVisible, &QAction::triggered, timeline_, &TimelineView::selectVisible);
     connect(actions_.fitStep, &QAction::triggered, timeline_, &TimelineView::showAll);
     connect(actions_.zoomBack, &QAction::triggered, timeline_, &TimelineView::zoomBack);
     connect(actions_.zoomToSelection, &QAction::triggered, timeline_, &TimelineView::zoomToSelection);

@@ -10,6 +10,8 @@
 #include "app/window/step_text.h"
 #include "core/policy/policy.h"
 #include "views/export/export.h"
+#include "views/plot/call_later.h"
+#include "views/report/report.h"
 #include "views/theme/theme.h"
 #include "views/widgets/message_bar.h"
 
@@ -21,6 +23,7 @@
 #include <QWidget>
 
 #include <filesystem>
+#include <utility>
 
 namespace headroom {
 namespace {
@@ -51,6 +54,13 @@ QString Exporter::askPicture(const QString& title, const QString& what)
 {
     const QString name = QFileInfo(session_.step()->path).completeBaseName() + QLatin1Char('-') + what;
     return ask(title, name + QStringLiteral(".svg"), tr("Pictures and tables (*.svg *.pdf *.png *.csv)"));
+}
+
+void Exporter::askReport()
+{
+    const QString name = QFileInfo(session_.step()->path).completeBaseName() + QStringLiteral(".html");
+    if (const QString path = ask(tr("Export report"), name, tr("Report (*.html)")); !path.isEmpty())
+        writeReportTo(path);
 }
 
 void Exporter::askPolicy()
@@ -159,6 +169,77 @@ bool Exporter::writeFrontierTo(const QString& path)
 bool Exporter::writeFitTo(const QString& path, const FitExport& fit)
 {
     return report(exportFit(fit, nativePath(path), {.dark = Theme::of(*window_).isDark}), path);
+}
+
+namespace {
+
+/// What the window knows of the open step: the shown plan, and the frontier if it is final.
+ReportRequest reportRequest(const Session& session)
+{
+    ReportRequest request;
+    request.trace = session.step()->engine->trace();
+    request.recorded = session.step()->engine->recorded();
+    request.card = session.card();
+    request.modules = session.step()->engine->moduleInfo();
+    request.version = HEADROOM_VERSION;
+    if (const Status can = plannable(*request.trace); !can) {
+        request.whyNoPlan = can.error().message;
+        return request;
+    }
+    if (session.mode() == PlanMode::ops)
+        request.whyNoPlan = session.whyNoOps().toStdString();
+    if (!request.whyNoPlan.empty())
+        return request;
+    request.plan = session.answer();
+    request.policy = session.policy();
+    if (session.frontierIsFinal())
+        request.frontier = *session.frontier();
+    return request;
+}
+
+} // namespace
+
+void Exporter::writeReportTo(const QString& path)
+{
+    cancelReport();
+    const ReportRequest request = reportRequest(session_);
+    if (request.whyNoPlan.empty() && !session_.answerIsCurrent()) {
+        messages_.showError(tr("The plan is still being solved; export the report when it is done."));
+        Q_EMIT reportEnded(false);
+        return;
+    }
+    messages_.showProgress(tr("Writing %1: computing its numbers").arg(QFileInfo(path).fileName()), -1,
+                           {tr("Cancel"), [this] { cancelReport(); }});
+    writesReport_ = true;
+    reportRunner_.post([this, request, path, generation = reportGeneration_](const std::stop_token& stop) {
+        const Result<Report> made = makeReport(request, stop);
+        if (stop.stop_requested())
+            return;
+        const Status written = made ? writeReport(*made, nativePath(path)) : Status(made.error());
+        const bool withFrontier = !request.whyNoPlan.empty() || !request.frontier.empty();
+        callLater(this, [this, written, path, withFrontier, generation] {
+            if (generation == reportGeneration_)
+                endReport(written, path, withFrontier);
+        });
+    });
+}
+
+void Exporter::cancelReport()
+{
+    ++reportGeneration_;
+    reportRunner_.cancel();
+    if (std::exchange(writesReport_, false) && messages_.kind() == MessageBar::Kind::progress)
+        messages_.dismiss();
+}
+
+void Exporter::endReport(const Status& written, const QString& path, bool withFrontier)
+{
+    writesReport_ = false;
+    if (report(written, path) && !withFrontier)
+        messages_.showNote(
+            tr("%1 was written, without the curve of what less memory costs: it is still being computed.")
+                .arg(QFileInfo(path).fileName()));
+    Q_EMIT reportEnded(written.ok());
 }
 
 bool Exporter::report(const Status& written, const QString& path)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/base/error.h"
+#include "core/base/task_runner.h"
 
 #include <QObject>
 #include <QString>
@@ -16,14 +17,15 @@ class MessageBar;
 class Session;
 class Settings;
 
-/// Writes the policy, and pictures or tables of the plots, to files. Opens file dialogs and reports the outcome in the
-/// message bar.
+/// Writes the policy, pictures or tables of the plots, and the report, to files. Opens file dialogs and reports the
+/// outcome in the message bar.
 class Exporter : public QObject
 {
     Q_OBJECT
 public:
     Exporter(Session& session, Settings& settings, MessageBar& messages, QWidget* window);
 
+    void askReport();
     void askPolicy(); ///< opens the dialog for the policy's file
     void askTimeline();
     void askTradeOff();
@@ -37,17 +39,29 @@ public:
     bool writeTradeOffTo(const QString& path);
     bool writeFrontierTo(const QString& path);
     bool writeFitTo(const QString& path, const FitExport& fit);
+    /// Computes and writes the report of the open step and its plan on a worker thread. The message bar shows the
+    /// progress, with a button that cancels. The file is written whole or not at all. A report in progress is
+    /// cancelled.
+    void writeReportTo(const QString& path);
+    void cancelReport();
+
+Q_SIGNALS:
+    void reportEnded(bool written); ///< not after a cancellation
 
 private:
     QString ask(const QString& title, const QString& fileName, const QString& filter);
     QString askPicture(const QString& title, const QString& what); ///< empty: none
     bool report(const Status& written, const QString& path);
+    void endReport(const Status& written, const QString& path, bool withFrontier);
 
     Session& session_;
     Settings& settings_;
     MessageBar& messages_;
     QWidget* window_;
     bool stackByModule_ = false;
+    quint64 reportGeneration_ = 0;
+    bool writesReport_ = false;
+    TaskRunner reportRunner_; ///< the last member: the thread ends before the other members
 };
 
 } // namespace headroom

@@ -155,15 +155,17 @@ void Jobs::makeStep(const QString& path, const StepTracePtr& trace, const TimeCh
     report([this, step] { Q_EMIT opened(step); });
 }
 
-void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount,
-                          LiveBlocksTable::Of of)
+void Jobs::listLiveMemory(const LiveMemoryRequest& request)
 {
     const quint64 generation = ++memoryGeneration_;
-    memoryRunner_.post([this, step, timeline, changeCount, of, generation](std::stop_token) {
+    memoryRunner_.post([this, request, generation](std::stop_token) {
+        const auto& [step, timeline, changeCount, range, of, withTree] = request;
+        const std::vector<LiveBlock> blocks
+            = range ? range->summary.blocks : liveBlocks(step->trace(), *timeline, changeCount);
         const auto memory = std::make_shared<const LiveBlocksAt>(LiveBlocksAt{
-            timeline, changeCount, instantOf(*timeline, changeCount),
-            makeLiveBlocksTable(step->engine->trace(), liveBlocks(step->trace(), *timeline, changeCount), of),
-            std::make_shared<const LiveTree>(liveTree(step->trace(), *timeline, changeCount, LiveTree::By::module))});
+            request, instantOf(*timeline, changeCount), makeLiveBlocksTable(step->engine->trace(), blocks, of),
+            withTree ? std::make_shared<const LiveTree>(liveTree(step->trace(), blocks, LiveTree::By::module))
+                     : nullptr});
         callLater(this, [this, generation, memory] {
             if (generation == memoryGeneration_)
                 Q_EMIT liveMemoryListed(memory);
@@ -171,10 +173,30 @@ void Jobs::listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, 
     });
 }
 
+void Jobs::summarise(const OpenStepPtr& step, const TimelinePtr& timeline, TimeRange range)
+{
+    const quint64 generation = ++rangeGeneration_;
+    rangeRunner_.post([this, step, timeline, range, generation](std::stop_token) {
+        const auto made
+            = std::make_shared<const StepRange>(StepRange{step, timeline, summaryOf(step->trace(), *timeline, range)});
+        callLater(this, [this, generation, made] {
+            if (generation == rangeGeneration_)
+                Q_EMIT rangeSummarised(made);
+        });
+    });
+}
+
+void Jobs::forgetRange()
+{
+    rangeRunner_.cancel();
+    ++rangeGeneration_;
+}
+
 void Jobs::forgetLiveMemory()
 {
     memoryRunner_.cancel();
     ++memoryGeneration_;
+    forgetRange();
 }
 
 void Jobs::forgetOpening()

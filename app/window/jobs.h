@@ -12,8 +12,8 @@
 
 namespace headroom {
 
-/// Background jobs of the window: reads files, and lists the live blocks at an instant. Jobs run on worker threads, and
-/// the latest request wins. The result is a signal with an immutable value.
+/// Background jobs of the window: reads files, lists the live blocks at an instant, and summarises a range. Jobs run on
+/// worker threads, and the latest request wins. The result is a signal with an immutable value.
 class Jobs : public QObject
 {
     Q_OBJECT
@@ -26,9 +26,10 @@ public:
               const std::string& card = {});
     void openPart(const ReadSnapshotPtr& snapshot, const ImportRequest& part); ///< opens a part of the snapshot
     void changeTimes(const OpenStepPtr& step, const TimeChoice& times); ///< the result is opened(), again
-    void listLiveMemory(const OpenStepPtr& step, const TimelinePtr& timeline, std::size_t changeCount,
-                        LiveBlocksTable::Of of = LiveBlocksTable::Of::modules);
-    void forgetLiveMemory(); ///< drops a pending list, since the step is closed
+    void listLiveMemory(const LiveMemoryRequest& request);
+    void summarise(const OpenStepPtr& step, const TimelinePtr& timeline, TimeRange range);
+    void forgetRange(); ///< drops a pending summary
+    void forgetLiveMemory(); ///< drops a pending list and summary, since the step is closed
     void forgetOpening();
 
 Q_SIGNALS:
@@ -37,6 +38,7 @@ Q_SIGNALS:
     void opened(const headroom::OpenStepPtr& step);
     void openFailed(const QString& path, const QString& reason);
     void liveMemoryListed(const headroom::LiveBlocksAtPtr& memory);
+    void rangeSummarised(const headroom::StepRangePtr& range);
 
 private:
     /// Runs a function on the GUI thread, unless a newer file is being opened by then.
@@ -54,8 +56,10 @@ private:
     StepEngineFactory makeEngine_;
     quint64 openGeneration_ = 0;
     quint64 memoryGeneration_ = 0;
+    quint64 rangeGeneration_ = 0;
     TaskRunner openRunner_; ///< the last members: the threads end before the other members
     TaskRunner memoryRunner_;
+    TaskRunner rangeRunner_;
 };
 
 } // namespace headroom
@@ -63,3 +67,4 @@ private:
 Q_DECLARE_METATYPE(headroom::ReadSnapshotPtr)
 Q_DECLARE_METATYPE(headroom::OpenStepPtr)
 Q_DECLARE_METATYPE(headroom::LiveBlocksAtPtr)
+Q_DECLARE_METATYPE(headroom::StepRangePtr)

@@ -7,6 +7,7 @@
 #include "app/window/fit_page.h"
 #include "app/window/jobs.h"
 #include "app/window/session.h"
+#include "app/window/step_text.h"
 #include "views/models/ops_model.h"
 #include "views/plot/icicle.h"
 #include "views/plot/number_text.h"
@@ -38,6 +39,7 @@ LowerPages::LowerPages(Session& session, Jobs& jobs, Actions& actions, TimelineV
     , panel_(new LowerPanel(tradeOff, live_, ops_, allocator_->panel(), fit_->panel(), peaks_))
 {
     wire(jobs, timeline);
+    wireRange(jobs, timeline);
     wireActions(actions);
 }
 
@@ -80,6 +82,28 @@ void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
     });
 }
 
+void LowerPages::wireRange(Jobs& jobs, TimelineView& timeline)
+{
+    for (const auto changed : {&Session::answerChanged, &Session::comparisonChanged})
+        connect(&session_, changed, this, &LowerPages::askForRange);
+    connect(&timeline, &TimelineView::rangeSelected, this, [this](double beginMs, double endMs) {
+        selected_ = TimeRange{beginMs, endMs};
+        askForRange();
+    });
+    connect(&timeline, &TimelineView::selectionCleared, this, [this] {
+        selected_.reset();
+        jobs_.forgetRange();
+        showRange(nullptr);
+    });
+    connect(&jobs, &Jobs::rangeSummarised, this, &LowerPages::showRange);
+    connect(panel_, &LowerPanel::rangeClosed, &timeline, &TimelineView::unpin);
+    connect(panel_, &LowerPanel::icicleShown, this, &LowerPages::askForLiveMemory);
+    connect(panel_, &LowerPanel::onlyModuleWanted, this, [this](bool only) {
+        onlyModule_ = only;
+        showOps();
+    });
+}
+
 void LowerPages::wireActions(const Actions& actions)
 {
     using Page = LowerPanel::Page;
@@ -100,6 +124,8 @@ void LowerPages::wireActions(const Actions& actions)
 void LowerPages::showStep()
 {
     pinned_.reset();
+    selected_.reset();
+    showRange(nullptr);
     live_->clear();
     panel_->icicle()->setTree(nullptr);
     panel_->setHasLines(session_.isOpen() && hasSourceLines(session_.step()->trace()));
@@ -110,18 +136,43 @@ void LowerPages::showStep()
         panel_->show(LowerPanel::Page::reserved);
 }
 
+TimelinePtr LowerPages::planned() const
+{
+    // With a measured step, the timeline shows the step without a plan.
+    return session_.comparison() ? nullptr : session_.shownTimeline();
+}
+
+void LowerPages::askForRange()
+{
+    if (!session_.isOpen() || !selected_)
+        return;
+    const TimelinePtr ofPlan = planned();
+    jobs_.summarise(session_.step(), ofPlan ? ofPlan : session_.step()->engine->recorded(), *selected_);
+}
+
+/// Filters all tables by the range; null: by none.
+void LowerPages::showRange(const StepRangePtr& range)
+{
+    if (!range && !range_)
+        return;
+    range_ = range;
+    panel_->setRange(range ? rangeSums(range->summary) : QString(),
+                     range ? rangeMost(range->step->trace(), range->summary) : QString());
+    askForLiveMemory();
+    showOps();
+    Q_EMIT rangeChanged(range);
+}
+
 void LowerPages::askForLiveMemory()
 {
     if (!session_.isOpen() || panel_->page() != LowerPanel::Page::liveBlocks)
         return;
     const TimelinePtr& recorded = session_.step()->engine->recorded();
-    // With a measured step, the timeline shows the step without a plan.
-    const TimelinePtr planned = session_.comparison() ? nullptr : session_.shownTimeline();
-    const bool ofPlan = planned && (!pinned_ || pinned_->planned);
-    const TimelinePtr& timeline = ofPlan ? planned : recorded;
+    const TimelinePtr ofPlan = planned();
+    const TimelinePtr& timeline = ofPlan && (!pinned_ || pinned_->planned) ? ofPlan : recorded;
     const std::size_t peak = timeline->peakChange == Timeline::npos ? 0 : timeline->peakChange + 1;
-    jobs_.listLiveMemory(session_.step(), timeline, pinned_ ? pinned_->changeCount : peak,
-                         units_ ? LiveBlocksTable::Of::units : LiveBlocksTable::Of::modules);
+    jobs_.listLiveMemory({session_.step(), timeline, pinned_ ? pinned_->changeCount : peak, range_,
+                          units_ ? LiveBlocksTable::Of::units : LiveBlocksTable::Of::modules, panel_->showsIcicle()});
 }
 
 void LowerPages::showLiveMemory(const LiveBlocksAt& memory)
@@ -129,16 +180,18 @@ void LowerPages::showLiveMemory(const LiveBlocksAt& memory)
     if (!session_.isOpen())
         return;
     live_->setTable(memory.table);
-    panel_->icicle()->setTree(memory.tree);
-    panel_->icicle()->selectModule(session_.selected());
+    if (memory.tree) {
+        panel_->icicle()->setTree(memory.tree);
+        panel_->icicle()->selectModule(session_.selected());
+    }
     panel_->setHasUnits(memory.table.hasUnits);
-    const bool ofPlan = memory.timeline != session_.step()->engine->recorded();
-    const QString where = pinned_ ? tr("At the pinned instant")
-        : ofPlan                  ? tr("At the planned peak")
-                                  : tr("At the recorded peak");
-    const QString blocks = tr("%1, %2: %3 in %4 blocks")
-                               .arg(where, msText(memory.ms), bytesText(live_->totalBytes(), 2))
-                               .arg(live_->blockCount());
+    const bool ofPlan = memory.request.timeline != session_.step()->engine->recorded();
+    const QString where = memory.request.range ? tr("Made in the range")
+        : pinned_                              ? tr("At the pinned instant, %1").arg(msText(memory.ms))
+        : ofPlan                               ? tr("At the planned peak, %1").arg(msText(memory.ms))
+                                               : tr("At the recorded peak, %1").arg(msText(memory.ms));
+    const QString blocks
+        = tr("%1: %2 in %3 blocks").arg(where, bytesText(live_->totalBytes(), 2)).arg(live_->blockCount());
     if (!memory.table.hasUnits)
         panel_->setLiveTitle(blocks);
     else if (units_)
@@ -171,7 +224,10 @@ void LowerPages::showOps()
     ops_->setComparison(session_.comparison());
     ops_->setPlan(answer ? answer->decisions : std::vector<OpDecision>(),
                   answer ? answer->changed : std::vector<ChangedOp>());
-    ops_->setModule(onlyChanged_ ? ModuleId() : session_.selected()); // changed decisions are shown of the whole step
+    // Changed decisions are shown of the whole step, and a range has ops of many modules.
+    const bool ofModule = range_ ? onlyModule_ : !onlyChanged_;
+    ops_->setModule(ofModule ? session_.selected() : ModuleId());
+    ops_->setRange(range_ ? range_->summary.runs : std::vector<bool>());
     showOpsTitle();
 }
 
@@ -186,7 +242,12 @@ void LowerPages::showPeaks()
 void LowerPages::showOpsTitle()
 {
     const QString count = QString::number(ops_->rowCount());
-    if (onlyChanged_)
+    if (range_) {
+        const QString of = onlyModule_ && session_.selected().valid()
+            ? tr("%1 ops of %2 in the range").arg(count, QString::fromStdString(session_.selectedFqn()))
+            : tr("%1 ops in the range").arg(count);
+        panel_->setOpsTitle(onlyChanged_ ? tr("%1, with a changed decision").arg(of) : of);
+    } else if (onlyChanged_)
         panel_->setOpsTitle(ops_->rowCount() == 1
                                 ? tr("1 op with a changed decision at this point of the frontier")
                                 : tr("%1 ops with a changed decision at this point of the frontier").arg(count));

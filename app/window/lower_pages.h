@@ -24,7 +24,7 @@ class TradeOffView;
 
 /// Fills the pages of the LowerPanel when shown: the live blocks at the instant pinned in the timeline (else at the
 /// peak), the ops of the selected module, the memory that the caching allocator reserves, what fits, and the comparison
-/// with another peak.
+/// with another peak. With a range selected in the timeline, blocks and ops are those of the range.
 class LowerPages : public QObject
 {
     Q_OBJECT
@@ -37,6 +37,9 @@ public:
     FitPage* fit() const noexcept { return fit_; }
     PeakPanel* peaks() const noexcept { return peaks_; }
 
+Q_SIGNALS:
+    void rangeChanged(const headroom::StepRangePtr& range); ///< null: none
+
 private:
     struct Instant
     {
@@ -45,8 +48,12 @@ private:
     };
 
     void wire(Jobs& jobs, TimelineView& timeline);
+    void wireRange(Jobs& jobs, TimelineView& timeline);
     void wireActions(const Actions& actions);
+    TimelinePtr planned() const; ///< timeline of the shown plan; null: the recorded step is shown
     void showStep();
+    void askForRange();
+    void showRange(const StepRangePtr& range);
     void askForLiveMemory();
     void showLiveMemory(const LiveBlocksAt& memory);
     void selectNode(std::uint32_t node);
@@ -63,6 +70,9 @@ private:
     PeakPanel* peaks_;
     LowerPanel* panel_;
     std::optional<Instant> pinned_;
+    std::optional<TimeRange> selected_; ///< in the timeline
+    StepRangePtr range_; ///< what happens in the selected range; null: none, or not known yet
+    bool onlyModule_ = false; ///< with a range: the table of ops shows only those of the selected module
     bool onlyChanged_ = false; ///< the table of ops shows only ops with a changed decision
     bool selectsNode_ = false; ///< a node of the icicle is being selected
     bool units_ = false; ///< the table of live blocks shows unsharded bytes by unit

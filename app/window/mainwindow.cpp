@@ -110,6 +110,7 @@ MainWindow::~MainWindow()
     session_.disconnect(this);
     session_.undoStack().disconnect(this);
     jobs_.disconnect(this);
+    delete exporter_; // ends a report in progress
     delete opener_;
     delete recordController_; // the controllers end recordings before the widgets that show recordings are deleted
     delete whatIf_;
@@ -156,6 +157,7 @@ void MainWindow::wireActions()
     Actions& a = *actions_;
     connect(a.quit, &QAction::triggered, this, &QWidget::close);
     connect(a.exportPolicy, &QAction::triggered, exporter_, &Exporter::askPolicy);
+    connect(a.exportReport, &QAction::triggered, exporter_, &Exporter::askReport);
     connect(a.exportTimeline, &QAction::triggered, exporter_, &Exporter::askTimeline);
     connect(a.exportTradeOff, &QAction::triggered, exporter_, &Exporter::askTradeOff);
     connect(a.exportFrontier, &QAction::triggered, exporter_, &Exporter::askFrontier);
@@ -189,6 +191,7 @@ void MainWindow::wireDesks()
     connect(page_->header(), &StepHeader::timesWanted, opener_, &Opener::changeTimes);
     const CardBar* card = page_->header()->card();
     connect(card, &CardBar::cardWanted, opener_, &Opener::chooseCard);
+    connect(cardController_, &CardController::causesFound, page_->header(), &StepHeader::setCauses);
     connect(card, &CardBar::planWanted, cardController_, &CardController::follow);
     connect(card, &CardBar::largerWanted, opener_, &Opener::recordLarger);
     connect(opener_, &Opener::cardChosen, cardController_, &CardController::follow);

@@ -5,11 +5,13 @@
 #include "app/window/step_engine.h"
 #include "core/base/mapped_file.h"
 #include "core/cost/step_times.h"
+#include "core/policy/causes.h"
 #include "core/policy/policy_maker.h"
 #include "core/predict/module_memory.h"
 #include "core/predict/step_clock.h"
 #include "core/snapshot/import.h"
 #include "core/timeline/live_tree.h"
+#include "core/timeline/range_summary.h"
 #include "views/models/live_blocks_model.h"
 
 #include <QMetaType>
@@ -20,6 +22,9 @@
 #include <vector>
 
 namespace headroom {
+
+/// Why a step takes its memory, most likely first.
+using CausesPtr = std::shared_ptr<const std::vector<Cause>>;
 
 /// A recorded step that was read and can be planned. Immutable.
 struct OpenStep
@@ -64,14 +69,33 @@ struct WaysOfModule
 };
 using WaysOfModulePtr = std::shared_ptr<const WaysOfModule>;
 
-/// The blocks that are alive at one instant of a timeline.
+/// A range of a timeline of the open step.
+struct StepRange
+{
+    OpenStepPtr step;
+    TimelinePtr timeline;
+    RangeSummary summary;
+};
+using StepRangePtr = std::shared_ptr<const StepRange>;
+
+/// The blocks to list: those alive at an instant of a timeline, or those made in a range.
+struct LiveMemoryRequest
+{
+    OpenStepPtr step;
+    TimelinePtr timeline;
+    std::size_t changeCount = 0; ///< the instant: the number of changes until then
+    StepRangePtr range; ///< null: the instant
+    LiveBlocksTable::Of of = LiveBlocksTable::Of::modules;
+    bool withTree = true; ///< also makes LiveBlocksAt::tree
+};
+
+/// The blocks of a request.
 struct LiveBlocksAt
 {
-    TimelinePtr timeline;
-    std::size_t changeCount = 0;
-    double ms = 0;
+    LiveMemoryRequest request;
+    double ms = 0; ///< the instant
     LiveBlocksTable table;
-    LiveTreePtr tree; ///< the same blocks by module, line and block
+    LiveTreePtr tree; ///< the same blocks by module, line and block; null: not asked for
 };
 using LiveBlocksAtPtr = std::shared_ptr<const LiveBlocksAt>;
 

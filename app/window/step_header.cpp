@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/step_header.h"
 
+#include "app/recording/recorder_program.h"
 #include "app/window/actions.h"
 #include "app/window/card_bar.h"
 #include "app/window/session.h"
@@ -9,6 +10,7 @@
 #include "app/window/times_text.h"
 #include "app/window/what_if.h"
 #include "core/trace/remarks.h"
+#include "views/plot/number_text.h"
 #include "views/theme/looks.h"
 #include "views/widgets/labels.h"
 #include "views/widgets/message_bar.h"
@@ -21,6 +23,8 @@
 #include <QMenu>
 #include <QToolButton>
 #include <QVBoxLayout>
+
+#include <algorithm>
 
 namespace headroom {
 namespace {
@@ -54,6 +58,7 @@ StepHeader::StepHeader(Session& session, Actions& actions, QWidget* parent)
     , buttons_{makeButton(actions.fitStep, this), makeButton(actions.pictureMenu->menuAction(), this),
                makeButton(actions.exportPolicy, this)}
     , card_(new CardBar(session, this))
+    , causes_(new RemarksButton(this))
     , times_(new QToolButton(this))
 {
     times_->setObjectName(QStringLiteral("stepTimes"));
@@ -82,7 +87,10 @@ StepHeader::StepHeader(Session& session, Actions& actions, QWidget* parent)
         row->addWidget(button);
     column->addLayout(row);
     auto* below = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 8);
+    remarks_->setObjectName(QStringLiteral("remarks"));
+    causes_->setObjectName(QStringLiteral("causes"));
     below->addWidget(card_, 1);
+    below->addWidget(causes_);
     below->addWidget(times_);
     column->addLayout(below);
 }
@@ -99,10 +107,34 @@ void StepHeader::setStep(const OpenStepPtr& step)
     sizes_->setDimensions(sizesOf(trace));
     facts_->setText(stepFacts(trace));
     facts_->setToolTip(lines({facts_->text(), whyFixedSizes(trace)}));
+    setCauses(nullptr);
+}
+
+void StepHeader::setCauses(const CausesPtr& causes)
+{
+    found_ = causes;
+    QStringList sentences;
+    for (const Cause& cause : causes ? *causes : std::vector<Cause>()) {
+        QString text = sentence(QString::fromStdString(cause.sentence));
+        if (!cause.line.empty())
+            text += QLatin1Char('\n') + tr("At %1.").arg(QString::fromStdString(cause.line));
+        sentences << text;
+    }
+    causes_->setSentences(tr("Why %1?").arg(bytesText(session_.recordedPeak(), 2)),
+                          tr("Why the step takes its memory, the most likely cause first:"), sentences);
+    showRemarks();
+}
+
+/// Shows the remarks that no cause says as well.
+void StepHeader::showRemarks()
+{
+    const OpenStepPtr step = step_.lock();
     QStringList said;
-    for (const std::string& remark : remarks(trace))
-        said << QString::fromStdString(remark);
-    remarks_->setRemarks(said);
+    for (const std::string& remark : step ? remarks(step->trace()) : std::vector<std::string>())
+        if (!found_ || std::ranges::find(*found_, remark, &Cause::remark) == found_->end())
+            said << QString::fromStdString(remark);
+    remarks_->setSentences(said.size() == 1 ? tr("1 remark") : tr("%1 remarks").arg(said.size()),
+                           tr("Not what the card would do, and what that may change:"), said);
 }
 
 void StepHeader::showTimes()

@@ -30,6 +30,7 @@ public:
     StepHeader(Session& session, Actions& actions, QWidget* parent = nullptr);
 
     void setStep(const OpenStepPtr& step);
+    void setCauses(const CausesPtr& causes); ///< null: not known yet
     SizeFields* sizes() const noexcept { return sizes_; }
     CardBar* card() const noexcept { return card_; }
 
@@ -38,7 +39,7 @@ Q_SIGNALS:
 
 private:
     void fillTimes();
-
+    void showRemarks();
     void showTimes();
     void showExport(CardLine::State state);
 
@@ -50,6 +51,8 @@ private:
     RemarksButton* remarks_;
     std::array<QToolButton*, 3> buttons_;
     CardBar* card_;
+    RemarksButton* causes_;
+    CausesPtr found_; ///< shown causes; null: not known yet
     QToolButton* times_; ///< shows the source of the op times and the GPU, with a menu of other times
 };
 

@@ -10,6 +10,7 @@
 #include <QCoreApplication>
 
 #include <algorithm>
+#include <span>
 
 namespace headroom {
 namespace {
@@ -122,6 +123,48 @@ QString sizeResult(const Session& session)
     if (!session.isOpen() || session.peakBefore() == 0 || session.peakBefore() == session.recordedPeak())
         return {};
     return tr("peak %1, was %2").arg(bytesText(session.recordedPeak(), 2), bytesText(session.peakBefore(), 2));
+}
+
+QString rangeSums(const RangeSummary& summary)
+{
+    const TimeRange& range = summary.range;
+    QStringList facts{tr("%1 made").arg(bytesText(summary.made, 2))};
+    if (summary.kept > 0)
+        facts << tr("%1 of it alive at the end").arg(bytesText(summary.kept, 2));
+    facts << tr("%1 freed").arg(bytesText(summary.freed, 2));
+    facts << (summary.ops == 1 ? tr("1 op") : tr("%1 ops").arg(countText(summary.ops)));
+    if (summary.opsAgain > 0)
+        facts << tr("%1 of them run again").arg(countText(summary.opsAgain));
+    if (summary.collectives > 0)
+        facts << (summary.collectives == 1
+                      ? tr("1 collective of %1").arg(bytesText(summary.collectiveBytes, 2))
+                      : tr("%1 collectives of %2")
+                            .arg(countText(summary.collectives), bytesText(summary.collectiveBytes, 2)));
+    return tr("%1 – %2 (%3): %4")
+        .arg(msText(range.beginMs), msText(range.endMs), msText(range.ms()), facts.join(QStringLiteral(", ")));
+}
+
+QString rangeMost(const StepTrace& trace, const RangeSummary& summary)
+{
+    constexpr std::size_t mostNamed = 3;
+    const auto named = [&](const auto& shares, auto name) {
+        QStringList texts;
+        for (const auto& share : std::span(shares).first(std::min(mostNamed, shares.size())))
+            texts << name(share.id) + QLatin1Char(' ') + bytesText(share.bytes, 2);
+        return texts.join(QStringLiteral(", "));
+    };
+    if (summary.modules.empty())
+        return {};
+    const QString modules = named(summary.modules, [&](ModuleId module) {
+        return module.valid() ? QString::fromUtf8(trace.moduleFqn(module)) : tr("no module");
+    });
+    if (summary.lines.empty())
+        return tr("Most made by %1").arg(modules);
+    return tr("Most made by %1; at %2").arg(modules, named(summary.lines, [&](std::uint32_t line) {
+                                                return line == SourceLines::none
+                                                    ? tr("no known line")
+                                                    : QString::fromStdString(summary.source->text(line));
+                                            }));
 }
 
 QString pictureTitle(const StepTrace& trace)

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/trace/step_trace.h"
+#include "core/timeline/range_summary.h"
 
 #include <QString>
 #include <QStringList>
@@ -39,6 +39,12 @@ QString whyFixedSizes(const StepTrace& trace);
 
 /// "peak 18.4 GiB, was 32.1 GiB" if the step replaced one of another size; else empty.
 QString sizeResult(const Session& session);
+
+/// What happens in a range: "12.30 ms – 20.10 ms (7.80 ms): 3.20 GiB made, …".
+QString rangeSums(const RangeSummary& summary);
+/// The modules and the lines that make most in a range: "Most by layers.3.feed_forward 1.20 GiB, …". Empty: nothing is
+/// made.
+QString rangeMost(const StepTrace& trace, const RangeSummary& summary);
 
 /// Title of exported pictures: name, batch, GPU.
 QString pictureTitle(const StepTrace& trace);

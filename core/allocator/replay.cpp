@@ -40,13 +40,6 @@ std::set<StorageId> aliveAtStart(const StepTrace& trace, const Timeline& timelin
     return alive;
 }
 
-/// Whether two adjacent changes only change the category of a storage.
-bool isRetype(const MemoryChange& first, const MemoryChange& second)
-{
-    return first.storage == second.storage && first.delta < 0 && first.delta == -second.delta
-        && first.category != second.category;
-}
-
 /// By storage: whether the size follows the step's data. Other storages are as large as parameters, or have a size of
 /// the program.
 std::vector<bool> sizedByData(const StepTrace& trace, const Timeline& timeline)

@@ -88,8 +88,18 @@ constexpr int mostDifferences = 4000;
 
 std::string_view belowRoot(std::string_view fqn)
 {
+    static constexpr std::array<std::string_view, 3> wrappers{"module", "_orig_mod", "base_model.model"};
     const std::size_t dot = fqn.find('.');
-    return dot == std::string_view::npos ? std::string_view() : fqn.substr(dot + 1);
+    std::string_view name = dot == std::string_view::npos ? std::string_view() : fqn.substr(dot + 1);
+    const auto isWrapped = [&](std::string_view wrapper) {
+        return name.starts_with(wrapper) && (name.size() == wrapper.size() || name[wrapper.size()] == '.');
+    };
+    for (auto found = wrappers.begin(); found != wrappers.end();) {
+        found = std::ranges::find_if(wrappers, isWrapped);
+        if (found != wrappers.end())
+            name.remove_prefix(std::min(name.size(), found->size() + 1));
+    }
+    return name == "base_model" ? std::string_view() : name;
 }
 
 std::string_view commonOpName(std::string_view op)

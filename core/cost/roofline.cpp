@@ -6,10 +6,16 @@
 #include <array>
 #include <bit>
 #include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 namespace headroom {
+
+Bytes bytesOf(const TensorShape& tensor)
+{
+    return std::accumulate(tensor.sizes.begin(), tensor.sizes.end(), Bytes{tensor.itemSize}, std::multiplies());
+}
 
 double elements(const TensorShape& tensor)
 {

@@ -70,6 +70,9 @@ double rooflineMs(const DeviceSpec& device, Bytes bytes, double flops, DType dty
 /// Number of elements in memory: dimensions of stride 0 counted once.
 double elements(const TensorShape& tensor);
 
+/// Bytes of all elements, as of a tensor without expanded dimensions.
+Bytes bytesOf(const TensorShape& tensor);
+
 /// Size of a dimension, counted from the end if negative; 1 for a dimension that does not exist.
 double sizeAt(const TensorShape& tensor, std::ptrdiff_t dimension);
 

@@ -241,14 +241,6 @@ private:
         return 0;
     }
 
-    static Bytes bytesOf(const TensorShape& shape)
-    {
-        Bytes bytes = shape.itemSize;
-        for (const std::int64_t size : shape.sizes)
-            bytes *= size;
-        return bytes;
-    }
-
     void logits()
     {
         std::map<std::int64_t, std::pair<Bytes, std::vector<StorageId>>> byVocabulary;

@@ -77,6 +77,7 @@ LiveMemory::LiveMemory(const StepTrace& trace)
     }
     timeline_.peakChange = Timeline::npos;
     timeline_.changes.reserve(3 * storages_);
+    timeline_.runs.reserve(trace.ops.size());
 }
 
 LiveMemory::Block LiveMemory::addCopy(StorageId original, Bytes bytes)
@@ -124,6 +125,7 @@ void LiveMemory::mark(Mark mark)
     case Mark::stepBegin:
         began_ = true;
         now_ = changeMs_ = opEndMs_ = phaseBeginMs_ = 0;
+        timeline_.runs.clear();
         timeline_.start = live_;
         timeline_.peak = total_;
         countUntilNow();

@@ -75,6 +75,7 @@ public:
     {
         op_ = op;
         opEndMs_ = now_ + ms;
+        timeline_.runs.push_back({now_, op});
     }
     void endOp()
     {
@@ -82,7 +83,11 @@ public:
         now_ = opEndMs_;
         changeMs_ = now_;
     }
-    void addRecomputeMs(double ms) { timeline_.recomputeMs += ms; }
+    void addRecomputeMs(double ms) ///< of the op that runs
+    {
+        timeline_.recomputeMs += ms;
+        timeline_.runs.back().again = true;
+    }
 
     // Copies of moved storages.
     void copyOut(std::uint32_t moved, std::uint32_t region, Bytes bytes);

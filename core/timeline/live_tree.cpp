@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -165,11 +164,6 @@ std::string shapeText(const TensorShape& shape)
     return text + ']';
 }
 
-Bytes bytesOf(const TensorShape& shape)
-{
-    return std::accumulate(shape.sizes.begin(), shape.sizes.end(), Bytes{shape.itemSize}, std::multiplies());
-}
-
 /// Returns the shape of the result of an op that takes `bytes`; empty: not known.
 std::string resultOfSize(const StepTrace& trace, OpId op, Bytes bytes)
 {
@@ -195,7 +189,12 @@ std::uint32_t LiveTree::levels() const
 
 LiveTree liveTree(const StepTrace& trace, const Timeline& timeline, std::size_t count, LiveTree::By by)
 {
-    return TreeMaker(trace, by).make(liveBlocks(trace, timeline, count));
+    return liveTree(trace, liveBlocks(trace, timeline, count), by);
+}
+
+LiveTree liveTree(const StepTrace& trace, std::vector<LiveBlock> blocks, LiveTree::By by)
+{
+    return TreeMaker(trace, by).make(std::move(blocks));
 }
 
 std::vector<LineHolding> heldByLine(const SourceLines& lines, const std::vector<LiveBlock>& blocks)

@@ -47,6 +47,8 @@ using LiveTreePtr = std::shared_ptr<const LiveTree>;
 
 /// Builds the tree of what is alive after the first `count` changes of the timeline.
 LiveTree liveTree(const StepTrace& trace, const Timeline& timeline, std::size_t count, LiveTree::By by);
+/// Builds the tree of these blocks.
+LiveTree liveTree(const StepTrace& trace, std::vector<LiveBlock> blocks, LiveTree::By by);
 
 /// Memory of one category that a line of source code has allocated.
 struct LineHolding

@@ -29,12 +29,27 @@ struct MemoryChange
     std::uint32_t place = 0; ///< delta > 0: where the allocator places the block (core/trace/graph_ops.h)
 };
 
+/// Whether two adjacent changes only change the category of a storage.
+constexpr bool isRetype(const MemoryChange& first, const MemoryChange& second)
+{
+    return first.storage == second.storage && first.delta < 0 && first.delta == -second.delta
+        && first.category != second.category;
+}
+
 /// A block that died while other streams still used the block (StreamEventKind::use). The caching allocator reuses the
 /// block only when the other streams are done. The times are an estimate, from the time model.
 struct DelayedFree
 {
     std::size_t change = 0; ///< index of the change in which the block died
     std::size_t until = 0; ///< index of the first allocation after the streams are done; npos: none in this step
+};
+
+/// A run of an op. Runs follow in sequence: a run ends where the next begins, the last with the step.
+struct OpRun
+{
+    double beginMs = 0; ///< on the axis of MemoryChange::ms
+    OpId op;
+    bool again = false; ///< in a recomputation that the plan adds
 };
 
 /// The part of the time axis that a phase takes.
@@ -54,6 +69,7 @@ struct Timeline
     std::vector<MemoryChange> changes; ///< ms ascending
     std::vector<DelayedFree> delayed; ///< by change, ascending; empty without a clock (hasClock())
     std::vector<PhaseSpan> phases;
+    std::vector<OpRun> runs; ///< ms ascending; empty: not of a replay, such as a measured step on another step's axis
     double durationMs = 0;
     double recomputeMs = 0; ///< part of durationMs spent on ops that run a second time
 

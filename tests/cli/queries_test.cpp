@@ -146,6 +146,82 @@ TEST_F(CliTest, InfoSaysWhoHoldsWhatAtAnInstant)
         expectBadInput(headroomProgram({"info", stepPath(), "--at", wrong}), {"--at"});
 }
 
+TEST_F(CliTest, InfoSaysWhatHappensInARange)
+{
+    const Result<Timeline> timeline = predict(*trace, {});
+    ASSERT_TRUE(timeline.ok());
+    const auto whole = headroomProgram({"info", stepPath(), "--from", "0", "--json"}).json();
+    EXPECT_THAT(keysOf(whole["range"]),
+                ElementsAre("from", "to", "ms", "bytes_at_begin", "bytes_at_end", "peak_bytes", "made_bytes",
+                            "freed_bytes", "kept_bytes", "ops", "collectives", "collective_bytes", "modules"));
+    EXPECT_EQ(whole["range"]["to"], timeline->durationMs);
+    EXPECT_EQ(whole["range"]["ops"], trace->ops.size());
+    EXPECT_EQ(whole["range"]["peak_bytes"], whole["peak_bytes"]);
+    Bytes made = 0;
+    for (const auto& share : whole["range"]["modules"]) {
+        EXPECT_THAT(keysOf(share), ElementsAre("bytes", "blocks", "module"));
+        made += share["bytes"].get<Bytes>();
+    }
+    EXPECT_EQ(made, whole["range"]["made_bytes"]);
+    // The bytes at the ends are those that --at prints.
+    const std::string from = std::to_string(timeline->durationMs / 3), to = std::to_string(timeline->durationMs / 2);
+    const auto range = headroomProgram({"info", stepPath(), "--from", from, "--to", to, "--json"}).json()["range"];
+    const auto heldAt = [&](const std::string& ms) {
+        const auto held = headroomProgram({"info", stepPath(), "--at", ms, "--json"}).json();
+        Bytes sum = 0;
+        for (const auto& [category, bytes] : held["at"]["bytes"].items())
+            sum += bytes.get<Bytes>();
+        return sum;
+    };
+    EXPECT_EQ(range["bytes_at_begin"], heldAt(from));
+    EXPECT_EQ(range["bytes_at_end"], heldAt(to));
+    EXPECT_EQ(range["bytes_at_end"].get<Bytes>(),
+              range["bytes_at_begin"].get<Bytes>() + range["made_bytes"].get<Bytes>()
+                  - range["freed_bytes"].get<Bytes>());
+    const Finished people = headroomProgram({"info", stepPath(), "--from", from, "--to", to});
+    EXPECT_THAT(people.out, HasSubstr("\nMade      " + exactBytes(range["made_bytes"].get<Bytes>())));
+    EXPECT_THAT(people.out, HasSubstr("Bytes made"));
+    const auto sharded
+        = headroomProgram({"info", HEADROOM_TEST_DATA "/steps/fsdp_llama.hrs", "--from", "0", "--json"}).json();
+    EXPECT_GT(sharded["range"]["collectives"], 0);
+    EXPECT_GT(sharded["range"]["collective_bytes"], 0);
+    EXPECT_THAT(headroomProgram({"info", HEADROOM_TEST_DATA "/steps/fsdp_llama.hrs", "--from", "0"}).out,
+                HasSubstr(" of them collectives of "));
+}
+
+TEST_F(CliTest, ARangeThatIsNoneIsRefused)
+{
+    for (const char* command : {"info", "ops"}) {
+        const auto refused = [&](const char* from, const char* to, const char* word) {
+            expectBadInput(headroomProgram({command, stepPath(), "--from", from, "--to", to}), {word});
+        };
+        refused("soon", "1", "--from soon: expected milliseconds from 0 to ");
+        refused("0", "1e9", "--to 1e9");
+        refused("nan", "1", "--from nan");
+        refused("0.5", "0.5", "is empty");
+        refused("0.5", "0.2", "is empty");
+    }
+    // The end as the sentence prints it may be rounded up, and is the end.
+    const std::string sentence = headroomProgram({"info", stepPath(), "--to", "1e9"}).err;
+    const std::size_t begin = sentence.find("from 0 to ") + 10;
+    const std::string end = sentence.substr(begin, sentence.find(',', begin) - begin);
+    EXPECT_EQ(headroomProgram({"info", stepPath(), "--to", end}).exitCode, 0) << end;
+}
+
+TEST_F(CliTest, OpsOfARange)
+{
+    const Result<Timeline> timeline = predict(*trace, {});
+    const OpRun& third = timeline->runs[3];
+    const OpRun& sixth = timeline->runs[6];
+    const auto ops = headroomProgram({"ops", stepPath(), "--from", std::to_string(third.beginMs + 1e-6), "--to",
+                                      std::to_string(sixth.beginMs + 1e-6), "--json"})
+                         .json()["ops"];
+    ASSERT_GE(ops.size(), 3U);
+    EXPECT_LE(ops.size(), 5U);
+    EXPECT_EQ(ops.back()["name"], trace->opName(sixth.op));
+    EXPECT_EQ(headroomProgram({"ops", stepPath(), "--from", "0", "--json"}).json()["ops"].size(), trace->ops.size());
+}
+
 TEST_F(CliTest, InfoSaysWhichUnitHasWhatUnsharded)
 {
     const std::string step = HEADROOM_TEST_DATA "/steps/fsdp_llama.hrs";

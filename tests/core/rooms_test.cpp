@@ -94,7 +94,7 @@ const std::map<std::string, Room>& rooms()
          {qt,
           coreRooms
               + Names{"views/theme", "views/models", "views/plot", "views/widgets", "views/manual", "views/export",
-                      "app/recording"}}},
+                      "views/report", "app/recording"}}},
         {"app/cli", {qt, coreRooms + Names{"views/export", "views/report", "app/recording", "app/window"}}},
         {"app", {qt, {"app/cli", "app/window"}}},
     };

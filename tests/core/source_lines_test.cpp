@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/predict.h"
 #include "core/timeline/live_tree.h"
+#include "core/timeline/range_summary.h"
 #include "core/trace/source_lines.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_trace_builder.h"
@@ -202,4 +203,17 @@ TEST(LiveTree, ABlockLivesFromItsAllocationToItsFree)
         for (std::size_t op = 0; op < made.size(); ++op)
             EXPECT_TRUE(blocks[i].storage != made[op] || life.beginMs == static_cast<double>(op)) << "not a new block";
     }
+}
+
+TEST(RangeSummary, NamesTheLinesThatMakeMost)
+{
+    const Program program;
+    const auto timeline = predict(*program.step, {});
+    ASSERT_TRUE(timeline.ok());
+    const RangeSummary summary = summaryOf(*program.step, *timeline, {0, timeline->durationMs});
+    ASSERT_EQ(summary.lines.size(), 2U);
+    EXPECT_EQ(summary.source->text(summary.lines[0].id), "train.py:42 > llama.py:289 MLP.forward");
+    EXPECT_EQ(summary.lines[0].bytes, 2048);
+    EXPECT_EQ(summary.lines[0].blocks, 1);
+    EXPECT_EQ(summary.source->text(summary.lines[1].id), "model.py:57 Block.forward");
 }

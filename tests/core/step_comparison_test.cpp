@@ -90,6 +90,18 @@ TEST(OpPairs, NameTheModuleBelowTheRoot)
     EXPECT_EQ(pairOps(*stepOf("abc", "Net"), *stepOf("abc", "DistributedDataParallel")).count, 3U);
 }
 
+TEST(OpPairs, LeaveOutTheNamesOfWrappers)
+{
+    EXPECT_EQ(belowRoot("DistributedDataParallel.module.layers.0"), "layers.0");
+    EXPECT_EQ(belowRoot("DistributedDataParallel.module._orig_mod.layers.0"), "layers.0");
+    EXPECT_EQ(belowRoot("OptimizedModule._orig_mod"), "");
+    EXPECT_EQ(belowRoot("PeftModelForCausalLM.base_model.model.lm_head"), "lm_head");
+    EXPECT_EQ(belowRoot("PeftModelForCausalLM.base_model"), "");
+    EXPECT_EQ(belowRoot("Net.base_model.layers"), "base_model.layers") << "a name of the model itself";
+    EXPECT_EQ(belowRoot("Net.modules.0"), "modules.0");
+    EXPECT_EQ(belowRoot("Net.layers.module.0"), "layers.module.0");
+}
+
 TEST(StepComparison, OpsBeginWhereThePredictionSays)
 {
     const StepTracePtr step = makeSyntheticStep();

@@ -3,6 +3,7 @@
 #include "core/predict/predict.h"
 #include "core/predict/step_model.h"
 #include "core/timeline/pyramid.h"
+#include "core/timeline/range_summary.h"
 #include "tests/core/hand_step.h"
 #include "tests/core/synthetic_step.h"
 
@@ -169,4 +170,112 @@ TEST(LiveBlocks, NameTheRecomputedCopy)
     EXPECT_EQ(blocks[2].creator, OpId(0));
     EXPECT_EQ(blocks[3].storage, step.weight);
     EXPECT_EQ(blocks[3].category, Category::parameter);
+}
+
+namespace {
+
+constexpr Bytes unit = allocationGranularity;
+
+} // namespace
+
+TEST(RangeSummary, CountsWhatIsMadeAndFreedAfterItsBegin)
+{
+    HandStep step;
+    step.enter(HandStep::block, {step.batch});
+    const StorageId a = step.make("a", 3); // from 0 ms to 1 ms
+    const StorageId b = step.make("b", 5); // from 1 ms to 2 ms
+    step.exit();
+    step.free({a});
+    step.builder.retype(b, Category::gradient);
+    step.enter(HandStep::other, {b});
+    const StorageId c = step.make("c", 2); // from 2 ms to 3 ms
+    step.exit();
+    const StepTracePtr trace = step.finish();
+    const Timeline timeline = predicted(trace);
+
+    const RangeSummary summary = summaryOf(*trace, timeline, {0.5, 2});
+    EXPECT_EQ(summary.atBegin, 17 * unit);
+    EXPECT_EQ(summary.peak, 22 * unit);
+    EXPECT_EQ(summary.atEnd, 21 * unit);
+    EXPECT_EQ(summary.made, 7 * unit) << "a new category makes nothing";
+    EXPECT_EQ(summary.freed, 3 * unit);
+    EXPECT_EQ(summary.kept, 7 * unit);
+    EXPECT_EQ(summary.ops, 3U) << "also the op that began before";
+    ASSERT_EQ(summary.blocks.size(), 2U);
+    EXPECT_EQ(summary.blocks[0].storage, b);
+    EXPECT_EQ(summary.blocks[0].category, Category::gradient);
+    EXPECT_EQ(summary.blocks[1].storage, c);
+    ASSERT_EQ(summary.modules.size(), 2U);
+    EXPECT_EQ(summary.modules[0].id, HandStep::block);
+    EXPECT_EQ(summary.modules[0].bytes, 5 * unit);
+    EXPECT_EQ(summary.modules[1].id, HandStep::other);
+    EXPECT_TRUE(summary.lines.empty());
+
+    const RangeSummary end = summaryOf(*trace, timeline, {2, 3});
+    EXPECT_EQ(end.made + end.freed, 0) << "all of it happened at 2 ms";
+    EXPECT_EQ(end.ops, 1U);
+    EXPECT_EQ(end.runs, (std::vector{false, false, true}));
+    EXPECT_EQ(end.modulesAtWork(*trace), (std::vector{false, false, true}));
+    const RangeSummary begin = summaryOf(*trace, timeline, {0, 0.5});
+    EXPECT_EQ(begin.atBegin, 14 * unit) << "a step begins before its first allocation";
+    EXPECT_EQ(begin.made, 3 * unit);
+    const RangeSummary short_ = summaryOf(*trace, timeline, {0, 2});
+    EXPECT_EQ(short_.made, 10 * unit);
+    EXPECT_EQ(short_.kept, 7 * unit) << "a was freed";
+}
+
+TEST(RangeSummary, OfAPlanHasTheOpsThatRunAgain)
+{
+    HandStep step;
+    step.enter(HandStep::block, {step.batch});
+    const StorageId y = step.make("A", 16);
+    const PackId saved = step.pack(y);
+    step.exit();
+    step.unpack({saved});
+    const StorageId gradient = step.make("ABackward", 32);
+    step.unpackEnd({saved});
+    step.release({saved});
+    step.free({y, gradient});
+    const StepTracePtr trace = step.finish();
+    const Timeline timeline = predicted(trace, {{HandStep::block, {}}});
+    ASSERT_EQ(timeline.runs.size(), 3U);
+    EXPECT_EQ(timeline.runs[1].op, OpId(0));
+    EXPECT_TRUE(timeline.runs[1].again);
+    EXPECT_EQ(timeline.runs[2].beginMs, 2);
+    const RangeSummary again = summaryOf(*trace, timeline, {0.9, 1.5});
+    EXPECT_EQ(again.made, 16 * unit);
+    EXPECT_EQ(again.opsAgain, 1U);
+    EXPECT_TRUE(again.blocks.front().recomputed);
+}
+
+TEST(RangeSummary, RangesSideBySideAddUpToTheStep)
+{
+    const StepTracePtr trace = makeSyntheticStep();
+    const StepModel model(trace);
+    const Timeline& timeline = *model.recorded();
+    ASSERT_EQ(timeline.runs.size(), trace->ops.size());
+    const RangeSummary whole = summaryOf(*trace, timeline, {0, timeline.durationMs});
+    EXPECT_EQ(whole.atBegin, total(timeline.start));
+    EXPECT_EQ(whole.peak, timeline.peak);
+    EXPECT_EQ(whole.ops, trace->ops.size());
+    Bytes made = 0, freed = 0, at = whole.atBegin;
+    constexpr int parts = 37;
+    for (int part = 0; part < parts; ++part) {
+        const TimeRange range{timeline.durationMs * part / parts, timeline.durationMs * (part + 1) / parts};
+        const RangeSummary summary = summaryOf(*trace, timeline, range);
+        EXPECT_EQ(summary.atBegin, at);
+        at = summary.atEnd;
+        EXPECT_EQ(at, summary.atBegin + summary.made - summary.freed);
+        EXPECT_LE(summary.kept, summary.made);
+        Bytes sum = 0;
+        for (const LiveBlock& block : summary.blocks)
+            sum += block.bytes;
+        EXPECT_EQ(sum, summary.made);
+        made += summary.made;
+        freed += summary.freed;
+    }
+    EXPECT_EQ(made, whole.made);
+    EXPECT_EQ(freed, whole.freed);
+    const RangeSummary beyond = summaryOf(*trace, timeline, {timeline.durationMs + 1, timeline.durationMs + 2});
+    EXPECT_EQ(beyond.ops + beyond.blocks.size(), 0U);
 }

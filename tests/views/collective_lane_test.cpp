@@ -71,8 +71,8 @@ private Q_SLOTS:
         QCOMPARE(rows.rowCount(), 2U);
         QCOMPARE(rows.title(0), QStringLiteral("2 ranks"));
         QCOMPARE(rows.title(1), QStringLiteral("4 ranks"));
-        QCOMPARE(rows.ms(), 10.0);
-        QCOMPARE(rows.exposedMs(), 6.0);
+        QCOMPARE(rows.sums({}).ms, 10.0);
+        QCOMPARE(rows.sums({}).exposedMs, 6.0);
         const CollectiveRows many = Talk(20, 7).rows();
         QCOMPARE(many.rowCount(), CollectiveRows::mostRows);
         QCOMPARE(many.title(CollectiveRows::mostRows - 1), QStringLiteral("others"));
@@ -197,6 +197,29 @@ private Q_SLOTS:
         QTest::keyClick(lane_.get(), Qt::Key_End);
         QCOMPARE(wanted.count(), 1);
         QCOMPARE(wanted.first().first().toDouble(), 14.0);
+    }
+
+    void keysPassOverWhatIsOutsideOfTheSelectedRange()
+    {
+        show(8);
+        lane_->setSelection(TimeRange{3.5, 8.5}); // the third run to the fifth
+        QVERIFY(lane_->accessibleDescription().startsWith(QStringLiteral("3 collectives take 3.00 ms")));
+        QTest::keyClick(lane_.get(), Qt::Key_Right);
+        QCOMPARE(*lane_->current(), 2U);
+        QTest::keyClick(lane_.get(), Qt::Key_Left);
+        QCOMPARE(*lane_->current(), 2U);
+        QTest::keyClick(lane_.get(), Qt::Key_End);
+        QCOMPARE(*lane_->current(), 4U);
+        QTest::keyClick(lane_.get(), Qt::Key_Home);
+        QCOMPARE(*lane_->current(), 2U);
+        QSignalSpy chosen(lane_.get(), &CollectiveLane::chosen);
+        QTest::mouseClick(lane_.get(), Qt::LeftButton, {}, placeOf(0, 0));
+        QCOMPARE(chosen.count(), 0);
+        const QRectF row = lane_->rowRect(0);
+        const QColor outside = lane_->grab().toImage().pixelColor(row.topLeft().toPoint() + QPoint(20, 7));
+        QVERIFY(outside != Theme::light().ramp[1]);
+        lane_->setSelection({});
+        QCOMPARE(lane_->grab().toImage().pixelColor(row.topLeft().toPoint() + QPoint(20, 7)), Theme::light().ramp[1]);
     }
 
 private:

@@ -72,7 +72,7 @@ private Q_SLOTS:
         const OpenStepPtr step = open();
         const TimelinePtr& recorded = step->engine->recorded();
         QSignalSpy listed(jobs_.get(), &Jobs::liveMemoryListed);
-        jobs_->listLiveMemory(step, recorded, recorded->peakChange + 1);
+        jobs_->listLiveMemory({step, recorded, recorded->peakChange + 1, nullptr});
         QVERIFY(listed.wait());
         QCOMPARE(listed.first().first().value<LiveBlocksAtPtr>()->table.total, recorded->peak);
     }

@@ -228,11 +228,71 @@ private Q_SLOTS:
         QVERIFY(view_->hasSelection());
         QTest::keyClick(canvas_, Qt::Key_Return);
         QCOMPARE(shown.count(), 1);
-        QVERIFY(!view_->hasSelection());
+        QVERIFY2(view_->hasSelection(), "what is selected stays so");
+        QTest::keyClick(canvas_, Qt::Key_Return);
+        QCOMPARE(shown.count(), 1);
         QCOMPARE(view_->visibleBeginMs(), selected.first().at(0).toDouble());
         QCOMPARE(view_->visibleEndMs(), selected.first().at(1).toDouble());
         QTest::keyClick(canvas_, Qt::Key_Backspace);
         QVERIFY(!view_->zoomedIn());
+    }
+
+    void aRangeReplacesThePinAndAPinTheRange()
+    {
+        QSignalSpy cleared(view_.get(), &TimelineView::selectionCleared);
+        QSignalSpy unpinned(view_.get(), &TimelineView::unpinned);
+        QTest::mouseClick(canvas_->viewport(), Qt::LeftButton, {}, at(100));
+        drag(200, 400, Qt::LeftButton);
+        QCOMPARE(unpinned.count(), 1);
+        QTest::keyClick(canvas_, Qt::Key_Space);
+        QCOMPARE(cleared.count(), 1);
+        QVERIFY(!view_->hasSelection());
+        drag(400, 200, Qt::LeftButton);
+        QTest::keyClick(canvas_, Qt::Key_Escape);
+        QCOMPARE(cleared.count(), 2);
+    }
+
+    void keysSelectARangeFromThePinnedInstant()
+    {
+        QSignalSpy selected(view_.get(), &TimelineView::rangeSelected);
+        QSignalSpy cleared(view_.get(), &TimelineView::selectionCleared);
+        QTest::mouseClick(canvas_->viewport(), Qt::LeftButton, {}, at(100));
+        const auto begin = [&] { return selected.last().at(0).toDouble(); };
+        const auto end = [&] { return selected.last().at(1).toDouble(); };
+        QTest::keyClick(canvas_, Qt::Key_Right, Qt::ShiftModifier);
+        QCOMPARE(selected.count(), 1);
+        QVERIFY(std::abs(begin() - 100) < 2);
+        const double anchor = begin(), step = end() - begin();
+        QTest::keyClick(canvas_, Qt::Key_Right, Qt::ShiftModifier | Qt::ControlModifier);
+        QCOMPARE(begin(), anchor);
+        QVERIFY(std::abs(end() - begin() - 6 * step) < 1e-6);
+        for (int i = 0; i < 2; ++i)
+            QTest::keyClick(canvas_, Qt::Key_Left, Qt::ShiftModifier | Qt::ControlModifier);
+        QCOMPARE(end(), anchor); // now before the instant
+        QTest::keyClick(canvas_, Qt::Key_Right, Qt::ShiftModifier | Qt::ControlModifier);
+        QTest::keyClick(canvas_, Qt::Key_Left, Qt::ShiftModifier);
+        QCOMPARE(selected.last().at(0).toDouble(), anchor);
+        QTest::keyClick(canvas_, Qt::Key_Escape);
+        QCOMPARE(cleared.count(), 1);
+        // Without a pinned instant a range begins in the middle; the view follows an end outside.
+        view_->showRange(200, 300);
+        waitUntilPainted();
+        for (int i = 0; i < 6; ++i)
+            QTest::keyClick(canvas_, Qt::Key_Right, Qt::ShiftModifier | Qt::ControlModifier);
+        QCOMPARE(begin(), 250.0);
+        QVERIFY(std::abs(end() - 310) < 1e-6);
+        QVERIFY(std::abs(view_->visibleEndMs() - 310) < 1e-6);
+    }
+
+    void aRangeEndsWithTheStep()
+    {
+        QSignalSpy selected(view_.get(), &TimelineView::rangeSelected);
+        view_->selectVisible();
+        QCOMPARE(selected.last().at(0).toDouble(), 0.0);
+        QCOMPARE(selected.last().at(1).toDouble(), recorded_->durationMs);
+        view_->selectRange(recorded_->durationMs + 1, recorded_->durationMs + 2);
+        QCOMPARE(selected.count(), 1);
+        QVERIFY(!view_->hasSelection());
     }
 
     void wheelZoomsAtThePointerAndOneTurnIsOneStepBack()

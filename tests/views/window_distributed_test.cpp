@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/document_page.h"
+#include "app/window/step_header.h"
 #include "core/trace/step_file.h"
 #include "tests/views/window_fixture.h"
 #include "views/models/live_blocks_model.h"
@@ -31,7 +32,7 @@ class WindowDistributedTest : public WindowFixture
 
     Session& session() { return window().session(); }
     CollectiveLane& lane() { return *window().findChild<CollectiveLane*>(); }
-    RemarksButton& remarks() { return *window().findChild<RemarksButton*>(); }
+    RemarksButton& remarks() { return *window().findChild<RemarksButton*>(QStringLiteral("remarks")); }
     QTreeView& tree() { return *window().page().modules()->tree(); }
     QTreeView& live() { return *window().page().lowerPanel()->liveBlocks(); }
     QToolButton& units() { return *window().findChild<QToolButton*>(QStringLiteral("unshardedUnits")); }
@@ -75,7 +76,7 @@ private Q_SLOTS:
         QCOMPARE(lane().rows().rowCount(), 1U);
         QCOMPARE(lane().rows().title(0), QStringLiteral("8 ranks"));
         QCOMPARE(lane().rows().size(), session().step()->trace().collectives.size());
-        QCOMPARE(lane().rows().exposedMs(), session().answer()->clock->exposedMs); // of the plan
+        QCOMPARE(lane().rows().sums({}).exposedMs, session().answer()->clock->exposedMs); // of the plan
         // Each has its place inside of the step.
         for (std::size_t run = 0; run < lane().rows().size(); ++run)
             QVERIFY(lane().rows().range(run).end <= session().shownTimeline()->durationMs + 1e-9);
@@ -185,6 +186,33 @@ private Q_SLOTS:
         remarks().setFocus(Qt::TabFocusReason);
         QVERIFY(remarks().focusPolicy() & Qt::TabFocus);
         QCOMPARE(readWith([&] { QTest::keyClick(&remarks(), Qt::Key_Space); }), clicked);
+    }
+
+    void causesStandBesideTheVerdict()
+    {
+        openSharded();
+        auto* causes = window().findChild<RemarksButton*>(QStringLiteral("causes"));
+        QTRY_VERIFY(causes->isVisible());
+        QCOMPARE(causes->text(), QStringLiteral("Why 29.52 MiB?"));
+        QVERIFY2(causes->toolTip().startsWith(QStringLiteral("Logits are the peak: 12.00 MiB of 29.52 MiB")),
+                 qPrintable(causes->toolTip()));
+        QVERIFY(causes->focusPolicy() & Qt::TabFocus);
+        openStep(); // whose largest part are activations
+        QTRY_VERIFY(causes->isHidden());
+        // A remark that a cause says as well is not said twice.
+        StepTrace step = **readStepTrace(HEADROOM_TEST_DATA "/steps/fsdp_llama.hrs");
+        step.info.remarks = {"this may change the peak"};
+        const QString path = inFolder(QStringLiteral("remarked.hrs"));
+        QVERIFY(writeStepTrace(step, path.toStdString()));
+        window().openFile(path);
+        QTRY_VERIFY(causes->isVisible() && remarks().text() == QStringLiteral("1 remark"));
+        Cause said;
+        said.sentence = "the same";
+        said.line = "train.py:7 main";
+        said.remark = "this may change the peak";
+        window().page().header()->setCauses(std::make_shared<const std::vector<Cause>>(std::vector{said}));
+        QVERIFY(remarks().isHidden());
+        QCOMPARE(causes->toolTip(), QStringLiteral("The same.\nAt train.py:7 main."));
     }
 
     void manyRemarksStayInsideTheScreen()

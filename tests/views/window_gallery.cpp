@@ -254,6 +254,32 @@ void showRemarks(MainWindow& window, Gallery& gallery)
     window.resize(1600, 1000);
 }
 
+/// A range of the timeline, and the tables that the range filters.
+void showRange(MainWindow& window, Gallery& gallery)
+{
+    const double end = window.session().shownTimeline()->durationMs;
+    for (const QSize size : {QSize(1280, 800), QSize(1600, 1000), QSize(3840, 2160)}) {
+        window.resize(size);
+        const QString name = QStringLiteral("range-%1").arg(size.width());
+        window.actions().showTradeOff->trigger();
+        window.page().timeline()->selectRange(end * 0.22, end * 0.41);
+        settle(window);
+        gallery.bothThemes(name);
+        window.actions().showOps->trigger();
+        settle(window);
+        gallery.bothThemes(name + QStringLiteral("-ops"));
+        window.actions().showLiveBlocks->trigger();
+        settle(window);
+        gallery.bothThemes(name + QStringLiteral("-live"));
+        window.page().timeline()->zoomToSelection();
+        settle(window);
+        gallery.bothThemes(name + QStringLiteral("-zoomed"));
+        window.page().timeline()->zoomBack();
+        window.page().timeline()->unpin();
+    }
+    window.resize(1600, 1000);
+}
+
 void showAll(MainWindow& window, Gallery& gallery, const QString& file)
 {
     window.resize(1600, 1000);
@@ -301,6 +327,7 @@ void showAll(MainWindow& window, Gallery& gallery, const QString& file)
     gallery.bothThemes(QStringLiteral("pinned-live"));
     window.actions().showOps->trigger();
     gallery.save(QStringLiteral("ops"));
+    showRange(window, gallery);
     window.actions().showReserved->trigger();
     settle(window);
     gallery.bothThemes(QStringLiteral("reserved"));
@@ -341,11 +368,11 @@ int main(int argc, char** argv)
                       settings);
     window.askBeforeClosing(false);
     Gallery gallery(window, folder);
-    if (arguments.value(3) == QStringLiteral("fit")) {
+    if (const QString only = arguments.value(3); !only.isEmpty()) {
         window.show();
         window.openFile(file);
         settle(window);
-        showFit(window, gallery);
+        (only == QStringLiteral("fit") ? showFit : showRange)(window, gallery);
     } else {
         showAll(window, gallery, file);
     }

@@ -224,7 +224,7 @@ private Q_SLOTS:
         QTest::keyClick(canvas(), Qt::Key_Space);
         QTRY_VERIFY(listed.count() > 0);
         const auto memory = listed.last().first().value<LiveBlocksAtPtr>();
-        QCOMPARE(memory->timeline, window_->session().step()->engine->recorded());
+        QCOMPARE(memory->request.timeline, window_->session().step()->engine->recorded());
     }
 
     void ADroppedMeasuredStepIsCompared()

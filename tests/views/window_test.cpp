@@ -4,19 +4,26 @@
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
 #include "app/window/step_header.h"
+#include "core/trace/step_file.h"
+#include "tests/core/synthetic_step.h"
 #include "tests/views/tab_order.h"
 #include "tests/views/window_fixture.h"
 #include "views/models/module_tree_model.h"
+#include "views/plot/icicle.h"
+#include "views/plot/timeline_canvas.h"
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/inspector.h"
+#include "views/widgets/labels.h"
 #include "views/widgets/lower_panel.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
 
 #include <QAbstractItemModelTester>
 #include <QClipboard>
+#include <QDir>
+#include <QFile>
 #include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
@@ -47,7 +54,177 @@ private:
         return QStringLiteral("%1 %").arg(std::lround(100 * window().session().answer()->plan.decisions.at(fqn)));
     }
 
+    TimelineCanvas* canvas() { return window().page().timeline()->findChild<TimelineCanvas*>(); }
+    QTreeView* opsTable() { return window().page().lowerPanel()->ops(); }
+    QTreeView* liveTable() { return window().page().lowerPanel()->liveBlocks(); }
+    template <class Widget>
+    Widget* part(const char* name)
+    {
+        return window().page().findChild<Widget*>(QLatin1String(name));
+    }
+
+    /// Drags from one instant to another with the mouse, and waits for what happens in between.
+    StepRangePtr dragRange(double fromMs, double toMs)
+    {
+        QSignalSpy summarised(&window().jobs(), &Jobs::rangeSummarised);
+        QWidget* viewport = canvas()->viewport();
+        const auto at = [&](double ms) {
+            const auto& geometry = canvas()->geometryOfPlot();
+            return QPoint(static_cast<int>(std::lround(geometry.ms.toPixel(ms))),
+                          static_cast<int>(geometry.plot.top()) + 30);
+        };
+        QTest::mousePress(viewport, Qt::LeftButton, {}, at(fromMs));
+        QMouseEvent move(QEvent::MouseMove, at(toMs), viewport->mapToGlobal(at(toMs)), Qt::NoButton, Qt::LeftButton,
+                         Qt::NoModifier);
+        QApplication::sendEvent(viewport, &move);
+        QTest::mouseRelease(viewport, Qt::LeftButton, {}, at(toMs));
+        return summarised.wait() ? summarised.last().first().value<StepRangePtr>() : nullptr;
+    }
+
 private Q_SLOTS:
+    void aRangeFiltersEveryTable()
+    {
+        openStep();
+        QTRY_VERIFY(window().page().timeline()->upToDate());
+        const Timeline& planned = *window().session().answer()->timeline;
+        auto* bar = part<QWidget>("range");
+        QVERIFY(!bar->isVisible());
+        window().actions().showOps->trigger();
+        const QTreeView* tree = window().page().modules()->tree();
+        const int modules = tree->model()->rowCount();
+        const ModuleId selected = window().session().selected();
+
+        const StepRangePtr range = dragRange(planned.durationMs * 0.05, planned.durationMs * 0.15);
+        QVERIFY(range);
+        QCOMPARE(range->timeline, window().session().answer()->timeline);
+        const RangeSummary& summary = range->summary;
+        QVERIFY(summary.ops > 0 && summary.ops < planned.runs.size() / 2);
+        QVERIFY(bar->isVisible());
+        const QString sums = part<WrappedLabel>("rangeSums")->text();
+        QVERIFY2(sums.contains(QStringLiteral("%1 ops").arg(summary.ops)), qPrintable(sums));
+        QVERIFY2(part<WrappedLabel>("rangeMost")->text().startsWith(QStringLiteral("Most made by Transformer")),
+                 qPrintable(part<WrappedLabel>("rangeMost")->text()));
+
+        // Ops of all modules, then those of the selected one.
+        QAbstractItemModelTester ops(opsTable()->model(), QAbstractItemModelTester::FailureReportingMode::QtTest);
+        QCOMPARE(opsTable()->model()->rowCount(),
+                 static_cast<int>(std::count(summary.runs.begin(), summary.runs.end(), true)));
+        auto* onlyModule = part<QToolButton>("onlyModule");
+        QVERIFY(onlyModule->isVisible());
+        window().session().select(summary.modules.front().id);
+        const int all = opsTable()->model()->rowCount();
+        onlyModule->click();
+        QVERIFY(opsTable()->model()->rowCount() < all);
+        onlyModule->click();
+        QCOMPARE(opsTable()->model()->rowCount(), all);
+
+        // Modules at work, and the modules around.
+        QAbstractItemModelTester rows(tree->model(), QAbstractItemModelTester::FailureReportingMode::QtTest);
+        QVERIFY(tree->model()->rowCount() < modules);
+        QCOMPARE(tree->model()->index(0, 0).data().toString(), QStringLiteral("layers.0"));
+        window().page().modules()->filter()->setText(QStringLiteral("layers.0"));
+        QCOMPARE(tree->model()->rowCount(), 1);
+        window().page().modules()->filter()->clear();
+
+        // Blocks made in the range.
+        QSignalSpy listed(&window().jobs(), &Jobs::liveMemoryListed);
+        window().actions().showLiveBlocks->trigger();
+        QVERIFY(listed.wait());
+        const auto memory = listed.last().first().value<LiveBlocksAtPtr>();
+        QCOMPARE(memory->table.total, summary.made);
+        QCOMPARE(memory->tree ? memory->tree->root().bytes : summary.made, summary.made);
+
+        // Another plan: the same time, other ops.
+        QSignalSpy again(&window().jobs(), &Jobs::rangeSummarised);
+        window().session().commitBudget(peak());
+        QTRY_VERIFY(window().session().answerIsCurrent());
+        QTRY_VERIFY(!again.isEmpty()
+                    && again.last().first().value<StepRangePtr>()->timeline == window().session().answer()->timeline);
+
+        window().session().select(selected);
+        QTest::keyClick(canvas(), Qt::Key_Escape);
+        QVERIFY(!bar->isVisible());
+        QVERIFY(!onlyModule->isVisible());
+        QCOMPARE(tree->model()->rowCount(), modules);
+        QCOMPARE(window().session().selected(), selected);
+        QVERIFY(tree->currentIndex().isValid());
+        QTRY_VERIFY(!listed.last().first().value<LiveBlocksAtPtr>()->request.range);
+    }
+
+    void theButtonBelowTheTimelineClearsTheRange()
+    {
+        openStep();
+        QTRY_VERIFY(window().page().timeline()->upToDate());
+        QSignalSpy summarised(&window().jobs(), &Jobs::rangeSummarised);
+        window().actions().selectVisible->trigger();
+        QVERIFY(summarised.wait());
+        QVERIFY(window().page().timeline()->hasSelection());
+        QCOMPARE(summarised.last().first().value<StepRangePtr>()->summary.range.endMs,
+                 window().session().answer()->timeline->durationMs);
+        part<QToolButton>("clearRange")->click();
+        QVERIFY(!window().page().timeline()->hasSelection());
+        QVERIFY(!part<QWidget>("range")->isVisible());
+        // A range is of the open step.
+        window().actions().selectVisible->trigger();
+        QVERIFY(summarised.wait());
+        QVERIFY(window().closeStep());
+        openStep();
+        QVERIFY(!window().page().timeline()->hasSelection());
+        QVERIFY(!part<QWidget>("range")->isVisible());
+    }
+
+    void theReportIsWrittenWhileTheWindowWorks()
+    {
+        openStep();
+        QTRY_VERIFY(window().session().frontierIsFinal());
+        const QString file = inFolder(QStringLiteral("report.html"));
+        QSignalSpy ended(&window().exporter(), &Exporter::reportEnded);
+        window().exporter().writeReportTo(file);
+        QCOMPARE(window().messages().kind(), MessageBar::Kind::progress);
+        QVERIFY(ended.isEmpty());
+        QVERIFY(ended.wait());
+        QVERIFY(ended.first().first().toBool());
+        QCOMPARE(window().messages().kind(), MessageBar::Kind::done);
+        QFile page(file);
+        QVERIFY(page.open(QIODevice::ReadOnly));
+        const QByteArray html = page.readAll();
+        QVERIFY(html.startsWith("<!doctype html>"));
+        QVERIFY(html.contains("Peak with the plan"));
+        QVERIFY(html.contains("What less memory costs"));
+        QVERIFY(html.trimmed().endsWith("</html>"));
+    }
+
+    void aReportThatIsCancelledLeavesNothing()
+    {
+        const QString large = inFolder(QStringLiteral("large.hrs")); // so that its report takes a while
+        QVERIFY(writeStepTrace(*makeSyntheticStep(syntheticOptions(60'000, 12)), large.toStdString()).ok());
+        window().openFile(large, 100 * GiB);
+        QTRY_VERIFY(window().session().isOpen() && window().session().answerIsCurrent());
+        const QString file = inFolder(QStringLiteral("cancelled.html"));
+        QSignalSpy ended(&window().exporter(), &Exporter::reportEnded);
+        window().exporter().writeReportTo(file);
+        QTest::mouseClick(window().messages().actionButton(), Qt::LeftButton);
+        QVERIFY(window().messages().kind() != MessageBar::Kind::progress);
+        window().exporter().writeReportTo(inFolder(QStringLiteral("after.html"))); // by the same thread
+        QVERIFY(ended.wait(60'000));
+        QCOMPARE(ended.count(), 1);
+        QVERIFY(QFile::exists(inFolder(QStringLiteral("after.html"))));
+        QVERIFY(!QFile::exists(file));
+    }
+
+    void aReportThatCannotBeWrittenSaysWhy()
+    {
+        openStep();
+        QSignalSpy ended(&window().exporter(), &Exporter::reportEnded);
+        window().exporter().writeReportTo(inFolder(QStringLiteral("none/report.html")));
+        QVERIFY(ended.wait());
+        QVERIFY(!ended.first().first().toBool());
+        QCOMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QVERIFY2(window().messages().message().contains(QStringLiteral("report.html")),
+                 qPrintable(window().messages().message()));
+        QVERIFY(QDir(inFolder({})).entryList({QStringLiteral("none*")}).isEmpty());
+    }
+
     void planIsShownInTreeAndInspector()
     {
         openStep();

@@ -102,6 +102,13 @@ LiveBlocksTable makeLiveBlocksTable(StepTracePtr trace, const std::vector<LiveBl
     std::iota(table.order.begin(), table.order.end(), 0U);
     if (hasSourceLines(*trace))
         table.lines = std::make_shared<const SourceLines>(*trace);
+    for (LiveBlocksTable::Group& group : table.groups) {
+        std::set<std::uint32_t> lines;
+        for (const std::uint32_t block : group.blocks)
+            if (table.lines)
+                lines.insert(table.lines->lineOf(table.blocks[block].live.storage));
+        group.lines = lines.size();
+    }
     table.trace = std::move(trace);
     table.sort(LiveBlocksTable::Key::size, Qt::DescendingOrder);
     return table;
@@ -147,11 +154,7 @@ QString LiveBlocksModel::lineOf(const Group& group) const
 {
     if (!table_.lines)
         return {};
-    std::set<std::uint32_t> lines;
-    for (const std::uint32_t block : group.blocks)
-        lines.insert(table_.lines->lineOf(table_.blocks[block].live.storage));
-    return lines.size() == 1 ? lineOf(table_.blocks[group.blocks.front()])
-                             : tr("%1 lines").arg(countText(static_cast<int>(lines.size())));
+    return group.lines == 1 ? lineOf(table_.blocks[group.blocks.front()]) : tr("%1 lines").arg(countText(group.lines));
 }
 
 void LiveBlocksModel::sort(int column, Qt::SortOrder order)

@@ -28,6 +28,7 @@ struct LiveBlocksTable
         Category category = Category::other;
         int row = 0;
         std::vector<std::uint32_t> blocks; ///< indices in LiveBlocksTable::blocks, in the order of rows
+        std::size_t lines = 0; ///< number of different lines of source code of the blocks; 0: the step has none
     };
     struct Block
     {

@@ -32,6 +32,7 @@ void OpsModel::setStep(StepTracePtr trace)
     decisions_.clear();
     changed_.clear();
     comparison_.reset();
+    inRange_.clear();
     collect({});
     Bytes largest = 0;
     for (const Bytes bytes : trace_ ? trace_->storages.bytes.rows : std::span<const Bytes>())
@@ -99,6 +100,16 @@ void OpsModel::setOnlyChanged(bool only)
     endResetModel();
 }
 
+void OpsModel::setRange(const std::vector<bool>& runs)
+{
+    if (runs == inRange_)
+        return;
+    beginResetModel();
+    inRange_ = runs;
+    collect(module_);
+    endResetModel();
+}
+
 const ChangedOp* OpsModel::changeOf(OpId op) const
 {
     const auto found = std::ranges::lower_bound(changed_, op, {}, &ChangedOp::op);
@@ -142,7 +153,8 @@ void OpsModel::collect(ModuleId module)
     }
     for (std::uint32_t i = 0; i < trace_->ops.size(); ++i) {
         const ModuleId of = trace_->ops.module[OpId(i)];
-        if ((of.valid() ? within[of.value] : !module.valid()) && (!onlyChanged_ || changeOf(OpId(i))))
+        if ((of.valid() ? within[of.value] : !module.valid()) && (!onlyChanged_ || changeOf(OpId(i)))
+            && (inRange_.empty() || inRange_[i]))
             ops_.push_back(OpId(i));
     }
     sortRows();

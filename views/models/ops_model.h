@@ -48,6 +48,8 @@ public:
     void setPlan(std::vector<OpDecision> decisions, std::vector<ChangedOp> changed);
     void setComparison(const StepComparisonPtr& comparison); ///< null: no measured step
     void setOnlyChanged(bool only); ///< shows only rows with a changed decision
+    /// Shows only ops that run in a range, by OpId (RangeSummary::runs); empty: all.
+    void setRange(const std::vector<bool>& runs);
     OpId opAt(const QModelIndex& index) const;
 
     int rowCount(const QModelIndex& parent = {}) const override;
@@ -75,6 +77,7 @@ private:
     std::vector<ChangedOp> changed_;
     StepComparisonPtr comparison_;
     bool onlyChanged_ = false;
+    std::vector<bool> inRange_; ///< by OpId; empty: no range
     ByteUnit unit_;
     int sortColumn_ = numberColumn;
     Qt::SortOrder sortOrder_ = Qt::AscendingOrder;

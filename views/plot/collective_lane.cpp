@@ -59,8 +59,6 @@ CollectiveRows::CollectiveRows(StepTracePtr trace, std::vector<ModuleId> modules
     for (std::size_t run = 0; run < runs_.size(); ++run) {
         rows_.push_back(collectiveRow(*trace_, runs_[run].op));
         used[static_cast<std::size_t>(kind(run))] = true;
-        ms_ += runs_[run].ms;
-        exposedMs_ += runs_[run].exposedMs;
         std::size_t& row = rowOfGroup_[group(run).value];
         if (row != unused)
             continue;
@@ -73,6 +71,24 @@ CollectiveRows::CollectiveRows(StepTracePtr trace, std::vector<ModuleId> modules
     for (std::size_t kind = 0; kind < used.size(); ++kind)
         if (used[kind])
             kinds_.push_back(static_cast<CollectiveKind>(kind));
+}
+
+bool CollectiveRows::belongs(std::size_t run, const std::optional<TimeRange>& selection) const
+{
+    return !selection || selection->meets(range(run).begin, range(run).end);
+}
+
+CollectiveRows::Sums CollectiveRows::sums(const std::optional<TimeRange>& selection) const
+{
+    Sums sums;
+    for (std::size_t run = 0; run < runs_.size(); ++run) {
+        if (!belongs(run, selection))
+            continue;
+        ++sums.runs;
+        sums.ms += runs_[run].ms;
+        sums.exposedMs += runs_[run].exposedMs;
+    }
+    return sums;
 }
 
 QString CollectiveRows::groupText(GroupId group) const
@@ -239,6 +255,7 @@ void CollectiveLane::setRows(CollectiveRows rows)
     rows_ = std::move(rows);
     if (current_ && *current_ >= rows_.size())
         current_.reset();
+    sums_ = rows_.sums(selection_);
     setVisible(rows_.size() > 0);
     place();
     describe();
@@ -257,6 +274,16 @@ void CollectiveLane::setRange(AxisRange shown)
     place();
 }
 
+void CollectiveLane::setSelection(std::optional<TimeRange> selection)
+{
+    selection_ = selection;
+    sums_ = rows_.sums(selection_);
+    if (current_ && !rows_.belongs(*current_, selection_))
+        current_.reset();
+    place();
+    describe();
+}
+
 void CollectiveLane::place()
 {
     top_ = legend().height();
@@ -273,8 +300,10 @@ Legend CollectiveLane::legend() const
     for (const CollectiveKind kind : rows_.kinds())
         entries.push_back({collectiveTitle(kind), colorOf(kind, theme), LegendEntry::Symbol::square});
     entries.push_back({tr("low: hidden"), theme.secondText, LegendEntry::Symbol::line});
-    return {tr("Collectives, %1 exposed").arg(msText(rows_.exposedMs())), std::move(entries),
-            static_cast<double>(width()), theme};
+    const QString exposed = msText(sums_.exposedMs);
+    return {selection_ ? tr("%1 collectives in the range, %2 exposed").arg(countText(sums_.runs), exposed)
+                       : tr("Collectives, %1 exposed").arg(exposed),
+            std::move(entries), static_cast<double>(width()), theme};
 }
 
 QSize CollectiveLane::sizeHint() const
@@ -309,6 +338,15 @@ void CollectiveLane::paintEvent(QPaintEvent*)
             QRectF(block.begin, row.bottom() - height, std::max(1.0, width - (width >= 4 ? 1 : 0)), height),
             colorOf(block.kind, theme));
     }
+    if (selection_) {
+        const double begin = std::clamp(axis().toPixel(selection_->beginMs), left_, right_);
+        const double end = std::clamp(axis().toPixel(selection_->endMs), left_, right_);
+        auto veil = theme.card;
+        veil.setAlphaF(0.7f);
+        const double height = laneHeight * static_cast<double>(rows_.rowCount());
+        painter.fillRect(QRectF(left_, top_, begin - left_, height), veil);
+        painter.fillRect(QRectF(end, top_, right_ - end, height), veil);
+    }
     if (current_) {
         const AxisRange at = rows_.range(*current_);
         const QRectF row = rowRect(rows_.row(*current_));
@@ -327,9 +365,12 @@ void CollectiveLane::paintEvent(QPaintEvent*)
 
 std::optional<CollectiveRows::Found> CollectiveLane::at(QPointF position) const
 {
-    for (std::size_t row = 0; row < rows_.rowCount(); ++row)
-        if (rowRect(row).contains(position))
-            return rows_.find(row, axis().toData(position.x()), axis().dataPerPixel() * reachPixels);
+    for (std::size_t row = 0; row < rows_.rowCount(); ++row) {
+        if (!rowRect(row).contains(position))
+            continue;
+        const auto found = rows_.find(row, axis().toData(position.x()), axis().dataPerPixel() * reachPixels);
+        return found && rows_.belongs(found->run, selection_) ? found : std::nullopt;
+    }
     return std::nullopt;
 }
 
@@ -358,7 +399,7 @@ void CollectiveLane::mousePressEvent(QMouseEvent* event)
 
 void CollectiveLane::goTo(std::optional<std::size_t> run)
 {
-    if (!run)
+    if (!run || !rows_.belongs(*run, selection_))
         return;
     current_ = run;
     const AxisRange at = rows_.range(*run);
@@ -368,6 +409,18 @@ void CollectiveLane::goTo(std::optional<std::size_t> run)
     update();
     const QPointF below(std::clamp(axis().toPixel(at.begin), left_, right_), rowRect(rows_.row(*run)).bottom());
     QToolTip::showText(mapToGlobal(below.toPoint()), rows_.text(*run), this);
+}
+
+/// Goes to the next run that belongs to the selection.
+void CollectiveLane::goAlong(std::optional<std::size_t> from, int direction)
+{
+    auto last = from;
+    auto run = rows_.next(from, direction);
+    while (run && run != last && !rows_.belongs(*run, selection_)) {
+        last = run;
+        run = rows_.next(run, direction);
+    }
+    goTo(run);
 }
 
 void CollectiveLane::choose()
@@ -384,25 +437,23 @@ void CollectiveLane::describe()
             ? rows_.text(*current_)
             : tr("%1 collectives take %2, %3 of it exposed. Arrow keys go from one to the next, Return selects its "
                  "module and its instant.")
-                  .arg(rows_.size())
-                  .arg(msText(rows_.ms()), msText(rows_.exposedMs())));
+                  .arg(countText(sums_.runs), msText(sums_.ms), msText(sums_.exposedMs)));
 }
 
 void CollectiveLane::keyPressEvent(QKeyEvent* event)
 {
     switch (event->key()) {
     case Qt::Key_Left:
-        return goTo(rows_.next(current_, -1));
+        return goAlong(current_, -1);
     case Qt::Key_Right:
-        return goTo(rows_.next(current_, +1));
+        return goAlong(current_, +1);
     case Qt::Key_Home:
-        return goTo(rows_.next(std::nullopt, +1));
+        return goAlong(std::nullopt, +1);
     case Qt::Key_End:
-        return goTo(rows_.next(std::nullopt, -1));
+        return goAlong(std::nullopt, -1);
     case Qt::Key_Up:
     case Qt::Key_Down:
-        return goTo(current_ ? rows_.beside(*current_, event->key() == Qt::Key_Up ? -1 : +1)
-                             : rows_.next(current_, +1));
+        return current_ ? goTo(rows_.beside(*current_, event->key() == Qt::Key_Up ? -1 : +1)) : goAlong(current_, +1);
     case Qt::Key_Return:
     case Qt::Key_Enter:
     case Qt::Key_Space:

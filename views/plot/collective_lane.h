@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/predict/step_clock.h"
+#include "core/timeline/range_summary.h"
 #include "views/plot/axis_map.h"
 #include "views/plot/legend.h"
 
@@ -41,8 +42,16 @@ public:
     std::size_t rowCount() const noexcept { return titles_.size(); }
     const QString& title(std::size_t row) const { return titles_[row]; } ///< "8 ranks"
     const std::vector<CollectiveKind>& kinds() const noexcept { return kinds_; } ///< the kinds of all runs, ascending
-    double ms() const noexcept { return ms_; }
-    double exposedMs() const noexcept { return exposedMs_; }
+    /// Sums over runs.
+    struct Sums
+    {
+        std::size_t runs = 0;
+        double ms = 0;
+        double exposedMs = 0;
+    };
+    /// Over the runs that belong to a selected range; nullopt: over all runs.
+    Sums sums(const std::optional<TimeRange>& selection) const;
+    bool belongs(std::size_t run, const std::optional<TimeRange>& selection) const;
 
     std::size_t row(std::size_t run) const { return rowOfGroup_[group(run).value]; }
     AxisRange range(std::size_t run) const { return {runs_[run].atMs, runs_[run].atMs + runs_[run].ms}; }
@@ -75,8 +84,6 @@ private:
     std::vector<std::size_t> rowOfGroup_; ///< by GroupId: row of the lane
     std::vector<QString> titles_;
     std::vector<CollectiveKind> kinds_;
-    double ms_ = 0;
-    double exposedMs_ = 0;
 };
 
 /// "all-gather".
@@ -94,6 +101,7 @@ public:
     void setRows(CollectiveRows rows);
     void setPlotEdges(double left, double right); ///< x of the plot's edges in own pixels, to align with the plot
     void setRange(AxisRange shown);
+    void setSelection(std::optional<TimeRange> selection); ///< other runs are pale, and keys pass them over
 
     const CollectiveRows& rows() const noexcept { return rows_; }
     std::optional<std::size_t> current() const noexcept { return current_; } ///< the run that keys or a click chose
@@ -120,12 +128,15 @@ private:
     std::optional<CollectiveRows::Found> at(QPointF position) const;
     void place();
     void goTo(std::optional<std::size_t> run);
+    void goAlong(std::optional<std::size_t> from, int direction);
     void choose();
     void describe();
 
     CollectiveRows rows_;
+    CollectiveRows::Sums sums_; ///< of the runs that belong to the selection
     std::vector<CollectiveBlock> blocks_;
     AxisRange shown_;
+    std::optional<TimeRange> selection_;
     double top_ = 0; ///< y of the first row, below the legend
     double left_ = 0;
     double right_ = 1;

@@ -324,6 +324,12 @@ void OverviewStrip::setRange(AxisRange all, AxisRange shown, double shortest)
     update();
 }
 
+void OverviewStrip::setSelection(std::optional<AxisRange> selection)
+{
+    selection_ = selection;
+    update();
+}
+
 int OverviewStrip::columns() const
 {
     return std::max(1, static_cast<int>(right_ - left_));
@@ -381,6 +387,11 @@ void OverviewStrip::paintEvent(QPaintEvent*)
     veil.setAlphaF(0.6f);
     painter.fillRect(QRectF(left_, 0, begin - left_, height()), veil);
     painter.fillRect(QRectF(end, 0, right_ - end, height()), veil);
+    if (selection_) {
+        const double left = map().toPixel(selection_->begin);
+        painter.fillRect(QRectF(left, height() - 4, std::max(2.0, map().toPixel(selection_->end) - left), 3),
+                         theme.text);
+    }
     painter.setRenderHint(QPainter::Antialiasing);
     const auto quiet = shown_ == all_ ? theme.line : theme.secondText;
     painter.setPen(QPen(hasFocus() ? theme.text : quiet, hasFocus() ? 1.6 : 1));

@@ -10,6 +10,8 @@
 #include <QElapsedTimer>
 #include <QWidget>
 
+#include <optional>
+
 namespace headroom {
 
 /// The drawing area of the timeline: a chart with axes and grid, layers, and the budget handle in the margin. It
@@ -103,6 +105,7 @@ public:
     void setPlotEdges(double left, double right); ///< x of the plot's edges in own pixels, to align with the plot
     void setPrepared(PreparedTimelinePtr prepared);
     void setRange(AxisRange all, AxisRange shown, double shortest);
+    void setSelection(std::optional<AxisRange> selection); ///< a selected range is marked at the bottom
     int columns() const; ///< number of pixel columns to prepare
 
     QSize sizeHint() const override;
@@ -130,6 +133,7 @@ private:
     PreparedTimelinePtr prepared_;
     AxisRange all_;
     AxisRange shown_;
+    std::optional<AxisRange> selection_;
     double shortest_ = 0;
     Grip grip_ = Grip::none;
     double grabbedAt_ = 0; ///< distance of the pointer from the window's begin, in ms

@@ -139,17 +139,38 @@ std::vector<QRectF> MarksLayer::labels() const
     return taken;
 }
 
+/// Paints a vertical line from which the labels of peaks are left out.
+void MarksLayer::paintEdge(QPainter& painter, double x) const
+{
+    double top = geometry().plot.top();
+    std::vector<QRectF> crossed = labels();
+    std::erase_if(crossed, [x](const QRectF& label) { return x < label.left() || x > label.right(); });
+    std::ranges::sort(crossed, {}, &QRectF::top);
+    for (const QRectF& label : crossed) {
+        if (label.top() > top)
+            painter.drawLine(QPointF(x, top), QPointF(x, label.top()));
+        top = std::max(top, label.bottom());
+    }
+    painter.drawLine(QPointF(x, top), QPointF(x, geometry().plot.bottom()));
+}
+
 void MarksLayer::paintSelection(QPainter& painter) const
 {
+    constexpr double leastForLabel = 90;
+
     const auto& plot = geometry().plot;
     const double begin = std::clamp(geometry().ms.toPixel(selection_->beginMs), plot.left(), plot.right());
     const double end = std::clamp(geometry().ms.toPixel(selection_->endMs), plot.left(), plot.right());
-    auto fill = theme().text;
-    fill.setAlphaF(0.10f);
-    painter.fillRect(QRectF(begin, plot.top(), end - begin, plot.height()), fill);
+    auto veil = theme().card;
+    veil.setAlphaF(0.62f);
+    painter.fillRect(QRectF(plot.left(), plot.top(), begin - plot.left(), plot.height()), veil);
+    painter.fillRect(QRectF(end, plot.top(), plot.right() - end, plot.height()), veil);
     painter.setPen(QPen(theme().text, 1));
-    for (const double x : {begin, end})
-        painter.drawLine(QPointF(std::floor(x) + 0.5, plot.top()), QPointF(std::floor(x) + 0.5, plot.bottom()));
+    for (const double ms : {selection_->beginMs, selection_->endMs})
+        if (geometry().ms.data.contains(ms))
+            paintEdge(painter, std::floor(geometry().ms.toPixel(ms)) + 0.5);
+    if (plot.height() < leastForLabel)
+        return; // the label would hide the bands
     painter.setFont(theme().numberStrong);
     const QFontMetricsF metrics(theme().numberStrong);
     const QSizeF size(metrics.horizontalAdvance(selection_->label) + 12, 20);

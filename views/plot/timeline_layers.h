@@ -100,6 +100,7 @@ protected:
 
 private:
     void paintSelection(QPainter& painter) const;
+    void paintEdge(QPainter& painter, double x) const;
 
     std::vector<PeakMark> marks_;
     std::optional<AddedTime> added_;

@@ -28,7 +28,7 @@ void TimelineView::setStep(StepTracePtr trace, TimelinePtr recorded)
     d_->measured.reset();
     d_->answer.reset();
     d_->pin.reset();
-    d_->selection.reset();
+    d_->setSelection({});
     d_->canvas->setPrepared(nullptr);
     d_->canvas->setBudgetVisible(false);
     d_->canvas->changed().setChanged({});
@@ -143,20 +143,25 @@ void TimelineView::zoomToSelection()
 {
     if (!d_->selection)
         return;
-    const auto range = *d_->selection;
-    d_->setSelection({});
-    Q_EMIT selectionCleared();
-    d_->showRange(range, true);
+    if (*d_->selection != d_->zoom.current())
+        d_->showRange(*d_->selection, true);
+}
+
+void TimelineView::selectRange(double beginMs, double endMs)
+{
+    d_->select(beginMs, endMs);
+}
+
+void TimelineView::selectVisible()
+{
+    d_->select(d_->zoom.current().begin, d_->zoom.current().end);
 }
 
 void TimelineView::unpin()
 {
     if (std::exchange(d_->pin, std::nullopt))
         Q_EMIT unpinned();
-    if (d_->selection) {
-        d_->setSelection({});
-        Q_EMIT selectionCleared();
-    }
+    d_->clearSelection();
     d_->updateMarks();
 }
 

@@ -54,6 +54,9 @@ public:
     void showAll();
     void zoomBack();
     void zoomToSelection();
+    /// Selects a range of the stack's step, as a drag does. Either a range is selected or an instant is pinned.
+    void selectRange(double beginMs, double endMs);
+    void selectVisible();
     void unpin(); ///< clears the pin and the selection
 
     double visibleBeginMs() const;

@@ -81,10 +81,7 @@ TimelineView::Private::Private(TimelineView* view)
     });
     connect(canvas, &TimelineCanvas::clicked, q, [this](double ms) { pinAt(ms); });
     connect(canvas, &TimelineCanvas::selecting, q, [this](double a, double b) { setSelection(AxisRange{a, b}); });
-    connect(canvas, &TimelineCanvas::selected, q, [this](double a, double b) {
-        setSelection(AxisRange{a, b});
-        Q_EMIT q->rangeSelected(a, b);
-    });
+    connect(canvas, &TimelineCanvas::selected, q, [this](double a, double b) { select(a, b); });
     connect(&canvas->handle(), &BudgetHandle::dragged, q, &TimelineView::budgetDragged);
     connect(&canvas->handle(), &BudgetHandle::committed, q, &TimelineView::budgetCommitted);
 }
@@ -201,10 +198,7 @@ void TimelineView::Private::hover(double ms)
 
 void TimelineView::Private::pinAt(double ms)
 {
-    if (selection) {
-        setSelection({});
-        Q_EMIT q->selectionCleared();
-    }
+    clearSelection();
     if (!prepared())
         return;
     const auto column = static_cast<std::size_t>(answer->list->viewport.columnAt(ms));
@@ -224,6 +218,7 @@ void TimelineView::Private::chooseCollective(ModuleId module, double ms)
 
 void TimelineView::Private::pinChange(std::size_t change)
 {
+    clearSelection();
     pin = change;
     updateMarks();
     Q_EMIT q->instantPinned(change, showsPlan());
@@ -265,7 +260,55 @@ void TimelineView::Private::followPin(const Timeline* before)
 void TimelineView::Private::setSelection(std::optional<AxisRange> range)
 {
     selection = range;
+    lane->setSelection(range ? std::optional(TimeRange{range->begin, range->end}) : std::nullopt);
+    overview->setSelection(range);
     updateMarks();
+}
+
+void TimelineView::Private::clearSelection()
+{
+    if (!selection)
+        return;
+    setSelection({});
+    Q_EMIT q->selectionCleared();
+}
+
+/// Selects what lies between two instants, as far as the step reaches.
+void TimelineView::Private::select(double anchor, double head)
+{
+    const auto* timeline = mainTimeline();
+    if (!timeline)
+        return;
+    const auto inside = [&](double ms) { return std::clamp(ms, 0.0, timeline->durationMs); };
+    const AxisRange range{inside(std::min(anchor, head)), inside(std::max(anchor, head))};
+    if (!(range.length() > 0)) {
+        clearSelection();
+        return;
+    }
+    if (std::exchange(pin, std::nullopt))
+        Q_EMIT q->unpinned();
+    anchorMs = inside(anchor);
+    setSelection(range);
+    Q_EMIT q->rangeSelected(range.begin, range.end);
+}
+
+/// Moves the end of the selection that is not the anchor. Without a selection, one begins at the pinned instant, else
+/// in the middle.
+void TimelineView::Private::extendSelection(double ms)
+{
+    const auto* timeline = mainTimeline();
+    if (!timeline)
+        return;
+    const AxisRange& shown = zoom.current();
+    const double start = pin ? (*pin == 0 ? 0 : timeline->changes[*pin - 1].ms) : (shown.begin + shown.end) / 2;
+    const double anchor = selection ? anchorMs : std::clamp(start, 0.0, timeline->durationMs);
+    const double head = !selection ? anchor : selection->begin == anchor ? selection->end : selection->begin;
+    const double moved = std::clamp(head + ms, 0.0, timeline->durationMs);
+    select(anchor, moved);
+    if (moved < shown.begin || moved > shown.end) {
+        const double shift = moved < shown.begin ? moved - shown.begin : moved - shown.end;
+        showRange({shown.begin + shift, shown.end + shift}, false);
+    }
 }
 
 void TimelineView::Private::updateMarks()
@@ -350,7 +393,9 @@ bool TimelineView::Private::key(QKeyEvent* event)
         showRange(map.zoomed(factor, map.toPixel(at), zoom.all(), shortestMs), true);
     };
     const auto along = [&](int direction) {
-        if (pin)
+        if (event->modifiers().testFlag(Qt::ShiftModifier))
+            extendSelection(direction * (control ? 0.1 : 0.02) * range.length());
+        else if (pin)
             stepPin(direction * (control ? 10 : 1));
         else
             showRange({range.begin + direction * range.length() / 10, range.end + direction * range.length() / 10},

@@ -32,7 +32,10 @@ public:
     void pinChange(std::size_t change);
     void stepPin(int columns);
     void followPin(const Timeline* before);
+    void select(double anchorMs, double headMs);
+    void extendSelection(double ms);
     void setSelection(std::optional<AxisRange> range);
+    void clearSelection();
     void updateMarks();
     void updateLegend();
     void updateDescription();
@@ -75,6 +78,7 @@ public:
     double shortestMs = 1e-6;
     PreparedTimelinePtr answer;
     std::optional<AxisRange> selection;
+    double anchorMs = 0; ///< the end of the selection that stays when keys extend the selection
     std::optional<std::size_t> pin; ///< number of changes of the main timeline up to the pinned instant
     Grouping grouping = Grouping::category;
 };

@@ -36,6 +36,9 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
                        QWidget* peaks, QWidget* parent)
     : QWidget(parent)
     , switch_(new QButtonGroup(this))
+    , rangeSums_(new WrappedLabel(this))
+    , rangeMost_(new WrappedLabel(this))
+    , rangeBar_(makeRangeBar())
     , pages_(new QStackedWidget(this))
     , liveTitle_(new WrappedLabel(this))
     , opsTitle_(new WrappedLabel(this))
@@ -45,6 +48,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     , showIcicle_(makeSegment(tr("Icicle"), this))
     , ops_(makeTableView(ops, false))
     , onlyChanged_(makeSegment(tr("Only changed decisions"), this))
+    , onlyModule_(makeSegment(tr("Only the selected module"), this))
     , units_(makeSegment(tr("Unsharded, by unit"), this))
 {
     auto* row = makeLayout<QHBoxLayout>(nullptr, {12, 8, 12, 0}, 2);
@@ -58,6 +62,7 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     row->addStretch(1);
     auto* column = makeLayout<QVBoxLayout>(this, {0, 0, 0, 0}, 0);
     column->addLayout(row);
+    column->addWidget(rangeBar_);
     column->addWidget(pages_, 1);
 
     pages_->addWidget(tradeOff);
@@ -76,7 +81,15 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     onlyChanged_->setToolTip(
         tr("Show the ops that the plan treats in another way than the one with the next more memory"));
     connect(onlyChanged_, &QToolButton::toggled, this, &LowerPanel::onlyChangedWanted);
-    pages_->addWidget(makeTable(ops_, ops_, opsTitle_, tr("Ops"), onlyChanged_));
+    onlyModule_->setObjectName(QStringLiteral("onlyModule"));
+    onlyModule_->setToolTip(tr("Show the ops of the selected module in the range, not those of all modules"));
+    onlyModule_->hide();
+    connect(onlyModule_, &QToolButton::toggled, this, &LowerPanel::onlyModuleWanted);
+    auto* opsSwitches = new QWidget(this);
+    auto* opsSwitchRow = makeLayout<QHBoxLayout>(opsSwitches, {0, 0, 0, 0}, 2);
+    opsSwitchRow->addWidget(onlyModule_);
+    opsSwitchRow->addWidget(onlyChanged_);
+    pages_->addWidget(makeTable(ops_, ops_, opsTitle_, tr("Ops"), opsSwitches));
     pages_->addWidget(reserved);
     pages_->addWidget(fit);
     pages_->addWidget(peaks);
@@ -102,6 +115,45 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     switch_->button(0)->setChecked(true);
 }
 
+QWidget* LowerPanel::makeRangeBar()
+{
+    auto* bar = new QWidget(this);
+    bar->setObjectName(QStringLiteral("range"));
+    bar->setAccessibleName(tr("Selected range"));
+    bar->hide();
+    rangeSums_->setObjectName(QStringLiteral("rangeSums"));
+    rangeMost_->setObjectName(QStringLiteral("rangeMost"));
+    rangeMost_->setProperty("second", true);
+    QToolButton* close = makeCloseButton(tr("Clear the range: show the whole step (Esc in the timeline)"), bar);
+    close->setObjectName(QStringLiteral("clearRange"));
+    close->setText(QStringLiteral("✕"));
+    close->setFocusPolicy(Qt::TabFocus);
+    connect(close, &QToolButton::clicked, this, &LowerPanel::rangeClosed);
+    auto* row = makeLayout<QHBoxLayout>(bar, {12, 4, 8, 0}, 8);
+    auto* words = new QVBoxLayout;
+    words->setSpacing(1);
+    words->addWidget(rangeSums_);
+    words->addWidget(rangeMost_);
+    row->addLayout(words, 1);
+    row->addWidget(close, 0, Qt::AlignTop);
+    return bar;
+}
+
+void LowerPanel::setRange(const QString& sums, const QString& most)
+{
+    const bool has = !sums.isEmpty();
+    rangeSums_->setText(sums);
+    rangeMost_->setText(most);
+    rangeMost_->setVisible(!most.isEmpty());
+    rangeBar_->setAccessibleDescription(sums + QLatin1Char(' ') + most);
+    rangeBar_->setVisible(has);
+    onlyModule_->setVisible(has);
+    if (has)
+        announce(*rangeBar_);
+    else
+        onlyModule_->setChecked(false);
+}
+
 QWidget* LowerPanel::makeTable(QTreeView* view, QWidget* content, WrappedLabel* title, const QString& name,
                                QWidget* beside)
 {
@@ -110,7 +162,7 @@ QWidget* LowerPanel::makeTable(QTreeView* view, QWidget* content, WrappedLabel* 
     title->setProperty("second", true);
     view->setAccessibleName(name);
     auto* head = new QHBoxLayout;
-    head->addWidget(title, 1);
+    head->addWidget(title, 1, Qt::AlignVCenter);
     head->addWidget(beside);
     column->addLayout(head);
     column->addWidget(content, 1);
@@ -145,8 +197,11 @@ void LowerPanel::arrangeLive()
     const bool isWide = width >= roomForBoth;
     showIcicle_->setVisible(!isWide);
     live_->setVisible(isWide || !showIcicle_->isChecked());
-    liveContent_->widget(1)->setVisible(isWide || showIcicle_->isChecked());
+    const bool showed = std::exchange(showsIcicle_, isWide || showIcicle_->isChecked());
+    liveContent_->widget(1)->setVisible(showsIcicle_);
     live_->setColumnHidden(LiveBlocksModel::lineColumn, !hasLines_ || (isWide ? width / 2 : width) < roomForLines);
+    if (showsIcicle_ && !showed)
+        Q_EMIT icicleShown();
 }
 
 void LowerPanel::show(Page page)

@@ -153,38 +153,35 @@ RemarksButton::RemarksButton(QWidget* parent)
     : QToolButton(parent)
     , sentences_(new QWidgetAction(this))
 {
-    setObjectName(QStringLiteral("remarks"));
     setProperty("framed", true);
     setFocusPolicy(Qt::TabFocus);
     setPopupMode(QToolButton::InstantPopup);
     setMenu(new QMenu(this));
-    menu()->setObjectName(QStringLiteral("remarksPopup"));
     hide();
 }
 
-void RemarksButton::setRemarks(const QStringList& remarks)
+void RemarksButton::setSentences(const QString& text, const QString& title, const QStringList& sentences)
 {
-    setVisible(!remarks.isEmpty());
-    setText(remarks.size() == 1 ? tr("1 remark") : tr("%1 remarks").arg(remarks.size()));
-    // A tool tip cannot scroll.
-    setToolTip(remarks.size() <= mostInTip ? remarks.join(QLatin1Char('\n'))
-                                           : tr("What differs from the card, and what that may change"));
-    setAccessibleDescription(remarks.join(QStringLiteral(". ")));
+    setVisible(!sentences.isEmpty());
+    setText(text);
+    setToolTip(sentences.size() <= mostInTip ? sentences.join(QLatin1Char('\n')) : title); // a tool tip cannot scroll
+    setAccessibleDescription(sentences.join(QStringLiteral(". ")));
+    menu()->setObjectName(objectName() + QStringLiteral("Popup"));
     auto* page = new QWidget;
     auto* column = makeLayout<QVBoxLayout>(page, {remarkMargin, remarkMargin - 4, remarkMargin, remarkMargin - 4}, 8);
-    const auto add = [&](const QString& text) {
-        auto* label = new QLabel(text);
+    const auto add = [&](const QString& line) {
+        auto* label = new QLabel(line);
         label->setTextFormat(Qt::PlainText);
         label->setWordWrap(true);
         label->setFixedWidth(popupWidth);
         column->addWidget(label);
         return label;
     };
-    add(tr("Not what the card would do, and what that may change:"))->setProperty("second", true);
-    for (const QString& remark : remarks) {
-        QLabel* label = add(remark);
+    add(title)->setProperty("second", true);
+    for (const QString& sentence : sentences) {
+        QLabel* label = add(sentence);
         label->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-        label->setAccessibleName(remark);
+        label->setAccessibleName(sentence);
     }
     auto* scroll = new QScrollArea;
     scroll->setFrameShape(QFrame::NoFrame);

@@ -64,15 +64,16 @@ private:
     QTimer leaving_;
 };
 
-/// The button "2 remarks": its popup says in one sentence for each remark how the recorded step differs from the same
-/// step on the GPU. Hidden while there are none.
+/// A button as "2 remarks": its popup has a sentence for each, such as how the recorded step differs from the same step
+/// on the GPU. Hidden while there are none.
 class RemarksButton : public QToolButton
 {
     Q_OBJECT
 public:
     explicit RemarksButton(QWidget* parent = nullptr);
 
-    void setRemarks(const QStringList& remarks);
+    /// `text` of the button; `title` above the sentences. A sentence may have several lines.
+    void setSentences(const QString& text, const QString& title, const QStringList& sentences);
 
 private:
     QWidgetAction* sentences_;

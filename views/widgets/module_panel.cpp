@@ -261,8 +261,11 @@ constexpr int indentation = 14; // of each level, less in a deep tree
 constexpr int leastIndentation = 6;
 constexpr int deepestIndentation = 84; // of the deepest level, so that names have room
 
-/// Does not sort by module, since the model has that order: a proxy that sorts checks the place of each changed row.
-class ModuleOrder : public QSortFilterProxyModel
+} // namespace
+
+/// The rows of the tree: by name, and by what works in a range. Does not sort by module, since the model has that
+/// order: a proxy that sorts checks the place of each changed row.
+class ModulePanel::Rows : public QSortFilterProxyModel
 {
 public:
     using QSortFilterProxyModel::QSortFilterProxyModel;
@@ -272,14 +275,42 @@ public:
         const bool given = column == ModuleTreeModel::moduleColumn && order == Qt::AscendingOrder;
         QSortFilterProxyModel::sort(given ? -1 : column, order);
     }
-};
 
-} // namespace
+    bool setRange(const std::vector<bool>& atWork) ///< returns whether the rows changed
+    {
+        if (atWork == atWork_)
+            return false;
+        atWork_ = atWork;
+        setAutoAcceptChildRows(atWork_.empty()); // a row in the range does not bring in the rows below
+        invalidateFilter();
+        return true;
+    }
+
+protected:
+    bool filterAcceptsRow(int row, const QModelIndex& parent) const override
+    {
+        if (atWork_.empty())
+            return QSortFilterProxyModel::filterAcceptsRow(row, parent);
+        const QModelIndex index = sourceModel()->index(row, 0, parent);
+        const auto module = index.data(ModuleTreeModel::ModuleRole).toUInt();
+        return module < atWork_.size() && atWork_[module] && hasName(row, parent);
+    }
+
+private:
+    /// Whether the filter accepts the name of the row or of a row above.
+    bool hasName(int row, const QModelIndex& parent) const
+    {
+        return QSortFilterProxyModel::filterAcceptsRow(row, parent)
+            || (parent.isValid() && hasName(parent.row(), parent.parent()));
+    }
+
+    std::vector<bool> atWork_; ///< by ModuleId; empty: no range
+};
 
 ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     : QWidget(parent)
     , model_(model)
-    , proxy_(new ModuleOrder(this))
+    , proxy_(new Rows(this))
     , filter_(new QLineEdit(this))
     , tree_(new ModuleTreeView(this))
 {
@@ -392,6 +423,16 @@ void ModulePanel::focusFilter()
 {
     filter_->setFocus(Qt::ShortcutFocusReason);
     filter_->selectAll();
+}
+
+void ModulePanel::setRange(const std::vector<bool>& atWork)
+{
+    const ModuleId current = model_->moduleAt(proxy_->mapToSource(tree_->currentIndex()));
+    selecting_ = true;
+    const bool changed = proxy_->setRange(atWork);
+    selecting_ = false;
+    if (changed)
+        select(current);
 }
 
 void ModulePanel::resizeEvent(QResizeEvent* event)

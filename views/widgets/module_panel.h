@@ -12,8 +12,9 @@
 #include <QTreeView>
 #include <QWidget>
 
+#include <vector>
+
 class QLineEdit;
-class QSortFilterProxyModel;
 class QTreeView;
 
 namespace headroom {
@@ -99,6 +100,9 @@ public:
 
     void select(ModuleId module); ///< selects the module and scrolls there; emits no signal
     void focusFilter();
+    /// Shows only modules at work in a range, by ModuleId (RangeSummary::modulesAtWork()), and the modules around;
+    /// empty: all. The selected module may have no row then; emits no signal.
+    void setRange(const std::vector<bool>& atWork);
     void setComparing(bool comparing); ///< true: columns of measured times replace the plan's column
     void setDistributed(bool distributed); ///< true: shows the column of exposed communication
     QTreeView* tree() const noexcept;
@@ -114,11 +118,13 @@ protected:
     void resizeEvent(QResizeEvent* event) override;
 
 private:
+    class Rows;
+
     void applyFilter(const QString& text);
     void giveWidths();
 
     ModuleTreeModel* model_;
-    QSortFilterProxyModel* proxy_;
+    Rows* proxy_;
     QLineEdit* filter_;
     ModuleTreeView* tree_;
     bool selecting_ = false;
