@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <ranges>
 #include <string>
@@ -26,6 +27,16 @@ struct PythonApi
 {
     using Object = void*;
 
+    /// PyMethodDef: a function of C++ that Python can call.
+    struct Method
+    {
+        const char* name;
+        Object (*function)(Object self, Object argument);
+        int flags;
+        const char* documentation;
+    };
+    static constexpr int oneArgument = 0x0008; ///< METH_O
+
     int (*isInitialized)();
     Object (*threadOfThis)(); ///< null: the thread never ran Python
     int (*takeGil)();
@@ -42,6 +53,8 @@ struct PythonApi
     void (*drop)(Object object);
     void (*fetchError)(Object* type, Object* value, Object* traceback);
     void (*restoreError)(Object type, Object value, Object traceback);
+    Object (*functionOf)(Method* method, Object self, Object module); ///< a new reference; `method` must stay
+    Object (*weakReference)(Object object, Object callback); ///< a new reference
 
     /// Returns the functions; null if one of them is missing.
     static const PythonApi* get()
@@ -59,7 +72,8 @@ private:
             && find(codeOf, "PyFrame_GetCode") && find(lineOf, "PyFrame_GetLineNumber")
             && find(attribute, "PyObject_GetAttrString") && find(encoded, "PyUnicode_AsEncodedString")
             && find(bytesOf, "PyBytes_AsString") && find(hold, "Py_IncRef") && find(drop, "Py_DecRef")
-            && find(fetchError, "PyErr_Fetch") && find(restoreError, "PyErr_Restore");
+            && find(fetchError, "PyErr_Fetch") && find(restoreError, "PyErr_Restore")
+            && find(functionOf, "PyCFunction_NewEx") && find(weakReference, "PyWeakref_NewRef");
         find(instructionOf, "PyFrame_GetLasti");
     }
 
@@ -143,6 +157,9 @@ public:
     {
         std::vector<Running> stack = runningFunctions();
         thread_local std::vector<Known> last; // the stack of the last call in this thread, outermost frame first
+        thread_local std::uint64_t deathsBefore = 0;
+        if (std::exchange(deathsBefore, deaths_) != deaths_)
+            last.clear();
         FrameId frame;
         std::size_t depth = 0;
         for (const Running& running : stack | std::views::reverse) {
@@ -154,6 +171,18 @@ public:
             frame = last[depth++].frame;
         }
         return frame;
+    }
+
+    /// Forgets a code object that dies. Another code object may get the address.
+    void forget(PythonApi::Object weakReference)
+    {
+        const auto dying = std::ranges::find_if(
+            codes_, [&](const auto& entry) { return entry.second.weakReference.get() == weakReference; });
+        if (dying == codes_.end())
+            return;
+        ++deaths_;
+        dead_.push_back(std::move(dying->second.weakReference)); // Python still uses the reference
+        codes_.erase(dying);
     }
 
 private:
@@ -188,10 +217,10 @@ private:
     /// Returns the number of a frame with this caller; a frame that is left out has the number of its caller.
     FrameId frameOf(FrameId caller, Place place, const Running& running)
     {
-        const auto [entry, isNew] = numbers_.try_emplace({caller, place.first, place.second});
+        const Code& code = codeAt(running.code.get());
+        const auto [entry, isNew] = numbers_.try_emplace({caller, code.number, place.second});
         if (!isNew)
             return entry->second;
-        const Code& code = codeAt(running.code.get());
         if (code.isLeftOut)
             return entry->second = caller;
         const int line = api_.lineOf(running.frame.get());
@@ -201,7 +230,10 @@ private:
 
     struct Code
     {
-        Reference object; ///< another code object never gets the address
+        /// The program owns code objects: the globals of compiled code, and with them tensors, live as long as the
+        /// code.
+        Reference weakReference;
+        std::uint32_t number; ///< never given twice
         std::string file;
         std::string function;
         bool isLeftOut = false;
@@ -211,8 +243,9 @@ private:
         const auto known = codes_.find(object);
         if (known != codes_.end())
             return known->second;
-        api_.hold(object);
-        Code code{Reference(api_, object), text(object, "co_filename"), text(object, "co_qualname")};
+        dead_.clear();
+        Code code{Reference(api_, api_.weakReference(object, whenDead_.get())), nextNumber_++,
+                  text(object, "co_filename"), text(object, "co_qualname")};
         if (code.function.empty()) // before Python 3.11
             code.function = text(object, "co_name");
         code.isLeftOut = code.file.starts_with("<frozen ") || code.file.starts_with(ownFolder_);
@@ -233,14 +266,28 @@ private:
         return {};
     }
 
-    using Key = std::tuple<FrameId, PythonApi::Object, int>;
+    static PythonApi::Object onDeath(PythonApi::Object, PythonApi::Object weakReference);
+
+    using Key = std::tuple<FrameId, std::uint32_t, int>; ///< caller, number of the code, instruction
     const PythonApi& api_;
     const std::string ownFolder_;
+    PythonApi::Method method_{"forget_code", &onDeath, PythonApi::oneArgument, nullptr};
+    Reference whenDead_{api_, api_.functionOf(&method_, nullptr, nullptr)};
     std::unordered_map<Key, FrameId, boost::hash<Key>> numbers_;
-    std::unordered_map<PythonApi::Object, Code> codes_;
+    std::unordered_map<PythonApi::Object, Code> codes_; ///< that live
+    std::vector<Reference> dead_;
+    std::uint64_t deaths_ = 0;
+    std::uint32_t nextNumber_ = 0;
 };
 
 PythonFrames* frames = nullptr; ///< never deleted: threads may run until the process ends
+
+PythonApi::Object PythonFrames::onDeath(PythonApi::Object, PythonApi::Object weakReference)
+{
+    frames->forget(weakReference);
+    frames->api_.hold(weakReference);
+    return weakReference; // any object will do
+}
 
 FrameId currentPythonFrame()
 {
@@ -260,6 +307,7 @@ void headroom_record_source_lines(const char* ownFolder)
     const PythonApi* const api = PythonApi::get();
     if (!api || frames)
         return;
+    const PythonScope scope(*api);
     frames = new PythonFrames(*api, ownFolder);
     headroom::sim::setFrameFinder(&currentPythonFrame);
 }

@@ -79,6 +79,11 @@ class SourceLines(Recorded):
     def test_a_step_without_a_mistake_has_no_cause(self):
         self.assertEqual(self.info("pass")["causes"], [])
 
+    def test_code_that_the_program_drops_is_gone(self):
+        """With code go its globals: torch.compile keeps there what a compiled graph holds."""
+        self.info("import weakref; code = compile('loss + 1', 'made', 'eval'); eval(code); gone = weakref.ref(code); "
+                  "del code; assert gone() is None")
+
     def test_a_kept_output_is_growth(self):
         self.assertEqual(self.cause("kept.append(net(x).mean())")["cause"], "growth")
 
