@@ -247,11 +247,16 @@ void headroom_intercept_thread()
 void headroom_defer_fills()
 {
     sim::enableDeferredFills();
+    sim::noteHostReads();
 }
 
 int headroom_make_values(void* tensor)
 {
-    return python::guarded([&] { sim::makeValues(python::tensorOf(tensor)); });
+    return python::guarded([&] {
+        const at::Tensor read = python::tensorOf(tensor);
+        sim::makeValues(read);
+        sim::readOnHost(read);
+    });
 }
 
 int headroom_known_integers(void* tensor, std::int64_t* values)

@@ -82,8 +82,9 @@ HEADROOM_PYTHON_API void headroom_process_group(const char* name, const std::uin
 /// Every thread except the caller of headroom_simulate() must call this before it uses "cuda".
 HEADROOM_PYTHON_API void headroom_intercept_thread();
 
-/// Defers the random values of large CPU tensors until the first read (core/device/deferred_fill.h). A caller that
-/// reads a tensor's memory without an op must call headroom_make_values() first; `tensor` is the tensor's _cdata.
+/// Defers the random values of large CPU tensors until the first read (core/device/deferred_fill.h), and counts
+/// placeholders in copies from the device then. A caller that reads a tensor's memory without an op must call
+/// headroom_make_values() first; `tensor` is the tensor's _cdata.
 HEADROOM_PYTHON_API void headroom_defer_fills();
 HEADROOM_PYTHON_API int headroom_make_values(void* tensor);
 

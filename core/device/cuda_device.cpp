@@ -245,10 +245,13 @@ void call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack)
         }
         makeWhatCudaReads(op, *stack);
         callWithKnownValues(op, stack);
-    } else if (!deferFill(op, stack)) {
-        makeArguments(op, *stack);
-        op.redispatchBoxed(keys, stack);
+        return;
     }
+    readArguments(op, *stack);
+    if (deferFill(op, stack))
+        return;
+    makeArguments(op, *stack);
+    op.redispatchBoxed(keys, stack);
 }
 
 } // namespace headroom::sim

@@ -3,11 +3,14 @@
 #pragma once
 
 #include "core/base/bytes.h"
+#include "core/device/invented_values.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <c10/core/Storage.h>
+
+#include <optional>
 
 namespace headroom::sim {
 
@@ -29,8 +32,8 @@ enum class Known { nothing, some, all };
 /// Returns whether the storage of the tensor is within knownValuesLimit().
 bool isSmall(const at::Tensor& tensor);
 Known knownPart(const at::Tensor& tensor);
-/// Returns knownPart() for any device; the contents of a CPU tensor are known. Tensors too large to compute with count
-/// as unknown.
+/// Returns knownPart() for any device; the contents of a CPU tensor are known, except for copies from the device.
+/// Tensors too large to compute with count as unknown.
 Known readablePart(const at::Tensor& tensor);
 /// Returns a CPU tensor that shares the memory of the known values; undefined if nothing of the storage is known.
 at::Tensor valuesOf(const at::Tensor& tensor);
@@ -61,6 +64,31 @@ void keepNumber(const at::Tensor& tensor, const at::Scalar& number, const Assump
 /// Returns whether keepNumber() stored the value of a tensor that is not small. valuesOf() then repeats the single
 /// stored element.
 bool holdsOneNumber(const at::Tensor& tensor);
+/// Returns the number that holdsOneNumber() is true for, also of a copy on the host; nullopt: none.
+std::optional<at::Scalar> numberOf(const at::Tensor& tensor);
+
+/// What is known of a copy from the device in host memory. A copy is no read: a copy back to the device has the same
+/// known contents.
+struct HostCopy
+{
+    Known part = Known::nothing;
+    at::Tensor unknown; ///< with Known::some: flags that can be expanded to the sizes of the copy
+    Assumptions assumptions;
+    std::optional<at::Scalar> number; ///< of all elements of a tensor that is not small
+    Invented read = Invented::number; ///< what a read on the CPU counts as
+};
+
+/// Keeps what is known of the copy that `tensor`, a CPU tensor, has received: the values, with zeros for unknown
+/// elements. Placeholders count as read when the program reads the tensor on the CPU, or at once without
+/// noteHostReads().
+void leaveOnHost(const at::Tensor& tensor, const HostCopy& copy);
+
+/// Counts the placeholders in the CPU tensors that an op is about to read.
+void readArguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+/// Counts the placeholders in a CPU tensor, before a program reads the tensor's memory without an op.
+void readOnHost(const at::Tensor& tensor);
+/// Promises that readOnHost() is called before reads of memory without an op.
+void noteHostReads();
 
 /// Returns the known contents of a storage, for a second storage in its place; empty: nothing is known.
 c10::Storage knownContents(const c10::StorageImpl& storage);

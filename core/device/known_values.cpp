@@ -8,8 +8,10 @@
 #include "core/device/meta_call.h"
 #include "core/device/op_traits.h"
 #include "core/device/partly_known.h"
+#include "core/device/simulated_hooks.h"
 #include "core/device/simulated_state.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
@@ -18,6 +20,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -50,6 +53,10 @@ public:
         const auto onStack = argumentsOf(op_, std::as_const(*stack_));
         if (traits_.ofOneNumber && readsOneNumber(onStack))
             return runOfOneNumber(onStack);
+        if (traits_.copies && crossesDevices(onStack)) {
+            if (const std::optional<at::Scalar> number = numberOf(sourceOf(onStack)))
+                return copyNumber(onStack, *number);
+        }
         known_ = traits_.computable ? inputsKnown(onStack) : Known::nothing;
         if (known_ != Known::nothing || traits_.asks != OpTraits::Asks::nothing || traits_.chosen >= 0)
             arguments_.assign(onStack.begin(), onStack.end());
@@ -183,6 +190,44 @@ private:
         keepNumber(stack_->back().toTensor(), numbers.back().toTensor().item(), assumptions_);
     }
 
+    const Tensor& destinationOf(std::span<const c10::IValue> arguments) const
+    {
+        return arguments[is(traits_.written, 0) ? 0 : 1].toTensor();
+    }
+
+    const Tensor& sourceOf(std::span<const c10::IValue> arguments) const
+    {
+        return arguments[is(traits_.written, 0) ? 1 : 0].toTensor();
+    }
+
+    bool crossesDevices(std::span<const c10::IValue> arguments) const
+    {
+        const Tensor& destination = destinationOf(arguments);
+        const Tensor& source = sourceOf(arguments);
+        return isSimulated(destination.device()) != isSimulated(source.device())
+            && at::is_expandable_to(source.sizes(), destination.sizes());
+    }
+
+    /// Copies a tensor of a single number to the host or from there.
+    void copyNumber(std::span<const c10::IValue> arguments, const at::Scalar& number)
+    {
+        const Tensor destination = destinationOf(arguments);
+        assumptions_ = assumptionsOf(sourceOf(arguments));
+        if (isSimulated(destination.device())) {
+            forgetWritten(arguments);
+            runInside();
+            return keepNumber(destination, number, assumptions_);
+        }
+        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+        if (number.toComplexDouble() == 0.0)
+            zeroHostMemory(destination);
+        else
+            destination.fill_(number);
+        leaveOnHost(destination, {Known::all, {}, assumptions_, number, Invented::number});
+        dropArguments(op_, stack_);
+        stack_->emplace_back(destination);
+    }
+
     /// Answers a test of unknown numbers as if the numbers were finite: a script that stops at an infinite loss then
     /// goes on.
     void answerWhetherFinite() const
@@ -271,7 +316,7 @@ private:
         Stack unknown = arguments_;
         for (c10::IValue& value : unknown) {
             mapTensors(value, [](const Tensor& tensor) {
-                const Tensor flags = isSimulated(tensor.device()) ? unknownOf(tensor) : Tensor();
+                const Tensor flags = unknownOf(tensor);
                 return flags.defined() ? flags : at::zeros(tensor.sizes(), at::TensorOptions(at::kBool));
             });
         }
@@ -373,10 +418,13 @@ private:
             forgetWritten(arguments_); // the CPU's kernel may not support a type that CUDA's does
             return runOnDevice();
         }
-        if (assumptions_.invented || known_ == Known::some)
-            countInvented(saysTruth(results)          ? Invented::truth
-                              : traits_.sizedByValues ? Invented::size
-                                                      : Invented::number);
+        const Invented what = saysTruth(results) ? Invented::truth
+            : traits_.sizedByValues              ? Invented::size
+                                                 : Invented::number;
+        if (traits_.copies)
+            leaveOnHost(destinationOf(arguments_), {known_, unknown_, assumptions_, std::nullopt, what});
+        else if (assumptions_.invented || known_ == Known::some)
+            countInvented(what);
         else if (assumptions_.otherRanks)
             tellOfOtherRanks();
         for (c10::IValue& result : results)

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/simulated_hooks.h"
 
+#include "core/device/meta_call.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 
@@ -9,7 +10,11 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <map>
@@ -142,6 +147,31 @@ c10::Allocator* pinnedMemoryAllocator()
 {
     static auto* const allocator = new PinnedMemoryAllocator;
     return allocator;
+}
+
+void zeroHostMemory(const at::Tensor& tensor)
+{
+    if (tensor.numel() == 0)
+        return;
+    if (!tensor.is_non_overlapping_and_dense()) {
+        const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+        tensor.zero_();
+        return;
+    }
+    auto* begin = static_cast<std::byte*>(tensor.mutable_data_ptr());
+    std::byte* const end = begin + tensor.nbytes();
+    const c10::DeleterFnPtr deleter = tensor.storage().data_ptr().get_deleter();
+    if (deleter == &unpin || deleter == c10::GetDefaultCPUAllocator()->raw_deleter()) {
+        static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+        const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(begin) + page - 1) / page * page;
+        const std::uintptr_t last = reinterpret_cast<std::uintptr_t>(end) / page * page;
+        // Memory of malloc() is private to the process and of no file, so that such a page is zeros at its next access.
+        if (first < last && ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) == 0) {
+            std::memset(begin, 0, first - reinterpret_cast<std::uintptr_t>(begin));
+            begin = reinterpret_cast<std::byte*>(last);
+        }
+    }
+    std::memset(begin, 0, static_cast<std::size_t>(end - begin));
 }
 
 void registerPinned(const void* address, std::size_t bytes)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/Allocator.h>
 
 namespace headroom::sim {
@@ -15,6 +16,11 @@ const at::Generator& defaultGenerator();
 
 /// Allocates ordinary CPU memory that reports itself as pinned: no GPU copies from this memory.
 c10::Allocator* pinnedMemoryAllocator();
+
+/// Sets a CPU tensor to zeros. Whole pages of memory that belongs to an allocator of libtorch, or to the allocator of
+/// pinned memory, go back to the operating system: a page takes memory again when the page is written. So what a
+/// program copies from the device to the host takes no memory.
+void zeroHostMemory(const at::Tensor& tensor);
 
 /// Makes other memory pinned, as cudaHostRegister() does, until the call of unregisterPinned().
 void registerPinned(const void* address, std::size_t bytes);

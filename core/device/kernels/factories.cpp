@@ -8,6 +8,8 @@
 #include "core/device/allocate.h"
 #include "core/device/invented_values.h"
 #include "core/device/kernels/known_sizes.h"
+#include "core/device/known_storage.h"
+#include "core/device/simulated_hooks.h"
 #include "core/device/simulated_state.h"
 
 #include <ATen/ExpandUtils.h>
@@ -20,7 +22,6 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -56,9 +57,9 @@ Invented kindOf(const Tensor& tensor)
 /// Fills the destination of a copy from the device, a CPU tensor, with zeros.
 void fillInvented(const Tensor& tensor)
 {
-    countInvented(kindOf(tensor));
-    if (tensor.device().is_cpu() && tensor.is_non_overlapping_and_dense() && tensor.numel() > 0)
-        std::memset(tensor.mutable_data_ptr(), 0, tensor.nbytes());
+    if (tensor.device().is_cpu())
+        zeroHostMemory(tensor);
+    leaveOnHost(tensor, {Known::nothing, {}, {}, std::nullopt, kindOf(tensor)});
 }
 
 Tensor& copy(Tensor& self, const Tensor& source, bool)
