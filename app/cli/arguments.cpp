@@ -18,7 +18,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
-#include <sstream>
+#include <string_view>
 
 namespace headroom::cli {
 
@@ -285,15 +285,11 @@ namespace {
 /// The step with the rates of --host-bandwidth.
 Result<StepTracePtr> withHostBandwidth(const StepTracePtr& step, const std::string& text)
 {
-    std::istringstream in(text);
-    double to = 0;
-    in >> to;
-    double from = to;
-    if (in.peek() == ',') {
-        in.get();
-        in >> from;
-    }
-    if (in.fail() || in.peek() != std::istringstream::traits_type::eof() || !(to > 0) || !(from > 0))
+    const std::size_t comma = text.find(',');
+    const double to = parseNumber(std::string_view(text).substr(0, comma)).value_or(0);
+    const double from
+        = comma == std::string::npos ? to : parseNumber(std::string_view(text).substr(comma + 1)).value_or(0);
+    if (to <= 0 || from <= 0)
         return badInput("--host-bandwidth `" + text
                         + "`: expected GB/s of copies to the host, and after a comma of copies from there, as 53 or "
                           "170,416");

@@ -15,6 +15,8 @@ namespace headroom {
 namespace {
 
 constexpr int mostOffloadTries = 6; ///< problems that are solved for one budget
+constexpr std::size_t mostRounded = 512; ///< whole plans near a solution of the linear relaxation
+constexpr double goodGap = 0.02; ///< at this gap the rows are not searched
 constexpr double offloadGap = 0.01; ///< gap of a search in rows
 constexpr double narrower = 0.8; ///< the next time for hidden copies, if more copies were exposed than expected
 constexpr double exposedTolerance = 0.02; ///< exposed copies beyond the expected ones, as a share of the plan's time
@@ -73,51 +75,22 @@ public:
     {
         const StepTrace& trace = *solver.model_.trace();
         copies_.link = hostLinkOf(trace.info);
-        copies_.host = host;
+        copies_.host = host_ = host;
         setTimes(trace, solver.tree_, copies_);
         forwardMs_ = std::accumulate(copies_.forwardMs.begin(), copies_.forwardMs.end(), 0.0);
     }
 
     Result<std::optional<PlanAnswer>> run()
     {
-        const RowAnswer bound = solveRows(problem_, budget_, RowProblem::Memory::atLeast, offloadGap, limit_, copies_);
-        const Bytes host = copies_.host;
-        Bytes rowsBudget = budget_;
-        for (int i = 0; i < mostOffloadTries && (i == 0 || !limit_.reached()); ++i) {
-            const RowAnswer answer = i == 0 && bound.plan
-                ? bound
-                : solveRows(problem_, rowsBudget, RowProblem::Memory::atMost, offloadGap, limit_, copies_);
-            if (!answer.plan)
-                break;
-            ASSIGN_OR_RETURN(PlanAnswer found, solver_.predicted(*answer.plan));
-            if (const Bytes excess = found.timeline->peak - budget_; excess > 0) {
-                rowsBudget -= i == 0 ? 0 : excess; // the first problem was the lower bound
-                continue;
-            }
-            if (const Bytes excess = found.timeline->hostBytes - host; host > 0 && excess > 0) {
-                copies_.host -= excess;
-                if (copies_.host <= 0)
-                    break;
-                continue;
-            }
-            RETURN_IF_ERROR(spread(found));
-            found.plan.nodes += answer.nodes;
-            found.plan.msPerGiB = answer.msPerGiB;
-            const bool more = found.plan.recomputeMs + found.plan.offload.exposedMs
-                > answer.plannedMs + exposedTolerance * offloadCost(found.plan);
-            if (offloadCost(found.plan) < belowMs_) {
-                belowMs_ = offloadCost(found.plan);
-                best_ = std::move(found);
-            }
-            if (!more)
-                break;
-            for (std::vector<double>* times : {&copies_.forwardMs, &copies_.backwardMs})
-                for (double& ms : *times)
-                    ms *= narrower;
-        }
+        const RowAnswer bound = relaxRows(problem_, budget_, RowProblem::Memory::atLeast, limit_, copies_);
+        // The rows count a small price of hidden copies.
+        boundMs_ = std::max(0.0, bound.boundMs * (1 - copyPrice) - copyPrice * forwardMs_);
+        RETURN_IF_ERROR(searchNear());
+        if (!best_ || gapTo(boundMs_, belowMs_) > goodGap)
+            RETURN_IF_ERROR(searchRows());
         if (best_) {
-            // The rows count a small price of hidden copies.
-            best_->plan.boundMs = std::clamp(bound.boundMs * (1 - copyPrice) - copyPrice * forwardMs_, 0.0, belowMs_);
+            best_->plan.msPerGiB = bound.msPerGiB;
+            best_->plan.boundMs = std::min(boundMs_, belowMs_);
             best_->plan.gap = gapTo(best_->plan.boundMs, belowMs_);
             best_->plan.status = PlanStatus::feasible;
         }
@@ -125,6 +98,134 @@ public:
     }
 
 private:
+    /// Searches the plans near the solution of the linear relaxation. Where more copies are exposed than the rows
+    /// expect, the next solution has less time for copies.
+    Status searchNear()
+    {
+        CopyLimits copies = copies_;
+        Bytes rowsBudget = budget_;
+        for (int i = 0; i < mostOffloadTries && (i == 0 || !limit_.reached()); ++i) {
+            const RowAnswer relaxed = relaxRows(problem_, rowsBudget, RowProblem::Memory::atMost, limit_, copies);
+            if (relaxed.relaxed.empty())
+                break;
+            const std::optional<WayShares> whole = rounded(relaxed.relaxed, rowsBudget);
+            if (!whole)
+                break;
+            ASSIGN_OR_RETURN(const Tried tried, take(problem_.planOf(*whole)));
+            if (tried.excess > 0)
+                rowsBudget -= tried.excess;
+            else if (tried.hostExcess > 0 && tried.hostExcess < copies.host)
+                copies.host -= tried.hostExcess;
+            else if (tried.hostExcess > 0 || tried.ms <= relaxed.boundMs + exposedTolerance * tried.ms)
+                break;
+            else
+                shorten(copies);
+        }
+        return {};
+    }
+
+    /// Searches the rows for whole plans.
+    Status searchRows()
+    {
+        Bytes rowsBudget = budget_;
+        for (int i = 0; i < mostOffloadTries && !limit_.reached(); ++i) {
+            const RowAnswer answer
+                = solveRows(problem_, rowsBudget, RowProblem::Memory::atMost, offloadGap, limit_, copies_);
+            if (!answer.plan)
+                break;
+            ASSIGN_OR_RETURN(const Tried tried, take(*answer.plan));
+            if (tried.excess > 0)
+                rowsBudget -= tried.excess;
+            else if (tried.hostExcess > 0 && tried.hostExcess < copies_.host)
+                copies_.host -= tried.hostExcess;
+            else if (tried.hostExcess > 0 || tried.ms <= answer.plannedMs + exposedTolerance * tried.ms)
+                break;
+            else
+                shorten(copies_);
+        }
+        return {};
+    }
+
+    static void shorten(CopyLimits& copies)
+    {
+        for (std::vector<double>* times : {&copies.forwardMs, &copies.backwardMs})
+            for (double& ms : *times)
+                ms *= narrower;
+    }
+
+    /// What came of a plan: bytes above the budget and above the host memory, and the plan's time.
+    struct Tried
+    {
+        Bytes excess = 0;
+        Bytes hostExcess = 0;
+        double ms = 0;
+    };
+
+    /// Predicts a plan, and keeps the plan if it is the best one so far.
+    Result<Tried> take(CheckpointPlan regions)
+    {
+        ASSIGN_OR_RETURN(PlanAnswer found, solver_.predicted(std::move(regions)));
+        Tried tried;
+        tried.excess = found.timeline->peak - budget_;
+        tried.hostExcess = host_ > 0 ? found.timeline->hostBytes - host_ : 0;
+        if (tried.excess > 0 || tried.hostExcess > 0)
+            return tried;
+        RETURN_IF_ERROR(spread(found));
+        tried.ms = offloadCost(found.plan);
+        if (tried.ms < belowMs_) {
+            belowMs_ = tried.ms;
+            best_ = std::move(found);
+        }
+        return tried;
+    }
+
+    /// A whole plan near the shares of a linear relaxation: of the few parts with several ways, all choices are tried.
+    /// nullopt: none fits, by the upper bound of the memory.
+    std::optional<WayShares> rounded(const WayShares& shares, Bytes budget) const
+    {
+        std::vector<std::vector<ArcWay>> choices;
+        for (std::size_t position = 0; position < problem_.positions();) {
+            std::map<std::size_t, double> arcs; // share of the arcs that begin here
+            for (const auto& [way, share] : shares)
+                if (at(problem_.arcs()[way.arc].first) == position)
+                    arcs[way.arc] += share;
+            if (arcs.empty())
+                return std::nullopt;
+            const auto largest = std::ranges::max_element(arcs, {}, [](const auto& arc) { return arc.second; });
+            std::vector<ArcWay>& ways = choices.emplace_back();
+            for (const auto& [way, share] : shares)
+                if (way.arc == largest->first)
+                    ways.push_back(way);
+            position = at(problem_.arcs()[largest->first].last);
+        }
+        std::size_t combinations = 1;
+        for (std::vector<ArcWay>& ways : choices) {
+            if (combinations * ways.size() > mostRounded)
+                ways.resize(1);
+            combinations *= ways.size();
+        }
+        std::optional<WayShares> best;
+        double bestMs = std::numeric_limits<double>::infinity();
+        for (std::size_t number = 0; number < combinations; ++number) {
+            WayShares whole;
+            double ms = 0;
+            std::size_t rest = number;
+            for (const std::vector<ArcWay>& ways : choices) {
+                const ArcWay& way = ways[rest % ways.size()];
+                rest /= ways.size();
+                whole.emplace_back(way, 1.0);
+                ms += problem_.effectOf(way).recomputeMs + copyPrice * copyMs(copies_.link, problem_.effectOf(way));
+            }
+            if (ms >= bestMs
+                || std::ranges::max(problem_.memoryUnder(whole, RowProblem::Memory::atMost))
+                    > static_cast<double>(budget))
+                continue;
+            bestMs = ms;
+            best = std::move(whole);
+        }
+        return best;
+    }
+
     /// When the saved tensors of a module leave and come back.
     using Times = std::map<ModuleId, Offload>;
 
@@ -265,7 +366,9 @@ private:
     double belowMs_;
     const SearchLimit& limit_;
     CopyLimits copies_;
+    Bytes host_ = 0; ///< as CopyLimits::host, but of the request
     double forwardMs_ = 0; ///< of all parts
+    double boundMs_ = 0;
     std::optional<PlanAnswer> best_;
 };
 

@@ -208,7 +208,7 @@ public:
         beyondMs_ = excessTimes * slowestMs;
     }
 
-    RowAnswer run()
+    RowAnswer run(bool integer = true)
     {
         RowAnswer answer;
         if (!relax()) {
@@ -216,8 +216,11 @@ public:
             return answer;
         }
         answer.boundMs = relaxedMs_;
+        answer.relaxed = relaxedShares_;
         const auto rowDuals = duals_.begin() + static_cast<std::ptrdiff_t>(problem_.positions() + copyRows());
         answer.msPerGiB = -std::accumulate(rowDuals, duals_.end(), 0.0) * static_cast<double>(GiB) / bytesPerUnit_;
+        if (!integer)
+            return answer;
         search(answer);
         if (answer.plan && !copies_ && addWaysUpTo(bestMs_))
             search(answer);
@@ -399,6 +402,7 @@ private:
             }
             duals_ = result.duals;
             relaxedMs_ = result.objective;
+            relaxedShares_ = sharesIn(result.values, columns);
             if (!addCheaperWays()) {
                 outOfBudget_ = result.values.front() > mostBeyond_ * (1 - gap_) + rowTolerance;
                 return !outOfBudget_;
@@ -517,6 +521,7 @@ private:
     std::vector<Row> rows_;
     std::vector<double> duals_; ///< of the relaxation: by position, then by row
     double relaxedMs_ = 0;
+    WayShares relaxedShares_;
     double boundMs_ = 0; ///< of the last search
     double bestMs_ = std::numeric_limits<double>::infinity();
     bool outOfBudget_ = false; ///< no solution of the relaxation fits
@@ -529,6 +534,12 @@ RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory 
                     const SearchLimit& limit, const std::optional<CopyLimits>& copies)
 {
     return RowSearch(problem, budget, budget, memory, gap, limit, copies).run();
+}
+
+RowAnswer relaxRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, const SearchLimit& limit,
+                    const CopyLimits& copies)
+{
+    return RowSearch(problem, budget, budget, memory, 0, limit, copies).run(false);
 }
 
 std::optional<CheckpointPlan> minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit)

@@ -92,6 +92,7 @@ struct RowAnswer
 {
     std::optional<CheckpointPlan> plan; ///< empty: none was found
     double plannedMs = 0; ///< time of the plan, with exposed copies
+    WayShares relaxed; ///< the solution of the linear relaxation; empty: none
     double boundMs = 0; ///< no plan that fits the rows takes less time; infinite if none fits
     double msPerGiB = 0; ///< ms that another GiB saves, by the linear relaxation
     std::int64_t nodes = 0; ///< of the search tree
@@ -100,9 +101,9 @@ struct RowAnswer
 /// Cost of a ms of hidden copies: of equal plans the plan that moves less is taken.
 inline constexpr double copyPrice = 1e-3;
 
-/// What the copies of a plan's offload may take. What a part and the later parts save goes to the host while these parts
-/// run forward, and comes back while the later parts run backward. A copy beyond that time is exposed, and costs as much
-/// as recomputation.
+/// What the copies of a plan's offload may take. What a part and the later parts save goes to the host while these
+/// parts run forward, and comes back while the later parts run backward. A copy beyond that time is exposed, and costs
+/// as much as recomputation.
 struct CopyLimits
 {
     HostLink link;
@@ -120,6 +121,10 @@ struct CopyLimits
 /// ways that offload; the time then includes the exposed copies.
 RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, double gap,
                     const SearchLimit& limit, const std::optional<CopyLimits>& copies = {});
+
+/// Solves only the linear relaxation: the answer has no plan.
+RowAnswer relaxRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, const SearchLimit& limit,
+                    const CopyLimits& copies);
 
 /// The plan of least peak, by the upper bound of memory; empty if none of less than `most` bytes is found in time.
 std::optional<CheckpointPlan> minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit);

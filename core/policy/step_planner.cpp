@@ -221,6 +221,8 @@ Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_toke
     PlanAnswer answer = answerTo(request, model(), std::move(found));
     if (!answer.fits()) {
         ASSIGN_OR_RETURN(answer.plan.reason, model_->whyInfeasible(answer.plan, **options, request, stop));
+        if (request.offload)
+            answer.plan.reason += " With offload, plans exist from " + formatBytes(least) + " on.";
     }
     if (stop.stop_requested())
         answer.plan.status = PlanStatus::stopped;
