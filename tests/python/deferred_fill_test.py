@@ -63,6 +63,24 @@ model.cuda()
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
+OFFLOAD = """
+import resource, torch
+on_device, kept = torch.randn(1 << 26, device="cuda"), []
+for pinned in (True, False):
+    for _ in range(3):
+        host = torch.empty(1 << 26, pin_memory=pinned)
+        host.copy_(on_device, non_blocking=pinned)
+        kept.append((host, host.cuda()))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+host = torch.ones(1 << 20)
+numpy = host.numpy()
+host[3:-5].copy_(on_device[3:(1 << 20) - 5])
+print(numpy.sum(), host.sum().item(), host[:4].tolist(), host[-6:].tolist())
+columns = torch.ones(512, 512)
+columns[:, 3:].copy_(on_device[:512 * 509].view(512, 509))
+print(columns.sum().item())
+"""
+
 
 def output(program):
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -79,6 +97,13 @@ class DeferredFills(unittest.TestCase):
     def test_what_is_only_moved_takes_no_memory(self):
         mebibytes = int(output(SIMULATE + MOVE))  # the weights are 1024 MiB
         self.assertLess(mebibytes, 128)
+
+    def test_copies_to_the_host_take_no_memory_and_are_zeros(self):
+        usual = int(output(SIMULATE + "import resource, torch; torch.randn(9, device='cuda'); "
+                           "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"))
+        mebibytes, *values = output(SIMULATE + OFFLOAD).splitlines()  # the copies are 1536 MiB
+        self.assertLess(int(mebibytes), usual + 64)
+        self.assertEqual(values, ["8.0 8.0 [1.0, 1.0, 1.0, 0.0] [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]", "1536.0"])
 
     def test_small_views_of_what_was_put_off_have_their_values_on_the_device(self):
         program = "import torch; torch.manual_seed(1); w = torch.empty(300, 300).normal_(); print(w[7, :5].{}.tolist())"
