@@ -502,6 +502,12 @@ void leaveOnHost(const Tensor& tensor, const HostCopy& copy)
     all.count = all.byStorage.size();
 }
 
+bool isUnreadCopy(const Tensor& tensor)
+{
+    const std::optional<PlacedCopy> copy = copyIn(tensor);
+    return copy && copy->part == Known::nothing;
+}
+
 void readArguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
 {
     if (hostCopies().count == 0)
