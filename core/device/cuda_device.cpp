@@ -109,20 +109,6 @@ void makeWhatCudaReads(const c10::OperatorHandle& op, const Stack& stack)
     }
 }
 
-/// Sets a large CPU tensor to zeros in place of the op zero_. Tensors that the program does not write then take no
-/// memory, as the state of an optimizer whose ops are deferred.
-bool zeroOnHost(const c10::OperatorHandle& op, Stack* stack)
-{
-    constexpr std::int64_t smallest = std::int64_t{1} << 16;
-    if (!traitsOf(op).zeroes)
-        return false;
-    const at::Tensor tensor = stack->back().toTensor();
-    if (!tensor.device().is_cpu() || tensor.layout() != at::kStrided || tensor.numel() < smallest || tensor.is_neg())
-        return false;
-    zeroHostMemory(tensor);
-    return true; // the result is the argument
-}
-
 /// Replaces every kernel for CUDA. Serves callers that exclude the interceptor's key (torch.tensor), and threads
 /// without interception.
 void cudaKernel(const c10::OperatorHandle& op, DispatchKeySet, Stack* stack)
@@ -265,8 +251,7 @@ void call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack)
         return;
     readArguments(op, *stack);
     makeArguments(op, *stack);
-    if (!zeroOnHost(op, stack))
-        op.redispatchBoxed(keys, stack);
+    op.redispatchBoxed(keys, stack);
 }
 
 } // namespace headroom::sim

@@ -4,6 +4,7 @@
 
 #include "core/device/boxed_values.h"
 #include "core/device/known_storage.h"
+#include "core/device/mersenne_twister.h"
 #include "core/device/meta_call.h"
 #include "core/device/op_traits.h"
 #include "core/device/simulated_hooks.h"
@@ -14,13 +15,8 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
-#include <bitset>
 #include <deque>
-#include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -28,211 +24,6 @@
 #include <vector>
 
 namespace headroom::sim {
-namespace {
-
-constexpr std::size_t stateWords = at::MERSENNE_STATE_N; // 624
-constexpr std::size_t middleWord = at::MERSENNE_STATE_M; // 397
-constexpr std::uint32_t upperBit = at::UMASK;
-constexpr std::uint32_t lowerBits = at::LMASK;
-constexpr std::uint32_t twist = at::MATRIX_A;
-
-constexpr std::size_t degree = 19937; ///< degree of the characteristic polynomial, and number of state bits
-constexpr std::size_t bits = 64;
-constexpr std::size_t words = degree / bits + 1;
-
-/// Least number of batches for which a jump takes less time than single steps.
-constexpr std::uint64_t fewestJumped = 1500;
-
-using Polynomial = std::array<std::uint64_t, words>; ///< coefficients 0 or 1, degree below `degree`
-using Window = std::array<std::uint32_t, stateWords>; ///< a state: consecutive words of the sequence
-
-std::uint32_t nextWord(const std::uint32_t* window)
-{
-    const std::uint32_t mixed = (window[0] & upperBit) | (window[1] & lowerBits);
-    return window[middleWord] ^ (mixed >> 1) ^ ((mixed & 1) != 0 ? twist : 0);
-}
-
-/// Exponents of the characteristic polynomial except for the highest, by the formula of Matsumoto and Nishimura
-/// ("Mersenne Twister", 1998, appendix A). The number of exponents is 134.
-std::vector<std::size_t> characteristicExponents()
-{
-    using Bits = std::bitset<degree + 1>;
-    const auto outer = [](const Bits& p) { return (p << stateWords) ^ (p << middleWord); };
-    const auto inner = [](const Bits& p) { return (p << (stateWords - 1)) ^ (p << (middleWord - 1)); };
-    constexpr int separation = 31; // bits of the first word that are not part of the state
-    Bits power(1);
-    Bits sum = Bits((twist >> separation) & 1);
-    for (int i = separation - 1; i >= 0; --i) {
-        if (((twist >> i) & 1) != 0)
-            sum ^= outer(power);
-        power = inner(power);
-    }
-    sum ^= outer(power);
-    std::vector<std::size_t> exponents;
-    for (std::size_t i = 0; i < degree; ++i) {
-        if (sum[i])
-            exponents.push_back(i);
-    }
-    return exponents;
-}
-
-/// Returns `number` with a zero inserted after each bit.
-std::uint64_t spread(std::uint32_t number)
-{
-    std::uint64_t x = number;
-    x = (x | (x << 16)) & 0x0000FFFF0000FFFF;
-    x = (x | (x << 8)) & 0x00FF00FF00FF00FF;
-    x = (x | (x << 4)) & 0x0F0F0F0F0F0F0F0F;
-    x = (x | (x << 2)) & 0x3333333333333333;
-    return (x | (x << 1)) & 0x5555555555555555;
-}
-
-/// Powers of x modulo the characteristic polynomial.
-class Powers
-{
-public:
-    Powers()
-        : exponents_(characteristicExponents())
-    {
-    }
-
-    Polynomial power(std::uint64_t exponent) const
-    {
-        Polynomial result{1};
-        for (int i = std::bit_width(exponent) - 1; i >= 0; --i) {
-            square(result);
-            if (((exponent >> i) & 1) != 0)
-                multiplyByX(result);
-        }
-        return result;
-    }
-
-private:
-    /// Adds x^shift times `chunk` to `sum`, without a reduction.
-    template <std::size_t size>
-    static void add(std::array<std::uint64_t, size>& sum, std::uint64_t chunk, std::size_t shift)
-    {
-        sum[shift / bits] ^= chunk << (shift % bits);
-        if (shift % bits != 0)
-            sum[shift / bits + 1] ^= chunk >> (bits - shift % bits);
-    }
-
-    void square(Polynomial& p) const
-    {
-        std::array<std::uint64_t, 2 * words> wide;
-        for (std::size_t i = 0; i < words; ++i) {
-            wide[2 * i] = spread(static_cast<std::uint32_t>(p[i]));
-            wide[2 * i + 1] = spread(static_cast<std::uint32_t>(p[i] >> 32));
-        }
-        // x^degree is the sum of the other terms, at least ten words lower.
-        for (std::size_t i = 2 * words - 1; i >= words; --i) {
-            const std::uint64_t chunk = std::exchange(wide[i], 0);
-            for (const std::size_t exponent : exponents_)
-                add(wide, chunk, i * bits - degree + exponent);
-        }
-        std::copy_n(wide.begin(), words, p.begin());
-        dropAbove(p);
-    }
-
-    void multiplyByX(Polynomial& p) const
-    {
-        for (std::size_t i = words - 1; i > 0; --i)
-            p[i] = (p[i] << 1) | (p[i - 1] >> (bits - 1));
-        p[0] <<= 1;
-        dropAbove(p);
-    }
-
-    void dropAbove(Polynomial& p) const
-    {
-        constexpr std::size_t rest = degree % bits;
-        const std::uint64_t chunk = p[words - 1] >> rest;
-        p[words - 1] ^= chunk << rest;
-        for (const std::size_t exponent : exponents_)
-            add(p, chunk, exponent);
-    }
-
-    std::vector<std::size_t> exponents_;
-};
-
-/// Caches the polynomials of jumps: the tensors of a model have few sizes. Thread-safe.
-class Jumps
-{
-public:
-    std::shared_ptr<const Polynomial> byWords(std::uint64_t count)
-    {
-        constexpr std::size_t most = 256;
-        const std::lock_guard lock(mutex_);
-        auto& jump = jumps_[count];
-        if (!jump)
-            jump = std::make_shared<const Polynomial>(powers_.power(count));
-        const auto result = jump;
-        if (jumps_.size() > most)
-            jumps_.clear();
-        return result;
-    }
-
-private:
-    std::mutex mutex_;
-    Powers powers_;
-    std::map<std::uint64_t, std::shared_ptr<const Polynomial>> jumps_;
-};
-
-/// Returns the state after `count` more words. Only a single bit of the first word belongs to a state, so the
-/// polynomial cannot give the other 31 bits: the jump is shorter by a word and starts a word later.
-Window later(const Window& state, std::uint64_t count)
-{
-    static Jumps jumps;
-    const auto jump = jumps.byWords(count - 1);
-    std::vector<std::uint32_t> sequence(state.begin(), state.end());
-    sequence.resize(degree + 1 + stateWords);
-    for (std::size_t i = stateWords; i < sequence.size(); ++i)
-        sequence[i] = nextWord(&sequence[i - stateWords]);
-    Window result{};
-    for (std::size_t i = 0; i < degree; ++i) {
-        if ((((*jump)[i / bits] >> (i % bits)) & 1) == 0)
-            continue;
-        const std::uint32_t* from = &sequence[i + 1];
-        for (std::size_t k = 0; k < stateWords; ++k)
-            result[k] ^= from[k];
-    }
-    return result;
-}
-
-void step(Window& state)
-{
-    for (std::size_t i = 0; i < stateWords; ++i) {
-        const std::uint32_t mixed = (state[i] & upperBit) | (state[(i + 1) % stateWords] & lowerBits);
-        state[i] = state[(i + middleWord) % stateWords] ^ (mixed >> 1) ^ ((mixed & 1) != 0 ? twist : 0);
-    }
-}
-
-} // namespace
-
-at::mt19937 afterDraws(const at::mt19937& engine, std::uint64_t count)
-{
-    at::mt19937_data_pod data = engine.data();
-    // Each state is a batch of numbers, and left_ - 1 of the numbers are not drawn yet. A seed counts as a batch
-    // without numbers left.
-    const auto left = static_cast<std::uint64_t>(data.left_ - 1);
-    std::uint64_t batches = count > left ? (count - left + stateWords - 1) / stateWords : 0;
-    const std::uint64_t used = batches > 0 ? count - left - (batches - 1) * stateWords : data.next_ + count;
-    if (count > 0) {
-        data.left_ = static_cast<int>(stateWords + 1 - used);
-        data.next_ = static_cast<std::uint32_t>(used);
-    }
-    // The jump depends on `count` alone, so that the next tensor of this size finds the jump in the cache.
-    const std::uint64_t jumped = count / stateWords;
-    if (jumped >= fewestJumped) {
-        data.state_ = later(data.state_, jumped * stateWords);
-        batches -= jumped;
-    }
-    for (; batches > 0; --batches)
-        step(data.state_);
-    at::mt19937 result;
-    result.set_data(data);
-    return result;
-}
-
 namespace {
 
 using at::Tensor;
@@ -269,6 +60,7 @@ struct Fill
     std::deque<Step> steps;
     std::deque<Reader> readers; ///< in the order of the program
     int depth = 0; ///< of the recursion in which the steps run
+    bool saves = false; ///< whether the steps do more than to begin with zeros
     bool isExposed = false; ///< the program may read the memory at any time
 };
 
@@ -436,6 +228,14 @@ bool isPending(const Fills& all, const Tensor& tensor)
     return found != all.byStorage.end() && !found->second.steps.empty();
 }
 
+/// Returns whether deferring more saves the computation of this tensor.
+bool isWorthWaiting(const Fills& all, const Tensor& tensor)
+{
+    const auto found = all.byStorage.find(storageImplOf(tensor));
+    return isUnreadCopy(tensor)
+        || (found != all.byStorage.end() && !found->second.steps.empty() && found->second.saves);
+}
+
 /// Returns whether only ops read and write a tensor's memory.
 bool isOnlyForOps(const Fills& all, const Tensor& tensor)
 {
@@ -468,7 +268,7 @@ bool canDefer(const Fills& all, const OpTraits& traits, std::span<const c10::IVa
     if (!isPlainTensor(first) || !isOnlyForOps(all, first) || all.byStorage.size() >= mostStorages)
         return false;
     const bool inPlace = traits.fills == OpTraits::Fills::inPlace;
-    bool waits = isPending(all, first) || isUnreadCopy(first);
+    bool waits = isWorthWaiting(all, first);
     for (const c10::IValue& value : arguments.subspan(1)) {
         if (value.isBool() ? !traits.copies : value.isComplexDouble())
             return false;
@@ -486,7 +286,7 @@ bool canDefer(const Fills& all, const OpTraits& traits, std::span<const c10::IVa
             return false;
         if (!isOnlyForOps(all, tensor))
             return false;
-        waits |= isPending(all, tensor) || isUnreadCopy(tensor);
+        waits |= isWorthWaiting(all, tensor);
         const auto found = all.byStorage.find(storageImplOf(tensor));
         if (found != all.byStorage.end() && found->second.depth >= deepest)
             return false;
@@ -507,8 +307,8 @@ Stack argumentsForLater(std::span<const c10::IValue> arguments)
     return result;
 }
 
-/// Adds a step that writes `tensor`.
-void addStep(Fills& all, const Tensor& tensor, Step step, bool replaces)
+/// Adds a step that writes `tensor`. Steps that only begin with zeros, and change these by numbers, save little.
+void addStep(Fills& all, const Tensor& tensor, Step step, bool replaces, bool saves)
 {
     if (all.byStorage.size() >= all.nextCleaning)
         dropDead(all);
@@ -524,7 +324,9 @@ void addStep(Fills& all, const Tensor& tensor, Step step, bool replaces)
     if (replaces && fill.readers.empty() && coversStorage(tensor)) {
         fill.steps.clear();
         fill.depth = 0;
+        fill.saves = false;
     }
+    fill.saves |= saves;
     fill.depth = std::max(fill.depth, depth);
     fill.steps.push_back(std::move(step));
     all.count = all.byStorage.size();
@@ -551,6 +353,7 @@ bool deferFill(const c10::OperatorHandle& op, Stack* stack)
         if (inPlace && !isOnlyForOps(all, tensor))
             return false;
         std::optional<at::Generator> before;
+        bool saves = true;
         if (isRandom) {
             const auto generator = generatorOf(stack->back());
             if (!generator || !canDraw(traits, tensor, *stack))
@@ -558,9 +361,17 @@ bool deferFill(const c10::OperatorHandle& op, Stack* stack)
             before = takeDraws(*generator, draws(traits, tensor));
         } else {
             const bool continues = inPlace && isPending(all, tensor)
+                && (isWorthWaiting(all, tensor) || op.schema().name() == "aten::mul_") // zeros stay zeros
                 && std::ranges::all_of(arguments.subspan(1), [&](const auto& value) { return isNumber(all, value); });
-            if (!continues && !canDefer(all, traits, arguments))
+            const bool zeroes = inPlace && traits.overwritten != 0 && arguments.size() == 1;
+            saves = !continues;
+            if (zeroes && !continues && isPlainTensor(tensor) && coversStorage(tensor)) {
+                if (!all.byStorage.contains(storageImplOf(tensor)))
+                    zeroHostMemory(tensor); // for code that takes addresses without ops
+                saves = false;
+            } else if (!continues && !canDefer(all, traits, arguments)) {
                 return false;
+            }
         }
         if (!inPlace) {
             const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
@@ -575,7 +386,7 @@ bool deferFill(const c10::OperatorHandle& op, Stack* stack)
                   inPlace,
                   argumentsForLater(arguments.subspan(inPlace ? 1 : 0)),
                   std::move(before)};
-        addStep(all, tensor, std::move(step), isRandom || traits.overwritten != 0);
+        addStep(all, tensor, std::move(step), isRandom || traits.overwritten != 0, saves);
     }
     if (isRandom || traits.overwritten != 0)
         forget(tensor); // without the mutex, as in makeValues()
@@ -623,7 +434,7 @@ void exposeValues(const Tensor& tensor)
 
 void makeArguments(const c10::OperatorHandle& op, const Stack& stack)
 {
-    if (fills().count == 0 || traitsOf(op).isView)
+    if (fills().count == 0 || traitsOf(op).readsNothing)
         return;
     for (const c10::IValue& argument : argumentsOf(op, stack))
         forEachTensor(argument, makeValues);

@@ -514,7 +514,7 @@ void readArguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack
         return;
     const OpTraits& traits = traitsOf(op);
     const bool ofParts = traits.composite && !op.hasKernelForDispatchKey(DispatchKey::CPU);
-    if (traits.isView || traits.keepsValues || traits.filled != OpTraits::Filled::no || ofParts)
+    if (traits.readsNothing || traits.keepsValues || ofParts)
         return;
     const bool draws = traits.fills == OpTraits::Fills::normal || traits.fills == OpTraits::Fills::uniform;
     const std::uint64_t replaced = draws ? traits.written : traits.overwritten;

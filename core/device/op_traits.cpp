@@ -107,8 +107,8 @@ OpTraits read(const c10::OperatorHandle& op)
     traits.chosen = chosenResult(op);
     traits.asksAll = name == "aten::all" && op.operator_name().overload_name.empty();
     traits.copies = name == "aten::copy_" || name == "aten::_copy_from";
-    traits.zeroes = name == "aten::zero_";
     traits.isView = returnsViews(schema);
+    traits.readsNothing = traits.isView || traits.filled != OpTraits::Filled::no || name == "aten::is_pinned";
     traits.fills
         = op.operator_name().overload_name.find("out") == std::string::npos ? fillsOf(name) : OpTraits::Fills::no;
     traits.asks = asksOf(name);

@@ -40,7 +40,7 @@ struct OpTraits
     int chosen = -1; ///< index of the result that holds elements chosen by value: topk, argmax (partly_known.h)
     bool asksAll = false; ///< all(): programs assert properties of their data by this op
     bool copies = false; ///< copy_ (second tensor to first) or _copy_from (first to second)
-    bool zeroes = false; ///< zero_
+    bool readsNothing = false; ///< takes only the sizes, the type or the place of a tensor
     bool isView = false; ///< all results are views of arguments
     bool keepsValues = false; ///< changes only the sizes or strides of the argument
     bool checksGradients = false; ///< GradScaler's check for infinities, which writes to the second argument

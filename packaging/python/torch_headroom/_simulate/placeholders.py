@@ -372,6 +372,7 @@ def _attribute(value, name):
 
 _METHODS_THAT_READ = {"tolist": False, "untyped_storage": False,
                       "numpy": True, "data_ptr": True, "__dlpack__": True}  # whether the caller keeps the address
+_COMPARES_ADDRESSES = ("reset_sharded_param", "_same_storage")  # functions of FSDP that take no values
 _SEED = 0
 
 
@@ -379,7 +380,7 @@ def patch_random_values(library):
     library.headroom_make_values.argtypes = [ctypes.c_void_p, ctypes.c_int]
 
     def make_values(keeps_address, tensor, *_, **__):
-        if tensor.device.type == "cpu":
+        if tensor.device.type == "cpu" and sys._getframe(2).f_code.co_name not in _COMPARES_ADDRESSES:
             check(library.headroom_make_values(tensor._cdata, keeps_address))
 
     for name, keeps_address in _METHODS_THAT_READ.items():
