@@ -275,8 +275,9 @@ def _patch_storages(library):
         return torch.empty(0, dtype=torch.uint8).set_(storage)
 
     def resize_on_device(self, size):
-        if self.device.type != "cuda":
+        if self.device.type == "cpu":
             as_tensor(self).untyped_storage()  # computes what was deferred
+        if self.device.type != "cuda":
             return resize(self, size)
         check(library.headroom_resize_storage(self._cdata, size))
         return self
