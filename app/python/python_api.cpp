@@ -250,11 +250,11 @@ void headroom_defer_fills()
     sim::noteHostReads();
 }
 
-int headroom_make_values(void* tensor)
+int headroom_make_values(void* tensor, int keepsAddress)
 {
     return python::guarded([&] {
         const at::Tensor read = python::tensorOf(tensor);
-        sim::makeValues(read);
+        keepsAddress != 0 ? sim::exposeValues(read) : sim::makeValues(read);
         sim::readOnHost(read);
     });
 }

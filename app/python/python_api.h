@@ -86,7 +86,7 @@ HEADROOM_PYTHON_API void headroom_intercept_thread();
 /// placeholders in copies from the device then. A caller that reads a tensor's memory without an op must call
 /// headroom_make_values() first; `tensor` is the tensor's _cdata.
 HEADROOM_PYTHON_API void headroom_defer_fills();
-HEADROOM_PYTHON_API int headroom_make_values(void* tensor);
+HEADROOM_PYTHON_API int headroom_make_values(void* tensor, int keepsAddress);
 
 /// Returns 1 and fills `values` if all elements of a tensor of integers on the device are known; otherwise 0. Nothing
 /// is invented. `tensor` is the tensor's _cdata.

@@ -247,9 +247,9 @@ void call(const c10::OperatorHandle& op, DispatchKeySet keys, Stack* stack)
         callWithKnownValues(op, stack);
         return;
     }
-    readArguments(op, *stack);
     if (deferFill(op, stack))
         return;
+    readArguments(op, *stack);
     makeArguments(op, *stack);
     op.redispatchBoxed(keys, stack);
 }

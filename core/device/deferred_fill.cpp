@@ -3,20 +3,20 @@
 #include "core/device/deferred_fill.h"
 
 #include "core/device/boxed_values.h"
+#include "core/device/known_storage.h"
+#include "core/device/mersenne_twister.h"
 #include "core/device/meta_call.h"
 #include "core/device/op_traits.h"
+#include "core/device/simulated_hooks.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/version.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
-#include <bitset>
-#include <map>
-#include <memory>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -26,233 +26,42 @@
 namespace headroom::sim {
 namespace {
 
-constexpr std::size_t stateWords = at::MERSENNE_STATE_N; // 624
-constexpr std::size_t middleWord = at::MERSENNE_STATE_M; // 397
-constexpr std::uint32_t upperBit = at::UMASK;
-constexpr std::uint32_t lowerBits = at::LMASK;
-constexpr std::uint32_t twist = at::MATRIX_A;
-
-constexpr std::size_t degree = 19937; ///< degree of the characteristic polynomial, and number of state bits
-constexpr std::size_t bits = 64;
-constexpr std::size_t words = degree / bits + 1;
-
-/// Least number of batches for which a jump takes less time than single steps.
-constexpr std::uint64_t fewestJumped = 1500;
-
-using Polynomial = std::array<std::uint64_t, words>; ///< coefficients 0 or 1, degree below `degree`
-using Window = std::array<std::uint32_t, stateWords>; ///< a state: consecutive words of the sequence
-
-std::uint32_t nextWord(const std::uint32_t* window)
-{
-    const std::uint32_t mixed = (window[0] & upperBit) | (window[1] & lowerBits);
-    return window[middleWord] ^ (mixed >> 1) ^ ((mixed & 1) != 0 ? twist : 0);
-}
-
-/// Exponents of the characteristic polynomial except for the highest, by the formula of Matsumoto and Nishimura
-/// ("Mersenne Twister", 1998, appendix A). The number of exponents is 134.
-std::vector<std::size_t> characteristicExponents()
-{
-    using Bits = std::bitset<degree + 1>;
-    const auto outer = [](const Bits& p) { return (p << stateWords) ^ (p << middleWord); };
-    const auto inner = [](const Bits& p) { return (p << (stateWords - 1)) ^ (p << (middleWord - 1)); };
-    constexpr int separation = 31; // bits of the first word that are not part of the state
-    Bits power(1);
-    Bits sum = Bits((twist >> separation) & 1);
-    for (int i = separation - 1; i >= 0; --i) {
-        if (((twist >> i) & 1) != 0)
-            sum ^= outer(power);
-        power = inner(power);
-    }
-    sum ^= outer(power);
-    std::vector<std::size_t> exponents;
-    for (std::size_t i = 0; i < degree; ++i) {
-        if (sum[i])
-            exponents.push_back(i);
-    }
-    return exponents;
-}
-
-/// Returns `number` with a zero inserted after each bit.
-std::uint64_t spread(std::uint32_t number)
-{
-    std::uint64_t x = number;
-    x = (x | (x << 16)) & 0x0000FFFF0000FFFF;
-    x = (x | (x << 8)) & 0x00FF00FF00FF00FF;
-    x = (x | (x << 4)) & 0x0F0F0F0F0F0F0F0F;
-    x = (x | (x << 2)) & 0x3333333333333333;
-    return (x | (x << 1)) & 0x5555555555555555;
-}
-
-/// Powers of x modulo the characteristic polynomial.
-class Powers
-{
-public:
-    Powers()
-        : exponents_(characteristicExponents())
-    {
-    }
-
-    Polynomial power(std::uint64_t exponent) const
-    {
-        Polynomial result{1};
-        for (int i = std::bit_width(exponent) - 1; i >= 0; --i) {
-            square(result);
-            if (((exponent >> i) & 1) != 0)
-                multiplyByX(result);
-        }
-        return result;
-    }
-
-private:
-    /// Adds x^shift times `chunk` to `sum`, without a reduction.
-    template <std::size_t size>
-    static void add(std::array<std::uint64_t, size>& sum, std::uint64_t chunk, std::size_t shift)
-    {
-        sum[shift / bits] ^= chunk << (shift % bits);
-        if (shift % bits != 0)
-            sum[shift / bits + 1] ^= chunk >> (bits - shift % bits);
-    }
-
-    void square(Polynomial& p) const
-    {
-        std::array<std::uint64_t, 2 * words> wide;
-        for (std::size_t i = 0; i < words; ++i) {
-            wide[2 * i] = spread(static_cast<std::uint32_t>(p[i]));
-            wide[2 * i + 1] = spread(static_cast<std::uint32_t>(p[i] >> 32));
-        }
-        // x^degree is the sum of the other terms, at least ten words lower.
-        for (std::size_t i = 2 * words - 1; i >= words; --i) {
-            const std::uint64_t chunk = std::exchange(wide[i], 0);
-            for (const std::size_t exponent : exponents_)
-                add(wide, chunk, i * bits - degree + exponent);
-        }
-        std::copy_n(wide.begin(), words, p.begin());
-        dropAbove(p);
-    }
-
-    void multiplyByX(Polynomial& p) const
-    {
-        for (std::size_t i = words - 1; i > 0; --i)
-            p[i] = (p[i] << 1) | (p[i - 1] >> (bits - 1));
-        p[0] <<= 1;
-        dropAbove(p);
-    }
-
-    void dropAbove(Polynomial& p) const
-    {
-        constexpr std::size_t rest = degree % bits;
-        const std::uint64_t chunk = p[words - 1] >> rest;
-        p[words - 1] ^= chunk << rest;
-        for (const std::size_t exponent : exponents_)
-            add(p, chunk, exponent);
-    }
-
-    std::vector<std::size_t> exponents_;
-};
-
-/// Caches the polynomials of jumps: the tensors of a model have few sizes. Thread-safe.
-class Jumps
-{
-public:
-    std::shared_ptr<const Polynomial> byWords(std::uint64_t count)
-    {
-        constexpr std::size_t most = 256;
-        const std::lock_guard lock(mutex_);
-        auto& jump = jumps_[count];
-        if (!jump)
-            jump = std::make_shared<const Polynomial>(powers_.power(count));
-        const auto result = jump;
-        if (jumps_.size() > most)
-            jumps_.clear();
-        return result;
-    }
-
-private:
-    std::mutex mutex_;
-    Powers powers_;
-    std::map<std::uint64_t, std::shared_ptr<const Polynomial>> jumps_;
-};
-
-/// Returns the state after `count` more words. Only a single bit of the first word belongs to a state, so the
-/// polynomial cannot give the other 31 bits: the jump is shorter by a word and starts a word later.
-Window later(const Window& state, std::uint64_t count)
-{
-    static Jumps jumps;
-    const auto jump = jumps.byWords(count - 1);
-    std::vector<std::uint32_t> sequence(state.begin(), state.end());
-    sequence.resize(degree + 1 + stateWords);
-    for (std::size_t i = stateWords; i < sequence.size(); ++i)
-        sequence[i] = nextWord(&sequence[i - stateWords]);
-    Window result{};
-    for (std::size_t i = 0; i < degree; ++i) {
-        if ((((*jump)[i / bits] >> (i % bits)) & 1) == 0)
-            continue;
-        const std::uint32_t* from = &sequence[i + 1];
-        for (std::size_t k = 0; k < stateWords; ++k)
-            result[k] ^= from[k];
-    }
-    return result;
-}
-
-void step(Window& state)
-{
-    for (std::size_t i = 0; i < stateWords; ++i) {
-        const std::uint32_t mixed = (state[i] & upperBit) | (state[(i + 1) % stateWords] & lowerBits);
-        state[i] = state[(i + middleWord) % stateWords] ^ (mixed >> 1) ^ ((mixed & 1) != 0 ? twist : 0);
-    }
-}
-
-} // namespace
-
-at::mt19937 afterDraws(const at::mt19937& engine, std::uint64_t count)
-{
-    at::mt19937_data_pod data = engine.data();
-    // Each state is a batch of numbers, and left_ - 1 of the numbers are not drawn yet. A seed counts as a batch
-    // without numbers left.
-    const auto left = static_cast<std::uint64_t>(data.left_ - 1);
-    std::uint64_t batches = count > left ? (count - left + stateWords - 1) / stateWords : 0;
-    const std::uint64_t used = batches > 0 ? count - left - (batches - 1) * stateWords : data.next_ + count;
-    if (count > 0) {
-        data.left_ = static_cast<int>(stateWords + 1 - used);
-        data.next_ = static_cast<std::uint32_t>(used);
-    }
-    // The jump depends on `count` alone, so that the next tensor of this size finds the jump in the cache.
-    const std::uint64_t jumped = count / stateWords;
-    if (jumped >= fewestJumped) {
-        data.state_ = later(data.state_, jumped * stateWords);
-        batches -= jumped;
-    }
-    for (; batches > 0; --batches)
-        step(data.state_);
-    at::mt19937 result;
-    result.set_data(data);
-    return result;
-}
-
-namespace {
-
 using at::Tensor;
 using torch::jit::Stack;
 
 /// Smaller tensors are filled at once: cheap, and often read by programs.
 constexpr std::int64_t smallestDeferred = std::int64_t{1} << 16;
 
-/// A deferred op in place: the view of the written storage, and the op's other arguments.
+/// A deferred op: the view of the storage that the op writes, and the op's arguments. The arguments of an op in place
+/// are without the tensor itself: a storage would keep itself alive.
 struct Step
 {
+    std::uint64_t number; ///< in the order of the program
     c10::OperatorHandle op;
     std::vector<std::int64_t> sizes;
     std::vector<std::int64_t> strides;
-    std::int64_t offset = 0;
+    std::int64_t offset;
     caffe2::TypeMeta type;
-    Stack arguments; ///< without the tensor
+    bool inPlace;
+    Stack arguments;
     std::optional<at::Generator> generator; ///< random ops: a copy from before the draws
+};
+
+/// A deferred step of another storage that reads this storage.
+struct Reader
+{
+    const c10::StorageImpl* storage;
+    std::uint64_t number;
 };
 
 struct Fill
 {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage; ///< keeps the address from being given to another storage
-    std::vector<Step> steps;
+    std::deque<Step> steps;
+    std::deque<Reader> readers; ///< in the order of the program
+    int depth = 0; ///< of the recursion in which the steps run
+    bool saves = false; ///< whether the steps do more than to begin with zeros
+    bool isExposed = false; ///< the program may read the memory at any time
 };
 
 /// The deferred ops of all storages. Never destroyed: tensors may be read after main().
@@ -263,6 +72,7 @@ struct Fills
     std::mutex mutex;
     std::unordered_map<const c10::StorageImpl*, Fill> byStorage;
     std::size_t nextCleaning = 1024;
+    std::uint64_t steps = 0; ///< since the start
 };
 
 Fills& fills()
@@ -277,15 +87,14 @@ c10::StorageImpl* storageImplOf(const Tensor& tensor)
     return ordinary ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
-bool isNumber(const c10::IValue& value)
-{
-    return !isListOfTensors(value)
-        && (!value.isTensor() || (value.toTensor().defined() && value.toTensor().dim() == 0));
-}
-
 bool coversStorage(const Tensor& tensor)
 {
     return tensor.is_contiguous() && tensor.nbytes() == tensor.storage().nbytes();
+}
+
+bool holdsTensor(const c10::IValue& value)
+{
+    return value.isTensor() && value.toTensor().defined();
 }
 
 /// Returns how many random numbers the kernel draws (aten/src/ATen/native/cpu/DistributionTemplates.h): a single number
@@ -311,19 +120,75 @@ at::Generator takeDraws(at::Generator generator, std::int64_t count)
     return before;
 }
 
-void run(c10::StorageImpl* storage, const Step& step)
+void compute(c10::intrusive_ptr<c10::StorageImpl> storage, const Step& step)
 {
-    Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-        c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage)),
-        c10::DispatchKeySet(c10::DispatchKey::CPU), step.type);
+    const Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU), step.type);
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(step.sizes, step.strides, step.offset);
-    Stack stack{std::move(tensor)};
+    Stack stack;
+    if (step.inPlace)
+        stack.emplace_back(tensor);
     stack.insert(stack.end(), step.arguments.begin(), step.arguments.end());
     if (step.generator)
         stack.back() = *step.generator;
     const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
     step.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
+    if (!step.inPlace)
+        tensor.copy_(stack.back().toTensor());
 }
+
+/// Runs deferred ops. A step runs after the steps that wrote its arguments, and before a later step writes them.
+class Running
+{
+public:
+    explicit Running(Fills& all)
+        : all_(all)
+    {
+    }
+
+    /// Runs the steps of a storage with numbers below `end`.
+    void runSteps(const c10::StorageImpl* key, std::uint64_t end)
+    {
+        for (auto found = all_.byStorage.find(key);
+             found != all_.byStorage.end() && !found->second.steps.empty() && found->second.steps.front().number < end;
+             found = all_.byStorage.find(key)) {
+            auto storage = found->second.storage.lock();
+            if (!storage) {
+                all_.byStorage.erase(found);
+                return;
+            }
+            const Step step = std::move(found->second.steps.front());
+            found->second.steps.pop_front();
+            runReaders(key, step.number);
+            for (const c10::IValue& argument : step.arguments) {
+                if (!holdsTensor(argument) || argument.toTensor().dim() == 0)
+                    continue;
+                runSteps(storageImplOf(argument.toTensor()), step.number);
+                read_.push_back(argument.toTensor());
+            }
+            compute(std::move(storage), step);
+        }
+    }
+
+    /// Runs the steps with numbers below `end` that read a storage.
+    void runReaders(const c10::StorageImpl* key, std::uint64_t end)
+    {
+        for (auto found = all_.byStorage.find(key); found != all_.byStorage.end() && !found->second.readers.empty()
+             && found->second.readers.front().number < end;
+             found = all_.byStorage.find(key)) {
+            const Reader reader = found->second.readers.front();
+            found->second.readers.pop_front();
+            runSteps(reader.storage, reader.number + 1);
+        }
+    }
+
+    /// Tensors that steps have read.
+    std::vector<Tensor> takeRead() { return std::move(read_); }
+
+private:
+    Fills& all_;
+    std::vector<Tensor> read_;
+};
 
 void dropDead(Fills& all)
 {
@@ -351,6 +216,122 @@ std::optional<at::Generator> generatorOf(const c10::IValue& value)
                                                                         : std::nullopt;
 }
 
+Fill& fillOf(Fills& all, const Tensor& tensor)
+{
+    return all.byStorage.try_emplace(storageImplOf(tensor), Fill{tensor.storage().getWeakStorageImpl(), {}, {}})
+        .first->second;
+}
+
+bool isPending(const Fills& all, const Tensor& tensor)
+{
+    const auto found = all.byStorage.find(storageImplOf(tensor));
+    return found != all.byStorage.end() && !found->second.steps.empty();
+}
+
+/// Returns whether deferring more saves the computation of this tensor.
+bool isWorthWaiting(const Fills& all, const Tensor& tensor)
+{
+    const auto found = all.byStorage.find(storageImplOf(tensor));
+    return isUnreadCopy(tensor)
+        || (found != all.byStorage.end() && !found->second.steps.empty() && found->second.saves);
+}
+
+/// Returns whether only ops read and write a tensor's memory.
+bool isOnlyForOps(const Fills& all, const Tensor& tensor)
+{
+    const auto found = all.byStorage.find(storageImplOf(tensor));
+    return isOwnHostMemory(tensor.storage().data_ptr()) && (found == all.byStorage.end() || !found->second.isExposed);
+}
+
+/// Returns whether a value is no tensor of several elements, and has its final value.
+bool isNumber(const Fills& all, const c10::IValue& value)
+{
+    if (!holdsTensor(value))
+        return !isListOfTensors(value);
+    const Tensor& tensor = value.toTensor();
+    return tensor.dim() == 0 && storageImplOf(tensor) && !isPending(all, tensor) && !isUnreadCopy(tensor);
+}
+
+bool isPlainTensor(const Tensor& tensor)
+{
+    return storageImplOf(tensor) && tensor.numel() >= smallestDeferred && tensor.is_non_overlapping_and_dense()
+        && at::isFloatingType(tensor.scalar_type()) && !tensor.is_neg();
+}
+
+/// Returns whether an elementwise op of optimizers can be deferred: all tensors are alike, so that no error can come to
+/// light late, and one of them waits for values.
+bool canDefer(const Fills& all, const OpTraits& traits, std::span<const c10::IValue> arguments)
+{
+    constexpr int deepest = 100;
+    constexpr std::size_t mostStorages = 1 << 16;
+    const Tensor& first = arguments.front().toTensor();
+    if (!isPlainTensor(first) || !isOnlyForOps(all, first) || all.byStorage.size() >= mostStorages)
+        return false;
+    const bool inPlace = traits.fills == OpTraits::Fills::inPlace;
+    bool waits = isWorthWaiting(all, first);
+    for (const c10::IValue& value : arguments.subspan(1)) {
+        if (value.isBool() ? !traits.copies : value.isComplexDouble())
+            return false;
+        if (isNumber(all, value)) {
+            if (holdsTensor(value) && value.toTensor().dtype() != first.dtype()
+                && !value.toTensor().unsafeGetTensorImpl()->is_wrapped_number())
+                return false;
+            continue;
+        }
+        if (!holdsTensor(value))
+            return false;
+        const Tensor& tensor = value.toTensor();
+        if (!isPlainTensor(tensor) || tensor.dtype() != first.dtype() || tensor.sizes() != first.sizes()
+            || (inPlace ? tensor.is_alias_of(first) : tensor.strides() != first.strides()))
+            return false;
+        if (!isOnlyForOps(all, tensor))
+            return false;
+        waits |= isWorthWaiting(all, tensor);
+        const auto found = all.byStorage.find(storageImplOf(tensor));
+        if (found != all.byStorage.end() && found->second.depth >= deepest)
+            return false;
+    }
+    return waits;
+}
+
+/// Returns arguments that the program cannot change, with the same storages.
+Stack argumentsForLater(std::span<const c10::IValue> arguments)
+{
+    Stack result(arguments.begin(), arguments.end());
+    const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+    for (c10::IValue& value : result) {
+        if (!holdsTensor(value) || value.toTensor().unsafeGetTensorImpl()->is_wrapped_number())
+            continue;
+        value = value.toTensor().dim() == 0 ? value.toTensor().clone() : value.toTensor().detach();
+    }
+    return result;
+}
+
+/// Adds a step that writes `tensor`. Steps that only begin with zeros, and change these by numbers, save little.
+void addStep(Fills& all, const Tensor& tensor, Step step, bool replaces, bool saves)
+{
+    if (all.byStorage.size() >= all.nextCleaning)
+        dropDead(all);
+    int depth = 0;
+    for (const c10::IValue& value : step.arguments) {
+        if (!holdsTensor(value) || value.toTensor().dim() == 0)
+            continue;
+        Fill& input = fillOf(all, value.toTensor());
+        input.readers.push_back({storageImplOf(tensor), step.number});
+        depth = std::max(depth, input.depth + 1);
+    }
+    Fill& fill = fillOf(all, tensor);
+    if (replaces && fill.readers.empty() && coversStorage(tensor)) {
+        fill.steps.clear();
+        fill.depth = 0;
+        fill.saves = false;
+    }
+    fill.saves |= saves;
+    fill.depth = std::max(fill.depth, depth);
+    fill.steps.push_back(std::move(step));
+    all.count = all.byStorage.size();
+}
+
 } // namespace
 
 bool deferFill(const c10::OperatorHandle& op, Stack* stack)
@@ -362,40 +343,55 @@ bool deferFill(const c10::OperatorHandle& op, Stack* stack)
     if (traits.fills == OpTraits::Fills::no)
         return false;
     const std::span<const c10::IValue> arguments = argumentsOf(op, std::as_const(*stack));
-    const Tensor tensor = arguments.front().toTensor();
-    c10::StorageImpl* storage = storageImplOf(tensor);
-    if (!storage || !std::ranges::all_of(arguments.subspan(1), isNumber))
+    if (!holdsTensor(arguments.front()) || !storageImplOf(arguments.front().toTensor()))
         return false;
-
-    const std::lock_guard lock(all.mutex);
-    const auto found = all.byStorage.find(storage);
-    Step step{op,
-              tensor.sizes().vec(),
-              tensor.strides().vec(),
-              tensor.storage_offset(),
-              tensor.dtype(),
-              Stack(arguments.begin() + 1, arguments.end()),
-              std::nullopt};
-    if (traits.fills != OpTraits::Fills::inPlace) {
-        const auto generator = generatorOf(stack->back());
-        if (!generator || !canDraw(traits, tensor, *stack))
+    Tensor tensor = arguments.front().toTensor();
+    const bool inPlace = traits.fills != OpTraits::Fills::newResult;
+    const bool isRandom = inPlace && traits.fills != OpTraits::Fills::inPlace;
+    {
+        const std::lock_guard lock(all.mutex);
+        if (inPlace && !isOnlyForOps(all, tensor))
             return false;
-        step.generator = takeDraws(*generator, draws(traits, tensor));
-    } else if (found == all.byStorage.end()) {
-        return false;
+        std::optional<at::Generator> before;
+        bool saves = true;
+        if (isRandom) {
+            const auto generator = generatorOf(stack->back());
+            if (!generator || !canDraw(traits, tensor, *stack))
+                return false;
+            before = takeDraws(*generator, draws(traits, tensor));
+        } else {
+            const bool continues = inPlace && isPending(all, tensor)
+                && (isWorthWaiting(all, tensor) || op.schema().name() == "aten::mul_") // zeros stay zeros
+                && std::ranges::all_of(arguments.subspan(1), [&](const auto& value) { return isNumber(all, value); });
+            const bool zeroes = inPlace && traits.overwritten != 0 && arguments.size() == 1;
+            saves = !continues;
+            if (zeroes && !continues && isPlainTensor(tensor) && coversStorage(tensor)) {
+                if (!all.byStorage.contains(storageImplOf(tensor)))
+                    zeroHostMemory(tensor); // for code that takes addresses without ops
+                saves = false;
+            } else if (!continues && !canDefer(all, traits, arguments)) {
+                return false;
+            }
+        }
+        if (!inPlace) {
+            const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+            tensor = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
+        }
+        Step step{all.steps++,
+                  op,
+                  tensor.sizes().vec(),
+                  tensor.strides().vec(),
+                  tensor.storage_offset(),
+                  tensor.dtype(),
+                  inPlace,
+                  argumentsForLater(arguments.subspan(inPlace ? 1 : 0)),
+                  std::move(before)};
+        addStep(all, tensor, std::move(step), isRandom || traits.overwritten != 0, saves);
     }
-    if (found == all.byStorage.end()) {
-        if (all.byStorage.size() >= all.nextCleaning)
-            dropDead(all);
-        all.byStorage.emplace(storage, Fill{tensor.storage().getWeakStorageImpl(), {std::move(step)}});
-    } else {
-        if (step.generator)
-            found->second.steps.clear();
-        found->second.steps.push_back(std::move(step));
-    }
-    all.count = all.byStorage.size();
+    if (isRandom || traits.overwritten != 0)
+        forget(tensor); // without the mutex, as in makeValues()
     dropArguments(op, stack);
-    stack->emplace_back(tensor);
+    stack->emplace_back(std::move(tensor));
     return true;
 }
 
@@ -405,19 +401,40 @@ void makeValues(const Tensor& tensor)
     c10::StorageImpl* storage = all.count > 0 ? storageImplOf(tensor) : nullptr;
     if (!storage)
         return;
-    const std::lock_guard lock(all.mutex); // held during the draws: other threads may read the same tensor
-    const auto found = all.byStorage.find(storage);
-    if (found == all.byStorage.end())
+    std::vector<Tensor> read;
+    {
+        const std::lock_guard lock(all.mutex); // held during the draws: other threads may read the same tensor
+        if (!all.byStorage.contains(storage))
+            return;
+        Running running(all);
+        running.runSteps(storage, all.steps);
+        running.runReaders(storage, all.steps);
+        const auto done = all.byStorage.find(storage);
+        if (done != all.byStorage.end() && !done->second.isExposed)
+            all.byStorage.erase(done);
+        all.count = all.byStorage.size();
+        read = running.takeRead();
+    }
+    for (const Tensor& one : read) // without the mutex: a listener may wait for Python's lock
+        readOnHost(one);
+}
+
+void exposeValues(const Tensor& tensor)
+{
+    makeValues(tensor);
+    Fills& all = fills();
+    if (!all.enabled || !storageImplOf(tensor) || tensor.storage().nbytes() < smallestDeferred)
         return;
-    for (const Step& step : found->second.steps)
-        run(storage, step);
-    all.byStorage.erase(found);
+    const std::lock_guard lock(all.mutex);
+    if (all.byStorage.size() >= all.nextCleaning)
+        dropDead(all);
+    fillOf(all, tensor).isExposed = true;
     all.count = all.byStorage.size();
 }
 
 void makeArguments(const c10::OperatorHandle& op, const Stack& stack)
 {
-    if (fills().count == 0 || traitsOf(op).isView)
+    if (fills().count == 0 || traitsOf(op).readsNothing)
         return;
     for (const c10::IValue& argument : argumentsOf(op, stack))
         forEachTensor(argument, makeValues);

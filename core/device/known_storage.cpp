@@ -502,13 +502,19 @@ void leaveOnHost(const Tensor& tensor, const HostCopy& copy)
     all.count = all.byStorage.size();
 }
 
+bool isUnreadCopy(const Tensor& tensor)
+{
+    const std::optional<PlacedCopy> copy = copyIn(tensor);
+    return copy && copy->part == Known::nothing;
+}
+
 void readArguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
 {
     if (hostCopies().count == 0)
         return;
     const OpTraits& traits = traitsOf(op);
     const bool ofParts = traits.composite && !op.hasKernelForDispatchKey(DispatchKey::CPU);
-    if (traits.isView || traits.keepsValues || traits.filled != OpTraits::Filled::no || ofParts)
+    if (traits.readsNothing || traits.keepsValues || ofParts)
         return;
     const bool draws = traits.fills == OpTraits::Fills::normal || traits.fills == OpTraits::Fills::uniform;
     const std::uint64_t replaced = draws ? traits.written : traits.overwritten;

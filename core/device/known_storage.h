@@ -83,6 +83,8 @@ struct HostCopy
 /// noteHostReads().
 void leaveOnHost(const at::Tensor& tensor, const HostCopy& copy);
 
+/// Returns whether a CPU tensor holds a copy of unknown values that the program has not read.
+bool isUnreadCopy(const at::Tensor& tensor);
 /// Counts the placeholders in the CPU tensors that an op is about to read.
 void readArguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 /// Counts the placeholders in a CPU tensor, before a program reads the tensor's memory without an op.

@@ -39,13 +39,18 @@ bool returnsViews(const c10::FunctionSchema& schema)
 
 OpTraits::Fills fillsOf(std::string_view name)
 {
-    constexpr std::array<std::string_view, 7> inPlace{"aten::erfinv_", "aten::mul_",   "aten::div_", "aten::add_",
-                                                      "aten::sub_",    "aten::clamp_", "aten::zero_"};
+    constexpr std::array<std::string_view, 12> inPlace{
+        "aten::erfinv_", "aten::mul_",  "aten::div_",  "aten::add_",  "aten::sub_",     "aten::clamp_",
+        "aten::zero_",   "aten::fill_", "aten::copy_", "aten::lerp_", "aten::addcmul_", "aten::addcdiv_"};
+    constexpr std::array<std::string_view, 5> newResult{"aten::mul", "aten::div", "aten::add", "aten::sub",
+                                                        "aten::sqrt"};
     if (name == "aten::normal_")
         return OpTraits::Fills::normal;
     if (name == "aten::uniform_")
         return OpTraits::Fills::uniform;
-    return isOneOf(name, inPlace) || name == "aten::fill_" ? OpTraits::Fills::inPlace : OpTraits::Fills::no;
+    return isOneOf(name, inPlace)  ? OpTraits::Fills::inPlace
+        : isOneOf(name, newResult) ? OpTraits::Fills::newResult
+                                   : OpTraits::Fills::no;
 }
 
 OpTraits::Asks asksOf(std::string_view name)
@@ -103,7 +108,9 @@ OpTraits read(const c10::OperatorHandle& op)
     traits.asksAll = name == "aten::all" && op.operator_name().overload_name.empty();
     traits.copies = name == "aten::copy_" || name == "aten::_copy_from";
     traits.isView = returnsViews(schema);
-    traits.fills = fillsOf(name);
+    traits.readsNothing = traits.isView || traits.filled != OpTraits::Filled::no || name == "aten::is_pinned";
+    traits.fills
+        = op.operator_name().overload_name.find("out") == std::string::npos ? fillsOf(name) : OpTraits::Fills::no;
     traits.asks = asksOf(name);
     traits.keepsValues = op.hasTag(at::Tag::inplace_view) || isOneOf(name, moving);
     traits.checksGradients = name == "aten::_amp_foreach_non_finite_check_and_unscale_";

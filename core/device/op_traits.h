@@ -15,9 +15,9 @@ namespace headroom::sim {
 /// argument i.
 struct OpTraits
 {
-    /// Ops in place that take only numbers: random ops (normal, uniform), which may begin a tensor's initialisation,
-    /// and the ops (inPlace) with which torch.nn.init continues the initialisation.
-    enum class Fills { no, normal, uniform, inPlace };
+    /// Ops that may be deferred on the CPU: random ops (normal, uniform), which may begin a tensor's initialisation,
+    /// and the elementwise ops, in place or with a new result, of torch.nn.init and of optimizers.
+    enum class Fills { no, normal, uniform, inPlace, newResult };
     /// Comparisons by which programs, torch.isfinite and torch.isinf test whether numbers are finite.
     enum class Asks { nothing, whetherEqual, whetherDifferent, whetherNan };
 
@@ -40,6 +40,7 @@ struct OpTraits
     int chosen = -1; ///< index of the result that holds elements chosen by value: topk, argmax (partly_known.h)
     bool asksAll = false; ///< all(): programs assert properties of their data by this op
     bool copies = false; ///< copy_ (second tensor to first) or _copy_from (first to second)
+    bool readsNothing = false; ///< takes only the sizes, the type or the place of a tensor
     bool isView = false; ///< all results are views of arguments
     bool keepsValues = false; ///< changes only the sizes or strides of the argument
     bool checksGradients = false; ///< GradScaler's check for infinities, which writes to the second argument

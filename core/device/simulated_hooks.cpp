@@ -149,6 +149,11 @@ c10::Allocator* pinnedMemoryAllocator()
     return allocator;
 }
 
+bool isOwnHostMemory(const c10::DataPtr& memory)
+{
+    return memory.get_deleter() == &unpin || memory.get_deleter() == c10::GetDefaultCPUAllocator()->raw_deleter();
+}
+
 void zeroHostMemory(const at::Tensor& tensor)
 {
     if (tensor.numel() == 0)
@@ -160,8 +165,7 @@ void zeroHostMemory(const at::Tensor& tensor)
     }
     auto* begin = static_cast<std::byte*>(tensor.mutable_data_ptr());
     std::byte* const end = begin + tensor.nbytes();
-    const c10::DeleterFnPtr deleter = tensor.storage().data_ptr().get_deleter();
-    if (deleter == &unpin || deleter == c10::GetDefaultCPUAllocator()->raw_deleter()) {
+    if (isOwnHostMemory(tensor.storage().data_ptr())) {
         static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
         const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(begin) + page - 1) / page * page;
         const std::uintptr_t last = reinterpret_cast<std::uintptr_t>(end) / page * page;

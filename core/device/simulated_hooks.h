@@ -17,9 +17,11 @@ const at::Generator& defaultGenerator();
 /// Allocates ordinary CPU memory that reports itself as pinned: no GPU copies from this memory.
 c10::Allocator* pinnedMemoryAllocator();
 
-/// Sets a CPU tensor to zeros. Whole pages of memory that belongs to an allocator of libtorch, or to the allocator of
-/// pinned memory, go back to the operating system: a page takes memory again when the page is written. So what a
-/// program copies from the device to the host takes no memory.
+/// Returns whether memory comes from libtorch's allocator for the CPU or from the allocator of pinned memory.
+bool isOwnHostMemory(const c10::DataPtr& memory);
+
+/// Sets a CPU tensor to zeros. Whole pages of isOwnHostMemory() go back to the operating system: a page takes memory
+/// again when the page is written. So what a program copies from the device to the host takes no memory.
 void zeroHostMemory(const at::Tensor& tensor);
 
 /// Makes other memory pinned, as cudaHostRegister() does, until the call of unregisterPinned().

@@ -63,6 +63,64 @@ model.cuda()
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
+OFFLOAD = """
+import resource, torch
+on_device, kept = torch.randn(1 << 26, device="cuda"), []
+for pinned in (True, False):
+    for _ in range(3):
+        host = torch.empty(1 << 26, pin_memory=pinned)
+        host.copy_(on_device, non_blocking=pinned)
+        kept.append((host, host.cuda()))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+host = torch.ones(1 << 20)
+numpy = host.numpy()
+host[3:-5].copy_(on_device[3:(1 << 20) - 5])
+print(numpy.sum(), host.sum().item(), host[:4].tolist(), host[-6:].tolist())
+columns = torch.ones(512, 512)
+columns[:, 3:].copy_(on_device[:512 * 509].view(512, 509))
+print(columns.sum().item())
+"""
+
+OPTIMIZER = """
+import hashlib, random, torch
+
+def run(seed):
+    choose = random.Random(seed)
+    torch.manual_seed(seed)
+    count = 70000
+    tensors = [torch.randn(count) for _ in range(3)] + [torch.zeros(count) for _ in range(3)]
+    number = torch.tensor(0.5)
+    for _ in range(300):
+        i = choose.randrange(len(tensors))
+        a, b, c = tensors[i], choose.choice(tensors), choose.choice(tensors)
+        match choose.randrange(18 + seed % 3):
+            case 0: a.mul_(0.9)
+            case 1: a.add_(b, alpha=0.5)
+            case 2: a.lerp_(b, 0.1)
+            case 3: a.addcmul_(b, c, value=0.3)
+            case 4: a.addcdiv_(b, (c * c).add_(1), value=0.1)
+            case 5: a.copy_(b)
+            case 6: a.zero_()
+            case 7: to_host(a)
+            case 8: tensors[i] = b * c
+            case 9: tensors[i] = (b * b).sqrt() / 3
+            case 10: a[100:66000].mul_(2)
+            case 11: a.normal_()
+            case 18: print(i, a.sum().item())
+            case 13: tensors[i] = b.clone()
+            case 14: a.mul_(number), number.add_(0.25)
+            case 15: tensors[i] = b[:66000].clone().resize_(count).copy_(c)
+            case 16: a[:66000].copy_(b.clone()[4000:])
+            case 17: tensors[i] = torch.zeros_like(b)
+            case 12: a.sub_(b.mean())
+            case 19: a.numpy()[7] = choose.random()
+    for tensor in tensors:
+        print(hashlib.sha256(tensor.numpy().tobytes()).hexdigest()[:16])
+
+for seed in range(20):
+    run(seed)
+"""
+
 
 def output(program):
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -79,6 +137,18 @@ class DeferredFills(unittest.TestCase):
     def test_what_is_only_moved_takes_no_memory(self):
         mebibytes = int(output(SIMULATE + MOVE))  # the weights are 1024 MiB
         self.assertLess(mebibytes, 128)
+
+    def test_ops_of_optimizers_that_are_put_off_have_the_same_results(self):
+        on_device = "import torch\ndef to_host(t): t.copy_(torch.randn(70000, device='cuda'))\n"
+        expected = output("def to_host(t): t.zero_()\n" + OPTIMIZER)
+        self.assertEqual(output(SIMULATE + on_device + OPTIMIZER), expected)
+
+    def test_copies_to_the_host_take_no_memory_and_are_zeros(self):
+        usual = int(output(SIMULATE + "import resource, torch; torch.randn(9, device='cuda'); "
+                           "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"))
+        mebibytes, *values = output(SIMULATE + OFFLOAD).splitlines()  # the copies are 1536 MiB
+        self.assertLess(int(mebibytes), usual + 64)
+        self.assertEqual(values, ["8.0 8.0 [1.0, 1.0, 1.0, 0.0] [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]", "1536.0"])
 
     def test_small_views_of_what_was_put_off_have_their_values_on_the_device(self):
         program = "import torch; torch.manual_seed(1); w = torch.empty(300, 300).normal_(); print(w[7, :5].{}.tolist())"

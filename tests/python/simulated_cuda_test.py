@@ -226,11 +226,39 @@ class Values(unittest.TestCase):
         self.assertEqual(support.invented_values(), before + 1)
         numbers = torch.ones(4, device="cuda")
         numbers.add_(random)
-        numbers.cpu()
+        copy = numbers.cpu()
+        self.assertEqual(support.invented_values(), before + 1)
+        self.assertEqual(copy.tolist(), copy.tolist())
         self.assertEqual(support.invented_values(), before + 2)
         numbers.zero_()
         self.assertEqual(numbers.tolist(), [0, 0, 0, 0])
         self.assertEqual(support.invented_values(), before + 2)
+
+    def test_what_is_known_goes_to_the_host_and_back(self):
+        random = torch.randn(4, device="cuda")
+        partly = torch.arange(4.0).cuda()
+        partly[1] = random[0]
+        chosen = random.topk(1).indices
+        mask = torch.ones_like(torch.randn(1 << 21, device="cuda"), dtype=torch.bool)
+        before = support.invented_values()
+        for host in (torch.empty(8, pin_memory=True), torch.empty(8)):
+            host[2:6].copy_(random, non_blocking=True)
+            back, whole = host[2:6].cuda(), host.cuda()
+            host[2:6].copy_(partly, non_blocking=True)
+            partly = host[2:6].cuda()
+        chosen, mask = chosen.cpu().cuda(), mask.cpu().cuda()
+        self.assertEqual(partly[2:].tolist(), [2, 3])
+        self.assertTrue(mask.all())
+        self.assertEqual(support.invented_values(), before)
+        for unknown in (back, whole, partly[1], chosen, host[3]):
+            unknown.sum().item()
+            before += 1
+            self.assertEqual(support.invented_values(), before)
+        self.assertEqual(host[2:6].cuda().tolist(), [0, 0, 2, 3])  # what the program has read is known
+        host[2:6].copy_(random)
+        host.fill_(7)
+        self.assertEqual(host.cuda().tolist(), [7] * 8)
+        self.assertEqual(support.invented_values(), before)
 
     def test_large_tensors_have_no_values(self):
         before = support.invented_values()

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/device/deferred_fill.h"
+#include "core/device/mersenne_twister.h"
 
 #include <gtest/gtest.h>
 

@@ -271,7 +271,12 @@ def _patch_storages(library):
         contents = arguments[0] if arguments else 0
         return on_device(contents if isinstance(contents, int) else len(contents))
 
+    def as_tensor(storage):
+        return torch.empty(0, dtype=torch.uint8).set_(storage)
+
     def resize_on_device(self, size):
+        if self.device.type == "cpu":
+            as_tensor(self).untyped_storage()  # computes what was deferred
         if self.device.type != "cuda":
             return resize(self, size)
         check(library.headroom_resize_storage(self._cdata, size))
@@ -287,7 +292,7 @@ def _patch_storages(library):
         if torch.device(device).type != "cuda" or self.device.type == "cuda":
             return to(self, device=device, non_blocking=non_blocking)
         # Through tensors, so that small contents keep their values.
-        return torch.empty(0, dtype=torch.uint8).set_(self).cuda().untyped_storage()
+        return as_tensor(self).cuda().untyped_storage()
 
     storage_class.__new__ = staticmethod(new)
     storage_class.resize_, storage_class.to = resize_on_device, move

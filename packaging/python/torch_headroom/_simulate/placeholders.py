@@ -370,19 +370,21 @@ def _attribute(value, name):
     return getattr(value, "__dict__", {}).get(name)
 
 
-_METHODS_THAT_READ = ("numpy", "tolist", "data_ptr", "untyped_storage", "__dlpack__")
+_METHODS_THAT_READ = {"tolist": False, "untyped_storage": False,
+                      "numpy": True, "data_ptr": True, "__dlpack__": True}  # whether the caller keeps the address
+_COMPARES_ADDRESSES = ("reset_sharded_param", "_same_storage")  # functions of FSDP that take no values
 _SEED = 0
 
 
 def patch_random_values(library):
-    library.headroom_make_values.argtypes = [ctypes.c_void_p]
+    library.headroom_make_values.argtypes = [ctypes.c_void_p, ctypes.c_int]
 
-    def make_values(tensor, *_, **__):
-        if tensor.device.type == "cpu":
-            check(library.headroom_make_values(tensor._cdata))
+    def make_values(keeps_address, tensor, *_, **__):
+        if tensor.device.type == "cpu" and sys._getframe(2).f_code.co_name not in _COMPARES_ADDRESSES:
+            check(library.headroom_make_values(tensor._cdata, keeps_address))
 
-    for name in _METHODS_THAT_READ:
-        patch_around(torch.Tensor, name, before=make_values)
+    for name, keeps_address in _METHODS_THAT_READ.items():
+        patch_around(torch.Tensor, name, before=functools.partial(make_values, keeps_address))
     library.headroom_defer_fills()
 
 
