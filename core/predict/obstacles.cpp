@@ -68,7 +68,7 @@ public:
             return CheckpointObstacle::none;
         if (inLargerGraph_[trace_.calls.module[id].value])
             return CheckpointObstacle::inLargerGraph;
-        const CheckpointObstacle toOffload = this->toOffload(id);
+        const CheckpointObstacle ofRuns = obstacleOfRuns(id);
         const Region region = regionOf(index_, id);
         const std::uint32_t ranAgain = lastRecomputation(region);
         for (std::uint32_t i = call.firstOp; i < call.endOp; ++i)
@@ -81,7 +81,7 @@ public:
             return obstacle;
         if (usesReplaced(id, ranAgain))
             return CheckpointObstacle::stateReplaced;
-        return toOffload != CheckpointObstacle::none ? toOffload : ofStep_;
+        return ofRuns != CheckpointObstacle::none ? ofRuns : ofStep_;
     }
 
     /// What is in the way of offloading what a call saves.
@@ -94,20 +94,28 @@ public:
         for (std::uint32_t op = call.firstOp; op < call.endOp; ++op)
             if (inLargerGraph_[module] || (trace_.ops.flags[OpId(op)] & opInCompiledGraph) != 0)
                 return CheckpointObstacle::inLargerGraph;
+        if (std::ranges::any_of(index_.callsOf[module],
+                                [this](CallId other) { return runsAgain(index_.calls[other.value]); }))
+            return CheckpointObstacle::ownCheckpoint;
+        const CheckpointObstacle ofRuns = obstacleOfRuns(id);
+        return ofRuns == CheckpointObstacle::none && ofStep_ == CheckpointObstacle::secondOrder ? ofStep_ : ofRuns;
+    }
+
+private:
+    /// What a backward or the program's own checkpoint does inside of a call, or with the call's module.
+    CheckpointObstacle obstacleOfRuns(CallId id) const
+    {
+        const StepIndex::Call& call = index_.calls[id.value];
+        const std::uint32_t module = trace_.calls.module[id].value;
         for (std::uint32_t event = call.enter; event < call.exit; ++event)
             if (trace_.events.kind[EventIndex(event)] == EventKind::unpack
                 && trace_.events.a[EventIndex(event)] >= call.firstPack)
                 return CheckpointObstacle::ownBackward;
         if (runsInBackward_[module] || holdsImplicit_[module])
             return CheckpointObstacle::inBackward;
-        if (holdsCheckpoint_[module] || std::ranges::any_of(index_.callsOf[module], [this](CallId other) {
-                return runsAgain(index_.calls[other.value]);
-            }))
-            return CheckpointObstacle::ownCheckpoint;
-        return ofStep_ == CheckpointObstacle::secondOrder ? ofStep_ : CheckpointObstacle::none;
+        return holdsCheckpoint_[module] ? CheckpointObstacle::ownCheckpoint : CheckpointObstacle::none;
     }
 
-private:
     /// Whether a call is a part of a recomputation by the program's own checkpoint: a forward that runs in backward.
     /// The recomputation may end before the call's first op.
     bool runsAgain(const StepIndex::Call& call) const
