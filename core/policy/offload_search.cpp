@@ -36,12 +36,11 @@ std::vector<int> positionsOf(const StepTrace& trace, const PartTree& tree)
     return positions;
 }
 
-/// Sets the times of the parts' work in forward and backward.
-void setTimes(const StepTrace& trace, const PartTree& tree, CopyLimits& limits)
+/// Sets the times of the work of `parts` parts in forward and backward. `positions` are those of positionsOf().
+void setTimes(const StepTrace& trace, const std::vector<int>& positions, std::size_t parts, CopyLimits& limits)
 {
-    const std::vector<int> positions = positionsOf(trace, tree);
-    limits.forwardMs.assign(tree.parts.size(), 0);
-    limits.backwardMs.assign(tree.parts.size(), 0);
+    limits.forwardMs.assign(parts, 0);
+    limits.backwardMs.assign(parts, 0);
     for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
         const ModuleId module = trace.ops.module[OpId(op)];
         const int position = module.valid() ? positions[module.value] : -1;
@@ -72,11 +71,12 @@ public:
         , budget_(budget)
         , belowMs_(belowMs)
         , limit_(limit)
+        , positions_(positionsOf(*solver.model_.trace(), solver.tree_))
     {
         const StepTrace& trace = *solver.model_.trace();
         copies_.link = hostLinkOf(trace.info);
         copies_.host = host_ = host;
-        setTimes(trace, solver.tree_, copies_);
+        setTimes(trace, positions_, solver.tree_.parts.size(), copies_);
         forwardMs_ = std::accumulate(copies_.forwardMs.begin(), copies_.forwardMs.end(), 0.0);
     }
 
@@ -85,9 +85,9 @@ public:
         const RowAnswer bound = relaxRows(problem_, budget_, RowProblem::Memory::atLeast, limit_, copies_);
         // The rows count a small price of hidden copies.
         boundMs_ = std::max(0.0, bound.boundMs * (1 - copyPrice) - copyPrice * forwardMs_);
-        RETURN_IF_ERROR(searchNear());
+        RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); }));
         if (!best_ || gapTo(boundMs_, belowMs_) > goodGap)
-            RETURN_IF_ERROR(searchRows());
+            RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return inRows(budget, copies); }));
         if (best_) {
             best_->plan.msPerGiB = bound.msPerGiB;
             best_->plan.boundMs = std::min(boundMs_, belowMs_);
@@ -98,50 +98,50 @@ public:
     }
 
 private:
-    /// Searches the plans near the solution of the linear relaxation. Where more copies are exposed than the rows
-    /// expect, the next solution has less time for copies.
-    Status searchNear()
+    /// A plan of the rows, and the time that the rows expect; nullopt: none.
+    struct Proposed
+    {
+        CheckpointPlan plan;
+        double ms = 0;
+    };
+
+    /// Proposes a plan near the solution of the linear relaxation.
+    std::optional<Proposed> near(Bytes budget, const CopyLimits& copies) const
+    {
+        const RowAnswer answer = relaxRows(problem_, budget, RowProblem::Memory::atMost, limit_, copies);
+        if (answer.relaxed.empty())
+            return std::nullopt;
+        const std::optional<WayShares> whole = rounded(answer.relaxed, budget);
+        return whole ? std::optional(Proposed{problem_.planOf(*whole), answer.boundMs}) : std::nullopt;
+    }
+
+    /// Proposes the best plan of the rows.
+    std::optional<Proposed> inRows(Bytes budget, const CopyLimits& copies) const
+    {
+        RowAnswer answer = solveRows(problem_, budget, RowProblem::Memory::atMost, offloadGap, limit_, copies);
+        return answer.plan ? std::optional(Proposed{*std::move(answer.plan), answer.plannedMs}) : std::nullopt;
+    }
+
+    /// Tries proposals. Where a plan takes more memory than the rows expect, the next budget is smaller; where more
+    /// copies are exposed, the next proposal has less time for copies.
+    template <class Propose>
+    Status search(const Propose& propose)
     {
         CopyLimits copies = copies_;
         Bytes rowsBudget = budget_;
         for (int i = 0; i < mostOffloadTries && (i == 0 || !limit_.reached()); ++i) {
-            const RowAnswer relaxed = relaxRows(problem_, rowsBudget, RowProblem::Memory::atMost, limit_, copies);
-            if (relaxed.relaxed.empty())
+            std::optional<Proposed> proposed = propose(rowsBudget, copies);
+            if (!proposed)
                 break;
-            const std::optional<WayShares> whole = rounded(relaxed.relaxed, rowsBudget);
-            if (!whole)
-                break;
-            ASSIGN_OR_RETURN(const Tried tried, take(problem_.planOf(*whole)));
+            ASSIGN_OR_RETURN(const Tried tried, take(std::move(proposed->plan)));
             if (tried.excess > 0)
                 rowsBudget -= tried.excess;
             else if (tried.hostExcess > 0 && tried.hostExcess < copies.host)
                 copies.host -= tried.hostExcess;
-            else if (tried.hostExcess > 0 || tried.ms <= relaxed.boundMs + exposedTolerance * tried.ms)
+            else if (tried.hostExcess > 0 || tried.ms <= proposed->ms + exposedTolerance * tried.ms)
                 break;
             else
                 shorten(copies);
-        }
-        return {};
-    }
-
-    /// Searches the rows for whole plans.
-    Status searchRows()
-    {
-        Bytes rowsBudget = budget_;
-        for (int i = 0; i < mostOffloadTries && !limit_.reached(); ++i) {
-            const RowAnswer answer
-                = solveRows(problem_, rowsBudget, RowProblem::Memory::atMost, offloadGap, limit_, copies_);
-            if (!answer.plan)
-                break;
-            ASSIGN_OR_RETURN(const Tried tried, take(*answer.plan));
-            if (tried.excess > 0)
-                rowsBudget -= tried.excess;
-            else if (tried.hostExcess > 0 && tried.hostExcess < copies_.host)
-                copies_.host -= tried.hostExcess;
-            else if (tried.hostExcess > 0 || tried.ms <= answer.plannedMs + exposedTolerance * tried.ms)
-                break;
-            else
-                shorten(copies_);
         }
         return {};
     }
@@ -254,11 +254,10 @@ private:
     CheckpointPlan withCounted(CheckpointPlan regions) const
     {
         const StepModel& model = solver_.model_;
-        const std::vector<int> positions = positionsOf(*model.trace(), solver_.tree_);
         std::vector<bool> planned(solver_.tree_.parts.size(), false);
         int first = std::numeric_limits<int>::max();
         for (const CheckpointRegion& region : regions)
-            if (const int position = positions[region.module.value]; position >= 0) {
+            if (const int position = positions_[region.module.value]; position >= 0) {
                 planned[static_cast<std::size_t>(position)] = true;
                 if (region.offload)
                     first = std::min(first, position);
@@ -365,6 +364,7 @@ private:
     Bytes budget_;
     double belowMs_;
     const SearchLimit& limit_;
+    std::vector<int> positions_; ///< positionsOf()
     CopyLimits copies_;
     Bytes host_ = 0; ///< as CopyLimits::host, but of the request
     double forwardMs_ = 0; ///< of all parts

@@ -186,9 +186,11 @@ Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_toke
     if (request.budget < 1)
         return badInput("budget " + std::to_string(request.budget) + " B: expected 1 B or more");
     RETURN_IF_ERROR(plannable(*trace()));
-    if (request.offload && !hasClock(*trace()))
+    const bool mayOffload = request.offload
+        || std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; });
+    if (mayOffload && !hasClock(*trace()))
         return badInput("the step says too little of its ops to time copies to the host: record the step again to plan "
-                        "with --offload");
+                        "with offload");
     const Result<StepSolverPtr> options = model_->options(request, stop);
     if (!options && stop.stop_requested()) {
         PlanAnswer stopped;
@@ -202,7 +204,13 @@ Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_toke
     bool fits = least <= request.budget;
     if (fits) {
         ASSIGN_OR_RETURN(found, (*options)->best(request.budget, stop, limitMs));
+        setOffload(model(), found.regions, *found.timeline, found.plan);
     }
+    if (request.hostMemory > 0 && found.timeline->hostBytes > request.hostMemory)
+        return Error{ErrorKind::infeasible,
+                     "the modules that are pinned to be offloaded take " + formatBytes(found.timeline->hostBytes)
+                         + " of pinned host memory, " + formatBytes(request.hostMemory)
+                         + " are allowed: pin fewer, or allow more host memory"};
     if (request.offload && (!fits || found.plan.recomputeMs > 0)) {
         ASSIGN_OR_RETURN(
             std::optional<PlanAnswer> offloaded,
@@ -210,8 +218,12 @@ Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_toke
         if (offloaded) {
             found = *std::move(offloaded);
             fits = true;
+            least = std::min(least, found.timeline->peak);
         }
-        ASSIGN_OR_RETURN(least, (*options)->leastWithOffload(stop));
+        if (request.hostMemory == 0) { // what a limit of host memory leaves is not known
+            ASSIGN_OR_RETURN(const Bytes possible, (*options)->leastWithOffload(stop));
+            least = std::min(least, possible);
+        }
     }
     found.effects = effects().recorded();
     if (fits) {
@@ -221,7 +233,7 @@ Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_toke
     PlanAnswer answer = answerTo(request, model(), std::move(found));
     if (!answer.fits()) {
         ASSIGN_OR_RETURN(answer.plan.reason, model_->whyInfeasible(answer.plan, **options, request, stop));
-        if (request.offload)
+        if (request.offload && request.hostMemory == 0)
             answer.plan.reason += " With offload, plans exist from " + formatBytes(least) + " on.";
     }
     if (stop.stop_requested())

@@ -289,4 +289,24 @@ TEST(OffloadPlan, PinsOffloadAModule)
     EXPECT_GT(pinned->plan.offload.moved, 0);
     EXPECT_GT(pinned->plan.offload.copyMs, 0);
     EXPECT_EQ(pinned->plan.recomputeMs, 0);
+
+    request.offload = true;
+    request.hostMemory = pinned->plan.offload.host - 1;
+    const Result<PlanAnswer> refused = planner.solve(request);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().kind, ErrorKind::infeasible);
+    EXPECT_THAT(refused.error().message, HasSubstr("pin fewer, or allow more host memory"));
+}
+
+TEST(OffloadPlan, NeedsTheShapesOfTheOps)
+{
+    const StepTracePtr trace = *readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/gpt2_small.hrs");
+    const StepPlanner planner = *StepPlanner::create(trace);
+    PlanRequest request;
+    request.budget = planner.recorded()->peak;
+    request.offload = true;
+    EXPECT_THAT(planner.solve(request).error().message, HasSubstr("says too little of its ops"));
+    request.offload = false;
+    request.pins[std::string(trace->moduleFqn(ModuleId(0)))] = Pin::offload;
+    EXPECT_THAT(planner.solve(request).error().message, HasSubstr("says too little of its ops"));
 }

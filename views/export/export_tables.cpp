@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/export/export_tables.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -134,12 +135,18 @@ std::string peakCsv(const StepTrace& trace, const Timeline& timeline, std::size_
 
 std::string frontierCsv(const FrontierExport& data)
 {
+    const bool moves
+        = std::ranges::any_of(data.points, [](const FrontierPoint& point) { return point.movedBytes > 0; });
     std::string text = "peak_bytes,recompute_ms,gap";
-    text += data.stepMs > 0 ? ",share_of_step\n" : "\n";
+    text += data.stepMs > 0 ? ",share_of_step" : "";
+    text += moves ? ",exposed_ms,moved_bytes,host_bytes\n" : "\n";
     for (const auto& point : data.points) {
-        text += std::to_string(point.peak) + ',' + number(point.costMs()) + ',' + number(point.gap);
+        text += std::to_string(point.peak) + ',' + number(point.recomputeMs) + ',' + number(point.gap);
         if (data.stepMs > 0)
             text += ',' + number(point.costMs() / data.stepMs);
+        if (moves)
+            text += ',' + number(point.exposedMs) + ',' + std::to_string(point.movedBytes) + ','
+                + std::to_string(point.hostBytes);
         text += '\n';
     }
     return text;
