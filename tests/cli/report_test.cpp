@@ -81,6 +81,19 @@ TEST_F(ReportTest, ShowsThePlanOfABudgetAndOfItsPolicyAlike)
     EXPECT_THAT(ofPolicy, HasSubstr("policy.json"));
 }
 
+TEST_F(ReportTest, SaysWhatAPolicyMovesToTheHost)
+{
+    const std::string step = HEADROOM_TEST_DATA "/steps/llama_6L_h100.hrs";
+    const auto plan = headroomProgram(
+        {"plan", step, "--budget", "1000GiB", "--pin", "Net.layers.0=offload", "-o", path("policy.json"), "--json"});
+    ASSERT_EQ(plan.exitCode, 0) << plan.err;
+    EXPECT_GT(plan.json()["offload"]["modules"]["Net.layers.0"]["moved_bytes"].get<std::int64_t>(), 0);
+    const std::string page = report({step, "--policy", path("policy.json")});
+    EXPECT_THAT(page, HasSubstr("Offloaded modules"));
+    EXPECT_THAT(page, HasSubstr("to the host and back in"));
+    EXPECT_THAT(page, Not(HasSubstr("Checkpointed modules")));
+}
+
 TEST_F(ReportTest, ACardThatIsTooSmallForEveryPlan)
 {
     const std::string page = report({stepPath(), "--card", "1MiB"});

@@ -217,7 +217,7 @@ std::string savedOps(const Policy::Module& module)
     return text.empty() ? "no output of an op" : text;
 }
 
-/// Modules of a policy that are checkpointed alike.
+/// Modules of a policy that are checkpointed, or offloaded, alike.
 struct AlikeModules
 {
     std::vector<std::string> fqns;
@@ -225,11 +225,20 @@ struct AlikeModules
     std::string saves; ///< HTML
 };
 
-std::vector<AlikeModules> alikeModules(const Policy& policy)
+/// "5 of 17": the saved tensors that an offloaded module moves.
+std::string movedTensors(const Policy::Moves& moves)
+{
+    return std::to_string(moves.tensors.size()) + " of " + std::to_string(moves.saved);
+}
+
+/// The checkpointed modules, or the modules that move tensors to the host.
+std::vector<AlikeModules> alikeModules(const Policy& policy, bool offloaded)
 {
     std::vector<AlikeModules> groups;
     for (const Policy::Module& module : policy.modules) {
-        std::string saves = savedOps(module);
+        if (module.offload.has_value() != offloaded || (offloaded && module.offload->tensors.empty()))
+            continue;
+        std::string saves = offloaded ? movedTensors(*module.offload) : savedOps(module);
         const auto same = std::ranges::find_if(groups, [&](const AlikeModules& group) {
             return group.saves == saves && std::abs(group.discarded - module.discardRatio) < 5e-4;
         });
@@ -253,11 +262,18 @@ std::string namesOf(const AlikeModules& group)
 
 std::string policyTable(const Policy& policy)
 {
-    const std::vector<AlikeModules> groups = alikeModules(policy);
+    const std::vector<AlikeModules> groups = alikeModules(policy, false);
     Rows rows({{"Checkpointed modules"}, {"Activations discarded", true}, {"Keeps for backward"}});
     for (const AlikeModules& group : std::span(groups).first(std::min(groups.size(), mostModules)))
         rows.add({namesOf(group), percentOf(group.discarded), group.saves});
-    return rows.text() + rest(groups.size(), mostModules, "kinds of modules");
+    std::string text = groups.empty() ? "" : rows.text() + rest(groups.size(), mostModules, "kinds of modules");
+    const std::vector<AlikeModules> moving = alikeModules(policy, true);
+    if (moving.empty())
+        return text;
+    Rows moved({{"Offloaded modules"}, {"Saved tensors that move", true}});
+    for (const AlikeModules& group : std::span(moving).first(std::min(moving.size(), mostModules)))
+        moved.add({namesOf(group), group.saves});
+    return text + moved.text() + rest(moving.size(), mostModules, "kinds of modules");
 }
 
 std::string planFigures(const Report& report)
@@ -275,6 +291,10 @@ std::string planFigures(const Report& report)
         text += ", " + percentOf(plan.recomputeMs / plan.stepMs) + " of the " + msOf(plan.stepMs)
             + " of forward and backward";
     text += timesTag(info) + '.';
+    if (plan.offload.moved > 0)
+        text += " It moves <em>" + bytesOf(plan.offload.moved) + "</em> to the host and back in "
+            + msOf(plan.offload.copyMs) + ", of which the GPU waits for " + msOf(plan.offload.exposedMs)
+            + timesTag(info) + "; that takes " + bytesOf(plan.offload.host) + " of pinned host memory.";
     if (plan.worldSize > 1)
         text += " The figures are of each of " + std::to_string(plan.worldSize)
             + " ranks; gathered parameters, buffers of collectives and their time are left out.";
