@@ -22,4 +22,5 @@ configure_build -DHEADROOM_TESTS=ON -DHEADROOM_WINDOW=ON -DHEADROOM_RECORDER=ON
 build_targets "Building Headroom and its tests"
 
 unset DISPLAY WAYLAND_DISPLAY
-exec xvfb-run -a ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$(nproc)" "$@"
+# A test that hangs fails by its name after 25 minutes. The slowest takes three on two cores.
+exec xvfb-run -a ctest --test-dir "$build" --output-on-failure --no-tests=error --timeout 1500 -j "$(nproc)" "$@"

@@ -120,6 +120,16 @@ at::Generator takeDraws(at::Generator generator, std::int64_t count)
     return before;
 }
 
+/// Keys that are excluded while a deferred op runs. The op runs in the middle of another op, so that modes of the other
+/// op, such as FakeTensorMode, must not see it: a mode may read the same tensor, and would wait for the mutex forever.
+c10::DispatchKeySet keysAboveCpu()
+{
+    using c10::DispatchKey;
+    return keysAboveBackend() | c10::python_ks | c10::functorch_transforms_ks | c10::functorch_batched_ks
+        | c10::autocast_dispatch_keyset
+        | c10::DispatchKeySet({DispatchKey::PythonDispatcher, DispatchKey::PreDispatch, DispatchKey::Functionalize});
+}
+
 void compute(c10::intrusive_ptr<c10::StorageImpl> storage, const Step& step)
 {
     const Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
@@ -131,7 +141,7 @@ void compute(c10::intrusive_ptr<c10::StorageImpl> storage, const Step& step)
     stack.insert(stack.end(), step.arguments.begin(), step.arguments.end());
     if (step.generator)
         stack.back() = *step.generator;
-    const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+    const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveCpu());
     step.op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
     if (!step.inPlace)
         tensor.copy_(stack.back().toTensor());
@@ -298,7 +308,7 @@ bool canDefer(const Fills& all, const OpTraits& traits, std::span<const c10::IVa
 Stack argumentsForLater(std::span<const c10::IValue> arguments)
 {
     Stack result(arguments.begin(), arguments.end());
-    const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+    const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveCpu());
     for (c10::IValue& value : result) {
         if (!holdsTensor(value) || value.toTensor().unsafeGetTensorImpl()->is_wrapped_number())
             continue;
@@ -374,7 +384,7 @@ bool deferFill(const c10::OperatorHandle& op, Stack* stack)
             }
         }
         if (!inPlace) {
-            const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
+            const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveCpu());
             tensor = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
         }
         Step step{all.steps++,

@@ -121,9 +121,30 @@ for seed in range(20):
     run(seed)
 """
 
+# Modes that see ops of other tensors read these values in the middle of an op of their own.
+MODES = """
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+torch.manual_seed(1)
+zeros, half = torch.zeros(300, 300), torch.ones(300, 300).mul_(0.5)
+normal = torch.empty(300, 300).normal_()
+sum = torch.zeros(300, 300).add_(normal, alpha=2).mul_(zeros + 3)
+with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+    print([mode.from_tensor(tensor).shape for tensor in (zeros, half, normal)], (sum + 1).shape)
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        return (x + y).sum()
+print(torch.export.export(Model(), (torch.zeros(300, 300), torch.empty(300, 300).normal_())).graph_signature.user_outputs)
+state = torch.zeros(300, 300).add_(normal)
+print(torch.func.vmap(torch.sum)(state.mul_(2)).sum().item())
+with torch.autocast("cpu", torch.bfloat16):
+    print(torch.zeros(300, 300).add_(normal).mul_(normal).sum().item())
+print([tensor.sum().item() for tensor in (zeros, half, normal, sum, state)])
+"""
+
 
 def output(program):
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     if result.returncode:
         raise AssertionError(result.stderr)
     return result.stdout
@@ -142,6 +163,9 @@ class DeferredFills(unittest.TestCase):
         on_device = "import torch\ndef to_host(t): t.copy_(torch.randn(70000, device='cuda'))\n"
         expected = output("def to_host(t): t.zero_()\n" + OPTIMIZER)
         self.assertEqual(output(SIMULATE + on_device + OPTIMIZER), expected)
+
+    def test_modes_read_them(self):
+        self.assertEqual(output(SIMULATE + MODES), output(MODES))
 
     def test_copies_to_the_host_take_no_memory_and_are_zeros(self):
         usual = int(output(SIMULATE + "import resource, torch; torch.randn(9, device='cuda'); "
