@@ -196,7 +196,8 @@ void addAllocator(CLI::App& program, Action& chosen)
     command->add_option("step", arguments->file, "Step file, or a memory snapshot")->required();
     CLI::Option* settings = command->add_option("--settings", arguments->settings,
                                                 "As in PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True,…");
-    command->add_option("--gpu", arguments->gpu, "Card that it has to fit on (`torch-headroom record --gpu list`)");
+    command->add_option("--gpu", arguments->gpu, "Card that it has to fit on (`torch-headroom record --gpu list`)")
+        ->transform(gpuName);
     command->add_option("--capacity", arguments->capacity,
                         "Memory for the allocator, such as 21GiB; with --gpu, instead of what that card gives");
     command->add_option("-o,--output", arguments->output, "CSV of all bytes over time");

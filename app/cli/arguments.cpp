@@ -4,6 +4,7 @@
 
 #include "app/cli/table.h"
 #include "core/base/try.h"
+#include "core/cost/device_specs.h"
 #include "core/cost/step_times.h"
 #include "core/policy/step_planner.h"
 #include "core/profile/import.h"
@@ -106,6 +107,7 @@ void addTimeArguments(CLI::App& command, TimeChoice& choice, bool withCard)
         command
             .add_option("--gpu", choice.gpu,
                         "The card whose times count (default: the one that the step was recorded for)")
+            ->transform(gpuName)
             ->type_name("NAME");
         command
             .add_option("--topology", choice.topology,
@@ -123,7 +125,8 @@ void addTimeArguments(CLI::App& command, TimeChoice& choice, bool withCard)
 
 CLI::Option* addCardArguments(CLI::App& command, CardArguments& arguments, const std::string& description)
 {
-    CLI::Option* card = command.add_option("--card", arguments.card, description)->type_name("NAME|SIZE");
+    CLI::Option* card
+        = command.add_option("--card", arguments.card, description)->transform(gpuName)->type_name("NAME|SIZE");
     command
         .add_option("--settings", arguments.settings,
                     "--card: as in PYTORCH_CUDA_ALLOC_CONF (default: the recorded program's)")

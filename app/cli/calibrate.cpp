@@ -189,7 +189,8 @@ void addCalibrate(CLI::App& program, Action& chosen)
                      "Step files, recorded with --device cuda, or traces of torch.profiler; or what nccl-tests printed")
         ->required();
     command->add_option("--gpu", arguments->gpu,
-                        "Of a trace: the card, where it does not name one that Headroom knows");
+                        "Of a trace: the card, where it does not name one that Headroom knows")
+        ->transform(gpuName);
     command
         ->add_option("--step", arguments->predicted,
                      "Of a trace: the simulated step that it measured; costs of ops are that step's, paired by their "

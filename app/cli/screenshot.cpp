@@ -91,6 +91,7 @@ void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWind
     command->add_option("--theme", arguments->theme, "light or dark (default: the desktop's)");
     command->add_option("--budget", arguments->budget, "Plan for this budget")->type_name("SIZE");
     command->add_option("--card", arguments->card, "Card on which training has to run: a GPU's name or a size")
+        ->transform(gpuName)
         ->type_name("NAME|SIZE");
     addTimeArguments(*command, arguments->times);
     addSnapshotArguments(*command, arguments->snapshot);

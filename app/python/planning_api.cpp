@@ -32,7 +32,7 @@ Result<std::string> plan(const char* file, const char* gpu, Bytes budget, const 
                          const char* policyFile, const PlanRequest& request)
 {
     ASSIGN_OR_RETURN(const StepTracePtr step, stepToPlan(file));
-    ASSIGN_OR_RETURN(const DeviceSpec spec, findDeviceSpec(gpu));
+    ASSIGN_OR_RETURN(const DeviceSpec spec, findDeviceSpec(gpuName(gpu)));
     ASSIGN_OR_RETURN(Card card, cardFor(spec, *step, settings.value_or(recordedAllocatorSettings(step->info))));
     // A share, not a smaller card: with expandable segments PyTorch runs out of the two in different ways.
     if (budget > 0)

@@ -212,6 +212,13 @@ const char* headroom_version()
     return HEADROOM_VERSION;
 }
 
+const char* headroom_gpu_name(const char* text)
+{
+    static thread_local std::string name;
+    name = gpuName(text);
+    return name.c_str();
+}
+
 const char* headroom_devices()
 {
     static const std::string text = [] {

@@ -63,6 +63,10 @@ HEADROOM_PYTHON_API const char* headroom_version();
 /// Returns the known cards as JSON: [{"name", "title", "memory_bytes", "compute_capability", …}].
 HEADROOM_PYTHON_API const char* headroom_devices();
 
+/// Returns the name of the known card that a text means, as "rtx-4090-24gb" by "RTX 4090"; the text: no single card.
+/// Valid in this thread until the next call.
+HEADROOM_PYTHON_API const char* headroom_gpu_name(const char* text);
+
 /// Call this before torch is imported if headroom_simulate() is to simulate "cuda" later.
 HEADROOM_PYTHON_API void headroom_claim_cuda();
 

@@ -148,7 +148,7 @@ Result<StepRequest> readStepRequest(const RecordOptions& options)
         return badInput("--gpu says which card the simulation stands for; " + options.device + " is what it is");
     ASSIGN_OR_RETURN(auto settings, splitSettings(options.settings));
     ASSIGN_OR_RETURN(auto inputs, readInputs(options.inputs));
-    ASSIGN_OR_RETURN(const auto gpu, findDeviceSpec(options.gpu));
+    ASSIGN_OR_RETURN(const auto gpu, findDeviceSpec(gpuName(options.gpu)));
     std::optional<at::ScalarType> dtype;
     RETURN_IF_ERROR(readChoice(options.dtype, parseDType, dtype));
     if (options.autocast && dtype.value_or(at::kFloat) != at::kFloat)

@@ -9,6 +9,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <set>
+#include <utility>
+#include <vector>
 
 namespace headroom {
 namespace {
@@ -47,16 +50,67 @@ std::span<const DeviceSpec> deviceSpecs()
     return specs;
 }
 
+namespace {
+
+/// The words of a GPU's name in small letters: "NVIDIA GeForce RTX 4090" → nvidia, geforce, rtx, 4090.
+std::set<std::string> wordsOf(std::string_view name)
+{
+    std::set<std::string> words;
+    std::string word;
+    for (const char c : std::string(name) + ' ') {
+        const auto letter = static_cast<unsigned char>(c);
+        if (std::isalnum(letter))
+            word += static_cast<char>(std::tolower(letter));
+        else if (!word.empty())
+            words.insert(std::exchange(word, {}));
+    }
+    return words;
+}
+
+/// Words that people leave out of a GPU's name: "rtx", and the memory, as "24gb".
+bool isOptional(const std::string& word)
+{
+    return word == "rtx" || (std::isdigit(static_cast<unsigned char>(word.front())) && word.ends_with("gb"));
+}
+
+/// The known GPUs that a text may mean: all words of the text are words of the GPU's name or title, and the text leaves
+/// out no word of the name that others do not leave out.
+std::vector<DeviceSpec> gpusMeantBy(std::string_view text)
+{
+    const std::set<std::string> given = wordsOf(text);
+    std::vector<DeviceSpec> result;
+    for (const DeviceSpec& spec : deviceSpecs()) {
+        const std::set<std::string> name = wordsOf(spec.name);
+        std::set<std::string> known = wordsOf(spec.title);
+        known.insert(name.begin(), name.end());
+        known.insert("nvidia");
+        const bool isMeant = std::ranges::includes(known, given)
+            && std::ranges::all_of(name, [&](const auto& word) { return isOptional(word) || given.contains(word); });
+        if (isMeant)
+            result.push_back(spec);
+    }
+    return result;
+}
+
+} // namespace
+
 Result<DeviceSpec> findDeviceSpec(std::string_view name)
 {
     const auto specs = deviceSpecs();
     const auto found = std::ranges::find(specs, name, &DeviceSpec::name);
     if (found != specs.end())
         return *found;
+    const std::vector<DeviceSpec> meant = gpusMeantBy(name);
     std::string names;
-    for (const DeviceSpec& spec : specs)
+    for (const DeviceSpec& spec : meant.empty() ? specs : std::span<const DeviceSpec>(meant))
         names += (names.empty() ? "" : ", ") + spec.name;
     return badInput("unknown GPU '" + std::string(name) + "': expected one of " + names);
+}
+
+std::string gpuName(std::string_view text)
+{
+    const std::vector<DeviceSpec> meant = gpusMeantBy(text);
+    return meant.size() == 1 ? meant.front().name : std::string(text);
 }
 
 namespace {

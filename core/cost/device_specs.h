@@ -39,6 +39,10 @@ inline constexpr std::string_view defaultDeviceName = "h100-80gb";
 std::span<const DeviceSpec> deviceSpecs();
 Result<DeviceSpec> findDeviceSpec(std::string_view name); ///< the error lists the names
 
+/// Returns the name of the known GPU that people mean by a text: "rtx-4090-24gb" by "RTX 4090", "h100-80gb" by "H100".
+/// A text that means no known GPU, or several ("a100"), is returned unchanged.
+std::string gpuName(std::string_view text);
+
 /// The properties of a GPU, by CUDA.
 struct GpuFacts
 {

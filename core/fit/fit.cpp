@@ -276,6 +276,7 @@ Result<FitRequest> checked(FitRequest request)
 {
     if (request.gpus.empty())
         return badInput("the card is missing: name one or several, such as rtx-4090-24gb,a100-80gb");
+    std::ranges::transform(request.gpus, request.gpus.begin(), gpuName);
     if (!(request.share > 0 && request.share <= 1))
         return badInput("the share of the card's memory: expected a number above 0, up to 1");
     if (request.beside < 0)

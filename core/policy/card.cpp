@@ -27,7 +27,8 @@ Result<Card> cardFor(const DeviceSpec& gpu, const StepTrace& step, std::string_v
 Result<Card> cardFor(std::string_view text, const StepTrace& step, const std::optional<std::string>& settings)
 {
     const std::string chosen = settings.value_or(recordedAllocatorSettings(step.info));
-    if (const Result<DeviceSpec> gpu = findDeviceSpec(text))
+    const Result<DeviceSpec> gpu = findDeviceSpec(gpuName(text));
+    if (gpu)
         return cardFor(*gpu, step, chosen);
     const Result<Bytes> capacity = parseBytes(text);
     if (!capacity || *capacity < 1)

@@ -31,7 +31,7 @@ TEST_F(CliTest, PlanForACardRunsThere)
         arguments.insert(arguments.end(), more.begin(), more.end());
         return headroomProgram(arguments);
     };
-    const auto onGpu = planFor({"--card", "rtx-4090-24gb"}).json();
+    const auto onGpu = planFor({"--card", "RTX 4090"}).json();
     EXPECT_EQ(onGpu["status"], "optimal");
     EXPECT_EQ(onGpu["card"]["name"], "rtx-4090-24gb");
     EXPECT_EQ(onGpu["card"]["runs"], true);

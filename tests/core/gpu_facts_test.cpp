@@ -36,6 +36,22 @@ TEST(GpuFacts, TheRatesOfACardFollowFromItsOwnClocks)
     }
 }
 
+TEST(GpuFacts, ANameMayBeWrittenAsPeopleWriteIt)
+{
+    for (const DeviceSpec& spec : deviceSpecs())
+        for (const std::string& text : {spec.name, spec.title})
+            EXPECT_EQ(gpuName(text), spec.name) << text;
+    EXPECT_EQ(gpuName("RTX 4090"), "rtx-4090-24gb");
+    EXPECT_EQ(gpuName("rtx4090"), "rtx4090");
+    EXPECT_EQ(gpuName("4090"), "rtx-4090-24gb");
+    EXPECT_EQ(gpuName("nvidia_h100"), "h100-80gb");
+    EXPECT_EQ(gpuName("A100 40GB"), "a100-40gb");
+    // No card, or not a single one.
+    for (const std::string text : {"", "rtx", "nvidia", "a100", "RTX 4070", "h100 40gb", "21GiB", "24gb", "mi300x"})
+        EXPECT_EQ(gpuName(text), text);
+    EXPECT_EQ(findDeviceSpec("A100").error().message, "unknown GPU 'A100': expected one of a100-80gb, a100-40gb");
+}
+
 TEST(GpuFacts, ASliceOfACardIsNotTheCard)
 {
     const DeviceSpec slice = deviceSpecOf({"NVIDIA H200 MIG 1g.18gb", 16 * GiB, 90, 16, 1'980'000, 3'201'000, 6144});

@@ -52,7 +52,7 @@ def _check_torch(path, folder):
 
 
 def _declare(library):
-    for name in ("last_error", "version", "devices", "fallbacks"):
+    for name in ("last_error", "version", "devices", "fallbacks", "gpu_name"):
         getattr(library, f"headroom_{name}").restype = ctypes.c_char_p
     library.headroom_invented_values.restype = ctypes.c_int64
 
@@ -82,6 +82,11 @@ def check(code):
     """Raises HeadroomError if `code`, returned by a call of the library, is not 0."""
     if code:
         raise HeadroomError(load().headroom_last_error().decode(), code)
+
+
+def gpu_name(text):
+    """Returns the name of the known card that a text means: "rtx-4090-24gb" by "RTX 4090". The text: no single card."""
+    return load().headroom_gpu_name(str(text).encode()).decode()
 
 
 class Instant:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-from .._library import HeadroomError, check, load
+from .._library import HeadroomError, check, gpu_name, load
 
 # PyTorch reads the first variable that is set.
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
@@ -192,7 +192,7 @@ def _plan(step, gpu, budget, settings, policy, host):
                                  None if settings is None else settings.encode(), os.fsencode(policy), int(host))
     if text is None:
         check(2)
-    card = next(card for card in json.loads(library.headroom_devices()) if card["name"] == gpu)
+    card = next(card for card in json.loads(library.headroom_devices()) if card["name"] == gpu_name(gpu))
     plan = json.loads(text)
     texts = {"budget": int(budget), "reserved_peak": plan["card"]["reserved_peak_bytes"],
              "left": plan["card"]["left_bytes"], "moved": plan.get("offload", {}).get("moved_bytes", 0),

@@ -10,7 +10,7 @@ import os
 import pathlib
 import sys
 
-from .._library import OWN_FOLDER, HeadroomError, check, load, torch_folder
+from .._library import OWN_FOLDER, HeadroomError, check, gpu_name, load, torch_folder
 from .._plan.fitting import fit_call
 from . import set_simulated_card, simulated_card
 
@@ -45,7 +45,7 @@ def simulate(gpu="h100-80gb"):
     _set_compile_cache(card["name"])
     import torch  # torch's libraries must be loaded before the device is created
 
-    check(library.headroom_simulate(gpu.encode(), b"cuda"))
+    check(library.headroom_simulate(card["name"].encode(), b"cuda"))
     atexit.register(library.headroom_await_autograd)
     from .. import _compile, _modules
     from . import cuda, cuda_graphs, placeholders, refusals
@@ -62,9 +62,10 @@ def simulate(gpu="h100-80gb"):
 
 def _known_card(gpu):
     cards = {card["name"]: card for card in json.loads(load().headroom_devices())}
-    if gpu not in cards:
+    name = gpu_name(gpu)
+    if name not in cards:
         raise HeadroomError(f"unknown GPU '{gpu}': expected one of {', '.join(cards)}")
-    return cards[gpu]
+    return cards[name]
 
 
 def _load_cuda():
