@@ -143,6 +143,8 @@ Status writePolicies(const FitResult& result, const FitRequest& request, const s
 
 Result<int> run(const FitArguments& arguments)
 {
+    if (!arguments.output.empty())
+        RETURN_IF_ERROR(checkPicturePath(arguments.output));
     ASSIGN_OR_RETURN(Asked asked, readArguments(arguments));
     ASSIGN_OR_RETURN(const int jobs,
                      arguments.jobs.empty() ? processesAtOnce() : parseInteger("--jobs", arguments.jobs, 1, 1024));

@@ -157,6 +157,8 @@ Result<int> run(const FrontierArguments& arguments)
     ASSIGN_OR_RETURN(const PlanRequest request, planRequest(arguments));
     if (!arguments.onCard.card.empty() && (!plansExactly(arguments) || request.worldSize > 1))
         return badInput(cardNeedsStep);
+    if (!arguments.output.empty())
+        RETURN_IF_ERROR(checkPicturePath(arguments.output));
     ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
     const PlanRequest asked = asRecorded(request, source);
     std::optional<Card> card;

@@ -68,6 +68,8 @@ Status addCompiled(const OpsFrontierArguments& arguments, Json& json)
 Result<int> runFrontier(const OpsFrontierArguments& arguments)
 {
     ASSIGN_OR_RETURN(const int points, parseInteger("--points", arguments.points, 2, 10'000));
+    if (!arguments.output.empty())
+        RETURN_IF_ERROR(checkPicturePath(arguments.output));
     ASSIGN_OR_RETURN(const OpsQuestion question, readOpsQuestion(arguments));
     const OpsPlanner& planner = question.planner;
     ASSIGN_OR_RETURN(const std::vector<OpsPlan> plans, planner.frontier(question.request, points));

@@ -77,6 +77,18 @@ TEST_F(CliTest, FrontierSaysWhichPlansRunOnACard)
     expectBadInput(headroomProgram(arguments), {"--card", "--formulation piecewise"});
 }
 
+TEST_F(CliTest, AnUnknownFormatOfAPictureIsSaidBeforeTheWork)
+{
+    // None of the programs exists: an error about the file comes first.
+    for (const std::vector<std::string>& command : {std::vector<std::string>{"frontier", path("none.hrs")},
+                                                    {"ops-frontier", path("none.hrs")},
+                                                    {"fit", path("none.hrs"), "--batch", "1..8"}}) {
+        std::vector<std::string> words = command;
+        words.insert(words.end(), {"-o", path("picture.gif")});
+        expectBadInput(headroomProgram(words), "picture.gif: the suffix decides the format");
+    }
+}
+
 TEST_F(CliTest, FrontierRefusesBadPoints)
 {
     for (const char* points : {"1", "0", "-3", "many", "2.5"})

@@ -3,6 +3,7 @@
 #include "views/export/export.h"
 
 #include "core/base/atomic_write.h"
+#include "core/base/try.h"
 #include "core/fit/fit_report.h"
 #include "views/export/export_tables.h"
 #include "views/plot/axis_map.h"
@@ -138,24 +139,34 @@ QByteArray png(const Picture& picture)
     return buffer.data();
 }
 
+using Draw = QByteArray (*)(const Picture&);
+
+/// The formats by the suffix of the file.
+const std::map<QString, Draw>& pictureFormats()
+{
+    static const std::map<QString, Draw> formats{
+        {QStringLiteral(".svg"), svg}, {QStringLiteral(".pdf"), pdf}, {QStringLiteral(".png"), png}};
+    return formats;
+}
+
+QString suffixOf(const std::filesystem::path& path)
+{
+    return QString::fromStdString(path.extension().string()).toLower();
+}
+
 /// Writes a document with this title, drawn by `paint` in memory, or for a .csv the text of `table`, and replaces the
 /// file at once. The suffix of the path, case-insensitive, is the format. Errors (badInput): another suffix or none, or
 /// a folder that is not writable.
 Status writePicture(const std::string& title, const ExportOptions& options, const std::function<void(QPainter&)>& paint,
                     const std::function<std::string()>& table, const std::filesystem::path& path)
 {
-    using Draw = QByteArray (*)(const Picture&);
-    static const std::map<QString, Draw> formats{
-        {QStringLiteral(".svg"), svg}, {QStringLiteral(".pdf"), pdf}, {QStringLiteral(".png"), png}};
-    const QString suffix = QString::fromStdString(path.extension().string()).toLower();
+    RETURN_IF_ERROR(checkPicturePath(path));
+    const QString suffix = suffixOf(path);
     if (suffix == QLatin1String(".csv"))
         return writeAtomically(path, table());
-    const auto format = formats.find(suffix);
-    if (format == formats.end())
-        return badInput(path.string() + ": the suffix decides the format: expected .svg, .pdf, .png or .csv");
     loadFonts();
-    const QByteArray bytes
-        = format->second({QString::fromStdString(title), QSize(options.width, options.height), options.scale, paint});
+    const QByteArray bytes = pictureFormats().at(suffix)(
+        {QString::fromStdString(title), QSize(options.width, options.height), options.scale, paint});
     return writeAtomically(path, {bytes.constData(), static_cast<std::size_t>(bytes.size())});
 }
 
@@ -389,6 +400,14 @@ void paintFrontier(QPainter& painter, const FrontierExport& data, const ExportOp
 }
 
 } // namespace
+
+Status checkPicturePath(const std::filesystem::path& path)
+{
+    const QString suffix = suffixOf(path);
+    if (suffix != QLatin1String(".csv") && !pictureFormats().contains(suffix))
+        return badInput(path.string() + ": the suffix decides the format: expected .svg, .pdf, .png or .csv");
+    return {};
+}
 
 Status exportTimeline(const TimelineExport& data, const std::filesystem::path& path, const ExportOptions& options)
 {

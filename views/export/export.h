@@ -28,6 +28,10 @@ struct ExportOptions
     bool dark = false;
 };
 
+/// Returns whether the suffix of a path is that of a format, before a long calculation. Error (badInput): another
+/// suffix or none.
+Status checkPicturePath(const std::filesystem::path& path);
+
 struct TimelineExport
 {
     std::string title; ///< "demo:transformer, batch 8, A100 80 GB"
