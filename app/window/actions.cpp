@@ -52,6 +52,8 @@ Actions::Actions(QWidget* window)
     pinFree = make(tr("Let the plan &decide"), tr("Take away the pin of the selected module"), "Ctrl+L");
     pinKeep = make(tr("&Keep everything"), tr("Pin the selected module: nothing of it is recomputed"), "Ctrl+K");
     pinRecompute = make(tr("&Recompute"), tr("Pin the selected module: it is checkpointed"), "Ctrl+R");
+    pinOffload
+        = make(tr("O&ffload to the host"), tr("Pin the selected module: its saved tensors go to the host"), "Ctrl+H");
     clearPins = make(tr("&Leave all modules to the plan"), tr("Take away all pins"), "Ctrl+Shift+L");
     verifyPlan = make(tr("&Verify plan"),
                       tr("Run the step with the plan and without, and compare it with the prediction"), "Ctrl+Shift+V");
@@ -94,7 +96,7 @@ Actions::Actions(QWidget* window)
     exclusive({themeDesktop, themeLight, themeDark});
     exclusive({stackByCategory, stackByModule});
     exclusive({showTradeOff, showLiveBlocks, showOps, showReserved, showFit, showPeaks});
-    exclusive({pinFree, pinKeep, pinRecompute});
+    exclusive({pinFree, pinKeep, pinRecompute, pinOffload});
     exclusive({planModules, planOps});
     planModules->setChecked(true);
     showTradeOff->setChecked(true);
@@ -142,7 +144,7 @@ void Actions::fillMenuBar(QMenuBar* bar)
     QMenu* plan = bar->addMenu(tr("&Plan"));
     plan->addActions({planModules, planOps});
     plan->addSeparator();
-    plan->addActions({pinFree, pinKeep, pinRecompute});
+    plan->addActions({pinFree, pinKeep, pinRecompute, pinOffload});
     plan->addSeparator();
     plan->addAction(clearPins);
     plan->addSeparator();
@@ -188,11 +190,11 @@ void Actions::wireUndo(QUndoStack& stack)
 void Actions::setDocumentOpen(bool isOpen)
 {
     for (QAction* action :
-         {planModules,    planOps,        copyFraction,    closeStep,     exportPolicy, exportTimeline,
-          exportTradeOff, exportFrontier, pinFree,         pinKeep,       pinRecompute, clearPins,
-          copyPicture,    copyTable,      stackByCategory, stackByModule, findModule,   verifyPlan,
-          fitStep,        zoomBack,       zoomToSelection, selectVisible, exportReport, showTradeOff,
-          showLiveBlocks, showOps,        showReserved,    showFit,       showPeaks,    compare})
+         {planModules,     planOps,         copyFraction,  closeStep,    exportPolicy,   exportTimeline, exportTradeOff,
+          exportFrontier,  pinFree,         pinKeep,       pinRecompute, pinOffload,     clearPins,      copyPicture,
+          copyTable,       stackByCategory, stackByModule, findModule,   verifyPlan,     fitStep,        zoomBack,
+          zoomToSelection, selectVisible,   exportReport,  showTradeOff, showLiveBlocks, showOps,        showReserved,
+          showFit,         showPeaks,       compare})
         action->setEnabled(isOpen);
     pictureMenu->setEnabled(isOpen);
 }

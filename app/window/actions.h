@@ -43,6 +43,7 @@ public:
     QAction* pinFree;
     QAction* pinKeep;
     QAction* pinRecompute;
+    QAction* pinOffload;
     QAction* clearPins;
     QAction* verifyPlan;
     QAction* copyPicture;

@@ -201,6 +201,10 @@ void MainWindow::wireDesks()
             if (session_.isOpen())
                 settings_.setCard(session_.cardChoice().card);
         });
+    connect(&session_, &Session::offloadChanged, this, [this] {
+        if (session_.isOpen())
+            settings_.setOffload(session_.offloadChoice());
+    });
     connect(a.compare, &QAction::triggered, this, &MainWindow::askForMeasured);
     connect(opener_, &Opener::measuredWanted, measuredController_, &MeasuredController::compareOrOpen);
     connect(opener_, &Opener::openingBegan, measuredController_, &MeasuredController::beginOpening);

@@ -75,9 +75,10 @@ void BudgetScale::setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes
     updateStops();
 }
 
-void BudgetScale::setFrontier(std::vector<FrontierPoint> frontier)
+void BudgetScale::setFrontier(std::vector<FrontierPoint> frontier, std::vector<FrontierPoint> recompute)
 {
     frontier_ = std::move(frontier);
+    recompute_ = std::move(recompute);
     updateStops();
 }
 
@@ -143,20 +144,25 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
     if (frontier_.empty())
         return;
     double highest = 0;
-    for (const auto& point : frontier_)
-        highest = std::max(highest, point.costMs());
+    for (const auto* points : {&frontier_, &recompute_})
+        for (const auto& point : *points)
+            highest = std::max(highest, point.costMs());
     const double base = curveTop + curveHeight_ + 2;
     const AxisMap y{{0, std::max(highest, 1e-9)}, base, curveTop + 2};
     const double end = map().pixelEnd;
     // A staircase: between two plans of the frontier the cheaper plan does not fit yet.
-    QPolygonF line;
-    for (const auto& point : frontier_) {
-        const double x = std::clamp(map().toPixel(static_cast<double>(point.peak)), map().pixelBegin, end);
-        if (!line.empty())
-            line << QPointF(x, line.last().y());
-        line << QPointF(x, y.toPixel(point.costMs()));
-    }
-    line << QPointF(end, line.last().y());
+    const auto staircase = [&](const std::vector<FrontierPoint>& points) {
+        QPolygonF line;
+        for (const auto& point : points) {
+            const double x = std::clamp(map().toPixel(static_cast<double>(point.peak)), map().pixelBegin, end);
+            if (!line.empty())
+                line << QPointF(x, line.last().y());
+            line << QPointF(x, y.toPixel(point.costMs()));
+        }
+        line << QPointF(end, line.last().y());
+        return line;
+    };
+    const QPolygonF line = staircase(frontier_);
     QPolygonF area = line;
     area << QPointF(end, base) << QPointF(line.first().x(), base);
     painter.setPen(Qt::NoPen);
@@ -164,6 +170,11 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
     painter.drawPolygon(area);
     painter.setBrush(Qt::NoBrush);
     painter.setPen(QPen(theme.accent, 1.5, Qt::SolidLine, Qt::FlatCap, Qt::RoundJoin));
+    if (!recompute_.empty()) {
+        painter.setPen(QPen(theme.secondText, 1, Qt::DashLine, Qt::FlatCap, Qt::RoundJoin));
+        painter.drawPolyline(staircase(recompute_));
+        painter.setPen(QPen(theme.accent, 1.5, Qt::SolidLine, Qt::FlatCap, Qt::RoundJoin));
+    }
     painter.drawPolyline(line);
     // The curve's break points, where wide enough apart. Points of plans that do not run on the GPU are hollow.
     painter.setPen(QPen(theme.accent, 1));
@@ -315,6 +326,10 @@ bool BudgetScale::event(QEvent* event)
         const double ms = recomputeAt(frontier_, budget);
         words += stepMs_ > 0 ? tr(": +%1 (%2 %)").arg(msText(ms), QString::number(100 * ms / stepMs_, 'f', 1))
                              : tr(": +%1").arg(msText(ms));
+        if (!recompute_.empty() && budget >= recompute_.front().peak)
+            words += tr("; +%1 without offload").arg(msText(recomputeAt(recompute_, budget)));
+        else if (!recompute_.empty())
+            words += tr("; no plan without offload");
     }
     QToolTip::showText(help->globalPos(), words, this);
     return true;
