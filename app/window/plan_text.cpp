@@ -204,8 +204,10 @@ ModuleFacts moduleFacts(const Session& session)
     if (session.ways() && !session.ways()->ways.empty()) {
         const TradeOffPoint planned = plannedPoint(now);
         facts.curveTitle = tr("Ways to checkpoint it");
-        facts.curve = fewPoints(wayPoints(session.ways()->ways), session.feasible() ? &planned : nullptr);
-        if (session.feasible())
+        // An offloaded module is checkpointed in none of these ways.
+        const bool isChosen = session.feasible() && !movedOf(*session.answer(), module);
+        facts.curve = fewPoints(wayPoints(session.ways()->ways), isChosen ? &planned : nullptr);
+        if (isChosen)
             facts.chosenPoint = chosenPoint(facts.curve, planned.ratio);
         return facts;
     }

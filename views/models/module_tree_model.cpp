@@ -393,7 +393,7 @@ QVariant ModuleTreeModel::headerData(int section, Qt::Orientation orientation, i
         return words(tr("Exp., ms"),
                      tr("Time that the GPU waits for the module's collectives, and for those inside of it"));
     case hostColumn:
-        return words(tr("To host, %1").arg(QLatin1String(unit_.name)),
+        return words(tr("Host, %1").arg(QLatin1String(unit_.name)),
                      tr("Saved tensors that go to pinned host memory after forward, and come back for backward"));
     default:
         return words(tr("Ratio"), tr("Measured time divided by the predicted time"));

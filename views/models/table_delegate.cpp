@@ -213,7 +213,7 @@ void ModuleDelegate::paintModule(QPainter& painter, const Cell& cell) const
 
     // The name has priority: long pills get the rest of the width.
     QRect rest = QRect(QPoint(0, 0), cell.size).adjusted(nameMargin, 0, -gap, 0);
-    int room = rest.width() - qRound(lineWidth(font, cell.text)) - gap;
+    int room = rest.width() - qCeil(lineWidth(font, cell.text)) - gap;
     const bool moves = cell.mark == PlanMark::offloaded || cell.mark == PlanMark::insideOffloaded;
     const auto pill = [&](const QString& text, Pill look) {
         const int width = text.isEmpty() ? 0 : paintPill(painter, rest, text, look, room);

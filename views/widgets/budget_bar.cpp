@@ -262,7 +262,7 @@ OffloadRow::OffloadRow(QWidget* parent)
     row->addWidget(box_);
     row->addWidget(field_);
     row->addStretch(1);
-    field_->setPlaceholderText(tr("any memory"));
+    field_->setPlaceholderText(tr("no limit"));
     field_->setAccessibleName(tr("Most pinned host memory"));
     field_->setFixedWidth(fieldWidth);
     field_->setProperty("small", true);

@@ -126,7 +126,7 @@ public:
     explicit BudgetScale(QWidget* parent = nullptr);
 
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
-    void setFrontier(std::vector<FrontierPoint> frontier, std::vector<FrontierPoint> recompute); ///< as BudgetBar's
+    void setFrontier(std::vector<FrontierPoint> frontier, std::vector<FrontierPoint> recompute = {}); ///< BudgetBar's
     void setStepMs(double ms) { stepMs_ = ms; } ///< step time without recomputation, for the percentage in the tool tip
     void setCards(std::vector<CardStop> cards, std::vector<Bytes> failing); ///< as BudgetBar::setCards()
     void setCurveHeight(int height); ///< in pixels; larger in a large window

@@ -143,10 +143,11 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
 {
     if (frontier_.empty())
         return;
+    // The plan of least memory may wait long for copies: what is above the highest cost of recomputation leaves the
+    // plot.
     double highest = 0;
-    for (const auto* points : {&frontier_, &recompute_})
-        for (const auto& point : *points)
-            highest = std::max(highest, point.costMs());
+    for (const auto& point : recompute_.empty() ? frontier_ : recompute_)
+        highest = std::max(highest, point.costMs());
     const double base = curveTop + curveHeight_ + 2;
     const AxisMap y{{0, std::max(highest, 1e-9)}, base, curveTop + 2};
     const double end = map().pixelEnd;
@@ -157,7 +158,7 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
             const double x = std::clamp(map().toPixel(static_cast<double>(point.peak)), map().pixelBegin, end);
             if (!line.empty())
                 line << QPointF(x, line.last().y());
-            line << QPointF(x, y.toPixel(point.costMs()));
+            line << QPointF(x, y.toPixel(std::min(point.costMs(), highest)));
         }
         line << QPointF(end, line.last().y());
         return line;
@@ -184,7 +185,8 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
         if (x - before < breakPointDistance || x < map().pixelBegin || x > end)
             continue;
         painter.setBrush(fails(point) ? theme.card : theme.accent);
-        painter.drawEllipse(QPointF(x, y.toPixel(point.costMs())), breakPointRadius, breakPointRadius);
+        painter.drawEllipse(QPointF(x, y.toPixel(std::min(point.costMs(), highest))), breakPointRadius,
+                            breakPointRadius);
         before = x;
     }
 }

@@ -97,7 +97,7 @@ constexpr int recomputeWidth = 92;
 constexpr int measuredWidth = 104;
 constexpr int ratioWidth = 56;
 constexpr int exposedWidth = 72;
-constexpr int hostWidth = 92;
+constexpr int hostWidth = 76;
 constexpr int nameWidth = 160; // names get this width before the kept column gets a bar
 constexpr int indentation = 14; // of each level, less in a deep tree
 constexpr int leastIndentation = 6;
@@ -298,7 +298,7 @@ QToolButton* ModulePanel::makeMark(PlanMark mark, const QString& tip)
     button->setToolTip(tip);
     button->setProperty("small", true);
     button->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
-    button->setIconSize({9, 9});
+    button->setIconSize({13, 9}); // a square, and a gap before the text
     connect(button, &QToolButton::clicked, this,
             [this, mark](bool checked) { filterByMark(checked ? mark : PlanMark::none); });
     return button;
@@ -312,7 +312,8 @@ void ModulePanel::showMarks()
     const Theme& theme = Theme::of(*this);
     const auto show = [&](QToolButton* button, const QString& text, const QColor& color, PlanMark mark) {
         QPixmap square(button->iconSize() * devicePixelRatioF());
-        square.fill(color);
+        square.fill(Qt::transparent);
+        QPainter(&square).fillRect(0, 0, square.height(), square.height(), color);
         button->setIcon(square);
         button->setText(text.arg(model_->count(mark)));
     };
