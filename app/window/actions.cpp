@@ -76,6 +76,9 @@ Actions::Actions(QWidget* window)
     showReserved = make(tr("&Reserved memory"),
                         tr("Show what the caching allocator reserves, and what other settings change"), "Ctrl+6");
     showFit = make(tr("F&it"), tr("Show which sizes of the step run on cards, and which is fastest"), "Ctrl+9");
+    whatHelps = make(tr("What would &help"),
+                     tr("List what would make the step take less memory on its card, and what each change costs"),
+                     "Ctrl+Shift+H");
     showPeaks = make(tr("&Compared peaks"), tr("Show how the peaks of two steps differ, and why"), "Ctrl+Shift+D");
     themeDesktop = make(tr("As the &desktop"), tr("Light or dark as the desktop is"), "Ctrl+Alt+0");
     themeLight = make(tr("&Light"), tr("Dark text on light ground"), "Ctrl+Alt+1");
@@ -159,6 +162,8 @@ void Actions::fillMenuBar(QMenuBar* bar)
     view->addSeparator();
     view->addActions({showTradeOff, showLiveBlocks, showOps, showReserved, showFit, showPeaks});
     view->addSeparator();
+    view->addAction(whatHelps);
+    view->addSeparator();
     QMenu* theme = view->addMenu(tr("&Theme"));
     theme->addActions({themeDesktop, themeLight, themeDark});
 
@@ -194,7 +199,7 @@ void Actions::setDocumentOpen(bool isOpen)
           exportFrontier,  pinFree,         pinKeep,       pinRecompute, pinOffload,     clearPins,      copyPicture,
           copyTable,       stackByCategory, stackByModule, findModule,   verifyPlan,     fitStep,        zoomBack,
           zoomToSelection, selectVisible,   exportReport,  showTradeOff, showLiveBlocks, showOps,        showReserved,
-          showFit,         showPeaks,       compare})
+          showFit,         showPeaks,       compare,       whatHelps})
         action->setEnabled(isOpen);
     pictureMenu->setEnabled(isOpen);
 }

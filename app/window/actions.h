@@ -60,6 +60,7 @@ public:
     QAction* showOps;
     QAction* showReserved;
     QAction* showFit;
+    QAction* whatHelps;
     QAction* showPeaks;
     QAction* themeDesktop;
     QAction* themeLight;

@@ -239,6 +239,15 @@ void MainWindow::wireFit(const QString& folder)
             [this](const QString& path, const QString& size, const std::string& card) {
                 opener_->openFile(path, {{}, {}, {}, PlanMode::modules, size, card, false, card});
             });
+    connect(&fit->changes(), &ChangesSearch::stepWanted, opener_,
+            [this](const QString& path, const QString& what, const std::string& card) {
+                opener_->openFile(path, {{}, {}, {}, PlanMode::modules, what, card, false, card});
+            });
+    connect(&fit->changes(), &ChangesSearch::cardWanted, opener_, &Opener::chooseCard);
+    connect(actions_->whatHelps, &QAction::triggered, this, [this, fit] {
+        actions_->showFit->trigger();
+        fit->changes().start();
+    });
     connect(fit->panel(), &FitPanel::exportWanted, this, [this, fit] { exporter_->askFit(fit->exported()); });
 }
 

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Renders the whole window, light and dark and at several sizes, as PNG files to look at: start page, a plan, a budget
-// that nothing fits, pins, tables. Usage: window_gallery FOLDER [STEP.hrs [fit|range|offload]]
-// (QT_QPA_PLATFORM=offscreen). With an empty name of a step file a synthetic step is planned block by block; `fit`
-// draws only the page Fit, `offload` only plans with offload, of a step that was recorded with shapes.
+// that nothing fits, pins, tables. Usage: window_gallery FOLDER [STEP.hrs [fit|range|offload|help]]
+// (QT_QPA_PLATFORM=offscreen). With an empty name of a step file a synthetic step is planned block by block. The last
+// argument draws only the page Fit, a selected range, plans with offload of a step with shapes, or what would help.
 
 #include "app/recording/record_dialog.h"
 #include "app/recording/recording_bar.h"
@@ -281,6 +281,23 @@ void showRange(MainWindow& window, Gallery& gallery)
     window.resize(1600, 1000);
 }
 
+/// What would help the open step on a card that is too small.
+void showChanges(MainWindow& window, Gallery& gallery)
+{
+    window.session().chooseCard("rtx-4060-8gb");
+    window.actions().whatHelps->trigger();
+    for (int i = 0; i < 3000 && window.page().fit()->running(); ++i)
+        wait(20);
+    for (const QSize size : {QSize(1280, 800), QSize(3840, 2160)}) {
+        window.resize(size);
+        gallery.bothThemes(QStringLiteral("help-%1").arg(size.width()));
+    }
+    window.resize(1280, 800);
+    window.findChild<QToolButton*>(QStringLiteral("fitHelp"))->click();
+    window.findChild<QToolButton*>(QStringLiteral("fitMore"))->setChecked(true);
+    gallery.bothThemes(QStringLiteral("help-more"));
+}
+
 /// A plan with offload beside recomputation: the whole tree, what moves only, a pin, and a step without offload.
 void showOffload(MainWindow& window, Gallery& gallery)
 {
@@ -408,6 +425,7 @@ int main(int argc, char** argv)
         settle(window);
         (only == QStringLiteral("fit")           ? showFit
              : only == QStringLiteral("offload") ? showOffload
+             : only == QStringLiteral("help")    ? showChanges
                                                  : showRange)(window, gallery);
     } else {
         showAll(window, gallery, file);
