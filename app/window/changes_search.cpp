@@ -142,15 +142,14 @@ void ChangesSearch::show(const Result<Changes>& found)
     changes_ = std::make_shared<const Changes>(*found);
     panel_.showChanges(changes_);
     const Unchanged& before = changes_->before;
-    const QString card = QString::fromStdString(subject_.card->title);
-    panel_.say(changes_->list.empty() ? tr("No change that was tried frees memory on %1.").arg(card)
-                   : before.run.runs
-                   ? tr("The step runs on %1, %2 allocated at the peak. Return or a double click takes "
-                        "a change over; undo goes back.")
-                         .arg(card, bytesText(before.peak, 2))
-                   : tr("The step does not run on %1, %2 allocated at the peak. Return or a double "
-                        "click takes a change over; undo goes back.")
-                         .arg(card, bytesText(before.peak, 2)));
+    const QString card = shortCardTitle(QString::fromStdString(subject_.card->title));
+    panel_.say(changes_->list.empty()
+                   ? tr("No change that was tried frees memory on %1.").arg(card)
+                   : (before.run.runs ? tr("Runs on %1 with %2 at the peak; Return takes a change over")
+                                      : tr("Does not run on %1: %2 at the peak; Return takes a change "
+                                           "over"))
+                         .arg(card, bytesText(before.peak, 2)),
+               QString::fromStdString(before.run.reason));
 }
 
 void ChangesSearch::cancel()

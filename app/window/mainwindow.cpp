@@ -241,7 +241,7 @@ void MainWindow::wireFit(const QString& folder)
             });
     connect(&fit->changes(), &ChangesSearch::stepWanted, opener_,
             [this](const QString& path, const QString& what, const std::string& card) {
-                opener_->openFile(path, {{}, {}, {}, PlanMode::modules, what, card, false, card});
+                opener_->openFile(path, {{}, {}, {}, PlanMode::modules, what, card});
             });
     connect(&fit->changes(), &ChangesSearch::cardWanted, opener_, &Opener::chooseCard);
     connect(actions_->whatHelps, &QAction::triggered, this, [this, fit] {

@@ -263,7 +263,7 @@ private Q_SLOTS:
         QCOMPARE(window().page().lowerPanel()->page(), LowerPanel::Page::fit);
         QVERIFY(page().running());
         QTRY_VERIFY(!page().running());
-        QVERIFY2(words().startsWith(QStringLiteral("The step does not run on ")), qPrintable(words()));
+        QVERIFY2(words().startsWith(QStringLiteral("Does not run on RTX 4060: ")), qPrintable(words()));
         QVERIFY(changes().isVisible() && !chart().isVisible());
         const QStringList listed = columnOf(ChangesModel::changeColumn);
         const QStringList sure = columnOf(ChangesModel::sourceColumn);

@@ -303,6 +303,23 @@ private Q_SLOTS:
         QVERIFY2(times[times.size() / 2] < 250, "a drag waits for its plans"); // of a slow machine, too
     }
 
+    void theReportSaysWhatMoves()
+    {
+        open();
+        allow();
+        QSignalSpy ended(&window().exporter(), &Exporter::reportEnded);
+        const QString file = folder_.filePath(QStringLiteral("report.html"));
+        window().exporter().writeReportTo(file);
+        QTRY_COMPARE_WITH_TIMEOUT(ended.size(), 1, 20'000);
+        QVERIFY(ended.front().front().toBool());
+        QFile report(file);
+        QVERIFY(report.open(QIODevice::ReadOnly));
+        const QString text = QString::fromUtf8(report.readAll());
+        const std::string moved = formatBytes(session().answer()->plan.offload.moved);
+        QVERIFY2(text.contains(QString::fromStdString(moved)), qPrintable(QString::fromStdString(moved)));
+        QVERIFY(text.contains(QStringLiteral("host")));
+    }
+
     void thePolicyHasWhatMoves()
     {
         open();

@@ -217,8 +217,7 @@ namespace {
 
 bool isNumberOfChange(int column)
 {
-    return column == ChangesModel::freesColumn || column == ChangesModel::peakColumn
-        || column == ChangesModel::stepColumn;
+    return column == ChangesModel::freesColumn || column == ChangesModel::stepColumn;
 }
 
 QString addedText(const Change& change)
@@ -252,8 +251,6 @@ QString textOfChange(const Change& change, int column)
         return QString::fromStdString(change.what);
     case ChangesModel::freesColumn:
         return bytesText(change.freed, 2);
-    case ChangesModel::peakColumn:
-        return bytesText(change.peak, 2);
     case ChangesModel::runsColumn:
         return change.runs() ? ChangesModel::tr("yes") : ChangesModel::tr("no");
     case ChangesModel::stepColumn:
@@ -278,9 +275,13 @@ QVariant ChangesModel::data(const QModelIndex& index, int role) const
         return index.column() == runsColumn && change.runs() && !changes_->before.run.runs;
     if (role == Qt::DisplayRole)
         return textOfChange(change, index.column());
-    if (role == Qt::ToolTipRole)
-        return QString::fromStdString(change.how
-                                      + (change.rests.empty() ? std::string() : "\nCalculated: " + change.rests));
+    if (role == Qt::ToolTipRole) {
+        QString tip
+            = tr("%1\n%2 allocated at the peak").arg(QString::fromStdString(change.how), bytesText(change.peak, 2));
+        if (!change.rests.empty())
+            tip += tr("\nCalculated: %1").arg(QString::fromStdString(change.rests));
+        return tip;
+    }
     return {};
 }
 
@@ -292,8 +293,7 @@ QVariant ChangesModel::headerData(int section, Qt::Orientation orientation, int 
         return cellAlignment(isNumberOfChange(section));
     if (role != Qt::DisplayRole)
         return {};
-    return QStringList{tr("Change"), tr("Frees"), tr("Peak"), tr("Runs"), tr("Step"), tr("Costs"), tr("How sure")}
-        .value(section);
+    return QStringList{tr("Change"), tr("Frees"), tr("Runs"), tr("Step"), tr("Costs"), tr("How sure")}.value(section);
 }
 
 } // namespace headroom

@@ -75,12 +75,12 @@ private:
 using ChangesPtr = std::shared_ptr<const Changes>;
 
 /// A table of changes that would help (changesThatHelp()), in their order: what each frees and costs, and how sure that
-/// is. The tool tip has the code, and what a calculation rests on.
+/// is. The tool tip has the code, the peak, and what a calculation rests on.
 class ChangesModel : public QAbstractTableModel
 {
     Q_OBJECT
 public:
-    enum Column { changeColumn, freesColumn, peakColumn, runsColumn, stepColumn, costColumn, sourceColumn, columns };
+    enum Column { changeColumn, freesColumn, runsColumn, stepColumn, costColumn, sourceColumn, columns };
 
     using QAbstractTableModel::QAbstractTableModel;
 

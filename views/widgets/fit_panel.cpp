@@ -43,6 +43,7 @@ QLineEdit* makeSizesEdit(const char* name, const QString& accessibleName, QWidge
 
 FitPanel::FitPanel(QWidget* parent)
     : QWidget(parent)
+    , fields_(new QWidget(this))
     , card_(new QToolButton(this))
     , cards_(new QMenu(card_))
     , batch_(makeSizesEdit("fitBatch", tr("Batches to try"), this))
@@ -126,11 +127,13 @@ void FitPanel::layOut()
     changes_->setAccessibleName(tr("What would help"));
     changes_->setSortingEnabled(false);
     changes_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
-    changes_->header()->setStretchLastSection(true);
+    changes_->header()->setMinimumSectionSize(52); // "Runs" with its margins
 
     auto* column = makeLayout<QVBoxLayout>(this, {12, 8, 12, 8}, 4);
-    column->addLayout(fields);
-    column->addWidget(makeMoreFields());
+    auto* rows = makeLayout<QVBoxLayout>(fields_, {0, 0, 0, 0}, 4);
+    rows->addLayout(fields);
+    rows->addWidget(makeMoreFields());
+    column->addWidget(fields_);
     QSizePolicy keepsRoom = bar_->sizePolicy(); // nothing moves when a search begins
     keepsRoom.setRetainSizeWhenHidden(true);
     bar_->setSizePolicy(keepsRoom);
@@ -182,10 +185,12 @@ void FitPanel::wire()
     connect(asTable_, &QToolButton::toggled, this, &FitPanel::showParts);
     connect(export_, &QToolButton::clicked, this, &FitPanel::exportWanted);
     connect(help_, &QToolButton::clicked, this, [this] {
-        if (showsChanges_)
-            showChanges(nullptr);
-        else
+        if (!showsChanges_) {
             Q_EMIT helpWanted();
+            return;
+        }
+        showChanges(nullptr);
+        say({});
     });
     connect(changes_, &QTreeView::activated, this,
             [this](const QModelIndex& index) { Q_EMIT changeChosen(static_cast<std::size_t>(index.row())); });
@@ -238,6 +243,10 @@ void FitPanel::showParts()
     const bool both = width() >= widthForBoth;
     const bool any = model_->rowCount() > 0 && !showsChanges_;
     changes_->setVisible(showsChanges_);
+    changes_->header()->setStretchLastSection(both);
+    changes_->header()->setSectionResizeMode(ChangesModel::changeColumn,
+                                             both ? QHeaderView::ResizeToContents : QHeaderView::Stretch);
+    fields_->setVisible(!showsChanges_ || running_); // a recording can be cancelled
     help_->setText(showsChanges_ ? tr("Sizes") : tr("What would help"));
     chart_->setVisible(!showsChanges_ && (both || !asTable_->isChecked() || !any));
     legend_->setVisible(any && chart_->isVisibleTo(this));
@@ -340,6 +349,7 @@ void FitPanel::setRunning(bool running)
     help_->setEnabled(!running);
     changes_->setEnabled(!running);
     bar_->setVisible(running);
+    showParts();
     if (model_->rowCount() == 0)
         chart_->setPicture({}, emptyWords());
 }

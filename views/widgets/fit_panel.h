@@ -89,6 +89,7 @@ private:
     void showLegend();
     QString emptyWords() const;
 
+    QWidget* fields_; ///< the first row
     QToolButton* card_;
     QMenu* cards_;
     QLineEdit* batch_;
