@@ -193,6 +193,7 @@ void MainWindow::wireDesks()
     connect(card, &CardBar::cardWanted, opener_, &Opener::chooseCard);
     connect(cardController_, &CardController::causesFound, page_->header(), &StepHeader::setCauses);
     connect(card, &CardBar::planWanted, cardController_, &CardController::follow);
+    connect(card, &CardBar::helpWanted, actions_->whatHelps, &QAction::trigger);
     connect(card, &CardBar::largerWanted, opener_, &Opener::recordLarger);
     connect(opener_, &Opener::cardChosen, cardController_, &CardController::follow);
     // Undone and redone, too: the card is the window's, not the document's.

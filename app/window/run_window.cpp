@@ -25,22 +25,22 @@
 #include <QTimer>
 
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <utility>
 
 namespace headroom {
+namespace {
 
 /// Waits until the window shows the step, its plan, the frontier and the drawn plots, then saves a picture of the
 /// window.
 class Screenshot : public QObject
 {
-    Q_OBJECT
 public:
-    Screenshot(MainWindow& window, QString path, QObject* parent = nullptr);
+    /// Called at the end: `problem` is a sentence; empty: the picture is saved.
+    using Done = std::function<void(const QString& problem)>;
 
-Q_SIGNALS:
-    void saved();
-    void failed(const QString& reason); ///< a single sentence
+    Screenshot(MainWindow& window, QString path, Done done);
 
 private:
     void look();
@@ -48,11 +48,10 @@ private:
 
     MainWindow& window_;
     QString path_;
+    Done done_;
     QTimer looking_;
     int complete_ = 0; ///< number of consecutive checks at which everything was shown
 };
-
-namespace {
 
 constexpr int checkMs = 30; // time between two checks whether everything is shown
 constexpr int checks = 5; // consecutive checks that must succeed: layout and repaints take a while
@@ -66,16 +65,14 @@ bool opsAreThere(const Session& session)
     return session.answer()->ops->frontier == session.opsFrontier() && policy;
 }
 
-} // namespace
-
-Screenshot::Screenshot(MainWindow& window, QString path, QObject* parent)
-    : QObject(parent)
-    , window_(window)
+Screenshot::Screenshot(MainWindow& window, QString path, Done done)
+    : window_(window)
     , path_(std::move(path))
+    , done_(std::move(done))
 {
-    connect(&window.planController(), &PlanController::failed, this, &Screenshot::failed);
-    connect(&window.planController(), &PlanController::frontierFailed, this, &Screenshot::failed);
-    connect(&window, &MainWindow::openFailed, this, &Screenshot::failed);
+    connect(&window.planController(), &PlanController::failed, this, done_);
+    connect(&window.planController(), &PlanController::frontierFailed, this, done_);
+    connect(&window, &MainWindow::openFailed, this, done_);
     connect(&looking_, &QTimer::timeout, this, &Screenshot::look);
     looking_.start(checkMs);
 }
@@ -100,13 +97,8 @@ void Screenshot::save()
     QBuffer buffer(&png);
     window_.grab().save(&buffer, "PNG");
     const Status written = writeAtomically(QFile::encodeName(path_).toStdString(), png.toStdString());
-    if (written)
-        Q_EMIT saved();
-    else
-        Q_EMIT failed(QString::fromStdString(written.error().message));
+    done_(written ? QString() : QString::fromStdString(written.error().message));
 }
-
-namespace {
 
 constexpr int badInputCode = static_cast<int>(ErrorKind::badInput);
 
@@ -172,11 +164,10 @@ void applyOptions(MainWindow& window, const WindowOptions& options)
 int takeScreenshot(MainWindow& window, const WindowOptions& options)
 {
     window.askBeforeClosing(false);
-    Screenshot screenshot(window, options.screenshot);
-    QObject::connect(&screenshot, &Screenshot::saved, qApp, &QCoreApplication::quit);
-    QObject::connect(&screenshot, &Screenshot::failed, qApp, [](const QString& reason) {
-        std::fprintf(stderr, "torch-headroom: %s\n", qPrintable(reason));
-        QCoreApplication::exit(badInputCode);
+    const Screenshot screenshot(window, options.screenshot, [](const QString& problem) {
+        if (!problem.isEmpty())
+            std::fprintf(stderr, "torch-headroom: %s\n", qPrintable(problem));
+        QCoreApplication::exit(problem.isEmpty() ? 0 : badInputCode);
     });
     return QApplication::exec();
 }
@@ -203,6 +194,8 @@ int runWindow(int& argc, char** argv, const WindowOptions& options)
     const QString recordings = QDir(data).filePath(QStringLiteral("recordings"));
     if (!options.card.empty())
         settings.setCard(options.card);
+    if (options.offload)
+        settings.setOffload({true, 0});
     MainWindow window({makePlannerEngine, recorderPath(), recordings, samplePath()}, settings);
     applyOptions(window, options);
     if (!picture)
@@ -212,5 +205,3 @@ int runWindow(int& argc, char** argv, const WindowOptions& options)
 }
 
 } // namespace headroom
-
-#include "run_window.moc"
