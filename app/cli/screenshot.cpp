@@ -30,6 +30,7 @@ struct ScreenshotArguments
     std::string profileStep;
     SnapshotArguments snapshot;
     bool ops = false;
+    bool offload = false;
 };
 
 Result<QSize> parseSize(const std::string& text)
@@ -66,6 +67,7 @@ Result<int> run(const ScreenshotArguments& arguments, const OpenWindow& openWind
                         + " is no recorded step; `torch-headroom record` makes one of a model or a script");
     options.screenshot = QString::fromStdString(arguments.output);
     options.ops = arguments.ops;
+    options.offload = arguments.offload;
     options.times = arguments.times;
     ASSIGN_OR_RETURN(options.part, importRequest(arguments.snapshot)); // a dialog could not be answered
     options.measured = QString::fromStdString(arguments.measured);
@@ -99,6 +101,7 @@ void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWind
     command->add_option("--measured", arguments->measured, "Lay this measured step over the prediction")
         ->type_name("FILE");
     command->add_flag("--ops", arguments->ops, "Plan single ops of the whole step, not modules");
+    command->add_flag("--offload", arguments->offload, "Saved tensors may also go to pinned host memory");
     command->add_option("--select", arguments->module, "Module to select")->type_name("FQN");
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments, openWindow); }; });
 }

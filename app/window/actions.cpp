@@ -52,6 +52,8 @@ Actions::Actions(QWidget* window)
     pinFree = make(tr("Let the plan &decide"), tr("Take away the pin of the selected module"), "Ctrl+L");
     pinKeep = make(tr("&Keep everything"), tr("Pin the selected module: nothing of it is recomputed"), "Ctrl+K");
     pinRecompute = make(tr("&Recompute"), tr("Pin the selected module: it is checkpointed"), "Ctrl+R");
+    pinOffload
+        = make(tr("O&ffload to the host"), tr("Pin the selected module: its saved tensors go to the host"), "Ctrl+H");
     clearPins = make(tr("&Leave all modules to the plan"), tr("Take away all pins"), "Ctrl+Shift+L");
     verifyPlan = make(tr("&Verify plan"),
                       tr("Run the step with the plan and without, and compare it with the prediction"), "Ctrl+Shift+V");
@@ -74,6 +76,9 @@ Actions::Actions(QWidget* window)
     showReserved = make(tr("&Reserved memory"),
                         tr("Show what the caching allocator reserves, and what other settings change"), "Ctrl+6");
     showFit = make(tr("F&it"), tr("Show which sizes of the step run on cards, and which is fastest"), "Ctrl+9");
+    whatHelps = make(tr("What would &help"),
+                     tr("List what would make the step take less memory on its card, and what each change costs"),
+                     "Ctrl+Shift+H");
     showPeaks = make(tr("&Compared peaks"), tr("Show how the peaks of two steps differ, and why"), "Ctrl+Shift+D");
     themeDesktop = make(tr("As the &desktop"), tr("Light or dark as the desktop is"), "Ctrl+Alt+0");
     themeLight = make(tr("&Light"), tr("Dark text on light ground"), "Ctrl+Alt+1");
@@ -94,7 +99,7 @@ Actions::Actions(QWidget* window)
     exclusive({themeDesktop, themeLight, themeDark});
     exclusive({stackByCategory, stackByModule});
     exclusive({showTradeOff, showLiveBlocks, showOps, showReserved, showFit, showPeaks});
-    exclusive({pinFree, pinKeep, pinRecompute});
+    exclusive({pinFree, pinKeep, pinRecompute, pinOffload});
     exclusive({planModules, planOps});
     planModules->setChecked(true);
     showTradeOff->setChecked(true);
@@ -142,7 +147,7 @@ void Actions::fillMenuBar(QMenuBar* bar)
     QMenu* plan = bar->addMenu(tr("&Plan"));
     plan->addActions({planModules, planOps});
     plan->addSeparator();
-    plan->addActions({pinFree, pinKeep, pinRecompute});
+    plan->addActions({pinFree, pinKeep, pinRecompute, pinOffload});
     plan->addSeparator();
     plan->addAction(clearPins);
     plan->addSeparator();
@@ -156,6 +161,8 @@ void Actions::fillMenuBar(QMenuBar* bar)
     view->addActions({stackByCategory, stackByModule});
     view->addSeparator();
     view->addActions({showTradeOff, showLiveBlocks, showOps, showReserved, showFit, showPeaks});
+    view->addSeparator();
+    view->addAction(whatHelps);
     view->addSeparator();
     QMenu* theme = view->addMenu(tr("&Theme"));
     theme->addActions({themeDesktop, themeLight, themeDark});
@@ -188,11 +195,11 @@ void Actions::wireUndo(QUndoStack& stack)
 void Actions::setDocumentOpen(bool isOpen)
 {
     for (QAction* action :
-         {planModules,    planOps,        copyFraction,    closeStep,     exportPolicy, exportTimeline,
-          exportTradeOff, exportFrontier, pinFree,         pinKeep,       pinRecompute, clearPins,
-          copyPicture,    copyTable,      stackByCategory, stackByModule, findModule,   verifyPlan,
-          fitStep,        zoomBack,       zoomToSelection, selectVisible, exportReport, showTradeOff,
-          showLiveBlocks, showOps,        showReserved,    showFit,       showPeaks,    compare})
+         {planModules,     planOps,         copyFraction,  closeStep,    exportPolicy,   exportTimeline, exportTradeOff,
+          exportFrontier,  pinFree,         pinKeep,       pinRecompute, pinOffload,     clearPins,      copyPicture,
+          copyTable,       stackByCategory, stackByModule, findModule,   verifyPlan,     fitStep,        zoomBack,
+          zoomToSelection, selectVisible,   exportReport,  showTradeOff, showLiveBlocks, showOps,        showReserved,
+          showFit,         showPeaks,       compare,       whatHelps})
         action->setEnabled(isOpen);
     pictureMenu->setEnabled(isOpen);
 }

@@ -43,6 +43,7 @@ public:
     QAction* pinFree;
     QAction* pinKeep;
     QAction* pinRecompute;
+    QAction* pinOffload;
     QAction* clearPins;
     QAction* verifyPlan;
     QAction* copyPicture;
@@ -59,6 +60,7 @@ public:
     QAction* showOps;
     QAction* showReserved;
     QAction* showFit;
+    QAction* whatHelps;
     QAction* showPeaks;
     QAction* themeDesktop;
     QAction* themeLight;

@@ -169,6 +169,9 @@ void CardBar::take(const CardOffer& offer)
     case CardOffer::Kind::recordLarger:
         Q_EMIT largerWanted();
         break;
+    case CardOffer::Kind::help:
+        Q_EMIT helpWanted();
+        break;
     }
 }
 

@@ -29,6 +29,7 @@ Q_SIGNALS:
     void stateChanged(headroom::CardLine::State state); ///< never State::computing
     void cardWanted(const std::string& card); ///< as CardChoice::card
     void planWanted(); ///< the budget is to follow the plan for the card
+    void helpWanted(); ///< what would help is to be listed
     void largerWanted(); ///< the step is to be recorded again as on a larger card
 
 private:

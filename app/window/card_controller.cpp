@@ -16,7 +16,8 @@ CardController::CardController(Session& session, QObject* parent)
     connect(&session_, &Session::stepAboutToChange, this, &CardController::forget);
     connect(&session_, &Session::answerChanged, this, &CardController::askVerdict);
     connect(&session_, &Session::cardChanged, this, &CardController::askVerdict);
-    for (const auto changed : {&Session::stepChanged, &Session::cardChanged, &Session::pinsChanged})
+    for (const auto changed :
+         {&Session::stepChanged, &Session::cardChanged, &Session::pinsChanged, &Session::offloadChanged})
         connect(&session_, changed, this, &CardController::askPlan);
     for (const auto changed : {&Session::frontierChanged, &Session::cardChanged, &Session::cardPlanChanged})
         connect(&session_, changed, this, &CardController::askPoints);

@@ -80,6 +80,9 @@ std::vector<CardOffer> offersOf(const Session& session, bool runs)
             {CardOffer::Kind::copy, tr("Copy variable"),
              tr("Copy PYTORCH_CUDA_ALLOC_CONF=%1, which training has to set").arg(QString::fromStdString(*chosen)), 0,
              *chosen});
+    if (plan && !plan->preliminary && !plan->runs())
+        offers.push_back({CardOffer::Kind::help, tr("What would help"),
+                          tr("List changes that make the step take less memory, and what each costs")});
     return offers;
 }
 

@@ -31,7 +31,7 @@ QString chosenCard(const Session& session);
 /// Something that the user can do about the card, with a single click.
 struct CardOffer
 {
-    enum class Kind { budget, settings, copy, recordLarger };
+    enum class Kind { budget, settings, copy, recordLarger, help };
     Kind kind;
     QString text;
     QString tip;

@@ -6,12 +6,12 @@
 #include "app/window/card_text.h"
 #include "app/window/lower_pages.h"
 #include "app/window/measured_controller.h"
+#include "app/window/ops_text.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
 #include "app/window/step_header.h"
 #include "app/window/step_text.h"
-#include "app/window/times_text.h"
 #include "core/cost/card_memory.h"
 #include "views/models/module_tree_model.h"
 #include "views/models/table_delegate.h"
@@ -86,6 +86,7 @@ DocumentPage::DocumentPage(Session& session, Jobs& jobs, Actions& actions, QWidg
     , inspector_(new Inspector)
     , budgetBar_(new BudgetBar)
     , exportTip_(actions.exportPolicy->toolTip())
+    , offloadTip_(actions.pinOffload->toolTip())
 {
     layOut();
     wireSession();
@@ -140,6 +141,7 @@ void DocumentPage::wireSession()
     connect(&session_, &Session::pinsChanged, this, &DocumentPage::showPins);
     connect(&session_, &Session::worldSizeChanged, inspector_, &Inspector::setWorldSize);
     connect(&session_, &Session::modeChanged, this, &DocumentPage::showMode);
+    connect(&session_, &Session::offloadChanged, this, &DocumentPage::showOffload);
     connect(&session_, &Session::opsPolicyChanged, this, &DocumentPage::showInspector);
     connect(&session_, &Session::selectionChanged, this, &DocumentPage::showSelection);
     connect(&session_, &Session::waysChanged, this, [this] {
@@ -152,7 +154,11 @@ void DocumentPage::wireSession()
         connect(&session_, changed, this,
                 [this] { budgetBar_->setCards(cardStops(session_), failingPeaks(session_)); });
     connect(&session_, &Session::frontierChanged, this, [this] {
-        budgetBar_->setFrontier(session_.frontier() ? *session_.frontier() : std::vector<FrontierPoint>());
+        const auto points = [](const FrontierPtr& of) { return of ? *of : std::vector<FrontierPoint>(); };
+        const bool alsoWithout
+            = session_.mode() == PlanMode::modules && session_.recomputeFrontier() != session_.frontier();
+        budgetBar_->setFrontier(points(session_.frontier()),
+                                points(alsoWithout ? session_.recomputeFrontier() : nullptr));
         showBudgetRange();
         showInspector();
     });
@@ -173,6 +179,9 @@ void DocumentPage::wireViews()
     connect(budgetBar_, &BudgetBar::leastBudgetWanted, this, takeLeast);
     connect(inspector_, &Inspector::leastBudgetWanted, this, takeLeast);
     connect(budgetBar_, &BudgetBar::modeWanted, &session_, &Session::setMode);
+    connect(budgetBar_->offload(), &OffloadRow::wanted, &session_, [this](bool allowed, Bytes hostMemory) {
+        session_.setOffload({allowed, hostMemory});
+    });
     OpsPanel* ops = inspector_->opsPanel();
     connect(ops, &OpsPanel::modulesWanted, this, [this] { session_.setMode(PlanMode::modules); });
     connect(ops, &OpsPanel::tableWanted, lowerPanel(), &LowerPanel::showChanged);
@@ -188,7 +197,8 @@ void DocumentPage::wireViews()
     });
     connect(modules_, &ModulePanel::menuWanted, this, [this](ModuleId module, const QPoint& position) {
         session_.select(module);
-        QMenu::exec({actions_.pinFree, actions_.pinKeep, actions_.pinRecompute}, position, nullptr, this);
+        QMenu::exec({actions_.pinFree, actions_.pinKeep, actions_.pinRecompute, actions_.pinOffload}, position, nullptr,
+                    this);
     });
     connect(tradeOff_, &TradeOffView::pointChosen, this, [this](const std::string& fqn, double ratio) {
         if (session_.mode() == PlanMode::modules)
@@ -222,6 +232,7 @@ void DocumentPage::wireActions()
     connect(actions_.pinFree, &QAction::triggered, this, [this] { applyPin(std::nullopt); });
     connect(actions_.pinKeep, &QAction::triggered, this, [this] { applyPin(Pin::save); });
     connect(actions_.pinRecompute, &QAction::triggered, this, [this] { applyPin(Pin::recompute); });
+    connect(actions_.pinOffload, &QAction::triggered, this, [this] { applyPin(Pin::offload); });
     connect(actions_.clearPins, &QAction::triggered, &session_, &Session::clearPins);
 }
 
@@ -316,7 +327,19 @@ void DocumentPage::showMode()
     (ops ? actions_.planOps : actions_.planModules)->setChecked(true);
     budgetBar_->setMode(session_.mode());
     inspector_->setByOps(ops);
+    showOffload();
     showInspector();
+}
+
+void DocumentPage::showOffload()
+{
+    const QString whyNot = whyNoOffload(session_);
+    budgetBar_->offload()->setPossible(whyNot);
+    budgetBar_->offload()->setChoice(session_.offloadChoice().allowed && whyNot.isEmpty(),
+                                     session_.offloadChoice().hostMemory);
+    const bool offloads = mayOffload(session_);
+    budgetBar_->setOffloading(offloads);
+    modules_->setOffloading(offloads);
 }
 
 /// Shows the step as it was recorded.
@@ -344,7 +367,7 @@ void DocumentPage::showAnswer()
             moduleModel_->setOpsPlan(shown.effects);
             tradeOff_->clearPlan();
         } else {
-            moduleModel_->setPlan(shown.regions, shown.effects);
+            moduleModel_->setPlan(shown.regions, shown.effects, shown.offloads);
             tradeOff_->setPlan(plannedPoints(session_), session_.msPerGiB());
         }
     } else {
@@ -408,6 +431,7 @@ void DocumentPage::showSelection()
 void DocumentPage::showPins()
 {
     moduleModel_->setPins(session_.request().pins);
+    showOffload();
     showInspector();
 }
 
@@ -417,19 +441,25 @@ void DocumentPage::showInspector()
         return;
     const ModuleId module = session_.selected();
     bool pinnable = false;
+    QString whyNotMoved = whyNoOffload(session_);
     if (module.valid()) {
         const ModuleFacts facts = moduleFacts(session_);
         pinnable = facts.treatable && facts.whyNot.isEmpty();
         inspector_->setModule(facts);
-        QAction* chosen = !facts.pin  ? actions_.pinFree
-            : *facts.pin == Pin::save ? actions_.pinKeep
-                                      : actions_.pinRecompute;
+        if (whyNotMoved.isEmpty())
+            whyNotMoved = facts.whyNoOffload;
+        QAction* chosen = !facts.pin       ? actions_.pinFree
+            : *facts.pin == Pin::save      ? actions_.pinKeep
+            : *facts.pin == Pin::recompute ? actions_.pinRecompute
+                                           : actions_.pinOffload;
         chosen->setChecked(true);
     } else {
         inspector_->setNoModule(stepName(session_.step()->trace()), planSummary(session_));
     }
     for (QAction* action : {actions_.pinFree, actions_.pinKeep, actions_.pinRecompute})
         action->setEnabled(pinnable);
+    actions_.pinOffload->setEnabled(pinnable && whyNotMoved.isEmpty());
+    actions_.pinOffload->setToolTip(whyNotMoved.isEmpty() ? offloadTip_ : whyNotMoved);
     const bool ops = session_.mode() == PlanMode::ops;
     actions_.clearPins->setEnabled(session_.hasPins() && !ops);
     actions_.copyFraction->setEnabled(!compileLines(session_).isEmpty());
@@ -443,7 +473,7 @@ void DocumentPage::showInspector()
     // The line is red if no plan fits, and then says nothing about the cost curve and the clock.
     QStringList lines{solverLine(session_)};
     if (session_.feasible() && noPlan.isEmpty())
-        lines << frontierLine(session_) << clockLine(session_);
+        lines << frontierLine(session_) << copiesLine(session_) << clockLine(session_);
     lines.removeAll(QString());
     inspector_->setSolver(lines.join(QChar::LineFeed), !session_.answer() || session_.feasible() || !noPlan.isEmpty(),
                           ops ? 0 : static_cast<int>(session_.request().pins.size()));

@@ -70,6 +70,7 @@ private:
     void showBudget(Bytes budget);
     void showBudgetRange();
     void showPins();
+    void showOffload();
     void applyPin(std::optional<Pin> pin);
 
     Session& session_;
@@ -85,6 +86,7 @@ private:
     Inspector* inspector_;
     BudgetBar* budgetBar_;
     const QString exportTip_; ///< tool tip of the action while there is a plan to export
+    const QString offloadTip_; ///< tool tip of the pin while the module can be offloaded
     QSplitter* sides_;
     QSplitter* centre_;
     bool selectionIsOurs_ = false; ///< the window selected the module, not the user

@@ -4,6 +4,7 @@
 
 #include "app/recording/recorder_program.h"
 #include "app/window/card_text.h"
+#include "app/window/ops_text.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"

@@ -92,6 +92,7 @@ FitPage::FitPage(Session& session, QObject* parent)
     : QObject(parent)
     , session_(session)
     , panel_(new FitPanel)
+    , changes_(session, *panel_)
 {
     ticks_.setInterval(tickMs);
     connect(&ticks_, &QTimer::timeout, this, &FitPage::showProgress);
@@ -110,6 +111,7 @@ void FitPage::use(Parts parts)
     parts_ = std::move(parts);
     if (!parts_.makeRecorder)
         parts_.makeRecorder = makeFitRecorder;
+    changes_.use({parts_.recorder, parts_.folder, {}});
 }
 
 /// Another size of the program of the results leaves the results as they are.
@@ -172,6 +174,30 @@ void FitPage::forget()
     panel_->showResult(nullptr, false);
 }
 
+/// Reads the fields besides the sizes. Errors (badInput): a field that is wrong.
+Status FitPage::readRest(FitRequest& request) const
+{
+    bool ok = true;
+    if (const QString text = panel_->globalBatch(); !text.isEmpty())
+        request.globalBatch = text.toLongLong(&ok);
+    ok = ok && (request.globalBatch > 0 || panel_->globalBatch().isEmpty());
+    if (!ok)
+        return badInput("Global batch `" + panel_->globalBatch().toStdString()
+                        + "`: expected the samples of an optimizer step, as 256");
+    if (const QString text = panel_->share(); !text.isEmpty())
+        request.share = text.toDouble(&ok);
+    if (!ok || !(request.share > 0 && request.share <= 1))
+        return badInput("Share `" + panel_->share().toStdString()
+                        + "`: expected the share of the card's memory that training may take, above 0 and up to 1");
+    if (const QString text = panel_->beside(); !text.isEmpty()) {
+        const Result<Bytes> bytes = parseBytes(text.toStdString());
+        if (!bytes)
+            return inField(tr("Beside"), bytes.error());
+        request.beside = *bytes;
+    }
+    return {};
+}
+
 /// Reads the panel. Sets the arguments of a script's sizes. Errors (badInput): a field that is wrong.
 Result<FitRequest> FitPage::readRequest(FitProgram& program) const
 {
@@ -181,6 +207,7 @@ Result<FitRequest> FitPage::readRequest(FitProgram& program) const
     request.times.gpu.clear();
     request.settings = session_.cardChoice().settings;
     request.saysSizes = !program.isScript;
+    RETURN_IF_ERROR(readRest(request));
     const auto read = [&](const QString& field, const QString& text, std::int64_t step, SizeArgument& argument,
                           Sizes& sizes) -> Status {
         if (text.isEmpty())
@@ -257,6 +284,7 @@ void FitPage::search(const FitProgram& program, const FitRequest& request)
     stage_ = {};
     stop_ = std::stop_source();
     searching_ = true;
+    panel_->showChanges(nullptr);
     since_.start();
     ticks_.start();
     panel_->setRunning(true);
@@ -342,7 +370,7 @@ void FitPage::showProgress()
 
 void FitPage::cancel()
 {
-    if (!running())
+    if (!searching_ && !opening_)
         return;
     stop_.request_stop();
     ticks_.stop();

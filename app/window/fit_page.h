@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/recording/fit_recorder.h"
+#include "app/window/changes_search.h"
 #include "core/base/task_runner.h"
 #include "views/export/export.h"
 #include "views/widgets/fit_panel.h"
@@ -45,7 +46,8 @@ public:
     void use(Parts parts); ///< to be called before a step is open
 
     FitPanel* panel() const noexcept { return panel_; }
-    bool running() const noexcept { return searching_ || opening_; }
+    ChangesSearch& changes() noexcept { return changes_; } ///< what would help
+    bool running() const noexcept { return searching_ || opening_ || changes_.running(); }
     void start();
     void cancel(); ///< keeps the sizes that are known
     void open(std::size_t series, std::size_t row); ///< indexes of FitResult::series and FitSeries::rows
@@ -71,6 +73,7 @@ private:
     void showFields();
     void forget();
     Result<FitRequest> readRequest(FitProgram& program) const;
+    Status readRest(FitRequest& request) const;
     void withProgram(const std::function<void(const FitProgram&)>& run);
     void search(const FitProgram& program, const FitRequest& request);
     void take(const FitSeries& series, const std::string& next);
@@ -82,6 +85,7 @@ private:
 
     Session& session_;
     FitPanel* panel_;
+    ChangesSearch changes_;
     Parts parts_;
     std::optional<FitProgram> program_; ///< of the search; nullopt: none was started
     FitRequest request_;

@@ -193,6 +193,7 @@ void MainWindow::wireDesks()
     connect(card, &CardBar::cardWanted, opener_, &Opener::chooseCard);
     connect(cardController_, &CardController::causesFound, page_->header(), &StepHeader::setCauses);
     connect(card, &CardBar::planWanted, cardController_, &CardController::follow);
+    connect(card, &CardBar::helpWanted, actions_->whatHelps, &QAction::trigger);
     connect(card, &CardBar::largerWanted, opener_, &Opener::recordLarger);
     connect(opener_, &Opener::cardChosen, cardController_, &CardController::follow);
     // Undone and redone, too: the card is the window's, not the document's.
@@ -201,6 +202,10 @@ void MainWindow::wireDesks()
             if (session_.isOpen())
                 settings_.setCard(session_.cardChoice().card);
         });
+    connect(&session_, &Session::offloadChanged, this, [this] {
+        if (session_.isOpen())
+            settings_.setOffload(session_.offloadChoice());
+    });
     connect(a.compare, &QAction::triggered, this, &MainWindow::askForMeasured);
     connect(opener_, &Opener::measuredWanted, measuredController_, &MeasuredController::compareOrOpen);
     connect(opener_, &Opener::openingBegan, measuredController_, &MeasuredController::beginOpening);
@@ -235,6 +240,15 @@ void MainWindow::wireFit(const QString& folder)
             [this](const QString& path, const QString& size, const std::string& card) {
                 opener_->openFile(path, {{}, {}, {}, PlanMode::modules, size, card, false, card});
             });
+    connect(&fit->changes(), &ChangesSearch::stepWanted, opener_,
+            [this](const QString& path, const QString& what, const std::string& card) {
+                opener_->openFile(path, {{}, {}, {}, PlanMode::modules, what, card});
+            });
+    connect(&fit->changes(), &ChangesSearch::cardWanted, opener_, &Opener::chooseCard);
+    connect(actions_->whatHelps, &QAction::triggered, this, [this, fit] {
+        actions_->showFit->trigger();
+        fit->changes().start();
+    });
     connect(fit->panel(), &FitPanel::exportWanted, this, [this, fit] { exporter_->askFit(fit->exported()); });
 }
 

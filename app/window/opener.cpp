@@ -9,7 +9,6 @@
 #include "app/window/settings.h"
 #include "app/window/snapshot_dialog.h"
 #include "app/window/step_text.h"
-#include "app/window/times_text.h"
 #include "app/window/what_if.h"
 #include "core/cost/card_memory.h"
 #include "core/profile/profile_reader.h"
@@ -213,7 +212,7 @@ void Opener::takeStep(const OpenStepPtr& step)
     const std::string card = parts_.settings.card();
     const bool isKnown = cardOf({card, {}}, step->trace()) != nullptr;
     session.open(step, wanted.budget.value_or(firstBudget(step->trace(), step->engine->recorded()->peak, isKnown)),
-                 wanted.mode, card);
+                 wanted.mode, card, parts_.settings.offload());
     if (const ModuleId module = moduleNamed(step->trace(), wanted.select.toStdString()); module.valid())
         session.select(module);
     Q_EMIT opened(wanted.budget.has_value());

@@ -7,6 +7,7 @@
 #include "core/joint/ops_policy.h"
 #include "views/plot/call_later.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -17,12 +18,34 @@ namespace {
 // The prediction of save lists takes too long to be made for each budget of a drag.
 constexpr int restMs = 150;
 
-/// Adds to an answer of the engine what the window shows beside: the clock.
+/// Adds to an answer of the engine what the window shows beside: the clock, and what each module moves to the host.
 PlanAnswerPtr shownAnswer(const OpenStep& step, PlanAnswer answer)
 {
-    if (answer.fits())
+    if (answer.fits()) {
         answer.clock = step.engine->clock(answer.regions);
+        if (Result<std::vector<ModuleOffload>> moved
+            = offloadByModule(step.trace(), step.engine->model().index(), answer.regions))
+            answer.offloads = *std::move(moved);
+    }
     return std::make_shared<const PlanAnswer>(std::move(answer));
+}
+
+/// The points of a frontier with offload, and points of the frontier without that take less time: plans may be without
+/// offload, too. No bound with offload is known of the latter (FrontierPoint::gap).
+std::vector<FrontierPoint> lowerOf(std::vector<FrontierPoint> with, const std::vector<FrontierPoint>& without)
+{
+    for (FrontierPoint point : without) {
+        point.gap = 1;
+        point.upTo = 0;
+        with.push_back(point);
+    }
+    std::ranges::stable_sort(with, {},
+                             [](const FrontierPoint& point) { return std::pair(point.peak, point.costMs()); });
+    std::vector<FrontierPoint> lower;
+    for (const FrontierPoint& point : with)
+        if (lower.empty() || point.costMs() < lower.back().costMs())
+            lower.push_back(point);
+    return lower;
 }
 
 } // namespace
@@ -36,11 +59,10 @@ public:
     {
         if (leastBudget <= 0)
             return nullptr;
-        if (step_.lock() == step && answer_ && answer_->request.pins == request.pins
-            && answer_->request.worldSize == request.worldSize && answer_->request.budget == leastBudget)
-            return answer_;
         PlanRequest least = request;
         least.budget = leastBudget;
+        if (step_.lock() == step && answer_ && answer_->request == least)
+            return answer_;
         Result<PlanAnswer> planned = step->engine->solve(least, stop, firstAnswerMs);
         if (!planned || !planned->fits())
             return nullptr;
@@ -70,6 +92,7 @@ PlanController::PlanController(Session& session, QObject* parent)
     connect(&session_, &Session::stepChanged, this, &PlanController::askFrontier);
     connect(&session_, &Session::pinsChanged, this, &PlanController::askFrontier);
     connect(&session_, &Session::worldSizeChanged, this, &PlanController::askFrontier);
+    connect(&session_, &Session::offloadChanged, this, &PlanController::askFrontier);
     connect(&session_, &Session::questionChanged, this, &PlanController::ask);
     connect(&session_, &Session::stepChanged, this, &PlanController::askWays);
     connect(&session_, &Session::selectionChanged, this, &PlanController::askWays);
@@ -180,32 +203,50 @@ void PlanController::askFrontier()
         return;
     const quint64 generation = ++frontierGeneration_;
     frontierRunner_.cancel();
-    frontierRunner_.post(
-        [this, step = session_.step(), request = session_.request(), generation](const std::stop_token& stop) {
-            const auto tell = [this, generation](auto function) {
-                callLater(this, [this, generation, function = std::move(function)] {
-                    if (generation == frontierGeneration_)
-                        function();
-                });
-            };
-            const auto grown = [this, tell, next = TaskRunner::Clock::now()](std::vector<FrontierPoint> some) mutable {
-                if (TaskRunner::Clock::now() < next)
-                    return;
-                next = TaskRunner::Clock::now() + growthInterval;
-                tell([this, frontier = std::make_shared<const std::vector<FrontierPoint>>(std::move(some))] {
-                    session_.growFrontier(frontier);
-                });
-            };
-            Result<std::vector<FrontierPoint>> found = step->engine->frontier(request, frontierPoints, stop, grown);
+    frontierRunner_.post([this, step = session_.step(), request = session_.request(),
+                          generation](const std::stop_token& stop) {
+        const auto tell = [this, generation](auto function) {
+            callLater(this, [this, generation, function = std::move(function)] {
+                if (generation == frontierGeneration_)
+                    function();
+            });
+        };
+        // Takes a share of the time of the frontier with offload, and is shown until that is known.
+        FrontierPtr recompute;
+        if (request.offload) {
+            PlanRequest without = request;
+            without.offload = false;
+            if (Result<std::vector<FrontierPoint>> found
+                = step->engine->frontier(without, frontierPoints, stop, [](const auto&) {}))
+                recompute = std::make_shared<const std::vector<FrontierPoint>>(*std::move(found));
             if (stop.stop_requested())
                 return;
-            if (!found)
-                tell([this, reason = QString::fromStdString(found.error().message)] { Q_EMIT frontierFailed(reason); });
-            else
-                tell([this, frontier = std::make_shared<const std::vector<FrontierPoint>>(*std::move(found))] {
-                    session_.setFrontier(frontier);
-                });
-        });
+            tell([this, recompute] { session_.growFrontier(recompute, recompute); });
+        }
+        const auto grown = [this, tell, recompute,
+                            next = TaskRunner::Clock::now()](std::vector<FrontierPoint> some) mutable {
+            if (TaskRunner::Clock::now() < next)
+                return;
+            next = TaskRunner::Clock::now() + growthInterval;
+            if (recompute)
+                some = lowerOf(std::move(some), *recompute);
+            tell([this, recompute, frontier = std::make_shared<const std::vector<FrontierPoint>>(std::move(some))] {
+                session_.growFrontier(frontier, recompute);
+            });
+        };
+        Result<std::vector<FrontierPoint>> found
+            = step->engine->frontier(request, request.offload ? offloadFrontierPoints : frontierPoints, stop, grown);
+        if (stop.stop_requested())
+            return;
+        if (found && recompute)
+            *found = lowerOf(*std::move(found), *recompute);
+        if (!found)
+            tell([this, reason = QString::fromStdString(found.error().message)] { Q_EMIT frontierFailed(reason); });
+        else
+            tell([this, recompute, frontier = std::make_shared<const std::vector<FrontierPoint>>(*std::move(found))] {
+                session_.setFrontier(frontier, recompute);
+            });
+    });
 }
 
 void PlanController::askWays()

@@ -20,9 +20,9 @@ class Session;
 /// has a runner of its own, so that a long frontier never delays a drag.
 ///
 /// By modules a request is solved twice: within one frame, and until the plan is proven. The frontier is computed for
-/// each set of pins and each world size, and the ways for the selected module. By op the frontier is computed once for
-/// a step, with few points and then in full, and each budget has its plan there. When the budget rests, the plan is
-/// made into lists of ops to save.
+/// each set of pins, each world size and each choice of offload, and the ways for the selected module. By op the
+/// frontier is computed once for a step, with few points and then in full, and each budget has its plan there. When the
+/// budget rests, the plan is made into lists of ops to save.
 class PlanController : public QObject
 {
     Q_OBJECT
@@ -39,6 +39,7 @@ public:
     static constexpr double proofMs = 3000;
 
     static constexpr int frontierPoints = 60;
+    static constexpr int offloadFrontierPoints = 24; ///< with offload a point takes up to a second
 
     /// Numbers of fractions that are planned by op: a few first, for a quick first frontier, then all.
     static constexpr int fewFractions = 11;

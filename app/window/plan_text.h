@@ -3,19 +3,15 @@
 #pragma once
 
 #include "app/window/session.h"
-#include "views/plot/timeline_layers.h"
-#include "views/widgets/budget_bar.h"
 #include "views/widgets/inspector.h"
-#include "views/widgets/ops_panel.h"
 
 #include <QString>
 
 #include <optional>
-#include <vector>
 
 namespace headroom {
 
-// Texts and figures of the window about a plan, by modules or by op, made from the session's values.
+// Texts and figures of the window about a plan, made from the session's values; more of plans by op: ops_text.h.
 
 QString bold(const QString& text); ///< as rich text
 
@@ -33,30 +29,17 @@ std::optional<InfeasibleFacts> infeasibleFacts(const Session& session);
 
 /// Why no plan of the open step is possible, whatever the budget, in a sentence; empty: plans are possible.
 QString whyNoPlan(const Session& session);
+/// Why no plan with offload of the open step is possible, in a sentence; empty: plans may offload.
+QString whyNoOffload(const Session& session);
+/// Whether the plan may offload: by the choice for all modules, or by a pin.
+bool mayOffload(const Session& session);
+/// What the shown plan moves to the host, and how long the GPU waits for the copies; empty: nothing.
+QString copiesLine(const Session& session);
 /// Why there is no policy to export, in a sentence; empty: there is one, or the plan is being solved.
 QString whyNoExport(const Session& session);
 
 /// "Proven optimal in 1.10 ms".
 QString solverLine(const Session& session);
 QString frontierLine(const Session& session); ///< whether the frontier is complete and proven; empty: not known yet
-
-/// The facts of the inspector's OpsPanel.
-OpsFacts opsFacts(const Session& session);
-
-/// The figures of the shown plan; nullopt: no plan fits.
-std::optional<OpsFigures> opsFigures(const Session& session);
-
-/// Python code that sets the fraction in torch.compile; empty: there is no plan.
-QString compileLines(const Session& session);
-
-/// The instants of the ops with a changed decision on the plan's time axis: in forward, and where the plan recomputes
-/// the ops.
-std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& answer, const Timeline& timeline);
-
-/// Why the plan by op cannot be expressed as lists of ops to save.
-QString noOpsPolicy(const Session& session);
-
-/// The first module in the order of the model that can be checkpointed; it is selected when a step opens.
-ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace);
 
 } // namespace headroom

@@ -3,25 +3,102 @@
 #include "app/window/run_window.h"
 
 #include "app/recording/recorder_program.h"
+#include "app/window/card_controller.h"
+#include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
 #include "app/window/measured_controller.h"
-#include "app/window/screenshot.h"
+#include "app/window/plan_controller.h"
 #include "app/window/step_engine.h"
+#include "core/base/atomic_write.h"
+#include "views/plot/timeline_view.h"
 
 #include <QApplication>
+#include <QBuffer>
 #include <QDir>
+#include <QFile>
 #include <QIcon>
 #include <QPainter>
 #include <QPixmap>
 #include <QStandardPaths>
 #include <QSvgRenderer>
 #include <QTemporaryDir>
+#include <QTimer>
 
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <utility>
 
 namespace headroom {
 namespace {
+
+/// Waits until the window shows the step, its plan, the frontier and the drawn plots, then saves a picture of the
+/// window.
+class Screenshot : public QObject
+{
+public:
+    /// Called at the end: `problem` is a sentence; empty: the picture is saved.
+    using Done = std::function<void(const QString& problem)>;
+
+    Screenshot(MainWindow& window, QString path, Done done);
+
+private:
+    void look();
+    void save();
+
+    MainWindow& window_;
+    QString path_;
+    Done done_;
+    QTimer looking_;
+    int complete_ = 0; ///< number of consecutive checks at which everything was shown
+};
+
+constexpr int checkMs = 30; // time between two checks whether everything is shown
+constexpr int checks = 5; // consecutive checks that must succeed: layout and repaints take a while
+
+/// Whether all parts of a plan by op are there: the plan is of the latest frontier, and the policy is made.
+bool opsAreThere(const Session& session)
+{
+    if (session.mode() == PlanMode::modules)
+        return true;
+    const bool policy = session.opsPolicy() || !session.feasible();
+    return session.answer()->ops->frontier == session.opsFrontier() && policy;
+}
+
+Screenshot::Screenshot(MainWindow& window, QString path, Done done)
+    : window_(window)
+    , path_(std::move(path))
+    , done_(std::move(done))
+{
+    connect(&window.planController(), &PlanController::failed, this, done_);
+    connect(&window.planController(), &PlanController::frontierFailed, this, done_);
+    connect(&window, &MainWindow::openFailed, this, done_);
+    connect(&looking_, &QTimer::timeout, this, &Screenshot::look);
+    looking_.start(checkMs);
+}
+
+void Screenshot::look()
+{
+    const Session& session = window_.session();
+    const bool complete = session.answerIsCurrent() && !session.answer()->preliminary && session.frontierIsFinal()
+        && window_.page().timeline()->upToDate() && !window_.measuredController().busy()
+        && !window_.cardController().busy();
+    const bool refused = session.mode() == PlanMode::ops && !session.whyNoOps().isEmpty();
+    complete_ = (complete && opsAreThere(session)) || refused ? complete_ + 1 : 0;
+    if (complete_ < checks)
+        return;
+    looking_.stop();
+    save();
+}
+
+void Screenshot::save()
+{
+    QByteArray png;
+    QBuffer buffer(&png);
+    window_.grab().save(&buffer, "PNG");
+    const Status written = writeAtomically(QFile::encodeName(path_).toStdString(), png.toStdString());
+    done_(written ? QString() : QString::fromStdString(written.error().message));
+}
 
 constexpr int badInputCode = static_cast<int>(ErrorKind::badInput);
 
@@ -87,11 +164,10 @@ void applyOptions(MainWindow& window, const WindowOptions& options)
 int takeScreenshot(MainWindow& window, const WindowOptions& options)
 {
     window.askBeforeClosing(false);
-    Screenshot screenshot(window, options.screenshot);
-    QObject::connect(&screenshot, &Screenshot::saved, qApp, &QCoreApplication::quit);
-    QObject::connect(&screenshot, &Screenshot::failed, qApp, [](const QString& reason) {
-        std::fprintf(stderr, "torch-headroom: %s\n", qPrintable(reason));
-        QCoreApplication::exit(badInputCode);
+    const Screenshot screenshot(window, options.screenshot, [](const QString& problem) {
+        if (!problem.isEmpty())
+            std::fprintf(stderr, "torch-headroom: %s\n", qPrintable(problem));
+        QCoreApplication::exit(problem.isEmpty() ? 0 : badInputCode);
     });
     return QApplication::exec();
 }
@@ -118,6 +194,8 @@ int runWindow(int& argc, char** argv, const WindowOptions& options)
     const QString recordings = QDir(data).filePath(QStringLiteral("recordings"));
     if (!options.card.empty())
         settings.setCard(options.card);
+    if (options.offload)
+        settings.setOffload({true, 0});
     MainWindow window({makePlannerEngine, recorderPath(), recordings, samplePath()}, settings);
     applyOptions(window, options);
     if (!picture)

@@ -28,6 +28,7 @@ struct WindowOptions
     std::optional<Bytes> budget; ///< budget of the plan; nullopt: firstBudget()
     std::string card; ///< as CardChoice::card; empty: the stored card
     bool ops = false; ///< plan by op, not by modules
+    bool offload = false; ///< plans may offload, whatever the settings
     TimeChoice times;
     QString select; ///< fqn of the module to select
 };

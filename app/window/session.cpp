@@ -52,7 +52,8 @@ void Session::pushChange(const QString& text, std::function<void()> redo, std::f
     undo_.push(new Change(text, std::move(redo), std::move(undo), id));
 }
 
-void Session::open(const OpenStepPtr& step, Bytes budget, PlanMode mode, const std::string& card)
+void Session::open(const OpenStepPtr& step, Bytes budget, PlanMode mode, const std::string& card,
+                   const OffloadChoice& offload)
 {
     Q_EMIT stepAboutToChange();
     undo_.clear();
@@ -60,6 +61,8 @@ void Session::open(const OpenStepPtr& step, Bytes budget, PlanMode mode, const s
     peakBefore_ = 0;
     request_ = {};
     request_.budget = budget;
+    offload_ = offload;
+    askForOffload();
     mode_ = mode;
     cardChoice_ = {card, {}};
     forgetAnswers();
@@ -102,9 +105,10 @@ void Session::applyStep(const OpenStepPtr& step, const std::map<std::string, Pin
     const std::string selected = selectedFqn();
     peakBefore_ = recordedPeak();
     step_ = step;
+    askForOffload();
     request_.pins.clear();
     for (const auto& [fqn, pin] : pins) {
-        if (moduleNamed(step_->trace(), fqn).valid())
+        if (moduleNamed(step_->trace(), fqn).valid() && (pin != Pin::offload || mayOffload()))
             request_.pins.emplace(fqn, pin);
     }
     cardChoice_.card = card;
@@ -120,6 +124,7 @@ void Session::forgetAnswers()
 {
     answer_.reset();
     frontier_.reset();
+    recomputeFrontier_.reset();
     opsFrontier_.reset();
     opsPoints_.reset();
     opsPolicy_.reset();
@@ -191,7 +196,10 @@ void Session::setPin(const std::string& fqn, std::optional<Pin> pin)
     else
         pins.erase(fqn);
     const QString name = QString::fromStdString(fqn);
-    const QString text = !pin ? tr("leave %1 to the plan") : *pin == Pin::save ? tr("keep %1") : tr("recompute %1");
+    const QString text = !pin  ? tr("leave %1 to the plan")
+        : *pin == Pin::save    ? tr("keep %1")
+        : *pin == Pin::offload ? tr("offload %1")
+                               : tr("recompute %1");
     pushChange(text.arg(name), &Session::applyPins, request_.pins, std::move(pins));
 }
 
@@ -211,15 +219,61 @@ void Session::applyPins(const std::map<std::string, Pin>& pins)
 
 void Session::setWorldSize(int worldSize)
 {
-    if (isOpen() && worldSize >= 1 && worldSize != request_.worldSize)
-        pushChange(worldSize == 1 ? tr("one GPU") : tr("%1 GPUs").arg(worldSize), &Session::applyWorldSize,
-                   request_.worldSize, worldSize);
+    if (!isOpen() || worldSize < 1 || worldSize == request_.worldSize)
+        return;
+    std::map<std::string, Pin> pins = request_.pins;
+    if (worldSize > 1) // sharded steps are not planned with offload
+        std::erase_if(pins, [](const auto& pin) { return pin.second == Pin::offload; });
+    const auto set = [this](int ranks, const std::map<std::string, Pin>& withPins) {
+        if (request_.pins != withPins) {
+            request_.pins = withPins;
+            Q_EMIT pinsChanged();
+        }
+        applyWorldSize(ranks);
+    };
+    pushChange(
+        worldSize == 1 ? tr("one GPU") : tr("%1 GPUs").arg(worldSize), [=] { set(worldSize, pins); },
+        [=, ranks = request_.worldSize, before = request_.pins] { set(ranks, before); });
 }
 
 void Session::applyWorldSize(int worldSize)
 {
     request_.worldSize = worldSize;
+    askForOffload();
     Q_EMIT worldSizeChanged(worldSize);
+    Q_EMIT offloadChanged();
+    Q_EMIT questionChanged();
+}
+
+bool Session::mayOffload() const
+{
+    return isOpen() && request_.worldSize == 1 && step_->engine->offloadable();
+}
+
+/// Asks for plans with offload if they are chosen and possible.
+void Session::askForOffload()
+{
+    request_.offload = offload_.allowed && mayOffload();
+    request_.hostMemory = request_.offload ? offload_.hostMemory : 0;
+}
+
+void Session::setOffload(const OffloadChoice& choice)
+{
+    if (isOpen() && choice != offload_)
+        pushChange(!choice.allowed         ? tr("no offload")
+                       : !offload_.allowed ? tr("offload to the host")
+                       : choice.hostMemory > 0
+                       ? tr("%1 of host memory").arg(QString::fromStdString(formatBytes(choice.hostMemory)))
+                       : tr("any host memory"),
+                   &Session::applyOffload, offload_, choice);
+}
+
+void Session::applyOffload(const OffloadChoice& choice)
+{
+    offload_ = choice;
+    askForOffload();
+    cardPlan_.reset();
+    Q_EMIT offloadChanged();
     Q_EMIT questionChanged();
 }
 
@@ -246,23 +300,25 @@ bool Session::budgetSeemsEnough() const noexcept
 
 bool Session::answerIsCurrent() const noexcept
 {
-    if (!answer_ || answer_->mode() != mode_ || answer_->request.budget != request_.budget)
+    if (!answer_ || answer_->mode() != mode_)
         return false;
     if (mode_ == PlanMode::ops) // plans by op depend on neither pins nor GPUs
-        return answer_->ops->frontier == opsFrontier_;
-    return answer_->request.pins == request_.pins && answer_->request.worldSize == request_.worldSize;
+        return answer_->request.budget == request_.budget && answer_->ops->frontier == opsFrontier_;
+    return answer_->request == request_;
 }
 
-void Session::setFrontier(const FrontierPtr& frontier)
+void Session::setFrontier(const FrontierPtr& frontier, const FrontierPtr& recompute)
 {
     frontier_ = frontier;
+    recomputeFrontier_ = recompute;
     frontierGrows_ = false;
     Q_EMIT frontierChanged();
 }
 
-void Session::growFrontier(const FrontierPtr& frontier)
+void Session::growFrontier(const FrontierPtr& frontier, const FrontierPtr& recompute)
 {
     frontier_ = frontier;
+    recomputeFrontier_ = recompute;
     frontierGrows_ = true;
     Q_EMIT frontierChanged();
 }
@@ -487,37 +543,6 @@ PlanAnswerPtr Session::plannedForCard() const noexcept
 {
     const bool isIt = cardPlan_ && cardBudget() == request_.budget && request_.worldSize == 1;
     return isIt ? cardPlan_ : nullptr;
-}
-
-ModuleId moduleNamed(const StepTrace& trace, const std::string& name)
-{
-    if (name.empty() || trace.modules.size() == 0)
-        return {};
-    const std::string fromRoot = std::string(trace.moduleFqn(ModuleId(0))) + '.' + name;
-    for (std::uint32_t i = 0; i < trace.modules.size(); ++i) {
-        const std::string_view candidate = trace.moduleFqn(ModuleId(i));
-        if (candidate == name || candidate == fromRoot)
-            return ModuleId(i);
-    }
-    return {};
-}
-
-Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak, bool cardIsKnown)
-{
-    if (cardIsKnown || !plannable(trace))
-        return recordedPeak;
-    const Bytes wanted = recordedPeak / 10 * 7;
-    const Bytes step = wanted >= 2 * GiB ? 64 * MiB : wanted >= 64 * MiB ? MiB : allocationGranularity;
-    return wanted / step * step;
-}
-
-CardPtr cardOf(const CardChoice& choice, const StepTrace& step)
-{
-    const std::string& name = choice.card.empty() ? step.info.gpu : choice.card;
-    if (name == CardChoice::none)
-        return nullptr;
-    const Result<Card> card = cardFor(name, step, choice.settings);
-    return card ? std::make_shared<const Card>(*card) : nullptr;
 }
 
 } // namespace headroom

@@ -18,17 +18,6 @@
 
 namespace headroom {
 
-/// The user's choice of the card on which training has to run.
-struct CardChoice
-{
-    static constexpr const char* none = "none"; ///< a value of `card`: budgets are judged by their bytes alone
-
-    std::string card; ///< the name of a GPU, a size, or `none`; empty: the GPU of the step
-    std::optional<std::string> settings; ///< as in PYTORCH_CUDA_ALLOC_CONF; nullopt: the recorded program's
-
-    bool operator==(const CardChoice&) const = default;
-};
-
 /// Which plans by modules of a frontier run on a card. Immutable.
 struct CardPoints
 {
@@ -47,7 +36,8 @@ class Session : public QObject
 public:
     explicit Session(QObject* parent = nullptr);
 
-    void open(const OpenStepPtr& step, Bytes budget, PlanMode mode = PlanMode::modules, const std::string& card = {});
+    void open(const OpenStepPtr& step, Bytes budget, PlanMode mode = PlanMode::modules, const std::string& card = {},
+              const OffloadChoice& offload = {});
     void close();
     /// Replaces the open step by one of the same model at other sizes. Budget, pins and selection stay, if modules of
     /// these names exist, and the card unless `card` has another one. One undo step.
@@ -73,6 +63,11 @@ public:
     /// Sets the number of GPUs over which FSDP shards parameters, gradients and optimizer state. One undo step.
     void setWorldSize(int worldSize);
     int worldSize() const noexcept { return request_.worldSize; }
+
+    void setOffload(const OffloadChoice& choice); ///< one undo step
+    /// The choice, also while the step or the number of GPUs leaves no offload; request() tells what is planned.
+    const OffloadChoice& offloadChoice() const noexcept { return offload_; }
+    bool mayOffload() const; ///< whether plans of the step by modules can move saved tensors to the host
 
     /// Plans by modules or by op. One undo step.
     void setMode(PlanMode mode);
@@ -107,10 +102,16 @@ public:
     /// Whether a plan fits the budget, by the current answer, else by the frontier as far as it is known.
     bool budgetSeemsEnough() const noexcept;
 
-    void setFrontier(const FrontierPtr& frontier);
-    void growFrontier(const FrontierPtr& frontier); ///< sets an intermediate frontier
+    /// `recompute` is the frontier without offload if the request allows offload.
+    void setFrontier(const FrontierPtr& frontier, const FrontierPtr& recompute = {});
+    void growFrontier(const FrontierPtr& frontier,
+                      const FrontierPtr& recompute = {}); ///< sets an intermediate frontier
     const FrontierPtr& frontier() const noexcept; ///< frontier of the current mode; null: not known yet
     bool frontierIsFinal() const noexcept; ///< the frontier is not being computed any more
+    const FrontierPtr& recomputeFrontier() const noexcept
+    {
+        return recomputeFrontier_;
+    } ///< null: the request allows no offload
     void setOpsFrontier(const OpsFrontierPtr& frontier);
     const OpsFrontierPtr& opsFrontier() const noexcept { return opsFrontier_; } ///< null: not known yet
     void refuseOps(const QString& why); ///< sets why the step cannot be planned by op
@@ -153,6 +154,7 @@ Q_SIGNALS:
     void budgetChanged(headroom::Bytes budget);
     void pinsChanged();
     void worldSizeChanged(int worldSize);
+    void offloadChanged(); ///< the choice, or whether the step has plans with offload
     void modeChanged(headroom::PlanMode mode);
     void opsChoiceChanged(); ///< known plans by op are obsolete
     void opsPolicyChanged();
@@ -160,7 +162,7 @@ Q_SIGNALS:
     void verdictChanged();
     void cardPlanChanged();
     void cardPointsChanged();
-    void questionChanged(); ///< budget, pins or world size changed: a new plan is needed
+    void questionChanged(); ///< budget, pins, offload or world size changed: a new plan is needed
     void answerChanged();
     void frontierChanged();
     void comparisonChanged();
@@ -187,6 +189,8 @@ private:
     void setBudget(Bytes budget);
     void applyBudget(Bytes budget);
     void applyPins(const std::map<std::string, Pin>& pins);
+    void applyOffload(const OffloadChoice& choice);
+    void askForOffload();
     void applyWorldSize(int worldSize);
     void applyMode(PlanMode mode);
     void applyOpsChoice(const OpsChoice& choice);
@@ -196,8 +200,10 @@ private:
     PlanRequest request_;
     PlanAnswerPtr answer_;
     FrontierPtr frontier_;
+    FrontierPtr recomputeFrontier_;
     bool frontierGrows_ = false;
     PlanMode mode_ = PlanMode::modules;
+    OffloadChoice offload_;
     OpsChoice opsChoice_;
     OpsFrontierPtr opsFrontier_;
     FrontierPtr opsPoints_; ///< points of opsFrontier_
@@ -217,15 +223,5 @@ private:
     Bytes peakBefore_ = 0;
     QUndoStack undo_;
 };
-
-/// The module of that name, with or without the root's class name in front; invalid: no such module.
-ModuleId moduleNamed(const StepTrace& trace, const std::string& name);
-
-/// The initial budget of a step: its recorded peak if a card is known, for which a plan is looked for if need be, or if
-/// the step is not plannable(). Else 70 % of the peak, rounded down to 64 MiB for large steps.
-Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak, bool cardIsKnown);
-
-/// The card of a choice; null: none, or not known.
-CardPtr cardOf(const CardChoice& choice, const StepTrace& step);
 
 } // namespace headroom

@@ -11,6 +11,8 @@ namespace {
 
 const auto recentFilesKey = QStringLiteral("recentFiles");
 const auto cardKey = QStringLiteral("card");
+const auto offloadKey = QStringLiteral("offload");
+const auto hostMemoryKey = QStringLiteral("hostMemory");
 const auto themeKey = QStringLiteral("theme");
 const auto exportFolderKey = QStringLiteral("exportFolder");
 const auto trustedProgramsKey = QStringLiteral("trustedPrograms");
@@ -139,6 +141,17 @@ void Settings::setCard(const std::string& card)
         store_->remove(cardKey);
     else
         store_->setValue(cardKey, QString::fromStdString(card));
+}
+
+OffloadChoice Settings::offload() const
+{
+    return {store_->value(offloadKey).toBool(), std::max<Bytes>(store_->value(hostMemoryKey).toLongLong(), 0)};
+}
+
+void Settings::setOffload(const OffloadChoice& choice)
+{
+    store_->setValue(offloadKey, choice.allowed);
+    store_->setValue(hostMemoryKey, static_cast<qlonglong>(choice.hostMemory));
 }
 
 QString Settings::exportFolder() const

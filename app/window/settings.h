@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/recording/record_request.h"
+#include "app/window/step_engine.h"
 
 #include <QByteArray>
 #include <QSettings>
@@ -52,6 +53,10 @@ public:
     /// The card for training, as CardChoice::card.
     std::string card() const;
     void setCard(const std::string& card);
+
+    /// Whether plans may use host memory, and how much: the window's choice, as the card.
+    OffloadChoice offload() const;
+    void setOffload(const OffloadChoice& choice);
 
     QString exportFolder() const; ///< folder of the last export; initially the user's documents
     void setExportFolder(const QString& folder);

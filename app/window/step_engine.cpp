@@ -3,6 +3,7 @@
 #include "app/window/step_engine.h"
 
 #include "core/predict/step_model.h"
+#include "views/plot/tradeoff_curve.h"
 
 #include <utility>
 
@@ -116,6 +117,50 @@ Result<StepEnginePtr> makePlannerEngine(StepTracePtr trace)
     if (!planner)
         return planner.error();
     return StepEnginePtr(std::make_shared<const PlannerEngine>(*std::move(planner)));
+}
+
+ModuleId moduleNamed(const StepTrace& trace, const std::string& name)
+{
+    if (name.empty() || trace.modules.size() == 0)
+        return {};
+    const std::string fromRoot = std::string(trace.moduleFqn(ModuleId(0))) + '.' + name;
+    for (std::uint32_t i = 0; i < trace.modules.size(); ++i) {
+        const std::string_view candidate = trace.moduleFqn(ModuleId(i));
+        if (candidate == name || candidate == fromRoot)
+            return ModuleId(i);
+    }
+    return {};
+}
+
+Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak, bool cardIsKnown)
+{
+    if (cardIsKnown || !plannable(trace))
+        return recordedPeak;
+    const Bytes wanted = recordedPeak / 10 * 7;
+    const Bytes step = wanted >= 2 * GiB ? 64 * MiB : wanted >= 64 * MiB ? MiB : allocationGranularity;
+    return wanted / step * step;
+}
+
+ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace)
+{
+    ModuleId leaf;
+    for (std::uint32_t i = 1; i < trace.modules.size(); ++i) {
+        const ModuleStats* stats = findModule(info, trace.moduleFqn(ModuleId(i)));
+        if (stats && !stats->isLeaf)
+            return ModuleId(i);
+        if (stats && !leaf.valid())
+            leaf = ModuleId(i);
+    }
+    return leaf;
+}
+
+CardPtr cardOf(const CardChoice& choice, const StepTrace& step)
+{
+    const std::string& name = choice.card.empty() ? step.info.gpu : choice.card;
+    if (name == CardChoice::none)
+        return nullptr;
+    const Result<Card> card = cardFor(name, step, choice.settings);
+    return card ? std::make_shared<const Card>(*card) : nullptr;
 }
 
 } // namespace headroom

@@ -30,6 +30,26 @@ struct OpsChoice
     OpsRequest request() const;
 };
 
+/// The user's choice of the card on which training has to run.
+struct CardChoice
+{
+    static constexpr const char* none = "none"; ///< a value of `card`: budgets are judged by their bytes alone
+
+    std::string card; ///< the name of a GPU, a size, or `none`; empty: the GPU of the step
+    std::optional<std::string> settings; ///< as in PYTORCH_CUDA_ALLOC_CONF; nullopt: the recorded program's
+
+    bool operator==(const CardChoice&) const = default;
+};
+
+/// The user's choice whether plans by modules may move saved tensors to host memory.
+struct OffloadChoice
+{
+    bool allowed = false;
+    Bytes hostMemory = 0; ///< most pinned host memory; 0: any
+
+    bool operator==(const OffloadChoice&) const = default;
+};
+
 /// A plan by op as selective checkpoints of blocks: lists of ops to save that eager PyTorch can apply.
 struct OpsPolicy
 {
@@ -62,6 +82,13 @@ public:
     virtual Result<std::optional<BetterSettings>> betterSettings(const PlanRequest& request, const PlanAnswer& found,
                                                                  std::stop_token stop) const = 0;
 
+    /// Whether a plan of the step can move saved tensors to the host; the error says why not.
+    Status offloadable() const
+    {
+        const Status can = plannable(*trace());
+        return can ? headroom::offloadable(model()) : can;
+    }
+
     /// The clock of the step under a plan, by one replay; nullopt: the step has none (hasClock()).
     std::optional<StepClock> clock(const CheckpointPlan& plan) const
     {
@@ -82,5 +109,18 @@ using StepEngineFactory = std::function<Result<StepEnginePtr>(StepTracePtr)>;
 
 /// Makes the program's StepEngine: it calls StepPlanner, or only shows a step that is not plannable().
 Result<StepEnginePtr> makePlannerEngine(StepTracePtr trace);
+
+/// The module of that name, with or without the root's class name in front; invalid: no such module.
+ModuleId moduleNamed(const StepTrace& trace, const std::string& name);
+
+/// The initial budget of a step: its recorded peak if a card is known, for which a plan is looked for if need be, or if
+/// the step is not plannable(). Else 70 % of the peak, rounded down to 64 MiB for large steps.
+Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak, bool cardIsKnown);
+
+/// The first module in the order of the model that can be checkpointed; it is selected when a step opens.
+ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace);
+
+/// The card of a choice; null: none, or not known.
+CardPtr cardOf(const CardChoice& choice, const StepTrace& step);
 
 } // namespace headroom

@@ -7,7 +7,6 @@
 #include "app/window/card_bar.h"
 #include "app/window/session.h"
 #include "app/window/step_text.h"
-#include "app/window/times_text.h"
 #include "app/window/what_if.h"
 #include "core/trace/remarks.h"
 #include "views/plot/number_text.h"

@@ -109,6 +109,9 @@ QString VerifyController::whyNot() const
     const bool isScript = !trainingProgram(session_.step()->trace()).isEmpty();
     if (session_.worldSize() > 1 && session_.mode() == PlanMode::modules)
         return tr("The plan is for one of several GPUs, which one simulated GPU cannot run.");
+    if (!isScript && offloads(session_.answer()->regions))
+        return tr(
+            "The plan offloads modules, which only a script can be run with: a recorded model has no hooks for it.");
     return session_.answer()->ops && isScript ? whyNoPolicyOfOps(session_) : QString();
 }
 

@@ -50,6 +50,8 @@ struct PlanRequest
     std::map<std::string, Pin> pins; ///< by fqn
     bool offload = false; ///< saved tensors may go to host memory; also with a pin `offload`
     Bytes hostMemory = 0; ///< most pinned host memory for offload; 0: any
+
+    bool operator==(const PlanRequest&) const = default;
 };
 
 /// Error (badInput) if the world size is below 1.

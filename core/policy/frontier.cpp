@@ -112,10 +112,7 @@ private:
         }
         if (!request_.offload || (best && best->plan.recomputeMs == 0))
             return best;
-        ASSIGN_OR_RETURN(
-            std::optional<PlanAnswer> offloaded,
-            options_.bestWithOffload(budget, request_.hostMemory, best ? &*best : nullptr, stop_, longLimitMs));
-        return offloaded ? std::move(offloaded) : std::move(best);
+        return options_.bestWithOffload(budget, request_.hostMemory, best ? &*best : nullptr, stop_, longLimitMs);
     }
 
     const StepSolver& options_;

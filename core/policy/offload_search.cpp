@@ -80,7 +80,8 @@ public:
         forwardMs_ = std::accumulate(copies_.forwardMs.begin(), copies_.forwardMs.end(), 0.0);
     }
 
-    Result<std::optional<PlanAnswer>> run()
+    /// `without` as in bestWithOffload().
+    Result<std::optional<PlanAnswer>> run(const PlanAnswer* without)
     {
         const RowAnswer bound = relaxRows(problem_, budget_, RowProblem::Memory::atLeast, limit_, copies_);
         // The rows count a small price of hidden copies.
@@ -88,12 +89,15 @@ public:
         RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); }));
         if (!best_ || gapTo(boundMs_, belowMs_) > goodGap)
             RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return inRows(budget, copies); }));
-        if (best_) {
+        if (best_)
             best_->plan.msPerGiB = bound.msPerGiB;
-            best_->plan.boundMs = std::min(boundMs_, belowMs_);
-            best_->plan.gap = gapTo(best_->plan.boundMs, belowMs_);
-            best_->plan.status = PlanStatus::feasible;
-        }
+        else if (without == nullptr || boundMs_ >= without->plan.boundMs)
+            return without == nullptr ? std::nullopt : std::optional(*without);
+        else
+            best_ = *without;
+        best_->plan.boundMs = std::min(boundMs_, belowMs_);
+        best_->plan.gap = gapTo(best_->plan.boundMs, belowMs_);
+        best_->plan.status = PlanStatus::feasible;
         return std::move(best_);
     }
 
@@ -391,7 +395,7 @@ Result<std::optional<PlanAnswer>> StepSolver::bestWithOffload(Bytes budget, Byte
     double belowMs = std::numeric_limits<double>::infinity();
     if (without != nullptr)
         belowMs = without->plan.recomputeMs + without->plan.offload.exposedMs;
-    return OffloadSearch(*this, *problem, budget, host, belowMs, limit).run();
+    return OffloadSearch(*this, *problem, budget, host, belowMs, limit).run(without);
 }
 
 Result<Bytes> StepSolver::leastWithOffload(const std::stop_token& stop) const

@@ -59,6 +59,7 @@ struct PlanAnswer
     TimelinePtr timeline; ///< the step under the plan; null: no plan fits, or no step was given
     std::vector<ModuleEffect> effects; ///< by ModuleId: effect of the plan; as recorded if no plan fits
     std::optional<StepClock> clock = {}; ///< of the step under the plan; nullopt: not asked for, or hasClock() is false
+    std::vector<ModuleOffload> offloads = {}; ///< what each module moves to the host; empty: nothing, or not asked for
     std::optional<CardVerdict> card = {}; ///< nullopt: no card is known, or the plan did not run there yet
     std::shared_ptr<const PlanAnswer> closest = {}; ///< if no plan fits: the answer to the least budget, if asked for
     std::shared_ptr<const OpsDecisions> ops = {}; ///< what happens to each op; null: a plan by modules

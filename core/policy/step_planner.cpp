@@ -24,10 +24,10 @@ namespace headroom {
 
 namespace {
 
-bool sameButBudget(const PlanRequest& a, const PlanRequest& b)
+/// Whether one StepSolver solves both requests.
+bool haveSameOptions(const PlanRequest& a, const PlanRequest& b)
 {
-    return a.worldSize == b.worldSize && a.acUnits == b.acUnits && a.fsdpUnits == b.fsdpUnits && a.pins == b.pins
-        && a.offload == b.offload;
+    return a.worldSize == b.worldSize && a.acUnits == b.acUnits && a.fsdpUnits == b.fsdpUnits && a.pins == b.pins;
 }
 
 } // namespace
@@ -72,7 +72,7 @@ Result<StepSolverPtr> StepPlanner::Model::options(const PlanRequest& request, co
     std::unique_lock lock(mutex_);
     if (!made_.wait(lock, stop, [this] { return !making_; }))
         return stoppedMeasuring();
-    if (latestOptions_ != nullptr && sameButBudget(latestRequest_, request))
+    if (latestOptions_ != nullptr && haveSameOptions(latestRequest_, request))
         return latestOptions_;
     making_ = true;
     lock.unlock();
@@ -151,6 +151,17 @@ Status plannable(const StepTrace& trace)
     return checkWhole(trace, "no plan can be made of it");
 }
 
+Status offloadable(const StepModel& model)
+{
+    if (!hasClock(*model.trace()))
+        return badInput("the step says too little of its ops to time copies to the host: record the step again to plan "
+                        "with offload");
+    const std::vector<CheckpointObstacle>& obstacles = model.index().obstaclesToOffload;
+    if (!obstacles.empty() && std::ranges::find(obstacles, CheckpointObstacle::none) == obstacles.end())
+        return badInput("no module of the step can be offloaded: " + std::string(obstacleText(obstacles.front())));
+    return {};
+}
+
 StepPlanner::StepPlanner(std::shared_ptr<const Model> model)
     : model_(std::move(model))
 {
@@ -188,9 +199,8 @@ Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_toke
     RETURN_IF_ERROR(plannable(*trace()));
     const bool mayOffload = request.offload
         || std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; });
-    if (mayOffload && !hasClock(*trace()))
-        return badInput("the step says too little of its ops to time copies to the host: record the step again to plan "
-                        "with offload");
+    if (mayOffload)
+        RETURN_IF_ERROR(offloadable(model()));
     const Result<StepSolverPtr> options = model_->options(request, stop);
     if (!options && stop.stop_requested()) {
         PlanAnswer stopped;
@@ -213,10 +223,10 @@ Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_toke
                          + " are allowed: pin fewer, or allow more host memory"};
     if (request.offload && (!fits || found.plan.recomputeMs > 0)) {
         ASSIGN_OR_RETURN(
-            std::optional<PlanAnswer> offloaded,
+            std::optional<PlanAnswer> best,
             (*options)->bestWithOffload(request.budget, request.hostMemory, fits ? &found : nullptr, stop, limitMs));
-        if (offloaded) {
-            found = *std::move(offloaded);
+        if (best) {
+            found = *std::move(best);
             fits = true;
             least = std::min(least, found.timeline->peak);
         }

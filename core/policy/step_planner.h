@@ -46,6 +46,9 @@ bool hasSomethingToGive(const ModuleStats& stats);
 /// Whether plans of a step can be predicted; the error says why not, and what to record instead.
 Status plannable(const StepTrace& trace);
 
+/// Whether saved tensors of a module of a plannable() step can go to host memory; the error says why not.
+Status offloadable(const StepModel& model);
+
 /// Plans one recorded step, for the window and for `torch-headroom plan step.hrs`. The budget is all memory that the
 /// step may take on the device, optimizer state included. Each part of the step (layer, block) has several ways to
 /// checkpoint it, nested modules and ops to save included, each predicted on the step. Memory is constrained wherever

@@ -35,8 +35,9 @@ public:
     Result<PlanAnswer> best(Bytes budget, const std::stop_token& stop, double limitMs) const;
 
     /// The plan of least time within a budget if saved tensors may go to host memory, of which `host` bytes may be
-    /// pinned (0: any). The time is that of recomputation and of exposed copies. nullopt: none was found that takes
-    /// less than `without`, the best plan without offload; null if no such plan fits. Needs hasClock().
+    /// pinned (0: any). The time is that of recomputation and of exposed copies. `without` is the best plan without
+    /// offload, null if no such plan fits; where no better plan is found, the answer is that one, with the bound of
+    /// plans with offload. nullopt: no plan was found. Needs hasClock().
     Result<std::optional<PlanAnswer>> bestWithOffload(Bytes budget, Bytes host, const PlanAnswer* without,
                                                       const std::stop_token& stop, double limitMs) const;
     /// The least peak of a plan with offload; at most that of minMemoryPlan().

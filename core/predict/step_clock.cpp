@@ -49,13 +49,18 @@ Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const 
 
 Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const CheckpointPlan& plan)
 {
+    return offloadByModule(trace, StepIndex(trace), plan);
+}
+
+Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const StepIndex& index,
+                                                   const CheckpointPlan& plan)
+{
     std::vector<ModuleOffload> modules;
     for (const CheckpointRegion& region : plan)
         if (region.offload && region.offload->moves)
             modules.push_back({region.module, *region.offload, {}});
     if (modules.empty())
         return modules;
-    const StepIndex index(trace);
     ASSIGN_OR_RETURN(const Regions regions, layOut(trace, index, plan));
     const auto of = [&](std::uint32_t region) -> TimedOffload& {
         return std::ranges::find(modules, trace.calls.module[regions.regions[region].call], &ModuleOffload::module)

@@ -77,6 +77,9 @@ struct ModuleOffload
 };
 /// The offloaded modules of a plan, in the plan's order. The times are 0 without hasClock(). Error: as predict().
 Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const CheckpointPlan& plan);
+/// Takes a StepIndex that the caller keeps for many plans.
+Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const StepIndex& index,
+                                                   const CheckpointPlan& plan);
 
 /// An op in the issue order of a plan by op.
 struct IssuedOp

@@ -7,6 +7,7 @@
 
 #include <QAccessible>
 #include <QApplication>
+#include <QCheckBox>
 #include <QLineEdit>
 #include <QPushButton>
 #include <QSet>
@@ -283,6 +284,49 @@ private Q_SLOTS:
         bar_->setPossible(true);
         bar_->setResult(&plan, false);
         QVERIFY(figure(0) != QStringLiteral("None possible"));
+    }
+
+    void offloadIsABoxWithALimit()
+    {
+        OffloadRow* row = bar_->offload();
+        QSignalSpy wanted(row, &OffloadRow::wanted);
+        QVERIFY(!row->field()->isVisible());
+        QTest::keyClick(row->box(), Qt::Key_Space);
+        QCOMPARE(wanted.count(), 1);
+        QCOMPARE(wanted.last().at(0).toBool(), true);
+        row->setChoice(true, 0);
+        QVERIFY(row->field()->isVisible());
+        QTest::keyClicks(row->field(), QStringLiteral("64 GiB"));
+        QTest::keyClick(row->field(), Qt::Key_Return);
+        QCOMPARE(wanted.last().at(1).value<Bytes>(), 64 * GiB);
+        row->field()->selectAll();
+        QTest::keyClicks(row->field(), QStringLiteral("much"));
+        QTest::keyClick(row->field(), Qt::Key_Return);
+        QCOMPARE(wanted.count(), 2);
+        QVERIFY(row->field()->property("wrong").toBool());
+        QVERIFY(row->field()->toolTip().contains(QStringLiteral("much")));
+        row->setPossible(QStringLiteral("This step has no shapes."));
+        QVERIFY(!row->isEnabled());
+        QCOMPARE(row->box()->toolTip(), QStringLiteral("This step has no shapes."));
+    }
+
+    void copiesThatTheGpuWaitsForAreAddedTime()
+    {
+        Plan plan;
+        plan.status = PlanStatus::feasible;
+        plan.peak = 40 * GiB;
+        plan.recomputeMs = 1.5;
+        plan.stepMs = 100;
+        plan.offload.exposedMs = 0.5;
+        plan.offload.moved = 3 * GiB;
+        bar_->setOffloading(true);
+        bar_->setResult(&plan, false);
+        QCOMPARE(figure(1), QStringLiteral("+2.00"));
+        QCOMPARE(figure(5), QStringLiteral("3.00"));
+        QCOMPARE(rest(5), QStringLiteral("GiB"));
+        QVERIFY(bar_->findChildren<ResultFigure*>().at(5)->isVisible());
+        bar_->setOffloading(false);
+        QVERIFY(!bar_->findChildren<ResultFigure*>().at(5)->isVisible());
     }
 
     void isAccessible()

@@ -20,6 +20,7 @@
 #include <QPushButton>
 #include <QSignalSpy>
 #include <QTest>
+#include <QToolButton>
 #include <QTreeView>
 
 #include <algorithm>
@@ -255,6 +256,115 @@ private Q_SLOTS:
         QVERIFY2(words().contains(QStringLiteral("RTX 3060: batch ")), qPrintable(words()));
     }
 
+    void changesThatHelpAreListed()
+    {
+        open(200); // more than the card has
+        window().actions().whatHelps->trigger();
+        QCOMPARE(window().page().lowerPanel()->page(), LowerPanel::Page::fit);
+        QVERIFY(page().running());
+        QTRY_VERIFY(!page().running());
+        QVERIFY2(words().startsWith(QStringLiteral("Does not run on RTX 4060: ")), qPrintable(words()));
+        QVERIFY(changes().isVisible() && !chart().isVisible());
+        const QStringList listed = columnOf(ChangesModel::changeColumn);
+        const QStringList sure = columnOf(ChangesModel::sourceColumn);
+        const auto half = listed.indexOf(QStringLiteral("batch 100, gradients of two accumulated"));
+        QVERIFY2(half >= 0, qPrintable(listed.join(QLatin1Char(';'))));
+        QCOMPARE(sure[half], QStringLiteral("recorded"));
+        QVERIFY(sure.contains(QStringLiteral("calculated")));
+        QVERIFY(changes().model()->index(0, 0).data(Qt::ToolTipRole).toString().size() > 5);
+        // A click records the change and makes the step the open one; undo goes back.
+        const QString before = window().session().step()->path;
+        takeOver(half);
+        QTRY_VERIFY(window().session().step()->path != before);
+        QCOMPARE(window().session().step()->trace().info.batch, 100);
+        QVERIFY(changes().isVisible()); // the list stays
+        QCOMPARE(window().actions().undo->text(), QStringLiteral("&Undo batch 100, gradients of two accumulated"));
+        window().actions().undo->trigger();
+        QCOMPARE(window().session().step()->path, before);
+        // What is only calculated says what to change.
+        const auto gradients = listed.indexOf(QStringLiteral("8-bit optimizer"));
+        if (gradients >= 0) {
+            takeOver(gradients);
+            QVERIFY2(words().contains(QStringLiteral("change the program")), qPrintable(words()));
+        }
+        QTest::mouseClick(page().panel()->findChild<QToolButton*>(QStringLiteral("fitHelp")), Qt::LeftButton);
+        QVERIFY(!changes().isVisible() && chart().isVisible());
+    }
+
+    void aPlanAndACardAreTakenOver()
+    {
+        open(8);
+        search();
+        const std::int64_t withPlan = first().rows[*first().largest].size.batch; // runs only with a plan
+        open(withPlan);
+        QTRY_VERIFY(window().session().cardPlan() && !window().session().cardPlan()->preliminary);
+        window().session().commitBudget(window().session().recordedPeak());
+        window().actions().whatHelps->trigger();
+        QTRY_VERIFY(!page().running());
+        const QStringList listed = columnOf(ChangesModel::changeColumn);
+        const auto plan = listed.indexOf(QStringLiteral("activation checkpointing, as planned"));
+        QVERIFY2(plan >= 0, qPrintable(listed.join(QLatin1Char(';'))));
+        QCOMPARE(columnOf(ChangesModel::sourceColumn)[plan], QStringLiteral("planned"));
+        QCOMPARE(columnOf(ChangesModel::runsColumn)[plan], QStringLiteral("yes"));
+        takeOver(plan);
+        QVERIFY(window().session().budget() < window().session().recordedPeak());
+        window().actions().undo->trigger();
+        QCOMPARE(window().session().budget(), window().session().recordedPeak());
+        const auto card = std::ranges::find_if(
+            listed, [](const QString& what) { return what.startsWith(QStringLiteral("NVIDIA")); });
+        QVERIFY2(card != listed.end(), qPrintable(listed.join(QLatin1Char(';'))));
+        const std::string own = window().session().card()->name;
+        takeOver(card - listed.begin());
+        QTRY_VERIFY(window().session().card() && window().session().card()->name != own);
+        window().actions().undo->trigger();
+        QTRY_COMPARE(window().session().card()->name, own);
+    }
+
+    void changesNeedACardAndCanBeCancelled()
+    {
+        open(8);
+        window().session().chooseCard(CardChoice::none);
+        window().actions().whatHelps->trigger();
+        QVERIFY2(words().startsWith(QStringLiteral("What would help is judged by a card")), qPrintable(words()));
+        window().actions().undo->trigger();
+        QTRY_VERIFY(window().session().card());
+        waitAt_ = 1;
+        window().actions().whatHelps->trigger();
+        QTRY_VERIFY(asked_ >= 1);
+        QTest::mouseClick(button(), Qt::LeftButton);
+        QTRY_VERIFY(!page().running());
+        QCOMPARE(words(), QStringLiteral("Cancelled."));
+        QVERIFY(!changes().isVisible());
+    }
+
+    void roomForOthersIsReadFromTheFields()
+    {
+        open(8);
+        QVERIFY(!field("fitShare")->isVisible());
+        window().actions().showFit->trigger();
+        QTest::mouseClick(page().panel()->findChild<QToolButton*>(QStringLiteral("fitMore")), Qt::LeftButton);
+        QVERIFY(field("fitShare")->isVisible());
+        field("fitBatch")->setText(QStringLiteral("1..64"));
+        search();
+        const std::int64_t whole = first().rows[*first().largest].size.batch;
+        field("fitShare")->setText(QStringLiteral("0.5"));
+        search();
+        QVERIFY(first().rows[*first().largest].size.batch < whole);
+        field("fitShare")->clear();
+        field("fitBeside")->setText(QStringLiteral("4 GiB"));
+        search();
+        QVERIFY(first().rows[*first().largest].size.batch < whole);
+        field("fitBeside")->clear();
+        for (const auto& [name, wrong] :
+             {std::pair("fitShare", "2"), std::pair("fitBeside", "a bit"), std::pair("fitGlobalBatch", "0")}) {
+            field(name)->setText(QLatin1String(wrong));
+            page().start();
+            QVERIFY(!page().running());
+            QVERIFY2(words().contains(QLatin1String(wrong)), qPrintable(words()));
+            field(name)->clear();
+        }
+    }
+
     void pageIsReachedByKeys()
     {
         open();
@@ -344,10 +454,34 @@ private:
         QTRY_VERIFY(window().session().isOpen() && window().session().answerIsCurrent()
                     && window().session().step()->path == inFolder(name));
     }
-    void open()
+    void open(std::int64_t batch = 8)
     {
-        QVERIFY(writeStepTrace(stepOf(8), inFolder(QStringLiteral("batch-8.hrs")).toStdString()));
-        openFile(QStringLiteral("batch-8.hrs"));
+        const QString name = QStringLiteral("batch-%1.hrs").arg(batch);
+        QVERIFY(writeStepTrace(stepOf(batch), inFolder(name).toStdString()));
+        openFile(name);
+        page().changes().use(
+            {HEADROOM_SOURCE_DIR "/tests/views/fake_recorder.sh", inFolder(QStringLiteral("recordings")),
+             [this](const FitProgram&) {
+                 return [this](const StepSize& size, const std::vector<std::string>& options, const std::string&,
+                               const std::stop_token& stop) -> Result<RecordedStep> {
+                     const StepSize other{options.front() == "--batch" ? std::stoll(options[1]) : size.batch, 0, 1};
+                     return record(std::span(&other, 1), stop).front();
+                 };
+             }});
+    }
+    QTreeView& changes() { return *page().panel()->changes(); }
+    QStringList columnOf(int column)
+    {
+        QStringList texts;
+        for (int row = 0; row < changes().model()->rowCount(); ++row)
+            texts << changes().model()->index(row, column).data().toString();
+        return texts;
+    }
+    void takeOver(qsizetype row)
+    {
+        changes().setCurrentIndex(changes().model()->index(static_cast<int>(row), 0));
+        QTest::keyClick(&changes(), Qt::Key_Return);
+        QTRY_VERIFY(!page().running());
     }
     void search()
     {

@@ -3,7 +3,7 @@
 #include "core/predict/step_model.h"
 #include "tests/core/synthetic_step.h"
 #include "views/models/module_tree_model.h"
-#include "views/widgets/module_panel.h"
+#include "views/models/table_delegate.h"
 
 #include <QAbstractItemModelTester>
 #include <QImage>
@@ -116,6 +116,30 @@ private Q_SLOTS:
         model_->clearPlan();
         QCOMPARE(row.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::none);
         QCOMPARE(row.data(ModuleTreeModel::KeptRole), row.data(ModuleTreeModel::RecordedRole));
+    }
+
+    void offloadedModulesAreMarkedAndHaveTheirBytes()
+    {
+        const ModuleId moved = moduleNamed("Transformer.layers.3");
+        const ModuleId counted = moduleNamed("Transformer.layers.4");
+        const CheckpointPlan plan{{moved, {}, Offload{}}, {counted, {}, Offload{0, 0, false}}};
+        const std::vector<ModuleEffect> effects = effects_->of(plan).value();
+        model_->setPlan(plan, effects, {{moved, {}, {.bytes = 48 * MiB}}});
+        const QModelIndex row = model_->indexOf(moved);
+        QCOMPARE(row.data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::offloaded);
+        QCOMPARE(row.data(ModuleTreeModel::HostRole).toLongLong(), 48 * MiB);
+        QCOMPARE(row.siblingAtColumn(ModuleTreeModel::recomputeColumn).data().toString(), QStringLiteral("–"));
+        QVERIFY(row.siblingAtColumn(ModuleTreeModel::hostColumn).data().toString().startsWith(QStringLiteral("48")));
+        QVERIFY(row.data(Qt::ToolTipRole).toString().contains(QStringLiteral("Sends 48.0 MiB to the host and back")));
+        QVERIFY(row.data(Qt::AccessibleTextRole).toString().contains(QStringLiteral("offloaded")));
+        QCOMPARE(model_->count(PlanMark::offloaded), 1);
+        // A module that is only counted is as it was.
+        QCOMPARE(model_->indexOf(counted).data(ModuleTreeModel::MarkRole).value<PlanMark>(), PlanMark::none);
+        model_->setPins({{"Transformer.layers.3", Pin::offload}});
+        QCOMPARE(row.data(ModuleTreeModel::PinRole).toString(), QStringLiteral("offload"));
+        model_->clearPlan();
+        QCOMPARE(row.data(ModuleTreeModel::HostRole).toLongLong(), 0);
+        QCOMPARE(model_->count(PlanMark::offloaded), 0);
     }
 
     void partOfABlockIsSaidInPercent()

@@ -6,7 +6,6 @@
 #include "app/window/plan_text.h"
 #include "app/window/step_header.h"
 #include "app/window/step_text.h"
-#include "app/window/times_text.h"
 #include "app/window/what_if.h"
 #include "core/cost/op_signature.h"
 #include "core/predict/predict.h"

@@ -6,6 +6,7 @@
 #include "app/window/card_controller.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
+#include "app/window/fit_page.h"
 #include "app/window/record_controller.h"
 #include "app/window/step_engine.h"
 #include "app/window/step_header.h"
@@ -36,6 +37,7 @@
 #include <QTest>
 #include <QTimer>
 #include <QToolButton>
+#include <QTreeView>
 
 #include <algorithm>
 #include <set>
@@ -117,6 +119,11 @@ private Q_SLOTS:
         QCOMPARE(window().messages().kind(), MessageBar::Kind::note);
         QVERIFY(window().messages().message().contains(QStringLiteral("does not run")));
         QVERIFY2(!exportButton()->property("primary").toBool(), "no export is proposed");
+        QTRY_VERIFY(offerNamed(QStringLiteral("What would help")));
+        QTest::mouseClick(offerNamed(QStringLiteral("What would help")), Qt::LeftButton);
+        QVERIFY(window().page().fit()->running());
+        QTRY_VERIFY(!window().page().fit()->running());
+        QVERIFY(window().page().fit()->panel()->changes()->isVisible());
     }
 
     /// Another order of the same plan would not do: the budget of the plan for the card has that plan.

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Renders the whole window, light and dark and at several sizes, as PNG files to look at: start page, a plan, a budget
-// that nothing fits, pins, tables. Usage: window_gallery FOLDER [STEP.hrs [fit]] (QT_QPA_PLATFORM=offscreen). With an
-// empty name of a step file a synthetic step is planned block by block; `fit` draws only the page Fit.
+// that nothing fits, pins, tables. Usage: window_gallery FOLDER [STEP.hrs [fit|range|offload|help]]
+// (QT_QPA_PLATFORM=offscreen). With an empty name of a step file a synthetic step is planned block by block. The last
+// argument draws only the page Fit, a selected range, plans with offload of a step with shapes, or what would help.
 
 #include "app/recording/record_dialog.h"
 #include "app/recording/recording_bar.h"
@@ -280,6 +281,55 @@ void showRange(MainWindow& window, Gallery& gallery)
     window.resize(1600, 1000);
 }
 
+/// What would help the open step on a card that is too small.
+void showChanges(MainWindow& window, Gallery& gallery)
+{
+    window.session().chooseCard("rtx-4060-8gb");
+    window.actions().whatHelps->trigger();
+    for (int i = 0; i < 3000 && window.page().fit()->running(); ++i)
+        wait(20);
+    for (const QSize size : {QSize(1280, 800), QSize(3840, 2160)}) {
+        window.resize(size);
+        gallery.bothThemes(QStringLiteral("help-%1").arg(size.width()));
+    }
+    window.resize(1280, 800);
+    window.findChild<QToolButton*>(QStringLiteral("fitHelp"))->click();
+    window.findChild<QToolButton*>(QStringLiteral("fitMore"))->setChecked(true);
+    gallery.bothThemes(QStringLiteral("help-more"));
+}
+
+/// A plan with offload beside recomputation: the whole tree, what moves only, a pin, and a step without offload.
+void showOffload(MainWindow& window, Gallery& gallery)
+{
+    Session& session = window.session();
+    session.setOffload({true, 0});
+    session.commitBudget(session.leastBudget() + (session.recordedPeak() - session.leastBudget()) / 10);
+    const auto isReady = [&] {
+        return session.answerIsCurrent() && !session.answer()->preliminary && session.frontierIsFinal()
+            && session.recomputeFrontier();
+    };
+    for (int i = 0; i < 3000 && !isReady(); ++i)
+        wait(20);
+    if (!session.answer()->offloads.empty())
+        session.select(session.answer()->offloads.front().module);
+    for (const QSize size : {QSize(1280, 800), QSize(3840, 2160)}) {
+        window.resize(size);
+        gallery.bothThemes(QStringLiteral("offload-%1").arg(size.width()));
+    }
+    window.resize(1280, 800);
+    window.page().modules()->markButton(PlanMark::offloaded)->click();
+    gallery.bothThemes(QStringLiteral("offload-filtered"));
+    window.page().modules()->markButton(PlanMark::offloaded)->click();
+    window.actions().pinOffload->trigger();
+    session.setOffload({true, 512 * MiB});
+    settle(window);
+    gallery.bothThemes(QStringLiteral("offload-pinned"));
+    session.clearPins();
+    session.setWorldSize(8);
+    settle(window);
+    gallery.save(QStringLiteral("offload-not-possible"));
+}
+
 void showAll(MainWindow& window, Gallery& gallery, const QString& file)
 {
     window.resize(1600, 1000);
@@ -361,8 +411,9 @@ int main(int argc, char** argv)
     }
     Settings settings(place.filePath(QStringLiteral("settings.ini")));
     MainWindow window({[](StepTracePtr trace) {
-                           return trace->info.source == "snapshot" ? makePlannerEngine(std::move(trace))
-                                                                   : BlockEngine::create(std::move(trace));
+                           return trace->info.source == "snapshot" || hasClock(*trace)
+                               ? makePlannerEngine(std::move(trace))
+                               : BlockEngine::create(std::move(trace));
                        },
                        QApplication::applicationFilePath(), place.path()},
                       settings);
@@ -372,7 +423,10 @@ int main(int argc, char** argv)
         window.show();
         window.openFile(file);
         settle(window);
-        (only == QStringLiteral("fit") ? showFit : showRange)(window, gallery);
+        (only == QStringLiteral("fit")           ? showFit
+             : only == QStringLiteral("offload") ? showOffload
+             : only == QStringLiteral("help")    ? showChanges
+                                                 : showRange)(window, gallery);
     } else {
         showAll(window, gallery, file);
     }

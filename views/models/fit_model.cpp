@@ -196,4 +196,104 @@ void FitModel::sortPlaces()
     });
 }
 
+void ChangesModel::setChanges(ChangesPtr changes)
+{
+    beginResetModel();
+    changes_ = std::move(changes);
+    endResetModel();
+}
+
+int ChangesModel::rowCount(const QModelIndex& parent) const
+{
+    return parent.isValid() || !changes_ ? 0 : static_cast<int>(changes_->list.size());
+}
+
+int ChangesModel::columnCount(const QModelIndex& parent) const
+{
+    return parent.isValid() ? 0 : Column::columns;
+}
+
+namespace {
+
+bool isNumberOfChange(int column)
+{
+    return column == ChangesModel::freesColumn || column == ChangesModel::stepColumn;
+}
+
+QString addedText(const Change& change)
+{
+    if (change.stepMs <= 0)
+        return QStringLiteral("–");
+    if (std::abs(change.addedMs) < 0.005)
+        return QStringLiteral("0");
+    return (change.addedMs > 0 ? QStringLiteral("+") : QStringLiteral("−")) + msText(std::abs(change.addedMs));
+}
+
+QString costTextOf(ChangeCost cost)
+{
+    switch (cost) {
+    case ChangeCost::nothing:
+        return ChangesModel::tr("nothing");
+    case ChangeCost::time:
+        return ChangesModel::tr("time");
+    case ChangeCost::numerics:
+        return ChangesModel::tr("numerics");
+    case ChangeCost::hardware:
+        break;
+    }
+    return ChangesModel::tr("hardware");
+}
+
+QString textOfChange(const Change& change, int column)
+{
+    switch (column) {
+    case ChangesModel::changeColumn:
+        return QString::fromStdString(change.what);
+    case ChangesModel::freesColumn:
+        return bytesText(change.freed, 2);
+    case ChangesModel::runsColumn:
+        return change.runs() ? ChangesModel::tr("yes") : ChangesModel::tr("no");
+    case ChangesModel::stepColumn:
+        return addedText(change);
+    case ChangesModel::costColumn:
+        return costTextOf(change.cost);
+    default:
+        return QString::fromUtf8(changeSource(change));
+    }
+}
+
+} // namespace
+
+QVariant ChangesModel::data(const QModelIndex& index, int role) const
+{
+    if (!index.isValid())
+        return {};
+    const Change& change = changes_->list[static_cast<std::size_t>(index.row())];
+    if (role == Qt::TextAlignmentRole)
+        return cellAlignment(isNumberOfChange(index.column()));
+    if (role == OpsModel::ChangedRole) // the change makes the step run
+        return index.column() == runsColumn && change.runs() && !changes_->before.run.runs;
+    if (role == Qt::DisplayRole)
+        return textOfChange(change, index.column());
+    if (role == Qt::ToolTipRole) {
+        QString tip
+            = tr("%1\n%2 allocated at the peak").arg(QString::fromStdString(change.how), bytesText(change.peak, 2));
+        if (!change.rests.empty())
+            tip += tr("\nCalculated: %1").arg(QString::fromStdString(change.rests));
+        return tip;
+    }
+    return {};
+}
+
+QVariant ChangesModel::headerData(int section, Qt::Orientation orientation, int role) const
+{
+    if (orientation != Qt::Horizontal || section >= Column::columns)
+        return {};
+    if (role == Qt::TextAlignmentRole)
+        return cellAlignment(isNumberOfChange(section));
+    if (role != Qt::DisplayRole)
+        return {};
+    return QStringList{tr("Change"), tr("Frees"), tr("Runs"), tr("Step"), tr("Costs"), tr("How sure")}.value(section);
+}
+
 } // namespace headroom

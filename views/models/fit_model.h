@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/fit/changes.h"
 #include "core/fit/fit.h"
 
 #include <QAbstractTableModel>
@@ -69,6 +70,29 @@ private:
     std::vector<Place> places_; ///< by row of the table
     int sortColumn_ = cardColumn;
     Qt::SortOrder sortOrder_ = Qt::AscendingOrder;
+};
+
+using ChangesPtr = std::shared_ptr<const Changes>;
+
+/// A table of changes that would help (changesThatHelp()), in their order: what each frees and costs, and how sure that
+/// is. The tool tip has the code, the peak, and what a calculation rests on.
+class ChangesModel : public QAbstractTableModel
+{
+    Q_OBJECT
+public:
+    enum Column { changeColumn, freesColumn, runsColumn, stepColumn, costColumn, sourceColumn, columns };
+
+    using QAbstractTableModel::QAbstractTableModel;
+
+    void setChanges(ChangesPtr changes); ///< null: no rows
+
+    int rowCount(const QModelIndex& parent = {}) const override;
+    int columnCount(const QModelIndex& parent = {}) const override;
+    QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
+    QVariant headerData(int section, Qt::Orientation orientation, int role = Qt::DisplayRole) const override;
+
+private:
+    ChangesPtr changes_;
 };
 
 } // namespace headroom

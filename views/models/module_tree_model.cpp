@@ -112,10 +112,16 @@ void ModuleTreeModel::setScales()
     decimals_ = largest > 0 && static_cast<double>(largest) < 100 * unit_.bytes ? 1 : 0;
 }
 
-void ModuleTreeModel::setPlan(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects)
+void ModuleTreeModel::setPlan(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects,
+                              const std::vector<ModuleOffload>& offloads)
 {
-    if (trace_)
-        setTreatments(treatmentsOf(plan, effects), effects);
+    if (!trace_)
+        return;
+    std::vector<Bytes> hostBytes(trace_->modules.size(), 0);
+    for (const ModuleOffload& moved : offloads)
+        hostBytes[moved.module.value] += moved.copies.bytes;
+    addToParents(*trace_, hostBytes);
+    setTreatments(treatmentsOf(plan, effects), effects, hostBytes);
 }
 
 void ModuleTreeModel::setOpsPlan(const std::vector<ModuleEffect>& effects)
@@ -141,24 +147,31 @@ std::vector<ModuleTreeModel::Treatment> ModuleTreeModel::treatmentsOf(const Chec
 {
     std::vector<Treatment> treatments(trace_->modules.size());
     for (const CheckpointRegion& region : plan)
-        treatments[region.module.value].mark = PlanMark::checkpointed;
+        if (!region.offload || region.offload->moves) // others are only counted
+            treatments[region.module.value].mark = region.offload ? PlanMark::offloaded : PlanMark::checkpointed;
     markParents(plan, treatments);
-    std::vector<bool> within(treatments.size(), false); // parents come before children
+    std::vector<PlanMark> within(treatments.size(), PlanMark::none); // parents come before children
     for (std::uint32_t i = 1; i < treatments.size(); ++i) {
         const ModuleId parent = trace_->modules.parent[ModuleId(i)];
-        within[i] = parent.valid() && (within[parent.value] || treatments[parent.value].mark == PlanMark::checkpointed);
-        const bool touched = effects[i].kept < effects[i].recorded || effects[i].recomputeMs > 0;
-        if (within[i] && touched)
-            treatments[i].mark = PlanMark::inside;
+        if (parent.valid() && within[parent.value] != PlanMark::none)
+            within[i] = within[parent.value];
+        else if (parent.valid() && treatments[parent.value].mark == PlanMark::checkpointed)
+            within[i] = PlanMark::inside;
+        else if (parent.valid() && treatments[parent.value].mark == PlanMark::offloaded)
+            within[i] = PlanMark::insideOffloaded;
+        if (effects[i].kept < effects[i].recorded || effects[i].recomputeMs > 0)
+            treatments[i].mark = within[i] != PlanMark::none ? within[i] : treatments[i].mark;
     }
     return treatments;
 }
 
-/// Marks the modules around the checkpointed ones, with the names of one or two modules, or the number of modules.
+/// Marks the modules around what the plan changes, with the names of one or two modules, or the number of modules.
 void ModuleTreeModel::markParents(const CheckpointPlan& plan, std::vector<Treatment>& treatments) const
 {
     std::vector<int> parts(treatments.size(), 0);
     for (const CheckpointRegion& region : plan) {
+        if (treatments[region.module.value].mark == PlanMark::none)
+            continue;
         const std::string_view fqn = trace_->moduleFqn(region.module);
         const QString name = QString::fromUtf8(fqn.substr(fqn.rfind('.') + 1));
         for (ModuleId m = trace_->modules.parent[region.module]; m.valid(); m = trace_->modules.parent[m]) {
@@ -172,25 +185,30 @@ void ModuleTreeModel::markParents(const CheckpointPlan& plan, std::vector<Treatm
     }
 }
 
-void ModuleTreeModel::setTreatments(const std::vector<Treatment>& treatments, const std::vector<ModuleEffect>& effects)
+void ModuleTreeModel::setTreatments(const std::vector<Treatment>& treatments, const std::vector<ModuleEffect>& effects,
+                                    const std::vector<Bytes>& hostBytes)
 {
     std::vector<bool> changed(rows_.size(), false);
     for (std::size_t i = 0; i < rows_.size(); ++i) {
         Row& row = rows_[i];
         const ModuleEffect& effect = effects[row.module.value];
         const Treatment& treatment = treatments[row.module.value];
-        changed[i] = treatment != row.treatment || !same(effect, row.effect);
+        const Bytes toHost = hostBytes.empty() ? 0 : hostBytes[row.module.value];
+        changed[i] = treatment != row.treatment || !same(effect, row.effect) || toHost != row.hostBytes;
+        row.hostBytes = toHost;
         row.treatment = treatment;
         row.effect = effect;
     }
     reportChanges(changed);
+    Q_EMIT planChanged();
 }
 
-/// For a checkpointed module the share of its memory that it discards, "62 %"; for one around it the checkpointed
-/// parts.
+/// For a checkpointed or offloaded module the share of its memory that the plan frees, "62 %"; for a module around, the
+/// parts that the plan changes.
 QString ModuleTreeModel::pillOf(const Row& row) const
 {
-    if (row.treatment.mark != PlanMark::checkpointed && row.treatment.mark != PlanMark::ops)
+    const PlanMark mark = row.treatment.mark;
+    if (mark != PlanMark::checkpointed && mark != PlanMark::ops && mark != PlanMark::offloaded)
         return row.treatment.inside;
     const double share = discardedShare(row.effect);
     const bool part = share > 0 && share < 1;
@@ -217,7 +235,8 @@ void ModuleTreeModel::setPins(const std::map<std::string, Pin>& pins)
 void ModuleTreeModel::reportChanges(const std::vector<bool>& changed)
 {
     static const QList<int> roles{Qt::DisplayRole, Qt::ToolTipRole, Qt::AccessibleTextRole, SortRole, MarkRole,
-                                  PillRole,        PinRole,         RecordedRole,           KeptRole, RecomputeRole};
+                                  PillRole,        PinRole,         RecordedRole,           KeptRole, RecomputeRole,
+                                  HostRole};
     const auto report = [&](const std::vector<int>& siblings) {
         for (std::size_t begin = 0; begin < siblings.size(); ++begin) {
             if (!changed[static_cast<std::size_t>(siblings[begin])])
@@ -244,6 +263,11 @@ int ModuleTreeModel::depth() const
             depths[i] = depths[static_cast<std::size_t>(rows_[i].parent)] + 1;
     }
     return depths.empty() ? 0 : *std::ranges::max_element(depths);
+}
+
+int ModuleTreeModel::count(PlanMark mark) const
+{
+    return static_cast<int>(std::ranges::count(rows_, mark, [](const Row& row) { return row.treatment.mark; }));
 }
 
 QModelIndex ModuleTreeModel::indexOf(ModuleId module, int column) const
@@ -319,19 +343,25 @@ QVariant ModuleTreeModel::data(const QModelIndex& index, int role) const
             : index.column() == keptColumn      ? QVariant(static_cast<qlonglong>(row->effect.kept))
             : index.column() == recomputeColumn ? QVariant(row->effect.recomputeMs)
             : index.column() == exposedColumn   ? QVariant(row->exposedMs)
+            : index.column() == hostColumn      ? QVariant(static_cast<qlonglong>(row->hostBytes))
                                                 : QVariant(measuredNumber(*row, index.column()));
     case MarkRole:
         return QVariant::fromValue(row->treatment.mark);
     case PillRole:
         return pillOf(*row);
     case PinRole:
-        return !row->pinned ? QString() : row->pin == Pin::save ? tr("keep") : tr("recompute");
+        return !row->pinned              ? QString()
+            : row->pin == Pin::save      ? tr("keep")
+            : row->pin == Pin::recompute ? tr("recompute")
+                                         : tr("offload");
     case RecordedRole:
         return static_cast<qlonglong>(row->effect.recorded);
     case KeptRole:
         return static_cast<qlonglong>(row->effect.kept);
     case RecomputeRole:
         return row->effect.recomputeMs;
+    case HostRole:
+        return static_cast<qlonglong>(row->hostBytes);
     case ScaleRole:
         return static_cast<qlonglong>(row->scale);
     default:
@@ -362,6 +392,9 @@ QVariant ModuleTreeModel::headerData(int section, Qt::Orientation orientation, i
     case exposedColumn:
         return words(tr("Exp., ms"),
                      tr("Time that the GPU waits for the module's collectives, and for those inside of it"));
+    case hostColumn:
+        return words(tr("Host, %1").arg(QLatin1String(unit_.name)),
+                     tr("Saved tensors that go to pinned host memory after forward, and come back for backward"));
     default:
         return words(tr("Ratio"), tr("Measured time divided by the predicted time"));
     }
@@ -379,6 +412,8 @@ QString ModuleTreeModel::textOf(const Row& row, int column) const
         return measuredText(row, column);
     case exposedColumn:
         return row.exposedMs > 0 ? QLocale::c().toString(row.exposedMs, 'f', 2) : QStringLiteral("–");
+    case hostColumn:
+        return row.hostBytes > 0 ? inUnit(row.hostBytes, unit_, decimals_) : QStringLiteral("–");
     default:
         return row.effect.recomputeMs > 0 ? QLocale::c().toString(row.effect.recomputeMs, 'f', 2) : QStringLiteral("–");
     }
@@ -394,13 +429,20 @@ QString ModuleTreeModel::toolTipOf(const Row& row) const
         : QString();
     const QString memory = row.treatment.mark == PlanMark::none
         ? tr("Keeps %1 until backward").arg(bytesText(row.effect.recorded))
+        : row.hostBytes > 0 && row.effect.recomputeMs == 0
+        ? tr("Keeps %1 of %2 on the device until backward")
+              .arg(bytesText(row.effect.kept), bytesText(row.effect.recorded))
         : tr("Keeps %1 of %2 until backward, recomputes for %3")
               .arg(bytesText(row.effect.kept), bytesText(row.effect.recorded), msText(row.effect.recomputeMs));
     const QString unit = row.isUnit ? tr("\nA unit of FSDP") : QString();
-    const QString all = head + unit + QLatin1Char('\n') + memory + measured;
+    const QString host
+        = row.hostBytes > 0 ? tr("\nSends %1 to the host and back").arg(bytesText(row.hostBytes)) : QString();
+    const QString all = head + unit + QLatin1Char('\n') + memory + host + measured;
     return !row.pinned ? all
                        : all + QLatin1Char('\n')
-            + (row.pin == Pin::save ? tr("Pinned by hand: keep everything") : tr("Pinned by hand: recompute"));
+            + (row.pin == Pin::save            ? tr("Pinned by hand: keep everything")
+                   : row.pin == Pin::recompute ? tr("Pinned by hand: recompute")
+                                               : tr("Pinned by hand: offload"));
 }
 
 QString ModuleTreeModel::descriptionOf(const Row& row, int column) const
@@ -412,8 +454,13 @@ QString ModuleTreeModel::descriptionOf(const Row& row, int column) const
             : row.treatment.mark == PlanMark::ops
             ? tr("%1, single ops of it run again, %2 discarded").arg(row.label, pillOf(row))
             : row.treatment.mark == PlanMark::inside ? tr("%1, inside a checkpointed module").arg(row.label)
+            : row.treatment.mark == PlanMark::offloaded
+            ? tr("%1, offloaded, %2 moved to the host").arg(row.label, pillOf(row))
+            : row.treatment.mark == PlanMark::insideOffloaded ? tr("%1, inside an offloaded module").arg(row.label)
             : row.treatment.mark == PlanMark::contains
-            ? tr("%1, inside of it checkpointed: %2").arg(row.label, pillOf(row))
+            ? (count(PlanMark::offloaded) > 0 ? tr("%1, inside of it checkpointed or offloaded: %2")
+                                              : tr("%1, inside of it checkpointed: %2"))
+                  .arg(row.label, pillOf(row))
             : row.label;
     case keptColumn:
         return tr("%1 kept of %2").arg(bytesText(row.effect.kept), bytesText(row.effect.recorded));
@@ -425,6 +472,8 @@ QString ModuleTreeModel::descriptionOf(const Row& row, int column) const
     case exposedColumn:
         return row.exposedMs > 0 ? tr("%1 of communication exposed").arg(msText(row.exposedMs))
                                  : tr("no communication exposed");
+    case hostColumn:
+        return row.hostBytes > 0 ? tr("%1 to the host").arg(bytesText(row.hostBytes)) : tr("nothing to the host");
     default:
         return row.effect.recomputeMs > 0 ? msText(row.effect.recomputeMs) : tr("nothing recomputed");
     }

@@ -5,6 +5,7 @@
 #include "core/compare/step_comparison.h"
 #include "core/plan/plan.h"
 #include "core/predict/module_memory.h"
+#include "core/predict/step_clock.h"
 #include "views/plot/axis_map.h"
 
 #include <QAbstractItemModel>
@@ -20,6 +21,8 @@ enum class PlanMark {
     none,
     checkpointed, ///< a region of the plan
     inside, ///< inside a region, and some own memory is recomputed
+    offloaded, ///< saved tensors go to the host
+    insideOffloaded, ///< inside an offloaded module, and some own memory goes to the host
     contains, ///< a submodule is a region
     ops, ///< some ops run again by a plan by op
 };
@@ -32,24 +35,36 @@ class ModuleTreeModel : public QAbstractItemModel
 {
     Q_OBJECT
 public:
-    enum Column { moduleColumn, keptColumn, recomputeColumn, measuredColumn, ratioColumn, exposedColumn, columns };
+    enum Column {
+        moduleColumn,
+        keptColumn,
+        recomputeColumn,
+        measuredColumn,
+        ratioColumn,
+        exposedColumn,
+        hostColumn,
+        columns
+    };
     enum Role {
         FqnRole = Qt::UserRole, ///< QString
         ModuleRole, ///< uint, value of ModuleId
         SortRole, ///< sort key of a column
         MarkRole, ///< PlanMark
         PillRole, ///< QString: "all", "62 %", "attention" (only that is checkpointed); empty: none
-        PinRole, ///< "", "keep" or "recompute"
+        PinRole, ///< "", "keep", "recompute" or "offload"
         RecordedRole, ///< qlonglong, bytes
         KeptRole, ///< qlonglong, bytes
         RecomputeRole, ///< double, ms
+        HostRole, ///< qlonglong, bytes that the plan moves to the host
         ScaleRole, ///< qlonglong, bytes of the largest sibling: full length of the bar
     };
 
     using QAbstractItemModel::QAbstractItemModel;
 
     void setStep(StepTracePtr trace, const std::vector<ModuleEffect>& recorded); ///< null: no rows
-    void setPlan(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects); ///< by ModuleId
+    /// `effects` are by ModuleId, `offloads` by offloaded module.
+    void setPlan(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects,
+                 const std::vector<ModuleOffload>& offloads = {});
     void setOpsPlan(const std::vector<ModuleEffect>& effects); ///< effects of a plan by op, which checkpoints no module
     void clearPlan();
     void setComparison(const StepComparisonPtr& comparison); ///< null: no measured step
@@ -59,6 +74,7 @@ public:
 
     QModelIndex indexOf(ModuleId module, int column = moduleColumn) const; ///< invalid: the module has no row
     int depth() const; ///< number of levels of the tree
+    int count(PlanMark mark) const; ///< number of rows with this mark
     ModuleId moduleAt(const QModelIndex& index) const;
 
     QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;
@@ -67,6 +83,9 @@ public:
     int columnCount(const QModelIndex& parent = {}) const override;
     QVariant data(const QModelIndex& index, int role) const override;
     QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+
+Q_SIGNALS:
+    void planChanged(); ///< once for a plan, after the changes of its rows
 
 private:
     struct Treatment
@@ -88,12 +107,14 @@ private:
         Pin pin = Pin::save;
         bool pinned = false;
         double exposedMs = 0;
+        Bytes hostBytes = 0;
         bool isUnit = false; ///< of FSDP
     };
 
     void addRow(ModuleId module, int parent);
     void setScales();
-    void setTreatments(const std::vector<Treatment>& treatments, const std::vector<ModuleEffect>& effects);
+    void setTreatments(const std::vector<Treatment>& treatments, const std::vector<ModuleEffect>& effects,
+                       const std::vector<Bytes>& hostBytes = {});
     void markParents(const CheckpointPlan& plan, std::vector<Treatment>& treatments) const;
     std::vector<Treatment> treatmentsOf(const CheckpointPlan& plan, const std::vector<ModuleEffect>& effects) const;
     QString pillOf(const Row& row) const;

@@ -13,6 +13,9 @@
 #include <QStringList>
 #include <QStyle>
 #include <QTreeView>
+#include <QtMath>
+
+#include <algorithm>
 
 namespace headroom {
 namespace {
@@ -103,6 +106,176 @@ QString tabSeparated(const QAbstractItemModel& table)
     for (int row = 0; row < table.rowCount(); ++row)
         text += line([&](int column) { return table.index(row, column).data().toString(); });
     return text;
+}
+
+namespace {
+
+constexpr int rowHeight = 25;
+constexpr int pillPadding = 7;
+constexpr int pillHeight = 16;
+constexpr int smallestPill = 24;
+constexpr int shortPill = 56; // width of "100 %": a number is shown whole or not at all
+constexpr int nameMargin = 3;
+constexpr int longestBar = 54;
+constexpr int numberWidth = 36; // width of "2210" with a gap
+constexpr int barHeight = 6;
+constexpr int gap = 6;
+constexpr int cellMargin = 14; // as in the header, which has room for an arrow
+constexpr int cacheKibibytes = 32 * 1024; // enough for a screen full of rows, each in several states
+
+} // namespace
+
+ModuleDelegate::ModuleDelegate(QObject* parent)
+    : QStyledItemDelegate(parent)
+    , pictures_(cacheKibibytes)
+{
+}
+
+QSize ModuleDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const
+{
+    return {QStyledItemDelegate::sizeHint(option, index).width(), rowHeight};
+}
+
+ModuleDelegate::Cell ModuleDelegate::cellOf(const QModelIndex& index)
+{
+    Cell cell;
+    cell.column = index.column();
+    cell.text = index.data().toString();
+    switch (cell.column) {
+    case ModuleTreeModel::moduleColumn:
+        cell.mark = index.data(ModuleTreeModel::MarkRole).value<PlanMark>();
+        cell.strong = cell.mark == PlanMark::checkpointed || cell.mark == PlanMark::offloaded
+            || (!index.parent().isValid() && index.model()->hasChildren(index));
+        cell.pill = index.data(ModuleTreeModel::PillRole).toString();
+        cell.pin = index.data(ModuleTreeModel::PinRole).toString();
+        break;
+    case ModuleTreeModel::keptColumn:
+        cell.recorded = index.data(ModuleTreeModel::RecordedRole).toLongLong();
+        cell.kept = index.data(ModuleTreeModel::KeptRole).toLongLong();
+        cell.scale = index.data(ModuleTreeModel::ScaleRole).toLongLong();
+        break;
+    case ModuleTreeModel::recomputeColumn:
+        if (index.data(ModuleTreeModel::RecomputeRole).toDouble() > 0)
+            cell.tint = Cell::Tint::recomputed;
+        break;
+    case ModuleTreeModel::hostColumn:
+        if (index.data(ModuleTreeModel::HostRole).toLongLong() > 0)
+            cell.tint = Cell::Tint::moved;
+        break;
+    default:
+        break;
+    }
+    return cell;
+}
+
+void ModuleDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const
+{
+    theme_ = option.widget ? &Theme::of(*option.widget) : &Theme::make(false);
+    const QColor& ground = option.state.testFlag(QStyle::State_Selected) ? theme_->selected
+        : option.state.testFlag(QStyle::State_MouseOver)                 ? theme_->hover
+                                                                         : theme_->card;
+    Cell cell = cellOf(index);
+    cell.size = option.rect.size();
+    cell.density = painter->device()->devicePixelRatioF();
+    cell.ground = ground.rgb();
+    const QPixmap* known = pictures_.object(cell);
+    if (known) {
+        painter->drawPixmap(option.rect.topLeft(), *known);
+        return;
+    }
+    const QSize pixels(qCeil(cell.size.width() * cell.density), qCeil(cell.size.height() * cell.density));
+    QPixmap picture(pixels);
+    picture.setDevicePixelRatio(cell.density);
+    picture.fill(ground);
+    QPainter into(&picture);
+    paintCell(into, cell);
+    into.end();
+    painter->drawPixmap(option.rect.topLeft(), picture);
+    pictures_.insert(cell, new QPixmap(picture), pixels.width() * pixels.height() * 4 / 1024);
+}
+
+void ModuleDelegate::paintCell(QPainter& painter, const Cell& cell) const
+{
+    painter.setRenderHint(QPainter::Antialiasing);
+    switch (cell.column) {
+    case ModuleTreeModel::moduleColumn:
+        return paintModule(painter, cell);
+    case ModuleTreeModel::keptColumn:
+        return paintKept(painter, cell);
+    default:
+        return paintNumber(painter, cell);
+    }
+}
+
+void ModuleDelegate::paintModule(QPainter& painter, const Cell& cell) const
+{
+    const QFont& font = cell.strong ? theme_->bodyStrong : theme_->body;
+
+    // The name has priority: long pills get the rest of the width.
+    QRect rest = QRect(QPoint(0, 0), cell.size).adjusted(nameMargin, 0, -gap, 0);
+    int room = rest.width() - qCeil(lineWidth(font, cell.text)) - gap;
+    const bool moves = cell.mark == PlanMark::offloaded || cell.mark == PlanMark::insideOffloaded;
+    const auto pill = [&](const QString& text, Pill look) {
+        const int width = text.isEmpty() ? 0 : paintPill(painter, rest, text, look, room);
+        rest.setRight(rest.right() - width - (width > 0 ? gap : 0));
+        room -= width + (width > 0 ? gap : 0);
+    };
+    pill(cell.pill, moves ? Pill::moved : Pill::recomputed);
+    pill(cell.pin, Pill::pin);
+
+    painter.setFont(font);
+    painter.setPen(cell.mark == PlanMark::none ? theme_->text : moves ? theme_->host : theme_->accent);
+    paintName(painter, rest, Qt::AlignLeft | Qt::AlignVCenter, cell.text);
+}
+
+/// Paints a pill at the right of the cell; a long pill takes at most `room`. Returns the width; 0: no room.
+int ModuleDelegate::paintPill(QPainter& painter, const QRect& box, const QString& text, Pill look, int room) const
+{
+    const int whole = qRound(lineWidth(theme_->caption, text)) + 2 * pillPadding;
+    const bool isShort = whole <= shortPill && whole <= box.width();
+    const int width = isShort ? whole : std::min(whole, room);
+    if (width < smallestPill)
+        return 0;
+    painter.setFont(theme_->caption);
+    const QRectF pill(box.right() - width + 0.5, box.center().y() - pillHeight / 2.0 + 1, width, pillHeight);
+    const bool filled = look != Pill::pin;
+    const bool moved = look == Pill::moved;
+    painter.setPen(filled ? QPen(Qt::NoPen) : QPen(theme_->secondText, 1));
+    painter.setBrush(filled ? QBrush(moved ? theme_->hostSoft : theme_->accentSoft) : QBrush(Qt::NoBrush));
+    painter.drawRoundedRect(pill, pillHeight / 2.0, pillHeight / 2.0);
+    painter.setPen(!filled ? theme_->secondText : moved ? theme_->host : theme_->accent);
+    // The width is rounded, so that a whole text may need a pixel of the padding.
+    const double padding = width == whole ? pillPadding - 1 : pillPadding;
+    paintElided(painter, pill.adjusted(padding, 0, -padding, 0), Qt::AlignCenter, text, Qt::ElideRight);
+    return width;
+}
+
+void ModuleDelegate::paintKept(QPainter& painter, const Cell& cell) const
+{
+    const QRect box(QPoint(0, 0), cell.size);
+    const auto scale = std::max({cell.scale, cell.recorded, cell.kept, qint64(1)});
+    const int longest = std::clamp(box.width() - gap - numberWidth - cellMargin, 0, longestBar);
+    const auto bar = [&](qint64 bytes, const QColor& color) {
+        const double length = longest * static_cast<double>(bytes) / static_cast<double>(scale);
+        if (bytes > 0)
+            painter.fillRect(QRectF(gap, box.center().y() - barHeight / 2.0 + 1, std::max(length, 1.0), barHeight),
+                             color);
+    };
+    bar(cell.recorded, theme_->pale(Category::activation));
+    bar(cell.kept, theme_->color(Category::activation));
+    painter.setFont(theme_->number);
+    painter.setPen(cell.kept > 0 ? theme_->text : theme_->secondText);
+    paintLine(painter, box.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, cell.text);
+}
+
+void ModuleDelegate::paintNumber(QPainter& painter, const Cell& cell) const
+{
+    const QRect box(QPoint(0, 0), cell.size);
+    painter.setFont(theme_->number);
+    painter.setPen(cell.tint == Cell::Tint::recomputed  ? theme_->accent
+                       : cell.tint == Cell::Tint::moved ? theme_->host
+                                                        : theme_->secondText);
+    paintLine(painter, box.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, cell.text);
 }
 
 } // namespace headroom

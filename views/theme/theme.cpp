@@ -67,6 +67,8 @@ Theme Theme::light()
     theme.secondText = QColor(0x5B6470);
     theme.accent = QColor(0x6B3FA0);
     theme.accentSoft = QColor(0xEDE6F6);
+    theme.host = QColor(0x00697A);
+    theme.hostSoft = QColor(0xDCF0F3);
     theme.danger = QColor(0xB3261E);
     theme.dangerSoft = QColor(0xFBE9E7);
     theme.hover = QColor(0xF0F2F5);
@@ -103,6 +105,8 @@ Theme Theme::dark()
     theme.secondText = QColor(0x9BA4B1);
     theme.accent = QColor(0xC3A2F5);
     theme.accentSoft = QColor(0x352A48);
+    theme.host = QColor(0x6FD0DE);
+    theme.hostSoft = QColor(0x17363C);
     theme.danger = QColor(0xFF8A80);
     theme.dangerSoft = QColor(0x43221F);
     theme.hover = QColor(0x20252D);
@@ -225,6 +229,8 @@ QToolButton[segment="true"]:hover { background: %5; }
 QToolButton[segment="true"]:checked { background: %6; color: %3; }
 QToolButton[segment="true"]:focus { border-color: %3; }
 QLineEdit, QAbstractSpinBox, QComboBox { background: %1; border: 1px solid %2; border-radius: 5px; padding: 4px 8px; }
+QLineEdit[small="true"] { padding: 1px 6px; }
+QLineEdit:disabled { color: %7; }
 QLineEdit:focus, QAbstractSpinBox:focus, QComboBox:focus { border: 1px solid %3; }
 QComboBox::drop-down { border: none; width: 24px; }
 QComboBox::down-arrow { image: url(:/headroom/icons/chevron-down.png); width: 10px; height: 10px; }

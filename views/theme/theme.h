@@ -18,7 +18,8 @@ namespace headroom {
 
 /// Colours and fonts of the light or the dark theme. Widgets use no other colours.
 ///
-/// The accent only means "the plan changed this"; danger only means "does not fit". No category has either hue. A
+/// The accent only means "the plan changed this", beside `host` "the plan recomputes this"; danger only means "does not
+/// fit". No category has the hue of accent or danger. A
 /// widget calls Theme::of(*this) in its paint code and repaints on QEvent::PaletteChange.
 struct Theme
 {
@@ -31,6 +32,8 @@ struct Theme
     QColor secondText;
     QColor accent;
     QColor accentSoft; ///< the accent as a background of text
+    QColor host; ///< what the plan moves to host memory
+    QColor hostSoft; ///< the same as a background of text
     QColor danger;
     QColor dangerSoft;
     QColor hover; ///< background of the item under the pointer

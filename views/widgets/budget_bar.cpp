@@ -7,6 +7,7 @@
 #include "views/theme/theme.h"
 
 #include <QButtonGroup>
+#include <QCheckBox>
 #include <QFontMetrics>
 #include <QHBoxLayout>
 #include <QKeyEvent>
@@ -220,6 +221,8 @@ void BudgetEdit::applyLook()
 
 namespace {
 
+constexpr int fieldWidth = 84; // of "128 GiB" with its margins
+
 // A solve usually takes a few ms, too short for grey figures to be more than a flicker.
 constexpr int greyAfterMs = 150;
 
@@ -250,16 +253,84 @@ QButtonGroup* makeModes(BudgetBar* bar)
 
 } // namespace
 
+OffloadRow::OffloadRow(QWidget* parent)
+    : QWidget(parent)
+    , box_(new QCheckBox(tr("Allow offload to the host"), this))
+    , field_(new QLineEdit(this))
+{
+    auto* row = makeLayout<QHBoxLayout>(this, {0, 0, 0, 0}, 6);
+    row->addWidget(box_);
+    row->addWidget(field_);
+    row->addStretch(1);
+    field_->setPlaceholderText(tr("no limit"));
+    field_->setAccessibleName(tr("Most pinned host memory"));
+    field_->setFixedWidth(fieldWidth);
+    field_->setProperty("small", true);
+    setChoice(false, 0);
+    setPossible({});
+    connect(box_, &QCheckBox::clicked, this, [this](bool allowed) { Q_EMIT wanted(allowed, hostMemory_); });
+    connect(field_, &QLineEdit::editingFinished, this, &OffloadRow::read);
+    connect(field_, &QLineEdit::textEdited, this, [this] { setProblem({}); });
+}
+
+void OffloadRow::setChoice(bool allowed, Bytes hostMemory)
+{
+    box_->setChecked(allowed);
+    field_->setVisible(allowed);
+    if (hostMemory != hostMemory_ || !field_->isModified()) {
+        hostMemory_ = hostMemory;
+        show();
+    }
+}
+
+void OffloadRow::setPossible(const QString& whyNot)
+{
+    setEnabled(whyNot.isEmpty());
+    box_->setToolTip(whyNot.isEmpty() ? tr("Plans may move saved tensors to pinned host memory after forward, and back "
+                                           "for backward, beside recomputation")
+                                      : whyNot);
+}
+
+void OffloadRow::show()
+{
+    field_->setText(hostMemory_ > 0 ? bytesText(hostMemory_, 2) : QString());
+    field_->setModified(false);
+    setProblem({});
+}
+
+void OffloadRow::setProblem(const QString& problem)
+{
+    field_->setToolTip(problem.isEmpty() ? tr("The most pinned host memory: 64 GiB, 800 MiB; empty: any") : problem);
+    setLook(*field_, "wrong", !problem.isEmpty());
+}
+
+void OffloadRow::read()
+{
+    if (!field_->isModified())
+        return;
+    const QString text = field_->text().trimmed();
+    const Result<Bytes> bytes = text.isEmpty() ? Result<Bytes>(0) : parseBytes(text.toStdString());
+    if (!bytes) {
+        setProblem(QString::fromStdString(bytes.error().message));
+        return;
+    }
+    hostMemory_ = *bytes;
+    show();
+    Q_EMIT wanted(box_->isChecked(), hostMemory_);
+}
+
 BudgetBar::BudgetBar(QWidget* parent)
     : QWidget(parent)
     , modes_(makeModes(this))
     , edit_(new BudgetEdit(this))
+    , offload_(new OffloadRow(this))
     , scale_(new BudgetScale(this))
     , peak_(new ResultFigure(tr("Planned peak"), this))
     , time_(new ResultFigure(tr("Step time added"), this))
     , modules_(new ResultFigure(tr("Modules recomputed"), this))
     , fraction_(new ResultFigure(tr("Fraction kept"), this))
     , ops_(new ResultFigure(tr("Ops run again"), this))
+    , host_(new ResultFigure(tr("To the host"), this))
     , leastButton_(new QPushButton(this))
 {
     auto* value = new QVBoxLayout;
@@ -267,11 +338,12 @@ BudgetBar::BudgetBar(QWidget* parent)
     value->addStretch(1);
     value->addLayout(makeHead());
     value->addWidget(edit_);
+    value->addWidget(offload_);
     value->addStretch(1);
     auto* row = makeLayout<QHBoxLayout>(this, {18, 6, 18, 6}, 24);
     row->addLayout(value);
     row->addWidget(scale_, 1);
-    for (auto* figure : {peak_, time_, modules_, fraction_, ops_})
+    for (auto* figure : {peak_, time_, modules_, fraction_, ops_, host_})
         row->addWidget(figure, 0, Qt::AlignVCenter);
     row->insertWidget(3, leastButton_, 0, Qt::AlignVCenter);
     leastButton_->hide();
@@ -318,6 +390,7 @@ void BudgetBar::showFigures()
     modules_->setVisible(hasPlan && mode_ == PlanMode::modules);
     fraction_->setVisible(hasPlan && mode_ == PlanMode::ops);
     ops_->setVisible(hasPlan && mode_ == PlanMode::ops);
+    host_->setVisible(hasPlan && offloading_ && mode_ == PlanMode::modules);
 }
 
 void BudgetBar::moved(Bytes value)
@@ -333,14 +406,14 @@ void BudgetBar::updateFeasible()
 
 void BudgetBar::setMood(ResultFigure::Mood mood)
 {
-    for (auto* figure : {time_, modules_, fraction_, ops_})
+    for (auto* figure : {time_, modules_, fraction_, ops_, host_})
         figure->setMood(mood);
     peak_->setMood(infeasible_ && mood == ResultFigure::Mood::normal ? ResultFigure::Mood::danger : mood);
 }
 
 void BudgetBar::showNothing()
 {
-    for (auto* figure : {peak_, time_, modules_, fraction_, ops_})
+    for (auto* figure : {peak_, time_, modules_, fraction_, ops_, host_})
         figure->setValue(QStringLiteral("–"), {});
     if (!possible_)
         peak_->setValue(tr("None possible"), {});
@@ -356,12 +429,15 @@ void BudgetBar::showPlan(const Plan& plan)
     }
     const ByteUnit unit = byteUnitFor(static_cast<double>(plan.peak));
     peak_->setValue(inUnit(plan.peak, unit, 2), QLatin1String(unit.name));
-    const double share = plan.stepMs > 0 ? 100 * plan.recomputeMs / plan.stepMs : 0;
-    time_->setValue(QLatin1Char('+') + QString::number(plan.recomputeMs, 'f', plan.recomputeMs < 10 ? 2 : 1),
+    const double addedMs = plan.recomputeMs + plan.offload.exposedMs;
+    const double share = plan.stepMs > 0 ? 100 * addedMs / plan.stepMs : 0;
+    time_->setValue(QLatin1Char('+') + QString::number(addedMs, 'f', addedMs < 10 ? 2 : 1),
                     plan.stepMs > 0 ? tr("ms (%1 %)").arg(QString::number(share, 'f', 1)) : tr("ms"));
     const auto count = std::count_if(plan.decisions.begin(), plan.decisions.end(),
                                      [](const auto& decision) { return decision.second > 0; });
     modules_->setValue(QString::number(count), {});
+    const ByteUnit moved = byteUnitFor(static_cast<double>(plan.offload.moved));
+    host_->setValue(inUnit(plan.offload.moved, moved, 2), QLatin1String(moved.name));
     scale_->setStepMs(plan.stepMs);
 }
 
@@ -383,9 +459,15 @@ void BudgetBar::setWindowHeight(int height)
                            + std::clamp((height - usualWindow) / curveShare, 0, mostMoreCurve));
 }
 
-void BudgetBar::setFrontier(std::vector<FrontierPoint> frontier)
+void BudgetBar::setFrontier(std::vector<FrontierPoint> frontier, std::vector<FrontierPoint> recompute)
 {
-    scale_->setFrontier(std::move(frontier));
+    scale_->setFrontier(std::move(frontier), std::move(recompute));
+}
+
+void BudgetBar::setOffloading(bool offloading)
+{
+    offloading_ = offloading;
+    showFigures();
 }
 
 void BudgetBar::setBudget(Bytes budget)

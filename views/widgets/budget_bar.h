@@ -18,6 +18,7 @@
 #include <vector>
 
 class QButtonGroup;
+class QCheckBox;
 class QHBoxLayout;
 class QLabel;
 class QLineEdit;
@@ -90,6 +91,32 @@ private:
     QString problem_;
 };
 
+/// The choice whether saved tensors may go to host memory: a check box, and the most pinned host memory. An empty field
+/// is no limit. Invalid text stays, in red, with the reason as tool tip.
+class OffloadRow : public QWidget
+{
+    Q_OBJECT
+public:
+    explicit OffloadRow(QWidget* parent = nullptr);
+
+    void setChoice(bool allowed, Bytes hostMemory); ///< 0: any; emits nothing
+    void setPossible(const QString& whyNot); ///< `whyNot`: a sentence; empty: offload is possible
+    QCheckBox* box() const noexcept { return box_; }
+    QLineEdit* field() const noexcept { return field_; }
+
+Q_SIGNALS:
+    void wanted(bool allowed, headroom::Bytes hostMemory);
+
+private:
+    void read();
+    void show();
+    void setProblem(const QString& problem);
+
+    QCheckBox* box_;
+    QLineEdit* field_;
+    Bytes hostMemory_ = 0;
+};
+
 /// The slider of the budget over the cost curve: hatched where no plan fits, plans for cards and the recorded peak as
 /// stops, ticks below. A click on the label of a stop sets the stop's budget.
 class BudgetScale : public BytesControl
@@ -99,7 +126,7 @@ public:
     explicit BudgetScale(QWidget* parent = nullptr);
 
     void setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax);
-    void setFrontier(std::vector<FrontierPoint> frontier);
+    void setFrontier(std::vector<FrontierPoint> frontier, std::vector<FrontierPoint> recompute = {}); ///< BudgetBar's
     void setStepMs(double ms) { stepMs_ = ms; } ///< step time without recomputation, for the percentage in the tool tip
     void setCards(std::vector<CardStop> cards, std::vector<Bytes> failing); ///< as BudgetBar::setCards()
     void setCurveHeight(int height); ///< in pixels; larger in a large window
@@ -149,6 +176,7 @@ private:
     Bytes recordedPeak_ = 0;
     AxisRange axis_;
     std::vector<FrontierPoint> frontier_;
+    std::vector<FrontierPoint> recompute_;
     double stepMs_ = 0;
     double grabbedAt_ = 0;
     int curveHeight_ = leastCurveHeight;
@@ -164,8 +192,9 @@ struct OpsFigures
     int ops = 0; ///< number of ops of forward
 };
 
-/// The budget and its cost: value, slider over the cost curve, planned peak, added time, and number of recomputed
-/// modules. Budgets below the least feasible budget are hatched; plans for GPUs are stops.
+/// The budget and its cost: value, choice of offload, slider over the cost curve, planned peak, added time, number of
+/// recomputed modules, and bytes that go to the host. Budgets below the least feasible budget are hatched; plans for
+/// GPUs are stops.
 class BudgetBar : public QWidget
 {
     Q_OBJECT
@@ -177,7 +206,9 @@ public:
     /// Stops at which a plan runs on a card, and the peaks of plans of the frontier that do not run there, ascending.
     void setCards(std::vector<CardStop> cards, std::vector<Bytes> failing = {});
     void setWindowHeight(int height); ///< the curve's height is a share of the window's
-    void setFrontier(std::vector<FrontierPoint> frontier); ///< peak ascending; empty: not known yet
+    /// Peaks ascend; empty: not known yet. `recompute` is the frontier without offload if `frontier` is with offload,
+    /// drawn as a second curve.
+    void setFrontier(std::vector<FrontierPoint> frontier, std::vector<FrontierPoint> recompute = {});
     void setBudget(Bytes budget); ///< emits nothing
     Bytes budget() const;
     /// `plan` null: no answer yet. While `busy`, the numbers of the previous plan stay, in grey.
@@ -185,6 +216,10 @@ public:
     void setMode(PlanMode mode); ///< emits nothing
     void setPossible(bool possible); ///< false: no plan of the step is possible, whatever the budget
     void setOps(const std::optional<OpsFigures>& figures); ///< nullopt: no plan
+
+    /// true: plans may offload, and their figures have the bytes that go to the host.
+    void setOffloading(bool offloading);
+    OffloadRow* offload() const noexcept { return offload_; }
 
     Bytes step() const; ///< step in bytes of the keys Left and Right
     void stepBy(int steps);
@@ -206,16 +241,19 @@ private:
 
     QButtonGroup* modes_;
     BudgetEdit* edit_;
+    OffloadRow* offload_;
     BudgetScale* scale_;
     ResultFigure* peak_;
     ResultFigure* time_;
     ResultFigure* modules_;
     ResultFigure* fraction_; ///< this and the next replace the number of modules for plans by op
     ResultFigure* ops_;
+    ResultFigure* host_;
     QPushButton* leastButton_;
     QTimer grey_; ///< runs while the figures are of the previous plan, before they turn grey
     bool infeasible_ = false;
     bool possible_ = true;
+    bool offloading_ = false;
     PlanMode mode_ = PlanMode::modules;
 };
 

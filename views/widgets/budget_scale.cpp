@@ -75,9 +75,10 @@ void BudgetScale::setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes
     updateStops();
 }
 
-void BudgetScale::setFrontier(std::vector<FrontierPoint> frontier)
+void BudgetScale::setFrontier(std::vector<FrontierPoint> frontier, std::vector<FrontierPoint> recompute)
 {
     frontier_ = std::move(frontier);
+    recompute_ = std::move(recompute);
     updateStops();
 }
 
@@ -142,21 +143,27 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
 {
     if (frontier_.empty())
         return;
+    // The plan of least memory may wait long for copies: what is above the highest cost of recomputation leaves the
+    // plot.
     double highest = 0;
-    for (const auto& point : frontier_)
+    for (const auto& point : recompute_.empty() ? frontier_ : recompute_)
         highest = std::max(highest, point.costMs());
     const double base = curveTop + curveHeight_ + 2;
     const AxisMap y{{0, std::max(highest, 1e-9)}, base, curveTop + 2};
     const double end = map().pixelEnd;
     // A staircase: between two plans of the frontier the cheaper plan does not fit yet.
-    QPolygonF line;
-    for (const auto& point : frontier_) {
-        const double x = std::clamp(map().toPixel(static_cast<double>(point.peak)), map().pixelBegin, end);
-        if (!line.empty())
-            line << QPointF(x, line.last().y());
-        line << QPointF(x, y.toPixel(point.costMs()));
-    }
-    line << QPointF(end, line.last().y());
+    const auto staircase = [&](const std::vector<FrontierPoint>& points) {
+        QPolygonF line;
+        for (const auto& point : points) {
+            const double x = std::clamp(map().toPixel(static_cast<double>(point.peak)), map().pixelBegin, end);
+            if (!line.empty())
+                line << QPointF(x, line.last().y());
+            line << QPointF(x, y.toPixel(std::min(point.costMs(), highest)));
+        }
+        line << QPointF(end, line.last().y());
+        return line;
+    };
+    const QPolygonF line = staircase(frontier_);
     QPolygonF area = line;
     area << QPointF(end, base) << QPointF(line.first().x(), base);
     painter.setPen(Qt::NoPen);
@@ -164,6 +171,11 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
     painter.drawPolygon(area);
     painter.setBrush(Qt::NoBrush);
     painter.setPen(QPen(theme.accent, 1.5, Qt::SolidLine, Qt::FlatCap, Qt::RoundJoin));
+    if (!recompute_.empty()) {
+        painter.setPen(QPen(theme.secondText, 1, Qt::DashLine, Qt::FlatCap, Qt::RoundJoin));
+        painter.drawPolyline(staircase(recompute_));
+        painter.setPen(QPen(theme.accent, 1.5, Qt::SolidLine, Qt::FlatCap, Qt::RoundJoin));
+    }
     painter.drawPolyline(line);
     // The curve's break points, where wide enough apart. Points of plans that do not run on the GPU are hollow.
     painter.setPen(QPen(theme.accent, 1));
@@ -173,7 +185,8 @@ void BudgetScale::paintCurve(QPainter& painter, const Theme& theme) const
         if (x - before < breakPointDistance || x < map().pixelBegin || x > end)
             continue;
         painter.setBrush(fails(point) ? theme.card : theme.accent);
-        painter.drawEllipse(QPointF(x, y.toPixel(point.costMs())), breakPointRadius, breakPointRadius);
+        painter.drawEllipse(QPointF(x, y.toPixel(std::min(point.costMs(), highest))), breakPointRadius,
+                            breakPointRadius);
         before = x;
     }
 }
@@ -315,6 +328,10 @@ bool BudgetScale::event(QEvent* event)
         const double ms = recomputeAt(frontier_, budget);
         words += stepMs_ > 0 ? tr(": +%1 (%2 %)").arg(msText(ms), QString::number(100 * ms / stepMs_, 'f', 1))
                              : tr(": +%1").arg(msText(ms));
+        if (!recompute_.empty() && budget >= recompute_.front().peak)
+            words += tr("; +%1 without offload").arg(msText(recomputeAt(recompute_, budget)));
+        else if (!recompute_.empty())
+            words += tr("; no plan without offload");
     }
     QToolTip::showText(help->globalPos(), words, this);
     return true;

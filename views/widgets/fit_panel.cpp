@@ -34,7 +34,7 @@ QLineEdit* makeSizesEdit(const char* name, const QString& accessibleName, QWidge
     auto* edit = new QLineEdit(parent);
     edit->setObjectName(QLatin1String(name));
     edit->setAccessibleName(accessibleName);
-    edit->setMinimumWidth(64);
+    edit->setMinimumWidth(52);
     edit->setMaximumWidth(320);
     return edit;
 }
@@ -43,19 +43,27 @@ QLineEdit* makeSizesEdit(const char* name, const QString& accessibleName, QWidge
 
 FitPanel::FitPanel(QWidget* parent)
     : QWidget(parent)
+    , fields_(new QWidget(this))
     , card_(new QToolButton(this))
     , cards_(new QMenu(card_))
     , batch_(makeSizesEdit("fitBatch", tr("Batches to try"), this))
     , sequence_(makeSizesEdit("fitSequence", tr("Sequence lengths to try"), this))
+    , more_(makeSegment(tr("More"), this))
+    , globalBatch_(makeSizesEdit("fitGlobalBatch", tr("Samples of an optimizer step"), this))
+    , share_(makeSizesEdit("fitShare", tr("Share of the card for this program"), this))
+    , beside_(makeSizesEdit("fitBeside", tr("Memory of another program on the card"), this))
     , start_(new QPushButton(tr("Start"), this))
     , bar_(makeProgressBar(this))
     , words_(new ElidedLabel(ElidedLabel::Elide::end, this))
+    , help_(makeSegment(tr("What would help"), this))
     , asTable_(makeSegment(tr("Table"), this))
     , export_(makeSegment(tr("Export…"), this))
     , legend_(new LegendBar(this))
     , chart_(new FitChart(this))
     , model_(new FitModel(this))
     , table_(makeTableView(model_, false))
+    , changesModel_(new ChangesModel(this))
+    , changes_(makeTableView(changesModel_, false))
 {
     layOut();
     wire();
@@ -89,16 +97,23 @@ void FitPanel::layOut()
         fields->addWidget(label);
         fields->addWidget(edit, 1);
     }
+    fields->addWidget(more_);
     fields->addWidget(start_);
     fields->addStretch();
-    for (QToolButton* button : {asTable_, export_}) {
+    for (QToolButton* button : {more_, help_, asTable_, export_}) {
         button->setFocusPolicy(Qt::TabFocus);
         button->setProperty("small", true);
     }
     export_->setCheckable(false);
+    help_->setCheckable(false);
+    help_->setObjectName(QStringLiteral("fitHelp"));
+    help_->setToolTip(tr("List what would make this step take less memory on its card, and what each change costs"));
+    more_->setObjectName(QStringLiteral("fitMore"));
+    more_->setToolTip(tr("Gradient accumulation, and memory that is left to other programs"));
     auto* head = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 4);
     head->addWidget(legend_, 1, Qt::AlignTop);
     head->addStretch();
+    head->addWidget(help_, 0, Qt::AlignTop);
     head->addWidget(asTable_, 0, Qt::AlignTop);
     head->addWidget(export_, 0, Qt::AlignTop);
     table_->setAccessibleName(tr("Sizes"));
@@ -108,9 +123,17 @@ void FitPanel::layOut()
     auto* content = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 16);
     content->addWidget(chart_, 3);
     content->addWidget(table_, 2);
+    content->addWidget(changes_, 1);
+    changes_->setAccessibleName(tr("What would help"));
+    changes_->setSortingEnabled(false);
+    changes_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    changes_->header()->setMinimumSectionSize(52); // "Runs" with its margins
 
     auto* column = makeLayout<QVBoxLayout>(this, {12, 8, 12, 8}, 4);
-    column->addLayout(fields);
+    auto* rows = makeLayout<QVBoxLayout>(fields_, {0, 0, 0, 0}, 4);
+    rows->addLayout(fields);
+    rows->addWidget(makeMoreFields());
+    column->addWidget(fields_);
     QSizePolicy keepsRoom = bar_->sizePolicy(); // nothing moves when a search begins
     keepsRoom.setRetainSizeWhenHidden(true);
     bar_->setSizePolicy(keepsRoom);
@@ -121,6 +144,30 @@ void FitPanel::layOut()
     column->addLayout(content, 1);
 }
 
+/// The second row of fields, hidden until wanted.
+QWidget* FitPanel::makeMoreFields()
+{
+    globalBatch_->setToolTip(tr("Samples of an optimizer step: each batch is a divisor, and its gradients accumulate"));
+    globalBatch_->setPlaceholderText(tr("256"));
+    share_->setToolTip(tr("The share of the card's memory that training may take, as 0.55"));
+    share_->setPlaceholderText(tr("1"));
+    beside_->setToolTip(tr("Memory that another program takes on the card, as 12 GiB"));
+    beside_->setPlaceholderText(tr("0 GiB"));
+    auto* row = new QWidget(this);
+    auto* fields = makeLayout<QHBoxLayout>(row, {0, 0, 0, 0}, 8);
+    for (const auto& [text, edit] : {std::pair(tr("&Global batch"), globalBatch_), std::pair(tr("S&hare"), share_),
+                                     std::pair(tr("Besi&de"), beside_)}) {
+        auto* label = new QLabel(text, row);
+        label->setBuddy(edit);
+        fields->addWidget(label);
+        fields->addWidget(edit, 1);
+    }
+    fields->addStretch();
+    row->hide();
+    connect(more_, &QToolButton::toggled, row, &QWidget::setVisible);
+    return row;
+}
+
 void FitPanel::wire()
 {
     connect(start_, &QPushButton::clicked, this, [this] {
@@ -129,7 +176,7 @@ void FitPanel::wire()
         else
             Q_EMIT startWanted();
     });
-    for (const QLineEdit* edit : {batch_, sequence_})
+    for (const QLineEdit* edit : {batch_, sequence_, globalBatch_, share_, beside_})
         connect(edit, &QLineEdit::returnPressed, this, [this] {
             if (!running_ && start_->isEnabled())
                 Q_EMIT startWanted();
@@ -137,6 +184,16 @@ void FitPanel::wire()
     connect(cards_, &QMenu::triggered, this, &FitPanel::showCards);
     connect(asTable_, &QToolButton::toggled, this, &FitPanel::showParts);
     connect(export_, &QToolButton::clicked, this, &FitPanel::exportWanted);
+    connect(help_, &QToolButton::clicked, this, [this] {
+        if (!showsChanges_) {
+            Q_EMIT helpWanted();
+            return;
+        }
+        showChanges(nullptr);
+        say({});
+    });
+    connect(changes_, &QTreeView::activated, this,
+            [this](const QModelIndex& index) { Q_EMIT changeChosen(static_cast<std::size_t>(index.row())); });
     connect(chart_, &FitChart::chosen, this, &FitPanel::chosen);
     connect(table_, &QTreeView::activated, this, [this](const QModelIndex& index) {
         const FitModel::Place place = model_->placeAt(index);
@@ -184,8 +241,14 @@ void FitPanel::resizeEvent(QResizeEvent* event)
 void FitPanel::showParts()
 {
     const bool both = width() >= widthForBoth;
-    const bool any = model_->rowCount() > 0;
-    chart_->setVisible(both || !asTable_->isChecked() || !any);
+    const bool any = model_->rowCount() > 0 && !showsChanges_;
+    changes_->setVisible(showsChanges_);
+    changes_->header()->setStretchLastSection(both);
+    changes_->header()->setSectionResizeMode(ChangesModel::changeColumn,
+                                             both ? QHeaderView::ResizeToContents : QHeaderView::Stretch);
+    fields_->setVisible(!showsChanges_ || running_); // a recording can be cancelled
+    help_->setText(showsChanges_ ? tr("Sizes") : tr("What would help"));
+    chart_->setVisible(!showsChanges_ && (both || !asTable_->isChecked() || !any));
     legend_->setVisible(any && chart_->isVisibleTo(this));
     table_->setVisible(any && (both || asTable_->isChecked()));
     asTable_->setVisible(any && !both);
@@ -247,6 +310,21 @@ QString FitPanel::sequence() const
     return sequence_->text().trimmed();
 }
 
+QString FitPanel::globalBatch() const
+{
+    return globalBatch_->text().trimmed();
+}
+
+QString FitPanel::share() const
+{
+    return share_->text().trimmed();
+}
+
+QString FitPanel::beside() const
+{
+    return beside_->text().trimmed();
+}
+
 void FitPanel::setWhyNot(const QString& sentence)
 {
     whyNot_ = sentence;
@@ -266,7 +344,12 @@ void FitPanel::setRunning(bool running)
     card_->setEnabled(!running && possible);
     batch_->setEnabled(!running && possible);
     sequence_->setEnabled(!running && possible && !sequence_->placeholderText().isEmpty());
+    for (QLineEdit* edit : {globalBatch_, share_, beside_})
+        edit->setEnabled(!running && possible);
+    help_->setEnabled(!running);
+    changes_->setEnabled(!running);
     bar_->setVisible(running);
+    showParts();
     if (model_->rowCount() == 0)
         chart_->setPicture({}, emptyWords());
 }
@@ -320,6 +403,15 @@ void FitPanel::showResult(const FitResultPtr& result, bool ofSequences)
         table_->setColumnHidden(column, !model_->hasValues(column));
     chart_->setPicture(result ? fitPicture(*result, ofSequences) : FitPicture(), emptyWords());
     showLegend();
+    showParts();
+}
+
+void FitPanel::showChanges(const ChangesPtr& changes)
+{
+    showsChanges_ = changes != nullptr;
+    changesModel_->setChanges(changes);
+    if (showsChanges_ && changesModel_->rowCount() > 0)
+        changes_->setCurrentIndex(changesModel_->index(0, 0));
     showParts();
 }
 

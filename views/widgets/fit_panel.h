@@ -44,6 +44,9 @@ public:
     void setSequence(const QString& sizes, const QString& hint);
     QString batch() const;
     QString sequence() const;
+    QString globalBatch() const; ///< samples of an optimizer step; empty: each batch is one
+    QString share() const; ///< of the card's memory for this program, 0 to 1; empty: all
+    QString beside() const; ///< a size that another program takes on the card; empty: none
 
     /// Why there is nothing to start, a sentence; empty: a search can be started.
     void setWhyNot(const QString& sentence);
@@ -55,8 +58,12 @@ public:
     /// Shows sizes as far as known. `ofSequences`: rates are tokens a second, over the sequence length.
     void showResult(const FitResultPtr& result, bool ofSequences);
 
+    /// Shows changes that would help in place of the sizes; null: the sizes.
+    void showChanges(const ChangesPtr& changes);
+
     FitChart* chart() const noexcept { return chart_; }
     QTreeView* table() const noexcept { return table_; }
+    QTreeView* changes() const noexcept { return changes_; }
     ElidedLabel* words() const noexcept { return words_; }
 
 Q_SIGNALS:
@@ -64,6 +71,8 @@ Q_SIGNALS:
     void cancelWanted();
     void chosen(std::size_t series, std::size_t row); ///< the step of this size is to be opened
     void exportWanted();
+    void helpWanted(); ///< what would help
+    void changeChosen(std::size_t change); ///< index in Changes::list
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
@@ -73,27 +82,37 @@ protected:
 
 private:
     void layOut();
+    QWidget* makeMoreFields();
     void wire();
     void showParts();
     void showCards();
     void showLegend();
     QString emptyWords() const;
 
+    QWidget* fields_; ///< the first row
     QToolButton* card_;
     QMenu* cards_;
     QLineEdit* batch_;
     QLineEdit* sequence_;
+    QToolButton* more_; ///< shows the next fields
+    QLineEdit* globalBatch_;
+    QLineEdit* share_;
+    QLineEdit* beside_;
     QPushButton* start_;
     QProgressBar* bar_;
     ElidedLabel* words_;
+    QToolButton* help_;
     QToolButton* asTable_;
     QToolButton* export_;
     LegendBar* legend_;
     FitChart* chart_;
     FitModel* model_;
     QTreeView* table_;
+    ChangesModel* changesModel_;
+    QTreeView* changes_;
     QString whyNot_;
     bool running_ = false;
+    bool showsChanges_ = false;
 };
 
 } // namespace headroom

@@ -100,20 +100,23 @@ void Inspector::makeOptions(QVBoxLayout* column)
     decided_ = new OptionButton(tr("Let the plan decide"), options_);
     keepAll_ = new OptionButton(tr("Keep everything"), options_);
     recompute_ = new OptionButton(tr("Recompute"), options_);
+    offload_ = new OptionButton(tr("Offload to the host"), options_);
     decided_->setObjectName(QStringLiteral("pinFree"));
     keepAll_->setObjectName(QStringLiteral("pinKeep"));
     recompute_->setObjectName(QStringLiteral("pinRecompute"));
+    offload_->setObjectName(QStringLiteral("pinOffload"));
     decided_->setToolTip(tr("The solver chooses what this module keeps"));
     keepAll_->setToolTip(tr("Pin: nothing of this module is recomputed"));
     recompute_->setToolTip(tr("Pin: this module is checkpointed; the solver chooses how much it keeps"));
     auto* group = new QButtonGroup(this);
-    for (OptionButton* option : {decided_, keepAll_, recompute_}) {
+    for (OptionButton* option : {decided_, keepAll_, recompute_, offload_}) {
         group->addButton(option);
         inside->addWidget(option);
     }
     connect(decided_, &QRadioButton::clicked, this, [this] { Q_EMIT pinWanted(std::nullopt); });
     connect(keepAll_, &QRadioButton::clicked, this, [this] { Q_EMIT pinWanted(Pin::save); });
     connect(recompute_, &QRadioButton::clicked, this, [this] { Q_EMIT pinWanted(Pin::recompute); });
+    connect(offload_, &QRadioButton::clicked, this, [this] { Q_EMIT pinWanted(Pin::offload); });
     inside->addSpacing(8);
     curveTitle_ = makeLabel({}, "second", options_);
     curveTitle_->setProperty("caption", true);
@@ -222,7 +225,17 @@ void Inspector::setModule(const ModuleFacts& facts)
     decided_->setDetails(facts.decided.kept, facts.decided.cost);
     keepAll_->setDetails(facts.keepAll.kept, facts.keepAll.cost);
     recompute_->setDetails(facts.recompute.kept, facts.recompute.cost);
-    OptionButton* chosen = !facts.pin ? decided_ : *facts.pin == Pin::save ? keepAll_ : recompute_;
+    offload_->setVisible(facts.offload.has_value());
+    if (facts.offload)
+        offload_->setDetails(facts.offload->kept, facts.offload->cost);
+    offload_->setEnabled(facts.whyNoOffload.isEmpty());
+    offload_->setToolTip(facts.whyNoOffload.isEmpty() ? tr(
+                             "Pin: what this module saves goes to the host and comes back, whatever the copies cost")
+                                                      : facts.whyNoOffload);
+    OptionButton* chosen = !facts.pin  ? decided_
+        : *facts.pin == Pin::save      ? keepAll_
+        : *facts.pin == Pin::recompute ? recompute_
+                                       : offload_;
     chosen->setChecked(true);
     curveTitle_->setText(facts.curveTitle);
     curve_->setAccessibleName(facts.curveTitle);

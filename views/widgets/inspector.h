@@ -41,6 +41,8 @@ struct ModuleFacts
     Option decided; ///< the current plan's choice
     Option keepAll;
     Option recompute;
+    std::optional<Option> offload; ///< nullopt: plans of the step have no offload
+    QString whyNoOffload; ///< why this module cannot be offloaded; empty: no reason
     QString curveTitle;
     std::vector<TradeOffPoint> curve; ///< some points, by descending `kept`
     int chosenPoint = -1; ///< index in `curve` of the plan's choice; -1: none
@@ -106,6 +108,7 @@ private:
     OptionButton* decided_;
     OptionButton* keepAll_;
     OptionButton* recompute_;
+    OptionButton* offload_;
     QLabel* curveTitle_;
     CurveTable* curve_;
     WrappedLabel* whyNot_;

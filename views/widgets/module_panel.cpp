@@ -2,185 +2,25 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/module_panel.h"
 
-#include "views/models/module_tree_model.h"
-#include "views/plot/text_line.h"
+#include "views/models/table_delegate.h"
 #include "views/theme/looks.h"
 #include "views/theme/theme.h"
 
 #include <QAccessible>
 #include <QFocusEvent>
+#include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLineEdit>
 #include <QPaintEvent>
 #include <QPainter>
 #include <QSortFilterProxyModel>
+#include <QToolButton>
 #include <QVBoxLayout>
-#include <QtMath>
 
 #include <algorithm>
 #include <utility>
 
 namespace headroom {
-namespace {
-
-constexpr int rowHeight = 25;
-constexpr int pillPadding = 7;
-constexpr int pillHeight = 16;
-constexpr int smallestPill = 24;
-constexpr int shortPill = 56; // width of "100 %": a number is shown whole or not at all
-constexpr int nameMargin = 3;
-constexpr int longestBar = 54;
-constexpr int numberWidth = 36; // width of "2210" with a gap
-constexpr int barHeight = 6;
-constexpr int gap = 6;
-constexpr int cellMargin = 14; // as in the header, which has room for an arrow
-constexpr int cacheKibibytes = 32 * 1024; // enough for a screen full of rows, each in several states
-
-} // namespace
-
-ModuleDelegate::ModuleDelegate(QObject* parent)
-    : QStyledItemDelegate(parent)
-    , pictures_(cacheKibibytes)
-{
-}
-
-QSize ModuleDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const
-{
-    return {QStyledItemDelegate::sizeHint(option, index).width(), rowHeight};
-}
-
-ModuleDelegate::Cell ModuleDelegate::cellOf(const QModelIndex& index)
-{
-    Cell cell;
-    cell.column = index.column();
-    cell.text = index.data().toString();
-    switch (cell.column) {
-    case ModuleTreeModel::moduleColumn:
-        cell.mark = index.data(ModuleTreeModel::MarkRole).value<PlanMark>();
-        cell.strong
-            = cell.mark == PlanMark::checkpointed || (!index.parent().isValid() && index.model()->hasChildren(index));
-        cell.pill = index.data(ModuleTreeModel::PillRole).toString();
-        cell.pin = index.data(ModuleTreeModel::PinRole).toString();
-        break;
-    case ModuleTreeModel::keptColumn:
-        cell.recorded = index.data(ModuleTreeModel::RecordedRole).toLongLong();
-        cell.kept = index.data(ModuleTreeModel::KeptRole).toLongLong();
-        cell.scale = index.data(ModuleTreeModel::ScaleRole).toLongLong();
-        break;
-    case ModuleTreeModel::recomputeColumn:
-        cell.recomputed = index.data(ModuleTreeModel::RecomputeRole).toDouble() > 0;
-        break;
-    default:
-        break;
-    }
-    return cell;
-}
-
-void ModuleDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const
-{
-    theme_ = option.widget ? &Theme::of(*option.widget) : &Theme::make(false);
-    const QColor& ground = option.state.testFlag(QStyle::State_Selected) ? theme_->selected
-        : option.state.testFlag(QStyle::State_MouseOver)                 ? theme_->hover
-                                                                         : theme_->card;
-    Cell cell = cellOf(index);
-    cell.size = option.rect.size();
-    cell.density = painter->device()->devicePixelRatioF();
-    cell.ground = ground.rgb();
-    const QPixmap* known = pictures_.object(cell);
-    if (known) {
-        painter->drawPixmap(option.rect.topLeft(), *known);
-        return;
-    }
-    const QSize pixels(qCeil(cell.size.width() * cell.density), qCeil(cell.size.height() * cell.density));
-    QPixmap picture(pixels);
-    picture.setDevicePixelRatio(cell.density);
-    picture.fill(ground);
-    QPainter into(&picture);
-    paintCell(into, cell);
-    into.end();
-    painter->drawPixmap(option.rect.topLeft(), picture);
-    pictures_.insert(cell, new QPixmap(picture), pixels.width() * pixels.height() * 4 / 1024);
-}
-
-void ModuleDelegate::paintCell(QPainter& painter, const Cell& cell) const
-{
-    painter.setRenderHint(QPainter::Antialiasing);
-    switch (cell.column) {
-    case ModuleTreeModel::moduleColumn:
-        return paintModule(painter, cell);
-    case ModuleTreeModel::keptColumn:
-        return paintKept(painter, cell);
-    default:
-        return paintRecompute(painter, cell);
-    }
-}
-
-void ModuleDelegate::paintModule(QPainter& painter, const Cell& cell) const
-{
-    const QFont& font = cell.strong ? theme_->bodyStrong : theme_->body;
-
-    // The name has priority: long pills get the rest of the width.
-    QRect rest = QRect(QPoint(0, 0), cell.size).adjusted(nameMargin, 0, -gap, 0);
-    int room = rest.width() - qRound(lineWidth(font, cell.text)) - gap;
-    const auto pill = [&](const QString& text, bool filled) {
-        const int width = text.isEmpty() ? 0 : paintPill(painter, rest, text, filled, room);
-        rest.setRight(rest.right() - width - (width > 0 ? gap : 0));
-        room -= width + (width > 0 ? gap : 0);
-    };
-    pill(cell.pill, true);
-    pill(cell.pin, false);
-
-    painter.setFont(font);
-    painter.setPen(cell.mark == PlanMark::none ? theme_->text : theme_->accent);
-    paintName(painter, rest, Qt::AlignLeft | Qt::AlignVCenter, cell.text);
-}
-
-/// Paints a pill at the right of the cell; a long pill takes at most `room`. Returns the width; 0: no room.
-int ModuleDelegate::paintPill(QPainter& painter, const QRect& box, const QString& text, bool filled, int room) const
-{
-    const int whole = qRound(lineWidth(theme_->caption, text)) + 2 * pillPadding;
-    const bool isShort = whole <= shortPill && whole <= box.width();
-    const int width = isShort ? whole : std::min(whole, room);
-    if (width < smallestPill)
-        return 0;
-    painter.setFont(theme_->caption);
-    const QRectF pill(box.right() - width + 0.5, box.center().y() - pillHeight / 2.0 + 1, width, pillHeight);
-    painter.setPen(filled ? QPen(Qt::NoPen) : QPen(theme_->secondText, 1));
-    painter.setBrush(filled ? QBrush(theme_->accentSoft) : QBrush(Qt::NoBrush));
-    painter.drawRoundedRect(pill, pillHeight / 2.0, pillHeight / 2.0);
-    painter.setPen(filled ? theme_->accent : theme_->secondText);
-    // The width is rounded, so that a whole text may need a pixel of the padding.
-    const double padding = width == whole ? pillPadding - 1 : pillPadding;
-    paintElided(painter, pill.adjusted(padding, 0, -padding, 0), Qt::AlignCenter, text, Qt::ElideRight);
-    return width;
-}
-
-void ModuleDelegate::paintKept(QPainter& painter, const Cell& cell) const
-{
-    const QRect box(QPoint(0, 0), cell.size);
-    const auto scale = std::max({cell.scale, cell.recorded, cell.kept, qint64(1)});
-    const int longest = std::clamp(box.width() - gap - numberWidth - cellMargin, 0, longestBar);
-    const auto bar = [&](qint64 bytes, const QColor& color) {
-        const double length = longest * static_cast<double>(bytes) / static_cast<double>(scale);
-        if (bytes > 0)
-            painter.fillRect(QRectF(gap, box.center().y() - barHeight / 2.0 + 1, std::max(length, 1.0), barHeight),
-                             color);
-    };
-    bar(cell.recorded, theme_->pale(Category::activation));
-    bar(cell.kept, theme_->color(Category::activation));
-    painter.setFont(theme_->number);
-    painter.setPen(cell.kept > 0 ? theme_->text : theme_->secondText);
-    paintLine(painter, box.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, cell.text);
-}
-
-void ModuleDelegate::paintRecompute(QPainter& painter, const Cell& cell) const
-{
-    const QRect box(QPoint(0, 0), cell.size);
-    painter.setFont(theme_->number);
-    painter.setPen(cell.recomputed ? theme_->accent : theme_->secondText);
-    paintLine(painter, box.adjusted(0, 0, -cellMargin, 0), Qt::AlignRight | Qt::AlignVCenter, cell.text);
-}
-
 namespace {
 
 constexpr int stripeWidth = 2;
@@ -212,7 +52,8 @@ void ModuleTreeView::drawRow(QPainter* painter, const QStyleOptionViewItem& opti
     const Theme& theme = Theme::of(*this);
     const QRect stripe(0, option.rect.top() + stripeGap, stripeWidth, option.rect.height() - 2 * stripeGap);
     if (mark != PlanMark::none)
-        painter->fillRect(stripe, theme.accent);
+        painter->fillRect(stripe,
+                          mark == PlanMark::offloaded || mark == PlanMark::insideOffloaded ? theme.host : theme.accent);
     if (focused) {
         painter->setPen(theme.text);
         painter->setBrush(Qt::NoBrush);
@@ -256,6 +97,7 @@ constexpr int recomputeWidth = 92;
 constexpr int measuredWidth = 104;
 constexpr int ratioWidth = 56;
 constexpr int exposedWidth = 72;
+constexpr int hostWidth = 76;
 constexpr int nameWidth = 160; // names get this width before the kept column gets a bar
 constexpr int indentation = 14; // of each level, less in a deep tree
 constexpr int leastIndentation = 6;
@@ -281,17 +123,27 @@ public:
         if (atWork == atWork_)
             return false;
         atWork_ = atWork;
-        setAutoAcceptChildRows(atWork_.empty()); // a row in the range does not bring in the rows below
-        invalidateFilter();
+        refilter();
         return true;
     }
+
+    void setMark(PlanMark mark) ///< none: rows with any mark
+    {
+        mark_ = mark;
+        refilter();
+    }
+    PlanMark mark() const noexcept { return mark_; }
 
 protected:
     bool filterAcceptsRow(int row, const QModelIndex& parent) const override
     {
-        if (atWork_.empty())
+        if (atWork_.empty() && mark_ == PlanMark::none)
             return QSortFilterProxyModel::filterAcceptsRow(row, parent);
         const QModelIndex index = sourceModel()->index(row, 0, parent);
+        if (mark_ != PlanMark::none && index.data(ModuleTreeModel::MarkRole).value<PlanMark>() != mark_)
+            return false;
+        if (atWork_.empty())
+            return hasName(row, parent);
         const auto module = index.data(ModuleTreeModel::ModuleRole).toUInt();
         return module < atWork_.size() && atWork_[module] && hasName(row, parent);
     }
@@ -304,7 +156,15 @@ private:
             || (parent.isValid() && hasName(parent.row(), parent.parent()));
     }
 
+    void refilter()
+    {
+        // A row in the range, or with the mark, does not bring in the rows below.
+        setAutoAcceptChildRows(atWork_.empty() && mark_ == PlanMark::none);
+        invalidateFilter();
+    }
+
     std::vector<bool> atWork_; ///< by ModuleId; empty: no range
+    PlanMark mark_ = PlanMark::none;
 };
 
 ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
@@ -313,6 +173,9 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     , proxy_(new Rows(this))
     , filter_(new QLineEdit(this))
     , tree_(new ModuleTreeView(this))
+    , marks_(new QWidget(this))
+    , recomputed_(makeMark(PlanMark::checkpointed, tr("Modules that run again in backward: show only these")))
+    , moved_(makeMark(PlanMark::offloaded, tr("Modules whose saved tensors go to the host: show only these")))
 {
     proxy_->setSourceModel(model);
     proxy_->setRecursiveFilteringEnabled(true);
@@ -340,11 +203,12 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     header->setSectionsMovable(false);
     header->setSortIndicatorShown(false);
     header->setSectionResizeMode(ModuleTreeModel::moduleColumn, QHeaderView::Stretch);
-    for (const auto& [column, width] : {std::pair(ModuleTreeModel::keptColumn, keptWidths[0]),
-                                        std::pair(ModuleTreeModel::recomputeColumn, recomputeWidth),
-                                        std::pair(ModuleTreeModel::measuredColumn, measuredWidth),
-                                        std::pair(ModuleTreeModel::ratioColumn, ratioWidth),
-                                        std::pair(ModuleTreeModel::exposedColumn, exposedWidth)}) {
+    for (const auto& [column, width] :
+         {std::pair(ModuleTreeModel::keptColumn, keptWidths[0]),
+          std::pair(ModuleTreeModel::recomputeColumn, recomputeWidth),
+          std::pair(ModuleTreeModel::measuredColumn, measuredWidth),
+          std::pair(ModuleTreeModel::ratioColumn, ratioWidth), std::pair(ModuleTreeModel::exposedColumn, exposedWidth),
+          std::pair(ModuleTreeModel::hostColumn, hostWidth)}) {
         header->setSectionResizeMode(column, QHeaderView::Fixed);
         header->resizeSection(column, width);
     }
@@ -352,7 +216,14 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
 
     auto* column = makeLayout<QVBoxLayout>(this, {8, 8, 8, 8}, 6);
     column->addWidget(filter_);
+    auto* marks = makeLayout<QHBoxLayout>(marks_, {0, 0, 0, 0}, 4);
+    marks->addWidget(recomputed_);
+    marks->addWidget(moved_);
+    marks->addStretch(1);
+    column->addWidget(marks_);
     column->addWidget(tree_, 1);
+    connect(model_, &ModuleTreeModel::planChanged, this, &ModulePanel::showMarks);
+    setOffloading(false);
 
     const auto indent = [this] {
         tree_->setIndentation(
@@ -397,6 +268,7 @@ void ModulePanel::setComparing(bool comparing)
     tree_->setColumnHidden(ModuleTreeModel::measuredColumn, !comparing);
     tree_->setColumnHidden(ModuleTreeModel::ratioColumn, !comparing);
     tree_->setColumnHidden(ModuleTreeModel::exposedColumn, comparing || !distributed_);
+    tree_->setColumnHidden(ModuleTreeModel::hostColumn, comparing || !offloading_);
     giveWidths();
 }
 
@@ -406,10 +278,78 @@ void ModulePanel::setDistributed(bool distributed)
     setComparing(comparing_);
 }
 
+void ModulePanel::setOffloading(bool offloading)
+{
+    offloading_ = offloading;
+    marks_->setVisible(offloading);
+    if (!offloading)
+        filterByMark(PlanMark::none);
+    setComparing(comparing_);
+}
+
+QToolButton* ModulePanel::markButton(PlanMark mark) const
+{
+    return mark == PlanMark::offloaded ? moved_ : recomputed_;
+}
+
+QToolButton* ModulePanel::makeMark(PlanMark mark, const QString& tip)
+{
+    QToolButton* button = makeSegment({}, marks_);
+    button->setToolTip(tip);
+    button->setProperty("small", true);
+    button->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+    button->setIconSize({13, 9}); // a square, and a gap before the text
+    connect(button, &QToolButton::clicked, this,
+            [this, mark](bool checked) { filterByMark(checked ? mark : PlanMark::none); });
+    return button;
+}
+
+/// Shows the colours of the marks and the number of modules with each.
+void ModulePanel::showMarks()
+{
+    if (!offloading_)
+        return;
+    const Theme& theme = Theme::of(*this);
+    const auto show = [&](QToolButton* button, const QString& text, const QColor& color, PlanMark mark) {
+        QPixmap square(button->iconSize() * devicePixelRatioF());
+        square.fill(Qt::transparent);
+        QPainter(&square).fillRect(0, 0, square.height(), square.height(), color);
+        button->setIcon(square);
+        button->setText(text.arg(model_->count(mark)));
+    };
+    show(recomputed_, tr("Recomputed: %1"), theme.accent, PlanMark::checkpointed);
+    show(moved_, tr("To the host: %1"), theme.host, PlanMark::offloaded);
+    if (proxy_->mark() != PlanMark::none)
+        filterByMark(proxy_->mark()); // the rows with the mark are others now
+}
+
+void ModulePanel::filterByMark(PlanMark mark)
+{
+    recomputed_->setChecked(mark == PlanMark::checkpointed);
+    moved_->setChecked(mark == PlanMark::offloaded);
+    if (mark == PlanMark::none && proxy_->mark() == PlanMark::none)
+        return;
+    const ModuleId current = model_->moduleAt(proxy_->mapToSource(tree_->currentIndex()));
+    selecting_ = true;
+    proxy_->setMark(mark);
+    selecting_ = false;
+    if (mark != PlanMark::none)
+        tree_->expandAll();
+    select(current);
+}
+
+void ModulePanel::changeEvent(QEvent* event)
+{
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange)
+        showMarks();
+}
+
 /// Gives the kept column the width that names and times leave.
 void ModulePanel::giveWidths()
 {
-    const int times = comparing_ ? measuredWidth + ratioWidth : recomputeWidth + (distributed_ ? exposedWidth : 0);
+    const int times = comparing_ ? measuredWidth + ratioWidth
+                                 : recomputeWidth + (distributed_ ? exposedWidth : 0) + (offloading_ ? hostWidth : 0);
     const int left = tree_->viewport()->width() - times - nameWidth;
     const int last = keptWidths[comparing_ ? 3 : 2];
     const int* const widest
