@@ -142,7 +142,7 @@ private:
         if (best_ && !isOpen())
             return {};
         const SearchLimit limit = SearchLimit::after(limit_.remainingMs() * shareOfSearch, limit_.stop);
-        return search([&](Bytes budget, const CopyLimits& copies) -> std::optional<Proposed> {
+        return search([&](Bytes budget, const CopyLimits& copies) -> Result<std::optional<Proposed>> {
             RowAnswer answer
                 = solveRows(problem_, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_), hints_, moreWays);
             return answer.plan ? std::optional(Proposed{*std::move(answer.plan), answer.plannedMs}) : std::nullopt;
@@ -172,14 +172,17 @@ private:
         double ms = 0;
     };
 
-    /// Proposes a plan near the solution of the linear relaxation.
-    std::optional<Proposed> near(Bytes budget, const CopyLimits& copies)
+    /// Proposes a plan near the solution of the linear relaxation. The plan before its improvement is tried, too:
+    /// memory that is left lets copies take longer.
+    Result<std::optional<Proposed>> near(Bytes budget, const CopyLimits& copies)
     {
         const RowAnswer answer = relaxRows(problem_, budget, atMost, limit_, copies, hints_);
         const auto msOf = [&](const WayShares& plan) { return rowsMs(plan, copies); };
         std::optional<WayShares> plan = rounded(answer.relaxed, budget, msOf);
-        if (plan)
-            plan = problem_.improved(*std::move(plan), atMost, budget, msOf, limit_);
+        if (!plan)
+            return std::optional<Proposed>();
+        RETURN_IF_ERROR(take(problem_.planOf(*plan)));
+        plan = problem_.improved(*std::move(plan), atMost, budget, msOf, limit_);
         return plan ? std::optional(Proposed{problem_.planOf(*plan), msOf(*plan)}) : std::nullopt;
     }
 
@@ -212,7 +215,7 @@ private:
         CopyLimits copies = copies_;
         Bytes rowsBudget = budget_;
         for (int i = 0; i < mostOffloadTries && (i == 0 || !limit_.reached()); ++i) {
-            std::optional<Proposed> proposed = propose(rowsBudget, copies);
+            ASSIGN_OR_RETURN(std::optional<Proposed> proposed, propose(rowsBudget, copies));
             if (!proposed)
                 break;
             ASSIGN_OR_RETURN(const Tried tried, take(std::move(proposed->plan)));
