@@ -11,6 +11,7 @@ namespace {
 
 const auto recentFilesKey = QStringLiteral("recentFiles");
 const auto cardKey = QStringLiteral("card");
+const auto editorKey = QStringLiteral("editor");
 const auto themeKey = QStringLiteral("theme");
 const auto exportFolderKey = QStringLiteral("exportFolder");
 const auto trustedProgramsKey = QStringLiteral("trustedPrograms");
@@ -139,6 +140,19 @@ void Settings::setCard(const std::string& card)
         store_->remove(cardKey);
     else
         store_->setValue(cardKey, QString::fromStdString(card));
+}
+
+QString Settings::editor() const
+{
+    return store_->value(editorKey).toString();
+}
+
+void Settings::setEditor(const QString& command)
+{
+    if (command.isEmpty())
+        store_->remove(editorKey);
+    else
+        store_->setValue(editorKey, command);
 }
 
 QString Settings::exportFolder() const

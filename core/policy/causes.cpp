@@ -60,16 +60,23 @@ private:
         return static_cast<double>(bytes) >= share * static_cast<double>(timeline_.peak);
     }
 
-    /// Returns the line that allocated most bytes of the storages.
-    std::string mainLine(const std::vector<StorageId>& storages) const
+    /// Adds a cause at a line of lines_, which may be `none`.
+    void add(CauseKind kind, Bytes bytes, std::string sentence, std::uint32_t line, std::string remark = {})
+    {
+        causes_.push_back({kind, bytes, std::move(sentence), lines_.text(line),
+                           line == SourceLines::none ? FrameId() : lines_[line].shown(), std::move(remark)});
+    }
+
+    /// Returns the line that allocated most bytes of the storages; SourceLines::none: not known.
+    std::uint32_t mainLine(const std::vector<StorageId>& storages) const
     {
         std::map<std::uint32_t, Bytes> bytes;
         for (const StorageId storage : storages)
             bytes[lines_.lineOf(storage)] += step_.storages.bytes[storage];
         bytes.erase(SourceLines::none);
         if (bytes.empty())
-            return {};
-        return lines_.text(std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; })->first);
+            return SourceLines::none;
+        return std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; })->first;
     }
 
     void growth()
@@ -78,14 +85,14 @@ private:
         if (remark.empty())
             return;
         const KeptActivations kept = keptActivations(step_);
-        causes_.push_back({CauseKind::growth, kept.earlier + kept.more, remark, mainLine(kept.storages), remark});
+        add(CauseKind::growth, kept.earlier + kept.more, remark, mainLine(kept.storages), remark);
     }
 
     void unusedForwards()
     {
         for (const UnusedForward& unused : headroom::unusedForwards(step_)) {
             const std::string remark = unusedForwardRemark(unused);
-            causes_.push_back({CauseKind::unusedForward, unused.bytes, remark, mainLine(unused.storages), remark});
+            add(CauseKind::unusedForward, unused.bytes, remark, mainLine(unused.storages), remark);
         }
     }
 
@@ -130,14 +137,11 @@ private:
             }
         if (!anyRead || bytes < MiB || !isLargePart(bytes, leastShareOfGrowth))
             return;
-        causes_.push_back(
-            {CauseKind::unusedGradients,
-             bytes,
-             "backward makes " + formatBytes(bytes)
-                 + " of gradients that no optimizer reads, as of a teacher or of a frozen model: call "
-                   "requires_grad_(False) on these parameters, or run their forward under torch.no_grad()",
-             mainLine(unused),
-             {}});
+        add(CauseKind::unusedGradients, bytes,
+            "backward makes " + formatBytes(bytes)
+                + " of gradients that no optimizer reads, as of a teacher or of a frozen model: call "
+                  "requires_grad_(False) on these parameters, or run their forward under torch.no_grad()",
+            mainLine(unused));
     }
 
     void memoryReaders()
@@ -145,7 +149,7 @@ private:
         constexpr std::string_view beginning = "the model reads the card's memory while it computes";
         for (const std::string& remark : step_.info.remarks)
             if (remark.starts_with(beginning))
-                causes_.push_back({CauseKind::memoryReader, 0, remark, {}, remark});
+                add(CauseKind::memoryReader, 0, remark, SourceLines::none, remark);
     }
 
     /// What a line of a snapshot holds, from step to step of the program.
@@ -225,39 +229,33 @@ private:
         const std::size_t blocks = growth.alive.size();
         const auto first = std::ranges::find_if(growth.levels, [](Bytes level) { return level > 0; });
         const auto rises = growth.levels.end() - first - 1;
-        causes_.push_back(
-            {CauseKind::growth,
-             growth.bytes,
-             "memory grows: a line has " + formatBytes(growth.bytes) + " in " + std::to_string(blocks)
-                 + (blocks == 1 ? " block" : " blocks") + ", and took "
-                 + formatBytes((growth.levels.back() - *first) / rises) + " more in each of " + std::to_string(rises)
-                 + (hasSteps ? " steps" : " calls")
-                 + ". A loss or an output that is kept holds its graph: keep loss.item() or output.detach().cpu()",
-             lines_.text(most->first),
-             {}});
+        add(CauseKind::growth, growth.bytes,
+            "memory grows: a line has " + formatBytes(growth.bytes) + " in " + std::to_string(blocks)
+                + (blocks == 1 ? " block" : " blocks") + ", and took "
+                + formatBytes((growth.levels.back() - *first) / rises) + " more in each of " + std::to_string(rises)
+                + (hasSteps ? " steps" : " calls")
+                + ". A loss or an output that is kept holds its graph: keep loss.item() or output.detach().cpu()",
+            most->first);
     }
 
     void fragmentation()
     {
-        const auto add = [this](Bytes block, Bytes free, const std::string& pieces, OpId op) {
-            causes_.push_back({CauseKind::fragmentation,
-                               free,
-                               "fragmentation: a block of " + formatBytes(block)
-                                   + " finds no room, while the allocator holds " + formatBytes(free)
-                                   + " free, in pieces " + pieces
-                                   + ". Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-                               lines_.text(op),
-                               {}});
+        const auto addBlock = [this](Bytes block, Bytes free, const std::string& pieces, OpId op) {
+            add(CauseKind::fragmentation, free,
+                "fragmentation: a block of " + formatBytes(block) + " finds no room, while the allocator holds "
+                    + formatBytes(free) + " free, in pieces " + pieces
+                    + ". Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+                lines_.lineOf(op));
         };
         for (const OutOfMemory& failure : outOfMemoryEvents(step_))
             if (const Bytes free = failure.reserved - failure.active; free >= failure.requested)
-                return add(failure.requested, free, "that are too small or in other pools", failure.op);
+                return addBlock(failure.requested, free, "that are too small or in other pools", failure.op);
         if (!run_ || run_->runs || !run_->failure || !run_->failure->memory.isFragmentation())
             return;
         const CachingAllocator::OutOfMemory& memory = run_->failure->memory;
         const Bytes largest = memory.freeBlocks.empty() ? 0 : memory.freeBlocks.front();
-        add(memory.size, memory.stats.reserved - memory.stats.active,
-            largest > 0 ? "of at most " + formatBytes(largest) : "of other pools or streams", run_->failure->op);
+        addBlock(memory.size, memory.stats.reserved - memory.stats.active,
+                 largest > 0 ? "of at most " + formatBytes(largest) : "of other pools or streams", run_->failure->op);
     }
 
     /// Returns the sizes of the vocabularies: rows of embeddings, and columns of softmax over classes.
@@ -302,15 +300,12 @@ private:
             }
         for (const auto& [vocabulary, held] : byVocabulary)
             if (isLargePart(held.first, leastShareOfLogits))
-                causes_.push_back({CauseKind::logits,
-                                   held.first,
-                                   "logits are the peak: " + formatBytes(held.first) + " of "
-                                       + formatBytes(timeline_.peak) + " in " + std::to_string(held.second.size())
-                                       + (held.second.size() == 1 ? " tensor" : " tensors") + " of "
-                                       + groupedDigits(vocabulary)
-                                       + " columns. Compute the loss in chunks, or by a fused linear cross-entropy",
-                                   mainLine(held.second),
-                                   {}});
+                add(CauseKind::logits, held.first,
+                    "logits are the peak: " + formatBytes(held.first) + " of " + formatBytes(timeline_.peak) + " in "
+                        + std::to_string(held.second.size()) + (held.second.size() == 1 ? " tensor" : " tensors")
+                        + " of " + groupedDigits(vocabulary)
+                        + " columns. Compute the loss in chunks, or by a fused linear cross-entropy",
+                    mainLine(held.second));
     }
 
     void optimizerState()
@@ -324,13 +319,11 @@ private:
         for (const LiveBlock& block : atPeak_)
             if (block.category == Category::optimizer)
                 storages.push_back(block.storage);
-        causes_.push_back({CauseKind::optimizerState,
-                           state,
-                           "the optimizer's state takes " + formatBytes(state) + " of " + formatBytes(timeline_.peak)
-                               + ", more than the weights (" + formatBytes(weights)
-                               + "): an optimizer with 8-bit state, or one that shards its state, takes less",
-                           mainLine(storages),
-                           {}});
+        add(CauseKind::optimizerState, state,
+            "the optimizer's state takes " + formatBytes(state) + " of " + formatBytes(timeline_.peak)
+                + ", more than the weights (" + formatBytes(weights)
+                + "): an optimizer with 8-bit state, or one that shards its state, takes less",
+            mainLine(storages));
     }
 
     const StepTrace& step_;

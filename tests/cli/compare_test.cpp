@@ -137,6 +137,21 @@ TEST_F(CompareTest, NamesAreText)
         std::ranges::any_of(json["rows"], [](const auto& row) { return row["name"] == "<script>\x1b[31m\nlayer"; }));
 }
 
+TEST_F(CompareTest, RowsAreWrittenAsATable)
+{
+    const Finished finished
+        = headroomProgram({"compare", stepPath(), other(), "-o", path("rows.csv"), "--by", "category", "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    std::ifstream file(path("rows.csv"), std::ios::binary);
+    const std::string csv(std::istreambuf_iterator<char>(file), {});
+    EXPECT_THAT(csv, StartsWith("name,kind,a_bytes,b_bytes,difference_bytes,a_blocks,b_blocks\r\n"));
+    const auto row = finished.json()["rows"].front();
+    EXPECT_THAT(csv,
+                HasSubstr("\r\n" + row["name"].get<std::string>() + ",category," + row["a_bytes"].dump() + ","
+                          + row["b_bytes"].dump() + "," + row["difference_bytes"].dump() + ","));
+    expectBadInput(headroomProgram({"compare", stepPath(), other(), "-o", path("rows.txt")}), {"rows.txt", ".csv"});
+}
+
 TEST_F(CompareTest, WhatCannotBeReadIsASentence)
 {
     expectBadInput(headroomProgram({"compare", stepPath()}), {"B"});

@@ -5,6 +5,7 @@
 #include "views/plot/number_text.h"
 #include "views/plot/text_line.h"
 
+#include <QContextMenuEvent>
 #include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -270,6 +271,17 @@ void IcicleView::keyPressEvent(QKeyEvent* event)
         break;
     }
     QWidget::keyPressEvent(event);
+}
+
+void IcicleView::contextMenuEvent(QContextMenuEvent* event)
+{
+    if (event->reason() == QContextMenuEvent::Mouse)
+        select(nodeAt(event->pos()));
+    const std::optional<QRectF> area = areaOf(selected_);
+    if (!area)
+        return;
+    const bool atMouse = event->reason() == QContextMenuEvent::Mouse;
+    Q_EMIT menuWanted(selected_, atMouse ? event->globalPos() : mapToGlobal(area->center().toPoint()));
 }
 
 bool IcicleView::event(QEvent* event)

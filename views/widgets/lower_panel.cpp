@@ -112,6 +112,12 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     connect(switch_, &QButtonGroup::idClicked, this, [this](int clicked) { show(static_cast<Page>(clicked)); });
     connect(live_, &QTreeView::activated, this,
             [this, blocks](const QModelIndex& index) { Q_EMIT moduleWanted(blocks->moduleAt(index)); });
+    for (const auto& [table, lines] :
+         {std::pair(live_, int(LiveBlocksModel::lineColumn)), std::pair(ops_, int(OpsModel::lineColumn))})
+        connect(table, &QTreeView::clicked, this, [this, lines = lines](const QModelIndex& index) {
+            if (index.column() == lines && !index.data().toString().isEmpty())
+                Q_EMIT lineWanted();
+        });
     switch_->button(0)->setChecked(true);
 }
 

@@ -160,7 +160,8 @@ RemarksButton::RemarksButton(QWidget* parent)
     hide();
 }
 
-void RemarksButton::setSentences(const QString& text, const QString& title, const QStringList& sentences)
+void RemarksButton::setSentences(const QString& text, const QString& title, const QStringList& sentences,
+                                 const QStringList& links)
 {
     setVisible(!sentences.isEmpty());
     setText(text);
@@ -178,10 +179,18 @@ void RemarksButton::setSentences(const QString& text, const QString& title, cons
         return label;
     };
     add(title)->setProperty("second", true);
-    for (const QString& sentence : sentences) {
-        QLabel* label = add(sentence);
+    for (qsizetype row = 0; row < sentences.size(); ++row) {
+        QLabel* label = add(sentences[row]);
         label->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-        label->setAccessibleName(sentence);
+        label->setAccessibleName(sentences[row]);
+        if (links.value(row).isEmpty())
+            continue;
+        QLabel* link = add({});
+        setLink(*link, links[row]);
+        connect(link, &QLabel::linkActivated, this, [this, row] {
+            menu()->close();
+            Q_EMIT linkClicked(row);
+        });
     }
     auto* scroll = new QScrollArea;
     scroll->setFrameShape(QFrame::NoFrame);
