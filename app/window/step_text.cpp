@@ -145,7 +145,8 @@ QString rangeSums(const RangeSummary& summary)
 
 QString rangeMost(const StepTrace& trace, const RangeSummary& summary)
 {
-    constexpr std::size_t mostNamed = 3;
+    constexpr std::size_t mostNamed = 2; // more take more lines than the tables leave in a small window
+    const auto placeOf = [](const std::string& line) { return QString::fromStdString(line).section(u' ', 0, -2); };
     const auto named = [&](const auto& shares, auto name) {
         QStringList texts;
         for (const auto& share : std::span(shares).first(std::min(mostNamed, shares.size())))
@@ -160,9 +161,8 @@ QString rangeMost(const StepTrace& trace, const RangeSummary& summary)
     if (summary.lines.empty())
         return tr("Most made by %1").arg(modules);
     return tr("Most made by %1; at %2").arg(modules, named(summary.lines, [&](std::uint32_t line) {
-                                                return line == SourceLines::none
-                                                    ? tr("no known line")
-                                                    : QString::fromStdString(summary.source->text(line));
+                                                return line == SourceLines::none ? tr("no known line")
+                                                                                 : placeOf(summary.source->text(line));
                                             }));
 }
 

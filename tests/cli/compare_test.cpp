@@ -4,12 +4,16 @@
 #include "core/trace/step_trace_builder.h"
 #include "tests/cli/cli_test.h"
 
+#include <fstream>
+#include <iterator>
+
 namespace headroom {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 std::string snapshot(const std::string& name)
 {

@@ -71,6 +71,9 @@ HoverCard::HoverCard(const Instant& instant, std::span<const Band> bands, std::s
     // Top of the stack first, in the order of the bands on the screen.
     for (std::size_t i = bands.size(); i-- > 0;)
         rows_.push_back({bands[i].title, bands[i].color(theme), parts[i], {}});
+    constexpr double leastRows = 2;
+    if (mostHeight < (4 + leastRows) * lineHeight + gap + 2 * cardPadding)
+        line_.clear(); // a low plot has no room for bytes and line
     const double headLines = 2 + (op_.isEmpty() ? 0 : 1) + (line_.isEmpty() ? 0 : 1);
     const double around = headLines * lineHeight + gap + 2 * cardPadding - 4;
     joinRows(static_cast<std::size_t>(std::max((mostHeight - around) / lineHeight, 1.0)));
