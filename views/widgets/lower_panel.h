@@ -65,6 +65,7 @@ protected:
 
 private:
     void giveWidths();
+    void makeLinks(QTreeView* table, int column);
     QWidget* makeRangeBar();
     QWidget* makeTable(QTreeView* view, QWidget* content, WrappedLabel* title, const QString& name, QWidget* beside);
     QWidget* makeLiveContent();

@@ -6,6 +6,7 @@
 #include "views/plot/text_line.h"
 #include "views/theme/looks.h"
 #include "views/theme/theme.h"
+#include "views/widgets/labels.h"
 
 #include <QAccessible>
 #include <QFocusEvent>
@@ -313,7 +314,11 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     , proxy_(new Rows(this))
     , filter_(new QLineEdit(this))
     , tree_(new ModuleTreeView(this))
+    , nothing_(new WrappedLabel(tree_->viewport()))
 {
+    nothing_->setObjectName(QStringLiteral("noModules"));
+    nothing_->setProperty("second", true);
+    nothing_->hide();
     proxy_->setSourceModel(model);
     proxy_->setRecursiveFilteringEnabled(true);
     proxy_->setAutoAcceptChildRows(true);
@@ -360,6 +365,7 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     };
     indent();
     connect(model_, &QAbstractItemModel::modelReset, this, indent);
+    connect(model_, &QAbstractItemModel::modelReset, this, &ModulePanel::showNothing);
     connect(tree_->selectionModel(), &QItemSelectionModel::currentChanged, this, [this](const QModelIndex& current) {
         if (!selecting_)
             Q_EMIT moduleSelected(model_->moduleAt(proxy_->mapToSource(current)));
@@ -431,14 +437,31 @@ void ModulePanel::setRange(const std::vector<bool>& atWork)
     selecting_ = true;
     const bool changed = proxy_->setRange(atWork);
     selecting_ = false;
+    hasRange_ = !atWork.empty();
     if (changed)
         select(current);
+    showNothing();
+}
+
+/// Says why no module is shown.
+void ModulePanel::showNothing()
+{
+    nothing_->setVisible(proxy_->rowCount() == 0 && model_->rowCount() > 0);
+    if (nothing_->isHidden())
+        return;
+    nothing_->setText(!filter_->text().isEmpty() ? tr("No module has “%1” in its name.").arg(filter_->text())
+                          : hasRange_            ? tr("No module inside of the model works in the range.")
+                                                 : QString());
+    constexpr int margin = 6;
+    const int width = tree_->viewport()->width() - 2 * margin;
+    nothing_->setGeometry(margin, margin, width, nothing_->heightForWidth(width));
 }
 
 void ModulePanel::resizeEvent(QResizeEvent* event)
 {
     QWidget::resizeEvent(event);
     giveWidths();
+    showNothing();
 }
 
 void ModulePanel::applyFilter(const QString& text)
@@ -448,6 +471,7 @@ void ModulePanel::applyFilter(const QString& text)
         tree_->expandAll();
     if (tree_->currentIndex().isValid())
         tree_->scrollTo(tree_->currentIndex());
+    showNothing();
 }
 
 } // namespace headroom

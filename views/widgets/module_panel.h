@@ -20,6 +20,7 @@ class QTreeView;
 namespace headroom {
 
 class ModuleTreeModel;
+class WrappedLabel;
 
 /// Paints a row of the module tree: a stripe and a pill where the plan checkpoints, the kept bytes as a number beside a
 /// bar (pale: recorded, solid: kept), the recompute time. Colours only repeat what the text says. It caches the
@@ -121,12 +122,15 @@ private:
     class Rows;
 
     void applyFilter(const QString& text);
+    void showNothing();
     void giveWidths();
 
     ModuleTreeModel* model_;
     Rows* proxy_;
     QLineEdit* filter_;
     ModuleTreeView* tree_;
+    WrappedLabel* nothing_; ///< why the tree has no row
+    bool hasRange_ = false;
     bool selecting_ = false;
     bool comparing_ = false;
     bool distributed_ = false;
