@@ -219,8 +219,8 @@ void LowerPages::selectNode(std::uint32_t node)
     session_.select(node == LiveTree::none ? ModuleId() : ModuleId(tree.nodes[node].id));
 }
 
-/// Returns the frame of the selected op, block or node of the icicle, else of the op at the recorded peak; invalid: not
-/// known.
+/// Returns the frame of the selected op, block or node of the icicle (of its largest block), else of the op at the
+/// recorded peak; invalid: not known.
 FrameId LowerPages::currentLine() const
 {
     const StepTrace& trace = session_.step()->trace();
@@ -232,8 +232,8 @@ FrameId LowerPages::currentLine() const
         if (icicle.isVisible() && !panel_->liveBlocks()->hasFocus() && icicle.selected() != LiveTree::none) {
             const LiveTree& tree = *icicle.tree();
             const LiveTree::Node* node = &tree.nodes[icicle.selected()];
-            if (node->level == LiveTree::Level::line)
-                node = &tree.nodes[node->firstChild];
+            while (node->children > 0)
+                node = &tree.nodes[node->firstChild]; // the largest
             if (node->level == LiveTree::Level::block)
                 return shown(tree.blocks[node->id].storage);
         }

@@ -112,6 +112,10 @@ private Q_SLOTS:
         QContextMenuEvent key(QContextMenuEvent::Keyboard, {}, {});
         QApplication::sendEvent(view_.get(), &key);
         QCOMPARE(menu.size(), 2);
+        const QPoint below(place.x(), view_->height() - 2);
+        QContextMenuEvent beside(QContextMenuEvent::Mouse, below, view_->mapToGlobal(below));
+        QApplication::sendEvent(view_.get(), &beside);
+        QCOMPARE(menu.size(), 2);
     }
 
     void namesAreText()

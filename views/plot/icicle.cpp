@@ -275,12 +275,14 @@ void IcicleView::keyPressEvent(QKeyEvent* event)
 
 void IcicleView::contextMenuEvent(QContextMenuEvent* event)
 {
-    if (event->reason() == QContextMenuEvent::Mouse)
+    const bool atMouse = event->reason() == QContextMenuEvent::Mouse;
+    if (atMouse && nodeAt(event->pos()) == LiveTree::none)
+        return;
+    if (atMouse)
         select(nodeAt(event->pos()));
     const std::optional<QRectF> area = areaOf(selected_);
     if (!area)
         return;
-    const bool atMouse = event->reason() == QContextMenuEvent::Mouse;
     Q_EMIT menuWanted(selected_, atMouse ? event->globalPos() : mapToGlobal(area->center().toPoint()));
 }
 

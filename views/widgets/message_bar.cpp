@@ -193,14 +193,17 @@ void RemarksButton::setSentences(const QString& text, const QString& title, cons
         });
     }
     auto* scroll = new QScrollArea;
-    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setProperty("card", true); // a menu has no border of its own
+    page->setBackgroundRole(QPalette::Base);
+    page->setAutoFillBackground(true);
     scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     scroll->setWidget(page);
     page->adjustSize();
     const int most = static_cast<int>(mostOfScreen * screen()->availableSize().height());
     const bool scrolls = page->height() > most;
     const int bar = scrolls ? scroll->verticalScrollBar()->sizeHint().width() : 0;
-    scroll->setFixedSize(page->width() + bar, scrolls ? most : page->height());
+    const int frame = 2 * scroll->frameWidth();
+    scroll->setFixedSize(page->width() + bar + frame, (scrolls ? most : page->height()) + frame);
     // A menu requests an action's widget when the action is added.
     menu()->removeAction(sentences_);
     sentences_->setDefaultWidget(scroll);
