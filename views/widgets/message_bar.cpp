@@ -165,8 +165,14 @@ void RemarksButton::setSentences(const QString& text, const QString& title, cons
 {
     setVisible(!sentences.isEmpty());
     setText(text);
-    setToolTip(sentences.size() <= mostInTip ? sentences.join(QLatin1Char('\n')) : title); // a tool tip cannot scroll
-    setAccessibleDescription(sentences.join(QStringLiteral(". ")));
+    QStringList all;
+    for (qsizetype row = 0; row < sentences.size(); ++row) {
+        all << sentences[row];
+        if (!links.value(row).isEmpty())
+            all << links[row];
+    }
+    setToolTip(sentences.size() <= mostInTip ? all.join(QLatin1Char('\n')) : title); // a tool tip cannot scroll
+    setAccessibleDescription(all.join(QStringLiteral(". ")));
     menu()->setObjectName(objectName() + QStringLiteral("Popup"));
     auto* page = new QWidget;
     auto* column = makeLayout<QVBoxLayout>(page, {remarkMargin, remarkMargin - 4, remarkMargin, remarkMargin - 4}, 8);
