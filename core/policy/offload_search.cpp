@@ -86,8 +86,7 @@ public:
         forwardMs_ = std::accumulate(copies_.forwardMs.begin(), copies_.forwardMs.end(), 0.0);
     }
 
-    /// `without` as in bestWithOffload().
-    Result<std::optional<PlanAnswer>> run(const PlanAnswer* without)
+    Result<std::optional<PlanAnswer>> run()
     {
         const RowAnswer bound = relaxRows(problem_, budget_, atLeast, limit_, copies_, hints_);
         boundMs_ = withoutPrice(bound.boundMs);
