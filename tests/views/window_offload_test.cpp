@@ -285,15 +285,17 @@ private Q_SLOTS:
                 QVERIFY(point.costMs() <= recomputeAt(without, point.peak));
     }
 
-    void aDragAnswersWithinAFrame()
+    void aDragGetsItsPlansAsItMoves()
     {
         open();
         allow();
         std::vector<double> times;
+        QSignalSpy answered(&session(), &Session::answerChanged);
         for (int i = 0; i < 40; ++i) {
             const auto begin = std::chrono::steady_clock::now();
             session().dragBudget(budget + i * 64 * MiB);
-            QTRY_VERIFY(session().answerIsCurrent());
+            while (!session().answerIsCurrent())
+                QVERIFY(answered.wait());
             times.push_back(
                 std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
         }
