@@ -46,8 +46,6 @@ ChangesSearch::ChangesSearch(Session& session, FitPanel& panel, QObject* parent)
     , session_(session)
     , panel_(panel)
 {
-    connect(&panel_, &FitPanel::helpWanted, this, &ChangesSearch::start);
-    connect(&panel_, &FitPanel::cancelWanted, this, &ChangesSearch::cancel);
     connect(&panel_, &FitPanel::changeChosen, this, &ChangesSearch::choose);
     connect(&session_, &Session::stepChanged, this, [this] {
         if (session_.peakBefore() == 0) // another document, not the open step with a change

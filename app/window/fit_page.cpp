@@ -99,6 +99,7 @@ FitPage::FitPage(Session& session, QObject* parent)
     connect(panel_, &FitPanel::startWanted, this, &FitPage::start);
     connect(panel_, &FitPanel::cancelWanted, this, &FitPage::cancel);
     connect(panel_, &FitPanel::chosen, this, &FitPage::open);
+    connect(panel_, &FitPanel::helpWanted, this, &FitPage::startChanges);
     connect(&session_, &Session::stepChanged, this, &FitPage::showStep);
     connect(&session_, &Session::cardChanged, this, [this] {
         if (!program_)
@@ -275,6 +276,12 @@ void FitPage::start()
     });
 }
 
+void FitPage::startChanges()
+{
+    if (!running())
+        changes_.start();
+}
+
 void FitPage::search(const FitProgram& program, const FitRequest& request)
 {
     const quint64 number = ++searches_;
@@ -370,6 +377,7 @@ void FitPage::showProgress()
 
 void FitPage::cancel()
 {
+    changes_.cancel();
     if (!searching_ && !opening_)
         return;
     stop_.request_stop();

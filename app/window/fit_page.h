@@ -46,9 +46,10 @@ public:
     void use(Parts parts); ///< to be called before a step is open
 
     FitPanel* panel() const noexcept { return panel_; }
-    ChangesSearch& changes() noexcept { return changes_; } ///< what would help
+    ChangesSearch& changes() noexcept { return changes_; }
     bool running() const noexcept { return searching_ || opening_ || changes_.running(); }
     void start();
+    void startChanges(); ///< lists what would help
     void cancel(); ///< keeps the sizes that are known
     void open(std::size_t series, std::size_t row); ///< indexes of FitResult::series and FitSeries::rows
     FitExport exported() const; ///< what the panel shows

@@ -248,7 +248,7 @@ void MainWindow::wireFit(const QString& folder)
     connect(&fit->changes(), &ChangesSearch::cardWanted, opener_, &Opener::chooseCard);
     connect(actions_->whatHelps, &QAction::triggered, this, [this, fit] {
         actions_->showFit->trigger();
-        fit->changes().start();
+        fit->startChanges();
     });
     connect(fit->panel(), &FitPanel::exportWanted, this, [this, fit] { exporter_->askFit(fit->exported()); });
 }

@@ -2,9 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/session.h"
 
-#include "core/allocator/replay.h"
-#include "views/plot/budget_steps.h"
-
 #include <QUndoCommand>
 
 #include <utility>

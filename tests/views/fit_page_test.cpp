@@ -323,11 +323,19 @@ private Q_SLOTS:
     void changesNeedACardAndCanBeCancelled()
     {
         open(8);
+        waitAt_ = 1;
+        page().start(); // one search at a time
+        window().actions().whatHelps->trigger();
+        QVERIFY(!page().changes().running());
+        page().cancel();
+        QTRY_VERIFY(!page().running());
+        waitAt_ = 0;
         window().session().chooseCard(CardChoice::none);
         window().actions().whatHelps->trigger();
         QVERIFY2(words().startsWith(QStringLiteral("What would help is judged by a card")), qPrintable(words()));
         window().actions().undo->trigger();
         QTRY_VERIFY(window().session().card());
+        asked_ = 0;
         waitAt_ = 1;
         window().actions().whatHelps->trigger();
         QTRY_VERIFY(asked_ >= 1);
