@@ -270,7 +270,8 @@ Bytes nextBudget(const Plan& bound, Bytes peak, Bytes budget, Bytes range, Bytes
 
 bool isSamePlan(const Plan& a, const Plan& b)
 {
-    return a.peak == b.peak && a.recomputeMs == b.recomputeMs && a.decisions == b.decisions;
+    return a.peak == b.peak && a.recomputeMs == b.recomputeMs && a.decisions == b.decisions
+        && a.offload.moved == b.offload.moved && a.offload.exposedMs == b.offload.exposedMs;
 }
 
 /// Settings that reserve less for some steps, expandable segments first. Those without splits leave large blocks to
@@ -316,6 +317,9 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
             : next.plan.peak - std::max<Bytes>(range / coarserSteps, 1);
         if (request.budget < bound.leastBudget)
             request.budget = budget > bound.leastBudget ? bound.leastBudget : bound.leastBudget - 1;
+        // With a limit of host memory plans exist below the least budget that is known.
+        if (request.budget >= budget)
+            request.budget = next.plan.peak - std::max<Bytes>(bound.baselinePeak / coarserSteps, 1);
         if (request.budget < 1)
             break;
         ASSIGN_OR_RETURN(next, planner.solve(request, stop, solveLimitMs));
@@ -335,8 +339,9 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
     if (plan.status == PlanStatus::stopped)
         return next;
     plan.budget = card->forTensors();
-    plan.boundMs = std::min(bound.boundMs, plan.recomputeMs);
-    plan.gap = gapTo(plan.boundMs, plan.recomputeMs);
+    const double ms = plan.recomputeMs + plan.offload.exposedMs;
+    plan.boundMs = std::min(bound.boundMs, ms);
+    plan.gap = gapTo(plan.boundMs, ms);
     plan.status = plan.gap > 0 ? PlanStatus::feasible : bound.status;
     if (least == LeastMemory::searched)
         next.card->leastMemory = leastMemory(*card, step, *next.timeline);

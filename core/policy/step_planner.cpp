@@ -237,8 +237,7 @@ Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_toke
             fits = true;
             least = std::min(least, found.timeline->peak);
         }
-        const bool isTight = (*options)->minTimePlan().timeline->peak > request.budget;
-        if (request.hostMemory == 0 && isTight) { // what a limit of host memory leaves is not known
+        if (request.hostMemory == 0) { // what a limit of host memory leaves is not known
             ASSIGN_OR_RETURN(const Bytes possible, (*options)->leastWithOffload(stop));
             least = std::min(least, possible);
         }

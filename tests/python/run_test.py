@@ -88,6 +88,19 @@ class Runs(unittest.TestCase):
         self.assertNotIn("Traceback", done.stderr)
 
 
+class Offload(Runs):
+    def test_a_plan_may_recompute_nothing(self):
+        script = self.written(_NET + "    model = net()\n" + _LOOP)
+        budget = self.budget(script)
+        plan, sentences = self.dry_run("--budget", budget, "--offload", "--no-recompute", script)
+        self.assertEqual(plan["recompute_ms"], 0)
+        self.assertGreater(plan["offload"]["moved_bytes"], 0)
+        self.assertEqual(plan["decisions"], {})
+        self.assertIn("offloaded", sentences)
+        plan, _ = self.dry_run("--budget", budget, script)  # a kept plan of other options is not taken
+        self.assertGreater(plan["recompute_ms"], 0)
+
+
 class Kept(Runs):
     def recorded_because(self, *arguments, **environment):
         """Why a start recorded a step; empty: it was kept."""
@@ -325,6 +338,7 @@ class Refused(Runs):
         script = self.written(_NET + "    model = net()" + _LOOP)
         self.assert_refused(self.run_script("--gpu", _GPU, "--budget", "1MB", script), 3, "no plan runs on 976.56 KiB")
         self.assert_refused(self.run_script("--gpu", _GPU, "--budget", "much", script), 2, "budget `much`: expected")
+        self.assert_refused(self.run_script("--gpu", _GPU, "--no-recompute", script), 2, "can only offload: expected")
 
 
 class AutoCheckpoint(Runs):
