@@ -239,12 +239,16 @@ std::optional<TorchScriptLines::Line> tracedLine(std::string_view text)
     return error == std::errc() && rest == last ? std::optional(std::move(line)) : std::nullopt;
 }
 
+bool isSequence(const Pickle::Value& value)
+{
+    return value.kind == Pickle::Kind::list || value.kind == Pickle::Kind::tuple;
+}
+
 /// Reads the items of a list or tuple with `size` items or, if `size` is 0, with any number.
 std::vector<const Pickle::Value*> itemsOf(const Pickle& pickle, const Pickle::Value& value, std::size_t size = 0)
 {
     std::vector<const Pickle::Value*> items;
-    if ((value.kind == Pickle::Kind::list || value.kind == Pickle::Kind::tuple)
-        && (size == 0 || value.items.size() == size))
+    if (isSequence(value) && (size == 0 || value.items.size() == size))
         for (const Pickle::Index item : value.items)
             items.push_back(&pickle.value(item));
     return items;
@@ -255,7 +259,8 @@ std::vector<const Pickle::Value*> itemsOf(const Pickle& pickle, const Pickle::Va
 void TorchScriptLines::add(const std::string& codeFile, Pickle record)
 {
     const auto parts = itemsOf(record, record.root(), 3);
-    if (parts.empty() || parts[0]->text != "FORMAT_WITH_STRING_TABLE")
+    if (parts.empty() || parts[0]->text != "FORMAT_WITH_STRING_TABLE" || !isSequence(*parts[1])
+        || !isSequence(*parts[2]))
         return;
     std::int64_t last = 0;
     for (const Pickle::Value* entry : itemsOf(record, *parts[2])) {
@@ -274,18 +279,17 @@ std::vector<TorchScriptLines::Line> TorchScriptLines::at(const std::string& code
         return {};
     const Pickle& record = found->second;
     const auto parts = itemsOf(record, record.root());
-    const auto texts = itemsOf(record, *parts[1]);
-    const auto entries = itemsOf(record, *parts[2]);
-    const auto behind
-        = std::ranges::upper_bound(entries, static_cast<std::int64_t>(offset), {},
-                                   [&](const auto* entry) { return record.value(entry->items[0]).integer; });
+    const std::vector<Pickle::Index>& texts = parts[1]->items;
+    const std::vector<Pickle::Index>& entries = parts[2]->items;
+    const auto offsetOf = [&](Pickle::Index entry) { return record.value(record.value(entry).items[0]).integer; };
+    const auto behind = std::ranges::upper_bound(entries, static_cast<std::int64_t>(offset), {}, offsetOf);
     if (behind == entries.begin())
         return {};
-    const auto range = itemsOf(record, record.value((*std::prev(behind))->items[1]), 3);
+    const auto range = itemsOf(record, record.value(record.value(*std::prev(behind)).items[1]), 3);
     const auto source = range.empty() ? range : itemsOf(record, *range[0], 3); // texts, file, first line
     const auto textAt = [&](std::int64_t index) -> std::string_view {
         return index >= 0 && std::cmp_less(index, texts.size())
-            ? std::string_view(texts[static_cast<std::size_t>(index)]->text)
+            ? std::string_view(record.value(texts[static_cast<std::size_t>(index)]).text)
             : std::string_view();
     };
     if (source.empty() || textAt(source[1]->integer).empty())

@@ -238,6 +238,21 @@ private:
             most->first);
     }
 
+    /// Returns the bytes that the allocator had reserved when a request failed; 0: not known. Of a simulated card the
+    /// step has what was left, and the card the rest.
+    Bytes reservedAt(const OutOfMemory& failure) const
+    {
+        if (failure.reserved > 0 || !step_.info.simulated)
+            return failure.reserved;
+        const Result<DeviceSpec> spec = findDeviceSpec(step_.info.gpu);
+        if (!spec)
+            return 0;
+        const Result<Card> card = cardFor(*spec, step_, recordedAllocatorSettings(step_.info));
+        if (!card || card->rules.memoryFraction > 0) // what was left is the device's, not the share's
+            return 0;
+        return card->forTensors() - failure.deviceFree;
+    }
+
     void fragmentation()
     {
         const auto addBlock = [this](Bytes block, Bytes free, const std::string& pieces, OpId op) {
@@ -248,7 +263,7 @@ private:
                 lines_.lineOf(op));
         };
         for (const OutOfMemory& failure : outOfMemoryEvents(step_))
-            if (const Bytes free = failure.reserved - failure.active; free >= failure.requested)
+            if (const Bytes free = reservedAt(failure) - failure.active; free >= failure.requested)
                 return addBlock(failure.requested, free, "that are too small or in other pools", failure.op);
         if (!run_ || run_->runs || !run_->failure || !run_->failure->memory.isFragmentation())
             return;

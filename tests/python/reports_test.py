@@ -141,7 +141,7 @@ class Reports(Recorded):
 
     def test_lengths_that_vary(self):
         """pytorch/pytorch 29554: out of memory with room, as batches differ in length and blocks are in pieces."""
-        self.check("""
+        script = """
             import torch
             from torch import nn
             net = nn.Sequential(*[nn.Sequential(nn.Linear(3072, 3072), nn.GELU()) for _ in range(24)]).cuda()
@@ -150,9 +150,13 @@ class Reports(Recorded):
                 net(torch.randn(tokens, 3072, device="cuda")).square().mean().backward()  # here
                 optimizer.step()
                 optimizer.zero_grad()
-            """, r"fragmentation: a block of \S+ MiB finds no room, while the allocator holds \S+ MiB free, "
-                r"in pieces of at most 28\.00 MiB\. Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True$",
+            """
+        self.check(script, r"fragmentation: a block of \S+ MiB finds no room, while the allocator holds \S+ MiB free, "
+                           r"in pieces of at most 28\.00 MiB\. Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True$",
                    "# here", "rtx-4060-8gb")
+        ended = self.run_script(self.written(script.replace("6826", "6990")), "--limited", "--gpu", "rtx-4060-8gb")
+        self.assertEqual(ended.returncode, 2, ended.stderr)  # the card is full in the recorded step itself
+        self.check_lines(self.info(self.step), r"fragmentation: a block of \S+ MiB finds no room, while", "# here")
 
     def test_logits_of_a_large_vocabulary(self):
         """NVIDIA-NeMo/Automodel 3907: all logits of a sequence, of 128,256 words, are made for the loss."""

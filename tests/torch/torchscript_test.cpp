@@ -374,6 +374,7 @@ TEST(TorchScriptLines, OtherRecordsAreNotUsed)
         return "\x80\x02("s + "X\x18\x00\x00\x00"s + "FORMAT_WITH_STRING_TABLE]" + entries + "t.";
     };
     add(tupleWith("]")); // no entries
+    add(tupleWith("}(K\x01K\x02u")); // a dictionary in place of entries
     add(tupleWith("(K\x01t")); // an entry that is no tuple
     add(tupleWith("((K\x00((]K\x09K\x05tK\x00K\x00tK\x01tt"s)); // a text that is not there
     EXPECT_TRUE(lines.at("other", 0).empty());
