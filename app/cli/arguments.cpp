@@ -255,6 +255,10 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
         ->type_name("SIZE")
         ->needs(offload);
     command
+        .add_flag("--no-recompute", arguments.noRecompute,
+                  "With --offload: recompute no module but those of --pin FQN=recompute")
+        ->needs(offload);
+    command
         .add_option("--host-bandwidth", arguments.hostBandwidth,
                     "GB/s of copies to and from pinned host memory; default: of the GPU, from resources/devices.json")
         ->type_name("TO[,FROM]");
@@ -359,6 +363,7 @@ Result<PlanRequest> planRequest(const PlanArguments& arguments)
             return badInput("--pin names `" + fqn + "` twice, with different decisions: expected one of them");
     }
     request.offload = arguments.offload;
+    request.recompute = !arguments.noRecompute;
     if (!arguments.hostMemory.empty()) {
         const Result<Bytes> host = parseBytes(arguments.hostMemory);
         if (!host)

@@ -100,6 +100,7 @@ struct PlanArguments
     std::vector<std::string> fsdpUnits;
     std::vector<std::string> pins; ///< FQN=save, FQN=recompute or FQN=offload
     bool offload = false;
+    bool noRecompute = false;
     std::string hostMemory; ///< empty: any
     std::string hostBandwidth; ///< GB/s to the host, or to and from the host with a comma; empty: the GPU's
     TimeChoice times;

@@ -55,13 +55,14 @@ Result<std::string> plan(const char* file, const char* gpu, Bytes budget, const 
 using namespace headroom;
 
 const char* headroom_plan(const char* step, const char* gpu, std::int64_t budget, const char* settings,
-                          const char* policy, std::int64_t hostMemory)
+                          const char* policy, std::int64_t hostMemory, int recompute)
 {
     return python::guardedText([&] {
         const auto chosen = settings != nullptr ? std::optional<std::string>(settings) : std::nullopt;
         PlanRequest request;
         request.offload = hostMemory >= 0;
         request.hostMemory = std::max<Bytes>(hostMemory, 0);
+        request.recompute = recompute != 0;
         return python::plan(step, gpu, budget, chosen, policy, request);
     });
 }

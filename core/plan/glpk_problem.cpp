@@ -131,7 +131,7 @@ struct GlpkProblem::Handle
     bool alive() const { return problem != nullptr && generation == environment().generation; }
 
     MilpStatus solveRelaxation(int limitMs) const;
-    MilpStatus solveAgain(int limitMs) const;
+    MilpStatus solveAgain(int limitMs, int method) const;
     MilpStatus search(SearchState& state, int branching, const MilpOptions& options, int limitMs) const;
     void take(MilpResult& result, const SearchState& state) const;
 };
@@ -163,11 +163,11 @@ MilpStatus GlpkProblem::Handle::solveRelaxation(int limitMs) const
 }
 
 /// Solves from the last basis. Rows added since may have made the basis infeasible, so that the dual simplex is the
-/// fast method.
-MilpStatus GlpkProblem::Handle::solveAgain(int limitMs) const
+/// fast method; after new columns the basis is still feasible.
+MilpStatus GlpkProblem::Handle::solveAgain(int limitMs, int method) const
 {
     glp_smcp parameters = simplexParameters(limitMs);
-    parameters.meth = GLP_DUALP;
+    parameters.meth = method;
     int failure = 0;
     int status = GLP_UNDEF;
     if (!guarded([&] {
@@ -274,13 +274,32 @@ int GlpkProblem::addRow(std::span<const Term> terms, double lower, double upper)
     return rows_++;
 }
 
+int GlpkProblem::addColumnTo(std::span<const std::pair<int, double>> rows, double cost)
+{
+    const int column = addColumn(0, infinity, cost);
+    std::vector<int> numbers{0};
+    std::vector<double> coefficients{0};
+    for (const auto& [row, coefficient] : rows) {
+        numbers.push_back(row + 1);
+        coefficients.push_back(coefficient);
+    }
+    if (handle_->alive())
+        guarded([&] {
+            glp_set_mat_col(handle_->problem, column + 1, static_cast<int>(rows.size()), numbers.data(),
+                            coefficients.data());
+        });
+    hasNewColumns_ = true;
+    return column;
+}
+
 LinearResult GlpkProblem::relax(double limitMs)
 {
     LinearResult result;
     if (!handle_->alive())
         return result;
     const int limit = static_cast<int>(limitMs);
-    result.status = relaxed_ ? handle_->solveAgain(limit) : handle_->solveRelaxation(limit);
+    const int method = std::exchange(hasNewColumns_, false) ? GLP_PRIMAL : GLP_DUALP;
+    result.status = relaxed_ ? handle_->solveAgain(limit, method) : handle_->solveRelaxation(limit);
     if (result.status != MilpStatus::optimal && relaxed_)
         result.status = handle_->solveRelaxation(limit);
     relaxed_ = result.status == MilpStatus::optimal;

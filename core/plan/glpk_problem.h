@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <stop_token>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -69,9 +70,12 @@ public:
 
     int addColumn(double lower, double upper, double cost, bool integer = false); ///< returns the number, from 0
     int addRow(std::span<const Term> terms, double lower, double upper); ///< returns the number, from 0
+    /// Adds a continuous column of 0 or more to the rows so far, given as the numbers and coefficients of the rows.
+    int addColumnTo(std::span<const std::pair<int, double>> rows, double cost);
 
     MilpResult solve(const MilpOptions& options = {});
-    /// Solves the linear relaxation. A second call, after rows were added, starts from the basis of the first.
+    /// Solves the linear relaxation. A second call, after rows or columns were added, starts from the basis of the
+    /// first.
     LinearResult relax(double limitMs = 10000);
 
 private:
@@ -80,6 +84,7 @@ private:
     std::vector<bool> integer_;
     int rows_ = 0;
     bool relaxed_ = false; ///< a basis exists that relax() can start from
+    bool hasNewColumns_ = false; ///< columns were added since
 };
 
 } // namespace headroom

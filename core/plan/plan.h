@@ -49,6 +49,7 @@ struct PlanRequest
     std::vector<std::string> fsdpUnits; ///< no module that contains one of these is checkpointed
     std::map<std::string, Pin> pins; ///< by fqn
     bool offload = false; ///< saved tensors may go to host memory; also with a pin `offload`
+    bool recompute = true; ///< false: only modules that are pinned to `recompute` are checkpointed
     Bytes hostMemory = 0; ///< most pinned host memory for offload; 0: any
 
     bool operator==(const PlanRequest&) const = default;

@@ -103,16 +103,15 @@ private:
     /// The best plan at a budget; nullopt if none was found, as may be below the least peak without offload.
     Result<std::optional<PlanAnswer>> solve(Bytes budget) const
     {
-        std::optional<PlanAnswer> best;
-        if (options_.minMemoryPlan().timeline->peak <= budget) {
-            ASSIGN_OR_RETURN(best, options_.best(budget, stop_, shortLimitMs));
-            if (best->plan.gap > mostGap && !stop_.stop_requested()) {
-                ASSIGN_OR_RETURN(best, options_.best(budget, stop_, longLimitMs));
-            }
+        if (request_.offload)
+            return options_.bestWithOffload(budget, request_.hostMemory, stop_, longLimitMs);
+        if (options_.minMemoryPlan().timeline->peak > budget)
+            return std::optional<PlanAnswer>();
+        ASSIGN_OR_RETURN(PlanAnswer best, options_.best(budget, stop_, shortLimitMs));
+        if (best.plan.gap > mostGap && !stop_.stop_requested()) {
+            ASSIGN_OR_RETURN(best, options_.best(budget, stop_, longLimitMs));
         }
-        if (!request_.offload || (best && best->plan.recomputeMs == 0))
-            return best;
-        return options_.bestWithOffload(budget, request_.hostMemory, best ? &*best : nullptr, stop_, longLimitMs);
+        return std::optional(std::move(best));
     }
 
     const StepSolver& options_;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 namespace headroom {
@@ -20,11 +21,17 @@ constexpr double goodGap = 0.02; ///< at this gap the rows are not searched
 constexpr double offloadGap = 0.01; ///< gap of a search in rows
 constexpr double narrower = 0.8; ///< the next time for hidden copies, if more copies were exposed than expected
 constexpr double exposedTolerance = 0.02; ///< exposed copies beyond the expected ones, as a share of the plan's time
+constexpr double shareOfRecompute = 0.5; ///< part of the remaining time for plans without offload
+constexpr double shareOfSearch = 0.5; ///< part of the remaining time for a search of the rows
+constexpr std::size_t fewWays = 60; ///< ways beside those of the relaxation
+constexpr std::size_t manyWays = 400;
+constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more ways
+constexpr double leastRecomputeMs = 2;
 constexpr double leastMemoryLimitMs = 300;
 
 /// By module: the position of the part that the module is, or is inside of; -1: none. Modules inside follow the outer
 /// module.
-std::vector<int> positionsOf(const StepTrace& trace, const PartTree& tree)
+std::vector<int> partPositions(const StepTrace& trace, const PartTree& tree)
 {
     std::vector<int> positions(trace.modules.size(), -1);
     for (std::size_t part = 0; part < tree.parts.size(); ++part)
@@ -36,7 +43,7 @@ std::vector<int> positionsOf(const StepTrace& trace, const PartTree& tree)
     return positions;
 }
 
-/// Sets the times of the work of `parts` parts in forward and backward. `positions` are those of positionsOf().
+/// Sets the times of the work of `parts` parts in forward and backward. `positions` are those of partPositions().
 void setTimes(const StepTrace& trace, const std::vector<int>& positions, std::size_t parts, CopyLimits& limits)
 {
     limits.forwardMs.assign(parts, 0);
@@ -64,14 +71,13 @@ double offloadCost(const Plan& plan)
 class StepSolver::OffloadSearch
 {
 public:
-    OffloadSearch(const StepSolver& solver, const RowProblem& problem, Bytes budget, Bytes host, double belowMs,
+    OffloadSearch(const StepSolver& solver, const RowProblem& problem, Bytes budget, Bytes host,
                   const SearchLimit& limit)
         : solver_(solver)
         , problem_(problem)
         , budget_(budget)
-        , belowMs_(belowMs)
         , limit_(limit)
-        , positions_(positionsOf(*solver.model_.trace(), solver.tree_))
+        , positions_(partPositions(*solver.model_.trace(), solver.tree_))
     {
         const StepTrace& trace = *solver.model_.trace();
         copies_.link = hostLinkOf(trace.info);
@@ -80,28 +86,85 @@ public:
         forwardMs_ = std::accumulate(copies_.forwardMs.begin(), copies_.forwardMs.end(), 0.0);
     }
 
-    /// `without` as in bestWithOffload().
-    Result<std::optional<PlanAnswer>> run(const PlanAnswer* without)
+    Result<std::optional<PlanAnswer>> run()
     {
-        const RowAnswer bound = relaxRows(problem_, budget_, RowProblem::Memory::atLeast, limit_, copies_);
-        // The rows count a small price of hidden copies.
-        boundMs_ = std::max(0.0, bound.boundMs * (1 - copyPrice) - copyPrice * forwardMs_);
+        const RowAnswer bound = relaxRows(problem_, budget_, atLeast, limit_, copies_, hints_);
+        boundMs_ = withoutPrice(bound.boundMs);
         RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); }));
-        if (!best_ || gapTo(boundMs_, belowMs_) > goodGap)
-            RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return inRows(budget, copies); }));
-        if (best_)
+        RETURN_IF_ERROR(recomputeAlone());
+        RETURN_IF_ERROR(searchRows(fewWays));
+        RETURN_IF_ERROR(raiseBound());
+        RETURN_IF_ERROR(searchRows(manyWays));
+        if (best_) {
             best_->plan.msPerGiB = bound.msPerGiB;
-        else if (without == nullptr || boundMs_ >= without->plan.boundMs)
-            return without == nullptr ? std::nullopt : std::optional(*without);
-        else
-            best_ = *without;
-        best_->plan.boundMs = std::min(boundMs_, belowMs_);
-        best_->plan.gap = gapTo(best_->plan.boundMs, belowMs_);
-        best_->plan.status = PlanStatus::feasible;
+            best_->plan.boundMs = std::min(boundMs_, belowMs_);
+            best_->plan.gap = gapTo(best_->plan.boundMs, belowMs_);
+            best_->plan.status = best_->plan.gap > 0 ? PlanStatus::feasible : PlanStatus::optimal;
+        }
         return std::move(best_);
     }
 
 private:
+    using enum RowProblem::Memory;
+
+    bool isOpen() const { return gapTo(boundMs_, belowMs_) > goodGap && !limit_.reached(); }
+
+    /// The rows count a small price of hidden copies.
+    double withoutPrice(double rowsMs) const
+    {
+        return std::max(0.0, rowsMs * (1 - copyPrice) - copyPrice * forwardMs_);
+    }
+    double withPrice(double ms) const { return (ms + copyPrice * forwardMs_) / (1 - copyPrice); }
+
+    /// Searches plans without offload that take less than the best plan so far.
+    Status recomputeAlone()
+    {
+        if (solver_.minMemoryPlan_.timeline->peak > budget_)
+            return {};
+        const bool moves = best_ && offloads(best_->regions); // else the plan of best() is preferred
+        const double belowMs = moves ? belowMs_ : std::numeric_limits<double>::infinity();
+        const double limitMs = limit_.remainingMs() * (best_ ? shareOfRecompute : 1);
+        ASSIGN_OR_RETURN(std::optional<PlanAnswer> found,
+                         solver_.bestBelow(budget_, belowMs, limit_.stop, std::max(limitMs, leastRecomputeMs)));
+        if (!found)
+            return {};
+        setOffload(solver_.model_, found->regions, *found->timeline, found->plan); // of pinned modules
+        if (const double ms = offloadCost(found->plan); ms <= belowMs_) {
+            belowMs_ = ms;
+            best_ = std::move(found);
+        }
+        return {};
+    }
+
+    /// Searches the best plans of the rows among the ways of the relaxation and `moreWays`.
+    Status searchRows(std::size_t moreWays)
+    {
+        if (best_ && !isOpen())
+            return {};
+        const SearchLimit limit = SearchLimit::after(limit_.remainingMs() * shareOfSearch, limit_.stop);
+        return search([&](Bytes budget, const CopyLimits& copies) -> Result<std::optional<Proposed>> {
+            RowAnswer answer
+                = solveRows(problem_, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_), hints_, moreWays);
+            return answer.plan ? std::optional(Proposed{*std::move(answer.plan), answer.plannedMs}) : std::nullopt;
+        });
+    }
+
+    /// Proves a better bound with whole ways, of which only those of better plans are left. The plan of the proof may
+    /// fit.
+    Status raiseBound()
+    {
+        if (!best_ || !isOpen())
+            return {};
+        const SearchLimit limit = SearchLimit::after(limit_.remainingMs() * shareOfSearch, limit_.stop);
+        RowAnswer answer = solveRows(problem_, budget_, atLeast, offloadGap, limit, copies_, withPrice(belowMs_),
+                                     hints_, mostProvable);
+        boundMs_ = std::max(boundMs_, withoutPrice(answer.boundMs));
+        if (!answer.plan)
+            return {};
+        RETURN_IF_ERROR(take(*std::move(answer.plan)));
+        return {};
+    }
+
     /// A plan of the rows, and the time that the rows expect; nullopt: none.
     struct Proposed
     {
@@ -109,21 +172,39 @@ private:
         double ms = 0;
     };
 
-    /// Proposes a plan near the solution of the linear relaxation.
-    std::optional<Proposed> near(Bytes budget, const CopyLimits& copies) const
+    /// Proposes a plan near the solution of the linear relaxation. The plan before its improvement is tried, too:
+    /// memory that is left lets copies take longer.
+    Result<std::optional<Proposed>> near(Bytes budget, const CopyLimits& copies)
     {
-        const RowAnswer answer = relaxRows(problem_, budget, RowProblem::Memory::atMost, limit_, copies);
-        if (answer.relaxed.empty())
-            return std::nullopt;
-        const std::optional<WayShares> whole = rounded(answer.relaxed, budget);
-        return whole ? std::optional(Proposed{problem_.planOf(*whole), answer.boundMs}) : std::nullopt;
+        const RowAnswer answer = relaxRows(problem_, budget, atMost, limit_, copies, hints_);
+        const auto msOf = [&](const WayShares& plan) { return rowsMs(plan, copies); };
+        std::optional<WayShares> plan = rounded(answer.relaxed, budget, msOf);
+        if (!plan)
+            return std::optional<Proposed>();
+        RETURN_IF_ERROR(take(problem_.planOf(*plan)));
+        plan = problem_.improved(*std::move(plan), atMost, budget, msOf, limit_);
+        return plan ? std::optional(Proposed{problem_.planOf(*plan), msOf(*plan)}) : std::nullopt;
     }
 
-    /// Proposes the best plan of the rows.
-    std::optional<Proposed> inRows(Bytes budget, const CopyLimits& copies) const
+    /// The time of a plan as the rows count it.
+    double rowsMs(const WayShares& plan, const CopyLimits& copies) const
     {
-        RowAnswer answer = solveRows(problem_, budget, RowProblem::Memory::atMost, offloadGap, limit_, copies);
-        return answer.plan ? std::optional(Proposed{*std::move(answer.plan), answer.plannedMs}) : std::nullopt;
+        double ms = 0, out = 0, exposedOut = 0, exposedIn = 0, forward = 0, backward = 0;
+        auto position = problem_.positions();
+        for (const auto& [way, share] : std::views::reverse(plan)) {
+            const LocalEffect& effect = problem_.effectOf(way);
+            const double copy = effect.movedBytes > 0 ? copyMs(copies.link, effect) : 0;
+            ms += effect.recomputeMs + copyPrice * copy;
+            out += copy;
+            for (; position > at(problem_.arcs()[way.arc].first); --position) {
+                forward += copies.forwardMs[position - 1];
+                backward += copies.backwardMs[position - 1];
+            }
+            const double in = out * copies.link.toHost / copies.link.fromHost;
+            exposedOut = std::max(exposedOut, out - forward);
+            exposedIn = std::max(exposedIn, in - backward + copies.backwardMs[position] / 2);
+        }
+        return ms + exposedOut + exposedIn;
     }
 
     /// Tries proposals. Where a plan takes more memory than the rows expect, the next budget is smaller; where more
@@ -134,7 +215,7 @@ private:
         CopyLimits copies = copies_;
         Bytes rowsBudget = budget_;
         for (int i = 0; i < mostOffloadTries && (i == 0 || !limit_.reached()); ++i) {
-            std::optional<Proposed> proposed = propose(rowsBudget, copies);
+            ASSIGN_OR_RETURN(std::optional<Proposed> proposed, propose(rowsBudget, copies));
             if (!proposed)
                 break;
             ASSIGN_OR_RETURN(const Tried tried, take(std::move(proposed->plan)));
@@ -172,7 +253,8 @@ private:
         Tried tried;
         tried.excess = found.timeline->peak - budget_;
         tried.hostExcess = host_ > 0 ? found.timeline->hostBytes - host_ : 0;
-        if (tried.excess > 0 || tried.hostExcess > 0)
+        tried.ms = found.plan.recomputeMs;
+        if (tried.excess > 0 || tried.hostExcess > 0 || tried.ms >= belowMs_)
             return tried;
         RETURN_IF_ERROR(spread(found));
         tried.ms = offloadCost(found.plan);
@@ -184,8 +266,9 @@ private:
     }
 
     /// A whole plan near the shares of a linear relaxation: of the few parts with several ways, all choices are tried.
-    /// nullopt: none fits, by the upper bound of the memory.
-    std::optional<WayShares> rounded(const WayShares& shares, Bytes budget) const
+    /// The quickest that fits by the upper bound of the memory, or the one that exceeds the budget least. nullopt:
+    /// there are no shares.
+    std::optional<WayShares> rounded(const WayShares& shares, Bytes budget, const RowProblem::PlanMs& msOf) const
     {
         std::vector<std::vector<ArcWay>> choices;
         for (std::size_t position = 0; position < problem_.positions();) {
@@ -209,23 +292,22 @@ private:
             combinations *= ways.size();
         }
         std::optional<WayShares> best;
-        double bestMs = std::numeric_limits<double>::infinity();
+        std::pair least{std::numeric_limits<Bytes>::max(), std::numeric_limits<double>::infinity()}; // excess, ms
         for (std::size_t number = 0; number < combinations; ++number) {
             WayShares whole;
-            double ms = 0;
             std::size_t rest = number;
             for (const std::vector<ArcWay>& ways : choices) {
-                const ArcWay& way = ways[rest % ways.size()];
+                whole.emplace_back(ways[rest % ways.size()], 1.0);
                 rest /= ways.size();
-                whole.emplace_back(way, 1.0);
-                ms += problem_.effectOf(way).recomputeMs + copyPrice * copyMs(copies_.link, problem_.effectOf(way));
             }
-            if (ms >= bestMs
-                || std::ranges::max(problem_.memoryUnder(whole, RowProblem::Memory::atMost))
-                    > static_cast<double>(budget))
+            const double ms = msOf(whole);
+            if (least.first == 0 && ms >= least.second)
                 continue;
-            bestMs = ms;
-            best = std::move(whole);
+            const double most = std::ranges::max(problem_.memoryUnder(whole, atMost));
+            if (const std::pair own(std::max<Bytes>(0, static_cast<Bytes>(most) - budget), ms); own < least) {
+                least = own;
+                best = std::move(whole);
+            }
         }
         return best;
     }
@@ -253,6 +335,19 @@ private:
         return {};
     }
 
+    /// The positions of the parts that a module of a plan is, is inside of, or is around.
+    std::vector<int> positionsOf(ModuleId module) const
+    {
+        if (const int position = positions_[module.value]; position >= 0)
+            return {position};
+        std::vector<int> inside;
+        for (const PartTree::Around& around : solver_.tree_.around)
+            if (solver_.tree_.units[static_cast<std::size_t>(around.unit)].module == module)
+                for (int position = around.first; position < around.last; ++position)
+                    inside.push_back(position);
+        return inside;
+    }
+
     /// The plan with the parts that it leaves as they are, from the first offloaded one on. Nothing of them moves, but
     /// their calls count (Offload::moves), so that a copy may take as long as several of them run.
     CheckpointPlan withCounted(CheckpointPlan regions) const
@@ -261,7 +356,7 @@ private:
         std::vector<bool> planned(solver_.tree_.parts.size(), false);
         int first = std::numeric_limits<int>::max();
         for (const CheckpointRegion& region : regions)
-            if (const int position = positions_[region.module.value]; position >= 0) {
+            for (const int position : positionsOf(region.module)) {
                 planned[static_cast<std::size_t>(position)] = true;
                 if (region.offload)
                     first = std::min(first, position);
@@ -366,9 +461,10 @@ private:
     const StepSolver& solver_;
     const RowProblem& problem_;
     Bytes budget_;
-    double belowMs_;
+    double belowMs_ = std::numeric_limits<double>::infinity(); ///< of the best plan
     const SearchLimit& limit_;
-    std::vector<int> positions_; ///< positionsOf()
+    RowHints hints_;
+    std::vector<int> positions_; ///< partPositions()
     CopyLimits copies_;
     Bytes host_ = 0; ///< as CopyLimits::host, but of the request
     double forwardMs_ = 0; ///< of all parts
@@ -387,15 +483,14 @@ Result<const RowProblem*> StepSolver::offloadRows(const std::stop_token& stop) c
     return &*offloadRows_;
 }
 
-Result<std::optional<PlanAnswer>> StepSolver::bestWithOffload(Bytes budget, Bytes host, const PlanAnswer* without,
-                                                              const std::stop_token& stop, double limitMs) const
+Result<std::optional<PlanAnswer>> StepSolver::bestWithOffload(Bytes budget, Bytes host, const std::stop_token& stop,
+                                                              double limitMs) const
 {
+    if (minTimePlan_.timeline->peak <= budget)
+        return bestBelow(budget, std::numeric_limits<double>::infinity(), stop, limitMs);
     ASSIGN_OR_RETURN(const RowProblem* problem, offloadRows(stop));
     const SearchLimit limit = SearchLimit::after(limitMs, stop);
-    double belowMs = std::numeric_limits<double>::infinity();
-    if (without != nullptr)
-        belowMs = without->plan.recomputeMs + without->plan.offload.exposedMs;
-    return OffloadSearch(*this, *problem, budget, host, belowMs, limit).run(without);
+    return OffloadSearch(*this, *problem, budget, host, limit).run();
 }
 
 Result<Bytes> StepSolver::leastWithOffload(const std::stop_token& stop) const

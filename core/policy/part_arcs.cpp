@@ -3,9 +3,14 @@
 #include "core/policy/part_arcs.h"
 
 #include "core/base/try.h"
+#include "core/policy/policy_maker.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <map>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace headroom {
@@ -88,6 +93,227 @@ CheckpointPlan inStep(CheckpointPlan plan, ModuleId part)
 {
     for (CheckpointRegion& region : plan)
         region.module = ModuleId(region.module.value + part.value);
+    return plan;
+}
+
+namespace {
+
+constexpr double leastImprovementMs = 1e-6;
+
+/// Sets of arcs that are joined pairwise.
+class JoinedArcs
+{
+public:
+    explicit JoinedArcs(std::size_t count)
+        : above_(count)
+    {
+        std::iota(above_.begin(), above_.end(), std::size_t{0});
+    }
+    std::size_t rootOf(std::size_t arc)
+    {
+        while (above_[arc] != arc)
+            arc = above_[arc] = above_[above_[arc]];
+        return arc;
+    }
+    void join(std::size_t a, std::size_t b) { above_[rootOf(a)] = rootOf(b); }
+
+private:
+    std::vector<std::size_t> above_;
+};
+
+} // namespace
+
+Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
+                                      int worldSize, const std::stop_token& stop)
+{
+    using enum StepLayout::SharedArguments;
+    std::vector<ModuleId> modules;
+    for (const int part : tree.parts)
+        modules.push_back(tree.units[static_cast<std::size_t>(part)].module);
+    const auto moduleOf
+        = [&](const PartArcs::Arc& arc) { return tree.units[static_cast<std::size_t>(arc.unit)].module; };
+    const StepLayout layout(model, events, modules, worldSize, held);
+    const PartArcs::PlaceOf placeOf = [&](const PartArcs::Arc& arc) {
+        const StepLayout own(model, events, modules, worldSize, held, layout.turnOf(moduleOf(arc)));
+        return own.place(*arc.replay, moduleOf(arc), arc.first, arc.last);
+    };
+    const MayCheckpoint may = [](ModuleId) { return true; };
+    RowProblem problem;
+    ASSIGN_OR_RETURN(problem.parts_, PartArcs::create(model, events, tree, layout.shared(), may, placeOf, stop));
+    for (const PartArcs::Arc& arc : problem.parts_.arcs)
+        problem.modules_.push_back(moduleOf(arc));
+    problem.positions_ = tree.parts.size();
+    problem.atMost_.assign(layout.high().begin(), layout.high().end());
+    const StepLayout least(model, events, modules, worldSize, asRecorded);
+    problem.atLeast_.assign(least.high().begin(), least.high().end());
+    for (const PartArcs::Arc& arc : problem.parts_.arcs)
+        for (const std::uint32_t event : arc.replay->events())
+            problem.atLeast_[event] = least.after()[event];
+    for (const auto& [begin, end, bytes] : castsThatMayBeGone(model, events))
+        for (std::uint32_t event = begin; event < end; ++event)
+            problem.atLeast_[event] -= bytes;
+    return problem;
+}
+
+RowProblem::Row RowProblem::rowAt(std::uint32_t event, Memory memory, Bytes most) const
+{
+    Row row{event, base(memory)[event], most, {}};
+    for (const PartArcs::Arc& arc : arcs()) {
+        const auto events = arc.replay->events();
+        const auto next = std::ranges::lower_bound(events, event) - events.begin();
+        const bool atEvent = next < std::ssize(events) && events[static_cast<std::size_t>(next)] == event;
+        Row::Moment& moment = row.moments.emplace_back();
+        if (atEvent || next > 0)
+            moment = {arc.replay->changeAt(static_cast<std::size_t>(atEvent ? next : next - 1)), atEvent};
+    }
+    return row;
+}
+
+Bytes RowProblem::changeIn(const Row& row, const ArcWay& way) const
+{
+    const Row::Moment& moment = row.moments[way.arc];
+    if (moment.change < 0)
+        return 0;
+    const LocalEffect::Change& change = effectOf(way).changes[static_cast<std::size_t>(moment.change)];
+    return moment.atEvent ? change.high : change.after;
+}
+
+std::vector<double> RowProblem::memoryUnder(const WayShares& shares, Memory memory) const
+{
+    const std::vector<Bytes>& without = base(memory);
+    std::vector<double> bytes(without.size() + 1, 0); // changes, summed up at the end
+    for (const auto& [way, share] : shares) {
+        const LocalReplay& replay = *arcs()[way.arc].replay;
+        const LocalEffect& effect = effectOf(way);
+        double before = 0;
+        for (std::size_t i = 0; i < replay.events().size(); ++i) {
+            const LocalEffect::Change& change = effect.changes[static_cast<std::size_t>(replay.changeAt(i))];
+            const std::uint32_t event = replay.events()[i];
+            const double high = share * static_cast<double>(change.high);
+            const double after = share * static_cast<double>(change.after);
+            bytes[event] += high - before;
+            bytes[event + 1] += after - high;
+            before = after;
+        }
+    }
+    std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+    bytes.pop_back();
+    for (std::size_t event = 0; event < bytes.size(); ++event)
+        bytes[event] += static_cast<double>(without[event]);
+    return bytes;
+}
+
+std::optional<std::pair<double, WayShares>> RowProblem::withAnotherWay(const WayShares& whole, std::size_t index,
+                                                                       Memory memory, Bytes budget, const PlanMs& msOf,
+                                                                       double belowMs) const
+{
+    const ArcWay own = whole[index].first;
+    const std::span<const std::uint32_t> events = arcs()[own.arc].replay->events();
+    if (events.empty())
+        return std::nullopt;
+    // What a way may add at each event of the part, and from there until the next event.
+    const std::vector<double> bytes = memoryUnder(whole, memory);
+    const auto freeIn = [&](std::size_t begin, std::size_t end) {
+        const auto first = bytes.begin();
+        return begin >= end ? budget
+                            : budget
+                - static_cast<Bytes>(*std::max_element(first + static_cast<std::ptrdiff_t>(begin),
+                                                       first + static_cast<std::ptrdiff_t>(end)));
+    };
+    if (freeIn(0, events.front()) < 0)
+        return std::nullopt;
+    std::vector<LocalEffect::Change> most(arcs()[own.arc].replay->changes(), {budget, budget});
+    for (std::size_t i = 0; i < events.size(); ++i) {
+        const auto number = static_cast<std::size_t>(arcs()[own.arc].replay->changeAt(i));
+        const LocalEffect::Change& change = effectOf(own).changes[number];
+        const std::size_t next = i + 1 < events.size() ? events[i + 1] : bytes.size();
+        most[number].high = std::min(most[number].high, freeIn(events[i], events[i] + 1) + change.high);
+        most[number].after = std::min(most[number].after, freeIn(events[i] + 1, next) + change.after);
+    }
+    std::vector<std::pair<double, std::size_t>> quicker;
+    WayShares other = whole;
+    std::size_t& way = other[index].first.way;
+    for (way = 0; way < waysOf(own.arc); ++way)
+        if (const double ms = msOf(other); way != own.way && ms < belowMs)
+            quicker.emplace_back(ms, way);
+    std::ranges::sort(quicker);
+    for (const auto& [ms, found] : quicker)
+        if (std::ranges::equal(effectOf({own.arc, found}).changes, most,
+                               [](const LocalEffect::Change& a, const LocalEffect::Change& b) {
+                                   return a.high <= b.high && a.after <= b.after;
+                               })) {
+            way = found;
+            return std::pair(ms, std::move(other));
+        }
+    return std::nullopt;
+}
+
+std::optional<WayShares> RowProblem::improved(WayShares whole, Memory memory, Bytes budget, const PlanMs& msOf,
+                                              const SearchLimit& limit) const
+{
+    double ms = msOf(whole);
+    if (std::ranges::max(memoryUnder(whole, memory)) > static_cast<double>(budget)) {
+        std::optional<std::pair<double, WayShares>> best;
+        for (std::size_t index = 0; index < whole.size() && !(best && limit.reached()); ++index) {
+            const double belowMs = best ? best->first : std::numeric_limits<double>::infinity();
+            if (auto found = withAnotherWay(whole, index, memory, budget, msOf, belowMs))
+                best = std::move(found);
+        }
+        if (!best)
+            return std::nullopt;
+        std::tie(ms, whole) = *std::move(best);
+    }
+    for (bool better = true; std::exchange(better, false);)
+        for (std::size_t index = 0; index < whole.size() && !limit.reached(); ++index)
+            if (auto found = withAnotherWay(whole, index, memory, budget, msOf, ms - leastImprovementMs)) {
+                std::tie(ms, whole) = *std::move(found);
+                better = true;
+            }
+    return whole;
+}
+
+std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>& rows, const WaySet& ways) const
+{
+    JoinedArcs joined(arcs().size());
+    int covered = 0;
+    for (std::size_t arc = 1; arc < arcs().size(); ++arc) {
+        covered = std::max(covered, arcs()[arc - 1].last);
+        if (arcs()[arc].first < covered)
+            joined.join(arc, arc - 1);
+    }
+    const auto isIn = [&](std::size_t arc, const Row& row) {
+        for (std::size_t way = 0; way < ways[arc].size(); ++way)
+            if (ways[arc][way] && changeIn(row, {arc, way}) != 0)
+                return true;
+        return false;
+    };
+    constexpr auto none = static_cast<std::size_t>(-1);
+    std::vector<std::size_t> anyIn(rows.size(), none); // by row: an arc in the row
+    for (std::size_t row = 0; row < rows.size(); ++row)
+        for (std::size_t arc = 0; arc < arcs().size(); ++arc)
+            if (isIn(arc, rows[row])) {
+                if (anyIn[row] != none)
+                    joined.join(arc, anyIn[row]);
+                anyIn[row] = arc;
+            }
+    std::map<std::size_t, Component> byRoot;
+    for (std::size_t arc = 0; arc < arcs().size(); ++arc)
+        byRoot[joined.rootOf(arc)].arcs.push_back(arc);
+    for (std::size_t row = 0; row < rows.size(); ++row)
+        if (anyIn[row] != none)
+            byRoot[joined.rootOf(anyIn[row])].rows.push_back(row);
+    std::vector<Component> found;
+    for (auto& [root, component] : byRoot)
+        found.push_back(std::move(component));
+    return found;
+}
+
+CheckpointPlan RowProblem::planOf(const WayShares& shares) const
+{
+    CheckpointPlan plan;
+    for (const auto& [way, share] : shares)
+        std::ranges::move(inStep(optionsOf(way.arc).plans[way.way], modules_[way.arc]), std::back_inserter(plan));
+    std::ranges::sort(plan, {}, &CheckpointRegion::module);
     return plan;
 }
 

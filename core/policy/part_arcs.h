@@ -2,11 +2,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/plan/plan.h"
 #include "core/policy/part_options.h"
 
+#include <compare>
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -44,5 +49,90 @@ struct PartArcs
 
 /// A plan of an arc's part, with the modules of the step.
 CheckpointPlan inStep(CheckpointPlan plan, ModuleId part);
+
+/// A way (option) to checkpoint an arc of a step, as indices in PartArcs and in the options of the arc's kind.
+struct ArcWay
+{
+    std::size_t arc = 0;
+    std::size_t way = 0;
+};
+/// Shares of ways: 1 for each way of a plan, less in a linear relaxation.
+using WayShares = std::vector<std::pair<ArcWay, double>>;
+using WaySet = std::vector<std::vector<bool>>; ///< by arc, by way
+
+/// The memory of a step at each event as a sum: the memory of the recorded step, and the effect of a way for each part.
+/// The sum holds for any order of forward and backward, while ChainProblem needs the order of a chain. Immutable.
+class RowProblem
+{
+public:
+    /// The kind of memory in the sum. Some parts hold storages of others, so that the sum over single parts is not
+    /// exact.
+    enum class Memory {
+        atLeast, ///< no plan takes less
+        atMost, ///< most plans take no more
+    };
+
+    /// Ways are chosen by what each part holds between the part's own forward and backward. Error: as
+    /// PartArcs::create().
+    static Result<RowProblem> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
+                                     int worldSize, const std::stop_token& stop);
+
+    const std::vector<PartArcs::Arc>& arcs() const { return parts_.arcs; }
+    std::size_t positions() const { return positions_; } ///< of the chain of parts
+    std::size_t waysOf(std::size_t arc) const { return optionsOf(arc).effects.size(); }
+    const LocalEffect& effectOf(const ArcWay& way) const { return optionsOf(way.arc).effects[way.way]; }
+
+    /// The memory at an event, as a constraint.
+    struct Row
+    {
+        /// The change of an arc's effect that counts at the event; -1: none yet.
+        struct Moment
+        {
+            std::int32_t change = -1;
+            bool atEvent = false;
+        };
+        std::uint32_t event = 0;
+        Bytes bytes = 0; ///< without a plan
+        Bytes most = 0; ///< limit
+        std::vector<Moment> moments; ///< by arc
+    };
+    Row rowAt(std::uint32_t event, Memory memory, Bytes most) const;
+    Bytes changeIn(const Row& row, const ArcWay& way) const; ///< bytes that a way adds there
+
+    std::vector<double> memoryUnder(const WayShares& shares, Memory memory) const; ///< by event
+
+    /// Replaces single ways of a whole plan by ways that take less time and fit, while there are any and time is
+    /// left. `msOf` is the time of a plan. nullopt: the plan does not fit, and no other way of a single arc changes
+    /// that.
+    using PlanMs = std::function<double(const WayShares&)>;
+    std::optional<WayShares> improved(WayShares whole, Memory memory, Bytes budget, const PlanMs& msOf,
+                                      const SearchLimit& limit) const;
+
+    /// Arcs that no row and no position connects with others, and the rows of such arcs. Each component is a separate
+    /// problem.
+    struct Component
+    {
+        std::vector<std::size_t> arcs;
+        std::vector<std::size_t> rows;
+        auto operator<=>(const Component&) const = default;
+    };
+    std::vector<Component> components(const std::vector<Row>& rows, const WaySet& ways) const;
+
+    CheckpointPlan planOf(const WayShares& shares) const;
+
+private:
+    RowProblem() = default;
+    /// The quickest plan that fits with another way for the arc of whole[index], and its time; nullopt: none takes less
+    /// than `belowMs`.
+    std::optional<std::pair<double, WayShares>> withAnotherWay(const WayShares& whole, std::size_t index, Memory memory,
+                                                               Bytes budget, const PlanMs& msOf, double belowMs) const;
+    const PartOptions& optionsOf(std::size_t arc) const { return parts_.kinds[parts_.arcs[arc].kind].options; }
+    const std::vector<Bytes>& base(Memory memory) const { return memory == Memory::atLeast ? atLeast_ : atMost_; }
+
+    PartArcs parts_;
+    std::vector<ModuleId> modules_; ///< by arc
+    std::size_t positions_ = 0;
+    std::vector<Bytes> atLeast_, atMost_; ///< by event: memory without a plan
+};
 
 } // namespace headroom

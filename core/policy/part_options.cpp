@@ -111,6 +111,8 @@ public:
             return add({{module, {}, Offload{}}}, ways);
         if (tree_.offloads && !own.forced)
             RETURN_IF_ERROR(addOffload(module, ways));
+        if (!tree_.recomputes && !own.forced)
+            return {};
         const std::size_t ops = model_.regionOps(module).size();
         const std::vector<SavableOp> savable = savableOpsThatRunAgain(model_, module);
         ASSIGN_OR_RETURN(Way full, measure({{module, std::vector<bool>(ops, false)}}));

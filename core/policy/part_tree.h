@@ -34,6 +34,7 @@ struct PartTree
     std::vector<int> parts; ///< units
     std::vector<Around> around; ///< only modules with consecutive parts
     bool offloads = false; ///< saved tensors may go to host memory
+    bool recomputes = true; ///< false: only modules that are pinned to recompute
 
     /// A module is around parts if modules of the same type repeat inside and the module saves a large share of the
     /// step's activations: the stack of layers, not the experts of a layer.

@@ -19,156 +19,6 @@ namespace headroom {
 
 namespace {
 
-/// Sets of arcs that are joined pairwise.
-class JoinedArcs
-{
-public:
-    explicit JoinedArcs(std::size_t count)
-        : above_(count)
-    {
-        std::iota(above_.begin(), above_.end(), std::size_t{0});
-    }
-    std::size_t rootOf(std::size_t arc)
-    {
-        while (above_[arc] != arc)
-            arc = above_[arc] = above_[above_[arc]];
-        return arc;
-    }
-    void join(std::size_t a, std::size_t b) { above_[rootOf(a)] = rootOf(b); }
-
-private:
-    std::vector<std::size_t> above_;
-};
-
-} // namespace
-
-Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
-                                      int worldSize, const std::stop_token& stop)
-{
-    using enum StepLayout::SharedArguments;
-    std::vector<ModuleId> modules;
-    for (const int part : tree.parts)
-        modules.push_back(tree.units[static_cast<std::size_t>(part)].module);
-    const auto moduleOf
-        = [&](const PartArcs::Arc& arc) { return tree.units[static_cast<std::size_t>(arc.unit)].module; };
-    const StepLayout layout(model, events, modules, worldSize, held);
-    const PartArcs::PlaceOf placeOf = [&](const PartArcs::Arc& arc) {
-        const StepLayout own(model, events, modules, worldSize, held, layout.turnOf(moduleOf(arc)));
-        return own.place(*arc.replay, moduleOf(arc), arc.first, arc.last);
-    };
-    const MayCheckpoint may = [](ModuleId) { return true; };
-    RowProblem problem;
-    ASSIGN_OR_RETURN(problem.parts_, PartArcs::create(model, events, tree, layout.shared(), may, placeOf, stop));
-    for (const PartArcs::Arc& arc : problem.parts_.arcs)
-        problem.modules_.push_back(moduleOf(arc));
-    problem.positions_ = tree.parts.size();
-    problem.atMost_.assign(layout.high().begin(), layout.high().end());
-    const StepLayout least(model, events, modules, worldSize, asRecorded);
-    problem.atLeast_.assign(least.high().begin(), least.high().end());
-    for (const PartArcs::Arc& arc : problem.parts_.arcs)
-        for (const std::uint32_t event : arc.replay->events())
-            problem.atLeast_[event] = least.after()[event];
-    for (const auto& [begin, end, bytes] : castsThatMayBeGone(model, events))
-        for (std::uint32_t event = begin; event < end; ++event)
-            problem.atLeast_[event] -= bytes;
-    return problem;
-}
-
-RowProblem::Row RowProblem::rowAt(std::uint32_t event, Memory memory, Bytes most) const
-{
-    Row row{event, base(memory)[event], most, {}};
-    for (const PartArcs::Arc& arc : arcs()) {
-        const auto events = arc.replay->events();
-        const auto next = std::ranges::lower_bound(events, event) - events.begin();
-        const bool atEvent = next < std::ssize(events) && events[static_cast<std::size_t>(next)] == event;
-        Row::Moment& moment = row.moments.emplace_back();
-        if (atEvent || next > 0)
-            moment = {arc.replay->changeAt(static_cast<std::size_t>(atEvent ? next : next - 1)), atEvent};
-    }
-    return row;
-}
-
-Bytes RowProblem::changeIn(const Row& row, const ArcWay& way) const
-{
-    const Row::Moment& moment = row.moments[way.arc];
-    if (moment.change < 0)
-        return 0;
-    const LocalEffect::Change& change = effectOf(way).changes[static_cast<std::size_t>(moment.change)];
-    return moment.atEvent ? change.high : change.after;
-}
-
-std::vector<double> RowProblem::memoryUnder(const WayShares& shares, Memory memory) const
-{
-    const std::vector<Bytes>& without = base(memory);
-    std::vector<double> bytes(without.size() + 1, 0); // changes, summed up at the end
-    for (const auto& [way, share] : shares) {
-        const LocalReplay& replay = *arcs()[way.arc].replay;
-        const LocalEffect& effect = effectOf(way);
-        double before = 0;
-        for (std::size_t i = 0; i < replay.events().size(); ++i) {
-            const LocalEffect::Change& change = effect.changes[static_cast<std::size_t>(replay.changeAt(i))];
-            const std::uint32_t event = replay.events()[i];
-            const double high = share * static_cast<double>(change.high);
-            const double after = share * static_cast<double>(change.after);
-            bytes[event] += high - before;
-            bytes[event + 1] += after - high;
-            before = after;
-        }
-    }
-    std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
-    bytes.pop_back();
-    for (std::size_t event = 0; event < bytes.size(); ++event)
-        bytes[event] += static_cast<double>(without[event]);
-    return bytes;
-}
-
-std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>& rows, const WaySet& ways) const
-{
-    JoinedArcs joined(arcs().size());
-    int covered = 0;
-    for (std::size_t arc = 1; arc < arcs().size(); ++arc) {
-        covered = std::max(covered, arcs()[arc - 1].last);
-        if (arcs()[arc].first < covered)
-            joined.join(arc, arc - 1);
-    }
-    const auto isIn = [&](std::size_t arc, const Row& row) {
-        for (std::size_t way = 0; way < ways[arc].size(); ++way)
-            if (ways[arc][way] && changeIn(row, {arc, way}) != 0)
-                return true;
-        return false;
-    };
-    constexpr auto none = static_cast<std::size_t>(-1);
-    std::vector<std::size_t> anyIn(rows.size(), none); // by row: an arc in the row
-    for (std::size_t row = 0; row < rows.size(); ++row)
-        for (std::size_t arc = 0; arc < arcs().size(); ++arc)
-            if (isIn(arc, rows[row])) {
-                if (anyIn[row] != none)
-                    joined.join(arc, anyIn[row]);
-                anyIn[row] = arc;
-            }
-    std::map<std::size_t, Component> byRoot;
-    for (std::size_t arc = 0; arc < arcs().size(); ++arc)
-        byRoot[joined.rootOf(arc)].arcs.push_back(arc);
-    for (std::size_t row = 0; row < rows.size(); ++row)
-        if (anyIn[row] != none)
-            byRoot[joined.rootOf(anyIn[row])].rows.push_back(row);
-    std::vector<Component> found;
-    for (auto& [root, component] : byRoot)
-        found.push_back(std::move(component));
-    return found;
-}
-
-CheckpointPlan RowProblem::planOf(const WayShares& shares) const
-{
-    CheckpointPlan plan;
-    for (const auto& [way, share] : shares)
-        std::ranges::move(inStep(optionsOf(way.arc).plans[way.way], modules_[way.arc]), std::back_inserter(plan));
-    std::ranges::sort(plan, {}, &CheckpointRegion::module);
-    return plan;
-}
-
-namespace {
-
 constexpr int rowWindows = 64; ///< stretches of events; each stretch gets at most one new row at a time
 constexpr std::size_t newColumns = 3; ///< ways of an arc that are added at a time
 constexpr std::size_t mostColumns = 20000; ///< problems with more ways are not searched for a proof
@@ -176,6 +26,7 @@ constexpr double budgetUnits = 1000; ///< the budget in the unit of the rows
 constexpr double rowTolerance = 1e-3; ///< of a row in the linear relaxation, in units of bytesPerUnit_
 constexpr double costTolerance = 1e-6; ///< ms
 constexpr double leastGap = 0.002; ///< of the search for the plan of least peak
+constexpr double notLimited = std::numeric_limits<double>::infinity();
 constexpr double excessTimes = 1e4; ///< cost of a unit above the budget, in times of the slowest plan
 
 /// A search at a budget.
@@ -184,7 +35,7 @@ class RowSearch
 public:
     /// Memory above the budget (slack) is avoided first, but allowed up to `most`.
     RowSearch(const RowProblem& problem, Bytes budget, Bytes most, RowProblem::Memory memory, double gap,
-              const SearchLimit& limit, const std::optional<CopyLimits>& copies = {})
+              const SearchLimit& limit, const std::optional<CopyLimits>& copies = {}, double belowMs = notLimited)
         : problem_(problem)
         , copies_(copies)
         , memory_(memory)
@@ -192,6 +43,7 @@ public:
         , bytesPerUnit_(static_cast<double>(std::max<Bytes>(most, 1)) / budgetUnits)
         , mostBeyond_(static_cast<double>(most - budget) / bytesPerUnit_)
         , gap_(gap)
+        , belowMs_(belowMs)
         , limit_(limit)
     {
         double slowestMs = 1;
@@ -208,7 +60,27 @@ public:
         beyondMs_ = excessTimes * slowestMs;
     }
 
-    RowAnswer run(bool integer = true)
+    /// Starts from what an earlier search found.
+    void startFrom(const RowHints& hints)
+    {
+        for (std::size_t arc = 0; arc < hints.ways.size(); ++arc)
+            for (std::size_t way = 0; way < hints.ways[arc].size(); ++way)
+                ways_[arc][way] = ways_[arc][way] || hints.ways[arc][way];
+        for (const std::uint32_t event : hints.events)
+            rows_.push_back(problem_.rowAt(event, memory_, budget_));
+    }
+
+    RowHints hints() const
+    {
+        RowHints hints{ways_, {}};
+        for (const Row& row : rows_)
+            hints.events.push_back(row.event);
+        std::ranges::sort(hints.events);
+        hints.events.erase(std::ranges::unique(hints.events).begin(), hints.events.end());
+        return hints;
+    }
+
+    RowAnswer run(bool integer = true, std::size_t moreWays = 0)
     {
         RowAnswer answer;
         if (!relax()) {
@@ -219,13 +91,16 @@ public:
         answer.relaxed = relaxedShares_;
         const auto rowDuals = duals_.begin() + static_cast<std::ptrdiff_t>(problem_.positions() + copyRows());
         answer.msPerGiB = -std::accumulate(rowDuals, duals_.end(), 0.0) * static_cast<double>(GiB) / bytesPerUnit_;
-        if (!integer)
+        if (!integer || relaxedMs_ >= belowMs_)
             return answer;
+        const bool proof = memory_ == RowProblem::Memory::atLeast;
+        if (copies_ && !addBestWays(belowMs_, moreWays) && proof)
+            return answer; // without all ways there is no better bound
         search(answer);
         if (answer.plan && !copies_ && addWaysUpTo(bestMs_))
             search(answer);
-        if (answer.plan && hasAllWays_)
-            answer.boundMs = std::max(answer.boundMs, std::min(boundMs_, bestMs_));
+        if (hasAllWays_)
+            answer.boundMs = std::max(answer.boundMs, std::min({boundMs_, bestMs_, belowMs_}));
         return answer;
     }
 
@@ -312,17 +187,50 @@ private:
         programme.addRow(host, -GlpkProblem::infinity, static_cast<double>(copies_->host) / bytesPerUnit_);
     }
 
+    /// Sums up what the duals of the rows of copies pay for a ms of copies that begin at a position.
+    void sumCopyDuals()
+    {
+        outDuals_.clear();
+        inDuals_.clear();
+        double out = 0, in = 0;
+        for (std::size_t row = problem_.positions(); outDuals_.size() < problem_.positions(); row += 2) {
+            outDuals_.push_back(out += duals_[row]);
+            inDuals_.push_back(in += duals_[row + 1]);
+        }
+    }
+
     /// What the duals of the rows of copies pay for a way.
     double paidForCopies(const ArcWay& way) const
     {
         const Copies copies = copiesOf(way);
-        double paid = 0;
-        std::size_t row = problem_.positions();
-        for (int position = 0; position <= problem_.arcs()[way.arc].first; ++position, row += 2)
-            paid += duals_[row] * copies.out + duals_[row + 1] * copies.in;
-        if (copies_->host > 0)
-            paid += duals_[3 * problem_.positions()] * copies.host;
-        return paid;
+        if (copies.out <= 0)
+            return 0;
+        const auto position = static_cast<std::size_t>(problem_.arcs()[way.arc].first);
+        const double host = copies_->host > 0 ? duals_[3 * problem_.positions()] * copies.host : 0;
+        return outDuals_[position] * copies.out + inDuals_[position] * copies.in + host;
+    }
+
+    /// Adds a way to the programme of everything(), whose rows are those of setUp().
+    void addTo(GlpkProblem& programme, const ArcWay& way) const
+    {
+        const PartArcs::Arc& arc = problem_.arcs()[way.arc];
+        const int positions = static_cast<int>(problem_.positions());
+        std::vector<std::pair<int, double>> rows;
+        for (int position = arc.first; position < arc.last; ++position)
+            rows.emplace_back(position, 1);
+        if (const Copies copies = copies_ ? copiesOf(way) : Copies(); copies.out > 0) {
+            for (int position = 0; position <= arc.first; ++position) {
+                rows.emplace_back(positions + 2 * position, copies.out);
+                rows.emplace_back(positions + 2 * position + 1, copies.in);
+            }
+            if (copies_->host > 0)
+                rows.emplace_back(3 * positions, copies.host);
+        }
+        const auto first = static_cast<int>(problem_.positions() + copyRows());
+        for (std::size_t row = 0; row < rows_.size(); ++row)
+            if (const Bytes change = problem_.changeIn(rows_[row], way); change != 0)
+                rows.emplace_back(first + static_cast<int>(row), static_cast<double>(change) / bytesPerUnit_);
+        programme.addColumnTo(rows, costOf(way));
     }
 
     /// Column 0 is the slack.
@@ -387,9 +295,9 @@ private:
     /// Solves the linear relaxation over all events and ways. Returns false if no solution fits, or time is up.
     bool relax()
     {
+        GlpkProblem programme;
+        std::vector<ArcWay> columns = setUp(programme, everything(), false);
         while (!limit_.reached()) {
-            GlpkProblem programme;
-            const std::vector<ArcWay> columns = setUp(programme, everything(), false);
             LinearResult result;
             for (bool more = true; more;) {
                 result = programme.relax(std::max(limit_.remainingMs(), 1.0));
@@ -403,10 +311,16 @@ private:
             duals_ = result.duals;
             relaxedMs_ = result.objective;
             relaxedShares_ = sharesIn(result.values, columns);
-            if (!addCheaperWays()) {
+            if (copies_)
+                sumCopyDuals();
+            const std::size_t known = columns.size();
+            addCheaperWays(columns);
+            if (columns.size() == known) {
                 outOfBudget_ = result.values.front() > mostBeyond_ * (1 - gap_) + rowTolerance;
                 return !outOfBudget_;
             }
+            for (std::size_t column = known; column < columns.size(); ++column)
+                addTo(programme, columns[column]);
         }
         return false;
     }
@@ -426,10 +340,9 @@ private:
         return cost;
     }
 
-    /// Adds ways that would make the relaxation cheaper. Returns whether there are any.
-    bool addCheaperWays()
+    /// Appends ways that would make the relaxation cheaper.
+    void addCheaperWays(std::vector<ArcWay>& columns)
     {
-        bool any = false;
         for (std::size_t arc = 0; arc < ways_.size(); ++arc) {
             std::vector<std::pair<double, std::size_t>> cheaper;
             for (std::size_t way = 0; way < ways_[arc].size(); ++way)
@@ -438,10 +351,11 @@ private:
                         cheaper.emplace_back(cost, way);
             std::ranges::sort(cheaper);
             cheaper.resize(std::min(cheaper.size(), newColumns));
-            for (const auto& [cost, way] : cheaper)
-                ways_[arc][way] = any = true;
+            for (const auto& [cost, way] : cheaper) {
+                ways_[arc][way] = true;
+                columns.push_back({arc, way});
+            }
         }
-        return any;
     }
 
     /// Adds all ways that a plan of less than `ms` may have. Returns whether ways were added, and not too many.
@@ -456,6 +370,27 @@ private:
             }
         hasAllWays_ = count <= mostColumns;
         return hasAllWays_ && std::exchange(ways_, std::move(more)) != ways_;
+    }
+
+    /// Adds the ways that a plan of less than `ms` may have; of more than `most` those with the least reduced cost.
+    /// Returns whether all were added.
+    bool addBestWays(double ms, std::size_t most)
+    {
+        std::vector<std::pair<double, ArcWay>> more;
+        for (std::size_t arc = 0; arc < ways_.size(); ++arc)
+            for (std::size_t way = 0; way < ways_[arc].size(); ++way)
+                if (!ways_[arc][way])
+                    if (const double cost = reducedCost({arc, way}); relaxedMs_ + cost < ms)
+                        more.emplace_back(cost, ArcWay{arc, way});
+        hasAllWays_ = more.size() <= most;
+        if (!hasAllWays_) {
+            std::ranges::nth_element(more, more.begin() + static_cast<std::ptrdiff_t>(most), {},
+                                     &std::pair<double, ArcWay>::first);
+            more.resize(most);
+        }
+        for (const auto& [cost, way] : more)
+            ways_[way.arc][way.way] = true;
+        return hasAllWays_;
     }
 
     struct Found
@@ -479,6 +414,7 @@ private:
     void search(RowAnswer& answer)
     {
         std::map<Component, Found> known;
+        boundMs_ = 0;
         for (bool more = true; more && !limit_.reached();) {
             // The rows of copies connect all arcs.
             const std::vector<Component> components
@@ -499,7 +435,7 @@ private:
                 beyond = std::max(beyond, all ? found.result.values.front() : 0);
                 shares.insert(shares.end(), found.shares.begin(), found.shares.end());
             }
-            boundMs_ = bound;
+            boundMs_ = std::max(boundMs_, bound);
             more = all && addRows(shares, mostBeyond_ > 0 ? beyond + rowTolerance : 0);
             if (all && !more && ms < bestMs_) {
                 bestMs_ = answer.plannedMs = ms;
@@ -515,11 +451,13 @@ private:
     double bytesPerUnit_;
     double mostBeyond_; ///< units
     double gap_;
+    double belowMs_; ///< plans that take as long are not searched
     const SearchLimit& limit_;
     double beyondMs_ = 0; ///< cost of a unit above the budget
     WaySet ways_; ///< in the programme
     std::vector<Row> rows_;
     std::vector<double> duals_; ///< of the relaxation: by position, then by row
+    std::vector<double> outDuals_, inDuals_; ///< sumCopyDuals(), by position
     double relaxedMs_ = 0;
     WayShares relaxedShares_;
     double boundMs_ = 0; ///< of the last search
@@ -531,15 +469,22 @@ private:
 } // namespace
 
 RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, double gap,
-                    const SearchLimit& limit, const std::optional<CopyLimits>& copies)
+                    const SearchLimit& limit, const std::optional<CopyLimits>& copies, double belowMs,
+                    const RowHints& hints, std::size_t moreWays)
 {
-    return RowSearch(problem, budget, budget, memory, gap, limit, copies).run();
+    RowSearch search(problem, budget, budget, memory, gap, limit, copies, belowMs);
+    search.startFrom(hints);
+    return search.run(true, moreWays);
 }
 
 RowAnswer relaxRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, const SearchLimit& limit,
-                    const CopyLimits& copies)
+                    const CopyLimits& copies, RowHints& hints)
 {
-    return RowSearch(problem, budget, budget, memory, 0, limit, copies).run(false);
+    RowSearch search(problem, budget, budget, memory, 0, limit, copies);
+    search.startFrom(hints);
+    RowAnswer answer = search.run(false);
+    hints = search.hints();
+    return answer;
 }
 
 std::optional<CheckpointPlan> minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit)

@@ -7,86 +7,13 @@
 
 #include <compare>
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <stop_token>
 #include <utility>
 #include <vector>
 
 namespace headroom {
-
-/// A way (option) to checkpoint an arc of a step, as indices in PartArcs and in the options of the arc's kind.
-struct ArcWay
-{
-    std::size_t arc = 0;
-    std::size_t way = 0;
-};
-/// Shares of ways: 1 for each way of a plan, less in a linear relaxation.
-using WayShares = std::vector<std::pair<ArcWay, double>>;
-using WaySet = std::vector<std::vector<bool>>; ///< by arc, by way
-
-/// The memory of a step at each event as a sum: the memory of the recorded step, and the effect of a way for each part.
-/// The sum holds for any order of forward and backward, while ChainProblem needs the order of a chain. Immutable.
-class RowProblem
-{
-public:
-    /// The kind of memory in the sum. Some parts hold storages of others, so that the sum over single parts is not
-    /// exact.
-    enum class Memory {
-        atLeast, ///< no plan takes less
-        atMost, ///< most plans take no more
-    };
-
-    /// Ways are chosen by what each part holds between the part's own forward and backward. Error: as
-    /// PartArcs::create().
-    static Result<RowProblem> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
-                                     int worldSize, const std::stop_token& stop);
-
-    const std::vector<PartArcs::Arc>& arcs() const { return parts_.arcs; }
-    std::size_t positions() const { return positions_; } ///< of the chain of parts
-    std::size_t waysOf(std::size_t arc) const { return optionsOf(arc).effects.size(); }
-    const LocalEffect& effectOf(const ArcWay& way) const { return optionsOf(way.arc).effects[way.way]; }
-
-    /// The memory at an event, as a constraint.
-    struct Row
-    {
-        /// The change of an arc's effect that counts at the event; -1: none yet.
-        struct Moment
-        {
-            std::int32_t change = -1;
-            bool atEvent = false;
-        };
-        std::uint32_t event = 0;
-        Bytes bytes = 0; ///< without a plan
-        Bytes most = 0; ///< limit
-        std::vector<Moment> moments; ///< by arc
-    };
-    Row rowAt(std::uint32_t event, Memory memory, Bytes most) const;
-    Bytes changeIn(const Row& row, const ArcWay& way) const; ///< bytes that a way adds there
-
-    std::vector<double> memoryUnder(const WayShares& shares, Memory memory) const; ///< by event
-
-    /// Arcs that no row and no position connects with others, and the rows of such arcs. Each component is a separate
-    /// problem.
-    struct Component
-    {
-        std::vector<std::size_t> arcs;
-        std::vector<std::size_t> rows;
-        auto operator<=>(const Component&) const = default;
-    };
-    std::vector<Component> components(const std::vector<Row>& rows, const WaySet& ways) const;
-
-    CheckpointPlan planOf(const WayShares& shares) const;
-
-private:
-    RowProblem() = default;
-    const PartOptions& optionsOf(std::size_t arc) const { return parts_.kinds[parts_.arcs[arc].kind].options; }
-    const std::vector<Bytes>& base(Memory memory) const { return memory == Memory::atLeast ? atLeast_ : atMost_; }
-
-    PartArcs parts_;
-    std::vector<ModuleId> modules_; ///< by arc
-    std::size_t positions_ = 0;
-    std::vector<Bytes> atLeast_, atMost_; ///< by event: memory without a plan
-};
 
 struct RowAnswer
 {
@@ -96,6 +23,13 @@ struct RowAnswer
     double boundMs = 0; ///< no plan that fits the rows takes less time; infinite if none fits
     double msPerGiB = 0; ///< ms that another GiB saves, by the linear relaxation
     std::int64_t nodes = 0; ///< of the search tree
+};
+
+/// What a search needed, from which a similar search starts: ways, and events of rows.
+struct RowHints
+{
+    WaySet ways; ///< empty: none
+    std::vector<std::uint32_t> events;
 };
 
 /// Cost of a ms of hidden copies: of equal plans the plan that moves less is taken.
@@ -118,13 +52,17 @@ struct CopyLimits
 /// generation).
 ///
 /// The plan takes at most `gap` more than the least time, if found within the limit. `copies` is for a problem with
-/// ways that offload; the time then includes the exposed copies.
+/// ways that offload; the time then includes the exposed copies, and beside the ways of the linear relaxation
+/// `moreWays` are searched; with Memory::atLeast only if these are all that matter. Plans of `belowMs` or more are not
+/// searched: the answer may have no plan then, but a bound.
 RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, double gap,
-                    const SearchLimit& limit, const std::optional<CopyLimits>& copies = {});
+                    const SearchLimit& limit, const std::optional<CopyLimits>& copies = {},
+                    double belowMs = std::numeric_limits<double>::infinity(), const RowHints& hints = {},
+                    std::size_t moreWays = 0);
 
-/// Solves only the linear relaxation: the answer has no plan.
+/// Solves only the linear relaxation: the answer has no plan. Starts from `hints`, and adds what was found.
 RowAnswer relaxRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, const SearchLimit& limit,
-                    const CopyLimits& copies);
+                    const CopyLimits& copies, RowHints& hints);
 
 /// The plan of least peak, by the upper bound of memory; empty if none of less than `most` bytes is found in time.
 std::optional<CheckpointPlan> minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit);

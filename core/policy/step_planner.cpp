@@ -27,7 +27,8 @@ namespace {
 /// Whether one StepSolver solves both requests.
 bool haveSameOptions(const PlanRequest& a, const PlanRequest& b)
 {
-    return a.worldSize == b.worldSize && a.acUnits == b.acUnits && a.fsdpUnits == b.fsdpUnits && a.pins == b.pins;
+    return a.worldSize == b.worldSize && a.acUnits == b.acUnits && a.fsdpUnits == b.fsdpUnits && a.pins == b.pins
+        && a.recompute == b.recompute;
 }
 
 } // namespace
@@ -90,7 +91,9 @@ Result<StepSolverPtr> StepPlanner::Model::options(const PlanRequest& request, co
 Result<PartTree> StepPlanner::Model::parts(const PlanRequest& request) const
 {
     ASSIGN_OR_RETURN(const std::vector<PlanUnit> units, planUnits(modules, request));
-    return PartTree::create(step, modules, units);
+    PartTree tree = PartTree::create(step, modules, units);
+    tree.recomputes = request.recompute;
+    return tree;
 }
 
 Result<StepSolverPtr> StepPlanner::Model::makeOptions(const PlanRequest& request, const std::stop_token& stop) const
@@ -104,8 +107,9 @@ Result<std::string> StepPlanner::Model::whyInfeasible(const Plan& plan, const St
                                                       const PlanRequest& request, const std::stop_token& stop) const
 {
     Bytes leastWithoutWishes = 0;
-    if (!request.pins.empty() || !request.acUnits.empty()) {
+    if (!request.pins.empty() || !request.acUnits.empty() || !request.recompute) {
         PlanRequest free = request;
+        free.recompute = true;
         free.pins.clear();
         free.acUnits.clear();
         const Result<StepSolverPtr> wider = makeOptions(free, stop);
@@ -113,6 +117,9 @@ Result<std::string> StepPlanner::Model::whyInfeasible(const Plan& plan, const St
             return wider.error();
         leastWithoutWishes = wider ? (*wider)->minMemoryPlan().timeline->peak : 0;
     }
+    if (!request.recompute)
+        return "No plan fits " + formatBytes(plan.budget)
+            + " without recomputation; with recomputation plans exist from " + formatBytes(leastWithoutWishes) + " on.";
     std::string reason = whyStepDoesNotFit(*step.trace(), plan, *options.minMemoryPlan().timeline, leastWithoutWishes);
     const auto leftOut = std::ranges::find_if(modules.info->stats, [](const ModuleStats& stats) {
         return !stats.obstacle.empty() && hasSomethingToGive(stats);
@@ -212,25 +219,26 @@ Result<PlanAnswer> StepPlanner::solve(const PlanRequest& request, std::stop_toke
     PlanAnswer found = (*options)->minMemoryPlan();
     Bytes least = found.timeline->peak;
     bool fits = least <= request.budget;
-    if (fits) {
-        ASSIGN_OR_RETURN(found, (*options)->best(request.budget, stop, limitMs));
-        setOffload(model(), found.regions, *found.timeline, found.plan);
-    }
-    if (request.hostMemory > 0 && found.timeline->hostBytes > request.hostMemory)
+    const Bytes pinned = (*options)->minTimePlan().timeline->hostBytes;
+    if (request.hostMemory > 0 && pinned > request.hostMemory)
         return Error{ErrorKind::infeasible,
-                     "the modules that are pinned to be offloaded take " + formatBytes(found.timeline->hostBytes)
+                     "the modules that are pinned to be offloaded take " + formatBytes(pinned)
                          + " of pinned host memory, " + formatBytes(request.hostMemory)
                          + " are allowed: pin fewer, or allow more host memory"};
-    if (request.offload && (!fits || found.plan.recomputeMs > 0)) {
-        ASSIGN_OR_RETURN(
-            std::optional<PlanAnswer> best,
-            (*options)->bestWithOffload(request.budget, request.hostMemory, fits ? &found : nullptr, stop, limitMs));
-        if (best) {
-            found = *std::move(best);
+    if (fits && !request.offload) {
+        ASSIGN_OR_RETURN(found, (*options)->best(request.budget, stop, limitMs));
+    }
+    if (request.offload) {
+        fits = false;
+        ASSIGN_OR_RETURN(std::optional<PlanAnswer> offloaded,
+                         (*options)->bestWithOffload(request.budget, request.hostMemory, stop, limitMs));
+        if (offloaded) {
+            found = *std::move(offloaded);
             fits = true;
             least = std::min(least, found.timeline->peak);
         }
-        if (request.hostMemory == 0) { // what a limit of host memory leaves is not known
+        const bool isTight = (*options)->minTimePlan().timeline->peak > request.budget;
+        if (request.hostMemory == 0 && isTight) { // what a limit of host memory leaves is not known
             ASSIGN_OR_RETURN(const Bytes possible, (*options)->leastWithOffload(stop));
             least = std::min(least, possible);
         }

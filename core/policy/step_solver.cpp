@@ -114,6 +114,8 @@ Status StepSolver::findEnds()
         if (lean.timeline->peak < minMemoryPlan_.timeline->peak)
             minMemoryPlan_ = std::move(lean);
     }
+    if (!tree_.recomputes)
+        return {};
     CheckpointPlan everything;
     for (const int part : tree_.parts)
         everything.push_back({tree_.units[static_cast<std::size_t>(part)].module, {}});
@@ -282,7 +284,8 @@ Status StepSolver::searchRows(Bytes budget, const SearchLimit& limit, PlanAnswer
     for (const auto memory : {atLeast, atMost}) {
         Bytes rowsBudget = budget;
         for (int i = 0; i < mostRelaxedTries && !limit.reached(); ++i) {
-            const RowAnswer answer = solveRows(*problem, rowsBudget, memory, rowsGap, limit);
+            const RowAnswer answer
+                = solveRows(*problem, rowsBudget, memory, rowsGap, limit, std::nullopt, best.plan.recomputeMs);
             best.plan.nodes += answer.nodes;
             if (memory == atLeast && i == 0 && answer.boundMs > best.plan.boundMs) {
                 best.plan.boundMs = answer.boundMs;
@@ -327,20 +330,31 @@ Status StepSolver::searchNoChain(Bytes budget, const SearchLimit& limit, PlanAns
 
 Result<PlanAnswer> StepSolver::best(Bytes budget, const std::stop_token& stop, double limitMs) const
 {
+    ASSIGN_OR_RETURN(std::optional<PlanAnswer> found,
+                     bestBelow(budget, std::numeric_limits<double>::infinity(), stop, limitMs));
+    return *std::move(found);
+}
+
+Result<std::optional<PlanAnswer>> StepSolver::bestBelow(Bytes budget, double belowMs, const std::stop_token& stop,
+                                                        double limitMs) const
+{
     PlanAnswer best = minTimePlan_;
     best.plan.boundMs = best.plan.recomputeMs;
     if (best.timeline->peak > budget) {
         best = minMemoryPlan_;
+        best.plan.recomputeMs = std::min(best.plan.recomputeMs, belowMs);
         best.plan.boundMs = std::numeric_limits<double>::infinity();
         const SearchLimit limit = SearchLimit::after(limitMs, stop);
         RETURN_IF_ERROR(isNoChain_ ? searchNoChain(budget, limit, best) : searchChain(budget, limit, best));
+        if (best.plan.recomputeMs >= belowMs)
+            return std::optional<PlanAnswer>();
     }
     const double ms = best.plan.recomputeMs;
     const bool isProven = ms <= best.plan.boundMs + tolerance * std::max(1.0, ms);
     best.plan.status = isProven ? PlanStatus::optimal : PlanStatus::feasible;
     best.plan.boundMs = isProven ? ms : std::min(best.plan.boundMs, ms);
     best.plan.gap = gapOf(best);
-    return best;
+    return std::optional(std::move(best));
 }
 
 } // namespace headroom

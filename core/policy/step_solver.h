@@ -35,11 +35,10 @@ public:
     Result<PlanAnswer> best(Bytes budget, const std::stop_token& stop, double limitMs) const;
 
     /// The plan of least time within a budget if saved tensors may go to host memory, of which `host` bytes may be
-    /// pinned (0: any). The time is that of recomputation and of exposed copies. `without` is the best plan without
-    /// offload, null if no such plan fits; where no better plan is found, the answer is that one, with the bound of
-    /// plans with offload. nullopt: no plan was found. Needs hasClock().
-    Result<std::optional<PlanAnswer>> bestWithOffload(Bytes budget, Bytes host, const PlanAnswer* without,
-                                                      const std::stop_token& stop, double limitMs) const;
+    /// pinned (0: any). The time is that of recomputation and of exposed copies. The plan is that of best() if no other
+    /// plan takes less. nullopt: none was found. Needs hasClock().
+    Result<std::optional<PlanAnswer>> bestWithOffload(Bytes budget, Bytes host, const std::stop_token& stop,
+                                                      double limitMs) const;
     /// The least peak of a plan with offload; at most that of minMemoryPlan().
     Result<Bytes> leastWithOffload(const std::stop_token& stop) const;
 
@@ -52,6 +51,9 @@ private:
     {
     }
     Result<PlanAnswer> predicted(CheckpointPlan regions) const;
+    /// As best(), among plans that take less than `belowMs`; nullopt: none was found.
+    Result<std::optional<PlanAnswer>> bestBelow(Bytes budget, double belowMs, const std::stop_token& stop,
+                                                double limitMs) const;
     Status findEnds();
     Result<const RowProblem*> rows(const std::stop_token& stop) const; ///< creates them the first time
     Result<const RowProblem*> offloadRows(const std::stop_token& stop) const; ///< the same, with ways that offload

@@ -24,6 +24,27 @@ TEST_F(CliTest, PlanSaysWhereItsBudgetIsMoreThanTheCard)
     EXPECT_THAT(headroomProgram({"plan", stepPath(), "--budget", "78.8GiB"}).out, Not(HasSubstr("note: it is")));
 }
 
+TEST_F(CliTest, PlanMayOffloadWithoutRecomputation)
+{
+    const std::string step = HEADROOM_TEST_DATA "/steps/llama_6L_h100.hrs";
+    const auto least = headroomProgram({"plan", step, "--budget", "1", "--json", "--offload", "--no-recompute"});
+    EXPECT_EQ(least.exitCode, 3);
+    EXPECT_THAT(least.err, HasSubstr("without recomputation"));
+    const Bytes from = least.json()["least_budget_bytes"], to = least.json()["baseline_peak_bytes"];
+    const std::string budget = std::to_string(from + (to - from) / 2);
+    const auto alone = headroomProgram({"plan", step, "--budget", budget, "--json", "--offload", "--no-recompute"});
+    ASSERT_EQ(alone.exitCode, 0) << alone.err;
+    EXPECT_EQ(alone.json()["recompute_ms"], 0);
+    EXPECT_GT(alone.json()["offload"]["moved_bytes"].get<Bytes>(), 0);
+    expectBadInput(headroomProgram({"plan", step, "--budget", budget, "--no-recompute"}),
+                   {"--no-recompute", "--offload"});
+
+    const auto frontier = headroomProgram({"frontier", step, "--points", "3", "--json", "--offload", "--no-recompute"});
+    ASSERT_EQ(frontier.exitCode, 0) << frontier.err;
+    for (const auto& point : frontier.json()["points"])
+        EXPECT_EQ(point["recompute_ms"], 0);
+}
+
 TEST_F(CliTest, PlanForACardRunsThere)
 {
     const auto planFor = [&](std::vector<std::string> more) {

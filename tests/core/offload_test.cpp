@@ -209,9 +209,9 @@ TEST(Offload, PoliciesAreReadBackAsWritten)
 namespace {
 
 /// A step with the shapes of its ops, so that copies can be timed beside them.
-StepTracePtr recorded()
+StepTracePtr recorded(const std::string& name = "llama_6L_h100")
 {
-    return *readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/llama_6L_h100.hrs");
+    return *readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/" + name + ".hrs");
 }
 
 double costOf(const Plan& plan)
@@ -267,6 +267,80 @@ TEST(OffloadPlan, FitsAndTakesNoLongerThanOneThatOnlyRecomputes)
         }
     }
     EXPECT_TRUE(offloaded) << "no budget has a plan that offloads";
+}
+
+TEST(OffloadPlan, IsFoundBesideACheckpointOfAWholeStack)
+{
+    // Of T5, the decoder may be checkpointed as a whole. Then none of its blocks is in the plan, not even to be
+    // counted.
+    const StepTracePtr trace = recorded("t5_3L_h100");
+    const StepPlanner planner = *StepPlanner::create(trace);
+    PlanRequest request;
+    request.offload = true;
+    request.budget = 1;
+    const Bytes least = planner.solve(request)->plan.leastBudget;
+    int offloaded = 0;
+    for (const double share : {0.02, 0.1, 0.2, 0.3, 0.5}) {
+        request.budget = least + static_cast<Bytes>(share * static_cast<double>(planner.recorded()->peak - least));
+        const Result<PlanAnswer> found = planner.solve(request, {}, 100);
+        ASSERT_TRUE(found.ok()) << found.error().message;
+        ASSERT_TRUE(found->fits());
+        EXPECT_EQ(predict(*trace, found->regions)->peak, found->plan.peak);
+        offloaded += found->plan.offload.moved > 0 ? 1 : 0;
+    }
+    EXPECT_GT(offloaded, 0);
+}
+
+TEST(OffloadPlan, TheGapIsToPlansThatOffload)
+{
+    const StepTracePtr trace = recorded("lora_3L_h100");
+    const StepPlanner planner = *StepPlanner::create(trace);
+    PlanRequest request;
+    request.budget = 1;
+    const Bytes least = planner.solve(request)->plan.leastBudget;
+    for (const double share : {0.1, 0.4, 0.7}) {
+        request.offload = true;
+        request.budget = least + static_cast<Bytes>(share * static_cast<double>(planner.recorded()->peak - least));
+        const PlanAnswer longer = *planner.solve(request, {}, 300);
+        const PlanAnswer quick = *planner.solve(request, {}, 1);
+        EXPECT_LE(quick.plan.boundMs, costOf(longer.plan) * (1 + 1e-9)) << "a bound of plans without offload";
+        EXPECT_EQ(quick.plan.status == PlanStatus::optimal, quick.plan.gap == 0);
+    }
+}
+
+TEST(OffloadPlan, WithoutRecomputationOnlyMovesTensors)
+{
+    const StepTracePtr trace = recorded();
+    const StepPlanner planner = *StepPlanner::create(trace);
+    PlanRequest request;
+    request.offload = true;
+    request.recompute = false;
+    request.budget = 1;
+    const PlanAnswer refused = *planner.solve(request);
+    ASSERT_FALSE(refused.fits());
+    EXPECT_THAT(refused.plan.reason, HasSubstr("without recomputation; with recomputation plans exist from"));
+    const Bytes least = refused.plan.leastBudget;
+    EXPECT_LT(least, planner.recorded()->peak);
+    request.budget = least + (planner.recorded()->peak - least) / 2;
+    const PlanAnswer alone = *planner.solve(request);
+    ASSERT_TRUE(alone.fits());
+    EXPECT_LE(alone.plan.peak, request.budget);
+    EXPECT_EQ(alone.plan.recomputeMs, 0);
+    EXPECT_GT(alone.plan.offload.moved, 0);
+    EXPECT_TRUE(std::ranges::all_of(alone.regions, [](const CheckpointRegion& r) { return r.offload.has_value(); }));
+    EXPECT_EQ(predict(*trace, alone.regions)->peak, alone.plan.peak);
+
+    request.recompute = true;
+    EXPECT_LE(costOf(planner.solve(request)->plan), costOf(alone.plan) * (1 + 1e-9));
+
+    const std::string named(trace->moduleFqn(alone.regions.front().module));
+    request.recompute = false;
+    request.pins[named] = Pin::recompute; // what is pinned is recomputed
+    const PlanAnswer pinned = *planner.solve(request);
+    ASSERT_TRUE(pinned.fits());
+    EXPECT_GT(pinned.plan.recomputeMs, 0);
+    for (const CheckpointRegion& region : pinned.regions)
+        EXPECT_NE(region.offload.has_value(), trace->moduleFqn(region.module) == named);
 }
 
 TEST(OffloadPlan, PinsOffloadAModule)

@@ -52,6 +52,7 @@ def parser():
     add("--offload", action="store_true", help="saved tensors may also go to pinned host memory, and come back before "
         "backward needs them")
     add("--host-memory", metavar="SIZE", help="with --offload: the most pinned host memory; by default any")
+    add("--no-recompute", action="store_true", help="with --offload: recompute nothing")
     add("--device", choices=("cuda", "sim", "cpu"), help="where the script trains: cuda, the GPU, which is the default "
         "where there is one; sim, the simulated card, the default elsewhere; cpu, where memory has no limit")
     add("--dry-run", action="store_true", help="say what would be done, and do not train")
@@ -71,7 +72,8 @@ def main(arguments=None):
         program = Program(options.script, options.arguments, options.module)
         kept = recorded(program, gpu, _say)
         plan = plan_for_card(kept, gpu, bytes_of(options.budget) if options.budget else 0, may_change_settings=True,
-                             host=host_of(options.offload, options.host_memory))
+                             host=host_of(options.offload, options.host_memory, not options.no_recompute),
+                             recompute=not options.no_recompute)
     except HeadroomError as error:
         _say(error)
         return error.exit_code

@@ -3,7 +3,8 @@
 """Plans a kept recording for a card, in a process of its own: a program that trains later loads no library early, and
 Ctrl+C ends a search. Imports no torch.
 
-    python -m torch_headroom._plan.planning STEP GPU BUDGET SETTINGS POLICY HOST     prints a plan as JSON
+    python -m torch_headroom._plan.planning STEP GPU BUDGET SETTINGS POLICY HOST RECOMPUTE
+                                                                                     prints a plan as JSON
     python -m torch_headroom._plan.planning                                          prints the GPU at hand as JSON
 """
 
@@ -105,15 +106,16 @@ def _modules(count):
     return f"{count} module{'s' * (count > 1)}"
 
 
-def plan_for_card(kept, gpu, budget, may_change_settings, host=-1):
+def plan_for_card(kept, gpu, budget, may_change_settings, host=-1, recompute=True):
     """Plans a step (recordings.Kept) for the card `gpu`. The allocator may reserve `budget` bytes; 0: all memory that
-    the card gives. `host` is the most pinned host memory for offload, in bytes; 0: any; -1: without offload. With `may_change_settings`, where no plan runs and the user has chosen no settings of the allocator,
-    the plan is made for other settings if a plan is possible there. Plans are kept beside the step. Raises
-    HeadroomError, with exit code 3 where no plan runs."""
-    plan = _kept_plan(kept, gpu, budget, None, host)
+    the card gives. `host` is the most pinned host memory for offload, in bytes; 0: any; -1: without offload. Without
+    `recompute` the plan only offloads. With `may_change_settings`, where no plan runs and the user has chosen no
+    settings of the allocator, the plan is made for other settings if a plan is possible there. Plans are kept beside
+    the step. Raises HeadroomError, with exit code 3 where no plan runs."""
+    plan = _kept_plan(kept, gpu, budget, None, host, recompute)
     better = plan.result["card"].get("better_settings")
     if better and not plan.runs and may_change_settings and not any(name in os.environ for name in ALLOCATOR_VARIABLES):
-        plan = _kept_plan(kept, gpu, budget, better["settings"], host)
+        plan = _kept_plan(kept, gpu, budget, better["settings"], host, recompute)
     if not plan.runs:
         raise HeadroomError(plan.refusal(), 3)
     return plan
@@ -140,9 +142,11 @@ def bytes_of(text, name="budget"):
     return size
 
 
-def host_of(offload, host_memory):
+def host_of(offload, host_memory, recompute=True):
     """Returns the `host` of plan_for_card(). `host_memory` is a size or None. Raises HeadroomError for a size without
-    offload."""
+    offload, and for a plan that neither recomputes nor offloads."""
+    if not recompute and not offload:
+        raise HeadroomError("a plan without recomputation can only offload: expected --offload (offload=True) beside it")
     if host_memory is not None and not offload:
         raise HeadroomError("host memory is for offload alone: expected --offload (offload=True) beside it")
     if not offload:
@@ -150,12 +154,13 @@ def host_of(offload, host_memory):
     return 0 if host_memory is None else bytes_of(host_memory, "host memory")
 
 
-def _kept_plan(kept, gpu, budget, settings, host):
-    key = hashlib.sha256(json.dumps([gpu, budget, settings, host]).encode()).hexdigest()[:16]
+def _kept_plan(kept, gpu, budget, settings, host, recompute):
+    key = hashlib.sha256(json.dumps([gpu, budget, settings, host, recompute]).encode()).hexdigest()[:16]
     path, policy = kept.folder / f"plan-{key}.json", kept.folder / f"policy-{key}.json"
     planned = _read(path)
     if planned is None:
-        text = _run_planner(str(kept.step), gpu, str(budget), json.dumps(settings), str(policy), str(host))
+        text = _run_planner(str(kept.step), gpu, str(budget), json.dumps(settings), str(policy), str(host),
+                            str(int(recompute)))
         with tempfile.NamedTemporaryFile("w", dir=kept.folder, delete=False) as file:
             file.write(text)
         os.replace(file.name, path)
@@ -182,14 +187,15 @@ def _run_planner(*words):
     return done.stdout
 
 
-def _plan(step, gpu, budget, settings, policy, host):
+def _plan(step, gpu, budget, settings, policy, host, recompute):
     library = load()
     library.headroom_plan.restype = ctypes.c_char_p
     library.headroom_plan.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_char_p,
-                                      ctypes.c_char_p, ctypes.c_int64]
+                                      ctypes.c_char_p, ctypes.c_int64, ctypes.c_int]
     settings = json.loads(settings)
     text = library.headroom_plan(os.fsencode(step), gpu.encode(), int(budget),
-                                 None if settings is None else settings.encode(), os.fsencode(policy), int(host))
+                                 None if settings is None else settings.encode(), os.fsencode(policy), int(host),
+                                 int(recompute))
     if text is None:
         check(2)
     card = next(card for card in json.loads(library.headroom_devices()) if card["name"] == gpu)

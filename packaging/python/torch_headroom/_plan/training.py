@@ -156,13 +156,14 @@ class _AfterTorch(importlib.abc.MetaPathFinder):
         return spec
 
 
-def auto_checkpoint(model, step, budget=None, gpu=None, offload=False, host_memory=None):
+def auto_checkpoint(model, step, budget=None, gpu=None, offload=False, host_memory=None, recompute=True):
     """Checkpoints `model` so that training runs on the card, with the least recompute time. Returns what was done:
     `modules` (names of the checkpointed modules), `recompute_ms`, `step_ms`, `reserved_peak_bytes`, `left_bytes`,
     `policy` (a path, None if the step fits without a plan). str() of the result is a sentence.
 
     With `offload`, saved tensors of modules may also go to pinned host memory, where that costs less time.
-    `host_memory` is the most pinned host memory, as `budget`; by default any.
+    `host_memory` is the most pinned host memory, as `budget`; by default any. Without `recompute` the plan only
+    offloads.
 
     `step()` runs one training step: forward, backward and the optimizer's step. Only the recording process calls
     step(). `budget` is the memory that the caching allocator may reserve, as "8GB", "7.5GiB" or a number of bytes; by
@@ -184,7 +185,7 @@ def auto_checkpoint(model, step, budget=None, gpu=None, offload=False, host_memo
     program, gpu = this_program("auto_checkpoint()"), gpu or _gpu()
     kept = recorded(program, gpu, lambda sentence: print(f"torch_headroom: {sentence}", file=sys.stderr, flush=True))
     plan = plan_for_card(kept, gpu, bytes_of(budget) if budget is not None else 0, may_change_settings=False,
-                         host=host_of(offload, host_memory))
+                         host=host_of(offload, host_memory, recompute), recompute=recompute)
     FirstTraining(plan.policy, plan.budget, plan.total).apply_now(model)
     return plan
 
