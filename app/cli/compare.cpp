@@ -3,12 +3,14 @@
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/table.h"
+#include "core/base/atomic_write.h"
 #include "core/base/printable_text.h"
 #include "core/base/try.h"
 #include "core/compare/peak_comparison.h"
 #include "core/compare/peak_rows.h"
 #include "core/predict/predict.h"
 #include "core/profile/profile_reader.h"
+#include "views/export/export_tables.h"
 
 #include <CLI/CLI.hpp>
 
@@ -33,6 +35,7 @@ struct CompareArguments
     std::string allow; ///< a size; empty: any difference is allowed
     SnapshotArguments snapshot;
     std::string profileStep;
+    std::string output; ///< a .csv; empty: none
     bool json = false;
 };
 
@@ -136,6 +139,19 @@ Json toJson(const CompareArguments& arguments, const PeakSide& a, const PeakSide
     return json;
 }
 
+/// Returns all rows as CSV, as toJson().
+std::string toCsv(const PeakComparison& comparison)
+{
+    std::string csv = "name,kind,a_bytes,b_bytes,difference_bytes,a_blocks,b_blocks\r\n";
+    for (const PeakRow& row : comparison.rows) {
+        csv += csvField(row.name) + "," + (row.ofCategory ? "category" : std::string(keyName(comparison.key)));
+        for (const std::int64_t number : {row.a, row.b, row.difference(), row.blocksA, row.blocksB})
+            csv += "," + std::to_string(number);
+        csv += "\r\n";
+    }
+    return csv;
+}
+
 std::string difference(Bytes bytes)
 {
     return (bytes > 0 ? "+" : "") + groupedDigits(bytes);
@@ -233,6 +249,8 @@ Result<int> run(const CompareArguments& arguments)
         {"", PeakKey::module}, {"module", PeakKey::module}, {"line", PeakKey::line}, {"category", PeakKey::category}};
     ASSIGN_OR_RETURN(const std::optional<Bytes> allowed, allowedBytes(arguments.allow));
     RETURN_IF_ERROR(checkParts(arguments));
+    if (!arguments.output.empty() && !arguments.output.ends_with(".csv"))
+        return badInput("-o " + arguments.output + ": a comparison is written as a table; expected a name with .csv");
     // Files of the same name are told apart by their folders.
     std::string nameA = std::filesystem::path(arguments.a).filename().string();
     std::string nameB = std::filesystem::path(arguments.b).filename().string();
@@ -244,6 +262,9 @@ Result<int> run(const CompareArguments& arguments)
     ASSIGN_OR_RETURN(const PeakSide b, readSide(arguments.b, nameB, arguments));
     const PeakComparison comparison = comparePeaks(a, b, keys.at(arguments.key));
     const OpChanges ops = opChanges(a, b);
+    if (!arguments.output.empty()) {
+        RETURN_IF_ERROR(writeAtomically(arguments.output, toCsv(comparison)));
+    }
     if (arguments.json)
         printJson(toJson(arguments, a, b, comparison, ops, allowed));
     else
@@ -275,6 +296,7 @@ void addCompare(CLI::App& program, Action& chosen)
         ->add_option("--allow", arguments->allow,
                      "Exit code 3 if B's peak is above A's by more than this size, as 50MiB or 0")
         ->type_name("SIZE");
+    command->add_option("-o,--output", arguments->output, "Write the rows as a table: .csv")->type_name("FILE");
     addSnapshotArguments(*command, arguments->snapshot);
     addProfileArgument(*command, arguments->profileStep);
     command->add_flag("--json", arguments->json, "Print one JSON document");

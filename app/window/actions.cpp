@@ -61,6 +61,10 @@ Actions::Actions(QWidget* window)
         = make(tr("&Copy timeline as picture"), tr("Put a picture of the timeline on the clipboard"), "Ctrl+Shift+C");
     copyTable = make(tr("Copy timeline as &table"), tr("Put the numbers of the visible timeline on the clipboard"),
                      "Ctrl+Shift+T");
+    openLine = make(tr("&Open the source line"),
+                    tr("Open the line of the selected block or op, or of the peak, in the editor"), "Ctrl+G");
+    chooseEditor
+        = make(tr("&Editor for source lines…"), tr("Choose the program that opens a source line"), "Ctrl+Alt+G");
     findModule = make(tr("&Find module"), tr("Filter the module tree by name"), "Ctrl+F");
     fitStep = make(tr("Show &whole step"), tr("Zoom out until the whole step is visible"), "Ctrl+0");
     zoomBack = make(tr("Zoom &back"), tr("Show what was visible before the last zoom"), "Alt+Left");
@@ -142,7 +146,7 @@ void Actions::fillMenuBar(QMenuBar* bar)
     edit->addSeparator();
     edit->addActions({copyPicture, copyTable});
     edit->addSeparator();
-    edit->addAction(findModule);
+    edit->addActions({findModule, openLine});
 
     QMenu* plan = bar->addMenu(tr("&Plan"));
     plan->addActions({planModules, planOps});
@@ -166,6 +170,7 @@ void Actions::fillMenuBar(QMenuBar* bar)
     view->addSeparator();
     QMenu* theme = view->addMenu(tr("&Theme"));
     theme->addActions({themeDesktop, themeLight, themeDark});
+    view->addAction(chooseEditor);
 
     QMenu* help = bar->addMenu(tr("&Help"));
     help->addAction(manual);
@@ -199,7 +204,7 @@ void Actions::setDocumentOpen(bool isOpen)
           exportFrontier,  pinFree,         pinKeep,       pinRecompute, pinOffload,     clearPins,      copyPicture,
           copyTable,       stackByCategory, stackByModule, findModule,   verifyPlan,     fitStep,        zoomBack,
           zoomToSelection, selectVisible,   exportReport,  showTradeOff, showLiveBlocks, showOps,        showReserved,
-          showFit,         showPeaks,       compare,       whatHelps})
+          showFit,         showPeaks,       compare,       whatHelps,    openLine})
         action->setEnabled(isOpen);
     pictureMenu->setEnabled(isOpen);
 }

@@ -48,6 +48,8 @@ public:
     QAction* verifyPlan;
     QAction* copyPicture;
     QAction* copyTable;
+    QAction* openLine;
+    QAction* chooseEditor;
     QAction* findModule;
     QAction* fitStep;
     QAction* zoomBack;

@@ -189,6 +189,10 @@ void DocumentPage::wireViews()
     connect(ops, &OpsPanel::exportWanted, actions_.exportPolicy, &QAction::trigger);
     connect(inspector_, &Inspector::pinWanted, this, &DocumentPage::applyPin);
     connect(inspector_, &Inspector::worldSizeWanted, &session_, &Session::setWorldSize);
+    connect(inspector_, &Inspector::lineWanted, this,
+            [this] { Q_EMIT lineWanted(session_.step()->linesOfModules[session_.selected().value].shown()); });
+    connect(lower_, &LowerPages::lineWanted, this, &DocumentPage::lineWanted);
+    connect(header_, &StepHeader::lineWanted, this, &DocumentPage::lineWanted);
     connect(inspector_, &Inspector::pinsCleared, &session_, &Session::clearPins);
     connect(modules_, &ModulePanel::moduleSelected, &session_, &Session::select);
     connect(lower_, &LowerPages::rangeChanged, this, [this](const StepRangePtr& range) {

@@ -49,6 +49,9 @@ public:
     LowerPanel* lowerPanel() const noexcept;
     FitPage* fit() const noexcept;
 
+Q_SIGNALS:
+    void lineWanted(headroom::FrameId frame); ///< request to open a line of source code; invalid: not known
+
 protected:
     void resizeEvent(QResizeEvent* event) override;
 

@@ -137,6 +137,22 @@ void Jobs::changeTimes(const OpenStepPtr& step, const TimeChoice& times)
     });
 }
 
+namespace {
+
+/// OpenStep::linesOfModules.
+std::vector<SourceLines::Line> moduleLines(const StepTrace& step)
+{
+    if (!hasSourceLines(step))
+        return {};
+    const SourceLines lines(step);
+    std::vector<SourceLines::Line> found;
+    for (const std::uint32_t line : linesOfModules(step, lines))
+        found.push_back(line == SourceLines::none ? SourceLines::Line() : lines[line]);
+    return found;
+}
+
+} // namespace
+
 void Jobs::makeStep(const QString& path, const StepTracePtr& trace, const TimeChoice& times,
                     const std::optional<FileStamp>& stamp, const Report& report)
 {
@@ -149,9 +165,9 @@ void Jobs::makeStep(const QString& path, const StepTracePtr& trace, const TimeCh
     const Result<StepEnginePtr> engine = makeEngine_(timed->step);
     if (!engine)
         return fail(engine.error());
-    const auto step = std::make_shared<const OpenStep>(OpenStep{path, *engine, moduleNames(*timed->step), trace,
-                                                                timed->times, times, (*engine)->clock({}),
-                                                                collectiveModules(*timed->step), stamp});
+    const auto step = std::make_shared<const OpenStep>(
+        OpenStep{path, *engine, moduleNames(*timed->step), trace, timed->times, times, (*engine)->clock({}),
+                 collectiveModules(*timed->step), stamp, moduleLines(*timed->step)});
     report([this, step] { Q_EMIT opened(step); });
 }
 

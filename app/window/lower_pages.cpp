@@ -19,7 +19,9 @@
 #include "views/widgets/peak_panel.h"
 
 #include <QAction>
+#include <QMenu>
 #include <QScopedValueRollback>
+#include <QTreeView>
 
 #include <array>
 #include <utility>
@@ -67,6 +69,7 @@ void LowerPages::wire(Jobs& jobs, TimelineView& timeline)
     });
     connect(panel_, &LowerPanel::moduleWanted, &session_, &Session::select);
     connect(panel_->icicle(), &IcicleView::nodeSelected, this, &LowerPages::selectNode);
+    connect(panel_, &LowerPanel::lineWanted, this, [this] { Q_EMIT lineWanted(currentLine()); });
     connect(&session_, &Session::selectionChanged, this, [this] {
         if (!selectsNode_)
             panel_->icicle()->selectModule(session_.selected());
@@ -106,6 +109,10 @@ void LowerPages::wireRange(Jobs& jobs, TimelineView& timeline)
 
 void LowerPages::wireActions(const Actions& actions)
 {
+    connect(actions.openLine, &QAction::triggered, panel_, &LowerPanel::lineWanted);
+    connect(panel_->icicle(), &IcicleView::menuWanted, this, [this, &actions](quint32, const QPoint& position) {
+        QMenu::exec({actions.openLine}, position, nullptr, panel_);
+    });
     using Page = LowerPanel::Page;
     const std::array shown{
         std::pair(Page::tradeOff, actions.showTradeOff), std::pair(Page::liveBlocks, actions.showLiveBlocks),
@@ -210,6 +217,31 @@ void LowerPages::selectNode(std::uint32_t node)
         node = tree.nodes[node].parent;
     const QScopedValueRollback selecting(selectsNode_, true); // the node stays selected, which may be a block
     session_.select(node == LiveTree::none ? ModuleId() : ModuleId(tree.nodes[node].id));
+}
+
+/// Returns the frame of the selected op, block or node of the icicle (of its largest block), else of the op at the
+/// recorded peak; invalid: not known.
+FrameId LowerPages::currentLine() const
+{
+    const StepTrace& trace = session_.step()->trace();
+    const auto shown = [&](auto row) { return lineOf(trace, frameOf(trace, row)).shown(); };
+    const IcicleView& icicle = *panel_->icicle();
+    if (panel_->page() == LowerPanel::Page::ops && panel_->ops()->currentIndex().isValid())
+        return shown(ops_->opAt(panel_->ops()->currentIndex()));
+    if (panel_->page() == LowerPanel::Page::liveBlocks) {
+        if (icicle.isVisible() && !panel_->liveBlocks()->hasFocus() && icicle.selected() != LiveTree::none) {
+            const LiveTree& tree = *icicle.tree();
+            const LiveTree::Node* node = &tree.nodes[icicle.selected()];
+            while (node->children > 0)
+                node = &tree.nodes[node->firstChild]; // the largest
+            if (node->level == LiveTree::Level::block)
+                return shown(tree.blocks[node->id].storage);
+        }
+        if (const StorageId block = live_->storageAt(panel_->liveBlocks()->currentIndex()); block.valid())
+            return shown(block);
+    }
+    const Timeline& recorded = *session_.step()->engine->recorded();
+    return recorded.peakChange == Timeline::npos ? FrameId() : shown(recorded.changes[recorded.peakChange].op);
 }
 
 void LowerPages::showOps()

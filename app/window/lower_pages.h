@@ -39,6 +39,7 @@ public:
 
 Q_SIGNALS:
     void rangeChanged(const headroom::StepRangePtr& range); ///< null: none
+    void lineWanted(headroom::FrameId frame); ///< request to open a line of source code; invalid: not known
 
 private:
     struct Instant
@@ -57,6 +58,7 @@ private:
     void askForLiveMemory();
     void showLiveMemory(const LiveBlocksAt& memory);
     void selectNode(std::uint32_t node);
+    FrameId currentLine() const;
     void showOps();
     void showOpsTitle();
     void showPeaks();

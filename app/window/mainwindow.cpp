@@ -189,6 +189,7 @@ void MainWindow::wireDesks()
     connect(opsChoiceController_, &OpsChoiceController::refused, this,
             [this](const QString& reason) { messages_->showError(sentence(reason)); });
     connect(page_->header(), &StepHeader::timesWanted, opener_, &Opener::changeTimes);
+    connect(page_, &DocumentPage::lineWanted, opener_, &Opener::openLine);
     const CardBar* card = page_->header()->card();
     connect(card, &CardBar::cardWanted, opener_, &Opener::chooseCard);
     connect(cardController_, &CardController::causesFound, page_->header(), &StepHeader::setCauses);

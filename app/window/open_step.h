@@ -12,6 +12,7 @@
 #include "core/snapshot/import.h"
 #include "core/timeline/live_tree.h"
 #include "core/timeline/range_summary.h"
+#include "core/trace/source_lines.h"
 #include "views/models/live_blocks_model.h"
 
 #include <QMetaType>
@@ -38,6 +39,8 @@ struct OpenStep
     std::optional<StepClock> clock = {}; ///< clock without a plan; nullopt: the step has none (hasClock())
     std::vector<ModuleId> collectiveModules = {}; ///< by row of StepTrace::Collectives
     std::optional<FileStamp> stamp = {}; ///< state of the file before it was read
+    /// By ModuleId: the line of source code that makes most of the module's memory; empty: the step has no lines.
+    std::vector<SourceLines::Line> linesOfModules = {};
 
     const StepTrace& trace() const { return *engine->trace(); }
     /// By ModuleId: the effects of the empty plan.

@@ -10,16 +10,23 @@
 #include "app/window/snapshot_dialog.h"
 #include "app/window/step_text.h"
 #include "app/window/what_if.h"
+#include "core/base/printable_text.h"
 #include "core/cost/card_memory.h"
 #include "core/profile/profile_reader.h"
+#include "core/trace/source_lines.h"
 #include "views/plot/number_text.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/start_page.h"
 
 #include <QAction>
+#include <QDesktopServices>
+#include <QDir>
 #include <QFileDialog>
 #include <QFileInfo>
+#include <QInputDialog>
 #include <QMenu>
+#include <QProcess>
+#include <QUrl>
 
 #include <utility>
 
@@ -34,6 +41,7 @@ Opener::Opener(Parts parts)
     connect(parts_.actions.open, &QAction::triggered, this, &Opener::askForFile);
     connect(parts_.actions.calibratedTimes, &QAction::triggered, this, &Opener::calibrateTimes);
     connect(parts_.actions.closeStep, &QAction::triggered, this, &Opener::closeStep);
+    connect(parts_.actions.chooseEditor, &QAction::triggered, this, &Opener::chooseEditor);
     connect(&parts_.start, &StartPage::openWanted, this, &Opener::askForFile);
     connect(&parts_.start, &StartPage::fileWanted, this, [this](const QString& path) { openFile(path, {}); });
     connect(&parts_.start, &StartPage::scriptWanted, this, &Opener::askForScript);
@@ -280,6 +288,79 @@ void Opener::offerRecording(const QString& reason)
 void Opener::recordLarger()
 {
     parts_.records.recordLarger(*parts_.session.step()->file);
+}
+
+namespace {
+
+/// Returns the file of a frame on this machine; empty: there is none. A relative path is looked up beside the step.
+QString sourceFile(const OpenStep& step, FrameId frame)
+{
+    const QString path = QString::fromUtf8(step.trace().strings[step.trace().frames.file[frame]]);
+    const QFileInfo file(QFileInfo(step.path).absoluteDir(), path);
+    return file.isFile() ? file.absoluteFilePath() : QString();
+}
+
+/// Whether the desktop shows the file and does not run it: the path comes from a step, and the step from anywhere.
+bool isSourceText(const QString& path)
+{
+    static const QStringList kinds{QStringLiteral("py"),  QStringLiteral("pyi"), QStringLiteral("pyx"),
+                                   QStringLiteral("cpp"), QStringLiteral("cc"),  QStringLiteral("h"),
+                                   QStringLiteral("cu"),  QStringLiteral("cuh"), QStringLiteral("c")};
+    return kinds.contains(QFileInfo(path).suffix().toLower()) && !QFileInfo(path).isExecutable();
+}
+
+} // namespace
+
+void Opener::openLine(FrameId frame)
+{
+    const OpenStepPtr step = parts_.session.step();
+    if (!step || !frame.valid()) {
+        parts_.messages.showNote(tr("No line of source code is known here."));
+        return;
+    }
+    const QString where = QString::fromStdString(frameText(step->trace(), frame));
+    const QString file = sourceFile(*step, frame);
+    if (file.isEmpty()) {
+        const std::string path(step->trace().strings[step->trace().frames.file[frame]]);
+        parts_.messages.showNote(tr("%1 is not on this machine, where the line %2 would be opened.")
+                                     .arg(QString::fromStdString(printableText(path)), where));
+        return;
+    }
+    const QString command = parts_.settings.editor();
+    if (command.isEmpty()) {
+        if (!isSourceText(file))
+            parts_.messages.showNote(
+                tr("The desktop might run %1 instead of showing it; choose an editor in the menu View.")
+                    .arg(QDir::toNativeSeparators(file)));
+        else if (!QDesktopServices::openUrl(QUrl::fromLocalFile(file)))
+            parts_.messages.showError(tr("The desktop has no program for %1; choose an editor in the menu View.")
+                                          .arg(QFileInfo(file).fileName()));
+        return;
+    }
+    QStringList words = QProcess::splitCommand(command); // without a shell, as the path comes from a step
+    if (!command.contains(QLatin1String("%f")))
+        words << QStringLiteral("%f");
+    const QString line = QString::number(step->trace().frames.line[frame]);
+    for (QString& word : words)
+        word.replace(QLatin1String("%l"), line).replace(QLatin1String("%f"), file);
+    const QString program = words.takeFirst();
+    if (!QProcess::startDetached(program, words))
+        parts_.messages.showError(tr("The editor %1 does not start.").arg(program),
+                                  {tr("Choose editor…"), [this] { chooseEditor(); }});
+}
+
+void Opener::chooseEditor()
+{
+    auto* dialog = new QInputDialog(parts_.window);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->setObjectName(QStringLiteral("editor"));
+    dialog->setWindowTitle(tr("Editor for source lines"));
+    dialog->setLabelText(tr("Command, with %f for the file and %l for the line, as code -g %f:%l.\n"
+                            "Without a command the desktop opens the file."));
+    dialog->setTextValue(parts_.settings.editor());
+    connect(dialog, &QInputDialog::textValueSelected, this,
+            [this](const QString& command) { parts_.settings.setEditor(command.trimmed()); });
+    dialog->open();
 }
 
 bool Opener::closeStep()

@@ -69,6 +69,9 @@ public:
     void recordLarger();
     /// Reads the open step's file again; a single undo step. Budget, pins and selection stay.
     void reload();
+    /// Opens the line of a frame of the open step in the user's editor. Invalid: says that there is no line.
+    void openLine(FrameId frame);
+    void chooseEditor(); ///< asks for the command of the editor
     bool closeStep(); ///< false: the user keeps the step open
 
 Q_SIGNALS:

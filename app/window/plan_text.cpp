@@ -164,6 +164,8 @@ ModuleFacts moduleFacts(const Session& session)
     const QString type = QString::fromUtf8(trace.moduleType(module));
     facts.description = stats && stats->paramBytes > 0 ? tr("%1, %2 of weights").arg(type, bytesText(stats->paramBytes))
                                                        : tr("%1, no weights").arg(type);
+    if (!step.linesOfModules.empty())
+        facts.line = QString::fromStdString(lineText(trace, step.linesOfModules[module.value]));
     if (session.mode() == PlanMode::ops) {
         facts.treatable = false;
         facts.reason = opsModuleReason(session);

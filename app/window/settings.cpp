@@ -13,6 +13,7 @@ const auto recentFilesKey = QStringLiteral("recentFiles");
 const auto cardKey = QStringLiteral("card");
 const auto offloadKey = QStringLiteral("offload");
 const auto hostMemoryKey = QStringLiteral("hostMemory");
+const auto editorKey = QStringLiteral("editor");
 const auto themeKey = QStringLiteral("theme");
 const auto exportFolderKey = QStringLiteral("exportFolder");
 const auto trustedProgramsKey = QStringLiteral("trustedPrograms");
@@ -152,6 +153,19 @@ void Settings::setOffload(const OffloadChoice& choice)
 {
     store_->setValue(offloadKey, choice.allowed);
     store_->setValue(hostMemoryKey, static_cast<qlonglong>(choice.hostMemory));
+}
+
+QString Settings::editor() const
+{
+    return store_->value(editorKey).toString();
+}
+
+void Settings::setEditor(const QString& command)
+{
+    if (command.isEmpty())
+        store_->remove(editorKey);
+    else
+        store_->setValue(editorKey, command);
 }
 
 QString Settings::exportFolder() const

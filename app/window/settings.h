@@ -58,6 +58,11 @@ public:
     OffloadChoice offload() const;
     void setOffload(const OffloadChoice& choice);
 
+    /// The command that opens a line of source code, with %f for the file and %l for the line, as "code -g %f:%l".
+    /// Empty: the desktop opens the file.
+    QString editor() const;
+    void setEditor(const QString& command);
+
     QString exportFolder() const; ///< folder of the last export; initially the user's documents
     void setExportFolder(const QString& folder);
 

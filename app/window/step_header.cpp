@@ -88,6 +88,8 @@ StepHeader::StepHeader(Session& session, Actions& actions, QWidget* parent)
     auto* below = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 8);
     remarks_->setObjectName(QStringLiteral("remarks"));
     causes_->setObjectName(QStringLiteral("causes"));
+    connect(causes_, &RemarksButton::linkClicked, this,
+            [this](qsizetype cause) { Q_EMIT lineWanted((*found_)[static_cast<std::size_t>(cause)].frame); });
     below->addWidget(card_, 1);
     below->addWidget(causes_);
     below->addWidget(times_);
@@ -113,14 +115,13 @@ void StepHeader::setCauses(const CausesPtr& causes)
 {
     found_ = causes;
     QStringList sentences;
+    QStringList links;
     for (const Cause& cause : causes ? *causes : std::vector<Cause>()) {
-        QString text = sentence(QString::fromStdString(cause.sentence));
-        if (!cause.line.empty())
-            text += QLatin1Char('\n') + tr("At %1.").arg(QString::fromStdString(cause.line));
-        sentences << text;
+        sentences << sentence(QString::fromStdString(cause.sentence));
+        links << (cause.line.empty() ? QString() : tr("At %1").arg(QString::fromStdString(cause.line)));
     }
     causes_->setSentences(tr("Why %1?").arg(bytesText(session_.recordedPeak(), 2)),
-                          tr("Why the step takes its memory, the most likely cause first:"), sentences);
+                          tr("Why the step takes its memory, the most likely cause first:"), sentences, links);
     showRemarks();
 }
 

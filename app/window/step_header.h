@@ -36,6 +36,7 @@ public:
 
 Q_SIGNALS:
     void timesWanted(const headroom::TimeChoice& times);
+    void lineWanted(headroom::FrameId frame); ///< the line of a cause was clicked
 
 private:
     void fillTimes();

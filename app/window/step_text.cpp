@@ -161,25 +161,25 @@ QString sizeResult(const Session& session)
 QString rangeSums(const RangeSummary& summary)
 {
     const TimeRange& range = summary.range;
+    const auto withPart = [](const QString& all, const QString& part) { return all + tr(" (%1)").arg(part); };
     QStringList facts{tr("%1 made").arg(bytesText(summary.made, 2))};
     if (summary.kept > 0)
-        facts << tr("%1 of it alive at the end").arg(bytesText(summary.kept, 2));
+        facts.last() = withPart(facts.last(), tr("%1 stay").arg(bytesText(summary.kept, 2)));
     facts << tr("%1 freed").arg(bytesText(summary.freed, 2));
     facts << (summary.ops == 1 ? tr("1 op") : tr("%1 ops").arg(countText(summary.ops)));
     if (summary.opsAgain > 0)
-        facts << tr("%1 of them run again").arg(countText(summary.opsAgain));
+        facts.last() = withPart(facts.last(), tr("%1 again").arg(countText(summary.opsAgain)));
     if (summary.collectives > 0)
-        facts << (summary.collectives == 1
-                      ? tr("1 collective of %1").arg(bytesText(summary.collectiveBytes, 2))
-                      : tr("%1 collectives of %2")
-                            .arg(countText(summary.collectives), bytesText(summary.collectiveBytes, 2)));
-    return tr("%1 – %2 (%3): %4")
-        .arg(msText(range.beginMs), msText(range.endMs), msText(range.ms()), facts.join(QStringLiteral(", ")));
+        facts << withPart(summary.collectives == 1 ? tr("1 collective")
+                                                   : tr("%1 collectives").arg(countText(summary.collectives)),
+                          bytesText(summary.collectiveBytes, 2));
+    return tr("%1 from %2: %3").arg(msText(range.ms()), msText(range.beginMs), facts.join(QStringLiteral(", ")));
 }
 
 QString rangeMost(const StepTrace& trace, const RangeSummary& summary)
 {
-    constexpr std::size_t mostNamed = 3;
+    constexpr std::size_t mostNamed = 2; // more take more lines than the tables leave in a small window
+    const auto placeOf = [](const std::string& line) { return QString::fromStdString(line).section(u' ', 0, -2); };
     const auto named = [&](const auto& shares, auto name) {
         QStringList texts;
         for (const auto& share : std::span(shares).first(std::min(mostNamed, shares.size())))
@@ -194,9 +194,8 @@ QString rangeMost(const StepTrace& trace, const RangeSummary& summary)
     if (summary.lines.empty())
         return tr("Most made by %1").arg(modules);
     return tr("Most made by %1; at %2").arg(modules, named(summary.lines, [&](std::uint32_t line) {
-                                                return line == SourceLines::none
-                                                    ? tr("no known line")
-                                                    : QString::fromStdString(summary.source->text(line));
+                                                return line == SourceLines::none ? tr("no known line")
+                                                                                 : placeOf(summary.source->text(line));
                                             }));
 }
 

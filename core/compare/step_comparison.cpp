@@ -99,6 +99,9 @@ std::string_view belowRoot(std::string_view fqn)
         if (found != wrappers.end())
             name.remove_prefix(std::min(name.size(), found->size() + 1));
     }
+    constexpr std::string_view adapted = ".base_layer"; // the plain module inside of an adapter of the same name
+    if (name.ends_with(adapted))
+        name.remove_suffix(adapted.size());
     return name == "base_model" ? std::string_view() : name;
 }
 

@@ -14,7 +14,7 @@ namespace headroom {
 
 /// Returns a module's name without the class name of the root: "layers.0.attention"; empty for the root. The names that
 /// DistributedDataParallel, torch.compile and PEFT put in front are left out ("module.", "_orig_mod.",
-/// "base_model.model."), so that a wrapped model has the names of the plain one.
+/// "base_model.model."), and so is PEFT's ".base_layer" behind, so that a wrapped model has the names of the plain one.
 std::string_view belowRoot(std::string_view fqn);
 
 /// Returns the name of an op that recordings, profiler's traces and all devices have in common: without the overload,

@@ -12,8 +12,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <iterator>
 #include <pthread.h>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -221,6 +224,96 @@ constexpr std::size_t largestText = std::size_t(256) << 20; ///< limit in bytes 
 
 } // namespace
 
+namespace {
+
+/// Reads a frame of a trace's stack, "models/gpt.py(31): forward"; nullopt: another text.
+std::optional<TorchScriptLines::Line> tracedLine(std::string_view text)
+{
+    const std::size_t end = text.rfind("): ");
+    const std::size_t begin = text.rfind('(', end);
+    if (end == std::string_view::npos || begin == std::string_view::npos)
+        return std::nullopt;
+    TorchScriptLines::Line line{std::string(text.substr(0, begin)), std::string(text.substr(end + 3)), 0};
+    const char* const last = text.data() + end;
+    const auto [rest, error] = std::from_chars(text.data() + begin + 1, last, line.line);
+    return error == std::errc() && rest == last ? std::optional(std::move(line)) : std::nullopt;
+}
+
+bool isSequence(const Pickle::Value& value)
+{
+    return value.kind == Pickle::Kind::list || value.kind == Pickle::Kind::tuple;
+}
+
+/// Reads the items of a list or tuple with `size` items or, if `size` is 0, with any number.
+std::vector<const Pickle::Value*> itemsOf(const Pickle& pickle, const Pickle::Value& value, std::size_t size = 0)
+{
+    std::vector<const Pickle::Value*> items;
+    if (isSequence(value) && (size == 0 || value.items.size() == size))
+        for (const Pickle::Index item : value.items)
+            items.push_back(&pickle.value(item));
+    return items;
+}
+
+} // namespace
+
+void TorchScriptLines::add(const std::string& codeFile, Pickle record)
+{
+    const auto parts = itemsOf(record, record.root(), 3);
+    if (parts.empty() || parts[0]->text != "FORMAT_WITH_STRING_TABLE" || !isSequence(*parts[1])
+        || !isSequence(*parts[2]))
+        return;
+    std::int64_t last = 0;
+    for (const Pickle::Value* entry : itemsOf(record, *parts[2])) {
+        const auto fields = itemsOf(record, *entry, 3); // offset, (source, begin, end), tag
+        if (fields.empty() || fields[0]->kind != Pickle::Kind::integer || fields[0]->integer < last)
+            return;
+        last = fields[0]->integer;
+    }
+    records_.emplace(codeFile, std::move(record));
+}
+
+std::vector<TorchScriptLines::Line> TorchScriptLines::at(const std::string& codeFile, std::size_t offset) const
+{
+    const auto found = records_.find(codeFile);
+    if (found == records_.end())
+        return {};
+    const Pickle& record = found->second;
+    const auto parts = itemsOf(record, record.root());
+    const std::vector<Pickle::Index>& texts = parts[1]->items;
+    const std::vector<Pickle::Index>& entries = parts[2]->items;
+    const auto offsetOf = [&](Pickle::Index entry) { return record.value(record.value(entry).items[0]).integer; };
+    const auto behind = std::ranges::upper_bound(entries, static_cast<std::int64_t>(offset), {}, offsetOf);
+    if (behind == entries.begin())
+        return {};
+    const auto range = itemsOf(record, record.value(record.value(*std::prev(behind)).items[1]), 3);
+    const auto source = range.empty() ? range : itemsOf(record, *range[0], 3); // texts, file, first line
+    const auto textAt = [&](std::int64_t index) -> std::string_view {
+        return index >= 0 && std::cmp_less(index, texts.size())
+            ? std::string_view(record.value(texts[static_cast<std::size_t>(index)]).text)
+            : std::string_view();
+    };
+    if (source.empty() || textAt(source[1]->integer).empty())
+        return {};
+    std::vector<Line> stack;
+    std::string whole;
+    bool isTrace = true;
+    for (const Pickle::Value* index : itemsOf(record, *source[0])) {
+        std::string_view text = textAt(index->integer);
+        whole += text;
+        text = text.substr(0, text.find('\n'));
+        std::optional<Line> line = tracedLine(text);
+        isTrace = isTrace && (line || text.empty());
+        if (line)
+            stack.insert(stack.begin(), *std::move(line)); // the record has the innermost first
+    }
+    if (isTrace && !stack.empty())
+        return stack;
+    const std::string_view before = std::string_view(whole).substr(0, static_cast<std::size_t>(range[1]->integer));
+    return {{std::string(textAt(source[1]->integer)),
+             {},
+             static_cast<std::uint32_t>(source[2]->integer + std::ranges::count(before, '\n'))}};
+}
+
 /// Checks the records of an archive. Exceptions of libtorch's archive reader pass through.
 class TorchScriptCheck
 {
@@ -263,6 +356,11 @@ Status TorchScriptCheck::run()
     if (reader_.hasRecord("traced_inputs.pkl")) {
         ASSIGN_OR_RETURN(file_.tracedInputs_, pickle("traced_inputs.pkl"));
     }
+    constexpr std::string_view debug = ".debug_pkl";
+    for (const std::string& record : records_)
+        if (record.starts_with("code/") && record.ends_with(debug))
+            if (Result<Pickle> lines = pickle(record)) // a damaged one is as good as none
+                file_.lines_.add(record.substr(0, record.size() - debug.size()), *std::move(lines));
     return {};
 }
 

@@ -8,13 +8,16 @@
 #include <torch/csrc/jit/api/module.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace headroom {
 
@@ -25,6 +28,27 @@ Status checkTorchScriptCode(std::string_view code, const std::string& name);
 /// Runs `work`, which must not throw, in a thread with a stack that is large enough for all code that
 /// checkTorchScriptCode() accepts. Error (internal): no such thread can be started.
 Status runOnLargeStack(const std::function<void()>& work);
+
+/// The Python lines from which the code of a TorchScript file was made, as the file's debug records (*.debug_pkl) say.
+class TorchScriptLines
+{
+public:
+    struct Line
+    {
+        std::string file;
+        std::string function; ///< empty: not known
+        std::uint32_t line = 0;
+    };
+    /// Adds the debug record of a file with code; does nothing if the record is not as torch.jit.save writes records.
+    void add(const std::string& codeFile, Pickle record);
+
+    /// Returns the lines for a byte of a file with code, outermost first: the whole Python stack of a trace, the line
+    /// of a scripted function. Empty: not known.
+    std::vector<Line> at(const std::string& codeFile, std::size_t offset) const;
+
+private:
+    std::map<std::string, Pickle> records_; ///< by file with code
+};
 
 /// A file of torch.jit.save that was checked, since libtorch's reader trusts a file and a damaged one can crash it. The
 /// file has valid pickles, weights of the stated sizes, and code that the parser can read.
@@ -43,6 +67,8 @@ public:
     /// model was scripted.
     const std::optional<Pickle>& tracedInputs() const { return tracedInputs_; }
 
+    const TorchScriptLines& lines() const { return lines_; } ///< none if the file was saved without
+
     /// The limit in bytes of storages that are always read, since a model may use the values of small tensors.
     static constexpr std::size_t smallStorage = 64 * 1024;
 
@@ -57,6 +83,7 @@ private:
     std::span<const std::byte> bytes_;
     std::shared_ptr<const void> memory_;
     std::optional<Pickle> tracedInputs_;
+    TorchScriptLines lines_;
     std::vector<std::span<const std::byte>> weights_; ///< records that load(false) does not read
 };
 

@@ -2,14 +2,22 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/torchscript_modules.h"
 
+#include "core/device/source_frames.h"
 #include "core/record/module_call.h"
 
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
 
+#include <algorithm>
 #include <exception>
+#include <map>
+#include <mutex>
+#include <ranges>
+#include <string>
+#include <tuple>
 #include <utility>
 
 namespace headroom {
@@ -175,7 +183,8 @@ UnoptimizedScope::~UnoptimizedScope()
     torch::jit::setGraphExecutorOptimize(before_);
 }
 
-TorchScriptModules::TorchScriptModules(const torch::jit::Module& root)
+TorchScriptModules::TorchScriptModules(const torch::jit::Module& root, TorchScriptLines lines)
+    : lines_(std::move(lines))
 {
     add(root, typeName(root), ModuleId());
     for (const ModelTree::Registered& registered : tree_.registered)
@@ -215,13 +224,53 @@ void TorchScriptModules::announceCalls(const torch::jit::Module& module)
     graph->appendNode(graph->create(c10::Symbol::fromQualString(exitName), results, 0));
 }
 
+FrameId TorchScriptModules::runningFrame()
+{
+    using Frame = std::tuple<FrameId, std::string, std::uint32_t, std::string>;
+    static auto& known = *new std::map<Frame, FrameId>; // never destroyed: threads may run after main()
+    static std::mutex mutex;
+    if (!ModuleCalls::modules)
+        return {};
+    FrameId innermost;
+    const auto add = [&](const TorchScriptLines::Line& line) {
+        const std::lock_guard lock(mutex);
+        const auto [row, isNew] = known.try_emplace({innermost, line.file, line.line, line.function});
+        if (isNew)
+            row->second = sim::addFrame({innermost, line.file, line.function, line.line});
+        innermost = row->second;
+    };
+    const std::vector<torch::jit::StackEntry> stack = torch::jit::currentCallstack(); // innermost first
+    for (const torch::jit::StackEntry& entry : std::views::reverse(stack)) {
+        const auto place = entry.range.source() ? entry.range.file_line_col() : std::nullopt;
+        if (!place)
+            continue;
+        const auto& [file, line, column] = *place;
+        const std::string& function = entry.filename; // which holds the function's name
+        std::vector<TorchScriptLines::Line> python = ModuleCalls::modules->lines_.at(file, entry.range.start());
+        if (python.empty()) { // the code in the model's file is no file of Python
+            const std::size_t name = file.find_last_of('/') + 1;
+            add({file.substr(0, name) + "TorchScript of " + file.substr(name), function,
+                 static_cast<std::uint32_t>(line)});
+            continue;
+        }
+        if (python.front().function.empty())
+            python.front().function = function;
+        else
+            innermost = {}; // a trace has the whole stack
+        std::ranges::for_each(python, add);
+    }
+    return innermost;
+}
+
 TorchScriptModules::Announce::Announce(const TorchScriptModules& modules)
 {
     ModuleCalls::modules = &modules;
+    sim::setFrameFinder(runningFrame);
 }
 
 TorchScriptModules::Announce::~Announce()
 {
+    sim::setFrameFinder(nullptr);
     ModuleCalls::leaveAll();
     ModuleCalls::modules = nullptr;
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/model/torchscript_file.h"
 #include "core/record/recorder.h"
 
 #include <torch/csrc/jit/api/module.h>
@@ -31,7 +32,7 @@ private:
 class TorchScriptModules
 {
 public:
-    explicit TorchScriptModules(const torch::jit::Module& root);
+    TorchScriptModules(const torch::jit::Module& root, TorchScriptLines lines);
 
     const ModelTree& tree() const { return tree_; }
 
@@ -56,6 +57,9 @@ private:
     void add(const torch::jit::Module& module, const std::string& fqn, ModuleId parent);
     void announceCalls(const torch::jit::Module& module);
 
+    static FrameId runningFrame(); ///< innermost line that the interpreter runs in this thread; invalid: none
+
+    TorchScriptLines lines_;
     ModelTree tree_;
     std::unordered_map<const c10::ivalue::Object*, ModuleId> ids_;
     std::unordered_set<const c10::TensorImpl*> registered_;

@@ -311,10 +311,10 @@ Result<TorchScriptInputs> TorchScriptInputs::make(const TorchScriptFile& file, c
 class TorchScriptSource final : public ModelSource
 {
 public:
-    TorchScriptSource(std::string name, torch::jit::Module module, TorchScriptInputs inputs)
+    TorchScriptSource(std::string name, torch::jit::Module module, TorchScriptLines lines, TorchScriptInputs inputs)
         : name_(std::move(name))
         , module_(std::move(module))
-        , modules_(module_)
+        , modules_(module_, std::move(lines))
         , inputs_(std::move(inputs))
     {
     }
@@ -419,7 +419,7 @@ Result<std::unique_ptr<ModelSource>> openTorchScript(const ModelRequest& request
             moveToDevice(module, request.device);
         module.train();
         return std::unique_ptr<ModelSource>(
-            std::make_unique<TorchScriptSource>(request.name, std::move(module), std::move(inputs)));
+            std::make_unique<TorchScriptSource>(request.name, std::move(module), file.lines(), std::move(inputs)));
     } catch (const c10::Error& error) {
         return badInput(request.name + " cannot be put on " + request.device.str() + ": " + firstLine(error));
     }

@@ -60,16 +60,23 @@ private:
         return static_cast<double>(bytes) >= share * static_cast<double>(timeline_.peak);
     }
 
-    /// Returns the line that allocated most bytes of the storages.
-    std::string mainLine(const std::vector<StorageId>& storages) const
+    /// Adds a cause at a line of lines_, which may be `none`.
+    void add(CauseKind kind, Bytes bytes, std::string sentence, std::uint32_t line, std::string remark = {})
+    {
+        causes_.push_back({kind, bytes, std::move(sentence), lines_.text(line),
+                           line == SourceLines::none ? FrameId() : lines_[line].shown(), std::move(remark)});
+    }
+
+    /// Returns the line that allocated most bytes of the storages; SourceLines::none: not known.
+    std::uint32_t mainLine(const std::vector<StorageId>& storages) const
     {
         std::map<std::uint32_t, Bytes> bytes;
         for (const StorageId storage : storages)
             bytes[lines_.lineOf(storage)] += step_.storages.bytes[storage];
         bytes.erase(SourceLines::none);
         if (bytes.empty())
-            return {};
-        return lines_.text(std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; })->first);
+            return SourceLines::none;
+        return std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; })->first;
     }
 
     void growth()
@@ -78,53 +85,63 @@ private:
         if (remark.empty())
             return;
         const KeptActivations kept = keptActivations(step_);
-        causes_.push_back({CauseKind::growth, kept.earlier + kept.more, remark, mainLine(kept.storages), remark});
+        add(CauseKind::growth, kept.earlier + kept.more, remark, mainLine(kept.storages), remark);
     }
 
     void unusedForwards()
     {
         for (const UnusedForward& unused : headroom::unusedForwards(step_)) {
             const std::string remark = unusedForwardRemark(unused);
-            causes_.push_back({CauseKind::unusedForward, unused.bytes, remark, mainLine(unused.storages), remark});
+            add(CauseKind::unusedForward, unused.bytes, remark, mainLine(unused.storages), remark);
         }
     }
 
-    /// Gradients that no op of the optimizer reads, in a step in which the optimizer reads others.
+    /// Gradients that live while the optimizer runs and that none of its ops reads, though the optimizer reads others.
     void unusedGradients()
     {
-        std::vector<bool> isGradient(step_.storages.size(), false);
-        std::vector<bool> isRead(step_.storages.size(), false);
-        for (std::uint32_t event = 0; event < step_.events.size(); ++event)
-            if (const EventIndex at(event); step_.events.kind[at] == EventKind::retype
-                && static_cast<Category>(step_.events.b[at]) == Category::gradient)
-                isGradient[step_.events.a[at]] = true;
+        struct Gradient
+        {
+            std::size_t madeBefore = 0; ///< number of the optimizer's ops before the gradient
+            bool isMade = false;
+            bool isDropped = false; ///< before the optimizer runs, as by zero_grad() between two backward passes
+            bool isRead = false;
+        };
+        std::vector<Gradient> gradients(step_.storages.size());
+        std::size_t optimizerOps = 0;
         bool anyRead = false;
-        for (std::uint32_t row = 0; row < step_.ops.size(); ++row) {
-            const OpId op(row);
-            if (step_.ops.phase[op] != Phase::optimizer)
-                continue;
-            for (const StorageId input : step_.ops.inputs[op]) {
-                isRead[input.value] = true;
-                anyRead = anyRead || isGradient[input.value];
+        for (std::uint32_t event = 0; event < step_.events.size(); ++event) {
+            const EventIndex at(event);
+            const std::uint32_t a = step_.events.a[at];
+            const EventKind kind = step_.events.kind[at];
+            // Backward adds to a gradient that an earlier step left.
+            if ((kind == EventKind::alloc && step_.storages.category[StorageId(a)] == Category::gradient)
+                || (kind == EventKind::retype && static_cast<Category>(step_.events.b[at]) == Category::gradient)) {
+                gradients[a].isMade = true;
+                gradients[a].madeBefore = optimizerOps;
+            } else if (kind == EventKind::free && gradients[a].isMade) {
+                gradients[a].isDropped = gradients[a].madeBefore == optimizerOps;
+            } else if (kind == EventKind::opBegin && step_.ops.phase[OpId(a)] == Phase::optimizer) {
+                ++optimizerOps;
+                for (const StorageId input : step_.ops.inputs[OpId(a)]) {
+                    gradients[input.value].isRead = true;
+                    anyRead = anyRead || gradients[input.value].isMade;
+                }
             }
         }
         std::vector<StorageId> unused;
         Bytes bytes = 0;
-        for (std::uint32_t row = 0; row < step_.storages.size(); ++row)
-            if (isGradient[row] && !isRead[row]) {
+        for (std::uint32_t row = 0; row < gradients.size(); ++row)
+            if (gradients[row].isMade && !gradients[row].isRead && !gradients[row].isDropped) {
                 unused.emplace_back(row);
                 bytes += step_.storages.bytes[StorageId(row)];
             }
         if (!anyRead || bytes < MiB || !isLargePart(bytes, leastShareOfGrowth))
             return;
-        causes_.push_back(
-            {CauseKind::unusedGradients,
-             bytes,
-             "backward makes " + formatBytes(bytes)
-                 + " of gradients that no optimizer reads, as of a teacher or of a frozen model: call "
-                   "requires_grad_(False) on these parameters, or run their forward under torch.no_grad()",
-             mainLine(unused),
-             {}});
+        add(CauseKind::unusedGradients, bytes,
+            "backward makes " + formatBytes(bytes)
+                + " of gradients that no optimizer reads, as of a teacher or of a frozen model: call "
+                  "requires_grad_(False) on these parameters, or run their forward under torch.no_grad()",
+            mainLine(unused));
     }
 
     void memoryReaders()
@@ -132,82 +149,128 @@ private:
         constexpr std::string_view beginning = "the model reads the card's memory while it computes";
         for (const std::string& remark : step_.info.remarks)
             if (remark.starts_with(beginning))
-                causes_.push_back({CauseKind::memoryReader, 0, remark, {}, remark});
+                add(CauseKind::memoryReader, 0, remark, SourceLines::none, remark);
     }
 
-    /// A snapshot has no steps: a line grows that allocates blocks from begin to end, and frees none of many.
+    /// What a line of a snapshot holds, from step to step of the program.
+    struct LineGrowth
+    {
+        std::map<StorageId, Bytes> alive;
+        Bytes bytes = 0; ///< of `alive`
+        std::vector<Bytes> levels; ///< `bytes` when each step begins; without steps, before each allocation
+
+        /// Whether the line holds more and more: several blocks of several steps, or one that becomes longer by equal
+        /// parts, as a result of torch.cat(). A block that a larger one replaces, as of a longer batch, is no growth.
+        bool isGrowth(bool hasSteps) const
+        {
+            constexpr std::size_t leastRises = 3;
+            std::set<Bytes> rises;
+            std::size_t count = 0;
+            for (std::size_t at = 1; at < levels.size(); ++at) {
+                const Bytes rise = levels[at] - levels[at - 1];
+                if (rise < 0)
+                    return false;
+                if (rise > 0 && levels[at - 1] > 0) {
+                    rises.insert(rise);
+                    ++count;
+                }
+            }
+            // Layers of one forward may be allocated by one line, too.
+            return count >= leastRises
+                && (alive.size() == 1 ? rises.size() == 1 : hasSteps && alive.size() >= leastRises);
+        }
+    };
+
+    /// A snapshot has no steps of its own: a step begins with the first allocation of a forward after a backward pass
+    /// or an optimizer.
     void growthOfSnapshot()
     {
-        struct Growth
-        {
-            std::vector<StorageId> storages;
-            Bytes bytes = 0;
-            double firstMs = std::numeric_limits<double>::infinity();
-            double lastMs = 0;
+        std::map<std::uint32_t, LineGrowth> growths;
+        Phase last = Phase::forward;
+        std::size_t steps = 0;
+        const auto beginStep = [&] {
+            for (auto& [line, growth] : growths) {
+                if (steps == 0)
+                    growth.levels.clear();
+                growth.levels.resize(steps, 0); // a line that appears later has held nothing before
+                growth.levels.push_back(growth.bytes);
+            }
+            ++steps;
         };
-        std::map<StorageId, double> alive; // allocated in the snapshot, with the time of the allocation
         for (const MemoryChange& change : timeline_.changes) {
-            if (change.delta > 0)
-                alive[change.storage] = change.ms;
-            else
-                alive.erase(change.storage);
-        }
-        std::map<std::uint32_t, Growth> growths;
-        for (const auto& [storage, ms] : alive) {
-            if (lines_.lineOf(storage) == SourceLines::none)
+            if (change.op.valid() && change.delta > 0) {
+                const Phase phase = step_.ops.phase[change.op];
+                if (phase == Phase::forward && last != Phase::forward)
+                    beginStep();
+                last = phase;
+            }
+            const std::uint32_t line = lines_.lineOf(change.storage);
+            if (line == SourceLines::none)
                 continue;
-            Growth& growth = growths[lines_.lineOf(storage)];
-            growth.storages.push_back(storage);
-            growth.bytes += step_.storages.bytes[storage];
-            growth.firstMs = std::min(growth.firstMs, ms);
-            growth.lastMs = std::max(growth.lastMs, ms);
+            LineGrowth& growth = growths[line];
+            if (steps == 0 && change.delta > 0)
+                growth.levels.push_back(growth.bytes);
+            growth.bytes += change.delta;
+            if (change.delta > 0)
+                growth.alive[change.storage] = change.delta;
+            else
+                growth.alive.erase(change.storage);
         }
-        constexpr std::size_t leastBlocks = 3;
+        const bool hasSteps = steps > 0;
+        if (hasSteps)
+            beginStep(); // of what the last step leaves
         std::erase_if(growths, [&](const auto& entry) {
-            const Growth& growth = entry.second;
-            return growth.storages.size() < leastBlocks || growth.firstMs > timeline_.durationMs / 3
-                || growth.lastMs < timeline_.durationMs * 2 / 3 || !isLargePart(growth.bytes, leastShareOfGrowth);
+            return !entry.second.isGrowth(hasSteps) || !isLargePart(entry.second.bytes, leastShareOfGrowth);
         });
         if (growths.empty())
             return;
         const auto most = std::ranges::max_element(growths, {}, [](const auto& entry) { return entry.second.bytes; });
-        causes_.push_back(
-            {CauseKind::growth,
-             most->second.bytes,
-             "memory grows: " + std::to_string(most->second.storages.size()) + " blocks of "
-                 + formatBytes(most->second.bytes)
-                 + " from one line, allocated from the snapshot's begin to its end, stay alive. A loss or "
-                   "an output that is kept holds its graph: keep loss.item() or output.detach()",
-             lines_.text(most->first),
-             {}});
+        const LineGrowth& growth = most->second;
+        const std::size_t blocks = growth.alive.size();
+        const auto first = std::ranges::find_if(growth.levels, [](Bytes level) { return level > 0; });
+        const auto rises = growth.levels.end() - first - 1;
+        add(CauseKind::growth, growth.bytes,
+            "memory grows: a line has " + formatBytes(growth.bytes) + " in " + std::to_string(blocks)
+                + (blocks == 1 ? " block" : " blocks") + ", and took "
+                + formatBytes((growth.levels.back() - *first) / rises) + " more in each of " + std::to_string(rises)
+                + (hasSteps ? " steps" : " calls")
+                + ". A loss or an output that is kept holds its graph: keep loss.item() or output.detach().cpu()",
+            most->first);
+    }
+
+    /// Returns the bytes that the allocator had reserved when a request failed; 0: not known. Of a simulated card the
+    /// step has what was left, and the card the rest.
+    Bytes reservedAt(const OutOfMemory& failure) const
+    {
+        if (failure.reserved > 0 || !step_.info.simulated)
+            return failure.reserved;
+        const Result<DeviceSpec> spec = findDeviceSpec(step_.info.gpu);
+        if (!spec)
+            return 0;
+        const Result<Card> card = cardFor(*spec, step_, recordedAllocatorSettings(step_.info));
+        if (!card || card->rules.memoryFraction > 0) // what was left is the device's, not the share's
+            return 0;
+        return card->forTensors() - failure.deviceFree;
     }
 
     void fragmentation()
     {
-        for (const OutOfMemory& failure : outOfMemoryEvents(step_)) {
-            const Bytes free = failure.reserved - failure.active;
-            if (free < failure.requested)
-                continue;
-            return causes_.push_back(fragmentationOf(failure.requested, free, lines_.text(failure.op)));
-        }
-        if (!run_ || run_->runs || !run_->failure)
+        const auto addBlock = [this](Bytes block, Bytes free, const std::string& pieces, OpId op) {
+            add(CauseKind::fragmentation, free,
+                "fragmentation: a block of " + formatBytes(block) + " finds no room, while the allocator holds "
+                    + formatBytes(free) + " free, in pieces " + pieces
+                    + ". Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+                lines_.lineOf(op));
+        };
+        for (const OutOfMemory& failure : outOfMemoryEvents(step_))
+            if (const Bytes free = reservedAt(failure) - failure.active; free >= failure.requested)
+                return addBlock(failure.requested, free, "that are too small or in other pools", failure.op);
+        if (!run_ || run_->runs || !run_->failure || !run_->failure->memory.isFragmentation())
             return;
         const CachingAllocator::OutOfMemory& memory = run_->failure->memory;
-        if (memory.isFragmentation())
-            causes_.push_back(fragmentationOf(memory.requested, memory.stats.reserved - memory.stats.active,
-                                              lines_.text(run_->failure->op)));
-    }
-
-    static Cause fragmentationOf(Bytes requested, Bytes free, std::string line)
-    {
-        return {CauseKind::fragmentation,
-                free,
-                "fragmentation: the request for " + formatBytes(requested) + " fails while the allocator holds "
-                    + formatBytes(free)
-                    + " free, in pieces that are too small or in other pools. Try "
-                      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-                std::move(line),
-                {}};
+        const Bytes largest = memory.freeBlocks.empty() ? 0 : memory.freeBlocks.front();
+        addBlock(memory.size, memory.stats.reserved - memory.stats.active,
+                 largest > 0 ? "of at most " + formatBytes(largest) : "of other pools or streams", run_->failure->op);
     }
 
     /// Returns the sizes of the vocabularies: rows of embeddings, and columns of softmax over classes.
@@ -252,15 +315,12 @@ private:
             }
         for (const auto& [vocabulary, held] : byVocabulary)
             if (isLargePart(held.first, leastShareOfLogits))
-                causes_.push_back({CauseKind::logits,
-                                   held.first,
-                                   "logits are the peak: " + formatBytes(held.first) + " of "
-                                       + formatBytes(timeline_.peak) + " in " + std::to_string(held.second.size())
-                                       + (held.second.size() == 1 ? " tensor" : " tensors") + " of "
-                                       + groupedDigits(vocabulary)
-                                       + " columns. Compute the loss in chunks, or by a fused linear cross-entropy",
-                                   mainLine(held.second),
-                                   {}});
+                add(CauseKind::logits, held.first,
+                    "logits are the peak: " + formatBytes(held.first) + " of " + formatBytes(timeline_.peak) + " in "
+                        + std::to_string(held.second.size()) + (held.second.size() == 1 ? " tensor" : " tensors")
+                        + " of " + groupedDigits(vocabulary)
+                        + " columns. Compute the loss in chunks, or by a fused linear cross-entropy",
+                    mainLine(held.second));
     }
 
     void optimizerState()
@@ -274,13 +334,11 @@ private:
         for (const LiveBlock& block : atPeak_)
             if (block.category == Category::optimizer)
                 storages.push_back(block.storage);
-        causes_.push_back({CauseKind::optimizerState,
-                           state,
-                           "the optimizer's state takes " + formatBytes(state) + " of " + formatBytes(timeline_.peak)
-                               + ", more than the weights (" + formatBytes(weights)
-                               + "): an optimizer with 8-bit state, or one that shards its state, takes less",
-                           mainLine(storages),
-                           {}});
+        add(CauseKind::optimizerState, state,
+            "the optimizer's state takes " + formatBytes(state) + " of " + formatBytes(timeline_.peak)
+                + ", more than the weights (" + formatBytes(weights)
+                + "): an optimizer with 8-bit state, or one that shards its state, takes less",
+            mainLine(storages));
     }
 
     const StepTrace& step_;

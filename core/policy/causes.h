@@ -31,6 +31,7 @@ struct Cause
     Bytes bytes = 0; ///< at the peak, or what is left alive by a step; 0: not known
     std::string sentence; ///< what, how many bytes, and what to do; without an end
     std::string line; ///< the line of source code that makes most of the bytes; empty: not known
+    FrameId frame; ///< of `line`, that an editor opens; invalid: not known
     std::string remark; ///< the sentence of remarks() that says the same; empty: none
 };
 

@@ -54,7 +54,7 @@ public:
     }
 
     /// `ofAutograd`: by storage, whether autograd saves the storage when the step ends.
-    KeptActivations kept(const std::vector<bool>& ofAutograd) const
+    KeptActivations kept(const StepTrace& step, const std::vector<bool>& ofAutograd) const
     {
         KeptActivations kept;
         kept.found = foundBytes_;
@@ -62,27 +62,49 @@ public:
         Bytes parameters = 0;
         std::multiset<Bytes> made;
         std::vector<Bytes> gone;
+        std::set<Bytes> extended;
         Bytes inGraph = 0;
         for (std::uint32_t storage = 0; storage < blocks_.size(); ++storage) {
             const Bytes bytes = live(storage);
             parameters += categories_[storage] == Category::parameter ? blocks_[storage].bytes : 0;
-            if (found_[storage] && bytes == 0)
+            if (found_[storage] && bytes == 0) {
                 gone.push_back(blocks_[storage].bytes);
-            else if (found_[storage])
+            } else if (found_[storage]) {
                 (categories_[storage] == Category::gradient ? gradients : kept.earlier) += bytes;
-            else if (!found_[storage] && bytes > 0)
+            } else if (const Bytes older = bytes > 0 ? extendedBytes(step, StorageId(storage)) : 0; older > 0) {
+                kept.earlier += older;
+                kept.more += bytes - older;
+                extended.insert(older);
+            } else if (bytes > 0) {
                 made.insert(bytes);
+            }
             if (bytes > 0)
                 kept.storages.emplace_back(storage);
             inGraph += !found_[storage] && ofAutograd[storage] ? bytes : 0;
         }
         kept.earlier += std::max<Bytes>(0, gradients - parameters); // each parameter may have a gradient
-        kept.more = withoutReplacements(std::move(made), std::move(gone));
+        // What was appended to is gone, but is no reason to take another block for a replacement.
+        std::erase_if(gone, [&](Bytes bytes) { return extended.contains(bytes) && !made.contains(bytes); });
+        kept.more += withoutReplacements(std::move(made), std::move(gone));
         kept.inGraph = inGraph >= kept.more / 2;
         return kept;
     }
 
 private:
+    /// Returns the bytes of a block that the step found and dropped, to which torch.cat() appended to make `storage`;
+    /// 0: none.
+    Bytes extendedBytes(const StepTrace& step, StorageId storage) const
+    {
+        const OpId creator = step.storages.creator[storage];
+        if (!creator.valid() || !step.opName(creator).starts_with("aten.cat."))
+            return 0;
+        for (const StorageId input : step.ops.inputs[creator])
+            if (const Bytes bytes = blocks_[input.value].bytes;
+                found_[input.value] && live(input.value) == 0 && bytes < blocks_[storage.value].bytes)
+                return bytes;
+        return 0;
+    }
+
     /// The sum of what the step has made, without what replaces something that is gone: blocks of the same size, else
     /// the largest, since a step of another shape replaces an output by an output of another size.
     static Bytes withoutReplacements(std::multiset<Bytes> made, std::vector<Bytes> gone)
@@ -225,12 +247,24 @@ KeptActivations keptActivations(const StepTrace& step)
     LiveActivations live(step);
     for (std::uint32_t event = 0; event < step.events.size(); ++event)
         applyRecordedEvent(live, step, event);
-    return live.kept(savedAtTheEnd(step));
+    return live.kept(step, savedAtTheEnd(step));
 }
 
 std::vector<UnusedForward> unusedForwards(const StepTrace& step)
 {
-    return UnusedForwards(step).found();
+    std::vector<UnusedForward> found = UnusedForwards(step).found();
+    if (found.empty() || growthRemark(step).empty())
+        return found;
+    // What the program keeps is growth; the same bytes have one cause.
+    const std::vector<StorageId> kept = keptActivations(step).storages; // ascending
+    for (UnusedForward& unused : found)
+        std::erase_if(unused.storages, [&](StorageId storage) {
+            const bool isKept = std::ranges::binary_search(kept, storage);
+            unused.bytes -= isKept ? step.storages.bytes[storage] : 0;
+            return isKept;
+        });
+    std::erase_if(found, [](const UnusedForward& unused) { return unused.bytes < leastGrowth; });
+    return found;
 }
 
 Bytes keptByGraphs(const StepTrace& step)
@@ -314,10 +348,12 @@ std::string growthRemark(const StepTrace& step)
     if (kept.more < leastGrowth || !isGrowth)
         return {};
     return "the program keeps " + formatBytes(kept.earlier) + " of activations of earlier steps, and this step adds "
-        + formatBytes(kept.more)
-        + ": every step takes more than the one before, and the peak is of this one only. A loss or an "
-          "output that is kept holds its graph, and so does a gradient made with create_graph: keep "
-          "loss.item() or output.detach(), and clear such gradients by zero_grad(set_to_none=True)";
+        + formatBytes(kept.more) + ": every step takes more than the one before, and the peak is of this one only. "
+        + (kept.inGraph ? "A loss or an output that is kept holds its graph, and so does a gradient made with "
+                          "create_graph: keep loss.item() or output.detach(), and clear such gradients by "
+                          "zero_grad(set_to_none=True)"
+                        : "Outputs that are kept, as in a list or by torch.cat(), take their bytes even without a "
+                          "graph: keep output.cpu(), or the figures that count");
 }
 
 std::vector<std::string> remarks(const StepTrace& step)

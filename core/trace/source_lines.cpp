@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <ranges>
 #include <tuple>
 #include <unordered_map>
 
@@ -30,7 +31,26 @@ bool isBelowModels(std::string_view file)
     if (contains(file, "-packages/"))
         return contains(file, "-packages/torch/");
     return file.starts_with('<') || !contains(file, ".py")
-        || std::ranges::any_of(folders, [&](const char* folder) { return contains(file, folder); });
+        || std::ranges::any_of(folders, [&](std::string_view folder) {
+               return contains(file, folder)
+                   || file.starts_with(folder.substr(1)); // exported programs may have no root
+           });
+}
+
+enum class Level { own, model, below };
+
+Level levelOf(std::string_view file)
+{
+    return isBelowModels(file) ? Level::below : isLibraryFile(file) ? Level::model : Level::own;
+}
+
+/// Adds a frame, of a file of this level, to the line of the frame's callers.
+void extend(SourceLines::Line& line, FrameId frame, Level level)
+{
+    if (level == Level::own)
+        line = {frame, {}};
+    else if (level == Level::model)
+        line.library = frame;
 }
 
 std::string_view baseName(std::string_view file)
@@ -71,14 +91,11 @@ FrameId frameOf(const StepTrace& step, StorageId storage)
 SourceLines::SourceLines(const StepTrace& step)
     : step_(step)
 {
-    enum class Level { own, model, below };
     std::unordered_map<StringId, Level> levels;
-    const auto levelOf = [&](StringId file) {
+    const auto levelOfFile = [&](StringId file) {
         const auto [entry, isNew] = levels.try_emplace(file);
-        if (isNew) {
-            const std::string_view name = step.strings[file];
-            entry->second = isBelowModels(name) ? Level::below : isLibraryFile(name) ? Level::model : Level::own;
-        }
+        if (isNew)
+            entry->second = levelOf(step.strings[file]);
         return entry->second;
     };
     using Place = std::tuple<StringId, std::uint32_t, StringId, std::uint32_t>;
@@ -93,16 +110,7 @@ SourceLines::SourceLines(const StepTrace& step)
         const FrameId frame(row);
         const FrameId caller = step.frames.caller[frame];
         Line line = caller.valid() ? found[caller.value] : Line();
-        switch (levelOf(step.frames.file[frame])) {
-        case Level::own:
-            line = {frame, {}};
-            break;
-        case Level::model:
-            line.library = frame;
-            break;
-        case Level::below:
-            break;
-        }
+        extend(line, frame, levelOfFile(step.frames.file[frame]));
         found[row] = line;
         if (!line.innermost().valid())
             line.library = frame; // PyTorch's own threads have no other frame
@@ -116,12 +124,27 @@ SourceLines::SourceLines(const StepTrace& step)
 
 std::string SourceLines::text(std::uint32_t line) const
 {
-    if (line == none)
+    return line == none ? std::string() : lineText(step_, lines_[line]);
+}
+
+SourceLines::Line lineOf(const StepTrace& step, FrameId innermost)
+{
+    SourceLines::Line line;
+    const std::vector<FrameId> stack = stackOf(step, innermost);
+    for (const FrameId frame : std::views::reverse(stack))
+        extend(line, frame, levelOf(step.strings[step.frames.file[frame]]));
+    if (!line.innermost().valid())
+        line.library = innermost;
+    return line;
+}
+
+std::string lineText(const StepTrace& step, const SourceLines::Line& line)
+{
+    if (!line.innermost().valid())
         return {};
-    const auto& [own, library] = lines_[line];
-    if (!own.valid() || !library.valid())
-        return frameText(step_, lines_[line].innermost());
-    return placeText(step_, own) + " > " + frameText(step_, library);
+    if (!line.own.valid() || !line.library.valid())
+        return frameText(step, line.innermost());
+    return placeText(step, line.own) + " > " + frameText(step, line.library);
 }
 
 std::string frameText(const StepTrace& step, FrameId frame)

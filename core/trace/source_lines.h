@@ -41,6 +41,7 @@ public:
         friend bool operator==(const Line&, const Line&) = default;
 
         FrameId innermost() const noexcept { return library.valid() ? library : own; }
+        FrameId shown() const noexcept { return own.valid() ? own : library; } ///< that an editor opens
     };
     static constexpr std::uint32_t none = 0xffffffff;
 
@@ -64,6 +65,12 @@ private:
     std::vector<std::uint32_t> numbers_; ///< by frame
     std::vector<Line> lines_;
 };
+
+/// Returns the line of one frame, as SourceLines has the line, without reading all frames.
+SourceLines::Line lineOf(const StepTrace& step, FrameId innermost);
+
+/// Returns a line as text, as SourceLines::text(). Empty if the line has no frame.
+std::string lineText(const StepTrace& step, const SourceLines::Line& line);
 
 /// Returns a frame as text: "model.py:57 Block.forward", without control characters.
 std::string frameText(const StepTrace& step, FrameId frame);

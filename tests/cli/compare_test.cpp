@@ -4,12 +4,16 @@
 #include "core/trace/step_trace_builder.h"
 #include "tests/cli/cli_test.h"
 
+#include <fstream>
+#include <iterator>
+
 namespace headroom {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 std::string snapshot(const std::string& name)
 {
@@ -135,6 +139,21 @@ TEST_F(CompareTest, NamesAreText)
     const auto json = headroomProgram({"compare", stepPath(), path("a\x1b[31m.hrs"), "--json"}).json();
     EXPECT_TRUE(
         std::ranges::any_of(json["rows"], [](const auto& row) { return row["name"] == "<script>\x1b[31m\nlayer"; }));
+}
+
+TEST_F(CompareTest, RowsAreWrittenAsATable)
+{
+    const Finished finished
+        = headroomProgram({"compare", stepPath(), other(), "-o", path("rows.csv"), "--by", "category", "--json"});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    std::ifstream file(path("rows.csv"), std::ios::binary);
+    const std::string csv(std::istreambuf_iterator<char>(file), {});
+    EXPECT_THAT(csv, StartsWith("name,kind,a_bytes,b_bytes,difference_bytes,a_blocks,b_blocks\r\n"));
+    const auto row = finished.json()["rows"].front();
+    EXPECT_THAT(csv,
+                HasSubstr("\r\n" + row["name"].get<std::string>() + ",category," + row["a_bytes"].dump() + ","
+                          + row["b_bytes"].dump() + "," + row["difference_bytes"].dump() + ","));
+    expectBadInput(headroomProgram({"compare", stepPath(), other(), "-o", path("rows.txt")}), {"rows.txt", ".csv"});
 }
 
 TEST_F(CompareTest, WhatCannotBeReadIsASentence)

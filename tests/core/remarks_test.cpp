@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace headroom {
 namespace {
 
@@ -90,6 +92,28 @@ TEST(Remarks, GrowthIsFoundOverStepsOfDifferentShapes)
     EXPECT_EQ(keptActivations(*shorter).more, 4 * MiB) << "though the step leaves less than it found";
     EXPECT_THAT(remarks(*shorter), ElementsAre(HasSubstr("this step adds 4.00 MiB")));
     EXPECT_THAT(remarks(*step(0, 1 * MiB, 50 * MiB, 40 * MiB)), IsEmpty()) << "a graph that is kept once";
+}
+
+TEST(Remarks, ATensorThatGrowsByCatIsGrowth)
+{
+    StepTraceBuilder builder; // predictions = torch.cat((predictions, output))
+    const ModuleId root = builder.addModule("Net", "Net", {});
+    const StringId cat = builder.string("aten.cat.default");
+    const StorageId before = builder.alloc(30 * MiB, Category::temporary, {});
+    const StorageId output = builder.alloc(10 * MiB, Category::temporary, {});
+    builder.mark(Mark::stepBegin);
+    const StorageId next = builder.alloc(10 * MiB, Category::temporary, {});
+    builder.free(output);
+    const OpId op = builder.beginOp({cat, {}, root, {}, {}, Phase::forward});
+    const StorageId longer = builder.alloc(40 * MiB, Category::temporary, op);
+    const std::array inputs{before, next};
+    const std::array outputs{longer};
+    builder.endOp(op, {.inputs = inputs, .outputs = outputs});
+    builder.free(before);
+    const StepTracePtr step = *builder.finish();
+    EXPECT_EQ(keptActivations(*step).earlier, 30 * MiB);
+    EXPECT_EQ(keptActivations(*step).more, 10 * MiB);
+    EXPECT_THAT(remarks(*step), ElementsAre(HasSubstr("keep output.cpu()")));
 }
 
 /// A step with a model and a teacher. Each of the two runs once, and a backward pass uses only the model's.

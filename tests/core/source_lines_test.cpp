@@ -67,6 +67,19 @@ struct Program
 
 } // namespace
 
+TEST(SourceLines, OneLineIsAsAmongAll)
+{
+    const Program program;
+    const SourceLines lines(*program.step);
+    for (std::uint32_t row = 0; row < program.step->frames.size(); ++row) {
+        const FrameId frame(row);
+        EXPECT_EQ(lineOf(*program.step, frame), lines[lines.lineOf(frame)]) << row;
+        EXPECT_EQ(lineText(*program.step, lineOf(*program.step, frame)), lines.text(lines.lineOf(frame)));
+    }
+    EXPECT_EQ(lineText(*program.step, lineOf(*program.step, FrameId())), "");
+    EXPECT_EQ(lineOf(*program.step, program.linear).shown(), program.main) << "the user's own line";
+}
+
 TEST(SourceLines, ALineIsTheUsersOwnThenThatOfALibraryOfModels)
 {
     const Program program;

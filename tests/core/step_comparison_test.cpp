@@ -100,6 +100,9 @@ TEST(OpPairs, LeaveOutTheNamesOfWrappers)
     EXPECT_EQ(belowRoot("Net.base_model.layers"), "base_model.layers") << "a name of the model itself";
     EXPECT_EQ(belowRoot("Net.modules.0"), "modules.0");
     EXPECT_EQ(belowRoot("Net.layers.module.0"), "layers.module.0");
+    EXPECT_EQ(belowRoot("PeftModel.base_model.model.layers.0.q_proj.base_layer"), "layers.0.q_proj");
+    EXPECT_EQ(belowRoot("Net.q_proj.lora_A.default"), "q_proj.lora_A.default") << "the adapter's own";
+    EXPECT_EQ(belowRoot("Net.base_layer"), "base_layer");
 }
 
 TEST(StepComparison, OpsBeginWhereThePredictionSays)

@@ -10,6 +10,7 @@
 #include "core/policy/policy_maker.h"
 #include "core/predict/predict.h"
 #include "core/predict/step_model.h"
+#include "core/trace/source_lines.h"
 #include "core/trace/step_file.h"
 
 #include <ATen/core/Tensor.h>
@@ -17,10 +18,12 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
+#include <ranges>
 
 namespace headroom {
 namespace {
@@ -244,6 +247,28 @@ TEST(ExportedModel, PoliciesCheckpointItsModulesAsPredicted)
     const auto gradients = compareGradients(*onCpu, {}, policy);
     ASSERT_TRUE(gradients) << gradients.error().message;
     EXPECT_EQ(gradients->parameter, "") << "is the first one whose gradient differs";
+}
+
+TEST(ExportedModel, OpsHaveTheLinesOfTheFile)
+{
+    const StepTracePtr trace = record(requestFor("toy"));
+    ASSERT_TRUE(trace);
+    const SourceLines lines(*trace);
+    std::map<std::string, int> count;
+    for (std::uint32_t op = 0; op < trace->ops.size(); ++op)
+        if (trace->ops.phase[OpId(op)] != Phase::optimizer)
+            ++count[lines.text(OpId(op))];
+    EXPECT_THAT(count,
+                ElementsAre(testing::Key(""), testing::Key("exp4.py:36 forward"), testing::Key("exp4.py:51 forward")));
+    const auto relu
+        = std::ranges::find_if(std::views::iota(0U, static_cast<std::uint32_t>(trace->ops.size())),
+                               [&](std::uint32_t op) { return trace->opName(OpId(op)) == "aten.relu.default"; });
+    std::vector<std::string> stack;
+    for (const FrameId frame : stackOf(*trace, frameOf(*trace, OpId(*relu))))
+        stack.push_back(frameText(*trace, frame));
+    EXPECT_THAT(stack,
+                ElementsAre("activation.py:143 forward", "container.py:253 forward", "exp4.py:36 forward",
+                            "exp4.py:51 forward"));
 }
 
 TEST(ExportedModel, EveryFileRecords)

@@ -3,6 +3,8 @@
 #include "core/device/simulated_device.h"
 #include "core/model/source.h"
 #include "core/model/step_runner.h"
+#include "core/model/torchscript_file.h"
+#include "core/trace/source_lines.h"
 #include "tests/torch/opened_model.h"
 
 #include <ATen/Parallel.h>
@@ -18,10 +20,16 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
 
 namespace headroom {
 namespace {
 
+using namespace std::string_literals;
+using namespace std::string_view_literals;
+using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string pathOf(const std::string& name)
@@ -319,6 +327,57 @@ TEST(TorchScriptOnTheSimulatedDevice, OpsBelongToTheModuleWhoseForwardCalledThem
     EXPECT_EQ(forward["SumLoss.model.layers.1.feed_forward.w1 aten.addmm.default"], 1);
     EXPECT_EQ(forward["SumLoss.model.norm aten.native_layer_norm.default"], 1);
     EXPECT_EQ(forward["SumLoss.model.output aten.mm.default"], 1);
+}
+
+/// The lines of a step's ops, of backward too.
+std::set<std::string> linesOf(const StepTracePtr& trace)
+{
+    const SourceLines lines(*trace);
+    std::set<std::string> found;
+    for (std::uint32_t op = 0; op < trace->ops.size(); ++op)
+        if (trace->ops.phase[OpId(op)] != Phase::optimizer)
+            found.insert(lines.text(OpId(op)));
+    found.erase(""); // such as the gradient of the loss
+    return found;
+}
+
+TEST(TorchScriptOnTheSimulatedDevice, OpsHaveThePythonLinesOfTheFile)
+{
+    const StepTracePtr traced = record("traced");
+    ASSERT_TRUE(traced);
+    EXPECT_THAT(linesOf(traced),
+                ElementsAre("make_models.py:58 forward", "make_models.py:60 forward", "make_models.py:61 forward"));
+    const FrameId frame = frameOf(*traced, OpId(0));
+    EXPECT_EQ(frameText(*traced, stackOf(*traced, frame).back()), "make_models.py:78 <module>");
+    EXPECT_THAT(linesOf(record("scripted", {{"tokens", {2, 3}, at::kLong}})),
+                ElementsAre("make_models.py:58 forward", "make_models.py:60 forward", "make_models.py:61 forward"));
+}
+
+TEST(TorchScriptOnTheSimulatedDevice, AFileWithoutDebugRecordsHasLinesOfItsOwnCode)
+{
+    EXPECT_THAT(linesOf(record("ts_script_toy", {{"x", {8, 100}, {}}})),
+                Contains(testing::StartsWith("TorchScript of exp4.py:")));
+}
+
+TEST(TorchScriptLines, OtherRecordsAreNotUsed)
+{
+    TorchScriptLines lines;
+    const auto add = [&](std::string_view pickle) {
+        const Result<Pickle> record = Pickle::read(std::as_bytes(std::span(pickle)), "record");
+        ASSERT_TRUE(record) << record.error().message;
+        lines.add("code", *record);
+        EXPECT_TRUE(lines.at("code", 10).empty());
+    };
+    add("\x80\x02K\x01."sv); // 1
+    add("\x80\x02(X\x01\x00\x00\x00\x61]]t."sv); // ("a", [], [])
+    const auto tupleWith = [&](const std::string& entries) {
+        return "\x80\x02("s + "X\x18\x00\x00\x00"s + "FORMAT_WITH_STRING_TABLE]" + entries + "t.";
+    };
+    add(tupleWith("]")); // no entries
+    add(tupleWith("}(K\x01K\x02u")); // a dictionary in place of entries
+    add(tupleWith("(K\x01t")); // an entry that is no tuple
+    add(tupleWith("((K\x00((]K\x09K\x05tK\x00K\x00tK\x01tt"s)); // a text that is not there
+    EXPECT_TRUE(lines.at("other", 0).empty());
 }
 
 } // namespace

@@ -212,7 +212,14 @@ private Q_SLOTS:
         said.remark = "this may change the peak";
         window().page().header()->setCauses(std::make_shared<const std::vector<Cause>>(std::vector{said}));
         QVERIFY(remarks().isHidden());
-        QCOMPARE(causes->toolTip(), QStringLiteral("The same.\nAt train.py:7 main."));
+        QCOMPARE(causes->toolTip(), QStringLiteral("The same.\nAt train.py:7 main"));
+        const QSignalSpy opened(window().page().header(), &StepHeader::lineWanted);
+        const QList<QLabel*> labels
+            = window().findChild<QMenu*>(QStringLiteral("causesPopup"))->findChildren<QLabel*>();
+        QCOMPARE(labels.size(), 3); // the title, the cause and its line
+        QVERIFY(labels.last()->text().contains(QStringLiteral("At train.py:7 main")));
+        Q_EMIT labels.last()->linkActivated({});
+        QCOMPARE(opened.size(), 1);
     }
 
     void manyRemarksStayInsideTheScreen()

@@ -5,16 +5,22 @@
 #include "app/window/exporter.h"
 #include "app/window/step_engine.h"
 #include "core/trace/step_file.h"
+#include "core/trace/step_trace_builder.h"
 #include "tests/core/synthetic_step.h"
 #include "tests/views/window_fixture.h"
+#include "views/models/ops_model.h"
 #include "views/plot/timeline_view.h"
 #include "views/widgets/budget_bar.h"
+#include "views/widgets/lower_panel.h"
 #include "views/widgets/message_bar.h"
 
 #include <QAbstractScrollArea>
 #include <QAction>
 #include <QApplication>
+#include <QDesktopServices>
 #include <QDropEvent>
+#include <QFile>
+#include <QInputDialog>
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QLabel>
@@ -24,10 +30,50 @@
 #include <QPushButton>
 #include <QScreen>
 #include <QTest>
+#include <QTreeView>
+#include <QUrl>
 
+#include <array>
 #include <cstdio>
 
 using namespace headroom;
+
+/// Takes the files that the desktop is to open.
+class Desktop : public QObject
+{
+    Q_OBJECT
+public:
+    Desktop() { QDesktopServices::setUrlHandler(QStringLiteral("file"), this, "open"); }
+    ~Desktop() override { QDesktopServices::unsetUrlHandler(QStringLiteral("file")); }
+    QList<QUrl> urls;
+
+public Q_SLOTS:
+    void open(const QUrl& url) { urls << url; }
+};
+
+/// A step of two ops, each at a line of a file.
+StepTracePtr stepWithLines(const QString& first, const QString& second)
+{
+    StepTraceBuilder builder;
+    const ModuleId net = builder.addModule("Net", "Net", {});
+    const ModuleId layer = builder.addModule("Net.layer", "Linear", net);
+    const CallId call = builder.enter(layer, {});
+    builder.mark(Mark::stepBegin);
+    const std::array files{std::pair(first, 64 * MiB), std::pair(second, 32 * MiB)};
+    for (const auto& [file, bytes] : files) {
+        StepTraceBuilder::Op op;
+        op.name = builder.string("aten.mm.default");
+        op.module = layer;
+        op.call = call;
+        op.frame = builder.frame({}, file.toStdString(), "forward", 57);
+        const OpId mm = builder.beginOp(op);
+        builder.alloc(bytes, Category::activation, mm);
+        builder.endOp(mm, {});
+    }
+    builder.exit(call, {});
+    builder.mark(Mark::forwardEnd);
+    return *builder.finish();
+}
 
 /// The window around a step: first start, opening, recording, exporting, settings.
 class WindowFilesTest : public WindowFixture
@@ -92,6 +138,60 @@ private Q_SLOTS:
         QCOMPARE(settings().recentFiles(), QStringList{file()});
         QCOMPARE(window().session().selectedFqn(), std::string("Transformer.layers.0"));
         QVERIFY(window().actions().exportPolicy->isEnabled());
+    }
+
+    void aSourceLineOpensInTheEditor()
+    {
+        const QString source = inFolder(QStringLiteral("my model.py"));
+        QFile model(source);
+        QVERIFY(model.open(QIODevice::WriteOnly));
+        model.close();
+        const QString step = inFolder(QStringLiteral("lines.hrs"));
+        QVERIFY(writeStepTrace(*stepWithLines(QStringLiteral("/gone/train.py"), source), step.toStdString()));
+        Desktop desktop;
+        window().openFile(step);
+        QTRY_VERIFY(window().session().isOpen());
+
+        // The op at the peak; then the module's line, of a file that is not here.
+        window().actions().openLine->trigger();
+        QCOMPARE(desktop.urls, QList<QUrl>{QUrl::fromLocalFile(source)});
+        auto* line = window().page().findChild<QLabel*>(QStringLiteral("moduleLine"));
+        QTRY_VERIFY(line->isVisible());
+        QVERIFY(line->text().contains(QStringLiteral("train.py:57 forward")));
+        Q_EMIT line->linkActivated({});
+        QCOMPARE(window().messages().message(),
+                 QStringLiteral(
+                     "/gone/train.py is not on this machine, where the line train.py:57 forward would be opened."));
+        QCOMPARE(desktop.urls.size(), 1);
+
+        // A click in the table of ops, with an editor of the user's own.
+        settings().setEditor(QStringLiteral("cp %f ") + inFolder(QStringLiteral("opened-%l")));
+        window().actions().showOps->trigger();
+        QTreeView* ops = window().page().lowerPanel()->ops();
+        QTRY_COMPARE(ops->model()->rowCount(), 2);
+        const QModelIndex cell = ops->model()->index(1, OpsModel::lineColumn);
+        ops->scrollTo(cell);
+        QTest::mouseClick(ops->viewport(), Qt::LeftButton, {}, ops->visualRect(cell).center());
+        QTRY_VERIFY(QFile::exists(inFolder(QStringLiteral("opened-57"))));
+        QTest::mouseClick(ops->viewport(), Qt::LeftButton, {}, ops->visualRect(cell.siblingAtColumn(0)).center());
+        QCOMPARE(desktop.urls.size(), 1);
+
+        settings().setEditor(QStringLiteral("no-such-editor"));
+        window().actions().openLine->trigger();
+        QCOMPARE(window().messages().message(), QStringLiteral("The editor no-such-editor does not start."));
+        window().messages().actionButton()->click();
+        auto* dialog = window().findChild<QInputDialog*>(QStringLiteral("editor"));
+        QVERIFY(dialog);
+        dialog->setTextValue(QStringLiteral("code -g %f:%l"));
+        dialog->accept();
+        QCOMPARE(settings().editor(), QStringLiteral("code -g %f:%l"));
+
+        // The desktop is not asked for what it might run.
+        settings().setEditor({});
+        QVERIFY(model.setPermissions(model.permissions() | QFileDevice::ExeOwner));
+        window().actions().openLine->trigger();
+        QVERIFY(window().messages().message().startsWith(QStringLiteral("The desktop might run ")));
+        QCOMPARE(desktop.urls.size(), 1);
     }
 
     void guessedBudgetThatDoesNotFitIsReplaced()

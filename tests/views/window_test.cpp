@@ -124,7 +124,13 @@ private Q_SLOTS:
         QCOMPARE(tree->model()->index(0, 0).data().toString(), QStringLiteral("layers.0"));
         window().page().modules()->filter()->setText(QStringLiteral("layers.0"));
         QCOMPARE(tree->model()->rowCount(), 1);
+        auto* nothing = part<WrappedLabel>("noModules");
+        QVERIFY(!nothing->isVisible());
+        window().page().modules()->filter()->setText(QStringLiteral("no such"));
+        QVERIFY(nothing->isVisible());
+        QCOMPARE(nothing->text(), QStringLiteral("No module has “no such” in its name."));
         window().page().modules()->filter()->clear();
+        QVERIFY(!nothing->isVisible());
 
         // Blocks made in the range.
         QSignalSpy listed(&window().jobs(), &Jobs::liveMemoryListed);

@@ -10,11 +10,9 @@
 
 namespace headroom {
 
-namespace {
-
 std::string csvField(std::string_view text)
 {
-    if (text.find_first_of(",\"\n") == std::string_view::npos)
+    if (text.find_first_of(",\"\r\n") == std::string_view::npos)
         return std::string(text);
     std::string made = "\"";
     for (const char c : text) {
@@ -24,6 +22,8 @@ std::string csvField(std::string_view text)
     }
     return made + '"';
 }
+
+namespace {
 
 // Shortest text that reads back as the same number, whatever the locale.
 std::string number(double value)

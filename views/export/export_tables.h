@@ -5,9 +5,12 @@
 #include "views/export/export.h"
 
 #include <string>
+#include <string_view>
 
 /// The data of the pictures as CSV (RFC 4180, decimal point, bytes as whole numbers), header line first.
 namespace headroom {
+
+std::string csvField(std::string_view text); ///< the text as a field, in quotes if needed
 
 /// A row for each change of memory: step, ms, phase, module, op, recomputed, total, and each category. The first row
 /// of a step is the start.

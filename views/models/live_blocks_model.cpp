@@ -224,6 +224,16 @@ QVariant LiveBlocksModel::data(const QModelIndex& index, int role) const
                           : blockData(blockAt(index), index.column(), role);
 }
 
+StorageId LiveBlocksModel::storageAt(const QModelIndex& index) const
+{
+    if (!index.isValid())
+        return {};
+    if (!isGroup(index))
+        return blockAt(index).live.storage;
+    const Group& group = groupAt(index);
+    return group.lines == 1 ? table_.blocks[group.blocks.front()].live.storage : StorageId();
+}
+
 QVariant LiveBlocksModel::groupData(const Group& group, int column, int role) const
 {
     if (role == Qt::ToolTipRole)

@@ -76,6 +76,8 @@ public:
     std::size_t blockCount() const noexcept { return table_.blocks.size(); }
     std::size_t groupCount() const noexcept { return table_.groups.size(); }
     ModuleId moduleAt(const QModelIndex& index) const;
+    /// Returns the block of a row, of a group the first if one line made all blocks; invalid: several lines.
+    StorageId storageAt(const QModelIndex& index) const;
 
     QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;
     QModelIndex parent(const QModelIndex& index) const override;

@@ -5,6 +5,7 @@
 #include "views/plot/number_text.h"
 #include "views/plot/text_line.h"
 
+#include <QContextMenuEvent>
 #include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -270,6 +271,19 @@ void IcicleView::keyPressEvent(QKeyEvent* event)
         break;
     }
     QWidget::keyPressEvent(event);
+}
+
+void IcicleView::contextMenuEvent(QContextMenuEvent* event)
+{
+    const bool atMouse = event->reason() == QContextMenuEvent::Mouse;
+    if (atMouse && nodeAt(event->pos()) == LiveTree::none)
+        return;
+    if (atMouse)
+        select(nodeAt(event->pos()));
+    const std::optional<QRectF> area = areaOf(selected_);
+    if (!area)
+        return;
+    Q_EMIT menuWanted(selected_, atMouse ? event->globalPos() : mapToGlobal(area->center().toPoint()));
 }
 
 bool IcicleView::event(QEvent* event)

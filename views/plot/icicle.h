@@ -56,6 +56,7 @@ public:
 
 Q_SIGNALS:
     void nodeSelected(quint32 node);
+    void menuWanted(quint32 node, const QPoint& position); ///< `position` on the screen
 
 protected:
     void paintEvent(QPaintEvent* event) override;
@@ -66,6 +67,7 @@ protected:
     void mouseMoveEvent(QMouseEvent* event) override;
     void leaveEvent(QEvent* event) override;
     void keyPressEvent(QKeyEvent* event) override;
+    void contextMenuEvent(QContextMenuEvent* event) override;
     bool event(QEvent* event) override;
 
 private:

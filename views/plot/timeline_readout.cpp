@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/timeline_readout.h"
 
+#include "core/trace/source_lines.h"
 #include "views/plot/number_text.h"
 #include "views/plot/text_line.h"
 #include "views/plot/timeline_paint.h"
@@ -30,6 +31,7 @@ Instant describeInstant(const StepTrace* trace, const TimelinePyramid& pyramid, 
         if (trace && change.op.valid()) {
             made.op = QString::fromUtf8(trace->opName(change.op));
             made.module = QString::fromUtf8(trace->moduleFqn(trace->ops.module[change.op]));
+            made.line = QString::fromStdString(lineText(*trace, lineOf(*trace, frameOf(*trace, change.op))));
         }
     }
     for (const auto& span : timeline.phases) {
@@ -57,6 +59,7 @@ HoverCard::HoverCard(const Instant& instant, std::span<const Band> bands, std::s
     , title_(instant.module.isEmpty() ? QStringLiteral("Between modules") : instant.module)
     , when_(msText(instant.ms))
     , op_(instant.op)
+    , line_(instant.line)
     , sum_(inUnit(instant.sum, unit, 2) + QLatin1Char(' ') + QLatin1String(unit.name))
 {
     if (instant.changeCount == 0)
@@ -68,13 +71,17 @@ HoverCard::HoverCard(const Instant& instant, std::span<const Band> bands, std::s
     // Top of the stack first, in the order of the bands on the screen.
     for (std::size_t i = bands.size(); i-- > 0;)
         rows_.push_back({bands[i].title, bands[i].color(theme), parts[i], {}});
-    const double headLines = op_.isEmpty() ? 2 : 3;
+    constexpr double leastRows = 2;
+    if (mostHeight < (4 + leastRows) * lineHeight + gap + 2 * cardPadding)
+        line_.clear(); // a low plot has no room for bytes and line
+    const double headLines = 2 + (op_.isEmpty() ? 0 : 1) + (line_.isEmpty() ? 0 : 1);
     const double around = headLines * lineHeight + gap + 2 * cardPadding - 4;
     joinRows(static_cast<std::size_t>(std::max((mostHeight - around) / lineHeight, 1.0)));
     for (Row& row : rows_)
         row.value = inUnit(row.bytes, unit, 2);
     const double head = std::max({QFontMetricsF(theme.bodyStrong).horizontalAdvance(title_),
                                   QFontMetricsF(theme.caption).horizontalAdvance(op_),
+                                  QFontMetricsF(theme.caption).horizontalAdvance(line_),
                                   QFontMetricsF(theme.caption).horizontalAdvance(when_)
                                       + QFontMetricsF(theme.numberStrong).horizontalAdvance(sum_) + 3 * gap});
     size_ = {std::clamp(head, narrowest, widest) + 2 * cardPadding,
@@ -114,15 +121,14 @@ double HoverCard::paintHead(QPainter& painter, const QRectF& inner) const
     painter.setFont(theme_.bodyStrong);
     painter.drawText(line(), Qt::AlignLeft | Qt::AlignVCenter, shortenedName(theme_.bodyStrong, title_, inner.width()));
     y += lineHeight;
-    if (!op_.isEmpty()) {
-        painter.setPen(theme_.secondText);
-        painter.setFont(theme_.caption);
-        const auto op = QFontMetricsF(theme_.caption).elidedText(op_, Qt::ElideRight, inner.width());
-        painter.drawText(line(), Qt::AlignLeft | Qt::AlignVCenter, op);
-        y += lineHeight;
-    }
     painter.setPen(theme_.secondText);
     painter.setFont(theme_.caption);
+    for (const QString& text : {op_, line_})
+        if (!text.isEmpty()) {
+            painter.drawText(line(), Qt::AlignLeft | Qt::AlignVCenter,
+                             QFontMetricsF(theme_.caption).elidedText(text, Qt::ElideRight, inner.width()));
+            y += lineHeight;
+        }
     painter.drawText(line(), Qt::AlignLeft | Qt::AlignVCenter, when_);
     painter.setPen(theme_.text);
     painter.setFont(theme_.numberStrong);

@@ -25,6 +25,7 @@ struct Instant
     QString phase; ///< "forward", …; empty outside of phases
     QString op; ///< name of the op; empty between ops
     QString module; ///< fqn; empty if unknown
+    QString line; ///< line of source code: "model.py:57 Block.forward"; empty if unknown
     bool recomputed = false;
     CategoryBytes bytes{};
     Bytes sum = 0;
@@ -59,6 +60,7 @@ private:
     QString title_;
     QString when_;
     QString op_;
+    QString line_;
     QString sum_;
     std::vector<Row> rows_;
     QSizeF size_;

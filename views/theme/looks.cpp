@@ -36,6 +36,15 @@ QLabel* makeLabel(const QString& text, const char* look, QWidget* parent)
     return label;
 }
 
+void setLink(QLabel& label, const QString& text)
+{
+    label.setTextFormat(Qt::RichText);
+    label.setTextInteractionFlags(Qt::LinksAccessibleByMouse | Qt::LinksAccessibleByKeyboard);
+    label.setText(QStringLiteral("<a href=\"#\">%1</a>").arg(text.toHtmlEscaped()));
+    label.setAccessibleName(text);
+    label.setToolTip(QObject::tr("Open in the editor"));
+}
+
 QFrame* makeCard(QWidget* parent)
 {
     auto* card = new QFrame(parent);

@@ -26,6 +26,9 @@ namespace headroom {
 /// A label with one of the style sheet's looks for text: "second", "strong", "title", …
 QLabel* makeLabel(const QString& text, const char* look, QWidget* parent = nullptr);
 
+/// Makes a label a link with a plain text, for the mouse and the keyboard.
+void setLink(QLabel& label, const QString& text);
+
 /// The background and border of a part of the window.
 QFrame* makeCard(QWidget* parent = nullptr);
 

@@ -67,7 +67,13 @@ void Inspector::makeHead(QVBoxLayout* column)
     name_->setProperty("selection", true);
     description_ = makeText(this, "moduleDescription", true);
     column->addWidget(name_);
+    line_ = new QLabel(this);
+    line_->setObjectName(QStringLiteral("moduleLine"));
+    line_->setWordWrap(true);
+    line_->hide();
+    connect(line_, &QLabel::linkActivated, this, &Inspector::lineWanted);
     column->addWidget(description_);
+    column->addWidget(line_);
     column->addSpacing(8);
 }
 
@@ -214,6 +220,8 @@ void Inspector::setModule(const ModuleFacts& facts)
     name_->setText(facts.name);
     name_->setToolTip(facts.fqn);
     description_->setText(facts.description);
+    line_->setVisible(!facts.line.isEmpty());
+    setLink(*line_, facts.line);
     const bool possible = facts.treatable && facts.whyNot.isEmpty();
     options_->setVisible(possible);
     whyNot_->setText(facts.whyNot);
@@ -249,6 +257,7 @@ void Inspector::setNoModule(const QString& name, const QString& description)
     name_->setText(name);
     name_->setToolTip(name);
     description_->setText(description);
+    line_->hide();
     options_->hide();
     whyNot_->hide();
     reason_->hide();

@@ -35,6 +35,8 @@ struct ModuleFacts
     QString name; ///< "layers.42"
     QString fqn; ///< the fqn, as tool tip
     QString description; ///< "TransformerBlock, 64 MiB of weights"
+    QString
+        line; ///< line of source code that makes most of the module's memory: "model.py:57 Block.forward"; may be empty
     bool treatable = true; ///< false: the user cannot choose anything in this mode
     QString whyNot; ///< why the module cannot be checkpointed; empty: no reason
     std::optional<Pin> pin; ///< nullopt: the plan decides
@@ -89,6 +91,7 @@ Q_SIGNALS:
     void pinsCleared();
     void leastBudgetWanted();
     void worldSizeWanted(int worldSize);
+    void lineWanted(); ///< the module's line was clicked
 
 private:
     void makeHead(QVBoxLayout* column);
@@ -99,6 +102,7 @@ private:
 
     ElidedLabel* name_;
     WrappedLabel* description_;
+    QLabel* line_;
     QWidget* infeasible_;
     WrappedLabel* infeasibleHeadline_;
     WrappedLabel* infeasibleReason_;

@@ -112,7 +112,26 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     connect(switch_, &QButtonGroup::idClicked, this, [this](int clicked) { show(static_cast<Page>(clicked)); });
     connect(live_, &QTreeView::activated, this,
             [this, blocks](const QModelIndex& index) { Q_EMIT moduleWanted(blocks->moduleAt(index)); });
+    for (const auto& [table, lines] :
+         {std::pair(live_, int(LiveBlocksModel::lineColumn)), std::pair(ops_, int(OpsModel::lineColumn))})
+        makeLinks(table, lines);
     switch_->button(0)->setChecked(true);
+}
+
+/// Makes the cells of a column links to source code.
+void LowerPanel::makeLinks(QTreeView* table, int column)
+{
+    const auto isLink
+        = [column](const QModelIndex& index) { return index.column() == column && !index.data().toString().isEmpty(); };
+    const auto showHand
+        = [table](bool hand) { table->viewport()->setCursor(hand ? Qt::PointingHandCursor : Qt::ArrowCursor); };
+    table->setMouseTracking(true);
+    connect(table, &QTreeView::entered, this, [=](const QModelIndex& index) { showHand(isLink(index)); });
+    connect(table, &QTreeView::viewportEntered, this, [=] { showHand(false); });
+    connect(table, &QTreeView::clicked, this, [this, isLink](const QModelIndex& index) {
+        if (isLink(index))
+            Q_EMIT lineWanted();
+    });
 }
 
 QWidget* LowerPanel::makeRangeBar()

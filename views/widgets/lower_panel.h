@@ -58,12 +58,14 @@ Q_SIGNALS:
     void onlyModuleWanted(bool only); ///< with a range: request for the ops of the selected module alone
     void rangeClosed();
     void icicleShown();
+    void lineWanted(); ///< the line of the current row of the table was clicked
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
     void giveWidths();
+    void makeLinks(QTreeView* table, int column);
     QWidget* makeRangeBar();
     QWidget* makeTable(QTreeView* view, QWidget* content, WrappedLabel* title, const QString& name, QWidget* beside);
     QWidget* makeLiveContent();

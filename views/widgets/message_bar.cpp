@@ -160,12 +160,19 @@ RemarksButton::RemarksButton(QWidget* parent)
     hide();
 }
 
-void RemarksButton::setSentences(const QString& text, const QString& title, const QStringList& sentences)
+void RemarksButton::setSentences(const QString& text, const QString& title, const QStringList& sentences,
+                                 const QStringList& links)
 {
     setVisible(!sentences.isEmpty());
     setText(text);
-    setToolTip(sentences.size() <= mostInTip ? sentences.join(QLatin1Char('\n')) : title); // a tool tip cannot scroll
-    setAccessibleDescription(sentences.join(QStringLiteral(". ")));
+    QStringList all;
+    for (qsizetype row = 0; row < sentences.size(); ++row) {
+        all << sentences[row];
+        if (!links.value(row).isEmpty())
+            all << links[row];
+    }
+    setToolTip(sentences.size() <= mostInTip ? all.join(QLatin1Char('\n')) : title); // a tool tip cannot scroll
+    setAccessibleDescription(all.join(QStringLiteral(". ")));
     menu()->setObjectName(objectName() + QStringLiteral("Popup"));
     auto* page = new QWidget;
     auto* column = makeLayout<QVBoxLayout>(page, {remarkMargin, remarkMargin - 4, remarkMargin, remarkMargin - 4}, 8);
@@ -178,20 +185,31 @@ void RemarksButton::setSentences(const QString& text, const QString& title, cons
         return label;
     };
     add(title)->setProperty("second", true);
-    for (const QString& sentence : sentences) {
-        QLabel* label = add(sentence);
+    for (qsizetype row = 0; row < sentences.size(); ++row) {
+        QLabel* label = add(sentences[row]);
         label->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-        label->setAccessibleName(sentence);
+        label->setAccessibleName(sentences[row]);
+        if (links.value(row).isEmpty())
+            continue;
+        QLabel* link = add({});
+        setLink(*link, links[row]);
+        connect(link, &QLabel::linkActivated, this, [this, row] {
+            menu()->close();
+            Q_EMIT linkClicked(row);
+        });
     }
     auto* scroll = new QScrollArea;
-    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setProperty("card", true); // a menu has no border of its own
+    page->setBackgroundRole(QPalette::Base);
+    page->setAutoFillBackground(true);
     scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     scroll->setWidget(page);
     page->adjustSize();
     const int most = static_cast<int>(mostOfScreen * screen()->availableSize().height());
     const bool scrolls = page->height() > most;
     const int bar = scrolls ? scroll->verticalScrollBar()->sizeHint().width() : 0;
-    scroll->setFixedSize(page->width() + bar, scrolls ? most : page->height());
+    const int frame = 2 * scroll->frameWidth();
+    scroll->setFixedSize(page->width() + bar + frame, (scrolls ? most : page->height()) + frame);
     // A menu requests an action's widget when the action is added.
     menu()->removeAction(sentences_);
     sentences_->setDefaultWidget(scroll);

@@ -73,7 +73,12 @@ public:
     explicit RemarksButton(QWidget* parent = nullptr);
 
     /// `text` of the button; `title` above the sentences. A sentence may have several lines.
-    void setSentences(const QString& text, const QString& title, const QStringList& sentences);
+    /// `links`: by sentence, the text of a link below the sentence; empty: none.
+    void setSentences(const QString& text, const QString& title, const QStringList& sentences,
+                      const QStringList& links = {});
+
+Q_SIGNALS:
+    void linkClicked(qsizetype sentence);
 
 private:
     QWidgetAction* sentences_;

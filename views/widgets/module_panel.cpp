@@ -5,6 +5,7 @@
 #include "views/models/table_delegate.h"
 #include "views/theme/looks.h"
 #include "views/theme/theme.h"
+#include "views/widgets/labels.h"
 
 #include <QAccessible>
 #include <QFocusEvent>
@@ -176,7 +177,11 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     , marks_(new QWidget(this))
     , recomputed_(makeMark(PlanMark::checkpointed, tr("Modules that run again in backward: show only these")))
     , moved_(makeMark(PlanMark::offloaded, tr("Modules whose saved tensors go to the host: show only these")))
+    , nothing_(new WrappedLabel(tree_->viewport()))
 {
+    nothing_->setObjectName(QStringLiteral("noModules"));
+    nothing_->setProperty("second", true);
+    nothing_->hide();
     proxy_->setSourceModel(model);
     proxy_->setRecursiveFilteringEnabled(true);
     proxy_->setAutoAcceptChildRows(true);
@@ -231,6 +236,7 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     };
     indent();
     connect(model_, &QAbstractItemModel::modelReset, this, indent);
+    connect(model_, &QAbstractItemModel::modelReset, this, &ModulePanel::showNothing);
     connect(tree_->selectionModel(), &QItemSelectionModel::currentChanged, this, [this](const QModelIndex& current) {
         if (!selecting_)
             Q_EMIT moduleSelected(model_->moduleAt(proxy_->mapToSource(current)));
@@ -336,6 +342,7 @@ void ModulePanel::filterByMark(PlanMark mark)
     if (mark != PlanMark::none)
         tree_->expandAll();
     select(current);
+    showNothing();
 }
 
 void ModulePanel::changeEvent(QEvent* event)
@@ -371,14 +378,33 @@ void ModulePanel::setRange(const std::vector<bool>& atWork)
     selecting_ = true;
     const bool changed = proxy_->setRange(atWork);
     selecting_ = false;
+    hasRange_ = !atWork.empty();
     if (changed)
         select(current);
+    showNothing();
+}
+
+/// Says why no module is shown.
+void ModulePanel::showNothing()
+{
+    nothing_->setVisible(proxy_->rowCount() == 0 && model_->rowCount() > 0);
+    if (nothing_->isHidden())
+        return;
+    nothing_->setText(!filter_->text().isEmpty() ? tr("No module has “%1” in its name.").arg(filter_->text())
+                          : hasRange_            ? tr("No module inside of the model works in the range.")
+                          : proxy_->mark() == PlanMark::offloaded ? tr("The plan offloads no module.")
+                          : proxy_->mark() != PlanMark::none      ? tr("The plan recomputes no module.")
+                                                                  : QString());
+    constexpr int margin = 6;
+    const int width = tree_->viewport()->width() - 2 * margin;
+    nothing_->setGeometry(margin, margin, width, nothing_->heightForWidth(width));
 }
 
 void ModulePanel::resizeEvent(QResizeEvent* event)
 {
     QWidget::resizeEvent(event);
     giveWidths();
+    showNothing();
 }
 
 void ModulePanel::applyFilter(const QString& text)
@@ -388,6 +414,7 @@ void ModulePanel::applyFilter(const QString& text)
         tree_->expandAll();
     if (tree_->currentIndex().isValid())
         tree_->scrollTo(tree_->currentIndex());
+    showNothing();
 }
 
 } // namespace headroom

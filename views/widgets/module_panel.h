@@ -17,6 +17,7 @@ class QTreeView;
 namespace headroom {
 
 class ModuleTreeModel;
+class WrappedLabel;
 
 /// The view of a ModuleTreeModel or of the proxy. A stripe at the left edge marks every row that the plan
 /// changed, so that such rows are visible at any depth of the tree.
@@ -73,6 +74,7 @@ private:
     class Rows;
 
     void applyFilter(const QString& text);
+    void showNothing();
     void giveWidths();
     QToolButton* makeMark(PlanMark mark, const QString& tip);
     void showMarks();
@@ -85,6 +87,8 @@ private:
     QWidget* marks_; ///< the buttons
     QToolButton* recomputed_;
     QToolButton* moved_;
+    WrappedLabel* nothing_; ///< why the tree has no row
+    bool hasRange_ = false;
     bool selecting_ = false;
     bool comparing_ = false;
     bool distributed_ = false;

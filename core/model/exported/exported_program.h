@@ -71,11 +71,18 @@ struct Node
         std::string fqn; ///< "" for the root
         std::string type; ///< class name without the Python module
     };
+    /// A line of source code that ran the node.
+    struct Line
+    {
+        std::string file; ///< as the export knew the path: "models/gpt.py"
+        std::uint32_t line = 0; ///< from 1
+        std::string function;
+    };
     std::string target; ///< "torch.ops.aten.linear.default", "_operator.add"
     std::vector<std::pair<std::string, Argument>> inputs; ///< by name of the operator's argument
     std::vector<Argument> outputs;
     std::vector<Frame> frames; ///< outermost first; empty: the export created the node
-    std::string where; ///< innermost source line, "models/gpt.py:31"; may be empty
+    std::vector<Line> lines; ///< outermost first; empty: not known
 };
 
 struct Graph

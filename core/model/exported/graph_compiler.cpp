@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/exported/graph_program.h"
 
+#include "core/device/source_frames.h"
 #include "core/model/model_operators.h"
 
 #include <ATen/core/jit_type.h>
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 namespace headroom::exported {
 namespace {
@@ -83,18 +85,34 @@ private:
     std::vector<std::vector<Slot>> defineResults(const std::vector<Argument>& outputs, Names& names);
     Slot resultSlot(const Argument& output, const Names& names) const;
     std::string place(const Node& node) const;
-    void add(decltype(Instruction::action) action, std::string place = {});
+    FrameId frame(const Node& node);
+    void add(decltype(Instruction::action) action, const Node* node = nullptr);
 
     const ExportedProgram& exported_;
     const CompileOptions& options_;
     OperandMaker operands_;
     GraphProgram program_;
     std::vector<std::string> open_; ///< open module calls, without the root's
+    std::map<std::tuple<FrameId, std::string, std::uint32_t, std::string>, FrameId> frames_; ///< by caller and line
 };
 
-void Compiler::add(decltype(Instruction::action) action, std::string place)
+void Compiler::add(decltype(Instruction::action) action, const Node* node)
 {
-    program_.instructions.push_back({std::move(action), {}, std::move(place)});
+    program_.instructions.push_back(
+        {std::move(action), {}, node ? frame(*node) : FrameId(), node ? place(*node) : std::string()});
+}
+
+/// Returns the innermost frame of a node. Equal frames have one number.
+FrameId Compiler::frame(const Node& node)
+{
+    FrameId innermost;
+    for (const Node::Line& line : node.lines) {
+        const auto [entry, isNew] = frames_.try_emplace({innermost, line.file, line.line, line.function});
+        if (isNew)
+            entry->second = sim::addFrame({innermost, line.file, line.function, line.line});
+        innermost = entry->second;
+    }
+    return innermost;
 }
 
 Slot Compiler::define(const std::string& name, Names& names)
@@ -110,7 +128,9 @@ std::string Compiler::place(const Node& node) const
     if (target.starts_with(operatorPrefix))
         target = target.substr(operatorPrefix.size());
     const std::string module = options_.nameOf(node.frames.empty() ? "" : node.frames.back().fqn);
-    return target + " in " + module + (node.where.empty() ? "" : " (" + node.where + ")");
+    return target + " in " + module
+        + (node.lines.empty() ? ""
+                              : " (" + node.lines.back().file + ":" + std::to_string(node.lines.back().line) + ")");
 }
 
 void Compiler::leaveModules(std::size_t depth)
@@ -180,7 +200,7 @@ void Compiler::operatorCall(const Node& node, Names& names)
         throw Uncompilable{"has " + std::to_string(node.outputs.size()) + " results in the file, and the operator "
                            + std::to_string(schema.returns().size())};
     call.results = defineResults(node.outputs, names);
-    add(std::move(call), place(node));
+    add(std::move(call), &node);
 }
 
 void Compiler::sizeNode(const Node& node, Names& names)
@@ -191,7 +211,7 @@ void Compiler::sizeNode(const Node& node, Names& names)
     if (node.outputs.size() != 1 || node.outputs.front().elements.size() != 1)
         throw Uncompilable{"should have one result"};
     compute.result = define(node.outputs.front().elements.front().name, names);
-    add(std::move(compute), place(node));
+    add(std::move(compute), &node);
 }
 
 void Compiler::assertion(const Node& node, const Names& names)
@@ -208,7 +228,7 @@ void Compiler::assertion(const Node& node, const Names& names)
         TORCH_CHECK(value.isBool() ? value.toBool() : value.isScalar() && value.toScalar().toDouble() != 0, message);
         return {};
     };
-    add(std::move(compute), place(node));
+    add(std::move(compute), &node);
 }
 
 /// Begins the scope of a higher-order operator around the graph; returns the position of the graph in the node's
@@ -224,7 +244,7 @@ std::size_t Compiler::enterScope(const Node& node)
     if (name == "wrap_with_set_grad_enabled") {
         if (!constant(0).isBool())
             throw Uncompilable{"should say true or false first"};
-        add(EnterGradMode{constant(0).toBool()}, place(node));
+        add(EnterGradMode{constant(0).toBool()}, &node);
         return 1;
     }
     if (name == "wrap_with_autocast") {
@@ -239,7 +259,7 @@ std::size_t Compiler::enterScope(const Node& node)
         scope.enabled = constant(2).toBool();
         if (constant(3).isBool())
             scope.cache = constant(3).toBool();
-        add(scope, place(node));
+        add(scope, &node);
         return 4;
     }
     throw Uncompilable{"is a higher-order operator that Headroom does not run"};

@@ -99,6 +99,7 @@ struct Instruction
 {
     std::variant<CallOperator, Compute, EnterModule, ExitModule, EnterGradMode, EnterAutocast, LeaveScope> action;
     std::vector<Slot> dying; ///< values that die after the instruction
+    FrameId frame; ///< of the process (core/device/source_frames.h); invalid: not known
     std::string place; ///< operator and module, for messages: "aten.mm.default in GPT.head (gpt.py:31)"
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <functional>
 #include <limits>
 
@@ -240,19 +241,33 @@ std::vector<Node::Frame> readFrames(const Json& value)
     return frames;
 }
 
-/// Returns "models/gpt.py:31" for the innermost `File "models/gpt.py", line 31, in forward` of a stack trace.
-std::string readPlace(const std::string& trace)
+/// Reads the lines `File "models/gpt.py", line 31, in forward` of a stack trace. The lines between are source text.
+std::vector<Node::Line> readLines(const Json& value)
 {
-    const std::size_t file = trace.rfind("File \"");
-    if (file == std::string::npos)
-        return {};
-    const std::size_t begin = file + 6;
-    const std::size_t end = trace.find("\", line ", begin);
-    if (end == std::string::npos)
-        return {};
-    const std::size_t line = end + 8;
-    return trace.substr(begin, end - begin) + ":"
-        + trace.substr(line, trace.find_first_not_of("0123456789", line) - line);
+    constexpr std::string_view file = "File \"";
+    constexpr std::string_view line = "\", line ";
+    constexpr std::string_view in = ", in ";
+    const std::string trace = json::string(value);
+    std::vector<Node::Line> lines;
+    for (std::size_t begin = 0; begin < trace.size();) {
+        const std::size_t end = std::min(trace.find('\n', begin), trace.size());
+        std::string_view text = std::string_view(trace).substr(begin, end - begin);
+        begin = end + 1;
+        text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+        const std::size_t path = text.find(line);
+        if (!text.starts_with(file) || path == std::string_view::npos)
+            continue;
+        const std::string_view number = text.substr(path + line.size());
+        Node::Line found{std::string(text.substr(file.size(), path - file.size())), 0, {}};
+        const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), found.line);
+        const std::string_view behind(rest, static_cast<std::size_t>(number.data() + number.size() - rest));
+        if (error != std::errc())
+            continue;
+        if (behind.starts_with(in))
+            found.function = behind.substr(in.size());
+        lines.push_back(std::move(found));
+    }
+    return lines;
 }
 
 Node readNode(const Json& value, int depth)
@@ -268,7 +283,7 @@ Node readNode(const Json& value, int depth)
     node.outputs = at(value, "outputs", listOf(readArgument));
     if (const Json* metadata = json::find(value, "metadata")) {
         node.frames = atOr(*metadata, "nn_module_stack", readFrames, std::vector<Node::Frame>());
-        node.where = readPlace(atOr(*metadata, "stack_trace", json::string, std::string()));
+        node.lines = atOr(*metadata, "stack_trace", readLines, std::vector<Node::Line>());
     }
     return node;
 }

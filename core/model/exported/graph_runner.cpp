@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/model/exported/exported_model.h"
 
+#include "core/device/source_frames.h"
 #include "core/device/unsupported.h"
 #include "core/model/autocast_scope.h"
 #include "core/model/source.h"
@@ -98,6 +99,7 @@ void GraphRunner::execute(const Instruction& instruction)
         for (const Slot slot : instruction.dying)
             values_[slot.value] = {};
     };
+    const sim::FrameScope frame(instruction.frame);
     // A forward's local variables die before the forward returns.
     const bool leaves = std::holds_alternative<ExitModule>(instruction.action);
     if (leaves)

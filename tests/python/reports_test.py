@@ -1,0 +1,260 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ten public reports of memory that runs out or grows: the report's own cause is the first line of `info`.
+
+    reports_test.py HEADROOM_PROGRAM
+
+A script has what the report's authors found, with a small model. Nine are recorded; the tenth evaluates without a
+training step, so that `info` reads its memory snapshot.
+"""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import support
+
+support.need("torch")
+
+from recorded_script import Recorded  # noqa: E402
+
+
+class Reports(Recorded):
+    program = ""
+
+    def info(self, path):
+        result = subprocess.run([self.program, "info", str(path)], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout.splitlines()
+
+    def check(self, script, cause, comment, gpu="a100-80gb"):
+        """The first line of `info` begins with `cause`, and the second names the line of the script with `comment`."""
+        result = self.run_script(self.written(script), "--gpu", gpu)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.check_lines(self.info(self.step), cause, comment)
+
+    def check_lines(self, lines, cause, comment):
+        script = self.step.with_name("train.py").read_text()
+        number = next(at for at, line in enumerate(script.splitlines(), 1) if comment in line)
+        self.assertRegex(lines[0], "^Cause     " + cause)
+        self.assertRegex(lines[1], rf"^          at train\.py:{number}\b")
+        return lines
+
+    def test_losses_are_kept_for_plots(self):
+        """microsoft/SpareNet 12: the losses themselves are kept, and one of them has had no backward."""
+        self.check("""
+            import torch
+            from torch import nn
+            net = nn.Sequential(*[nn.Sequential(nn.Conv1d(64, 64, 1), nn.BatchNorm1d(64), nn.ReLU()) for _ in range(6)]).cuda()
+            optimizer = torch.optim.Adam(net.parameters())
+            losses = {"train": [], "distance": []}
+            for _ in range(4):
+                points = torch.randn(16, 64, 2048, device="cuda")
+                loss = net(points).abs().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses["train"].append(loss)
+                losses["distance"].append((net(points) - points).square().mean())  # here
+            """, "the program keeps .* holds its graph", "# here")
+        self.assertNotIn("no_grad", "\n".join(self.info(self.step)))  # the same bytes have one cause
+
+    def test_validation_without_no_grad(self):
+        """hszhao/semseg 60: out of memory in validation, which has no torch.no_grad()."""
+        self.check("""
+            import torch
+            from torch import nn
+            net = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 19, 3, padding=1)).cuda()
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+            criterion = nn.CrossEntropyLoss()
+            def batch(size):
+                return (torch.randn(size, 3, 256, 256, device="cuda"),
+                        torch.zeros(size, 256, 256, dtype=torch.long, device="cuda"))
+            def validate():
+                net.eval()
+                for _ in range(2):
+                    image, target = batch(8)
+                    loss = criterion(net(image), target)  # here
+            for epoch in range(3):
+                net.train()
+                image, target = batch(2)
+                loss = criterion(net(image), target)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                validate()
+            """, r"Sequential ran 2 times with gradients on, .* call it inside of torch\.no_grad\(\)", "# here")
+
+    def test_adam_needs_more_than_sgd(self):
+        """pytorch/pytorch 9439: a VGG trains with SGD, and is out of memory with Adam."""
+        self.check("""
+            import torch
+            from torch import nn
+            channels = (3, 64), (64, 128), (128, 256), (256, 512), (512, 512)
+            net = nn.Sequential(
+                *[nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)) for a, b in channels],
+                nn.Flatten(), nn.Linear(512 * 49, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 20)).cuda()
+            optimizer = torch.optim.Adam(filter(lambda p: p.requires_grad, net.parameters()))
+            for _ in range(3):
+                images, labels = torch.randn(8, 3, 224, 224, device="cuda"), torch.zeros(8, dtype=torch.long, device="cuda")
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(net(images), labels).backward()
+                optimizer.step()  # here
+            """, "the optimizer's state takes .* more than the weights", "# here")
+
+    def test_hidden_states_hold_all_steps(self):
+        """pytorch/pytorch 2198: the hidden state of an LSTM goes from batch to batch with its graph."""
+        self.check("""
+            import torch
+            from torch import nn
+            rnn, head = nn.LSTM(128, 256, 2).cuda(), nn.Linear(256, 128).cuda()
+            optimizer = torch.optim.SGD([*rnn.parameters(), *head.parameters()], lr=0.0)
+            hidden = None
+            for _ in range(4):
+                data = torch.randn(32, 64, 128, device="cuda")
+                out, hidden = rnn(data, hidden)  # here
+                loss = (head(out) - data).square().mean()
+                optimizer.zero_grad()
+                loss.backward(retain_graph=True)
+                optimizer.step()
+            """, "the program keeps .* holds its graph", "# here")
+
+    def test_a_gradient_penalty_keeps_its_graph(self):
+        """akanimax/pro_gan_pytorch 12, pytorch/pytorch 4661: backward(create_graph=True) makes a cycle."""
+        self.check("""
+            import torch
+            from torch import nn
+            critic = nn.Sequential(nn.Linear(784, 1024), nn.Softplus(), nn.Linear(1024, 1)).cuda()
+            optimizer = torch.optim.Adam(critic.parameters())
+            for _ in range(4):
+                real, fake = torch.randn(2048, 784, device="cuda"), torch.randn(2048, 784, device="cuda")
+                merged = ((real + fake) / 2).requires_grad_()
+                out = critic(merged)  # here
+                out.backward(torch.ones_like(out), create_graph=True)
+                penalty = ((merged.grad.norm(dim=1) - 1) ** 2).mean()
+                loss = critic(fake).mean() - critic(real).mean() + 10 * penalty
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """, "the program keeps .* create_graph", "# here")
+
+    def test_lengths_that_vary(self):
+        """pytorch/pytorch 29554: out of memory with room, as batches differ in length and blocks are in pieces."""
+        script = """
+            import torch
+            from torch import nn
+            net = nn.Sequential(*[nn.Sequential(nn.Linear(3072, 3072), nn.GELU()) for _ in range(24)]).cuda()
+            optimizer = torch.optim.AdamW(net.parameters())
+            for tokens in 5461, 6826, 6000:
+                net(torch.randn(tokens, 3072, device="cuda")).square().mean().backward()  # here
+                optimizer.step()
+                optimizer.zero_grad()
+            """
+        self.check(script, r"fragmentation: a block of \S+ MiB finds no room, while the allocator holds \S+ MiB free, "
+                           r"in pieces of at most 28\.00 MiB\. Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True$",
+                   "# here", "rtx-4060-8gb")
+        ended = self.run_script(self.written(script.replace("6826", "6990")), "--limited", "--gpu", "rtx-4060-8gb")
+        self.assertEqual(ended.returncode, 2, ended.stderr)  # the card is full in the recorded step itself
+        self.check_lines(self.info(self.step), r"fragmentation: a block of \S+ MiB finds no room, while", "# here")
+
+    def test_logits_of_a_large_vocabulary(self):
+        """NVIDIA-NeMo/Automodel 3907: all logits of a sequence, of 128,256 words, are made for the loss."""
+        self.check("""
+            import torch
+            from torch import nn
+            embed, head = nn.Embedding(128256, 512).cuda().bfloat16(), nn.Linear(512, 128256, bias=False).cuda().bfloat16()
+            layers = nn.Sequential(*[nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True) for _ in range(4)])
+            model = nn.Sequential(embed, layers.cuda().bfloat16(), head)
+            optimizer = torch.optim.AdamW(model.parameters())
+            for _ in range(3):
+                tokens = torch.randint(0, 128256, (4, 2048), device="cuda")
+                logits = model(tokens)
+                loss = nn.functional.cross_entropy(logits[:, :-1].float().flatten(0, 1), tokens[:, 1:].flatten())  # here
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            """, r"logits are the peak: .* of 128,256 columns\. Compute the loss in chunks", "# here")
+
+    def test_a_teacher_gets_gradients(self):
+        """lightly-ai/lightly-train 352: the teacher of a distillation has requires_grad."""
+        self.check("""
+            import torch
+            from torch import nn
+            def encoder(width):
+                layers = [nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True, dropout=0) for _ in range(3)]
+                return nn.Sequential(nn.Linear(768, width), *layers, nn.Linear(width, 256)).cuda()
+            student, teacher = encoder(128), encoder(768).eval()
+            optimizer = torch.optim.AdamW(student.parameters())
+            for _ in range(3):
+                patches = torch.randn(16, 196, 768, device="cuda")
+                loss = nn.functional.smooth_l1_loss(student(patches), teacher(patches))  # here
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """, r"backward makes \S+ MiB of gradients that no optimizer reads, as of a teacher", "# here")
+
+    def test_a_sum_of_validation_losses(self):
+        """pytorch/pytorch 4932, 4420: each loss of a validation is added up, and all graphs live until its end."""
+        self.check("""
+            import torch
+            from torch import nn
+            net = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 64)).cuda()
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+            images, labels = torch.randn(16, 3, 128, 128, device="cuda"), torch.zeros(16, dtype=torch.long, device="cuda")
+            for _ in range(3):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(net(images), labels).backward()
+                optimizer.step()
+                total = 0
+                for _ in range(3):
+                    total += nn.functional.cross_entropy(net(images), labels)  # here
+            """, "Sequential ran 3 times with gradients on, .*no_grad", "# here")
+
+    def test_predictions_are_gathered_on_the_gpu(self):
+        """huggingface/transformers 7232: an evaluation concatenates its predictions on the GPU. A snapshot shows a loop."""
+        script = self.written("""
+            import torch_headroom
+            torch_headroom.simulate("a100-80gb")
+            import sys, torch
+            from torch import nn
+            from torch.cuda import memory
+            net = nn.Sequential(nn.Embedding(30000, 128), nn.Linear(128, 128), nn.GELU(), nn.Linear(128, 30000)).cuda()
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+            def loop(name, step, count=8):
+                memory._record_memory_history(stacks="python", clear_history=True)
+                kept = [step(None)]
+                for _ in range(count - 1):
+                    kept = [step(kept)]
+                memory._dump_snapshot(name)
+            def logits():
+                return net(torch.randint(0, 30000, (4, 128), device="cuda"))
+            @torch.no_grad()
+            def evaluate(kept):
+                return logits() if kept is None else torch.cat((kept[0], logits()))  # evaluation
+            def train(kept):
+                logits().square().mean().backward()  # training
+                optimizer.step()
+                optimizer.zero_grad()
+                return kept
+            def append(kept):
+                return [train(None), *(kept or []), logits().square().mean()]
+            loop("evaluate", evaluate)
+            loop("train", train)
+            loop("two", train, 2)
+            loop("append", append)
+            """)
+        result = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=self.folder.name, timeout=300)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = self.check_lines(self.info(self.step.with_name("evaluate")),
+                                 r"memory grows: a line has .* in 1 block, and took 58\.59 MiB more in each of 5 calls",
+                                 "# evaluation")
+        self.assertIn("cpu()", lines[0])
+        for name in "train", "two":
+            self.assertNotIn("memory grows", "\n".join(self.info(self.step.with_name(name))))
+        self.assertRegex(self.info(self.step.with_name("append"))[0], r"memory grows: .* in each of \d steps")
+
+
+if __name__ == "__main__":
+    Reports.program = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
