@@ -49,6 +49,9 @@ Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const 
 
 Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const CheckpointPlan& plan)
 {
+    const auto moves = [](const CheckpointRegion& region) { return region.offload && region.offload->moves; };
+    if (std::ranges::none_of(plan, moves))
+        return std::vector<ModuleOffload>();
     return offloadByModule(trace, StepIndex(trace), plan);
 }
 
