@@ -342,6 +342,7 @@ void ModulePanel::filterByMark(PlanMark mark)
     if (mark != PlanMark::none)
         tree_->expandAll();
     select(current);
+    showNothing();
 }
 
 void ModulePanel::changeEvent(QEvent* event)
@@ -391,7 +392,9 @@ void ModulePanel::showNothing()
         return;
     nothing_->setText(!filter_->text().isEmpty() ? tr("No module has “%1” in its name.").arg(filter_->text())
                           : hasRange_            ? tr("No module inside of the model works in the range.")
-                                                 : QString());
+                          : proxy_->mark() == PlanMark::offloaded ? tr("The plan offloads no module.")
+                          : proxy_->mark() != PlanMark::none      ? tr("The plan recomputes no module.")
+                                                                  : QString());
     constexpr int margin = 6;
     const int width = tree_->viewport()->width() - 2 * margin;
     nothing_->setGeometry(margin, margin, width, nothing_->heightForWidth(width));
