@@ -85,7 +85,7 @@ TEST_F(CliTest, AnUnknownFormatOfAPictureIsSaidBeforeTheWork)
                                                     {"fit", path("none.hrs"), "--batch", "1..8"}}) {
         std::vector<std::string> words = command;
         words.insert(words.end(), {"-o", path("picture.gif")});
-        expectBadInput(headroomProgram(words), "picture.gif: the suffix decides the format");
+        expectBadInput(headroomProgram(words), {"picture.gif", "the suffix decides the format"});
     }
 }
 
