@@ -352,8 +352,8 @@ QString solverLine(const Session& session)
         return tr("Proven optimal in %1").arg(time);
     case PlanStatus::feasible:
         if (session.answer()->preliminary)
-            return tr("At most %1 % above the least time possible; proving …").arg(number(100 * plan.gap, 1));
-        return tr("At most %1 % above the least time possible, in %2").arg(number(100 * plan.gap, 1), time);
+            return tr("A better plan saves at most %1 % of the added time; proving …").arg(number(100 * plan.gap, 1));
+        return tr("A better plan saves at most %1 % of the added time; found in %2").arg(number(100 * plan.gap, 1), time);
     case PlanStatus::infeasible:
         return tr("No plan found that fits, in %1").arg(time);
     case PlanStatus::stopped:

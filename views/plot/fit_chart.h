@@ -87,7 +87,7 @@ public:
     FitPlane plane() const; ///< in pixels of the widget
 
     QSize sizeHint() const override { return {640, 220}; }
-    QSize minimumSizeHint() const override { return {260, 112}; }
+    QSize minimumSizeHint() const override { return {260, 88}; }
 
 Q_SIGNALS:
     void chosen(std::size_t series, std::size_t row); ///< indexes of FitResult::series and FitSeries::rows
