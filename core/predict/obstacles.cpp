@@ -91,12 +91,8 @@ public:
         if (!call.saves())
             return CheckpointObstacle::none;
         const std::uint32_t module = trace_.calls.module[id].value;
-        for (std::uint32_t op = call.firstOp; op < call.endOp; ++op)
-            if (inLargerGraph_[module] || (trace_.ops.flags[OpId(op)] & opInCompiledGraph) != 0)
-                return CheckpointObstacle::inLargerGraph;
-        if (std::ranges::any_of(index_.callsOf[module],
-                                [this](CallId other) { return runsAgain(index_.calls[other.value]); }))
-            return CheckpointObstacle::ownCheckpoint;
+        if (inLargerGraph_[module] || isCompiled(call))
+            return CheckpointObstacle::inLargerGraph;
         const CheckpointObstacle ofRuns = obstacleOfRuns(id);
         return ofRuns == CheckpointObstacle::none && ofStep_ == CheckpointObstacle::secondOrder ? ofStep_ : ofRuns;
     }
@@ -113,7 +109,20 @@ private:
                 return CheckpointObstacle::ownBackward;
         if (runsInBackward_[module] || holdsImplicit_[module])
             return CheckpointObstacle::inBackward;
-        return holdsCheckpoint_[module] ? CheckpointObstacle::ownCheckpoint : CheckpointObstacle::none;
+        // A recomputation may stop before the module's ops. A compiled backward calls modules that do not run again.
+        const bool isOwn = holdsCheckpoint_[module]
+            || (!isCompiled(call) && std::ranges::any_of(index_.callsOf[module], [this](CallId other) {
+                               return runsAgain(index_.calls[other.value]);
+                           }));
+        return isOwn ? CheckpointObstacle::ownCheckpoint : CheckpointObstacle::none;
+    }
+
+    bool isCompiled(const StepIndex::Call& call) const
+    {
+        for (std::uint32_t op = call.firstOp; op < call.endOp; ++op)
+            if ((trace_.ops.flags[OpId(op)] & opInCompiledGraph) != 0)
+                return true;
+        return false;
     }
 
     /// Whether a call is a part of a recomputation by the program's own checkpoint: a forward that runs in backward.

@@ -94,9 +94,6 @@ Result<std::string> planAtRandom(const std::string& stepFile, const std::string&
         const CallId call = decidingCall(model.index(), ModuleId(module));
         if (draw() % 3 == 0 || !call.valid() || !model.index().calls[call.value].saves())
             continue;
-        // apply() refuses modules inside of a checkpoint of the program's own. A plan has nothing to gain there.
-        if (model.index().obstaclesToOffload[module] == CheckpointObstacle::ownCheckpoint)
-            continue;
         CheckpointRegion region{ModuleId(module)};
         if (draw() % 4 != 0)
             region.offload = Offload{static_cast<int>(draw() % 3), static_cast<int>(draw() % 3)};
