@@ -158,7 +158,8 @@ def entry(name, hosted, saved=(), wait=0, ahead=0):
         op["save"] = key in hosted or key in saved
         if key in hosted:
             op["offload"] = True
-    return {"fqn": f"Sequential.{name}", "ops": ops, "offload": {"wait": wait, "ahead": ahead}}
+    when = {"offload": {"wait": wait, "ahead": ahead}} if hosted else {}
+    return {"fqn": f"Sequential.{name}", "ops": ops, **when}
 
 
 class Values(OnTheCpu):
@@ -232,16 +233,39 @@ class Values(OnTheCpu):
             self.assertFalse(offloads.cards)
 
     def test_a_result_that_is_changed_in_place_is_refused(self):
-        for change in ("while", "after"):
-            with self.subTest(change=change), self.late():
-                model = apply(net(), self.written(entry("1", [("exp", 0)], wait=1)))
-                if change == "while":
-                    model[1].register_forward_hook(lambda module, args, result: module.first.detach().add_(1) and None)
-                with self.assertRaisesRegex(RuntimeError, "in place|inplace"):
-                    result = model(batch())
-                    if change == "after":
+        class Changes(Twice):
+            changes = False
+
+            def forward(self, x):
+                result = super().forward(x)
+                if self.changes:
+                    self.first.detach().add_(1)
+                return result
+
+        def made(inside):
+            torch.manual_seed(1)
+            model = nn.Sequential(nn.Linear(32, 32), Changes(), Twice(), nn.Linear(32, 32))
+            model[1].changes = inside
+            return model
+
+        for inside in (True, False):
+            for wait in (0, 1, 2):
+                with self.subTest(inside=inside, wait=wait), self.late():
+                    model = apply(made(inside), self.written(entry("1", [("exp", 0)], wait=wait), entry("2", [])))
+                    if not inside and wait < 2:  # the host has the kept value
+                        result = model(batch())
                         model[1].first.detach().add_(1)
-                    result.square().sum().backward()
+                        model.zero_grad()
+                        result.square().sum().backward()
+                        got = [parameter.grad.clone() for parameter in model.parameters()]
+                        self.assertEqualToTheBit(self.step(made(False)), got)
+                        continue
+                    with self.assertRaisesRegex(PolicyError, "module Sequential.1: the policy saves the result of .* "
+                                                "changes in place"):
+                        result = model(batch())
+                        if not inside:
+                            model[1].first.detach().add_(1)
+                        result.square().sum().backward()
 
     def test_refusals(self):
         def refused(policy, sentence):
@@ -270,13 +294,16 @@ class Values(OnTheCpu):
                 model(batch())
             self.assertNotIn("forward", model[1].__dict__)
 
-    def test_retained_graphs_are_refused(self):
+    def test_retained_graphs(self):
+        """As with results on the device, the second backward recomputes all."""
         with self.late():
-            model = apply(net(), self.written(entry("1", [("exp", 0)])))
-            loss = model(batch()).sum()
+            model = apply(net(), self.written(entry("1", [("exp", 0)]), entry("2", [("exp", 1), ("sin", 0)], ahead=1)))
+            loss = model(batch()).square().sum()
             loss.backward(retain_graph=True)
-            with self.assertRaisesRegex(RuntimeError, "kept of|keeps of a checkpointed module|extra time"):
-                loss.backward()
+            for parameter in model.parameters():
+                parameter.grad = None
+            loss.backward()
+        self.assertEqualToTheBit(self.step(net()), [parameter.grad for parameter in model.parameters()])
 
     def test_graphs_of_torch_compile(self):
         with self.late():

@@ -276,8 +276,8 @@ class HostedResults:
     def take(self, key):
         """Returns the result of the op `key` to the recomputation, which alone holds the result from here on."""
         if key not in self._results:
-            raise RuntimeError(f"{key[0]} runs again a second time, but what a policy keeps of a checkpointed module is "
-                               "there for one backward: leave the module out of the plan (--pin)")
+            raise RuntimeError(f"{key[0]} runs more often in the recomputation of module {self._module.policy.fqn} than in "
+                               "its forward: leave the module out of the plan (--pin)")
         return tree_map(lambda value: value.tensor() if isinstance(value, (_Moved, _Kept)) else value,
                         self._results.pop(key))
 
@@ -288,14 +288,14 @@ class HostedResults:
             value = value.detach()  # the result of the op gets a node, which holds the checkpoint
         key = value.untyped_storage()._cdata if _obstacle(value) is None else None
         if key not in moving:
-            return _Kept(self, value)
+            return _Kept(None, value)
         if moving[key] is None:
             try:
                 moving[key] = _Storage(self._offloads, value)
             except _NoPinnedMemory as error:
                 self._module.refuse(str(error))
             self.storages.append(weakref.ref(moving[key]))
-        return _Moved(self, moving[key], value)
+        return _Moved(None, moving[key], value)
 
 
 _NEVER = float("inf")
