@@ -358,7 +358,7 @@ private:
         for (const CheckpointRegion& region : regions)
             for (const int position : positionsOf(region.module)) {
                 planned[static_cast<std::size_t>(position)] = true;
-                if (region.offload || region.hosted)
+                if (region.offload)
                     first = std::min(first, position);
             }
         const std::size_t known = regions.size();
@@ -443,7 +443,7 @@ private:
             CheckpointPlan regions = found.regions;
             for (std::size_t i = 0; i < count; ++i) {
                 CheckpointRegion& region = regions[offloaded[i]];
-                (region.hosted ? region.hosted->when : *region.offload).*member = times.at(region.module).*member;
+                (*region.offload).*member = times.at(region.module).*member;
             }
             ASSIGN_OR_RETURN(PlanAnswer shifted, solver_.predicted(std::move(regions)));
             if (shifted.timeline->peak <= budget_) {

@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/part_options.h"
 
-#include "core/base/curves.h"
 #include "core/base/try.h"
 #include "core/policy/save_sets.h"
-#include "core/predict/regions.h"
 
 #include <algorithm>
 #include <iterator>
@@ -23,7 +21,6 @@ constexpr std::size_t mostCombinations = 6000; ///< combinations of the units in
 constexpr std::size_t mostSums = 600; ///< further combinations, the best by the sums of the units' costs
 constexpr std::size_t mostMeasuredOps = 64; ///< the ops of a module with more ops are not predicted singly
 constexpr std::size_t moreSets = 1000; ///< sets of saved ops besides the sets of the convex hull
-constexpr std::size_t mostHostedSets = 12; ///< sets of saved ops with results that go to the host
 
 /// A way (option) to checkpoint, and the predicted effect.
 struct Way
@@ -140,11 +137,9 @@ public:
                      model_, module, [&](const SavableOp& op) { return most.at(op.op); }, moreSets))
                 if (std::ranges::find(sets, save) == sets.end())
                     sets.push_back(std::move(save));
-        std::erase_if(sets, [](const std::vector<bool>& save) { return std::ranges::find(save, true) == save.end(); });
-        if (tree_.offloads)
-            RETURN_IF_ERROR(addHosted(module, spreadEvenly(sets, mostHostedSets), ways));
         for (std::vector<bool>& save : sets)
-            RETURN_IF_ERROR(add({{module, std::move(save)}}, ways));
+            if (std::ranges::find(save, true) != save.end())
+                RETURN_IF_ERROR(add({{module, std::move(save)}}, ways));
         return {};
     }
 
@@ -199,22 +194,6 @@ private:
         ASSIGN_OR_RETURN(Way way, measure({{module, {}, Offload{}}}));
         if (way.effect.movedBytes > 0)
             ways.push_back(std::move(way));
-        return {};
-    }
-
-    /// Adds the ways to keep sets of results on the host, as far as these may move.
-    Status addHosted(ModuleId module, const std::vector<std::vector<bool>>& sets, Ways& ways) const
-    {
-        if (model_.index().obstaclesToOffload[module.value] != CheckpointObstacle::none)
-            return {};
-        const std::vector<bool> hostable = hostableOps(*model_.trace(), model_.index(), module);
-        for (const std::vector<bool>& save : sets) {
-            HostedOps hosted{save, {}};
-            for (std::size_t op = 0; op < save.size(); ++op)
-                hosted.ops[op] = save[op] && hostable[op];
-            if (std::ranges::find(hosted.ops, true) != hosted.ops.end())
-                RETURN_IF_ERROR(add({{module, save, {}, std::move(hosted)}}, ways));
-        }
         return {};
     }
 

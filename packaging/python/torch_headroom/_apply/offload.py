@@ -136,6 +136,7 @@ class Offloads:
         for known in call.storages:
             known().newest, known().last = number, number + call.offload.wait
         self._calls[number] = weakref.ref(call, lambda _: self._calls.pop(number, None))
+        return number
 
     def forward_ends(self, call):
         """Called at the end of a call with tensors that move."""
@@ -240,7 +241,7 @@ class _Call:
         self.module.offloads.bring_back(self.number)
 
 
-_LEAST_BYTES, _LEAST_SHARE = 512, 64  # as in core/predict/regions.cpp (movedOutputsOf)
+_BLOCK, _LEAST_BYTES, _LEAST_SHARE = 512, 1024, 64  # as in core/predict/regions.cpp (movedOutputsOf)
 
 
 class HostedResults:
@@ -267,7 +268,7 @@ class HostedResults:
             if _obstacle(tensor) is None and not tensor.is_inference():
                 storage = tensor.untyped_storage()
                 if storage._cdata not in read:
-                    sizes[storage._cdata] = storage.nbytes()
+                    sizes[storage._cdata] = -(-storage.nbytes() // _BLOCK) * _BLOCK  # as a recording counts
         least = max(_LEAST_BYTES, max(sizes.values(), default=0) // _LEAST_SHARE)
         moving = {storage: None for storage, nbytes in sizes.items() if nbytes >= least}
         self._results[key] = tree_map(lambda value: self._handle(value, moving), result)

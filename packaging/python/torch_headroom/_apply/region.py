@@ -321,7 +321,8 @@ class _Call:
         """Called outside of the contexts, whose modes see only the module's own ops."""
         self._region.recomputes()
         if self.number is not None:
-            self._region.applied.offloads.bring_back(self.number)
+            with torch.no_grad():  # copies are no part of the recomputation
+                self._region.applied.offloads.bring_back(self.number)
 
     def __call__(self, *inputs):
         running.calls += 1
