@@ -70,7 +70,11 @@ class Plans(OnTheCpu):
                 policy = folder / f"random_{seed}.json"
                 peak, _, moved, host, hosted = map(int, self.checker.ask("random", plain, policy, seed))
                 Plans.random_hosted += hosted > 0
-                self.check_bytes(case, plain, policy, peak)
+                try:
+                    self.check_bytes(case, plain, policy, peak)
+                except PolicyError as error:  # flex_attention() without torch.compile
+                    self.assertIn("run inside of tensors of class FakeTensor, where their results cannot be kept", str(error))
+                    continue
                 if case.cpu and hosted:
                     self.check_gradients(case, policy)
         for fraction in FRACTIONS:
