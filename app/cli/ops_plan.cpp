@@ -397,7 +397,14 @@ Result<HostedComparison> hostedOf(const OpsQuestion& question, const OpsPlanArgu
     std::vector<OpsPlan> plans = found.frontier;
     plans.push_back(found.plan());
     plans.push_back(found.standard);
-    ASSIGN_OR_RETURN(compared.hosted, hostedAnswer(model, plans, modules, limits));
+    Result<PlanAnswer> hosted = hostedAnswer(model, plans, modules, limits);
+    if (!hosted && hosted.error().kind == ErrorKind::infeasible)
+        return Error{ErrorKind::infeasible,
+                     "no policy by op " + (arguments.memoryBudget.empty() ? "runs on " + question.card->title : "fits")
+                         + ", whatever goes to the host" + (limits.hostMemory > 0 ? " within --host-memory" : "")};
+    if (!hosted)
+        return hosted.error();
+    compared.hosted = *std::move(hosted);
     return compared;
 }
 

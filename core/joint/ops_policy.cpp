@@ -138,7 +138,10 @@ Result<Policy> opsPolicy(const StepModel& model, const OpsPlan& plan, std::span<
 namespace {
 
 constexpr int mostCallsApart = 4; ///< calls that a copy may take
-constexpr std::size_t mostKeptAtTheEnd = 2; ///< last modules that keep all results: backward begins with these
+// The number of predictions of a search; few of the plans take their share.
+constexpr std::size_t fewestPredictions = 60;
+constexpr std::size_t mostPredictions = 20'000;
+constexpr std::size_t predictedEvents = 100'000'000; ///< of all predictions together
 
 /// Saved ops of alike modules that may be hosted: the op's name, and the classes of the modules.
 struct HostableClass
@@ -153,9 +156,11 @@ struct HostableClass
 class Hosting
 {
 public:
-    Hosting(const StepModel& model, CheckpointPlan regions, const HostedLimits& limits)
+    /// Counts `predictions` with hosted ops down; none are made at 0.
+    Hosting(const StepModel& model, CheckpointPlan regions, const HostedLimits& limits, std::size_t& predictions)
         : model_(model)
         , limits_(limits)
+        , predictions_(predictions)
         , regions_(std::move(regions))
     {
         findClasses();
@@ -171,22 +176,35 @@ public:
         ASSIGN_OR_RETURN(const std::optional<PlanAnswer> plain, answerWith(regions_));
         if (plain)
             return offer(*plain, best);
-        for (std::size_t kept = 0; kept <= std::min(mostKeptAtTheEnd, regions_.size()); ++kept) {
-            std::size_t tooFew = 0;
-            std::size_t enough = classes_.size() + 1;
-            while (tooFew + 1 < enough) {
-                const std::size_t middle = enough > classes_.size() ? classes_.size() : (tooFew + enough) / 2;
-                ASSIGN_OR_RETURN(const std::optional<PlanAnswer> answer, answerWith(hosted(middle, kept, {})));
-                (answer ? enough : tooFew) = middle;
+        Choice choice;
+        for (; choice.kept < regions_.size() && predictions_ > 0;
+             choice.kept += std::max<std::size_t>(1, choice.kept / 2))
+            for (choice.first = 0; choice.first < classes_.size(); ++choice.first) {
+                std::size_t tooFew = choice.first;
+                std::size_t enough = classes_.size() + 1;
+                while (tooFew + 1 < enough) {
+                    choice.end = enough > classes_.size() ? classes_.size() : (tooFew + enough) / 2;
+                    ASSIGN_OR_RETURN(const std::optional<PlanAnswer> answer, answerWith(choice, {}));
+                    (answer ? enough : tooFew) = choice.end;
+                }
+                if (enough > classes_.size())
+                    break; // fewer classes hold no less
+                for (const std::size_t end : {enough, classes_.size()}) {
+                    choice.end = end;
+                    RETURN_IF_ERROR(spread(choice, best));
+                }
             }
-            for (const std::size_t classes : {enough, classes_.size()})
-                if (classes > 0 && enough <= classes_.size())
-                    RETURN_IF_ERROR(spread(classes, kept, best));
-        }
         return {};
     }
 
 private:
+    /// Some classes, by size, except in the last modules, with which backward begins.
+    struct Choice
+    {
+        std::size_t first = 0, end = 0; ///< classes
+        std::size_t kept = 0; ///< number of the last modules
+    };
+
     static double cost(const PlanAnswer& answer) { return answer.plan.recomputeMs + answer.plan.offload.exposedMs; }
 
     ModuleId module(std::size_t region) const { return regions_[region].module; }
@@ -226,17 +244,18 @@ private:
         std::ranges::stable_sort(classes_, std::ranges::greater(), &HostableClass::bytes);
     }
 
-    /// The regions with the ops of the first `classes` hosted, except in the `kept` last modules.
-    CheckpointPlan hosted(std::size_t classes, std::size_t kept, Offload when) const
+    /// The regions with the ops of a choice hosted.
+    CheckpointPlan hosted(const Choice& choice, Offload when) const
     {
         CheckpointPlan plan = regions_;
-        for (std::size_t i = 0; i + kept < order_.size(); ++i) {
+        for (std::size_t i = 0; i + choice.kept < order_.size(); ++i) {
             CheckpointRegion& region = plan[order_[i]];
             HostedOps hosted{std::vector<bool>(region.save.size(), false), when};
             const StringId type = model_.trace()->modules.type[region.module];
             for (std::size_t op = 0; op < region.save.size(); ++op)
                 hosted.ops[op] = may_[order_[i]][op]
-                    && std::any_of(classes_.begin(), classes_.begin() + static_cast<std::ptrdiff_t>(classes),
+                    && std::any_of(classes_.begin() + static_cast<std::ptrdiff_t>(choice.first),
+                                   classes_.begin() + static_cast<std::ptrdiff_t>(choice.end),
                                    [&](const HostableClass& other) {
                                        return other.op == names_[order_[i]][op] && other.type == type;
                                    });
@@ -247,7 +266,7 @@ private:
     }
 
     /// Lets the copies take more calls, as long as that hides copies and the memory is there.
-    Status spread(std::size_t classes, std::size_t kept, std::optional<PlanAnswer>& best) const
+    Status spread(const Choice& choice, std::optional<PlanAnswer>& best) const
     {
         Offload when;
         double least = std::numeric_limits<double>::infinity();
@@ -255,7 +274,7 @@ private:
             for (int calls = 0; calls <= mostCallsApart; ++calls) {
                 Offload now = when;
                 now.*member = calls;
-                ASSIGN_OR_RETURN(const std::optional<PlanAnswer> answer, answerWith(hosted(classes, kept, now)));
+                ASSIGN_OR_RETURN(const std::optional<PlanAnswer> answer, answerWith(choice, now));
                 if (!answer)
                     break;
                 if (cost(*answer) < least) {
@@ -267,6 +286,15 @@ private:
                     return {};
             }
         return {};
+    }
+
+    /// Predicts the regions with a choice hosted; nullopt: beyond the limits, or no more predictions.
+    Result<std::optional<PlanAnswer>> answerWith(const Choice& choice, Offload when) const
+    {
+        if (predictions_ == 0)
+            return std::optional<PlanAnswer>();
+        --predictions_;
+        return answerWith(hosted(choice, when));
     }
 
     /// Predicts regions; nullopt: beyond the limits.
@@ -291,6 +319,7 @@ private:
 
     const StepModel& model_;
     const HostedLimits& limits_;
+    std::size_t& predictions_;
     CheckpointPlan regions_;
     std::vector<std::size_t> order_; ///< regions in the order of the first calls
     std::vector<std::vector<RegionOpName>> names_; ///< by region and op
@@ -319,10 +348,13 @@ Result<PlanAnswer> hostedAnswer(const StepModel& model, std::span<const OpsPlan>
     }
     std::ranges::stable_sort(candidates, {}, &std::pair<double, CheckpointPlan>::first);
     std::optional<PlanAnswer> best;
+    const std::size_t predictions
+        = std::clamp(predictedEvents / (model.trace()->events.size() + 1), fewestPredictions, mostPredictions);
     for (auto& [recomputeMs, regions] : candidates) {
         if (best && recomputeMs >= best->plan.recomputeMs + best->plan.offload.exposedMs)
             break;
-        RETURN_IF_ERROR(Hosting(model, std::move(regions), limits).improve(best));
+        std::size_t share = std::max(fewestPredictions, 4 * predictions / candidates.size());
+        RETURN_IF_ERROR(Hosting(model, std::move(regions), limits, share).improve(best));
     }
     if (!best)
         return Error{ErrorKind::infeasible, "no policy by op fits, whatever goes to the host"};

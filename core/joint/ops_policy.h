@@ -35,9 +35,9 @@ struct HostedLimits
 };
 
 /// Of policies of `plans`, in which results of saved ops may go to the host: the policy that takes the least time, of
-/// recomputation and exposed copies, within the limits. A plan by modules, its budget is its peak. The search tries
-/// the largest results first, of all modules alike, and each number of calls that a copy may take; it is not exact.
-/// Error (infeasible): no policy is within the limits. Error (badInput): as opsPolicy().
+/// recomputation and exposed copies, within the limits. A plan by modules; the budget is the peak. The search tries
+/// results of neighbouring sizes, of all modules alike but the last ones, and the calls that a copy may take; the
+/// search is not exact. Error (infeasible): no policy is within the limits. Error (badInput): as opsPolicy().
 Result<PlanAnswer> hostedAnswer(const StepModel& model, std::span<const OpsPlan> plans,
                                 std::span<const ModuleId> modules, const HostedLimits& limits);
 

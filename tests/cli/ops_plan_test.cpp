@@ -151,9 +151,10 @@ TEST_F(CliTest, OpsPlanWritesListsOfOpsToSave)
 
 TEST_F(CliTest, OpsPlanSendsResultsOfOpsToTheHost)
 {
+    const std::string llama = HEADROOM_TEST_DATA "/steps/llama_6L_h100.hrs";
     const auto answerTo = [&](std::vector<std::string> more) {
-        std::vector<std::string> words{"ops-plan", stepPath(), "--memory-budget",  "0.2", "--offload",
-                                       "--json",   "-o",       path("policy.json")};
+        std::vector<std::string> words{"ops-plan", llama, "--memory-budget",  "0.2", "--offload",
+                                       "--json",   "-o",  path("policy.json")};
         words.insert(words.end(), more.begin(), more.end());
         const Finished finished = headroomProgram(words);
         EXPECT_EQ(finished.exitCode, 0) << finished.err;
@@ -182,7 +183,7 @@ TEST_F(CliTest, OpsPlanSendsResultsOfOpsToTheHost)
                 ++ops;
             }
     EXPECT_EQ(ops, hosted["offloaded"].size());
-    EXPECT_EQ(hosted["offload"]["modules"].size(), 4U);
+    EXPECT_EQ(hosted["offload"]["modules"].size(), 6U);
     EXPECT_EQ(answerTo({}).contains("policy"), true);
 
     const Bytes half = hosted["offload"]["host_bytes"].get<Bytes>() / 2;
@@ -190,7 +191,7 @@ TEST_F(CliTest, OpsPlanSendsResultsOfOpsToTheHost)
     EXPECT_LE(limited.contains("offload") ? limited["offload"]["host_bytes"].get<Bytes>() : 0, half);
     EXPECT_GE(limited["recompute_ms"], hosted["recompute_ms"]);
 
-    const std::vector<std::string> words{"ops-plan",         stepPath(), "--memory-budget", "0.2", "--offload",
+    const std::vector<std::string> words{"ops-plan",         llama,  "--memory-budget", "0.2", "--offload",
                                          "--host-bandwidth", "10000"};
     EXPECT_THAT(headroomProgram(words).out,
                 AllOf(HasSubstr("\nPolicy        "), HasSubstr("\nOffload       "),
@@ -199,11 +200,10 @@ TEST_F(CliTest, OpsPlanSendsResultsOfOpsToTheHost)
     const auto slow = answerTo({"--host-bandwidth", "0.001"})["policy"];
     EXPECT_FALSE(slow.contains("offload"));
     EXPECT_LE(slow["recompute_ms"], slow["without_offload"]["recompute_ms"]);
-    expectBadInput(headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0.5", "--host-memory", "1GiB"}),
+    expectBadInput(headroomProgram({"ops-plan", llama, "--memory-budget", "0.5", "--host-memory", "1GiB"}),
                    {"--host-memory", "--offload"});
-    expectBadInput(
-        headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0.5", "--offload", "--host-memory", "much"}),
-        {"--host-memory"});
+    expectBadInput(headroomProgram({"ops-plan", llama, "--memory-budget", "0.5", "--offload", "--host-memory", "much"}),
+                   {"--host-memory"});
 }
 
 TEST_F(CliTest, OpsPlanSaysWhatCannotBeCheckpointed)
