@@ -68,7 +68,7 @@ Result<StepClock> clockOf(const StepTrace& trace, const CheckpointPlan& plan);
 /// Takes a StepIndex that the caller keeps for many plans. Error: as predict().
 Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan);
 
-/// The copies of an offloaded module, all calls together.
+/// The copies of an offloaded module, or of a module with hosted ops, all calls together.
 struct ModuleOffload
 {
     ModuleId module;
