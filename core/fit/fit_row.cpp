@@ -87,16 +87,23 @@ Status readPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, c
 
 std::int64_t microBatchesOf(const StepTrace& step)
 {
-    std::vector<std::vector<StringId>> passes(1); // names of the ops of each forward
+    std::vector<std::vector<StringId>> passes(1); // names of the ops of each forward, from the first module on
+    bool isInside = false;
     for (std::uint32_t at = 0; at < step.events.size(); ++at) {
         const EventIndex event(at);
         const OpId op(step.events.a[event]);
+        if (step.events.kind[event] == EventKind::enter && !isInside) {
+            passes.back().clear(); // ops that make the input: the first pass's may precede the step
+            isInside = true;
+        }
         if (step.events.kind[event] == EventKind::opBegin && step.ops.phase[op] == Phase::forward)
             passes.back().push_back(step.ops.name[op]);
         const bool ends = step.events.kind[event] == EventKind::mark
             && static_cast<Mark>(step.events.a[event]) == Mark::backwardEnd;
-        if (ends && !passes.back().empty())
+        if (ends && !passes.back().empty()) {
             passes.emplace_back();
+            isInside = false;
+        }
     }
     passes.pop_back(); // what follows the last backward
     const bool isEqual

@@ -123,6 +123,8 @@ class Sizes(Fit):
         # A step of 8 samples takes longest in the smallest micro-batches.
         times = [row["plain"]["step_ms"] for row in rows]
         self.assertEqual(times, sorted(times, reverse=True))
+        for row in rows:
+            self.assertAlmostEqual(row["plain"]["samples_per_second"], 8e3 / row["plain"]["step_ms"], 3)
         alone, = self.rows(script, "--vary --micro=2", "--accum=4")
         self.assertEqual(alone["plain"]["peak_bytes"], peaks[1])
 

@@ -28,7 +28,7 @@ _TESTS = pathlib.Path(__file__).parent
 _SCRIPT = _TESTS / "scripts" / "published_fit.py"
 _ROWS = {row["id"]: row for row in json.loads((_TESTS.parent / "data" / "published" / "fit_rows.json").read_text())}
 _NEEDS = {"timm": ["timm"], "litgpt": ["litgpt", "lightning"], "peft": ["transformers", "peft"], "qwen": [],
-          "context": ["transformers", "peft", "bitsandbytes"], "liger": ["transformers"], "torchao": []}
+          "context": ["transformers", "peft", "bitsandbytes"], "liger": ["transformers"], "titan": ["transformers"], "torchao": []}
 _CUBLAS = 8519680  # bytes of a workspace, which PyTorch counts as allocated
 
 
@@ -85,6 +85,8 @@ class Published(unittest.TestCase):
             figures["allocated GB"] = row["allocated_gb"], (plain["peak_bytes"] + _CUBLAS) / 1e9
         if "peak_gb" in row:
             figures["reserved GB"] = row["peak_gb"], plain["reserved_peak_bytes"] / 1e9
+        if "step_ms" in row:
+            figures["step ms"] = row["step_ms"], plain["step_ms"]
         return figures
 
     def table(self, names):
@@ -98,9 +100,14 @@ class Published(unittest.TestCase):
             if lacking:
                 print(f"{name:<60} not built: {lacking}", flush=True)
             for what, (published, found) in figures.items():
-                ratio = f"{found / published:8.3f}" if not isinstance(found, bool) else ""
-                print(f"{name:<60} {what:<16} {published:>10} {found if ratio == '' else round(found, 3):>10} {ratio}", flush=True)
+                ratio = "" if isinstance(found, bool) else f"{found / published:8.3f}"
+                shown = (str(figure if ratio == "" else round(figure, 3)) for figure in (published, found))
+                print(f"{name:<60} {what:<16}", *(f"{figure:>10}" for figure in shown), ratio, flush=True)
 
 
 if __name__ == "__main__":
-    unittest.main()
+    if _ASKED:
+        Published.setUpClass()
+        Published().table([name for name in _ROWS if "--all" in _ASKED or name.startswith(tuple(_ASKED))])
+    else:
+        unittest.main()

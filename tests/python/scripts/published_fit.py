@@ -83,7 +83,8 @@ def litgpt_step(row, batch, length):
     if adapted:
         from litgpt.lora import GPT, Config, mark_only_lora_as_trainable
 
-        config = Config.from_name(row["model"], **row["lora"])
+        # Its chunks of logits had no soft cap then.
+        config = Config.from_name(row["model"], **row["lora"], final_logit_softcapping=None)
     else:
         from litgpt.model import GPT, Config
 
@@ -95,11 +96,17 @@ def litgpt_step(row, batch, length):
     model = fabric.setup_module(model)
     if quantized:
         import bitsandbytes
+        from bitsandbytes.autograd import _functions
 
+        product = _functions.MatMul4Bit.forward
+
+        def keeping(ctx, x, *others):
+            """Keeps the product's input, as bitsandbytes 0.42 does."""
+            ctx.input = x if any(ctx.needs_input_grad[:2]) else None
+            return product(ctx, x, *others)
+
+        _functions.MatMul4Bit.forward = staticmethod(keeping)
         optimizer = bitsandbytes.optim.PagedAdamW(model.parameters(), lr=2e-4)
-        words = model.transformer.wte
-        model.transformer.wte = bitsandbytes.nn.StableEmbedding(words.num_embeddings, words.embedding_dim).to(
-            words.weight.device, words.weight.dtype)
     else:
         optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4)
     model.max_seq_length = length
@@ -131,16 +138,21 @@ def peft_step(row, batch, length):
     model = peft.get_peft_model(model, kind(task_type="CAUSAL_LM", **adapter),
                                 autocast_adapter_dtype=row.get("autocast_adapter_dtype", True))
     if row.get("optimizer") == "lora-fa":
-        optimizer = peft.optimizers.create_lorafa_optimizer(model, r=32, lora_alpha=64, lr=1e-4, weight_decay=0.1)
+        from peft.optimizers import create_lorafa_optimizer
+
+        optimizer = create_lorafa_optimizer(model, r=32, lora_alpha=64, lr=1e-4, weight_decay=0.1)
     else:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1)
 
+    outputs = None
+
     def step():
+        nonlocal outputs  # of the step before, too: the loop keeps the logits until the next forward has ended
         ids = tokens(128256, batch, length)
         optimizer.zero_grad()
-        loss = model(input_ids=ids, attention_mask=torch.ones_like(ids), labels=ids.clone(),
-                     num_items_in_batch=ids.numel()).loss
-        loss.backward()
+        outputs = model(input_ids=ids, attention_mask=torch.ones_like(ids), labels=ids.clone(),
+                        num_items_in_batch=ids.numel())
+        outputs.loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
 
@@ -329,6 +341,28 @@ def torchao_step(row, batch, length):
         loss_of().backward()
         optimizer.step()
         optimizer.zero_grad()
+
+    return step
+
+
+def titan_step(row, batch, length):
+    """torchtitan's Qwen3 1.7B: forward and backward in bfloat16, each block compiled; attention is SDPA, not flex."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    shape = Qwen3Config(vocab_size=151936, hidden_size=2048, intermediate_size=6144, num_hidden_layers=28,
+                        num_attention_heads=16, num_key_value_heads=8, head_dim=128, tie_word_embeddings=True,
+                        use_cache=False)
+    torch.set_default_dtype(torch.bfloat16)
+    with torch.device("cuda"):
+        model = Qwen3ForCausalLM(shape).train()
+    torch.set_default_dtype(torch.float32)
+    for layer in model.model.layers:
+        layer.compile()
+
+    def step():
+        ids = tokens(151936, batch, length)
+        model.zero_grad()
+        functional.cross_entropy(model(input_ids=ids).logits.flatten(0, 1).float(), ids.flatten()).backward()
 
     return step
 
