@@ -42,6 +42,13 @@ def tokens(words, batch, length):
     return torch.randint(0, words, (batch, length), device="cuda")
 
 
+def loss_of_2024(model, ids):
+    """The loss of transformers until late in 2024: float32 logits, and a copy of these without the last token."""
+    logits = model(input_ids=ids).logits.float()
+    shifted = logits[..., :-1, :].contiguous()
+    return functional.cross_entropy(shifted.view(-1, shifted.shape[-1]), ids[..., 1:].flatten())
+
+
 def timm_step(row, batch, length):
     """timm's benchmark.py --amp: autocast, nothing scaled. Where timm is missing, the same models of torchvision."""
     try:
@@ -159,38 +166,6 @@ def peft_step(row, batch, length):
     return step
 
 
-def context_step(row, batch, length):
-    """Hugging Face's QLoRA: 4-bit weights, adapters of all linear layers, checkpoints, paged AdamW of 8 bits."""
-    import bitsandbytes
-    import peft
-
-    model = llama(row["model"], "meta")
-    for name, module in list(model.named_modules()):
-        if isinstance(module, nn.Linear) and name != "lm_head":
-            new = bitsandbytes.nn.Linear4bit(module.in_features, module.out_features, bias=False,
-                                             compute_dtype=torch.bfloat16, quant_type="nf4", device="meta")
-            new.weight = bitsandbytes.nn.Params4bit(torch.empty(module.weight.shape, dtype=torch.bfloat16),
-                                                    requires_grad=False, quant_type="nf4", module=new)
-            model.get_submodule(name.rpartition(".")[0])._modules[name.rpartition(".")[2]] = new.cuda()
-    rest = [module for module in model.modules() if any(p.is_meta for p in module.parameters(recurse=False))]
-    for module in rest:
-        module.to_empty(device="cuda", recurse=False)
-    model.model.rotary_emb.to_empty(device="cuda")
-    model = peft.prepare_model_for_kbit_training(model)
-    linear = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-    model = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", r=32, target_modules=linear))
-    optimizer = bitsandbytes.optim.AdamW8bit([p for p in model.parameters() if p.requires_grad], lr=1e-4)
-
-    def step():
-        ids = tokens(128256, batch, length)
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            model(input_ids=ids, labels=ids).loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
-
-
 class QwenNorm(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -253,13 +228,13 @@ class Qwen(nn.Module):
 
 
 class Lora(nn.Module):
-    """A linear layer with an adapter, as PEFT 0.5 computed one."""
+    """A linear layer with an adapter, as PEFT computed one in 2023: in float32."""
 
     def __init__(self, base, rank):
         super().__init__()
         self.base = base
-        self.a = nn.Linear(base.in_features, rank, bias=False)
-        self.b = nn.Linear(rank, base.out_features, bias=False)
+        self.a = nn.Linear(base.in_features, rank, bias=False, dtype=torch.float32)
+        self.b = nn.Linear(rank, base.out_features, bias=False, dtype=torch.float32)
         self.dropout = nn.Dropout(0.05)
 
     def forward(self, x):
@@ -391,7 +366,11 @@ def liger_step(row, batch, length):
 
     def step():
         ids = tokens(128256, batch, length)
-        model(input_ids=ids, labels=ids).loss.backward()
+        if row["liger"]:
+            loss = model(input_ids=ids, labels=ids).loss
+        else:
+            loss = loss_of_2024(model, ids)
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
 
