@@ -23,9 +23,9 @@ constexpr double narrower = 0.8; ///< the next time for hidden copies, if more c
 constexpr double exposedTolerance = 0.02; ///< exposed copies beyond the expected ones, as a share of the plan's time
 constexpr double shareOfRecompute = 0.5; ///< part of the remaining time for plans without offload
 constexpr double shareOfSearch = 0.5; ///< part of the remaining time for a search of the rows
-constexpr std::size_t fewWays = 60; ///< ways beside those of the relaxation
-constexpr std::size_t manyWays = 400;
-constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more ways
+constexpr std::size_t fewOptions = 60; ///< options beside those of the relaxation
+constexpr std::size_t manyOptions = 400;
+constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more options
 constexpr double leastRecomputeMs = 2;
 constexpr double leastMemoryLimitMs = 300;
 
@@ -92,9 +92,9 @@ public:
         boundMs_ = withoutPrice(bound.boundMs);
         RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); }));
         RETURN_IF_ERROR(recomputeAlone());
-        RETURN_IF_ERROR(searchRows(fewWays));
+        RETURN_IF_ERROR(searchRows(fewOptions));
         RETURN_IF_ERROR(raiseBound());
-        RETURN_IF_ERROR(searchRows(manyWays));
+        RETURN_IF_ERROR(searchRows(manyOptions));
         if (best_) {
             best_->plan.msPerGiB = bound.msPerGiB;
             best_->plan.boundMs = std::min(boundMs_, belowMs_);
@@ -136,21 +136,21 @@ private:
         return {};
     }
 
-    /// Searches the best plans of the rows among the ways of the relaxation and `moreWays`.
-    Status searchRows(std::size_t moreWays)
+    /// Searches the best plans of the rows among the options of the relaxation and `moreOptions`.
+    Status searchRows(std::size_t moreOptions)
     {
         if (best_ && !isOpen())
             return {};
         const SearchLimit limit = SearchLimit::after(limit_.remainingMs() * shareOfSearch, limit_.stop);
         return search([&](Bytes budget, const CopyLimits& copies) -> Result<std::optional<Proposed>> {
-            RowAnswer answer
-                = solveRows(problem_, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_), hints_, moreWays);
+            RowAnswer answer = solveRows(problem_, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_),
+                                         hints_, moreOptions);
             return answer.plan ? std::optional(Proposed{*std::move(answer.plan), answer.plannedMs}) : std::nullopt;
         });
     }
 
-    /// Proves a better bound with whole ways, of which only those of better plans are left. The plan of the proof may
-    /// fit.
+    /// Proves a better bound with whole options, of which only those of better plans are left. The plan of the proof
+    /// may fit.
     Status raiseBound()
     {
         if (!best_ || !isOpen())
@@ -177,8 +177,8 @@ private:
     Result<std::optional<Proposed>> near(Bytes budget, const CopyLimits& copies)
     {
         const RowAnswer answer = relaxRows(problem_, budget, atMost, limit_, copies, hints_);
-        const auto msOf = [&](const WayShares& plan) { return rowsMs(plan, copies); };
-        std::optional<WayShares> plan = rounded(answer.relaxed, budget, msOf);
+        const auto msOf = [&](const OptionShares& plan) { return rowsMs(plan, copies); };
+        std::optional<OptionShares> plan = rounded(answer.relaxed, budget, msOf);
         if (!plan)
             return std::optional<Proposed>();
         RETURN_IF_ERROR(take(problem_.planOf(*plan)));
@@ -187,16 +187,16 @@ private:
     }
 
     /// The time of a plan as the rows count it.
-    double rowsMs(const WayShares& plan, const CopyLimits& copies) const
+    double rowsMs(const OptionShares& plan, const CopyLimits& copies) const
     {
         double ms = 0, out = 0, exposedOut = 0, exposedIn = 0, forward = 0, backward = 0;
         auto position = problem_.positions();
-        for (const auto& [way, share] : std::views::reverse(plan)) {
-            const LocalEffect& effect = problem_.effectOf(way);
+        for (const auto& [option, share] : std::views::reverse(plan)) {
+            const LocalEffect& effect = problem_.effectOf(option);
             const double copy = effect.movedBytes > 0 ? copyMs(copies.link, effect) : 0;
             ms += effect.recomputeMs + copyPrice * copy;
             out += copy;
-            for (; position > at(problem_.arcs()[way.arc].first); --position) {
+            for (; position > at(problem_.arcs()[option.arc].first); --position) {
                 forward += copies.forwardMs[position - 1];
                 backward += copies.backwardMs[position - 1];
             }
@@ -265,40 +265,40 @@ private:
         return tried;
     }
 
-    /// A whole plan near the shares of a linear relaxation: of the few parts with several ways, all choices are tried.
-    /// The quickest that fits by the upper bound of the memory, or the one that exceeds the budget least. nullopt:
-    /// there are no shares.
-    std::optional<WayShares> rounded(const WayShares& shares, Bytes budget, const RowProblem::PlanMs& msOf) const
+    /// A whole plan near the shares of a linear relaxation: of the few parts with several options, all choices are
+    /// tried. The quickest that fits by the upper bound of the memory, or the one that exceeds the budget least.
+    /// nullopt: there are no shares.
+    std::optional<OptionShares> rounded(const OptionShares& shares, Bytes budget, const RowProblem::PlanMs& msOf) const
     {
-        std::vector<std::vector<ArcWay>> choices;
+        std::vector<std::vector<ArcOption>> choices;
         for (std::size_t position = 0; position < problem_.positions();) {
             std::map<std::size_t, double> arcs; // share of the arcs that begin here
-            for (const auto& [way, share] : shares)
-                if (at(problem_.arcs()[way.arc].first) == position)
-                    arcs[way.arc] += share;
+            for (const auto& [option, share] : shares)
+                if (at(problem_.arcs()[option.arc].first) == position)
+                    arcs[option.arc] += share;
             if (arcs.empty())
                 return std::nullopt;
             const auto largest = std::ranges::max_element(arcs, {}, [](const auto& arc) { return arc.second; });
-            std::vector<ArcWay>& ways = choices.emplace_back();
-            for (const auto& [way, share] : shares)
-                if (way.arc == largest->first)
-                    ways.push_back(way);
+            std::vector<ArcOption>& options = choices.emplace_back();
+            for (const auto& [option, share] : shares)
+                if (option.arc == largest->first)
+                    options.push_back(option);
             position = at(problem_.arcs()[largest->first].last);
         }
         std::size_t combinations = 1;
-        for (std::vector<ArcWay>& ways : choices) {
-            if (combinations * ways.size() > mostRounded)
-                ways.resize(1);
-            combinations *= ways.size();
+        for (std::vector<ArcOption>& options : choices) {
+            if (combinations * options.size() > mostRounded)
+                options.resize(1);
+            combinations *= options.size();
         }
-        std::optional<WayShares> best;
+        std::optional<OptionShares> best;
         std::pair least{std::numeric_limits<Bytes>::max(), std::numeric_limits<double>::infinity()}; // excess, ms
         for (std::size_t number = 0; number < combinations; ++number) {
-            WayShares whole;
+            OptionShares whole;
             std::size_t rest = number;
-            for (const std::vector<ArcWay>& ways : choices) {
-                whole.emplace_back(ways[rest % ways.size()], 1.0);
-                rest /= ways.size();
+            for (const std::vector<ArcOption>& options : choices) {
+                whole.emplace_back(options[rest % options.size()], 1.0);
+                rest /= options.size();
             }
             const double ms = msOf(whole);
             if (least.first == 0 && ms >= least.second)

@@ -36,7 +36,7 @@ std::vector<PartArcs::Arc> arcsOf(const PartTree& tree)
     return arcs;
 }
 
-/// Equal for two arcs only if both have equal ways.
+/// Equal for two arcs only if both have equal options.
 std::vector<std::uint64_t> signatureOf(const PartArcs::Arc& arc, const PartTree& tree)
 {
     const ModuleId part = tree.units[static_cast<std::size_t>(arc.unit)].module;
@@ -57,7 +57,7 @@ std::vector<std::uint64_t> signatureOf(const PartArcs::Arc& arc, const PartTree&
 
 Error stoppedMeasuring()
 {
-    return {ErrorKind::internal, "measuring the ways to checkpoint the step was stopped"};
+    return {ErrorKind::internal, "measuring the options to checkpoint the step was stopped"};
 }
 
 Result<PartArcs> PartArcs::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
@@ -169,22 +169,22 @@ RowProblem::Row RowProblem::rowAt(std::uint32_t event, Memory memory, Bytes most
     return row;
 }
 
-Bytes RowProblem::changeIn(const Row& row, const ArcWay& way) const
+Bytes RowProblem::changeIn(const Row& row, const ArcOption& option) const
 {
-    const Row::Moment& moment = row.moments[way.arc];
+    const Row::Moment& moment = row.moments[option.arc];
     if (moment.change < 0)
         return 0;
-    const LocalEffect::Change& change = effectOf(way).changes[static_cast<std::size_t>(moment.change)];
+    const LocalEffect::Change& change = effectOf(option).changes[static_cast<std::size_t>(moment.change)];
     return moment.atEvent ? change.high : change.after;
 }
 
-std::vector<double> RowProblem::memoryUnder(const WayShares& shares, Memory memory) const
+std::vector<double> RowProblem::memoryUnder(const OptionShares& shares, Memory memory) const
 {
     const std::vector<Bytes>& without = base(memory);
     std::vector<double> bytes(without.size() + 1, 0); // changes, summed up at the end
-    for (const auto& [way, share] : shares) {
-        const LocalReplay& replay = *arcs()[way.arc].replay;
-        const LocalEffect& effect = effectOf(way);
+    for (const auto& [option, share] : shares) {
+        const LocalReplay& replay = *arcs()[option.arc].replay;
+        const LocalEffect& effect = effectOf(option);
         double before = 0;
         for (std::size_t i = 0; i < replay.events().size(); ++i) {
             const LocalEffect::Change& change = effect.changes[static_cast<std::size_t>(replay.changeAt(i))];
@@ -203,15 +203,16 @@ std::vector<double> RowProblem::memoryUnder(const WayShares& shares, Memory memo
     return bytes;
 }
 
-std::optional<std::pair<double, WayShares>> RowProblem::withAnotherWay(const WayShares& whole, std::size_t index,
-                                                                       Memory memory, Bytes budget, const PlanMs& msOf,
-                                                                       double belowMs) const
+std::optional<std::pair<double, OptionShares>> RowProblem::withAnotherOption(const OptionShares& whole,
+                                                                             std::size_t index, Memory memory,
+                                                                             Bytes budget, const PlanMs& msOf,
+                                                                             double belowMs) const
 {
-    const ArcWay own = whole[index].first;
+    const ArcOption own = whole[index].first;
     const std::span<const std::uint32_t> events = arcs()[own.arc].replay->events();
     if (events.empty())
         return std::nullopt;
-    // What a way may add at each event of the part, and from there until the next event.
+    // What an option may add at each event of the part, and from there until the next event.
     const std::vector<double> bytes = memoryUnder(whole, memory);
     const auto freeIn = [&](std::size_t begin, std::size_t end) {
         const auto first = bytes.begin();
@@ -231,32 +232,32 @@ std::optional<std::pair<double, WayShares>> RowProblem::withAnotherWay(const Way
         most[number].after = std::min(most[number].after, freeIn(events[i] + 1, next) + change.after);
     }
     std::vector<std::pair<double, std::size_t>> quicker;
-    WayShares other = whole;
-    std::size_t& way = other[index].first.way;
-    for (way = 0; way < waysOf(own.arc); ++way)
-        if (const double ms = msOf(other); way != own.way && ms < belowMs)
-            quicker.emplace_back(ms, way);
+    OptionShares other = whole;
+    std::size_t& option = other[index].first.option;
+    for (option = 0; option < optionCount(own.arc); ++option)
+        if (const double ms = msOf(other); option != own.option && ms < belowMs)
+            quicker.emplace_back(ms, option);
     std::ranges::sort(quicker);
     for (const auto& [ms, found] : quicker)
         if (std::ranges::equal(effectOf({own.arc, found}).changes, most,
                                [](const LocalEffect::Change& a, const LocalEffect::Change& b) {
                                    return a.high <= b.high && a.after <= b.after;
                                })) {
-            way = found;
+            option = found;
             return std::pair(ms, std::move(other));
         }
     return std::nullopt;
 }
 
-std::optional<WayShares> RowProblem::improved(WayShares whole, Memory memory, Bytes budget, const PlanMs& msOf,
-                                              const SearchLimit& limit) const
+std::optional<OptionShares> RowProblem::improved(OptionShares whole, Memory memory, Bytes budget, const PlanMs& msOf,
+                                                 const SearchLimit& limit) const
 {
     double ms = msOf(whole);
     if (std::ranges::max(memoryUnder(whole, memory)) > static_cast<double>(budget)) {
-        std::optional<std::pair<double, WayShares>> best;
+        std::optional<std::pair<double, OptionShares>> best;
         for (std::size_t index = 0; index < whole.size() && !(best && limit.reached()); ++index) {
             const double belowMs = best ? best->first : std::numeric_limits<double>::infinity();
-            if (auto found = withAnotherWay(whole, index, memory, budget, msOf, belowMs))
+            if (auto found = withAnotherOption(whole, index, memory, budget, msOf, belowMs))
                 best = std::move(found);
         }
         if (!best)
@@ -265,14 +266,14 @@ std::optional<WayShares> RowProblem::improved(WayShares whole, Memory memory, By
     }
     for (bool better = true; std::exchange(better, false);)
         for (std::size_t index = 0; index < whole.size() && !limit.reached(); ++index)
-            if (auto found = withAnotherWay(whole, index, memory, budget, msOf, ms - leastImprovementMs)) {
+            if (auto found = withAnotherOption(whole, index, memory, budget, msOf, ms - leastImprovementMs)) {
                 std::tie(ms, whole) = *std::move(found);
                 better = true;
             }
     return whole;
 }
 
-std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>& rows, const WaySet& ways) const
+std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>& rows, const OptionSet& options) const
 {
     JoinedArcs joined(arcs().size());
     int covered = 0;
@@ -282,8 +283,8 @@ std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>
             joined.join(arc, arc - 1);
     }
     const auto isIn = [&](std::size_t arc, const Row& row) {
-        for (std::size_t way = 0; way < ways[arc].size(); ++way)
-            if (ways[arc][way] && changeIn(row, {arc, way}) != 0)
+        for (std::size_t option = 0; option < options[arc].size(); ++option)
+            if (options[arc][option] && changeIn(row, {arc, option}) != 0)
                 return true;
         return false;
     };
@@ -308,11 +309,12 @@ std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>
     return found;
 }
 
-CheckpointPlan RowProblem::planOf(const WayShares& shares) const
+CheckpointPlan RowProblem::planOf(const OptionShares& shares) const
 {
     CheckpointPlan plan;
-    for (const auto& [way, share] : shares)
-        std::ranges::move(inStep(optionsOf(way.arc).plans[way.way], modules_[way.arc]), std::back_inserter(plan));
+    for (const auto& [option, share] : shares)
+        std::ranges::move(inStep(optionsOf(option.arc).plans[option.option], modules_[option.arc]),
+                          std::back_inserter(plan));
     std::ranges::sort(plan, {}, &CheckpointRegion::module);
     return plan;
 }

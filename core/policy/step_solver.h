@@ -56,7 +56,7 @@ private:
                                                 double limitMs) const;
     Status findEnds();
     Result<const RowProblem*> rows(const std::stop_token& stop) const; ///< creates them the first time
-    Result<const RowProblem*> offloadRows(const std::stop_token& stop) const; ///< the same, with ways that offload
+    Result<const RowProblem*> offloadRows(const std::stop_token& stop) const; ///< the same, with options that offload
     class OffloadSearch;
     Status findMinMemoryInRows(const std::stop_token& stop);
     Status searchChain(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;
@@ -64,14 +64,14 @@ private:
     Status searchTables(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;
     /// Raises the bound of `best`, and replaces its plan by a better one.
     Status searchRows(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;
-    /// One table, or two with different turns (OptionTable::otherTurn()).
-    using Turns = std::vector<OptionTable>;
+    /// One table, or two with different boundaries (OptionTable::otherBoundary()).
+    using Boundaries = std::vector<OptionTable>;
     class Search;
 
     StepModel model_;
     const StorageEvents* events_;
     PartTree tree_;
-    std::vector<Turns> tables_; ///< by way to count shared arguments; one of them has the best plan
+    std::vector<Boundaries> tables_; ///< by way to count shared arguments; one of them has the best plan
     int worldSize_;
     PlanAnswer minMemoryPlan_;
     PlanAnswer minTimePlan_;
