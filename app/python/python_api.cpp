@@ -288,6 +288,16 @@ int headroom_await_autograd()
     return python::guarded([] { sim::awaitAutogradThread(); });
 }
 
+int headroom_begin_returning_gradients()
+{
+    return python::guarded([] { sim::beginReturningGradients(); });
+}
+
+int headroom_end_returning_gradients()
+{
+    return python::guarded([] { sim::endReturningGradients(); });
+}
+
 void headroom_memory(HeadroomMemory* memory)
 {
     const sim::MemoryStats stats = sim::memoryStats();

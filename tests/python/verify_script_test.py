@@ -46,6 +46,27 @@ _SCRIPT = """
         print("made step", step)
 """
 
+# The weight of a VQGAN's adversarial loss: norms of gradients of the decoder's last layer, again and again.
+_LAST_LAYER = """
+    import torch
+    from torch import nn
+    decoder = nn.Sequential(nn.Conv2d(64, 128, 3, padding=1), nn.SiLU(), nn.Conv2d(128, 64, 3, padding=1), nn.SiLU(),
+                            nn.Conv2d(64, 3, 3, padding=1)).cuda()
+    critic = nn.Sequential(nn.Conv2d(3, 64, 4, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(64, 1, 4)).cuda()
+    optimizer = torch.optim.Adam([*decoder.parameters(), *critic.parameters()])
+    last = decoder[-1].weight
+    for step in range(3):
+        image = decoder(torch.randn(8, 64, 32, 32, device="cuda"))
+        loss, score = image.square().mean(), -critic(image).mean()
+        weight = 0
+        for _ in range(10):
+            weight = weight + (torch.autograd.grad(loss, last, retain_graph=True)[0].norm() /
+                               (torch.autograd.grad(score, last, retain_graph=True)[0].norm() + 1e-4)).detach()
+        optimizer.zero_grad()
+        (loss + weight * score).backward()
+        optimizer.step()
+"""
+
 
 class VerifiedScripts(Recorded):
     def setUp(self):
@@ -108,6 +129,14 @@ class VerifiedScripts(Recorded):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("Timeline      equal to the byte after each of", done.stdout)
         self.assertIn("(simulated), 4 modules checkpointed", done.stdout)
+
+    def test_returned_gradients_are_freed_by_the_program_alone(self):
+        """autograd's thread lets go of the gradients that torch.autograd.grad() returns before the next op."""
+        self.recorded(_LAST_LAYER)
+        self.headroom("plan", self.step, "--budget", "1GiB", "--pin", "models.Sequential=recompute", "-o", self.policy)
+        done = self.verify()
+        self.assertIn("Timeline      equal to the byte after each of", done.stdout)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_script_that_has_changed_is_told(self):
         self.plan()
