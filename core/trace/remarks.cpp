@@ -34,21 +34,32 @@ public:
     explicit LiveActivations(const StepTrace& step)
         : categories_(step.storages.category.begin(), step.storages.category.end())
         , found_(categories_.size(), false)
+        , foundInput_(categories_.size(), false)
+        , isLate_(categories_.size(), false)
     {
         for (const Bytes bytes : step.storages.bytes)
             blocks_.push_back({bytes, 0});
     }
 
-    void hold(std::uint32_t storage) { blocks_[storage].hold(); }
+    void hold(std::uint32_t storage)
+    {
+        blocks_[storage].hold();
+        isLate_[storage] = isUpdated_;
+    }
     void drop(std::uint32_t storage) { blocks_[storage].drop(); }
     void resize(std::uint32_t storage, Bytes bytes) { blocks_[storage].resize(bytes); }
     void retype(StorageId storage, Category category) { categories_[storage.value] = category; }
     void mark(Mark mark)
     {
+        if (mark == Mark::stepEnd) {
+            isUpdated_ = true;
+            isLate_.assign(isLate_.size(), false);
+        }
         if (mark != Mark::stepBegin)
             return;
         for (std::uint32_t storage = 0; storage < blocks_.size(); ++storage) {
             found_[storage] = live(storage) > 0;
+            foundInput_[storage] = categories_[storage] == Category::input && blocks_[storage].live() > 0;
             foundBytes_ += categories_[storage] == Category::activation ? live(storage) : 0;
         }
     }
@@ -60,8 +71,8 @@ public:
         kept.found = foundBytes_;
         Bytes gradients = 0; // of earlier steps
         Bytes parameters = 0;
-        std::multiset<Bytes> made;
-        std::vector<Bytes> gone;
+        std::multiset<Bytes> made, madeLate;
+        std::vector<Bytes> gone, goneInputs;
         std::set<Bytes> extended;
         Bytes inGraph = 0;
         for (std::uint32_t storage = 0; storage < blocks_.size(); ++storage) {
@@ -76,16 +87,21 @@ public:
                 kept.more += bytes - older;
                 extended.insert(older);
             } else if (bytes > 0) {
-                made.insert(bytes);
+                (isLate_[storage] ? madeLate : made).insert(bytes);
             }
+            if (foundInput_[storage] && blocks_[storage].live() == 0)
+                goneInputs.push_back(blocks_[storage].bytes);
             if (bytes > 0)
                 kept.storages.emplace_back(storage);
             inGraph += !found_[storage] && ofAutograd[storage] ? bytes : 0;
         }
         kept.earlier += std::max<Bytes>(0, gradients - parameters); // each parameter may have a gradient
+        // The program may make the next step's input before the recording ends. No module has had that input yet.
+        made.merge(withoutReplacements(std::move(madeLate), goneInputs));
         // What was appended to is gone, but is no reason to take another block for a replacement.
         std::erase_if(gone, [&](Bytes bytes) { return extended.contains(bytes) && !made.contains(bytes); });
-        kept.more += withoutReplacements(std::move(made), std::move(gone));
+        made = withoutReplacements(std::move(made), gone);
+        kept.more = std::accumulate(made.begin(), made.end(), kept.more);
         kept.inGraph = inGraph >= kept.more / 2;
         return kept;
     }
@@ -105,9 +121,9 @@ private:
         return 0;
     }
 
-    /// The sum of what the step has made, without what replaces something that is gone: blocks of the same size, else
-    /// the largest, since a step of another shape replaces an output by an output of another size.
-    static Bytes withoutReplacements(std::multiset<Bytes> made, std::vector<Bytes> gone)
+    /// What the step has made, without what replaces something that is gone: blocks of the same size, else the largest,
+    /// since a step of another shape replaces an output by an output of another size.
+    static std::multiset<Bytes> withoutReplacements(std::multiset<Bytes> made, const std::vector<Bytes>& gone)
     {
         std::size_t others = 0;
         for (const Bytes bytes : gone)
@@ -117,7 +133,7 @@ private:
                 ++others;
         for (; others > 0 && !made.empty(); --others)
             made.erase(std::prev(made.end()));
-        return std::accumulate(made.begin(), made.end(), Bytes(0));
+        return made;
     }
 
     Bytes live(std::uint32_t storage) const { return isOfGraph(categories_[storage]) ? blocks_[storage].live() : 0; }
@@ -125,6 +141,9 @@ private:
     std::vector<HeldBlock> blocks_; ///< by storage
     std::vector<Category> categories_;
     std::vector<bool> found_; ///< live when the step began
+    std::vector<bool> foundInput_; ///< an input of the model, live when the step began
+    std::vector<bool> isLate_; ///< made after the last update of the parameters
+    bool isUpdated_ = false; ///< an optimizer has made a step
     Bytes foundBytes_ = 0; ///< activations that were live when the step began
 };
 

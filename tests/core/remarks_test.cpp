@@ -52,6 +52,30 @@ TEST(Remarks, anOutputThatIsReplacedByTheNextIsNoGrowth)
     EXPECT_THAT(remarks(*stepThatKeeps(40 * MiB, 0, 0)), IsEmpty()) << "a table that is made once";
 }
 
+TEST(Remarks, TheNextStepsBatchIsNoGrowth)
+{
+    const auto step = [](Bytes next, Bytes output) { // a loop with a batch that is prefetched
+        StepTraceBuilder builder;
+        builder.addModule("Net", "Net", {});
+        const StorageId batch = builder.alloc(16 * MiB, Category::activation, {});
+        const StorageId converted = builder.alloc(16 * MiB, Category::input, {});
+        builder.alloc(16 * MiB, Category::activation, {}); // prefetched
+        builder.mark(Mark::stepBegin);
+        builder.free(converted);
+        builder.mark(Mark::backwardEnd);
+        builder.alloc(output, Category::activation, {});
+        builder.mark(Mark::stepEnd);
+        builder.alloc(16 * MiB, Category::other, {}); // prefetched
+        builder.free(batch);
+        builder.alloc(next, Category::activation, {}); // converted
+        return *builder.finish();
+    };
+    EXPECT_THAT(remarks(*step(16 * MiB, 0)), IsEmpty());
+    EXPECT_THAT(remarks(*step(20 * MiB, 0)), IsEmpty()) << "a longer batch";
+    EXPECT_THAT(remarks(*step(16 * MiB, 16 * MiB)), ElementsAre(HasSubstr("this step adds 16.00 MiB")))
+        << "an output of the size of the input, which the program keeps";
+}
+
 TEST(Remarks, GradientsThatHoldAGraphAreGrowth)
 {
     StepTraceBuilder builder; // backward(create_graph=True), whose gradients the program keeps
