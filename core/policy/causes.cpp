@@ -96,7 +96,18 @@ private:
         }
     }
 
+    /// Whether an op outside of backward and of the optimizer makes another tensor of gradients. Clipping does not:
+    /// norms, and changes in place of a list of gradients.
+    bool computesWithGradients(OpId op) const
+    {
+        const unsigned flags = step_.ops.flags[op];
+        const bool changesList = (flags & opInPlace) != 0 && step_.ops.outputs[op].empty();
+        return step_.ops.phase[op] == Phase::forward && (flags & opView) == 0 && !changesList
+            && step_.opName(op).find("norm") == std::string_view::npos;
+    }
+
     /// Gradients that live while the optimizer runs and that none of its ops reads, though the optimizer reads others.
+    /// Nor does the program compute with these gradients.
     void unusedGradients()
     {
         struct Gradient
@@ -126,6 +137,11 @@ private:
                     gradients[input.value].isRead = true;
                     anyRead = anyRead || gradients[input.value].isMade;
                 }
+            } else if (kind == EventKind::opBegin && computesWithGradients(OpId(a))) {
+                const auto outputs = step_.ops.outputs[OpId(a)];
+                for (const StorageId input : step_.ops.inputs[OpId(a)])
+                    gradients[input.value].isRead
+                        = gradients[input.value].isRead || std::ranges::find(outputs, input) == outputs.end();
             }
         }
         std::vector<StorageId> unused;

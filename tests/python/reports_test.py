@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ten public reports of memory that runs out or grows: the report's own cause is the first line of `info`.
+"""Ten public reports of memory that runs out or grows: the report's own cause is the first line of `info`. Programs
+without such a fault have no cause.
 
     reports_test.py HEADROOM_PROGRAM
 
@@ -191,6 +192,83 @@ class Reports(Recorded):
                 loss = nn.functional.smooth_l1_loss(student(patches), teacher(patches))  # here
                 optimizer.zero_grad()
                 loss.backward()
+                optimizer.step()
+            """, r"backward makes \S+ MiB of gradients that no optimizer reads, as of a teacher", "# here")
+
+    def check_no_cause(self, script):
+        result = self.run_script(self.written(script), "--gpu", "a100-80gb")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(self.info(self.step)[0], r"^train\.py: ")
+
+    def test_a_prefetched_batch_is_no_growth(self):
+        self.check_no_cause("""
+            import torch
+            from torch import nn
+            net = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 64)).cuda()
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+            stream = torch.cuda.Stream()
+            def load():
+                with torch.cuda.stream(stream):
+                    return torch.empty(32, 3, 128, 128).cuda(non_blocking=True)
+            following = load()
+            for _ in range(4):
+                torch.cuda.current_stream().wait_stream(stream)
+                images, following = following, load()
+                output = net(images.to(memory_format=torch.channels_last))
+                optimizer.zero_grad()
+                output.square().mean().backward()
+                optimizer.step()
+            """)
+
+    def test_minibatches_of_a_rollout_are_no_growth(self):
+        self.check_no_cause("""
+            import torch
+            from torch import nn
+            net = nn.Sequential(nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Flatten(), nn.Linear(12800, 18)).cuda()
+            optimizer = torch.optim.Adam(net.parameters())
+            for _ in range(3):
+                seen = torch.randint(0, 255, (512, 4, 84, 84), dtype=torch.uint8, device="cuda")
+                for chosen in torch.randperm(512, device="cuda").split(256):
+                    loss = net(seen[chosen].float() / 255).square().mean()
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+            """)
+
+    def test_gradients_that_the_program_combines_are_used(self):
+        """Gradient surgery: the gradients of each task are taken by torch.autograd.grad, and combined."""
+        self.check_no_cause("""
+            import torch
+            from torch import nn
+            body = nn.Sequential(*[nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True) for _ in range(3)]).cuda()
+            heads = nn.ModuleList([nn.Linear(256, 16) for _ in range(3)]).cuda()
+            optimizer = torch.optim.SGD([*body.parameters(), *heads.parameters()], lr=0.01, momentum=0.9)
+            shared = list(body.parameters())
+            for _ in range(3):
+                features = body(torch.randn(2, 64, 256, device="cuda")).mean(1)
+                losses = [head(features).square().mean() for head in heads]
+                tasks = [torch.autograd.grad(loss, shared, retain_graph=True) for loss in losses]
+                combined = [torch.stack(gradients).mean(0) for gradients in zip(*tasks)]
+                optimizer.zero_grad()
+                sum(losses).backward()
+                for parameter, gradient in zip(shared, combined):
+                    parameter.grad.copy_(gradient)
+                nn.utils.clip_grad_norm_(shared, 1.0)
+                optimizer.step()
+            """)
+
+    def test_a_clipped_teacher_gets_gradients(self):
+        self.check("""
+            import torch
+            from torch import nn
+            student, teacher = nn.Linear(768, 768).cuda(), nn.Sequential(nn.Linear(768, 3072), nn.Linear(3072, 768)).cuda()
+            optimizer = torch.optim.AdamW(student.parameters())
+            for _ in range(3):
+                x = torch.randn(64, 768, device="cuda")
+                loss = nn.functional.mse_loss(student(x), teacher(x))  # here
+                optimizer.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_([*student.parameters(), *teacher.parameters()], 1.0)
                 optimizer.step()
             """, r"backward makes \S+ MiB of gradients that no optimizer reads, as of a teacher", "# here")
 
