@@ -224,12 +224,15 @@ class Reports(Recorded):
         self.check_no_cause("""
             import torch
             from torch import nn
-            net = nn.Sequential(nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Flatten(), nn.Linear(12800, 18)).cuda()
+            class Pixels(nn.Module):
+                def forward(self, x):
+                    return x.float() / 255
+            net = nn.Sequential(Pixels(), nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Flatten(), nn.Linear(12800, 18)).cuda()
             optimizer = torch.optim.Adam(net.parameters())
             for _ in range(3):
                 seen = torch.randint(0, 255, (512, 4, 84, 84), dtype=torch.uint8, device="cuda")
-                for chosen in torch.randperm(512, device="cuda").split(256):
-                    loss = net(seen[chosen].float() / 255).square().mean()
+                for chosen in torch.randperm(512, device="cuda").split(128):
+                    loss = net(seen[chosen]).square().mean()
                     optimizer.zero_grad()
                     loss.backward()
                     optimizer.step()
