@@ -26,6 +26,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ struct Recording
     std::shared_ptr<OutsideMemory> outside; ///< null on a real device
     std::optional<std::unordered_map<const void*, Category>> before; ///< state at the end of the last step
     std::optional<EarlierSteps> earlier; ///< of the finished steps; nullopt: there are none
+    std::set<std::string> saving; ///< modulesThatSave() of the finished steps
     StepTracePtr finished;
 
     void stop()
@@ -210,6 +212,12 @@ Status finish(std::string_view json)
     if (!trace)
         return trace.error();
     running.finished = std::move(*trace);
+    if (const std::string leftOut = leftOutSetting(*running.finished, running.saving); !leftOut.empty()) {
+        StepTrace noted = *running.finished;
+        noted.info.settings.emplace_back(LeftOutModules::setting, leftOut);
+        running.finished = std::make_shared<const StepTrace>(std::move(noted));
+    }
+    running.saving.merge(modulesThatSave(*running.finished));
     const Bytes saved = savedForBackward(*running.finished);
     const EarlierSteps earlier = running.earlier.value_or(EarlierSteps{saved, saved});
     running.earlier = EarlierSteps{std::min(earlier.least, saved), std::max(earlier.most, saved)};

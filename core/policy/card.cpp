@@ -131,6 +131,11 @@ std::vector<std::string> assumptions(const Card& card, const StepTrace& step,
                             + " in earlier ones; the answer holds for steps that save " + saved(sizes[0]) + " to "
                             + saved(sizes[2]) + " in turn, and a larger one may run out of memory");
     }
+    if (const auto leftOut = leftOutModules(step))
+        sentences.push_back(
+            "the recorded step ran without " + leftOut->first
+            + (leftOut->count > 1 ? " and " + std::to_string(leftOut->count - 1) + " other modules" : "")
+            + ", which earlier steps ran: a step that runs all modules may run out of memory");
     if (const Bytes most = forwardsOutside(step); most > 0)
         sentences.push_back("the program ran forward passes that are no training step and took " + formatBytes(most)
                             + " at most: a plan changes where their blocks lie, so that the answer is an estimate; "

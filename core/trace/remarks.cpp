@@ -388,6 +388,13 @@ std::vector<std::string> remarks(const StepTrace& step)
         sentences.push_back(unusedForwardRemark(unused));
     if (std::string growth = growthRemark(step); !growth.empty())
         sentences.push_back(std::move(growth));
+    if (const auto leftOut = leftOutModules(step))
+        sentences.push_back(
+            "the recorded step ran without "
+            + (leftOut->count > 1 ? std::to_string(leftOut->count) + " modules" : "a module")
+            + " that earlier steps ran (" + leftOut->first
+            + "), as layers that are dropped at random: a step that runs all modules takes more memory. "
+              "Turn the dropping off for the recording, as by layerdrop=0");
     return sentences;
 }
 
@@ -432,6 +439,70 @@ std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step)
     earlier.own = savedForBackward(step);
     const bool differ = std::max(earlier.most - earlier.own, earlier.own - earlier.least) > earlier.own / 1000;
     return differ ? std::optional(earlier) : std::nullopt;
+}
+
+std::set<std::string> modulesThatSave(const StepTrace& step)
+{
+    std::vector<bool> saves(step.modules.size(), false);
+    std::set<std::string> names;
+    CallId running;
+    bool isBackward = false;
+    for (std::uint32_t event = 0; event < step.events.size(); ++event) {
+        const std::uint32_t a = step.events.a[EventIndex(event)];
+        switch (step.events.kind[EventIndex(event)]) {
+        case EventKind::enter:
+            running = CallId(a);
+            break;
+        case EventKind::exit:
+            running = step.calls.parent[CallId(a)];
+            break;
+        case EventKind::mark:
+            isBackward = static_cast<Mark>(a) == Mark::forwardEnd;
+            break;
+        case EventKind::pack:
+            for (CallId call = running; !isBackward && call.valid(); call = step.calls.parent[call]) {
+                const ModuleId module = step.calls.module[call];
+                if (!saves[module.value])
+                    names.emplace(step.moduleFqn(module));
+                saves[module.value] = true;
+            }
+            break;
+        default:
+            break;
+        }
+    }
+    return names;
+}
+
+std::string leftOutSetting(const StepTrace& step, const std::set<std::string>& before)
+{
+    std::set<std::string, std::less<>> called;
+    for (const ModuleId module : step.calls.module)
+        called.emplace(step.moduleFqn(module));
+    std::int64_t count = 0;
+    std::string_view first;
+    for (const std::string& module : before) {
+        const std::string_view name = module;
+        const std::string_view around = name.substr(0, std::min(name.rfind('.'), name.size()));
+        if (called.contains(name)
+            || (around != name && before.contains(std::string(around)) && !called.contains(around)))
+            continue;
+        if (++count == 1)
+            first = name;
+    }
+    return count > 0 ? std::to_string(count) + ' ' + std::string(first) : std::string();
+}
+
+std::optional<LeftOutModules> leftOutModules(const StepTrace& step)
+{
+    const std::string_view text = step.info.setting(LeftOutModules::setting);
+    LeftOutModules leftOut;
+    const char* const end = text.data() + text.size();
+    const auto [space, error] = std::from_chars(text.data(), end, leftOut.count);
+    if (error != std::errc() || space == end || leftOut.count <= 0)
+        return std::nullopt;
+    leftOut.first.assign(space + 1, end);
+    return leftOut;
 }
 
 Bytes forwardsOutside(const StepTrace& step)

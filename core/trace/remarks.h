@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,24 @@ struct EarlierSteps
     Bytes own = 0; ///< savedForBackward() of the recorded step
 };
 std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step); ///< nullopt: no difference, or not known
+
+/// Modules that saved tensors in earlier steps of the program and did not run in the recorded step, as layers that are
+/// dropped at random. A module inside of a module that did not run does not count.
+struct LeftOutModules
+{
+    /// Name of the setting (StepInfo::settings) that has the count and the first name, separated by a space.
+    static constexpr std::string_view setting = "modules of earlier steps only";
+    std::int64_t count = 0;
+    std::string first;
+};
+std::optional<LeftOutModules> leftOutModules(const StepTrace& step); ///< as in the setting; nullopt: none, or not known
+
+/// Names of the modules in which the forward of a step saves tensors, modules around those modules included.
+std::set<std::string> modulesThatSave(const StepTrace& step);
+
+/// Compares the calls of a step with modulesThatSave() of the steps before. Returns the value of the setting
+/// LeftOutModules::setting; empty if no module is left out.
+std::string leftOutSetting(const StepTrace& step, const std::set<std::string>& before);
 
 /// Forwards with gradients on, of one module, whose saved tensors no backward pass used: torch.no_grad() is missing.
 struct UnusedForward

@@ -76,6 +76,47 @@ TEST(Remarks, TheNextStepsBatchIsNoGrowth)
         << "an output of the size of the input, which the program keeps";
 }
 
+/// A step that calls the named children of a module, each with a saved tensor if `saves`.
+StepTracePtr stepThatRuns(const std::vector<std::string>& children, bool saves = true)
+{
+    StepTraceBuilder builder;
+    const ModuleId root = builder.addModule("Net", "Net", {});
+    builder.mark(Mark::stepBegin);
+    const CallId whole = builder.enter(root, {});
+    for (const std::string& child : children) {
+        const CallId layer = builder.enter(builder.addModule("Net." + child, "Layer", root), {});
+        const CallId inner = builder.enter(builder.addModule("Net." + child + ".mlp", "Linear", root), {});
+        if (saves)
+            builder.pack(builder.alloc(MiB, Category::activation, {}), {});
+        builder.exit(inner, {});
+        builder.exit(layer, {});
+    }
+    builder.exit(whole, {});
+    builder.mark(Mark::forwardEnd);
+    return *builder.finish();
+}
+
+TEST(Remarks, LayersThatAreDroppedAtRandomAreTold)
+{
+    const StepTracePtr all = stepThatRuns({"a", "b", "c", "d"});
+    const std::set<std::string> before = modulesThatSave(*all);
+    EXPECT_THAT(before, ::testing::SizeIs(9));
+    EXPECT_THAT(modulesThatSave(*stepThatRuns({"a"}, false)), IsEmpty());
+    EXPECT_EQ(leftOutSetting(*all, before), "");
+    EXPECT_EQ(leftOutSetting(*all, {}), "");
+    StepTrace some = *stepThatRuns({"a", "c"});
+    const std::string setting = leftOutSetting(some, before);
+    EXPECT_EQ(setting, "2 Net.b") << "not the modules inside";
+    some.info.settings.emplace_back(LeftOutModules::setting, setting);
+    EXPECT_EQ(leftOutModules(some)->count, 2);
+    EXPECT_EQ(leftOutModules(some)->first, "Net.b");
+    EXPECT_THAT(remarks(some), ElementsAre(HasSubstr("ran without 2 modules that earlier steps ran (Net.b)")));
+    for (const char* damaged : {"", "2", "x Net.b", "-1 Net.b"}) {
+        some.info.settings.back().second = damaged;
+        EXPECT_FALSE(leftOutModules(some)) << damaged;
+    }
+}
+
 TEST(Remarks, GradientsThatHoldAGraphAreGrowth)
 {
     StepTraceBuilder builder; // backward(create_graph=True), whose gradients the program keeps
