@@ -173,7 +173,7 @@ nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, cons
     json["reserved_peak_without_workspaces_bytes"] = run.reservedWithoutWorkspaces;
     json["left_bytes"] = run.left;
     json["margin_bytes"] = card.margin;
-    json["steps_differ"] = otherEarlierSteps(step).has_value();
+    json["steps_differ"] = otherEarlierSteps(step).has_value() || leftOutModules(step).has_value();
     json["assumptions"] = run.assumptions;
     json["retries"] = run.retries;
     json["reason"] = run.reason;
