@@ -402,8 +402,8 @@ std::string recordedAllocatorSettings(const StepInfo& info)
 std::string noteOnActive(const Timeline& timeline)
 {
     return timeline.delayed.empty() ? std::string()
-                                    : "estimated: a freed block that other streams use (record_stream) is active until "
-                                      "their work ends, by the time model";
+                                    : "estimated: a freed block that other streams use (record_stream) stays active "
+                                      "until the work of these streams ends, by the time model";
 }
 
 std::string noteOnRules(const AllocatorRules& rules)

@@ -168,8 +168,8 @@ at::Tensor CheckpointFrame::unpack(Slot& slot)
             "the recomputation of a checkpointed region did not reach a tensor that backward needs: a "
             "region must do the same each time");
     if (!found->second.defined())
-        throw CheckpointError("a tensor of a checkpointed region is asked for a second time in one backward pass; its "
-                              "node may unpack it only once");
+        throw CheckpointError("a node of a checkpointed region unpacks a saved tensor a second time in the same "
+                              "backward pass, and only once is allowed");
     return std::exchange(found->second, at::Tensor());
 }
 
@@ -226,7 +226,7 @@ void CheckpointFrame::checkSame(int pass) const
     const auto found = passes_.find(pass);
     if (found->second.packed != slots_.size())
         throw CheckpointError("the recomputation of a checkpointed region saved " + std::to_string(found->second.packed)
-                              + " tensors, its forward " + std::to_string(slots_.size())
+                              + " tensors, the forward " + std::to_string(slots_.size())
                               + ": a region must do the same each time");
     for (std::size_t index = 0; index < slots_.size(); ++index) {
         const auto slot = slots_[index].lock();
