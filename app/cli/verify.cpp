@@ -218,7 +218,8 @@ void addVerify(CLI::App& program, Action& chosen)
         ->type_name("policy.json");
     command->add_option("--ops-plan", arguments->opsPlanFile, "Plan by op, from torch-headroom ops-plan --json")
         ->type_name("plan.json");
-    command->add_option("--python", arguments->python, "The Python that runs the script, in place of the recorded one")
+    command
+        ->add_option("--python", arguments->python, "The Python that runs the script, in place of the recorded Python")
         ->type_name("PROGRAM");
     command->add_option("-o,--output", arguments->outputFile, "Keep the step that the script makes under the policy")
         ->type_name("executed.hrs");

@@ -417,8 +417,8 @@ std::string noteOnRules(const AllocatorRules& rules)
 std::string outOfMemoryReason(const CachingAllocator::OutOfMemory& memory)
 {
     const Bytes unused = memory.stats.reserved - memory.stats.active;
-    std::string text = "it needs " + formatBytes(memory.wanted) + " from the device, which has "
-        + formatBytes(memory.deviceFree) + " left";
+    std::string text = "the allocator needs " + formatBytes(memory.wanted) + " from the device, "
+        + formatBytes(memory.deviceFree) + " are left";
     if (memory.isFragmentation())
         text += ", and " + formatBytes(unused) + " lie free in segments in use, but in pieces of at most "
             + formatBytes(memory.freeBlocks.empty() ? 0 : memory.freeBlocks.front())

@@ -184,7 +184,7 @@ Values CheckpointFrame::inputs() const
         if (input.version.current_version() != input.versionThen)
             throw CheckpointError("input " + std::to_string(values.size())
                                   + " of a checkpointed region was changed in place after the region began, so the "
-                                    "region cannot run again from it; checkpoint a larger region or change a copy");
+                                    "region cannot run again; checkpoint a larger region or change a copy");
         values.emplace_back(input.saved.unpack(input.node));
     }
     return values;

@@ -131,7 +131,7 @@ std::vector<std::string> OutsideMemory::remarks() const
     if (peakLeftOut_ > stepPeak_)
         sentences.push_back("the program ran forward passes that are no training step, with up to "
                             + formatBytes(peakLeftOut_) + ", more than the recorded step; the verdict on a card "
-                            + "leaves these passes out, as a plan changes their memory");
+                            + "leaves these passes out, as a plan changes the memory of such passes");
     return sentences;
 }
 
