@@ -181,7 +181,7 @@ std::string errorWith(const std::string& from, const std::string& to)
 TEST(PolicyJson, refusesWhatItCannotKeep)
 {
     EXPECT_THAT(errorWith("\"headroom_policy\": 1", "\"headroom_policy\": 2"),
-                HasSubstr("headroom_policy is 2: expected version 1, which this Headroom reads"));
+                HasSubstr("headroom_policy is 2: expected version 1: get a newer Headroom"));
     EXPECT_THAT(errorWith("\"headroom_policy\"", "\"policy\""), HasSubstr("headroom_policy"));
     EXPECT_THAT(errorWith("\"modules\": [", "\"modules\": 3, \"x\": ["), HasSubstr("modules"));
     EXPECT_THAT(errorWith("\"save\": true", "\"save\": 1"),

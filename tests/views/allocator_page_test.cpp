@@ -78,7 +78,7 @@ private Q_SLOTS:
         QTRY_VERIFY(window_->session().answerIsCurrent());
         const Plan& plan = window_->session().answer()->plan;
         QVERIFY(plan.status == PlanStatus::infeasible);
-        QVERIFY(plan.reason.find("does not say what autograd saves") != std::string::npos);
+        QVERIFY(plan.reason.find("does not tell what autograd saves") != std::string::npos);
         QCOMPARE(window_->session().leastBudget(), window_->session().recordedPeak());
     }
 

@@ -152,8 +152,7 @@ def _first_line(error):
 
 
 def _reason(error):
-    """Returns why a step has no end; empty if nothing was raised, and for a full card, which is an event of the "
-      "step."""
+    """Returns why a step has no end; empty if nothing was raised, and for a full card, which is an event of the step."""
     import torch
 
     if error is None or isinstance(error, torch.OutOfMemoryError):

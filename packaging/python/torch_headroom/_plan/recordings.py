@@ -125,8 +125,7 @@ def cache_folder():
 
 
 class Program:
-    """A program that trains: a script, or a module with `is_module`, and the arguments. `options` are the "
-      "recorder's."""
+    """A program that trains: a script, or a module with `is_module`, and the arguments. `options` are the recorder's."""
 
     def __init__(self, script, arguments=(), is_module=False, options=()):
         self.script, self.arguments, self.is_module, self.options = script, list(arguments), is_module, list(options)
