@@ -79,8 +79,7 @@ TEST_F(CalibrateTest, EveryCommandThatSaysTimesUsesWhatWasMeasured)
         arguments.insert(arguments.end(), {"--json", "--calibration", calibration});
         const Finished finished = run(arguments);
         EXPECT_EQ(finished.exitCode, 0) << finished.err;
-        EXPECT_EQ(finished.err.find("times were measured on a100-80gb") != std::string::npos,
-                  calibration != "none")
+        EXPECT_EQ(finished.err.find("times were measured on a100-80gb") != std::string::npos, calibration != "none")
             << arguments.front();
         return finished.json();
     };
@@ -141,9 +140,9 @@ TEST_F(CalibrateTest, NcclTestsMakeATopologyThatPricesCollectives)
     printed += "#  size  count  type  redop  root  time  algbw  busbw\n"
                "  1073741824  67108864  float  none  -1  10000  107.37  93.95  0  10000  107.37  93.95  0\n";
     writeFile(path("gathered.txt"), printed);
-    expectBadInput(run({"calibrate", path("gathered.txt")}),
-                   {"--topology is missing: name the topology"});
-    expectBadInput(run({"calibrate", path("gathered.txt"), "--topology", "h100-8x400"}), {"-o is missing: name the file"});
+    expectBadInput(run({"calibrate", path("gathered.txt")}), {"--topology is missing: name the topology"});
+    expectBadInput(run({"calibrate", path("gathered.txt"), "--topology", "h100-8x400"}),
+                   {"-o is missing: name the file"});
     expectBadInput(run({"calibrate", path("nowhere.txt"), "--topology", "h100-8x400", "-o", path("ours.json")}),
                    {"nowhere.txt", "cannot"});
     const Finished learned

@@ -234,7 +234,8 @@ TEST_F(CliTest, OpsPlanSaysWhatCannotBeCheckpointed)
     EXPECT_GT(policy["modules"].size(), 3U);
 
     EXPECT_THAT(run("0.5", {}).out,
-                HasSubstr("Left out      Transformer cannot be checkpointed: the program already checkpoints a part of the module\n              2 more cannot either; --json names all.\n"));
+                HasSubstr("Left out      Transformer cannot be checkpointed: the program already checkpoints a part of "
+                          "the module\n              2 more cannot either; --json names all.\n"));
     const Finished nothing = run("0", {});
     EXPECT_EQ(nothing.exitCode, 3);
     EXPECT_THAT(nothing.err, HasSubstr("Transformer cannot be checkpointed: the program already checkpoints"));

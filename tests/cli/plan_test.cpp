@@ -20,7 +20,8 @@ const std::vector<std::string> planKeys{
 TEST_F(CliTest, PlanSaysWhereItsBudgetIsMoreThanTheCard)
 {
     // An A100 has 79.25 GiB, of which 78.803 are left for this step.
-    EXPECT_THAT(headroomProgram({"plan", stepPath(), "--budget", "78.81GiB"}).out, HasSubstr("note: the budget is above"));
+    EXPECT_THAT(headroomProgram({"plan", stepPath(), "--budget", "78.81GiB"}).out,
+                HasSubstr("note: the budget is above"));
     EXPECT_THAT(headroomProgram({"plan", stepPath(), "--budget", "78.8GiB"}).out, Not(HasSubstr("note: the budget")));
 }
 

@@ -77,8 +77,9 @@ TEST_F(VerifySteps, AStepThatEndedEarlyIsNotCompared)
     StepTrace early = *trace;
     early.info.settings.emplace_back("ended early", "PolicyError: other ops");
     ASSERT_TRUE(writeStepTrace(early, path("early.hrs")).ok());
-    expectBadInput(verify(path("early.hrs"), {"--json"}),
-                   {"early.hrs: this step ended early (PolicyError: other ops)", "so that the step cannot be compared"});
+    expectBadInput(
+        verify(path("early.hrs"), {"--json"}),
+        {"early.hrs: this step ended early (PolicyError: other ops)", "so that the step cannot be compared"});
 }
 
 TEST_F(VerifySteps, WhatIsMissingIsNamed)

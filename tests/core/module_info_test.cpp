@@ -157,8 +157,7 @@ TEST(ModuleInfoReader, namesModuleAndFieldOfWhatIsWrong)
     EXPECT_EQ(errorWith("sac_runtime", nullptr), module + "sac_runtime is null: expected a number, 0 or more");
     EXPECT_EQ(errorWith("intercepts", 3), module + "intercepts is 3: expected a list");
     EXPECT_EQ(errorWith("n_segments", 1), module + "slopes has 0 elements, as many as n_segments (1) were expected");
-    EXPECT_EQ(errorWith("is_leaf", false),
-              module + "n_segments is 0: expected at least 1 for a module with children");
+    EXPECT_EQ(errorWith("is_leaf", false), module + "n_segments is 0: expected at least 1 for a module with children");
     EXPECT_EQ(errorWith("breakpoints", Json{0.1, "b"}), module + "breakpoints[1] is \"b\": expected a number");
     EXPECT_EQ(errorWith("tradeoff_curve", Json{{0.1, 0.2}, {0.3}}),
               module + "tradeoff_curve[1] is a list: expected a pair: [share of memory, share of time]");

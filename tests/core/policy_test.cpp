@@ -136,7 +136,8 @@ TEST(PolicyJson, saysHowItRunsOnTheCard)
     Policy policy = smallPolicy();
     policy.card = Policy::OnCard{"rtx-4090", 24 * GiB, true, 23 * GiB, GiB, 22 * GiB, {"steps differ"}};
     const std::string json = toJson(policy);
-    EXPECT_THAT(json, HasSubstr(",\n  \"card\": {\"assumptions\": [\"steps differ\"], \"capacity_bytes\": 25769803776, "));
+    EXPECT_THAT(json,
+                HasSubstr(",\n  \"card\": {\"assumptions\": [\"steps differ\"], \"capacity_bytes\": 25769803776, "));
     EXPECT_EQ(again(policy).card, policy.card);
     EXPECT_EQ(again(smallPolicy()).card, std::nullopt);
 }

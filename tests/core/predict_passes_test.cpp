@@ -333,7 +333,8 @@ TEST(PredictObstacles, AStateThatIsReadAndChanged)
         step.release({saved});
         return refusal(step.finish(), {{blockId, {}}});
     };
-    EXPECT_THAT(run(true), HasSubstr("Net.block cannot be checkpointed: the module reads a tensor that is changed in place"));
+    EXPECT_THAT(run(true),
+                HasSubstr("Net.block cannot be checkpointed: the module reads a tensor that is changed in place"));
     EXPECT_EQ(run(false), "");
 }
 
@@ -414,8 +415,7 @@ TEST(PredictObstacles, AStateThatIsReadAndReplaced)
             step.free({memory}); // after backward
         return refusal(step.finish(), {{blockId, {}}});
     };
-    EXPECT_THAT(run(true, true),
-                HasSubstr("the module reads a tensor that the program replaces before backward"));
+    EXPECT_THAT(run(true, true), HasSubstr("the module reads a tensor that the program replaces before backward"));
     EXPECT_EQ(run(false, true), "");
     EXPECT_EQ(run(true, false), "");
 }
@@ -478,7 +478,8 @@ TEST(PredictObstacles, ABackwardPassInsideOfTheForward)
     step.builder.unpack(saved, 1);
     step.unpackEnd({saved});
     step.release({saved});
-    EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}), HasSubstr("a backward pass runs inside of the module's forward"));
+    EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}),
+                HasSubstr("a backward pass runs inside of the module's forward"));
 }
 
 // A weight that autocast cast before a backward pass is used after it: recomputations would have emptied the cache.
@@ -532,5 +533,6 @@ TEST(PredictObstacles, ACheckpointOfTheProgramsOwnInside)
     callOther(true);
     step.unpackEnd({saved});
     step.release({saved});
-    EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}), HasSubstr("the program already checkpoints a part of the module"));
+    EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}),
+                HasSubstr("the program already checkpoints a part of the module"));
 }

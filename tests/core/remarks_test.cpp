@@ -152,9 +152,9 @@ StepTracePtr stepWithTeacher(bool hasBackward, Bytes kept)
 
 TEST(Remarks, AForwardWithoutABackwardIsNamed)
 {
-    EXPECT_THAT(
-        remarks(*stepWithTeacher(true, 24 * MiB)),
-        ElementsAre("models.Teacher ran with gradients on, and no backward pass used the 24.00 MiB that autograd kept for the module: call the module inside of torch.no_grad()"));
+    EXPECT_THAT(remarks(*stepWithTeacher(true, 24 * MiB)),
+                ElementsAre("models.Teacher ran with gradients on, and no backward pass used the 24.00 MiB that "
+                            "autograd kept for the module: call the module inside of torch.no_grad()"));
     EXPECT_THAT(remarks(*stepWithTeacher(true, 512)), IsEmpty()) << "too little to matter";
     EXPECT_THAT(remarks(*stepWithTeacher(false, 24 * MiB)), IsEmpty()) << "a step that ended in its forward";
 }

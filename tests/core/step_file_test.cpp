@@ -515,9 +515,9 @@ TEST_F(StepFile, AMappedFileThatIsCutOffReadsAsZerosAndSaysSo)
     EXPECT_EQ(count(), 100'000);
     std::filesystem::resize_file(path_, 10'000);
     EXPECT_EQ(count(), 10'000);
-    EXPECT_THAT(
-        (*file)->unchanged().error().message,
-        EndsWith("step.hrs changed while Headroom read the file: try again when the program that writes the file has ended"));
+    EXPECT_THAT((*file)->unchanged().error().message,
+                EndsWith("step.hrs changed while Headroom read the file: try again when the program that writes the "
+                         "file has ended"));
 }
 
 TEST(Checksum, IsXxh64)

@@ -106,8 +106,10 @@ TEST(TrainerConfig, TorchtitanKnowsOnlyTheBlocksOfLayers)
 {
     EXPECT_THAT(refusal(Trainer::torchtitan, {module("Transformer.layers.0.attention")}),
                 HasSubstr("Transformer.layers.0.attention, and that is no block"));
-    EXPECT_THAT(refusal(Trainer::torchtitan, {module(layer(0)), module("Transformer.layers.1.attention")}),
-                HasSubstr("Transformer.layers.0 and Transformer.layers.1.attention, and the two are not blocks of the same list"));
+    EXPECT_THAT(
+        refusal(Trainer::torchtitan, {module(layer(0)), module("Transformer.layers.1.attention")}),
+        HasSubstr(
+            "Transformer.layers.0 and Transformer.layers.1.attention, and the two are not blocks of the same list"));
     EXPECT_THAT(refusal(Trainer::torchtitan, {module("Transformer")}), HasSubstr("Transformer, and that is no block"));
 }
 
@@ -174,7 +176,8 @@ TEST(TrainerConfig, HuggingFaceCountsTheLayersOfAllLists)
     EXPECT_THAT(*everySecond, HasSubstr("\"every_n_layers\": 2}"));
     EXPECT_THAT(configOfTwoLists("Block", {"encoder.0", "encoder.1"}).error().message, HasSubstr("2 of 4 layers"));
     EXPECT_THAT(configOfTwoLists("Other", {"encoder.0", "encoder.1"}).error().message,
-                HasSubstr("the policy does not checkpoint Model.decoder, and the Trainer would checkpoint the layers of that list, too"));
+                HasSubstr("the policy does not checkpoint Model.decoder, and the Trainer would checkpoint the layers "
+                          "of that list, too"));
     EXPECT_THAT(
         configOfTwoLists("Block", {"encoder.0.parts.0", "encoder.1.parts.0", "decoder.0.parts.0", "decoder.1.parts.0"})
             .error()

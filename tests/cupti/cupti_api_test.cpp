@@ -16,7 +16,8 @@ TEST(CuptiApi, WithoutALibraryThereIsASentence)
     ASSERT_FALSE(api);
     EXPECT_EQ(api.error().kind, ErrorKind::noDevice);
     EXPECT_EQ(api.error().message,
-              "kernel times cannot be measured: there is no CUPTI (libcupti.so.13); install the CUDA build of torch, or the CUDA toolkit");
+              "kernel times cannot be measured: there is no CUPTI (libcupti.so.13); install the CUDA build of torch, "
+              "or the CUDA toolkit");
 }
 
 TEST(CuptiApi, AnotherLibraryOfThatNameIsRefusedByTheFunctionThatItLacks)
@@ -65,10 +66,9 @@ TEST(CuptiApi, EveryKnownFailureIsASentenceOfItsOwn)
 
 TEST(CuptiApi, AnUnknownFailureNamesTheFunctionAndTheCode)
 {
-    EXPECT_EQ(
-        cuptiError(FakeCupti::api(), static_cast<CUptiResult>(777), "cuptiActivityEnable").message,
-        "kernel times cannot be measured: cuptiActivityEnable failed (an error without a name, code 777, "
-        "CUPTI 13.0.1)");
+    EXPECT_EQ(cuptiError(FakeCupti::api(), static_cast<CUptiResult>(777), "cuptiActivityEnable").message,
+              "kernel times cannot be measured: cuptiActivityEnable failed (an error without a name, code 777, "
+              "CUPTI 13.0.1)");
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The size of the source files and the wording of their comments, with limits.
+"""The size of the source files and the wording of their comments and texts, with limits. Texts are string literals of
+at least three words, without docstrings.
 
     python3 tests/docs/house_test.py            # the table; exit code 1 if a figure is beyond its limit
     python3 tests/docs/house_test.py --list     # also the headers with one user, and the wordiest files
@@ -28,6 +29,8 @@ LIMITS = {
     "headers with one user": 60,
     "pronouns per 1,000 words of comments": 9.0,
     "which/whose per 1,000 words of comments": 3.0,
+    "pronouns per 1,000 words of texts": 2.0,
+    "which/whose per 1,000 words of texts": 0.5,
 }
 LEAST = {"median lines of a file": 110}
 
@@ -63,6 +66,27 @@ def words(path, text):
     return [word.lower() for comment in comments if "SPDX-" not in comment for word in WORD.findall(comment)]
 
 
+def cpp_texts(text):
+    text = re.sub(r"(?<=\d)'(?=\d)", "", text)  # 1'000
+    return [found.group()[1:-1] for found in CPP_TOKEN.finditer(text) if found.group().startswith('"')]
+
+
+def python_texts(text):
+    tree = ast.parse(text)
+    docstrings = {id(node.body[0].value) for node in ast.walk(tree)
+                  if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+                  and node.body and isinstance(node.body[0], ast.Expr)}
+    return [node.value for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings]
+
+
+def text_words(path, text):
+    """The words, in lower case, of string literals that have at least three words."""
+    literals = python_texts(text) if path.suffix == ".py" else cpp_texts(text)
+    found = ([word.lower() for word in WORD.findall(literal.replace("\\n", " "))] for literal in literals)
+    return [word for words_of in found if len(words_of) >= 3 for word in words_of]
+
+
 def single_users(texts):
     """Headers with one user beside their own .cpp, and that user."""
     headers = {path.relative_to(ROOT).as_posix() for path in texts if path.suffix == ".h"}
@@ -87,6 +111,11 @@ def main():
     def per_thousand(wanted):
         return 1000 * sum(count[word] for count in counts.values() for word in wanted) / total
 
+    printed = collections.Counter(word for path, text in texts.items() for word in text_words(path, text))
+
+    def per_thousand_of_texts(wanted):
+        return 1000 * sum(printed[word] for word in wanted) / sum(printed.values())
+
     single = single_users(texts)
     figures = {
         "product files": len(texts),
@@ -95,6 +124,8 @@ def main():
         "headers with one user": len(single),
         "pronouns per 1,000 words of comments": round(per_thousand(PRONOUNS), 1),
         "which/whose per 1,000 words of comments": round(per_thousand(RELATIVES), 1),
+        "pronouns per 1,000 words of texts": round(per_thousand_of_texts(PRONOUNS), 1),
+        "which/whose per 1,000 words of texts": round(per_thousand_of_texts(RELATIVES), 1),
     }
     beyond = [name for name, limit in LIMITS.items() if figures[name] > limit]
     beyond += [name for name, least in LEAST.items() if figures[name] < least]

@@ -124,7 +124,7 @@ class Plans(OnTheCpu):
                 try:
                     got = gradients(case, model, batch, loss_of)
                 except PolicyError as error:  # an op of the CPU writes into what an op of the GPU leaves alone
-                    self.assertIn("changes in place", str(error))
+                    self.assertIn("changes that result in place", str(error))
                     return
                 self.assertEqual(got.keys(), expected.keys())
                 for name, gradient in expected.items():
@@ -266,7 +266,7 @@ class Values(OnTheCpu):
                         self.assertEqualToTheBit(self.step(made(False)), got)
                         continue
                     with self.assertRaisesRegex(PolicyError, "module Sequential.1: the policy saves the result of .* "
-                                                "changes in place"):
+                                                "changes that result in place"):
                         result = model(batch())
                         if not inside:
                             model[1].first.detach().add_(1)

@@ -305,7 +305,8 @@ TEST(Checkpoint, AnInputThatIsChangedInPlaceIsRefused)
         return at::relu_(same).sin();
     };
     EXPECT_EQ(messageOf([&] { run(region, x + 0).sum().backward(); }),
-              "input 0 of a checkpointed region was changed in place after the region began, so the region cannot run again; checkpoint a larger region or change a copy");
+              "input 0 of a checkpointed region was changed in place after the region began, so the region cannot run "
+              "again; checkpoint a larger region or change a copy");
 }
 
 TEST(Checkpoint, AutocastIsAsItWas)
@@ -390,8 +391,9 @@ TEST(SelectiveCheckpoint, MisuseIsRefusedWithOneSentence)
     const Tensor x = leaf({4});
     Asked inPlace;
     inPlace.saved = {{"aten.relu_.default", 0}};
-    EXPECT_EQ(messageOf([&] { run([](const Tensor& in) { return in.sin().relu_().cos(); }, x, inPlace.options()); }),
-              "op `aten.relu_.default` with index 0 changes an argument, so the result cannot be saved; recompute the op");
+    EXPECT_EQ(
+        messageOf([&] { run([](const Tensor& in) { return in.sin().relu_().cos(); }, x, inPlace.options()); }),
+        "op `aten.relu_.default` with index 0 changes an argument, so the result cannot be saved; recompute the op");
     Asked changed;
     changed.saved = {{"aten.exp.default", 0}};
     EXPECT_EQ(messageOf([&] {
@@ -400,7 +402,8 @@ TEST(SelectiveCheckpoint, MisuseIsRefusedWithOneSentence)
                       .sum()
                       .backward();
               }),
-              "the saved result of op `aten.exp.default` with index 0 was changed in place after saving: recompute the op instead");
+              "the saved result of op `aten.exp.default` with index 0 was changed in place after saving: recompute the "
+              "op instead");
     Asked twice;
     twice.saved = {{"aten.exp.default", 0}};
     const Tensor loss = run([](const Tensor& in) { return in.exp().sin().cos(); }, x, twice.options()).sum();
@@ -417,7 +420,8 @@ TEST(SelectiveCheckpoint, MisuseIsRefusedWithOneSentence)
                       .sum()
                       .backward();
               }),
-              "the recomputation of a checkpointed region calls op `aten.exp.default` with index 0, but the forward did not: a region must call the same ops each time");
+              "the recomputation of a checkpointed region calls op `aten.exp.default` with index 0, but the forward "
+              "did not: a region must call the same ops each time");
 }
 
 TEST(SelectiveCheckpoint, NestedPoliciesEachCountTheirOwnOps)

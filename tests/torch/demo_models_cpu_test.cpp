@@ -229,8 +229,9 @@ TEST(DemoModelsCpu, WrongRequestsGetOneSentence)
               "--set depth=19: demo:resnet expects one of 18, 34, 50");
     ModelRequest longer = requestWith("demo:transformer", {});
     longer.sequence = 2048;
-    EXPECT_EQ(errorOf(longer),
-              "--seq 2048 is longer than max_seq_len 1024 of demo:transformer; raise the limit with --set max_seq_len=2048");
+    EXPECT_EQ(
+        errorOf(longer),
+        "--seq 2048 is longer than max_seq_len 1024 of demo:transformer; raise the limit with --set max_seq_len=2048");
     ModelRequest images = requestWith("demo:resnet", {});
     images.sequence = 8;
     EXPECT_EQ(errorOf(images), "--seq: demo:resnet has images, not sequences; leave --seq out");

@@ -80,8 +80,8 @@ TEST_F(ChangedFile, UnchangedItOpens)
 
 TEST_F(ChangedFile, WithoutItsRecordsItIsNoModel)
 {
-    const std::string none
-        = "x.pt2 is no PyTorch archive (.pt2 or TorchScript), or is damaged or incomplete: PytorchStreamReader failed reading zip archive: ";
+    const std::string none = "x.pt2 is no PyTorch archive (.pt2 or TorchScript), or is damaged or incomplete: "
+                             "PytorchStreamReader failed reading zip archive: ";
     EXPECT_EQ(message("PK?"), none + "not a ZIP archive");
     const std::string whole = storedZip(records_);
     EXPECT_EQ(message(whole.substr(0, whole.size() - 30)), none + "failed finding central directory");
@@ -196,7 +196,8 @@ TEST_F(ChangedFile, AShortWeightIsNamed)
 {
     records_["data/weights/weight_0"].resize(16);
     EXPECT_THAT(message(),
-                testing::MatchesRegex("x.pt2: data/weights/model_weights_config.json: config.*tensor_meta needs 1024 bytes, but data/weights/weight_0 has 16"));
+                testing::MatchesRegex("x.pt2: data/weights/model_weights_config.json: config.*tensor_meta needs 1024 "
+                                      "bytes, but data/weights/weight_0 has 16"));
 }
 
 TEST_F(ChangedFile, DeepGraphsAreRefused)

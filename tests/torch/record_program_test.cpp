@@ -97,7 +97,8 @@ TEST_F(RecordProgram, RefusesWithOneSentence)
                   "unknown model 'demo:gpt'; known are demo:mlp, demo:resnet, demo:transformer");
     expectRefused("record -o step.hrs", "MODEL is missing: name a model, for example demo:transformer");
     expectRefused("record demo:mlp", "-o is missing: name the step file to write, for example -o step.hrs");
-    expectRefused("record demo:mlp -o .", "-o . is a folder; name a step file in the folder, for example -o ./step.hrs");
+    expectRefused("record demo:mlp -o .",
+                  "-o . is a folder; name a step file in the folder, for example -o ./step.hrs");
     expectRefused("record demo:mlp -o none/step.hrs",
                   "-o none/step.hrs: there is no folder none; create the folder first");
     expectRefused("record demo:mlp -o step.hrs --batch 0",
@@ -190,9 +191,9 @@ TEST_F(RecordProgram, AModelWithoutAnEndIsEnded)
     const std::string endless = HEADROOM_TEST_DATA "/models/torchscript/endless.pt";
     const Outcome result = run("record '" + endless + "' --input x=8 -o step.hrs --time-limit 1");
     EXPECT_EQ(result.exitCode, 2);
-    EXPECT_EQ(
-        result.errors,
-        "torch-headroom-record: ended during forward after more than 1 s of the processor's time, perhaps in an endless loop; nothing was written; --time-limit SECONDS allows more\n");
+    EXPECT_EQ(result.errors,
+              "torch-headroom-record: ended during forward after more than 1 s of the processor's time, perhaps in an "
+              "endless loop; nothing was written; --time-limit SECONDS allows more\n");
     EXPECT_TRUE(fs::is_empty(folder_));
     const Outcome verified = run("verify '" + endless + "' --input x=8 --memory-budget 0.5 --time-limit 1");
     EXPECT_EQ(verified.exitCode, 2);

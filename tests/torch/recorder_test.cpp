@@ -259,9 +259,10 @@ TEST_F(RecorderTest, AnOpThatCannotBeSimulatedNamesItsModule)
         record(model, {}, [&] { return at::linalg_matrix_exp(w).sum(); });
         FAIL() << "expected a refusal";
     } catch (const c10::Error& error) {
-        EXPECT_EQ(
-            std::string(error.what_without_backtrace()),
-            "The simulated device has no kernel for aten::linalg_matrix_exp and would have to run the op on 1.00 GiB of zeros in main memory to learn shapes; at most 256.00 MiB are allowed (in Net). Record this model with smaller sizes, or measure the model on a GPU.");
+        EXPECT_EQ(std::string(error.what_without_backtrace()),
+                  "The simulated device has no kernel for aten::linalg_matrix_exp and would have to run the op on 1.00 "
+                  "GiB of zeros in main memory to learn shapes; at most 256.00 MiB are allowed (in Net). Record this "
+                  "model with smaller sizes, or measure the model on a GPU.");
     }
 }
 

@@ -292,10 +292,11 @@ TEST(TorchScriptFile, OtherFilesAreToldApart)
         });
     writer.writeRecord("data.pkl", "\x80\x02}.", 4);
     writer.writeEndOfFile();
-    EXPECT_EQ(errorOf(path.string()),
-              path.string()
-                  + " was written by torch.save, and torch.save stores Python objects without code; save the model with "
-                    "torch.export.save or torch.jit.save, or record the training script");
+    EXPECT_EQ(
+        errorOf(path.string()),
+        path.string()
+            + " was written by torch.save, and torch.save stores Python objects without code; save the model with "
+              "torch.export.save or torch.jit.save, or record the training script");
     std::filesystem::remove(path);
 }
 

@@ -220,7 +220,8 @@ TEST(TorchScript, WhatIsNotKnownIsAskedForInOneSentence)
 {
     EXPECT_EQ(errorOf(requestOf("ts_script_toy")),
               pathOf("ts_script_toy")
-                  + " was scripted, not traced, and states no size for the input 'x'; pass --input x=SHAPE[:DTYPE], for example --input x=8x128 or --input x=8x128:int64");
+                  + " was scripted, not traced, and states no size for the input 'x'; pass --input x=SHAPE[:DTYPE], "
+                    "for example --input x=8x128 or --input x=8x128:int64");
     EXPECT_EQ(errorOf(requestOf("ts_script_toy", {{"y", {2}, {}}})),
               "--input y: forward of " + pathOf("ts_script_toy") + " has no such argument, but x");
     EXPECT_EQ(errorOf(requestOf("attributes", {{"x", {2, 3}, {}}, {"scale", {2}, {}}})),

@@ -343,8 +343,7 @@ private Q_SLOTS:
             to.write(from.readAll());
         }
         QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::note);
-        QVERIFY(
-            window().messages().message().startsWith(QStringLiteral("changes.hrs has changed since")));
+        QVERIFY(window().messages().message().startsWith(QStringLiteral("changes.hrs has changed since")));
         QCOMPARE(window().session().recordedPeak(), peak());
         QVERIFY(!window().page().grab().isNull()); // the whole step is still there
         window().messages().actionButton()->click();
@@ -378,8 +377,7 @@ private Q_SLOTS:
         QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::note);
         const StepTracePtr other = makeSyntheticStep({.blocks = 6, .activation = 64 * MiB, .weight = 8 * MiB});
         QVERIFY(writeStepTrace(*other, path.toStdString()).ok());
-        QTRY_VERIFY(
-            window().messages().message().startsWith(QStringLiteral("leaves.hrs has changed since")));
+        QTRY_VERIFY(window().messages().message().startsWith(QStringLiteral("leaves.hrs has changed since")));
         window().messages().actionButton()->click();
         QTRY_VERIFY(window().session().recordedPeak() < peak());
     }

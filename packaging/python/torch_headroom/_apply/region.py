@@ -110,7 +110,7 @@ class PlannedModule:
         if any(f"{reader}.".startswith(f"{self.policy.fqn}.") for reader in readers):
             return ("the module reads the card's memory, and free memory depends on the plan, so that a step "
                     "recorded again would differ again: use a fixed number in place of the card's memory (a chunk "
-                    "size) first, or leave the module out of the plan with --pin {self.policy.fqn}=save")
+                    f"size) first, or leave the module out of the plan with --pin {self.policy.fqn}=save")
         return "record the step again with the same batch layout, dtype, autocast and device as now"
 
 
