@@ -29,7 +29,7 @@ LIMITS = {
     "headers with one user": 60,
     "pronouns per 1,000 words of comments": 9.0,
     "which/whose per 1,000 words of comments": 3.0,
-    "pronouns per 1,000 words of texts": 2.0,
+    "pronouns per 1,000 words of texts": 1.5,
     "which/whose per 1,000 words of texts": 0.5,
 }
 LEAST = {"median lines of a file": 110}
