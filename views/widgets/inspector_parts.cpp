@@ -379,7 +379,7 @@ SolverChoice::SolverChoice(QWidget* parent)
         "opsCost", tr("An op costs"),
         tr("Cost of running an op a second time, as in torch.compile's activation_memory_budget_runtime_estimator"));
     cost_->addItem(tr("time in the step"));
-    cost_->addItem(tr("its flops"));
+    cost_->addItem(tr("flops"));
     cost_->addItem({});
     connect(solver_, &QComboBox::activated, this,
             [this](int index) { Q_EMIT solverWanted(static_cast<OpsSolver>(index)); });

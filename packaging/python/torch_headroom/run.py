@@ -61,7 +61,7 @@ def parser():
     add("--json", action="store_true", help="with --dry-run: print the plan as JSON, as torch-headroom plan does")
     add("-m", dest="module", action="store_true", help="the script is a module, as in `python -m`")
     add("script", nargs="?", help="the training script")
-    add("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    add("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     return options
 
 

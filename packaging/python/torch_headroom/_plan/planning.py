@@ -90,7 +90,7 @@ class PlanForCard:
     def refusal(self):
         """Returns why no plan runs, and what would help."""
         better = self.result["card"].get("better_settings")
-        hint = f" With PYTORCH_CUDA_ALLOC_CONF={better['settings']} one runs." if better else ""
+        hint = f" With PYTORCH_CUDA_ALLOC_CONF={better['settings']} a plan runs." if better else ""
         return f"no plan runs on {self._where()}: {self.result['reason']}{hint}"
 
     def _other_sizes(self):

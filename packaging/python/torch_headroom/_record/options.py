@@ -101,7 +101,7 @@ def parser():
     options.set_defaults(launched=None)  # the command line of a launcher other than torchrun
     flag("-m", dest="module", help="the script is a module, as in `python -m`")
     add("script", nargs="?", help="the training script")
-    add("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    add("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     return options
 
 
