@@ -226,7 +226,8 @@ Result<std::string> huggingFace(const StepTrace& trace, const Policy& policy)
     const std::size_t n = transformersFrequency(chosen);
     if (n == 0)
         return cannot(trainer,
-                      "the policy checkpoints " + std::to_string(policy.modules.size()) + " of " + std::to_string(layers.size())
+                      "the policy checkpoints " + std::to_string(policy.modules.size()) + " of "
+                          + std::to_string(layers.size())
                           + " layers, and the Trainer all, or the first and then every n-th");
     if (n == 1)
         return std::string("TrainingArguments(gradient_checkpointing=True, "
