@@ -501,8 +501,8 @@ class Refusals(ApplyTest):
         os.mkfifo(pipe)
         with open(large, "wb") as file:
             file.truncate(1 << 40)
-        for path, sentence in ((pipe, "expected a regular file, but found a pipe"), ("/dev/zero", "but a device"),
-                               (self.folder.name, "but a folder"), (large, "more than 128 MiB is too much"),
+        for path, sentence in ((pipe, "expected a regular file, but found a pipe"), ("/dev/zero", "found a device"),
+                               (self.folder.name, "found a folder"), (large, "more than 128 MiB is too much"),
                                ("/proc/self/mem", "cannot be read")):
             with self.assertRaises(PolicyError) as caught:
                 apply(net, path)
@@ -539,7 +539,7 @@ class Refusals(ApplyTest):
             return {"headroom_policy": 1, "model": "net.py",
                     "modules": [{"fqn": "Outer.inner", "ops": ops}]}
 
-        for op, index, sentence in (("aten.mul.Tensor", 1, "saves the result of aten.mul.Tensor, which a later op of "),
+        for op, index, sentence in (("aten.mul.Tensor", 1, "saves the result of aten.mul.Tensor, but a later op of "),
                                     ("aten.addmm.default", 0, "but the program, after the module's forward, changes")):
             with self.subTest(op):
                 net = Outer()
