@@ -172,7 +172,7 @@ TEST_F(CalibrateTest, NcclTestsMakeATopologyThatPricesCollectives)
 TEST_F(CalibrateTest, AMeasuredStepIsNotPlannedOn)
 {
     expectBadInput(run({"plan", measuredPath(), "--budget", "1GiB"}),
-                   {"measured.hrs: this step was measured", "recorded with --device sim"});
+                   {"measured.hrs: a measured step does not tell", "recorded with --device sim"});
 }
 
 } // namespace

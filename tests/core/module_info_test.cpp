@@ -264,7 +264,7 @@ TEST(ModuleInfoReader, refusesWhatIsNoModuleInfo)
     EXPECT_THAT(missing.error().message, HasSubstr("no_such.json: No such file or directory"));
     const auto folder = readModuleInfo(referencePath(""));
     ASSERT_FALSE(folder.ok());
-    EXPECT_THAT(folder.error().message, HasSubstr("is not a regular file but a folder"));
+    EXPECT_THAT(folder.error().message, HasSubstr("expected a regular file, but found a folder"));
 }
 
 // Values of ilp_utils.get_peak_memory_runtime_baseline.

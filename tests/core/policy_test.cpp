@@ -359,7 +359,7 @@ TEST(CheckpointPlan, refusesAPolicyOfAnotherStep)
     EXPECT_THAT(mismatch(*trace, good, [](Policy& policy) { policy.modules[0].ops[0].index = 70; }),
                 AllOf(HasSubstr("index 70"), HasSubstr("Transformer.layers.1")));
     EXPECT_THAT(mismatch(*trace, good, [](Policy& policy) { policy.modules[0].ops.pop_back(); }),
-                HasSubstr("make the policy"));
+                HasSubstr("plan again for this model"));
     EXPECT_THAT(
         mismatch(*trace, good, [](Policy& policy) { policy.modules[0].ops.push_back(policy.modules[0].ops.front()); }),
         HasSubstr("twice"));

@@ -93,13 +93,14 @@ TEST(TrainerConfig, TorchtitanKeepsAllCallsOfAnOpOrNoneAndEverySecondProduct)
     const char* const second = "torchtitan keeps every second call, the first included, or none";
     EXPECT_THAT(refusal(Trainer::torchtitan, layers({0, 1, 2, 3, 4, 5}, 4)), HasSubstr(second));
     EXPECT_THAT(refusal(Trainer::torchtitan, layers({0, 1, 2, 3, 4, 5}, 1)),
-                HasSubstr("it keeps aten.mm.default in Transformer.layers.5 but not everywhere"));
+                HasSubstr("the policy keeps aten.mm.default in Transformer.layers.5 but not everywhere"));
     EXPECT_THAT(refusal(Trainer::torchtitan, layers({0, 1, 2}, 4)), HasSubstr("does not checkpoint other blocks"));
     std::vector<Policy::Module> uneven = gelus;
     uneven[3].ops.back().save = false;
-    EXPECT_THAT(refusal(Trainer::torchtitan, uneven),
-                HasSubstr("it keeps aten.gelu.default in Transformer.layers.5 but not everywhere, and torchtitan keeps "
-                          "all calls of an op or none"));
+    EXPECT_THAT(
+        refusal(Trainer::torchtitan, uneven),
+        HasSubstr("the policy keeps aten.gelu.default in Transformer.layers.5 but not everywhere, and torchtitan keeps "
+                  "all calls of an op or none"));
 }
 
 TEST(TrainerConfig, TorchtitanKnowsOnlyTheBlocksOfLayers)

@@ -213,7 +213,7 @@ private Q_SLOTS:
         QCOMPARE(QString::fromStdString(program_.python), python());
         field("fitBatch")->clear();
         page().start();
-        QVERIFY2(words().startsWith(QStringLiteral("Name the argument")), qPrintable(words()));
+        QVERIFY2(words().startsWith(QStringLiteral("Name the script's argument")), qPrintable(words()));
     }
 
     void otherSizesAreTheSameProgram()
