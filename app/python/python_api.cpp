@@ -51,7 +51,7 @@ Status simulate(std::string_view gpu, std::string_view device)
     if (device != "sim" && device != "cuda")
         return badInput("unknown device '" + std::string(device) + "'; known are cuda and sim");
     if (simulatedCard() && simulatedCard()->name != spec.name)
-        return badInput("this process simulates " + simulatedCard()->name + " already; start another one for "
+        return badInput("this process simulates " + simulatedCard()->name + " already; start another process for "
                         + spec.name);
     if (simulatedCard())
         return {};

@@ -81,7 +81,7 @@ Status measureOn(int device)
 {
     if (!sim::simulatedState().spec.name.empty())
         return badInput("this process simulates " + sim::simulatedState().spec.name
-                        + ", and a real GPU cannot be measured in it: start another one");
+                        + ", and cannot measure a real GPU as well: start another process");
     if (recording().real && recording().real->device().index() == device)
         return {};
     recording().stop();
@@ -244,7 +244,7 @@ void registered(at::IntArrayRef modules, std::vector<std::string> names, at::Ten
                 const c10::List<bool>& buffers)
 {
     TORCH_CHECK(names.size() == modules.size() && tensors.size() == modules.size() && buffers.size() == modules.size(),
-                "torch_headroom.registered needs four lists of one length");
+                "torch_headroom.registered needs four lists of equal length");
     for (std::size_t i = 0; i < modules.size(); ++i)
         recording().tree.registered.push_back({idOf<ModuleId>(modules[i]), std::move(names[i]), tensors[i],
                                                buffers.get(i) ? Category::buffer : Category::parameter});
@@ -252,7 +252,7 @@ void registered(at::IntArrayRef modules, std::vector<std::string> names, at::Ten
 
 void wrapped(at::IntArrayRef modules, at::TensorList tensors)
 {
-    TORCH_CHECK(tensors.size() == modules.size(), "torch_headroom.wrapped needs two lists of one length");
+    TORCH_CHECK(tensors.size() == modules.size(), "torch_headroom.wrapped needs two lists of equal length");
     for (std::size_t i = 0; i < modules.size(); ++i)
         recording().tree.wrapped.push_back({idOf<ModuleId>(modules[i]), tensors[i]});
 }
@@ -278,7 +278,7 @@ void retype(at::TensorList tensors, std::int64_t category)
 
 void unsharded(std::int64_t unit, const std::vector<std::string>& names, at::TensorList tensors, std::int64_t category)
 {
-    TORCH_CHECK(names.size() == tensors.size(), "torch_headroom.unsharded needs two lists of one length");
+    TORCH_CHECK(names.size() == tensors.size(), "torch_headroom.unsharded needs two lists of equal length");
     retype(tensors, category);
     if (const auto active = StepRecording::active())
         for (std::size_t i = 0; i < names.size(); ++i)
@@ -303,7 +303,7 @@ std::int64_t enter(std::int64_t module, at::TensorList arguments)
 
 void held(std::int64_t call, at::TensorList tensors, at::IntArrayRef places)
 {
-    TORCH_CHECK(tensors.size() == places.size(), "torch_headroom.held needs two lists of one length");
+    TORCH_CHECK(tensors.size() == places.size(), "torch_headroom.held needs two lists of equal length");
     Recorder::addHeld(idOf<CallId>(call), tensors, places);
 }
 

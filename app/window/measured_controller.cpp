@@ -130,7 +130,7 @@ MeasuredController::MeasuredController(Session& session, QObject* parent)
 QString MeasuredController::whyNot() const
 {
     if (!session_.isOpen())
-        return tr("Open a step first, to compare another one with it.");
+        return tr("Open a step first, to compare with another.");
     return {};
 }
 

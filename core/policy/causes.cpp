@@ -156,7 +156,7 @@ private:
         add(CauseKind::unusedGradients, bytes,
             "backward makes " + formatBytes(bytes)
                 + " of gradients that no optimizer reads, as of a teacher or of a frozen model: call "
-                  "requires_grad_(False) on these parameters, or run their forward under torch.no_grad()",
+                  "requires_grad_(False) on the parameters, or run the forward under torch.no_grad()",
             mainLine(unused));
     }
 
@@ -250,7 +250,7 @@ private:
                 + (blocks == 1 ? " block" : " blocks") + ", and took "
                 + formatBytes((growth.levels.back() - *first) / rises) + " more in each of " + std::to_string(rises)
                 + (hasSteps ? " steps" : " calls")
-                + ". A loss or an output that is kept holds its graph: keep loss.item() or output.detach().cpu()",
+                + ". A kept loss or output holds the autograd graph: keep loss.item() or output.detach().cpu()",
             most->first);
     }
 
@@ -353,7 +353,7 @@ private:
         add(CauseKind::optimizerState, state,
             "the optimizer's state takes " + formatBytes(state) + " of " + formatBytes(timeline_.peak)
                 + ", more than the weights (" + formatBytes(weights)
-                + "): an optimizer with 8-bit state, or one that shards its state, takes less",
+                + "): an optimizer with 8-bit or sharded state takes less",
             mainLine(storages));
     }
 

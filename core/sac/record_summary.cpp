@@ -61,8 +61,7 @@ void addMeasured(const Json& measured, std::ostream& out)
 {
     if (measured["kernels"] > 0)
         out << "measured             " << measured["busy_ms"].get<double>() << " ms of work in " << measured["kernels"]
-            << " kernels and copies, in a step of " << measured["step_ms"].get<double>()
-            << " ms while it was recorded\n";
+            << " kernels and copies, in a step of " << measured["step_ms"].get<double>() << " ms under the recorder\n";
     if (const auto overhead = measured["overhead_ms"].get<double>(); overhead > 0)
         out << "cost of tracing      " << overhead << " ms of the CPU's time\n";
     out << "allocator's peaks    allocated " << bytes(measured["allocated_peak_bytes"]) << ", active "

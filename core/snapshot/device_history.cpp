@@ -264,7 +264,7 @@ Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device
         state.undo(*event);
     if (events.empty() && history.segments.empty())
         return badInput("the snapshot holds nothing of device " + std::to_string(device)
-                        + ": expected one that the program used");
+                        + ": expected a device that the program used");
     BlockSizes(history).complete(events);
     for (const auto& [address, segment] : history.segments)
         history.reserved += segment.size;

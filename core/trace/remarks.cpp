@@ -336,9 +336,10 @@ std::string noteOnCarriedGraph(const StepTrace& step)
         return {};
     return "the step begins with " + formatBytes(found)
         + " of activations that the step before left alive in a graph without a backward (as of a teacher's output, "
-          "until the program replaces the output). Plans count them as recorded, though checkpoints make them fewer: "
-          "the executed peak may be lower than planned, and a lower budget possible. Run that forward under "
-          "torch.no_grad(), or delete its output before the next one (del), and record the step again";
+          "until the program replaces the output). Plans count these activations as recorded, though checkpoints "
+          "reduce the number: the executed peak may be lower than planned, and a lower budget possible. Run that "
+          "forward under torch.no_grad(), or delete the output before the next forward (del), and record the step "
+          "again";
 }
 
 std::vector<FallbackOp> fallbackOps(const StepTrace& step)
@@ -357,7 +358,7 @@ std::string unusedForwardRemark(const UnusedForward& unused)
 {
     return unused.module + " ran " + (unused.calls > 1 ? std::to_string(unused.calls) + " times " : "")
         + "with gradients on, and no backward pass used the " + formatBytes(unused.bytes)
-        + " that autograd kept for it: call it inside of torch.no_grad()";
+        + " that autograd kept for the module: call the module inside of torch.no_grad()";
 }
 
 std::string growthRemark(const StepTrace& step)
@@ -367,12 +368,12 @@ std::string growthRemark(const StepTrace& step)
     if (kept.more < leastGrowth || !isGrowth)
         return {};
     return "the program keeps " + formatBytes(kept.earlier) + " of activations of earlier steps, and this step adds "
-        + formatBytes(kept.more) + ": every step takes more than the one before, and the peak is of this one only. "
-        + (kept.inGraph ? "A loss or an output that is kept holds its graph, and so does a gradient made with "
-                          "create_graph: keep loss.item() or output.detach(), and clear such gradients by "
-                          "zero_grad(set_to_none=True)"
-                        : "Outputs that are kept, as in a list or by torch.cat(), take their bytes even without a "
-                          "graph: keep output.cpu(), or the figures that count");
+        + formatBytes(kept.more) + ": every step takes more than the step before, and the peak is of this step only. "
+        + (kept.inGraph
+               ? "A kept loss or output holds the autograd graph, and so does a gradient made with create_graph: keep "
+                 "loss.item() or output.detach(), and clear such gradients by zero_grad(set_to_none=True)"
+               : "Kept outputs, as in a list or by torch.cat(), take memory even without a graph: keep output.cpu(), "
+                 "or the figures that count");
 }
 
 std::vector<std::string> remarks(const StepTrace& step)
@@ -381,7 +382,7 @@ std::vector<std::string> remarks(const StepTrace& step)
     for (const FallbackOp& fallback : fallbackOps(step))
         sentences.push_back(fallback.op + " in " + (fallback.module.empty() ? "no module" : fallback.module)
                             + " has no kernel on the simulated GPU and ran " + std::to_string(fallback.count)
-                            + " times on zeros to learn its shapes");
+                            + " times on zeros to learn shapes");
     if (!step.info.source.empty())
         return sentences;
     for (const UnusedForward& unused : unusedForwards(step))

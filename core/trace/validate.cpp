@@ -107,7 +107,7 @@ public:
         if (failed())
             return;
         if (first.size() != parents + 1 || first.front() != 0 || first.back() != children)
-            return fail("the offsets of " + std::string(column) + " do not cover its rows");
+            return fail("the offsets of " + std::string(column) + " do not cover all rows");
         std::uint32_t previous = 0;
         check(
             column, first, [&](std::uint32_t offset) { return std::exchange(previous, offset) <= offset; },
@@ -224,7 +224,7 @@ void checkStreams(const StepTrace& t, ColumnChecks& checks)
 {
     if (const auto& d = t.info.distributed; d && (d->ranksPerNode < 1 || d->rank < 0 || d->rank >= d->worldSize))
         checks.fail("rank " + std::to_string(d->rank) + " of " + std::to_string(d->worldSize) + ", "
-                    + std::to_string(d->ranksPerNode) + " a node, is not one of a job");
+                    + std::to_string(d->ranksPerNode) + " a node, is no rank of a job");
     checks.rows("ops", t.ops.size(), {rowsOf(t.ops.stream, t.ops), rowsOf(t.ops.signature, t.ops)});
     checks.ids("groups.name", t.groups.name, t.strings.size(), false);
     if (t.groups.size() > 0)
@@ -325,10 +325,10 @@ public:
                                  + std::to_string(a) + ": " + problem);
         }
         if (!began_)
-            return violation("there is no mark stepBegin among its events");
+            return violation("there is no mark stepBegin among the events");
         if (allocs_ != trace_.storages.size() || ops_ != trace_.ops.size() || calls_ != trace_.calls.size()
             || packs_ != trace_.packs.size())
-            return violation("a storage, op, call or pack has no event that begins it");
+            return violation("a storage, op, call or pack has no event at the begin");
         return {};
     }
 
@@ -415,7 +415,7 @@ private:
         if (!saved.valid())
             return nullptr;
         if (saved.value >= allocs_ || holders_[saved.value] == 0)
-            return "its storage is not alive";
+            return "the storage is not alive";
         holders_[saved.value] += holds(kind) ? 1 : -1;
         return nullptr;
     }
@@ -441,7 +441,7 @@ private:
             if (const char* problem = begin(a, calls_, trace_.calls.size()))
                 return problem;
             if (trace_.calls.parent[CallId(a)] != parent)
-                return "its parent is not the call that is open";
+                return "the parent is not the open call";
             const auto arguments = trace_.calls.arguments[CallId(a)];
             if (std::ranges::any_of(arguments, [this](StorageId storage) { return storage.value >= allocs_; }))
                 return "expected arguments that were allocated before";

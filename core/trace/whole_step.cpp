@@ -9,13 +9,13 @@ namespace headroom {
 
 Status checkWhole(const StepTrace& step, const std::string& consequence)
 {
-    const std::string missing = ", and its rest is missing, so that " + consequence;
+    const std::string missing = ", and the rest is missing, so that " + consequence;
     if (const std::string raised(step.info.endedEarly()); !raised.empty())
         return badInput("this step ended early (" + raised + ")" + missing
-                        + ": record it once the script runs through a whole step");
+                        + ": record the step again once the script runs through a whole step");
     if (endedOutOfMemory(step))
         return badInput("this step ended out of memory" + missing
-                        + ": record it with --unlimited, as on a larger card");
+                        + ": record the step with --unlimited, as on a larger card");
     return {};
 }
 

@@ -39,7 +39,7 @@ TEST_F(CliTest, ImportMakesAStepOfASnapshot)
     const Finished direct = headroomProgram({"info", snapshotFile("protocol4.pickle"), "--json"});
     EXPECT_EQ(direct.out, info.out) << "a snapshot is read where a step is";
     expectBadInput(headroomProgram({"plan", path("imported.hrs"), "--budget", "1GiB"}),
-                   {"imported.hrs: a memory snapshot does not say what autograd saves", "torch-headroom record"});
+                   {"imported.hrs: a memory snapshot does not tell what autograd saves", "torch-headroom record"});
 }
 
 TEST_F(CliTest, ImportTakesARangeOfTime)

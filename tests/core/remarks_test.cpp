@@ -42,7 +42,7 @@ TEST(Remarks, aProgramThatKeepsEachStepsGraphIsTold)
     EXPECT_EQ(keptActivations(*step).more, 41 * MiB);
     EXPECT_THAT(remarks(*step),
                 ElementsAre(HasSubstr("the program keeps 40.00 MiB of activations of earlier steps, and this step adds "
-                                      "41.00 MiB: every step takes more than the one before")));
+                                      "41.00 MiB: every step takes more than the step before")));
 }
 
 TEST(Remarks, anOutputThatIsReplacedByTheNextIsNoGrowth)
@@ -217,10 +217,9 @@ StepTracePtr stepWithTeacher(bool hasBackward, Bytes kept)
 
 TEST(Remarks, AForwardWithoutABackwardIsNamed)
 {
-    EXPECT_THAT(
-        remarks(*stepWithTeacher(true, 24 * MiB)),
-        ElementsAre("models.Teacher ran with gradients on, and no backward pass used the 24.00 MiB that autograd "
-                    "kept for it: call it inside of torch.no_grad()"));
+    EXPECT_THAT(remarks(*stepWithTeacher(true, 24 * MiB)),
+                ElementsAre("models.Teacher ran with gradients on, and no backward pass used the 24.00 MiB that "
+                            "autograd kept for the module: call the module inside of torch.no_grad()"));
     EXPECT_THAT(remarks(*stepWithTeacher(true, 512)), IsEmpty()) << "too little to matter";
     EXPECT_THAT(remarks(*stepWithTeacher(false, 24 * MiB)), IsEmpty()) << "a step that ended in its forward";
 }

@@ -536,7 +536,7 @@ TEST(SnapshotFile, RefusesToRunAnything)
                        "cos\nsystem\n.")
                   .error()
                   .message,
-              "file.pickle asks to load or call a Python object, which a memory snapshot does not (byte 3)");
+              "file.pickle asks to load or call a Python object, and no memory snapshot does that (byte 3)");
 }
 
 TEST(SnapshotFile, SaysWhatIsWrong)
@@ -552,7 +552,7 @@ TEST(SnapshotFile, SaysWhatIsWrong)
     EXPECT_THAT(message("\x80\x06."), HasSubstr("is a pickle of protocol 6, expected 2 to 5"));
     EXPECT_THAT(message("\x80\x04}."), HasSubstr("holds no list 'segments', expected a memory snapshot"));
     EXPECT_THAT(message("\x80\x04]."), HasSubstr("holds no dictionary with 'segments'"));
-    EXPECT_THAT(message("\x80\x04."), HasSubstr("ends with more than one value"));
+    EXPECT_THAT(message("\x80\x04."), HasSubstr("ends with several values"));
     EXPECT_THAT(message("\x80\x04h\x05."s), HasSubstr("refers to a value that is not there"));
     EXPECT_THAT(message("\x80\x04Nr\xff\xff\xff\xff."s), HasSubstr("remembers values out of order"));
     EXPECT_THAT(message("\x80\x04\x8a\x0b" + std::string(11, '\x7f') + "."), HasSubstr("more than 64 bits"));
@@ -564,7 +564,7 @@ TEST(SnapshotFile, AFileThatIsCutOffMeanwhileIsRefused)
 {
     const TemporaryFolder folder;
     const std::filesystem::path path = folder.path() / "growing.pickle";
-    const auto changed = HasSubstr("growing.pickle changed while it was read");
+    const auto changed = HasSubstr("growing.pickle changed while Headroom read the file");
     std::ofstream(path, std::ios::binary) << "\x80\x04](" << std::string(6 << 20, 'N') << "e.";
     SnapshotWatch watch;
     watch.progressed = [&](double) { std::filesystem::resize_file(path, 100); };

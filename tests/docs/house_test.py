@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The size of the source files and the wording of comments and manual, with limits.
+"""The size of the source files and the wording of comments, texts and manual, with limits. Texts are string literals of
+at least three words, without docstrings.
 
     python3 tests/docs/house_test.py            # the table; exit code 1 if a figure is beyond its limit
     python3 tests/docs/house_test.py --list     # also the headers with one user, and the wordiest files
@@ -30,6 +31,8 @@ LIMITS = {
     "which/whose per 1,000 words of comments": 3.0,
     "pronouns per 1,000 words of the manual": 4.5,
     "which/whose per 1,000 words of the manual": 1.0,
+    "pronouns per 1,000 words of texts": 1.5,
+    "which/whose per 1,000 words of texts": 0.5,
 }
 LEAST = {"median lines of a file": 110}
 
@@ -79,6 +82,27 @@ def per_thousand(counts, wanted):
     return 1000 * sum(count[word] for count in counts.values() for word in wanted) / total_of(counts)
 
 
+def cpp_texts(text):
+    text = re.sub(r"(?<=\d)'(?=\d)", "", text)  # 1'000
+    return [found.group()[1:-1] for found in CPP_TOKEN.finditer(text) if found.group().startswith('"')]
+
+
+def python_texts(text):
+    tree = ast.parse(text)
+    docstrings = {id(node.body[0].value) for node in ast.walk(tree)
+                  if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+                  and node.body and isinstance(node.body[0], ast.Expr)}
+    return [node.value for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings]
+
+
+def text_words(path, text):
+    """The words, in lower case, of string literals that have at least three words."""
+    literals = python_texts(text) if path.suffix == ".py" else cpp_texts(text)
+    found = ([word.lower() for word in WORD.findall(literal.replace("\\n", " "))] for literal in literals)
+    return [word for words_of in found if len(words_of) >= 3 for word in words_of]
+
+
 def single_users(texts):
     """Headers with one user beside their own .cpp, and that user."""
     headers = {path.relative_to(ROOT).as_posix() for path in texts if path.suffix == ".h"}
@@ -100,6 +124,7 @@ def main():
     counts = {path: collections.Counter(words(path, text)) for path, text in texts.items()}
     pages = {path: collections.Counter(manual_words(path.read_text(encoding="utf-8")))
              for path in [ROOT / "README.md", *sorted((ROOT / "resources/manual").glob("*.md"))]}
+    printed = {path: collections.Counter(text_words(path, text)) for path, text in texts.items()}
     single = single_users(texts)
     figures = {
         "product files": len(texts),
@@ -110,6 +135,8 @@ def main():
         "which/whose per 1,000 words of comments": round(per_thousand(counts, RELATIVES), 1),
         "pronouns per 1,000 words of the manual": round(per_thousand(pages, PRONOUNS), 1),
         "which/whose per 1,000 words of the manual": round(per_thousand(pages, RELATIVES), 1),
+        "pronouns per 1,000 words of texts": round(per_thousand(printed, PRONOUNS), 1),
+        "which/whose per 1,000 words of texts": round(per_thousand(printed, RELATIVES), 1),
     }
     beyond = [name for name, limit in LIMITS.items() if figures[name] > limit]
     beyond += [name for name, least in LEAST.items() if figures[name] < least]

@@ -58,7 +58,7 @@ class Reports(Recorded):
                 optimizer.step()
                 losses["train"].append(loss)
                 losses["distance"].append((net(points) - points).square().mean())  # here
-            """, "the program keeps .* holds its graph", "# here")
+            """, "the program keeps .* holds the autograd graph", "# here")
         self.assertNotIn("no_grad", "\n".join(self.info(self.step)))  # the same bytes have one cause
 
     def test_validation_without_no_grad(self):
@@ -85,7 +85,7 @@ class Reports(Recorded):
                 loss.backward()
                 optimizer.step()
                 validate()
-            """, r"Sequential ran 2 times with gradients on, .* call it inside of torch\.no_grad\(\)", "# here")
+            """, r"Sequential ran 2 times with gradients on, .* call the module inside of torch\.no_grad\(\)", "# here")
 
     def test_adam_needs_more_than_sgd(self):
         """pytorch/pytorch 9439: a VGG trains with SGD, and is out of memory with Adam."""
@@ -119,7 +119,7 @@ class Reports(Recorded):
                 optimizer.zero_grad()
                 loss.backward(retain_graph=True)
                 optimizer.step()
-            """, "the program keeps .* holds its graph", "# here")
+            """, "the program keeps .* holds the autograd graph", "# here")
 
     def test_a_gradient_penalty_keeps_its_graph(self):
         """akanimax/pro_gan_pytorch 12, pytorch/pytorch 4661: backward(create_graph=True) makes a cycle."""

@@ -313,7 +313,7 @@ class Refused(Runs):
         cases = {
             (): "a script is missing",
             ("no.py",): "no.py: there is no such script",
-            ("--json", script): "expected --dry-run beside it",
+            ("--json", script): "expected --dry-run as well",
             ("torchrun", script): "several processes",
             ("--what", script): "--help",
             ("--gpu", "gtx-9999", script): "unknown GPU 'gtx-9999'",
@@ -398,7 +398,7 @@ class AutoCheckpoint(Runs):
                 self.assertEqual(done.returncode, 1)
                 self.assertRegex(done.stderr.splitlines()[-1], f"HeadroomError: .*{sentence}")
         done = self.started("-c", "import torch_headroom as t; t.auto_checkpoint(None, None, gpu='a100-80gb')")
-        self.assertIn("this one has no script", done.stderr)
+        self.assertIn("this program has no script", done.stderr)
 
 
 if __name__ == "__main__":

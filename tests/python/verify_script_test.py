@@ -119,7 +119,7 @@ class VerifiedScripts(Recorded):
         # The kept step gives the same report.
         again = self.verify("--policy", self.policy, "--json", "--executed", self.path / "executed.hrs")
         self.assertEqual(json.loads(again.stdout), report)
-        self.assertIn("recorded with its modules checkpointed by the policy",
+        self.assertIn("recorded under the policy",
                       self.headroom("plan", self.path / "executed.hrs", "--budget", "1GiB").stderr)
 
     def test_a_plan_by_op_runs_as_selective_checkpoints(self):
@@ -146,7 +146,7 @@ class VerifiedScripts(Recorded):
         self.assertFalse(json.loads(done.stdout)["agrees"])
         self.assertIn("executed and predicted memory part", done.stderr.splitlines()[-1])
         self.written(_SCRIPT.replace("class Net", "class Other").replace("net = Net", "net = Other"))
-        self.refused("train.py does not train as it was recorded: the program called no Net")
+        self.refused("train.py does not train as recorded: the program called no Net")
         self.written("raise RuntimeError('no data')")
         self.refused("train.py raised RuntimeError: no data, before a training step began")
         (self.path / "train.py").unlink()
@@ -175,9 +175,9 @@ class VerifiedScripts(Recorded):
         self.assertEqual(executed.returncode, 2)
         self.assertIn("already ran under the policy", executed.stderr)
         self.refused("--policy is missing", "--json")
-        self.refused("expected one of them", "--policy", self.policy, "--ops-plan", self.policy)
+        self.refused("exclude each other", "--policy", self.policy, "--ops-plan", self.policy)
         self.refused("`--batch` is no option for a recorded step", "--policy", self.policy, "--batch", "3")
-        self.refused("expected one of them", "--policy", self.policy, "--executed", self.step, "-o", "x.hrs")
+        self.refused("exclude each other", "--policy", self.policy, "--executed", self.step, "-o", "x.hrs")
 
     def test_an_interrupted_run_leaves_nothing(self):
         self.plan()

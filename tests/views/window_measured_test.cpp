@@ -315,7 +315,7 @@ private Q_SLOTS:
             simulated_, "cuda:1", [&](OpId op) { return 3 * simulated_->ops.ms[op]; }, [](OpId) { return false; });
         put(isStep ? write(QStringLiteral("slower.hrs"), *slower) : snapshots + QStringLiteral("full.pickle"));
         QTRY_COMPARE(window_->messages().kind(), MessageBar::Kind::note);
-        QVERIFY2(window_->messages().message().startsWith(file + QStringLiteral(" has changed since it was opened")),
+        QVERIFY2(window_->messages().message().startsWith(file + QStringLiteral(" has changed since")),
                  qPrintable(window_->messages().message()));
         QCOMPARE(window_->session().comparison(), before);
         window_->messages().actionButton()->click();
@@ -325,7 +325,7 @@ private Q_SLOTS:
         QVERIFY(window_->session().comparison()->measured->info.device != before->measured->info.device || !isStep);
 
         QVERIFY(QFile::remove(path));
-        QTRY_VERIFY(window_->messages().message().startsWith(file + QStringLiteral(" is no longer there")));
+        QTRY_VERIFY(window_->messages().message().startsWith(file + QStringLiteral(" was deleted, moved or renamed")));
         QVERIFY(window_->session().comparison());
     }
 

@@ -345,9 +345,9 @@ TradeOffView::TradeOffView(QWidget* parent)
 QString TradeOffView::whyEmpty(const TradeOffPicture& picture) const
 {
     if (!info_)
-        return tr("Open a step to see what its memory costs");
+        return tr("Open a step to see the cost of less memory");
     if (!picture.selected)
-        return tr("Select a module to see what its memory costs to recompute");
+        return tr("Select a module to see the cost of recomputation");
     if (picture.selected->isLeaf)
         return tr("%1 has no modules inside: only a module with children is checkpointed")
             .arg(QString::fromStdString(fqn_));
@@ -364,7 +364,7 @@ void TradeOffView::showHead(const TradeOffPicture& picture)
             entries.push_back({tr("PyTorch's estimate"), theme.hatch, LegendEntry::Symbol::line});
         }
         if (!picture.others.empty())
-            entries.push_back({tr("others of its class"), theme.hatch, LegendEntry::Symbol::line});
+            entries.push_back({tr("others of the class"), theme.hatch, LegendEntry::Symbol::line});
         if (picture.hasPlan)
             entries.push_back({tr("chosen by the plan"), theme.accent, LegendEntry::Symbol::dot});
         if (picture.hasPlan && price_ > 0)

@@ -332,6 +332,6 @@ def _of_module(properties):
 
 def _no_sensor(name):
     def sensor(device=None):
-        raise HeadroomError(f"torch.cuda.{name}() reads a sensor, which a simulated GPU does not have")
+        raise HeadroomError(f"torch.cuda.{name}() reads a sensor, and a simulated GPU has no sensors")
 
     return sensor
