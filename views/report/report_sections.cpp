@@ -44,7 +44,7 @@ std::string byCategory(const Report& report)
         if (recorded[i] > 0 || (planned && planned->atPeak[i] > 0))
             order.push_back(i);
     std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return recorded[i]; });
-    std::vector<Rows::Column> columns{{"Category"}, {"At the peak", true}, {"Of it", true}};
+    std::vector<Rows::Column> columns{{"Category"}, {"At the peak", true}, {"Share", true}};
     if (planned)
         columns.push_back({"With the plan", true});
     Rows rows(columns);
