@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -55,8 +56,10 @@ public:
             growthOfSnapshot();
         }
         fragmentation();
+        const auto before = static_cast<std::ptrdiff_t>(causes_.size());
         attention();
         logits();
+        std::ranges::stable_sort(causes_.begin() + before, causes_.end(), std::greater(), &Cause::bytes);
         optimizerState();
         return std::move(causes_);
     }
@@ -91,7 +94,9 @@ private:
         const std::string remark = growthRemark(step_);
         if (remark.empty())
             return;
-        const KeptActivations kept = keptActivations(step_);
+        KeptActivations kept = keptActivations(step_);
+        if (!isGrowth(kept))
+            kept = keptBetweenSteps(step_);
         add(CauseKind::growth, kept.earlier + kept.more, remark, mainLine(kept.storages), remark);
     }
 

@@ -341,11 +341,65 @@ std::string unusedForwardRemark(const UnusedForward& unused)
         + " that autograd kept for it: call it inside of torch.no_grad()";
 }
 
+bool isGrowth(const KeptActivations& kept)
+{
+    return kept.more >= leastGrowth && (kept.earlier >= kept.more / 2 || (kept.inGraph && kept.earlier > 0));
+}
+
+KeptActivations keptBetweenSteps(const StepTrace& step)
+{
+    const StepTrace::Outside& rows = step.betweenSteps;
+    std::map<Bytes, std::int64_t> kept; // blocks that the period adds, by size
+    for (std::uint32_t row = 0; row < rows.size(); ++row)
+        if (rows.kind[row] != OutsideKind::emptyCache)
+            kept[roundedToBlock(rows.bytes[row])] += rows.kind[row] == OutsideKind::alloc ? 1 : -1;
+    if (kept.empty())
+        return {};
+    std::map<Bytes, std::vector<StorageId>> found;
+    std::set<StorageId> older, read;
+    bool begun = false;
+    for (std::uint32_t event = 0; event < step.events.size(); ++event) {
+        const EventIndex at(event);
+        const std::uint32_t a = step.events.a[at];
+        const EventKind kind = step.events.kind[at];
+        begun = begun || (kind == EventKind::mark && static_cast<Mark>(a) == Mark::stepBegin);
+        if (kind == EventKind::alloc && !begun) {
+            older.insert(StorageId(a));
+            const Category category = step.storages.category[StorageId(a)];
+            if (category == Category::activation || category == Category::temporary || category == Category::input
+                || category == Category::other)
+                found[step.storages.bytes[StorageId(a)]].emplace_back(a);
+        } else if (kind == EventKind::free) {
+            read.insert(StorageId(a));
+            if (begun && older.contains(StorageId(a)))
+                --kept[step.storages.bytes[StorageId(a)]]; // as a batch that was made before the step
+        } else if (kind == EventKind::opBegin) {
+            read.insert(step.ops.inputs[OpId(a)].begin(), step.ops.inputs[OpId(a)].end());
+        }
+    }
+    KeptActivations result;
+    for (const auto& [bytes, blocks] : kept) {
+        std::vector<StorageId>& old = found[bytes];
+        std::erase_if(old, [&](StorageId storage) { return read.contains(storage); });
+        if (blocks <= 0 || static_cast<std::int64_t>(old.size()) < 2 * blocks)
+            continue;
+        result.more += blocks * bytes;
+        result.earlier += static_cast<Bytes>(old.size()) * bytes;
+        result.storages.insert(result.storages.end(), old.begin(), old.end());
+    }
+    result.found = result.earlier;
+    return result;
+}
+
 std::string growthRemark(const StepTrace& step)
 {
     const KeptActivations kept = keptActivations(step);
-    const bool isGrowth = kept.earlier >= kept.more / 2 || (kept.inGraph && kept.earlier > 0);
-    if (kept.more < leastGrowth || !isGrowth)
+    if (const KeptActivations between = keptBetweenSteps(step); !isGrowth(kept) && isGrowth(between))
+        return "the program keeps " + formatBytes(between.earlier)
+            + " of earlier steps that this step does not read, and " + formatBytes(between.more)
+            + " more from one step to the next: memory grows between steps, as by predictions "
+              "of evaluations in a list. Keep output.cpu(), or the figures that count";
+    if (!isGrowth(kept))
         return {};
     return "the program keeps " + formatBytes(kept.earlier) + " of activations of earlier steps, and this step adds "
         + formatBytes(kept.more) + ": every step takes more than the one before, and the peak is of this one only. "

@@ -33,6 +33,12 @@ struct KeptActivations
 };
 KeptActivations keptActivations(const StepTrace& step);
 
+/// Returns what the program keeps between two steps, such as predictions of an evaluation: blocks of a size of which
+/// the step finds those of at least two earlier periods, and reads none.
+KeptActivations keptBetweenSteps(const StepTrace& step);
+
+bool isGrowth(const KeptActivations& kept); ///< whether every step leaves more than the step before
+
 /// Bytes of what the step makes and drops, and autograd saves for backward. Steps of equal sizes save equal bytes.
 Bytes savedForBackward(const StepTrace& step);
 
