@@ -138,7 +138,7 @@ private Q_SLOTS:
         const auto title = [&] { return chart_->chart()->axes(Qt::Vertical).value(0)->titleText(); };
         view_->resize(600, 400);
         QTRY_COMPARE(title(), QStringLiteral("Recompute, ms"));
-        view_->resize(600, 200);
+        view_->resize(600, 150);
         QTRY_COMPARE(title(), QStringLiteral("ms"));
         view_->resize(600, 400);
         QTRY_COMPARE(title(), QStringLiteral("Recompute, ms"));
