@@ -121,7 +121,7 @@ TEST_F(ReportTest, NamesAreText)
 
 TEST_F(ReportTest, AStepOfManyOpsFitsIntoTwoMegabytes)
 {
-    const StepTracePtr large = makeSyntheticStep({.blocks = 2500, .elementwise = 4});
+    const StepTracePtr large = makeSyntheticStep(syntheticOptions(900'000));
     ASSERT_GE(large->ops.size(), 100'000U);
     ASSERT_TRUE(writeStepTrace(*large, path("large.hrs")).ok());
     const std::string page = report({path("large.hrs")});

@@ -238,36 +238,19 @@ class Reports(Recorded):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("between two steps", "\n".join(self.info(self.step)))
 
-    def test_evaluations_keep_their_predictions(self):
-        """huggingface/transformers 7232 again: the predictions of each evaluation stay for the next, as a recording sees it."""
-        self.check("""
-            import torch
-            from torch import nn
-            net = nn.Sequential(nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 512)).cuda()
-            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-            predictions = []
-            @torch.no_grad()
-            def evaluate():
-                predictions.append(net(torch.randn(4096, 512, device="cuda")))  # here
-            for epoch in range(6):
-                net(torch.randn(1024, 512, device="cuda")).square().mean().backward()
-                optimizer.step()
-                optimizer.zero_grad()
-                evaluate()
-            """, "the program keeps .* of earlier steps that this step does not read, .* memory grows between steps", "# here")
-
     def test_metrics_keep_outputs_with_their_graphs(self):
         """YBIGTA/pytorch-hair-segmentation 28: metric.update((logit, label)) keeps each logit."""
         self.check("""
             import torch
             from torch import nn
-            net = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 1, 3, padding=1)).cuda()
+            net = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 19, 3, padding=1)).cuda()
             optimizer = torch.optim.Adam(net.parameters())
             seen = []
             for step in range(5):
-                data, label = torch.randn(4, 3, 256, 256, device="cuda"), torch.ones(4, 1, 256, 256, device="cuda")
+                data = torch.randn(4, 3, 256, 256, device="cuda")
+                label = torch.zeros(4, 256, 256, dtype=torch.long, device="cuda")
                 logit = net(data)  # here
-                loss = nn.functional.binary_cross_entropy_with_logits(logit, label)
+                loss = nn.functional.cross_entropy(logit, label)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -282,26 +265,23 @@ class Reports(Recorded):
             import torch
             from torch.cuda import memory
             memory._record_memory_history(stacks="python")
-            def large():
-                return torch.empty(5 << 30, dtype=torch.uint8, device="cuda")  # here
-            def features():
-                return torch.empty(16 << 20, dtype=torch.uint8, device="cuda")  # stays
-            large()
-            kept = []
+            def large(gib):
+                return torch.empty(gib << 30, dtype=torch.uint8, device="cuda")  # here
+            large(5)
+            passing, kept = [], []
             for _ in range(24):
-                passing = torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
-                kept.append(features())
-                del passing
-                kept.append(torch.empty(60 << 20, dtype=torch.uint8, device="cuda"))
+                passing.append(torch.empty(100 << 20, dtype=torch.uint8, device="cuda"))
+                kept.append(torch.empty(16 << 20, dtype=torch.uint8, device="cuda"))  # stays
+            passing.clear()
             try:
-                large()
+                large(3)
             except torch.OutOfMemoryError:
                 memory._dump_snapshot("snapshot.pickle")
             """)
         result = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=self.folder.name, timeout=300)
         self.assertEqual(result.returncode, 0, result.stderr)
         lines = self.check_lines(self.info(self.step.with_name("snapshot.pickle")),
-                                 r"fragmentation: a block of 5\.00 GiB finds no room, while the allocator holds \S+ GiB free, "
+                                 r"fragmentation: a block of 3\.00 GiB finds no room, while the allocator holds \S+ GiB free, "
                                  r"in (pieces of at most|a piece of) \S+ [GM]iB.* beside a block of \S+ MiB from train\.py:\d+",
                                  "# here")
         self.assertIn("expandable_segments", lines[0])
