@@ -12,8 +12,8 @@
 #include "core/policy/policy.h"
 #include "core/policy/verification_report.h"
 #include "core/predict/predict.h"
+#include "core/trace/out_of_memory.h"
 #include "core/trace/phase_times.h"
-#include "core/trace/whole_step.h"
 
 #include <CLI/CLI.hpp>
 

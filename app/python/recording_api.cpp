@@ -15,6 +15,7 @@
 #include "core/record/step_recording.h"
 #include "core/record/subclass_calls.h"
 #include "core/sac/record_summary.h"
+#include "core/trace/earlier_steps.h"
 #include "core/trace/remarks.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_info_json.h"

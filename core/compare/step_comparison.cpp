@@ -386,6 +386,14 @@ Result<StepTracePtr> withMeasuredTimes(const StepTracePtr& predicted, const Step
     return StepTracePtr(std::move(result));
 }
 
+Timeline onAxisOf(const StepTrace& step, const StepTrace& other, const Timeline& timeline)
+{
+    const bool hasOps = step.info.source != "snapshot" && other.info.source != "snapshot";
+    const OpPairs pairs = hasOps ? pairOps(step, other) : OpPairs{std::vector<OpId>(step.ops.size()), 0};
+    return aligned(timeline,
+                   ranTheSameOps(step, other, pairs) ? anchorsOfOps(step, other, pairs) : anchorsOfMarks(step, other));
+}
+
 Result<StepComparisonPtr> compareSteps(const StepTrace& predicted, const Timeline& timeline,
                                        const StepTracePtr& measured, const std::string& name)
 {

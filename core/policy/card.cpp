@@ -4,7 +4,7 @@
 
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
-#include "core/trace/remarks.h"
+#include "core/trace/earlier_steps.h"
 
 #include <nlohmann/json.hpp>
 

@@ -3,10 +3,10 @@
 #include "core/trace/remarks.h"
 
 #include "core/base/bytes.h"
+#include "core/trace/earlier_steps.h"
 #include "core/trace/memory_event.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -361,11 +361,65 @@ std::string unusedForwardRemark(const UnusedForward& unused)
         + " that autograd kept for the module: call the module inside of torch.no_grad()";
 }
 
+bool isGrowth(const KeptActivations& kept)
+{
+    return kept.more >= leastGrowth && (kept.earlier >= kept.more / 2 || (kept.inGraph && kept.earlier > 0));
+}
+
+KeptActivations keptBetweenSteps(const StepTrace& step)
+{
+    const StepTrace::Outside& rows = step.betweenSteps;
+    std::map<Bytes, std::int64_t> kept; // blocks that the period adds, by size
+    for (std::uint32_t row = 0; row < rows.size(); ++row)
+        if (rows.kind[row] != OutsideKind::emptyCache)
+            kept[roundedToBlock(rows.bytes[row])] += rows.kind[row] == OutsideKind::alloc ? 1 : -1;
+    if (kept.empty())
+        return {};
+    std::map<Bytes, std::vector<StorageId>> found;
+    std::set<StorageId> older, read;
+    bool begun = false;
+    for (std::uint32_t event = 0; event < step.events.size(); ++event) {
+        const EventIndex at(event);
+        const std::uint32_t a = step.events.a[at];
+        const EventKind kind = step.events.kind[at];
+        begun = begun || (kind == EventKind::mark && static_cast<Mark>(a) == Mark::stepBegin);
+        if (kind == EventKind::alloc && !begun) {
+            older.insert(StorageId(a));
+            const Category category = step.storages.category[StorageId(a)];
+            if (category == Category::activation || category == Category::temporary || category == Category::input
+                || category == Category::other)
+                found[step.storages.bytes[StorageId(a)]].emplace_back(a);
+        } else if (kind == EventKind::free) {
+            read.insert(StorageId(a));
+            if (begun && older.contains(StorageId(a)))
+                --kept[step.storages.bytes[StorageId(a)]]; // as a batch that was made before the step
+        } else if (kind == EventKind::opBegin) {
+            read.insert(step.ops.inputs[OpId(a)].begin(), step.ops.inputs[OpId(a)].end());
+        }
+    }
+    KeptActivations result;
+    for (const auto& [bytes, blocks] : kept) {
+        std::vector<StorageId>& old = found[bytes];
+        std::erase_if(old, [&](StorageId storage) { return read.contains(storage); });
+        if (blocks <= 0 || static_cast<std::int64_t>(old.size()) < 2 * blocks)
+            continue;
+        result.more += blocks * bytes;
+        result.earlier += static_cast<Bytes>(old.size()) * bytes;
+        result.storages.insert(result.storages.end(), old.begin(), old.end());
+    }
+    result.found = result.earlier;
+    return result;
+}
+
 std::string growthRemark(const StepTrace& step)
 {
     const KeptActivations kept = keptActivations(step);
-    const bool isGrowth = kept.earlier >= kept.more / 2 || (kept.inGraph && kept.earlier > 0);
-    if (kept.more < leastGrowth || !isGrowth)
+    if (const KeptActivations between = keptBetweenSteps(step); !isGrowth(kept) && isGrowth(between))
+        return "the program keeps " + formatBytes(between.earlier)
+            + " of earlier steps that this step does not read, and " + formatBytes(between.more)
+            + " more from one step to the next: memory grows between steps, as by predictions "
+              "of evaluations in a list. Keep output.cpu(), or the figures that count";
+    if (!isGrowth(kept))
         return {};
     return "the program keeps " + formatBytes(kept.earlier) + " of activations of earlier steps, and this step adds "
         + formatBytes(kept.more) + ": every step takes more than the step before, and the peak is of this step only. "
@@ -397,121 +451,6 @@ std::vector<std::string> remarks(const StepTrace& step)
             + "), as layers that are dropped at random: a step that runs all modules takes more memory. "
               "Turn the dropping off for the recording, as by layerdrop=0");
     return sentences;
-}
-
-Bytes savedForBackward(const StepTrace& step)
-{
-    std::vector<bool> made(step.storages.size(), false), counts(step.storages.size(), false);
-    bool begun = false;
-    for (std::uint32_t event = 0; event < step.events.size(); ++event) {
-        const std::uint32_t a = step.events.a[EventIndex(event)];
-        switch (step.events.kind[EventIndex(event)]) {
-        case EventKind::mark:
-            begun = begun || static_cast<Mark>(a) == Mark::stepBegin;
-            break;
-        case EventKind::alloc:
-            made[a] = begun;
-            break;
-        case EventKind::free: // what the program keeps is a state, such as a cache
-            counts[a] = made[a];
-            break;
-        default:
-            break;
-        }
-    }
-    Bytes saved = 0;
-    for (const StorageId storage : step.packs.storage) {
-        if (!storage.valid() || !counts[storage.value])
-            continue;
-        counts[storage.value] = false; // counted once, for the first pack
-        saved += step.storages.bytes[storage];
-    }
-    return saved;
-}
-
-std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step)
-{
-    const std::string_view text = step.info.setting(EarlierSteps::setting);
-    EarlierSteps earlier;
-    const char* const end = text.data() + text.size();
-    const auto [space, error] = std::from_chars(text.data(), end, earlier.least);
-    if (error != std::errc() || space == end || std::from_chars(space + 1, end, earlier.most).ec != std::errc())
-        return std::nullopt;
-    earlier.own = savedForBackward(step);
-    const bool differ = std::max(earlier.most - earlier.own, earlier.own - earlier.least) > earlier.own / 1000;
-    return differ ? std::optional(earlier) : std::nullopt;
-}
-
-std::set<std::string> modulesThatSave(const StepTrace& step)
-{
-    std::vector<bool> saves(step.modules.size(), false);
-    std::set<std::string> names;
-    CallId running;
-    bool isBackward = false;
-    for (std::uint32_t event = 0; event < step.events.size(); ++event) {
-        const std::uint32_t a = step.events.a[EventIndex(event)];
-        switch (step.events.kind[EventIndex(event)]) {
-        case EventKind::enter:
-            running = CallId(a);
-            break;
-        case EventKind::exit:
-            running = step.calls.parent[CallId(a)];
-            break;
-        case EventKind::mark:
-            isBackward = static_cast<Mark>(a) == Mark::forwardEnd;
-            break;
-        case EventKind::pack:
-            for (CallId call = running; !isBackward && call.valid(); call = step.calls.parent[call]) {
-                const ModuleId module = step.calls.module[call];
-                if (!saves[module.value])
-                    names.emplace(step.moduleFqn(module));
-                saves[module.value] = true;
-            }
-            break;
-        default:
-            break;
-        }
-    }
-    return names;
-}
-
-std::string leftOutSetting(const StepTrace& step, const std::set<std::string>& before)
-{
-    std::set<std::string, std::less<>> called;
-    for (const ModuleId module : step.calls.module)
-        called.emplace(step.moduleFqn(module));
-    std::int64_t count = 0;
-    std::string_view first;
-    for (const std::string& module : before) {
-        const std::string_view name = module;
-        const std::string_view around = name.substr(0, std::min(name.rfind('.'), name.size()));
-        if (called.contains(name)
-            || (around != name && before.contains(std::string(around)) && !called.contains(around)))
-            continue;
-        if (++count == 1)
-            first = name;
-    }
-    return count > 0 ? std::to_string(count) + ' ' + std::string(first) : std::string();
-}
-
-std::optional<LeftOutModules> leftOutModules(const StepTrace& step)
-{
-    const std::string_view text = step.info.setting(LeftOutModules::setting);
-    LeftOutModules leftOut;
-    const char* const end = text.data() + text.size();
-    const auto [space, error] = std::from_chars(text.data(), end, leftOut.count);
-    if (error != std::errc() || space == end || leftOut.count <= 0)
-        return std::nullopt;
-    leftOut.first.assign(space + 1, end);
-    return leftOut;
-}
-
-Bytes forwardsOutside(const StepTrace& step)
-{
-    const std::string_view text = step.info.setting(forwardsOutsideSetting);
-    Bytes bytes = 0;
-    std::from_chars(text.data(), text.data() + text.size(), bytes);
-    return std::max<Bytes>(bytes, 0);
 }
 
 std::vector<std::string> planRemarks(const StepTrace& step)

@@ -136,8 +136,15 @@ void StepTraceBuilder::endOp(OpId op, const OpResult& result)
     event(EventKind::opEnd, op.value);
 }
 
-OpId StepTraceBuilder::outOfMemory(Op where, Bytes requested, Bytes deviceFree)
+OpId StepTraceBuilder::outOfMemory(Op where, Bytes requested, Bytes deviceFree, const FreePieces& pieces)
 {
+    const auto row = static_cast<std::uint32_t>(tables_.outOfMemory.op.size());
+    for (std::size_t i = 0; i < std::min(pieces.largest.size(), FreePieces::kept); ++i) {
+        tables_.freePieces.failure.push_back(row);
+        tables_.freePieces.bytes.push_back(pieces.largest[i].bytes);
+        tables_.freePieces.beside.push_back(pieces.largest[i].beside);
+    }
+    tables_.outOfMemory.pieces.push_back(pieces.count);
     where.name = string("out of memory");
     const OpId id = beginOp(where);
     tables_.outOfMemory.op.push_back(id);

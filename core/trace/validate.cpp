@@ -91,6 +91,16 @@ public:
             column, values, [&](auto id) { return std::exchange(previous, id.value) <= id.value; }, "in order");
     }
 
+    /// Checks row numbers below `limit` that never fall.
+    template <class Values>
+    void numbers(std::string_view column, const Values& values, std::size_t limit)
+    {
+        std::uint32_t previous = 0;
+        check(
+            column, values, [&](std::uint32_t row) { return row < limit && std::exchange(previous, row) <= row; },
+            "a row in range and in order");
+    }
+
     template <class Values>
     void amounts(std::string_view column, const Values& values)
     {
@@ -281,11 +291,16 @@ void checkMemory(const StepTrace& t, ColumnChecks& checks)
     checks.rising("reserved.event", t.reserved.event);
     checks.sizes("reserved.bytes", t.reserved.bytes);
     const auto& o = t.outOfMemory;
-    checks.rows("out_of_memory", o.size(), {o.requested.size(), o.deviceFree.size()});
+    checks.rows("out_of_memory", o.size(), {o.requested.size(), o.deviceFree.size(), rowsOf(o.pieces, o)});
     checks.ids("out_of_memory.op", o.op, t.ops.size(), false);
     checks.rising("out_of_memory.op", o.op);
     checks.sizes("out_of_memory.requested", o.requested);
     checks.sizes("out_of_memory.device_free", o.deviceFree);
+    const auto& p = t.freePieces;
+    checks.rows("free_pieces", p.size(), {p.bytes.size(), p.beside.size()});
+    checks.numbers("free_pieces.failure", p.failure, o.size());
+    checks.sizes("free_pieces.bytes", p.bytes);
+    checks.ids("free_pieces.beside", p.beside, s.size());
     checkOutside(t.beforeTraining, "before_training", checks);
     checkOutside(t.betweenSteps, "between_steps", checks);
     checks.rows("packs", t.packs.size(), {t.packs.op.size()});

@@ -3,7 +3,7 @@
 #include "core/policy/card_planner.h"
 
 #include "core/cost/card_memory.h"
-#include "core/trace/remarks.h"
+#include "core/trace/earlier_steps.h"
 #include "tests/core/synthetic_step.h"
 
 #include <gmock/gmock.h>

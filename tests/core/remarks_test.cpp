@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/trace/earlier_steps.h"
 #include "core/trace/remarks.h"
 #include "core/trace/step_trace_builder.h"
 
@@ -7,6 +8,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace headroom {
 namespace {
@@ -179,6 +183,50 @@ TEST(Remarks, ATensorThatGrowsByCatIsGrowth)
     EXPECT_EQ(keptActivations(*step).earlier, 30 * MiB);
     EXPECT_EQ(keptActivations(*step).more, 10 * MiB);
     EXPECT_THAT(remarks(*step), ElementsAre(HasSubstr("keep output.cpu()")));
+}
+
+/// A step that finds `found` blocks of 8 MiB, reads `read` of them and drops `dropped`; between two steps the program
+/// adds `added` such blocks, and frees a block of another size.
+StepTracePtr stepAfterEvaluations(int found, int read, int dropped, int added)
+{
+    StepTraceBuilder builder;
+    const ModuleId root = builder.addModule("Net", "Net", {});
+    builder.alloc(64 * MiB, Category::parameter, {});
+    std::vector<StorageId> blocks;
+    for (int i = 0; i < found; ++i)
+        blocks.push_back(builder.alloc(8 * MiB, Category::input, {}));
+    StepTraceBuilder::Outside between;
+    const auto row = [&](OutsideKind kind, Bytes bytes, std::uint32_t block) {
+        between.kind.push_back(kind);
+        between.bytes.push_back(bytes);
+        between.stream.push_back(0);
+        between.block.push_back(block);
+    };
+    for (int i = 0; i < added; ++i)
+        row(OutsideKind::alloc, 8 * MiB, 0);
+    row(OutsideKind::alloc, 2 * MiB, 0);
+    row(OutsideKind::free, 2 * MiB, static_cast<std::uint32_t>(added));
+    builder.setOutside({}, std::move(between));
+    builder.mark(Mark::stepBegin);
+    const OpId op = builder.beginOp({builder.string("aten.sum.default"), {}, root, {}, {}, Phase::forward});
+    builder.endOp(op, {.inputs = std::span(blocks).first(static_cast<std::size_t>(read))});
+    for (int i = 0; i < dropped; ++i)
+        builder.free(blocks[static_cast<std::size_t>(i)]);
+    return *builder.finish();
+}
+
+TEST(Remarks, PredictionsThatAreKeptBetweenStepsAreGrowth)
+{
+    const StepTracePtr step = stepAfterEvaluations(3, 0, 0, 1);
+    EXPECT_EQ(keptBetweenSteps(*step).earlier, 24 * MiB);
+    EXPECT_EQ(keptBetweenSteps(*step).storages.size(), 3U);
+    EXPECT_THAT(remarks(*step),
+                ElementsAre(HasSubstr("the program keeps 24.00 MiB of earlier steps that this step does not read, and "
+                                      "8.00 MiB more from one step to the next")));
+    EXPECT_THAT(remarks(*stepAfterEvaluations(4, 4, 0, 1)), IsEmpty()) << "what the step reads";
+    EXPECT_THAT(remarks(*stepAfterEvaluations(4, 1, 1, 1)), IsEmpty()) << "batches that are loaded ahead";
+    EXPECT_THAT(remarks(*stepAfterEvaluations(4, 0, 0, 4)), IsEmpty()) << "what an evaluation made once";
+    EXPECT_THAT(remarks(*stepAfterEvaluations(4, 0, 0, 0)), IsEmpty());
 }
 
 /// A step with a model and a teacher. Each of the two runs once, and a backward pass uses only the model's.

@@ -235,6 +235,14 @@ TEST(Validate, RefusesNumbersThatMakeNoSense)
     refused.builder.endOp(refused.builder.outOfMemory({}, -1, 0), {});
     EXPECT_THAT(finishError(refused.builder), HasSubstr("row 0 of out_of_memory.requested is not 0 or more"));
 
+    const auto pieces = [](Bytes bytes, StorageId beside) {
+        Tiny made;
+        made.builder.endOp(made.builder.outOfMemory({}, 1, 0, {1, {{bytes, beside}}}), {});
+        return finishError(made.builder);
+    };
+    EXPECT_THAT(pieces(-1, {}), HasSubstr("row 0 of free_pieces.bytes is not 0 or more"));
+    EXPECT_THAT(pieces(1, StorageId(99)), HasSubstr("row 0 of free_pieces.beside is not an id in range"));
+
     Tiny time;
     const OpId op = time.builder.beginOp({time.builder.string("a"), {}, {}, {}, {}, Phase::forward});
     time.builder.endOp(op, {.ms = std::numeric_limits<double>::quiet_NaN()});

@@ -431,7 +431,18 @@ private Q_SLOTS:
             QTRY_COMPARE(window_->session().comparedFile(), other);
             QVERIFY(window_->session().peaks());
             QVERIFY(!window_->session().comparison());
+            QTRY_VERIFY(window_->page().timeline()->upToDate());
+            const QString words = canvas()->accessibleDescription();
+            QVERIFY2(words.contains(QStringLiteral("Compared step: peak"))
+                         && words.contains(QStringLiteral("This step: peak")),
+                     qPrintable(words));
+            QCOMPARE(window_->session().beside()->durationMs,
+                     window_->session().step()->engine->recorded()->durationMs);
+            QCOMPARE(window_->session().beside()->peak, window_->session().peaks()->peakB);
         }
+        window_->actions().stopComparing->trigger();
+        QTRY_VERIFY(window_->page().timeline()->upToDate());
+        QVERIFY(!canvas()->accessibleDescription().contains(QStringLiteral("Compared step")));
     }
 
     void WhatCannotBeComparedIsASentence()

@@ -27,6 +27,7 @@ constexpr double topMargin = 10;
 constexpr double rightMargin = 18;
 constexpr double bottomMargin = 44;
 constexpr double roomBelowZero = 9; ///< pixels
+constexpr double roomOfTitle = 8; ///< pixels above and below
 constexpr double cornerReach = 9; ///< pixels
 // Pixels that are painted around a point of the plan: the dot, and a count beside.
 constexpr double dotReach = 8;
@@ -102,6 +103,10 @@ void TradeOffChart::updateAxes(const Theme& theme)
         return AxisRange{-roomBelowZero * perPixel, std::max(most, 1e-6) + above * perPixel};
     };
     const auto plot = chart()->plotArea();
+    const QString title = tr("Recompute, ms");
+    const bool fits = QFontMetricsF(theme.caption).horizontalAdvance(title) + roomOfTitle <= plot.height();
+    if (const QString shown = fits ? title : tr("ms"); yAxis().titleText() != shown)
+        yAxis().setTitleText(shown);
     const auto kept = range(picture_.mostKept / mib, plot.width(), 36);
     const auto ms = range(picture_.mostMs, plot.height(), 18);
     const auto ticks = [](AxisRange shown, double mostSteps) {

@@ -6,8 +6,8 @@
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/cost/time_model.h"
+#include "core/trace/out_of_memory.h"
 #include "core/trace/remarks.h"
-#include "core/trace/whole_step.h"
 #include "views/report/report_parts.h"
 #include "views/theme/theme.h"
 
