@@ -16,7 +16,6 @@
 #include "core/record/subclass_calls.h"
 #include "core/sac/record_summary.h"
 #include "core/trace/earlier_steps.h"
-#include "core/trace/remarks.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_info_json.h"
 

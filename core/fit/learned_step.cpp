@@ -232,7 +232,7 @@ private:
     Polynomial polynomial_;
 };
 
-/// Settings whose numbers depend on the size (core/trace/remarks.h); others are the program's own.
+/// Settings whose numbers depend on the size (core/trace/earlier_steps.h); others are the program's own.
 bool isOfSize(std::string_view setting)
 {
     return setting.starts_with("bytes ");

@@ -12,7 +12,6 @@
 #include "core/policy/shard_options.h"
 #include "core/policy/step_solver.h"
 #include "core/sac/step_statistics.h"
-#include "core/trace/earlier_steps.h"
 #include "core/trace/out_of_memory.h"
 #include "core/trace/remarks.h"
 
