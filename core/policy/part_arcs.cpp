@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 namespace headroom {
@@ -98,8 +96,6 @@ CheckpointPlan inStep(CheckpointPlan plan, ModuleId part)
 
 namespace {
 
-constexpr double leastImprovementMs = 1e-6;
-
 /// Sets of arcs that are joined pairwise.
 class JoinedArcs
 {
@@ -142,6 +138,16 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
     ASSIGN_OR_RETURN(problem.parts_, PartArcs::create(model, events, tree, layout.shared(), may, placeOf, stop));
     for (const PartArcs::Arc& arc : problem.parts_.arcs)
         problem.modules_.push_back(moduleOf(arc));
+    for (const PartArcs::Kind& kind : problem.parts_.kinds) {
+        const std::vector<LocalEffect>& ways = kind.options.effects;
+        std::vector<double>& bytes = problem.changes_.emplace_back();
+        for (std::size_t change = 0; !ways.empty() && change < ways.front().changes.size(); ++change) {
+            for (const LocalEffect& effect : ways)
+                bytes.push_back(static_cast<double>(effect.changes[change].after));
+            for (const LocalEffect& effect : ways)
+                bytes.push_back(static_cast<double>(effect.changes[change].high));
+        }
+    }
     problem.positions_ = tree.parts.size();
     problem.atMost_.assign(layout.high().begin(), layout.high().end());
     const StepLayout least(model, events, modules, worldSize, asRecorded);
@@ -178,6 +184,15 @@ Bytes RowProblem::changeIn(const Row& row, const ArcWay& way) const
     return moment.atEvent ? change.high : change.after;
 }
 
+std::span<const double> RowProblem::changesIn(const Row& row, std::size_t arc) const
+{
+    const Row::Moment& moment = row.moments[arc];
+    if (moment.change < 0)
+        return {};
+    const std::size_t number = 2 * static_cast<std::size_t>(moment.change) + (moment.atEvent ? 1 : 0);
+    return std::span(changes_[parts_.arcs[arc].kind]).subspan(number * waysOf(arc), waysOf(arc));
+}
+
 std::vector<double> RowProblem::memoryUnder(const WayShares& shares, Memory memory) const
 {
     const std::vector<Bytes>& without = base(memory);
@@ -201,75 +216,6 @@ std::vector<double> RowProblem::memoryUnder(const WayShares& shares, Memory memo
     for (std::size_t event = 0; event < bytes.size(); ++event)
         bytes[event] += static_cast<double>(without[event]);
     return bytes;
-}
-
-std::optional<std::pair<double, WayShares>> RowProblem::withAnotherWay(const WayShares& whole, std::size_t index,
-                                                                       Memory memory, Bytes budget, const PlanMs& msOf,
-                                                                       double belowMs) const
-{
-    const ArcWay own = whole[index].first;
-    const std::span<const std::uint32_t> events = arcs()[own.arc].replay->events();
-    if (events.empty())
-        return std::nullopt;
-    // What a way may add at each event of the part, and from there until the next event.
-    const std::vector<double> bytes = memoryUnder(whole, memory);
-    const auto freeIn = [&](std::size_t begin, std::size_t end) {
-        const auto first = bytes.begin();
-        return begin >= end ? budget
-                            : budget
-                - static_cast<Bytes>(*std::max_element(first + static_cast<std::ptrdiff_t>(begin),
-                                                       first + static_cast<std::ptrdiff_t>(end)));
-    };
-    if (freeIn(0, events.front()) < 0)
-        return std::nullopt;
-    std::vector<LocalEffect::Change> most(arcs()[own.arc].replay->changes(), {budget, budget});
-    for (std::size_t i = 0; i < events.size(); ++i) {
-        const auto number = static_cast<std::size_t>(arcs()[own.arc].replay->changeAt(i));
-        const LocalEffect::Change& change = effectOf(own).changes[number];
-        const std::size_t next = i + 1 < events.size() ? events[i + 1] : bytes.size();
-        most[number].high = std::min(most[number].high, freeIn(events[i], events[i] + 1) + change.high);
-        most[number].after = std::min(most[number].after, freeIn(events[i] + 1, next) + change.after);
-    }
-    std::vector<std::pair<double, std::size_t>> quicker;
-    WayShares other = whole;
-    std::size_t& way = other[index].first.way;
-    for (way = 0; way < waysOf(own.arc); ++way)
-        if (const double ms = msOf(other); way != own.way && ms < belowMs)
-            quicker.emplace_back(ms, way);
-    std::ranges::sort(quicker);
-    for (const auto& [ms, found] : quicker)
-        if (std::ranges::equal(effectOf({own.arc, found}).changes, most,
-                               [](const LocalEffect::Change& a, const LocalEffect::Change& b) {
-                                   return a.high <= b.high && a.after <= b.after;
-                               })) {
-            way = found;
-            return std::pair(ms, std::move(other));
-        }
-    return std::nullopt;
-}
-
-std::optional<WayShares> RowProblem::improved(WayShares whole, Memory memory, Bytes budget, const PlanMs& msOf,
-                                              const SearchLimit& limit) const
-{
-    double ms = msOf(whole);
-    if (std::ranges::max(memoryUnder(whole, memory)) > static_cast<double>(budget)) {
-        std::optional<std::pair<double, WayShares>> best;
-        for (std::size_t index = 0; index < whole.size() && !(best && limit.reached()); ++index) {
-            const double belowMs = best ? best->first : std::numeric_limits<double>::infinity();
-            if (auto found = withAnotherWay(whole, index, memory, budget, msOf, belowMs))
-                best = std::move(found);
-        }
-        if (!best)
-            return std::nullopt;
-        std::tie(ms, whole) = *std::move(best);
-    }
-    for (bool better = true; std::exchange(better, false);)
-        for (std::size_t index = 0; index < whole.size() && !limit.reached(); ++index)
-            if (auto found = withAnotherWay(whole, index, memory, budget, msOf, ms - leastImprovementMs)) {
-                std::tie(ms, whole) = *std::move(found);
-                better = true;
-            }
-    return whole;
 }
 
 std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>& rows, const WaySet& ways) const

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <span>
 #include <stop_token>
 #include <utility>
 #include <vector>
@@ -98,15 +98,10 @@ public:
     };
     Row rowAt(std::uint32_t event, Memory memory, Bytes most) const;
     Bytes changeIn(const Row& row, const ArcWay& way) const; ///< bytes that a way adds there
+    /// The same for all ways of an arc; empty: all add nothing.
+    std::span<const double> changesIn(const Row& row, std::size_t arc) const;
 
     std::vector<double> memoryUnder(const WayShares& shares, Memory memory) const; ///< by event
-
-    /// Replaces single ways of a whole plan by ways that take less time and fit, while there are any and time is
-    /// left. `msOf` is the time of a plan. nullopt: the plan does not fit, and no other way of a single arc changes
-    /// that.
-    using PlanMs = std::function<double(const WayShares&)>;
-    std::optional<WayShares> improved(WayShares whole, Memory memory, Bytes budget, const PlanMs& msOf,
-                                      const SearchLimit& limit) const;
 
     /// Arcs that no row and no position connects with others, and the rows of such arcs. Each component is a separate
     /// problem.
@@ -119,17 +114,15 @@ public:
     std::vector<Component> components(const std::vector<Row>& rows, const WaySet& ways) const;
 
     CheckpointPlan planOf(const WayShares& shares) const;
+    ModuleId moduleOf(std::size_t arc) const { return modules_[arc]; }
 
 private:
     RowProblem() = default;
-    /// The quickest plan that fits with another way for the arc of whole[index], and its time; nullopt: none takes less
-    /// than `belowMs`.
-    std::optional<std::pair<double, WayShares>> withAnotherWay(const WayShares& whole, std::size_t index, Memory memory,
-                                                               Bytes budget, const PlanMs& msOf, double belowMs) const;
     const PartOptions& optionsOf(std::size_t arc) const { return parts_.kinds[parts_.arcs[arc].kind].options; }
     const std::vector<Bytes>& base(Memory memory) const { return memory == Memory::atLeast ? atLeast_ : atMost_; }
 
     PartArcs parts_;
+    std::vector<std::vector<double>> changes_; ///< by kind of arcs: bytes by Row::Moment, and there by way
     std::vector<ModuleId> modules_; ///< by arc
     std::size_t positions_ = 0;
     std::vector<Bytes> atLeast_, atMost_; ///< by event: memory without a plan
