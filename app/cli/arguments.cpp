@@ -261,10 +261,7 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
         .add_flag("--no-recompute", arguments.noRecompute,
                   "With --offload: recompute no module but those of --pin FQN=recompute")
         ->needs(offload);
-    command
-        .add_option("--host-bandwidth", arguments.hostBandwidth,
-                    "GB/s of copies to and from pinned host memory; default: of the GPU, from resources/devices.json")
-        ->type_name("TO[,FROM]");
+    addHostBandwidth(command, arguments.hostBandwidth);
     addTimeArguments(command, arguments.times);
     command.add_flag("--json", arguments.json, "Print one JSON document");
 }
@@ -289,9 +286,20 @@ std::string ownCheckpoints(double ms, const std::string& lineEnd)
 
 namespace {
 
-/// The step with the rates of --host-bandwidth.
+} // namespace
+
+void addHostBandwidth(CLI::App& command, std::string& text)
+{
+    command
+        .add_option("--host-bandwidth", text,
+                    "GB/s of copies to and from pinned host memory; default: of the GPU, from resources/devices.json")
+        ->type_name("TO[,FROM]");
+}
+
 Result<StepTracePtr> withHostBandwidth(const StepTracePtr& step, const std::string& text)
 {
+    if (text.empty())
+        return step;
     const std::size_t comma = text.find(',');
     const double to = parseNumber(std::string_view(text).substr(0, comma)).value_or(0);
     const double from
@@ -305,8 +313,6 @@ Result<StepTracePtr> withHostBandwidth(const StepTracePtr& step, const std::stri
     own->info.fromHost = from;
     return StepTracePtr(own);
 }
-
-} // namespace
 
 Result<PlanSource> readPlanSource(const PlanArguments& arguments)
 {
@@ -324,9 +330,7 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
         return source;
     }
     ASSIGN_OR_RETURN(StepTracePtr trace, readStep(arguments.stepFile, arguments.times));
-    if (!arguments.hostBandwidth.empty()) {
-        ASSIGN_OR_RETURN(trace, withHostBandwidth(trace, arguments.hostBandwidth));
-    }
+    ASSIGN_OR_RETURN(trace, withHostBandwidth(trace, arguments.hostBandwidth));
     if (const Status can = plannable(*trace); !can && (plansExactly(arguments) || !trace->info.measured))
         return badInput(arguments.stepFile + ": " + can.error().message);
     const auto& job = trace->info.distributed;

@@ -89,6 +89,11 @@ Result<std::optional<Card>> cardOf(const CardArguments& arguments, const StepTra
 /// How training runs on a card: "5.01 GiB left" or "out of memory", as the cell of a table.
 std::string runCell(const CardRun& run);
 
+/// Adds --host-bandwidth: GB/s to the host, or to and from the host with a comma.
+void addHostBandwidth(CLI::App& command, std::string& text);
+/// The step with the rates of --host-bandwidth; an empty text means those of the step's GPU.
+Result<StepTracePtr> withHostBandwidth(const StepTracePtr& step, const std::string& text);
+
 /// The arguments that `plan` and `frontier` share.
 struct PlanArguments
 {
@@ -102,7 +107,7 @@ struct PlanArguments
     bool offload = false;
     bool noRecompute = false;
     std::string hostMemory; ///< empty: any
-    std::string hostBandwidth; ///< GB/s to the host, or to and from the host with a comma; empty: the GPU's
+    std::string hostBandwidth; ///< as addHostBandwidth(); empty: the GPU's
     TimeChoice times;
     bool json = false;
 };

@@ -108,6 +108,14 @@ Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan
     return clockText(clock);
 }
 
+void printOffload(const Plan& plan, std::ostream& out)
+{
+    if (plan.offload.moved > 0)
+        out << "Offload       " << formatBytes(plan.offload.moved) << " to the host and back in "
+            << formatMs(plan.offload.copyMs) << ", of which the GPU waits for " << formatMs(plan.offload.exposedMs)
+            << "\n              Pinned host memory: " << exactBytes(plan.offload.host) << '\n';
+}
+
 Status printCommunication(const StepTrace& trace, std::ostream& out)
 {
     if (trace.collectives.size() == 0 || !hasClock(trace))

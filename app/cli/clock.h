@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/cli/command.h"
+#include "core/plan/plan.h"
 #include "core/predict/step_clock.h"
 
 #include <iosfwd>
@@ -24,6 +25,9 @@ Json clockJson(const StepClock& clock);
 std::string clockText(const StepClock& clock);
 /// Error: as clockOf().
 Result<std::string> clockText(const StepTrace& trace, const CheckpointPlan& plan);
+
+/// Prints what a plan moves to the host; nothing if nothing moves.
+void printOffload(const Plan& plan, std::ostream& out);
 
 /// Prints the modules with the most exposed collectives as a table; nothing for a step that is not distributed. Error:
 /// as clockOf().

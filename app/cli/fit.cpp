@@ -216,7 +216,7 @@ void addFit(CLI::App& program, Action& chosen)
         "Of a script: record steps of the longest batch among the first N batches of its data loader, as "
         "`record --longest-batch`");
     add("--vary-accumulation", arguments->varyAccumulation, "ARGUMENT",
-        "Of a script: the argument that sets the micro-batches of an optimizer step, with --global-batch");
+        "Of a script: the argument that sets the micro-batches of an optimizer step, for --global-batch or --changes");
     command
         ->add_option("--global-batch", arguments->globalBatch,
                      "Samples of an optimizer step: each batch is a divisor, and gradients accumulate")

@@ -6,6 +6,7 @@
 #include "app/cli/fit_arguments.h"
 #include "app/cli/table.h"
 #include "core/base/try.h"
+#include "core/fit/fit_row.h"
 
 #include <cmath>
 #include <iostream>
@@ -24,29 +25,65 @@ std::string addedText(const Change& change)
     return (ms > 0 ? "+" : "\u2212") + formatMs(std::abs(ms));
 }
 
-void print(const Changes& changes, const Card& card)
+void printList(const std::vector<Change>& list)
 {
     using enum Table::Align;
+    Table table({{"Costs"}, {"Change"}, {"Frees", right}, {"Reserved", right}, {"Runs"}, {"Step", right}, {"Source"}});
+    for (const Change& change : list)
+        table.addRow({std::string(changeCostName(change.cost)), change.what, formatBytes(change.freed),
+                      change.runs() ? formatBytes(change.run.reservedPeak) : "-", change.runs() ? "yes" : "no",
+                      addedText(change), std::string(changeSource(change))});
+    table.print(std::cout);
+    std::cout << '\n';
+    for (const Change& change : list)
+        std::cout << change.what << ": " << change.how << (change.rests.empty() ? "" : "; calculated: " + change.rests)
+                  << '\n';
+}
+
+void print(const Changes& changes, const Card& card, const std::vector<std::string>& untried)
+{
     const Unchanged& before = changes.before;
     std::cout << card.title << ": the step " << (before.run.runs ? "runs" : "does not run") << ", "
               << exactBytes(before.peak) << " allocated at its peak, " << formatMs(before.stepMs) << '\n';
     if (!before.run.runs)
         std::cout << before.run.reason << '\n';
     std::cout << '\n';
-    if (changes.list.empty()) {
+    if (changes.list.empty())
         std::cout << "No change that was tried frees memory.\n";
-        return;
-    }
-    Table table({{"Costs"}, {"Change"}, {"Frees", right}, {"Reserved", right}, {"Runs"}, {"Step", right}, {"Source"}});
-    for (const Change& change : changes.list)
-        table.addRow({std::string(changeCostName(change.cost)), change.what, formatBytes(change.freed),
-                      change.runs() ? formatBytes(change.run.reservedPeak) : "-", change.runs() ? "yes" : "no",
-                      addedText(change), std::string(changeSource(change))});
-    table.print(std::cout);
-    std::cout << '\n';
-    for (const Change& change : changes.list)
-        std::cout << change.what << ": " << change.how << (change.rests.empty() ? "" : "; calculated: " + change.rests)
-                  << '\n';
+    else
+        printList(changes.list);
+    for (const std::string& sentence : untried)
+        std::cout << "not tried: " << sentence << '\n';
+}
+
+/// Half the batch of a script, in two micro-batches.
+StepSize inMicroBatches(const StepSize& size)
+{
+    return {size.batch / 2, size.sequence, 2};
+}
+
+/// What keeps a script from being recorded at half the batch; empty: nothing does.
+std::string obstacleToHalf(const FitProgram& program, const StepSize& size, const StepTrace& step)
+{
+    if (program.batch.name.empty() || program.accumulation.name.empty())
+        return "name the arguments that set them with --vary and --vary-accumulation";
+    if (step.info.batch != size.batch)
+        return program.batch.name + " is " + std::to_string(size.batch) + ", and the recorded step has a batch of "
+            + std::to_string(step.info.batch);
+    return size.batch % 2 == 0 ? "" : "the batch, " + std::to_string(size.batch) + ", is odd";
+}
+
+/// What is not tried of a script, a sentence each.
+std::vector<std::string> untriedOf(const FitProgram& program, const StepSize& size, const StepTrace& step)
+{
+    std::vector<std::string> sentences;
+    if (const std::string obstacle = obstacleToHalf(program, size, step); !obstacle.empty())
+        sentences.push_back("half the batch in two micro-batches: " + obstacle);
+    if (!step.info.autocast && step.info.dtype == dtypeName(DType::float32))
+        sentences.emplace_back(
+            "autocast and bfloat16: the script's own code turns them on, so record the script with its "
+            "option for that");
+    return sentences;
 }
 
 } // namespace
@@ -57,6 +94,8 @@ Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRec
     if (request.batch.count() != 1 || request.sequence.count() != 1)
         return badInput("--changes is about a step of one size: expected one batch, such as "
                         + std::string(asked.program.isScript ? "--vary --batch-size=8" : "--batch 8"));
+    if (request.globalBatch > 0)
+        return badInput("--global-batch has no part in --changes, which is about one micro-batch: leave it out");
     const StepSize size{request.batch.at(0), request.sequence.at(0), 1};
     const std::string& gpu = request.gpus.front();
     std::vector<Result<RecordedStep>> recorded = recorder.record(std::span(&size, 1), gpu, {});
@@ -70,18 +109,47 @@ Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRec
     };
     ASSIGN_OR_RETURN(const StepTracePtr step, timed(recorded.front()->step));
     ASSIGN_OR_RETURN(const Card card, cardOf(request, gpu, *step));
-    RecordVariant variant;
-    if (!asked.program.isScript)
-        variant = [&](const std::vector<std::string>& options) -> Result<StepTracePtr> {
+    const FitProgram& program = asked.program;
+    const bool isHalved = program.isScript && obstacleToHalf(program, size, *step).empty();
+    const StepSize half = inMicroBatches(size);
+    std::string failure; // of the recording at half the batch
+    const RecordVariant variant = [&](const std::vector<std::string>& options) -> Result<StepTracePtr> {
+        if (!program.isScript) {
             ASSIGN_OR_RETURN(const RecordedStep other, recorder.recordVariant(size, options, gpu, {}));
             return timed(other.step);
-        };
-    ASSIGN_OR_RETURN(const Changes changes, changesThatHelp(step, card, variant));
+        }
+        if (!isHalved || options.front() != "--batch")
+            return badInput("the script's own code decides");
+        std::vector<Result<RecordedStep>> other = recorder.record(std::span(&half, 1), gpu, {});
+        if (!other.front()) {
+            failure = other.front().error().message;
+            return other.front().error();
+        }
+        if (microBatchesOf(*other.front()->step) != 2 * microBatchesOf(*step)) {
+            failure = program.accumulation.name + "=2 does not make two micro-batches of the script";
+            return badInput(failure);
+        }
+        return timed(other.front()->step);
+    };
+    ASSIGN_OR_RETURN(Changes changes, changesThatHelp(step, card, variant));
+    std::vector<std::string> untried;
+    if (program.isScript) {
+        untried = untriedOf(program, size, *step);
+        if (!failure.empty())
+            untried.push_back("half the batch in two micro-batches: " + failure);
+        for (Change& change : changes.list) // of a script no option of `record` sets the sizes
+            if (change.isRecorded)
+                change.options = {program.batch.name + "=" + std::to_string(half.batch),
+                                  program.accumulation.name + "=" + std::to_string(half.accumulation)};
+    }
     recorder.finish();
-    if (arguments.json)
-        printJson(toJson(changes));
-    else
-        print(changes, card);
+    if (arguments.json) {
+        Json document = toJson(changes);
+        document["not_tried"] = untried;
+        printJson(document);
+    } else {
+        print(changes, card, untried);
+    }
     return 0;
 }
 

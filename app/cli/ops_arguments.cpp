@@ -26,6 +26,7 @@ Result<OpsRequest> requestOf(const OpsArguments& arguments)
 Result<OpsPlanner> plannerOf(const OpsArguments& arguments)
 {
     ASSIGN_OR_RETURN(StepTracePtr trace, readStep(arguments.stepFile, arguments.times));
+    ASSIGN_OR_RETURN(trace, withHostBandwidth(trace, arguments.hostBandwidth));
     Result<OpsPlanner> planner = OpsPlanner::create(std::move(trace));
     if (!planner)
         return Error{planner.error().kind, arguments.stepFile + ": " + planner.error().message};

@@ -21,6 +21,7 @@ struct OpsArguments
     std::string solver = "dp";
     std::string runtime = "flops";
     std::string opTimes; ///< file of measured times
+    std::string hostBandwidth; ///< as addHostBandwidth(); empty: the GPU's
     TimeChoice times;
     CardArguments onCard;
     bool json = false;

@@ -8,7 +8,9 @@
 #include "core/base/try.h"
 #include "core/joint/ops_frontier.h"
 #include "core/joint/ops_policy.h"
+#include "core/policy/step_planner.h"
 #include "core/predict/predict.h"
+#include "core/predict/regions.h"
 
 #include <CLI/CLI.hpp>
 
@@ -31,6 +33,8 @@ struct OpsPlanArguments : OpsArguments
     std::string policyFile;
     std::vector<std::string> acUnits;
     bool monotone = false;
+    bool offload = false;
+    std::string hostMemory; ///< empty: any
 };
 
 /// Returns the number of fractions in the frontier that an answer is compared with. Unless --monotone asks for the
@@ -60,12 +64,22 @@ Json opJson(const StepTrace& trace, const std::vector<int>& indices, OpId op)
             {"index", op.valid() ? indices[op.value] : 0}};
 }
 
+/// A policy by op whose results may go to the host, and the policy of the plan without that.
+struct HostedComparison
+{
+    PlanAnswer hosted;
+    CheckpointPlan plain;
+    Timeline plainTimeline;
+};
+
 /// The answer, and the plans that it is compared with.
 struct ComparedAnswer
 {
     PlanAnswer answer; ///< with a verdict if a card is given
     OpsPlan standard; ///< the plan for fraction 1
     std::optional<OpsPlan> lower; ///< the frontier's plan if it has a lower peak
+    std::vector<OpsPlan> frontier;
+    std::optional<HostedComparison> offload = {}; ///< with --offload
 
     const OpsPlan& plan() const { return answer.ops->plan(); }
 };
@@ -126,6 +140,7 @@ Result<ComparedAnswer> answer(const OpsQuestion& question, const OpsPlanArgument
             plan = lower;
         }
     }
+    found.frontier = frontier;
     found.answer = answerOf(planner, std::move(plan));
     if (question.card)
         found.answer.card = verdictOf(*question.card, trace, found.answer);
@@ -139,6 +154,38 @@ std::vector<Obstacle> notCheckpointable(const OpsPlanner& planner)
     for (const auto& [module, reason] : planner.graph().keptModules)
         modules.push_back({planner.graph().trace->moduleFqn(module), reason});
     return modules;
+}
+
+/// The ops of forward whose results go to the host.
+std::vector<OpId> hostedOps(const StepModel& model, const CheckpointPlan& regions)
+{
+    std::vector<OpId> found;
+    for (const CheckpointRegion& region : regions) {
+        const std::vector<OpId> ops = model.regionOps(region.module);
+        for (std::size_t i = 0; region.hosted && i < ops.size(); ++i)
+            if (region.hosted->ops[i])
+                found.push_back(ops[i]);
+    }
+    return found;
+}
+
+Json hostedJson(const StepTrace& trace, const StepModel& model, const std::vector<int>& indices,
+                const HostedComparison& found)
+{
+    Json json{{"peak_bytes", found.hosted.plan.peak},
+              {"recompute_ms", found.hosted.plan.recomputeMs},
+              {"without_offload",
+               {{"peak_bytes", found.plainTimeline.peak}, {"recompute_ms", found.plainTimeline.recomputeMs}}}};
+    addOffload(json, trace, found.hosted);
+    json["offloaded"] = Json::array();
+    for (const OpId op : hostedOps(model, found.hosted.regions)) {
+        Json row = opJson(trace, indices, op);
+        row["bytes"] = 0;
+        for (const StorageId storage : movedOutputsOf(trace, model.index(), op))
+            row["bytes"] = row["bytes"].get<Bytes>() + trace.storages.bytes[storage];
+        json["offloaded"].push_back(std::move(row));
+    }
+    return json;
 }
 
 Json toJson(const OpsPlanner& planner, const OpsPlanArguments& arguments, const ComparedAnswer& found)
@@ -189,6 +236,8 @@ Json toJson(const OpsPlanner& planner, const OpsPlanArguments& arguments, const 
         row["ms"] = trace.ops.ms[op];
         json["recomputed"].push_back(std::move(row));
     }
+    if (found.offload)
+        json["policy"] = hostedJson(trace, planner.model(), indices, *found.offload);
     addObstacles(json, "not_checkpointable", notCheckpointable(planner));
     return json;
 }
@@ -258,6 +307,13 @@ void print(const OpsPlanner& planner, const OpsPlanArguments& arguments, const C
         out << "Note          another plan takes less at its peak: " << exactBytes(found.lower->peak) << ", for "
             << formatMs(found.lower->recomputeMs) << " at a fraction of " << formatNumber(found.lower->fraction, 2)
             << "; --monotone answers with it\n";
+    if (found.offload) {
+        const Plan& hosted = found.offload->hosted.plan;
+        out << "Policy        " << exactBytes(hosted.peak) << " at the peak and " << formatMs(hosted.recomputeMs)
+            << " of recomputation;\n              without offload " << exactBytes(found.offload->plainTimeline.peak)
+            << " and " << formatMs(found.offload->plainTimeline.recomputeMs) << '\n';
+        printOffload(hosted, out);
+    }
     printNotCheckpointable(notCheckpointable(planner), out);
     printOps(trace, plan, out);
     out << "\nFor torch.compile:\n  torch._functorch.config.activation_memory_budget = "
@@ -283,17 +339,16 @@ Status noteOnCard(Policy& policy, const Card& card, const StepTrace& step, const
 
 /// Writes the plan as selective checkpoints of modules, which eager PyTorch applies. With a card, the policy has to run
 /// there.
-Status writePolicyOf(const OpsQuestion& question, const OpsPlanArguments& arguments, const OpsPlan& plan)
+Status writePolicyOf(const OpsQuestion& question, const OpsPlanArguments& arguments,
+                     const std::vector<ModuleId>& modules, const ComparedAnswer& found)
 {
     const OpsPlanner& planner = question.planner;
-    std::vector<ModuleId> modules;
-    for (const std::string& fqn : arguments.acUnits) {
-        const Result<ModuleId> module = findModule(*planner.model().trace(), fqn);
-        if (!module)
-            return badInput("--ac-unit: " + module.error().message);
-        modules.push_back(*module);
+    Policy policy;
+    if (found.offload) {
+        policy = found.offload->hosted.policy(planner.model());
+    } else {
+        ASSIGN_OR_RETURN(policy, opsPolicy(planner.model(), found.plan(), modules));
     }
-    ASSIGN_OR_RETURN(Policy policy, opsPolicy(planner.model(), plan, modules));
     if (question.card)
         RETURN_IF_ERROR(noteOnCard(policy, *question.card, *planner.model().trace(), arguments.onCard.settings));
     const Status written = writePolicy(policy, arguments.policyFile);
@@ -302,6 +357,55 @@ Status writePolicyOf(const OpsQuestion& question, const OpsPlanArguments& argume
                   << policy.modules.size() << " modules the step peaks at " << exactBytes(policy.predicted.peak)
                   << " and recomputes " << formatMs(policy.predicted.recomputeMs) << '\n';
     return written;
+}
+
+/// The modules of --ac-unit.
+Result<std::vector<ModuleId>> modulesOf(const OpsPlanArguments& arguments, const StepTrace& trace)
+{
+    std::vector<ModuleId> modules;
+    for (const std::string& fqn : arguments.acUnits) {
+        const Result<ModuleId> module = findModule(trace, fqn);
+        if (!module)
+            return badInput("--ac-unit: " + module.error().message);
+        modules.push_back(*module);
+    }
+    return modules;
+}
+
+/// The policy of least time whose results may go to the host: one that takes no more at its peak than the policy of the
+/// fraction without offload, or one that runs on the card.
+Result<HostedComparison> hostedOf(const OpsQuestion& question, const OpsPlanArguments& arguments,
+                                  const std::vector<ModuleId>& modules, const ComparedAnswer& found)
+{
+    const StepModel& model = question.planner.model();
+    const StepTrace& trace = *model.trace();
+    RETURN_IF_ERROR(offloadable(model));
+    HostedLimits limits;
+    if (!arguments.hostMemory.empty()) {
+        const Result<Bytes> host = parseBytes(arguments.hostMemory);
+        if (!host)
+            return badInput("--host-memory " + host.error().message);
+        limits.hostMemory = *host;
+    }
+    HostedComparison compared;
+    ASSIGN_OR_RETURN(compared.plain, opsRegions(model, found.plan(), modules));
+    ASSIGN_OR_RETURN(compared.plainTimeline, model.predict(compared.plain));
+    if (arguments.memoryBudget.empty())
+        limits.fits = [&](const Timeline& timeline) { return runOnCard(*question.card, trace, timeline).runs; };
+    else
+        limits.fits = [most = compared.plainTimeline.peak](const Timeline& timeline) { return timeline.peak <= most; };
+    std::vector<OpsPlan> plans = found.frontier;
+    plans.push_back(found.plan());
+    plans.push_back(found.standard);
+    Result<PlanAnswer> hosted = hostedAnswer(model, plans, modules, limits);
+    if (!hosted && hosted.error().kind == ErrorKind::infeasible)
+        return Error{ErrorKind::infeasible,
+                     "no policy by op " + (arguments.memoryBudget.empty() ? "runs on " + question.card->title : "fits")
+                         + ", whatever goes to the host" + (limits.hostMemory > 0 ? " within --host-memory" : "")};
+    if (!hosted)
+        return hosted.error();
+    compared.hosted = *std::move(hosted);
+    return compared;
 }
 
 Result<int> runPlan(const OpsPlanArguments& arguments)
@@ -314,11 +418,15 @@ Result<int> runPlan(const OpsPlanArguments& arguments)
         return badInput("--ac-unit names a module to checkpoint in the policy: expected -o policy.json with it");
     ASSIGN_OR_RETURN(OpsQuestion question, readOpsQuestion(arguments));
     question.request.fraction = fraction;
-    ASSIGN_OR_RETURN(const ComparedAnswer found, answer(question, arguments));
+    ASSIGN_OR_RETURN(const std::vector<ModuleId> modules, modulesOf(arguments, *question.planner.model().trace()));
+    ASSIGN_OR_RETURN(ComparedAnswer found, answer(question, arguments));
+    if (arguments.offload) {
+        ASSIGN_OR_RETURN(found.offload, hostedOf(question, arguments, modules, found));
+    }
     const std::optional<CardVerdict>& verdict = found.answer.card;
-    const bool fails = verdict && !verdict->run.runs;
+    const bool fails = verdict && !verdict->run.runs && !found.offload;
     if (!arguments.policyFile.empty() && !fails)
-        RETURN_IF_ERROR(writePolicyOf(question, arguments, found.plan()));
+        RETURN_IF_ERROR(writePolicyOf(question, arguments, modules, found));
     if (arguments.json)
         printJson(toJson(question.planner, arguments, found));
     else
@@ -354,6 +462,14 @@ void addOpsPlan(CLI::App& program, Action& chosen)
         ->type_name("policy.json");
     command->add_option("--ac-unit", arguments->acUnits, "A module to checkpoint in the policy (default: the blocks)")
         ->type_name("FQN");
+    command->add_flag(
+        "--offload", arguments->offload,
+        "Also a policy of the same memory in which results of ops go to pinned host memory; -o writes it");
+    command
+        ->add_option("--host-memory", arguments->hostMemory, "The most pinned host memory for --offload; default: any")
+        ->type_name("SIZE")
+        ->needs(command->get_option("--offload"));
+    addHostBandwidth(*command, arguments->hostBandwidth);
     command->callback([=, &chosen] {
         if (arguments->memoryBudget.empty() && arguments->onCard.card.empty())
             throw CLI::RequiredError("Either --memory-budget or --card");

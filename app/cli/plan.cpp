@@ -211,10 +211,7 @@ void print(const PlanAnswer& answer, const PlanSource& source, const PlanCommand
         out << ", " << formatPercent(plan.recomputeMs / plan.stepMs) << " of the " << formatMs(plan.stepMs)
             << " of forward and backward" << (source.trace ? axisNote(*source.trace) : std::string());
     out << '\n';
-    if (plan.offload.moved > 0)
-        out << "Offload       " << formatBytes(plan.offload.moved) << " to the host and back in "
-            << formatMs(plan.offload.copyMs) << ", of which the GPU waits for " << formatMs(plan.offload.exposedMs)
-            << "\n              Pinned host memory: " << exactBytes(plan.offload.host) << '\n';
+    printOffload(plan, out);
     if (source.trace)
         out << "Times         " << timesTitle(source.trace->info) << '\n';
     if (!clock.empty())

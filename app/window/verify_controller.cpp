@@ -111,7 +111,7 @@ QString VerifyController::whyNot() const
         return tr("The plan is for one of several GPUs, which one simulated GPU cannot run.");
     if (!isScript && offloads(session_.answer()->regions))
         return tr(
-            "The plan offloads modules, which only a script can be run with: a recorded model has no hooks for it.");
+            "The plan offloads tensors, which only a script can be run with: a recorded model has no hooks for it.");
     return session_.answer()->ops && isScript ? whyNoPolicyOfOps(session_) : QString();
 }
 

@@ -95,8 +95,8 @@ Result<std::shared_ptr<ModuleCheckpoints>> ModuleCheckpoints::create(const Model
         const auto id = ids.find(module.fqn);
         if (id == ids.end())
             return badInput("the policy names module `" + module.fqn + "`, which the model does not have");
-        if (module.offload)
-            return badInput("the policy offloads module `" + module.fqn
+        if (module.offload || module.hosted)
+            return badInput("the policy offloads tensors of module `" + module.fqn
                             + "`, which only training in Python does: record the script with `python -m "
                               "torch_headroom.record --policy`, and compare with torch-headroom verify STEP --run RUN");
         Region region{module.fqn, nullptr, 0, false};

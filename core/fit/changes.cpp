@@ -177,9 +177,12 @@ private:
     void addHalfBatch()
     {
         const std::int64_t batch = step_->info.batch;
-        const auto& dimensions = step_->info.dimensions;
+        const auto& dimensions = step_->info.dimensions; // a script names none
         const auto dimension = std::ranges::find(dimensions, "batch", &StepInfo::Dimension::name);
-        if (dimension == dimensions.end() || batch < 2 || batch % 2 != 0 || batch / 2 < dimension->least)
+        const bool isScript = !step_->info.setting("program").empty();
+        if ((dimension == dimensions.end() && !isScript) || batch < 2 || batch % 2 != 0)
+            return;
+        if (dimension != dimensions.end() && batch / 2 < dimension->least)
             return;
         addRecorded(ChangeCost::time, "batch " + std::to_string(batch / 2) + ", gradients of two accumulated",
                     "two micro-batches before optimizer.step()",

@@ -49,7 +49,8 @@ struct Change
     bool runs() const noexcept { return run.runs; }
 };
 
-/// Records a variant of the program: with options of `torch-headroom record` added to the command. Error: as recording.
+/// Records a variant of the program: with options of `torch-headroom record` added to the command, or what does the
+/// same in a script. Error: as recording, or the program has no such variant, which is then left out.
 using RecordVariant = std::function<Result<StepTracePtr>(const std::vector<std::string>& options)>;
 
 /// The step before any change, for comparison.

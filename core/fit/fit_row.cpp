@@ -32,26 +32,6 @@ double optimizerStepMs(const StepModel& model, const CheckpointPlan& regions, do
     return whole + static_cast<double>(more) * micro;
 }
 
-/// The number of equal forward passes before the optimizer, 1 if passes differ, as those of a GAN's two models.
-std::int64_t microBatchesOf(const StepTrace& step)
-{
-    std::vector<std::vector<StringId>> passes(1); // names of the ops of each forward
-    for (std::uint32_t at = 0; at < step.events.size(); ++at) {
-        const EventIndex event(at);
-        const OpId op(step.events.a[event]);
-        if (step.events.kind[event] == EventKind::opBegin && step.ops.phase[op] == Phase::forward)
-            passes.back().push_back(step.ops.name[op]);
-        const bool ends = step.events.kind[event] == EventKind::mark
-            && static_cast<Mark>(step.events.a[event]) == Mark::backwardEnd;
-        if (ends && !passes.back().empty())
-            passes.emplace_back();
-    }
-    passes.pop_back(); // what follows the last backward
-    const bool isEqual
-        = !passes.empty() && std::ranges::all_of(passes, [&](const auto& pass) { return pass == passes.front(); });
-    return isEqual ? static_cast<std::int64_t>(passes.size()) : 1;
-}
-
 void setRates(FitRun& run, const FitRow& row)
 {
     if (run.stepMs <= 0)
@@ -104,6 +84,32 @@ Status readPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, c
 }
 
 } // namespace
+
+std::int64_t microBatchesOf(const StepTrace& step)
+{
+    std::vector<std::vector<StringId>> passes(1); // names of the ops of each forward, from the first module on
+    bool isInside = false;
+    for (std::uint32_t at = 0; at < step.events.size(); ++at) {
+        const EventIndex event(at);
+        const OpId op(step.events.a[event]);
+        if (step.events.kind[event] == EventKind::enter && !isInside) {
+            passes.back().clear(); // ops that make the input: the first pass's may precede the step
+            isInside = true;
+        }
+        if (step.events.kind[event] == EventKind::opBegin && step.ops.phase[op] == Phase::forward)
+            passes.back().push_back(step.ops.name[op]);
+        const bool ends = step.events.kind[event] == EventKind::mark
+            && static_cast<Mark>(step.events.a[event]) == Mark::backwardEnd;
+        if (ends && !passes.back().empty()) {
+            passes.emplace_back();
+            isInside = false;
+        }
+    }
+    passes.pop_back(); // what follows the last backward
+    const bool isEqual
+        = !passes.empty() && std::ranges::all_of(passes, [&](const auto& pass) { return pass == passes.front(); });
+    return isEqual ? static_cast<std::int64_t>(passes.size()) : 1;
+}
 
 double stepMsOf(const StepModel& model, const CheckpointPlan& regions, double recomputeMs)
 {

@@ -10,6 +10,9 @@ namespace headroom {
 /// The size that is recorded for a step: more than two micro-batches take the memory of two, and as much time each.
 StepSize recordedSize(StepSize size);
 
+/// The number of equal forward passes before the optimizer, 1 if passes differ, as those of a GAN's two models.
+std::int64_t microBatchesOf(const StepTrace& step);
+
 /// The time of the recorded step under a plan that recomputes for `recomputeMs`: StepClock, or without a clock the sum
 /// of the ops' times.
 double stepMsOf(const StepModel& model, const CheckpointPlan& regions, double recomputeMs);

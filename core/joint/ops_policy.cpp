@@ -5,9 +5,12 @@
 #include "core/base/try.h"
 #include "core/joint/op_obstacles.h"
 #include "core/policy/policy_maker.h"
+#include "core/predict/regions.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace headroom {
@@ -96,7 +99,7 @@ std::vector<ModuleId> blocksOf(const StepTrace& trace)
     return blocks;
 }
 
-Result<Policy> opsPolicy(const StepModel& model, const OpsPlan& plan, std::span<const ModuleId> modules)
+Result<CheckpointPlan> opsRegions(const StepModel& model, const OpsPlan& plan, std::span<const ModuleId> modules)
 {
     const StepTrace& trace = *model.trace();
     const std::vector<std::string_view> obstacles = opsObstacles(trace, model.index());
@@ -114,6 +117,13 @@ Result<Policy> opsPolicy(const StepModel& model, const OpsPlan& plan, std::span<
         if (repeats && isDifferentiated(model.index(), module))
             regions.push_back(std::move(region));
     }
+    return regions;
+}
+
+Result<Policy> opsPolicy(const StepModel& model, const OpsPlan& plan, std::span<const ModuleId> modules)
+{
+    const StepTrace& trace = *model.trace();
+    ASSIGN_OR_RETURN(const CheckpointPlan regions, opsRegions(model, plan, modules));
     ASSIGN_OR_RETURN(const Timeline timeline, model.predict(regions));
     Plan asPlan;
     asPlan.status = PlanStatus::feasible;
@@ -123,6 +133,238 @@ Result<Policy> opsPolicy(const StepModel& model, const OpsPlan& plan, std::span<
     ASSIGN_OR_RETURN(const std::vector<ModuleEffect> effects, ModuleEffects(model).of(regions));
     asPlan.decisions = decisionsOf(trace, regions, effects);
     return policyOf(model, regions, asPlan);
+}
+
+namespace {
+
+constexpr int mostCallsApart = 4; ///< calls that a copy may take
+// The number of predictions of a search; few of the plans take their share.
+constexpr std::size_t fewestPredictions = 60;
+constexpr std::size_t mostPredictions = 20'000;
+constexpr std::size_t predictedEvents = 100'000'000; ///< of all predictions together
+
+/// Saved ops of alike modules that may be hosted: the op's name, and the classes of the modules.
+struct HostableClass
+{
+    RegionOpName op;
+    StringId type;
+    Bytes bytes = 0; ///< of the largest such op
+    auto operator<=>(const HostableClass&) const = default;
+};
+
+/// The search for what the regions of a plan send to the host.
+class Hosting
+{
+public:
+    /// Counts `predictions` with hosted ops down; none are made at 0.
+    Hosting(const StepModel& model, CheckpointPlan regions, const HostedLimits& limits, std::size_t& predictions)
+        : model_(model)
+        , limits_(limits)
+        , predictions_(predictions)
+        , regions_(std::move(regions))
+    {
+        findClasses();
+        const auto firstCall = [&](std::size_t region) { return model.index().callsOf[module(region).value].front(); };
+        for (std::size_t region = 0; region < regions_.size(); ++region)
+            order_.push_back(region);
+        std::ranges::sort(order_, {}, firstCall);
+    }
+
+    /// Offers what is better than `best` to `best`.
+    Status improve(std::optional<PlanAnswer>& best) const
+    {
+        ASSIGN_OR_RETURN(const std::optional<PlanAnswer> plain, answerWith(regions_));
+        if (plain)
+            return offer(*plain, best);
+        Choice choice;
+        for (; choice.kept < regions_.size() && predictions_ > 0;
+             choice.kept += std::max<std::size_t>(1, choice.kept / 2))
+            for (choice.first = 0; choice.first < classes_.size(); ++choice.first) {
+                std::size_t tooFew = choice.first;
+                std::size_t enough = classes_.size() + 1;
+                while (tooFew + 1 < enough) {
+                    choice.end = enough > classes_.size() ? classes_.size() : (tooFew + enough) / 2;
+                    ASSIGN_OR_RETURN(const std::optional<PlanAnswer> answer, answerWith(choice, {}));
+                    (answer ? enough : tooFew) = choice.end;
+                }
+                if (enough > classes_.size())
+                    break; // fewer classes hold no less
+                for (const std::size_t end : {enough, classes_.size()}) {
+                    choice.end = end;
+                    RETURN_IF_ERROR(spread(choice, best));
+                }
+            }
+        return {};
+    }
+
+private:
+    /// Some classes, by size, except in the last modules, with which backward begins.
+    struct Choice
+    {
+        std::size_t first = 0, end = 0; ///< classes
+        std::size_t kept = 0; ///< number of the last modules
+    };
+
+    static double cost(const PlanAnswer& answer) { return answer.plan.recomputeMs + answer.plan.offload.exposedMs; }
+
+    ModuleId module(std::size_t region) const { return regions_[region].module; }
+
+    static Status offer(const PlanAnswer& answer, std::optional<PlanAnswer>& best)
+    {
+        if (!best || cost(answer) < cost(*best))
+            best = answer;
+        return {};
+    }
+
+    void findClasses()
+    {
+        const StepTrace& trace = *model_.trace();
+        std::map<std::pair<RegionOpName, StringId>, Bytes> found;
+        for (std::size_t region = 0; region < regions_.size(); ++region) {
+            const std::vector<OpId> ops = model_.regionOps(module(region));
+            const std::vector<bool> hostable
+                = model_.index().obstaclesToOffload[module(region).value] == CheckpointObstacle::none
+                ? hostableOps(trace, model_.index(), module(region))
+                : std::vector<bool>(ops.size(), false);
+            names_.push_back(regionOpNames(trace, ops));
+            may_.emplace_back();
+            for (std::size_t op = 0; op < ops.size(); ++op) {
+                may_.back().push_back(hostable[op] && regions_[region].save[op]);
+                if (!may_.back().back())
+                    continue;
+                Bytes& most = found[{names_.back()[op], trace.modules.type[module(region)]}];
+                Bytes bytes = 0;
+                for (const StorageId storage : movedOutputsOf(trace, model_.index(), ops[op]))
+                    bytes += trace.storages.bytes[storage];
+                most = std::max(most, bytes);
+            }
+        }
+        for (const auto& [key, bytes] : found)
+            classes_.push_back({key.first, key.second, bytes});
+        std::ranges::stable_sort(classes_, std::ranges::greater(), &HostableClass::bytes);
+    }
+
+    /// The regions with the ops of a choice hosted.
+    CheckpointPlan hosted(const Choice& choice, Offload when) const
+    {
+        CheckpointPlan plan = regions_;
+        for (std::size_t i = 0; i + choice.kept < order_.size(); ++i) {
+            CheckpointRegion& region = plan[order_[i]];
+            HostedOps hosted{std::vector<bool>(region.save.size(), false), when};
+            const StringId type = model_.trace()->modules.type[region.module];
+            for (std::size_t op = 0; op < region.save.size(); ++op)
+                hosted.ops[op] = may_[order_[i]][op]
+                    && std::any_of(classes_.begin() + static_cast<std::ptrdiff_t>(choice.first),
+                                   classes_.begin() + static_cast<std::ptrdiff_t>(choice.end),
+                                   [&](const HostableClass& other) {
+                                       return other.op == names_[order_[i]][op] && other.type == type;
+                                   });
+            if (std::ranges::find(hosted.ops, true) != hosted.ops.end())
+                region.hosted = std::move(hosted);
+        }
+        return plan;
+    }
+
+    /// Lets the copies take more calls, as long as that hides copies and the memory is there.
+    Status spread(const Choice& choice, std::optional<PlanAnswer>& best) const
+    {
+        Offload when;
+        double least = std::numeric_limits<double>::infinity();
+        for (int Offload::*const member : {&Offload::wait, &Offload::ahead})
+            for (int calls = 0; calls <= mostCallsApart; ++calls) {
+                Offload now = when;
+                now.*member = calls;
+                ASSIGN_OR_RETURN(const std::optional<PlanAnswer> answer, answerWith(choice, now));
+                if (!answer)
+                    break;
+                if (cost(*answer) < least) {
+                    least = cost(*answer);
+                    when = now;
+                    RETURN_IF_ERROR(offer(*answer, best));
+                }
+                if (answer->plan.offload.exposedMs <= 0)
+                    return {};
+            }
+        return {};
+    }
+
+    /// Predicts the regions with a choice hosted; nullopt: beyond the limits, or no more predictions.
+    Result<std::optional<PlanAnswer>> answerWith(const Choice& choice, Offload when) const
+    {
+        if (predictions_ == 0)
+            return std::optional<PlanAnswer>();
+        --predictions_;
+        return answerWith(hosted(choice, when));
+    }
+
+    /// Predicts regions; nullopt: beyond the limits.
+    Result<std::optional<PlanAnswer>> answerWith(CheckpointPlan regions) const
+    {
+        ASSIGN_OR_RETURN(Timeline timeline, model_.predict(regions));
+        if ((limits_.hostMemory > 0 && timeline.hostBytes > limits_.hostMemory) || !limits_.fits(timeline))
+            return std::optional<PlanAnswer>();
+        PlanRequest request;
+        request.budget = timeline.peak;
+        request.offload = true;
+        request.hostMemory = limits_.hostMemory;
+        PlanAnswer found;
+        found.plan.status = PlanStatus::feasible;
+        found.plan.recomputeMs = timeline.recomputeMs;
+        found.plan.leastBudget = timeline.peak;
+        found.regions = std::move(regions);
+        found.timeline = std::make_shared<const Timeline>(std::move(timeline));
+        found.effects.resize(model_.trace()->modules.size());
+        return std::optional(answerTo(request, model_, std::move(found)));
+    }
+
+    const StepModel& model_;
+    const HostedLimits& limits_;
+    std::size_t& predictions_;
+    CheckpointPlan regions_;
+    std::vector<std::size_t> order_; ///< regions in the order of the first calls
+    std::vector<std::vector<RegionOpName>> names_; ///< by region and op
+    std::vector<std::vector<bool>> may_; ///< by region and op: saved, and may be hosted
+    std::vector<HostableClass> classes_; ///< by descending bytes
+};
+
+} // namespace
+
+Result<PlanAnswer> hostedAnswer(const StepModel& model, std::span<const OpsPlan> plans,
+                                std::span<const ModuleId> modules, const HostedLimits& limits)
+{
+    std::vector<std::pair<double, CheckpointPlan>> candidates; // with the recompute time
+    for (const OpsPlan& plan : plans) {
+        ASSIGN_OR_RETURN(CheckpointPlan regions, opsRegions(model, plan, modules));
+        const auto same = [&](const auto& candidate) {
+            return std::ranges::equal(candidate.second, regions,
+                                      [](const CheckpointRegion& a, const CheckpointRegion& b) {
+                                          return a.module == b.module && a.save == b.save;
+                                      });
+        };
+        if (std::ranges::any_of(candidates, same))
+            continue;
+        ASSIGN_OR_RETURN(const Timeline timeline, model.predict(regions));
+        candidates.emplace_back(timeline.recomputeMs, std::move(regions));
+    }
+    std::ranges::stable_sort(candidates, {}, &std::pair<double, CheckpointPlan>::first);
+    std::optional<PlanAnswer> best;
+    const std::size_t predictions
+        = std::clamp(predictedEvents / (model.trace()->events.size() + 1), fewestPredictions, mostPredictions);
+    for (auto& [recomputeMs, regions] : candidates) {
+        if (best && recomputeMs >= best->plan.recomputeMs + best->plan.offload.exposedMs)
+            break;
+        std::size_t share = std::max(fewestPredictions, 4 * predictions / candidates.size());
+        RETURN_IF_ERROR(Hosting(model, std::move(regions), limits, share).improve(best));
+    }
+    if (!best)
+        return Error{ErrorKind::infeasible, "no policy by op fits, whatever goes to the host"};
+    ASSIGN_OR_RETURN(best->effects, ModuleEffects(model).of(best->regions));
+    best->plan.decisions = decisionsOf(*model.trace(), best->regions, best->effects);
+    ASSIGN_OR_RETURN(best->offloads, offloadByModule(*model.trace(), model.index(), best->regions));
+    if (hasClock(*model.trace())) {
+        ASSIGN_OR_RETURN(best->clock, clockOf(*model.trace(), model.index(), best->regions));
+    }
+    return *std::move(best);
 }
 
 } // namespace headroom

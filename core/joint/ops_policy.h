@@ -3,8 +3,10 @@
 #pragma once
 
 #include "core/joint/ops_plan.h"
+#include "core/policy/plan_answer.h"
 #include "core/policy/policy.h"
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -21,5 +23,22 @@ std::vector<ModuleId> blocksOf(const StepTrace& trace);
 /// checkpointed (op_obstacles.h) is replaced by the modules inside that can. Error (badInput): a module inside another,
 /// or a module that cannot be checkpointed; the sentence names the module and the obstacle.
 Result<Policy> opsPolicy(const StepModel& model, const OpsPlan& plan, std::span<const ModuleId> modules = {});
+
+/// The regions of opsPolicy(). Error: as opsPolicy().
+Result<CheckpointPlan> opsRegions(const StepModel& model, const OpsPlan& plan, std::span<const ModuleId> modules = {});
+
+/// What a policy by op has to keep to, for hostedAnswer().
+struct HostedLimits
+{
+    std::function<bool(const Timeline&)> fits; ///< whether the step may take this memory
+    Bytes hostMemory = 0; ///< most pinned host memory; 0: any
+};
+
+/// Of policies of `plans`, in which results of saved ops may go to the host: the policy that takes the least time, of
+/// recomputation and exposed copies, within the limits. A plan by modules; the budget is the peak. The search tries
+/// results of neighbouring sizes, of all modules alike but the last ones, and the calls that a copy may take; the
+/// search is not exact. Error (infeasible): no policy is within the limits. Error (badInput): as opsPolicy().
+Result<PlanAnswer> hostedAnswer(const StepModel& model, std::span<const OpsPlan> plans,
+                                std::span<const ModuleId> modules, const HostedLimits& limits);
 
 } // namespace headroom

@@ -32,10 +32,8 @@ Result<Card> cardFor(std::string_view text, const StepTrace& step, const std::op
         return cardFor(*gpu, step, chosen);
     const Result<Bytes> capacity = parseBytes(text);
     if (!capacity || *capacity < 1)
-        return badInput(
-            "card `" + std::string(text)
-            + "`: expected a size, such as 21GiB, or the name of a GPU, as torch-headroom record --gpu list "
-              "prints them");
+        return badInput("card `" + std::string(text) + "`: expected a size, such as 21GiB, or a GPU; "
+                        + gpu.error().message);
     Card card;
     card.title = formatBytes(*capacity);
     card.rules.capacity = *capacity;

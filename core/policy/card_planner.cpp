@@ -21,7 +21,7 @@ namespace {
 /// How a plan checkpoints a module and those inside of it: regions with modules numbered from it.
 struct Way
 {
-    std::vector<std::tuple<std::uint32_t, std::vector<bool>, std::optional<Offload>>> regions;
+    std::vector<std::tuple<std::uint32_t, std::vector<bool>, std::optional<Offload>, std::optional<HostedOps>>> regions;
     std::size_t recomputed = 0; ///< number of ops
 
     bool operator<(const Way& other) const
@@ -79,7 +79,8 @@ std::vector<Way> waysOf(const StepModel& model, const CheckpointPlan& plan, cons
         for (const CheckpointRegion& region : plan) {
             if (region.module.value < modules[i].value || region.module.value >= end)
                 continue;
-            ways[i].regions.emplace_back(region.module.value - modules[i].value, region.save, region.offload);
+            ways[i].regions.emplace_back(region.module.value - modules[i].value, region.save, region.offload,
+                                         region.hosted);
             if (region.offload)
                 continue;
             ways[i].recomputed += region.save.empty()
@@ -118,8 +119,8 @@ CheckpointPlan rearranged(const StepTrace& trace, CheckpointPlan plan, const Ali
         });
     });
     for (std::size_t i = 0; i < modules.size(); ++i)
-        for (const auto& [offset, save, offload] : ways[i].regions)
-            plan.push_back({ModuleId(modules[i].value + offset), save, offload});
+        for (const auto& [offset, save, offload, hosted] : ways[i].regions)
+            plan.push_back({ModuleId(modules[i].value + offset), save, offload, hosted});
     std::ranges::sort(plan, {}, &CheckpointRegion::module);
     return plan;
 }
@@ -153,7 +154,7 @@ std::vector<CheckpointPlan> arrangements(const StepModel& model, const Checkpoin
         return {};
     std::erase_if(found, [&](const CheckpointPlan& other) {
         return std::ranges::equal(other, plan, [](const CheckpointRegion& a, const CheckpointRegion& b) {
-            return a.module == b.module && a.save == b.save && a.offload == b.offload;
+            return a.module == b.module && a.save == b.save && a.offload == b.offload && a.hosted == b.hosted;
         });
     });
     return found;

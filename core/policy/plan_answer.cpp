@@ -61,7 +61,7 @@ void makeInfeasible(PlanAnswer& answer)
 
 bool offloads(const CheckpointPlan& plan)
 {
-    return std::ranges::any_of(plan, [](const CheckpointRegion& region) { return region.offload.has_value(); });
+    return std::ranges::any_of(plan, [](const CheckpointRegion& region) { return region.offload || region.hosted; });
 }
 
 void setOffload(const StepModel& step, const CheckpointPlan& regions, const Timeline& timeline, Plan& plan)
@@ -143,8 +143,6 @@ void addObstacles(nlohmann::ordered_json& document, const char* key, std::span<c
         document[key].push_back({{"module", module}, {"reason", reason}});
 }
 
-namespace {
-
 void addOffload(nlohmann::ordered_json& document, const StepTrace& step, const PlanAnswer& answer)
 {
     const auto modules = offloadByModule(step, answer.regions);
@@ -163,8 +161,6 @@ void addOffload(nlohmann::ordered_json& document, const StepTrace& step, const P
                                                                        {"copy_ms", module.copies.copyMs},
                                                                        {"exposed_ms", module.copies.exposedMs}};
 }
-
-} // namespace
 
 nlohmann::ordered_json toJson(const PlanAnswer& answer, const StepTrace* step, const ModuleInfo& info, bool exact)
 {

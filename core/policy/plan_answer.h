@@ -81,7 +81,7 @@ using PlanAnswerPtr = std::shared_ptr<const PlanAnswer>;
 /// answer infeasible.
 PlanAnswer answerTo(const PlanRequest& request, const StepModel& step, PlanAnswer found);
 
-/// Whether a plan offloads a module.
+/// Whether a plan offloads a module, or results of ops.
 bool offloads(const CheckpointPlan& plan);
 /// Sets Plan::offload of regions that were predicted as `timeline`. The times are 0 without hasClock().
 void setOffload(const StepModel& step, const CheckpointPlan& regions, const Timeline& timeline, Plan& plan);
@@ -102,6 +102,9 @@ std::vector<Obstacle> notCheckpointable(const ModuleInfo& info);
 std::vector<Obstacle> wholeOnly(const ModuleInfo& info);
 /// Adds the modules as `key`, if there are any.
 void addObstacles(nlohmann::ordered_json& document, const char* key, std::span<const Obstacle> modules);
+
+/// Adds what a plan moves to the host as "offload", if the plan moves anything.
+void addOffload(nlohmann::ordered_json& document, const StepTrace& step, const PlanAnswer& answer);
 
 /// The document of `torch-headroom plan --json`, without the step's clock. `step` is null for a plan of a ModuleInfo
 /// alone; `exact` is the formulation.

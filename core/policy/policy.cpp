@@ -48,6 +48,11 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
     }
     const std::vector<bool> savable = model.savableOps(module);
     region.save.assign(ops.size(), false);
+    std::vector<bool> hostable;
+    if (policy.hosted) {
+        region.hosted = HostedOps{std::vector<bool>(ops.size(), false), *policy.hosted};
+        hostable = hostableOps(trace, model.index(), module);
+    }
     std::map<std::string_view, int> named;
     std::vector<bool> seen(ops.size(), false);
     for (const Policy::Op& op : policy.ops) {
@@ -64,8 +69,14 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
                                    ? "ops of the module run inside of tensor subclasses, where PyTorch keeps no single "
                                      "ones; make the policy of this step again"
                                    : "it makes nothing of its own, or its result is changed later"));
+        if (op.offload && !hostable[place->second])
+            return badInput(where + op.op + "` with index " + std::to_string(op.index)
+                            + " cannot be offloaded: its result is small, or something else keeps it on the device; "
+                              "make the policy of this step again");
         seen[place->second] = true;
         region.save[place->second] = op.save;
+        if (op.offload)
+            region.hosted->ops[place->second] = true;
         ++named[op.op];
     }
     for (const auto& [op, count] : ran)

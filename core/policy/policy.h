@@ -24,6 +24,7 @@ struct Policy
         std::string op; ///< "aten.mm.default"
         int index = 0; ///< number of the call of that op inside the module's forward, from 0
         bool save = false;
+        bool offload = false; ///< the saved outputs go to host memory
     };
     /// What an offloaded module moves to host memory, and when (core/predict/predict.h, Offload).
     struct Moves
@@ -47,6 +48,8 @@ struct Policy
         /// several ranks, since the communication buffers are unknown.
         std::vector<HeldBytes> held = {};
         std::optional<Moves> offload = {}; ///< nullopt: the module is checkpointed
+        /// When the outputs of the ops with `offload` move, of a checkpointed module; nullopt: there is no such op.
+        std::optional<Offload> hosted = {};
     };
     /// How training runs under the policy on the card that the plan was made for.
     struct OnCard
@@ -91,7 +94,7 @@ Result<Policy> makePolicy(const StepTrace& trace, const Plan& plan);
 std::string_view policyFqn(const StepTrace& trace, ModuleId module);
 
 /// The policy as regions of this step. Error (badInput): an unknown module, an op that never ran there or is there
-/// twice, an op that cannot be saved, another number of ops; the sentence names the module and the op.
+/// twice, an op that cannot be saved or offloaded, another number of ops; the sentence names the module and the op.
 Result<CheckpointPlan> checkpointPlan(const StepTrace& trace, const Policy& policy);
 
 /// The text of policy.json: keys sorted and an op per line, so that versions can be compared with diff.

@@ -5,6 +5,7 @@
 #include "core/base/json_text.h"
 #include "core/policy/policy.h"
 
+#include <algorithm>
 #include <limits>
 #include <set>
 
@@ -31,16 +32,24 @@ std::string toJson(const Policy::Moves& moves)
         + ", \"tensors\": [" + tensors + "], \"wait\": " + std::to_string(moves.wait) + "}";
 }
 
+std::string toJson(const Offload& hosted)
+{
+    return "{\"ahead\": " + std::to_string(hosted.ahead) + ", \"wait\": " + std::to_string(hosted.wait) + "}";
+}
+
 std::string toJson(const Policy::Module& module)
 {
     std::string json = "    {\n      \"discard_ratio\": " + jsonText(module.discardRatio)
         + ",\n      \"fqn\": " + jsonText(module.fqn)
-        + (module.offload ? ",\n      \"offload\": " + toJson(*module.offload) : "") + ",\n      \"ops\": [";
+        + (module.offload      ? ",\n      \"offload\": " + toJson(*module.offload)
+               : module.hosted ? ",\n      \"offload\": " + toJson(*module.hosted)
+                               : "")
+        + ",\n      \"ops\": [";
     const char* separator = "\n        ";
     for (const Policy::Op& op : module.ops) {
         json += separator;
-        json += "{\"index\": " + std::to_string(op.index) + ", \"op\": " + jsonText(op.op)
-            + ", \"save\": " + (op.save ? "true" : "false") + "}";
+        json += "{\"index\": " + std::to_string(op.index) + (op.offload ? ", \"offload\": true" : "")
+            + ", \"op\": " + jsonText(op.op) + ", \"save\": " + (op.save ? "true" : "false") + "}";
         separator = ",\n        ";
     }
     json += module.ops.empty() ? "]" : "\n      ]";
@@ -110,6 +119,9 @@ Policy::Op opIn(const json::Json& json)
     op.index = static_cast<int>(
         json::integerFrom(json::member(json, "index"), 0, mostOfInt, "the number of a call, 0 or more"));
     op.save = json::at(json, "save", json::boolean);
+    op.offload = json::atOr(json, "offload", json::boolean, false);
+    if (op.offload && !op.save)
+        json::expected(json["offload"], "an op with `save`, since only saved results go to the host");
     return op;
 }
 
@@ -118,11 +130,16 @@ int countFrom(const json::Json& json, const char* key, const char* what)
     return static_cast<int>(json::integerFrom(json::member(json, key), 0, mostOfInt, what));
 }
 
+Offload whenIn(const json::Json& json)
+{
+    return {countFrom(json, "wait", "a number of calls, 0 or more"),
+            countFrom(json, "ahead", "a number of calls, 0 or more")};
+}
+
 Policy::Moves movesIn(const json::Json& json)
 {
-    Policy::Moves moves;
-    moves.wait = countFrom(json, "wait", "a number of calls, 0 or more");
-    moves.ahead = countFrom(json, "ahead", "a number of calls, 0 or more");
+    const Offload when = whenIn(json);
+    Policy::Moves moves{when.wait, when.ahead, {}};
     moves.saved = countFrom(json, "saved", "a number of tensors, 0 or more");
     const auto tensor = [](const json::Json& number) {
         return static_cast<int>(json::integerFrom(number, 0, mostOfInt, "the number of a tensor, 0 or more"));
@@ -160,8 +177,14 @@ Policy::Module moduleIn(const json::Json& json)
         json::expected(json["discard_ratio"], "a share from 0 to 1");
     module.types = json::atOr(json, "types", json::listOf(json::string), std::vector<std::string>());
     module.ops = json::at(json, "ops", json::listOf(opIn));
-    if (const json::Json* const offload = json::find(json, "offload"))
+    const json::Json* const offload = json::find(json, "offload");
+    const bool hosts = std::ranges::any_of(module.ops, &Policy::Op::offload);
+    if (offload && hosts)
+        module.hosted = whenIn(*offload);
+    else if (offload)
         module.offload = movesIn(*offload);
+    else if (hosts)
+        json::wrong(json, "has ops with `offload`, but no `offload` that says when their results move");
     return module;
 }
 

@@ -277,10 +277,12 @@ Policy policyOf(const StepModel& model, const CheckpointPlan& regions, const Pla
             if (const auto decision = plan.decisions.find(name); decision != plan.decisions.end())
                 entry.discardRatio = decision->second;
         entry.offload = movesOf(model, region);
+        if (region.hosted && std::ranges::find(region.hosted->ops, true) != region.hosted->ops.end())
+            entry.hosted = region.hosted->when;
         const std::vector<RegionOpName> names = regionOpNames(trace, model.regionOps(region.module));
         for (std::size_t op = 0; op < names.size(); ++op)
-            entry.ops.push_back(
-                {std::string(trace.strings[names[op].op]), names[op].index, !region.save.empty() && region.save[op]});
+            entry.ops.push_back({std::string(trace.strings[names[op].op]), names[op].index,
+                                 !region.save.empty() && region.save[op], region.hosted && region.hosted->ops[op]});
         policy.modules.push_back(std::move(entry));
     }
     if (const auto held = model.heldBytes(regions); held && plan.worldSize == 1)

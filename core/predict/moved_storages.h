@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace headroom {
@@ -14,13 +15,13 @@ namespace headroom {
 /// The storages that a plan moves to host memory and back, during a replay. The rules are those of
 /// torch_headroom.apply() (packaging/python/torch_headroom/_apply/offload.py):
 ///
-/// - A storage stays on the device from the first pack until Region::leave, and leaves before the next event; other
-///   holders keep the storage.
+/// - A storage stays on the device from the first pack, or the end of the hosted op, until Region::leave, and leaves
+///   before the next event; other holders keep the storage.
 /// - The first unpack of any pack of call n, of any module of the plan, brings back the storages of the calls m <= n
-/// with
-///   m + ahead >= n, later calls first, and of a call the storages that were packed last. A storage that is on the
-///   device by then just stays.
-/// - A storage that came back is held until autograd has released all packs of the storage.
+///   with m + ahead >= n, later calls first; of an offloaded call the storages that were packed last come first, of a
+///   checkpointed call the outputs of the first op. A storage that is on the device by then just stays.
+/// - A storage that came back is held until autograd has released all packs of the storage, or until the recomputation
+///   takes the output of the hosted op.
 ///
 /// A Memory may follow the copies: `copyOut(moved, region, bytes)` and `copyIn(moved, region, bytes)` when a copy is
 /// issued, `waitOut(moved, region)` and `waitIn(moved, region)` when the device waits for the copy, `endCopy(moved,
@@ -49,7 +50,7 @@ public:
         for (const auto& [pack, moved] : plan.movedPacks)
             movedOf_[pack] = moved;
         for (const std::uint32_t region : plan.numbered)
-            if (const auto& offload = plan.regions[region].offload)
+            if (const auto& offload = plan.regions[region].moves())
                 mostAhead_ = std::max(mostAhead_, static_cast<std::uint32_t>(offload->ahead));
     }
 
@@ -91,7 +92,38 @@ public:
         return true;
     }
 
-    /// Ends an offloaded call's hold of the storages.
+    // Outputs of hosted ops, in the cache of a checkpointed call.
+
+    /// Returns whether the output moves; so does drop().
+    bool cache(OpId op, StorageId output)
+    {
+        const std::uint32_t number = numberOf(op, output);
+        if (number != none)
+            save(number, storages_[number]);
+        return number != none;
+    }
+
+    /// Hands over the cache's hold of a saved output. Returns the block.
+    std::uint32_t take(OpId op, StorageId output)
+    {
+        const std::uint32_t number = numberOf(op, output);
+        if (number == none)
+            return output.value;
+        if constexpr (followsCopies)
+            memory_.waitIn(number, plan_.moved[number].region);
+        storages_[number].state = State::notSaved;
+        return storages_[number].block;
+    }
+
+    bool drop(OpId op, StorageId output)
+    {
+        const std::uint32_t number = numberOf(op, output);
+        if (number != none)
+            end(number, storages_[number]);
+        return number != none;
+    }
+
+    /// Ends a call's hold of the storages.
     void leaveDevice(std::uint32_t region)
     {
         for (std::uint32_t number = plan_.regions[region].firstMoved; number < plan_.regions[region].endMoved; ++number)
@@ -114,7 +146,7 @@ public:
             memory_.beginBackward(region);
         for (std::uint32_t number = from + 1; number-- > from - std::min(from, mostAhead_);) {
             const std::uint32_t other = plan_.numbered[number];
-            const auto& offload = plan_.regions[other].offload;
+            const auto& offload = plan_.regions[other].moves();
             if (offload && number + static_cast<std::uint32_t>(offload->ahead) >= from && !isBack_[number])
                 bringBack(other);
         }
@@ -134,6 +166,17 @@ private:
 
     Bytes bytesOf(std::uint32_t number) const { return trace_.storages.bytes[plan_.moved[number].storage]; }
 
+    /// The index in Regions::moved of an output of an op; none: the output stays.
+    std::uint32_t numberOf(OpId op, StorageId output) const
+    {
+        const auto& outputs = plan_.movedOutputs;
+        auto found = std::ranges::lower_bound(outputs, op, {}, &std::pair<OpId, std::uint32_t>::first);
+        for (; found != outputs.end() && found->first == op; ++found)
+            if (plan_.moved[found->second].storage == output)
+                return found->second;
+        return none;
+    }
+
     /// Issues the copy to the host. The storage stays on the device for now.
     void save(std::uint32_t number, Moved& moved)
     {
@@ -148,7 +191,8 @@ private:
     {
         const Region& call = plan_.regions[region];
         isBack_[call.number] = true;
-        for (std::uint32_t number = call.endMoved; number-- > call.firstMoved;) {
+        for (std::uint32_t i = call.firstMoved; i < call.endMoved; ++i) {
+            const std::uint32_t number = call.hosted ? i : call.endMoved - 1 - (i - call.firstMoved);
             Moved& moved = storages_[number];
             if (moved.state == State::notSaved)
                 continue;

@@ -20,6 +20,15 @@ struct Offload
     auto operator<=>(const Offload&) const = default;
 };
 
+/// The saved ops of a checkpointed module with outputs that go to host memory in forward, and come back before the
+/// recomputation takes the outputs from the cache.
+struct HostedOps
+{
+    std::vector<bool> ops; ///< for each op of CheckpointRegion::save: whether the saved outputs go to the host
+    Offload when = {}; ///< as of an offloaded module; the recomputation is the begin of the backward
+    auto operator<=>(const HostedOps&) const = default;
+};
+
 /// A module of a plan. Either the module is checkpointed (torch.utils.checkpoint, non-reentrant, with selective
 /// checkpointing), or its saved tensors are offloaded (torch.autograd.graph.saved_tensors_hooks).
 struct CheckpointRegion
@@ -29,6 +38,7 @@ struct CheckpointRegion
     /// are recomputed. Without a meaning for an offloaded module.
     std::vector<bool> save = {};
     std::optional<Offload> offload = {}; ///< nullopt: the module is checkpointed
+    std::optional<HostedOps> hosted = {}; ///< of a checkpointed module; nullopt: all saved outputs stay on the device
 };
 
 /// No region may contain another region.

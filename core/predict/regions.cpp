@@ -31,11 +31,15 @@ Status refuse(const StepTrace& trace, const StepIndex& index, const CheckpointPl
         if (region.module.value >= trace.modules.size())
             return badInput("the plan names module number " + std::to_string(region.module.value)
                             + ", but the step has " + std::to_string(trace.modules.size()));
-        const auto& obstacles = region.offload ? index.obstaclesToOffload : index.obstacles;
-        if (const CheckpointObstacle obstacle = obstacles[region.module.value]; obstacle != CheckpointObstacle::none)
+        const CheckpointObstacle toOffload = index.obstaclesToOffload[region.module.value];
+        const CheckpointObstacle obstacle = region.offload ? toOffload : index.obstacles[region.module.value];
+        if (obstacle != CheckpointObstacle::none)
             return badInput(nameOf(trace, region.module) + " cannot be "
                             + (region.offload ? "offloaded: " : "checkpointed: ")
                             + std::string(obstacleText(obstacle)));
+        if (region.hosted && toOffload != CheckpointObstacle::none)
+            return badInput("what " + nameOf(trace, region.module)
+                            + " keeps cannot be offloaded: " + std::string(obstacleText(toOffload)));
         chosen.push_back(region.module);
     }
     std::ranges::sort(chosen);
@@ -66,31 +70,31 @@ std::span<const CallId> callsBefore(const StepIndex& index, ModuleId module, std
     return {calls.begin(), std::ranges::partition_point(calls, begins)};
 }
 
-/// Marks the ops that a region saves in each call. CheckpointRegion::save is about the ops of a single call; in a call
-/// with other ops, the flags apply to ops of equal RegionOpName. A call that packs nothing ran without gradients:
-/// checkpoint has no effect there, and no cache exists.
-Status markSaved(const StepTrace& trace, const StepIndex& index, const CheckpointRegion& region, std::uint32_t end,
-                 std::vector<bool>& saved)
+/// Sets the flags of a module's ops in each call: `chosen`, CheckpointRegion::save or the hosted ops, is about the ops
+/// of a single call; in a call with other ops, the flags apply to ops of equal RegionOpName. A call that packs nothing
+/// ran without gradients: checkpoint has no effect there, and no cache exists.
+Status markOps(const StepTrace& trace, const StepIndex& index, ModuleId module, const std::vector<bool>& chosen,
+               std::uint32_t end, std::vector<bool>& flags)
 {
-    const auto calls = callsBefore(index, region.module, end);
-    if (region.save.empty() || calls.empty())
+    const auto calls = callsBefore(index, module, end);
+    if (chosen.empty() || calls.empty())
         return {};
-    const CallId deciding = decidingCall(index, region.module);
+    const CallId deciding = decidingCall(index, module);
     const std::vector<OpId> first = countedOps(trace, index.calls[deciding.value]);
-    if (first.size() != region.save.size())
-        return badInput("the plan decides on " + std::to_string(region.save.size()) + " ops of "
-                        + nameOf(trace, region.module) + ", but its forward runs " + std::to_string(first.size()));
-    saved.resize(trace.ops.size(), false);
+    if (first.size() != chosen.size())
+        return badInput("the plan decides on " + std::to_string(chosen.size()) + " ops of " + nameOf(trace, module)
+                        + ", but its forward runs " + std::to_string(first.size()));
+    flags.resize(trace.ops.size(), false);
     const auto packs = [&](CallId call) { return index.calls[call.value].saves(); };
     if (std::ranges::count_if(calls, packs) == 1 && packs(deciding)) {
         for (std::size_t i = 0; i < first.size(); ++i)
-            saved[first[i].value] = region.save[i];
+            flags[first[i].value] = chosen[i];
         return {};
     }
     std::set<RegionOpName> names;
     const auto firstNames = regionOpNames(trace, first);
     for (std::size_t i = 0; i < first.size(); ++i)
-        if (region.save[i])
+        if (chosen[i])
             names.insert(firstNames[i]);
     for (const CallId id : calls) {
         const StepIndex::Call& call = index.calls[id.value];
@@ -99,14 +103,30 @@ Status markSaved(const StepTrace& trace, const StepIndex& index, const Checkpoin
         const std::vector<OpId> ops = countedOps(trace, call);
         const auto callNames = regionOpNames(trace, ops);
         for (std::size_t i = 0; i < ops.size(); ++i)
-            saved[ops[i].value] = names.contains(callNames[i]);
+            flags[ops[i].value] = names.contains(callNames[i]);
     }
     return {};
+}
+
+/// Marks the ops that a region saves and hosts in each call.
+Status markOps(const StepTrace& trace, const StepIndex& index, const CheckpointRegion& region, std::uint32_t end,
+               std::vector<bool>& saved, std::vector<bool>& hosted)
+{
+    RETURN_IF_ERROR(markOps(trace, index, region.module, region.save, end, saved));
+    if (!region.hosted)
+        return {};
+    const std::vector<bool>& ops = region.hosted->ops;
+    for (std::size_t i = 0; i < ops.size(); ++i)
+        if (ops[i] && (i >= region.save.size() || !region.save[i]))
+            return badInput("the plan sends outputs of " + nameOf(trace, region.module)
+                            + " to the host that it does not save");
+    return markOps(trace, index, region.module, ops, end, hosted);
 }
 
 /// Tensors of less than this share of the largest one of a call stay on the device: a copy costs time of the CPU, too.
 constexpr Bytes leastShareMoved = 64;
 constexpr Bytes leastMoved = 512; ///< bytes
+constexpr Bytes leastMovedOutput = 1024; ///< bytes, of a hosted op; a simulated card counts blocks of 512
 
 /// Whether nothing but the saved tensors of a call keeps a storage on the device between forward and backward.
 bool mayMove(const StepTrace& trace, const StepIndex& index, const StepIndex::Call& call, StorageId storage,
@@ -118,11 +138,17 @@ bool mayMove(const StepTrace& trace, const StepIndex& index, const StepIndex::Ca
         && !index.resized[storage.value];
 }
 
+std::uint32_t firstUnpackOf(const StepIndex& index, const StepIndex::Call& call)
+{
+    std::uint32_t first = StepIndex::never;
+    for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
+        first = std::min(first, index.unpackEvent[pack]);
+    return first;
+}
+
 std::vector<bool> mayMove(const StepTrace& trace, const StepIndex& index, const StepIndex::Call& call)
 {
-    std::uint32_t firstUnpack = StepIndex::never;
-    for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
-        firstUnpack = std::min(firstUnpack, index.unpackEvent[pack]);
+    const std::uint32_t firstUnpack = firstUnpackOf(index, call);
     std::vector<bool> may;
     may.reserve(call.endPack - call.firstPack);
     for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
@@ -130,9 +156,22 @@ std::vector<bool> mayMove(const StepTrace& trace, const StepIndex& index, const 
     return may;
 }
 
-/// Numbers the calls, and finds the storages that offloaded calls move, and when. `regions` are in the order of the
-/// calls.
-void findMoved(const StepTrace& trace, const StepIndex& index, Regions& result)
+/// Adds the storages that the hosted ops of a region move. `hosted`: by op.
+void addMovedOutputs(const StepTrace& trace, const StepIndex& index, std::uint32_t number,
+                     const std::vector<bool>& hosted, Regions& result)
+{
+    const Region& region = result.regions[number];
+    for (std::uint32_t op = region.firstOp; op < region.endOp && op < hosted.size(); ++op)
+        if (hosted[op])
+            for (const StorageId storage : movedOutputsOf(trace, index, OpId(op))) {
+                result.movedOutputs.emplace_back(OpId(op), static_cast<std::uint32_t>(result.moved.size()));
+                result.moved.push_back({storage, number});
+            }
+}
+
+/// Numbers the calls, and finds the storages that offloaded calls and hosted ops move, and when. `regions` are in the
+/// order of the calls; `hosted`: by op.
+void findMoved(const StepTrace& trace, const StepIndex& index, const std::vector<bool>& hosted, Regions& result)
 {
     std::map<ModuleId, std::vector<bool>> moved;
     for (std::uint32_t number = 0; number < result.regions.size(); ++number) {
@@ -141,9 +180,13 @@ void findMoved(const StepTrace& trace, const StepIndex& index, Regions& result)
             continue;
         region.number = static_cast<std::uint32_t>(result.numbered.size());
         result.numbered.push_back(number);
+        region.firstMoved = region.endMoved = static_cast<std::uint32_t>(result.moved.size());
+        if (region.hosted) {
+            addMovedOutputs(trace, index, number, hosted, result);
+            region.endMoved = static_cast<std::uint32_t>(result.moved.size());
+        }
         if (!region.offload || !region.offload->moves)
             continue;
-        region.firstMoved = region.endMoved = static_cast<std::uint32_t>(result.moved.size());
         const ModuleId module = trace.calls.module[region.call];
         const auto [known, added] = moved.try_emplace(module);
         if (added)
@@ -164,7 +207,7 @@ void findMoved(const StepTrace& trace, const StepIndex& index, Regions& result)
     }
     for (Region& region : result.regions)
         if (const std::size_t last
-            = region.offload ? region.number + static_cast<std::size_t>(region.offload->wait) : result.numbered.size();
+            = region.moves() ? region.number + static_cast<std::size_t>(region.moves()->wait) : result.numbered.size();
             last < result.numbered.size())
             region.leave = index.calls[result.regions[result.numbered[last]].call.value].exit;
 }
@@ -196,6 +239,54 @@ std::vector<bool> movedPacksOf(const StepTrace& trace, const StepIndex& index, M
     for (std::size_t pack = 0; pack < moved.size(); ++pack)
         moved[pack] = moved[pack] && bytesOf(pack) >= std::max(leastMoved, largest / leastShareMoved);
     return moved;
+}
+
+std::vector<StorageId> movedOutputsOf(const StepTrace& trace, const StepIndex& index, OpId op)
+{
+    std::vector<StorageId> made;
+    Bytes largest = 0;
+    for (const StorageId storage : trace.ops.outputs[op])
+        if (index.allocatedIn[storage.value] == op && std::ranges::find(made, storage) == made.end()) {
+            made.push_back(storage);
+            largest = std::max(largest, trace.storages.bytes[storage]);
+        }
+    std::erase_if(made, [&](StorageId storage) {
+        return trace.storages.bytes[storage] < std::max(leastMovedOutput, largest / leastShareMoved);
+    });
+    return made;
+}
+
+std::vector<bool> hostableOps(const StepTrace& trace, const StepIndex& index, ModuleId module)
+{
+    const CallId deciding = decidingCall(index, module);
+    if (!deciding.valid())
+        return {};
+    const auto mayBeHosted = [&](const StepIndex::Call& call, std::uint32_t firstUnpack, OpId op) {
+        const std::vector<StorageId> moved = movedOutputsOf(trace, index, op);
+        return !moved.empty() && std::ranges::all_of(moved, [&](StorageId storage) {
+            return !index.mutated[storage.value]
+                && (index.firstPackOf[storage.value].valid() ? mayMove(trace, index, call, storage, firstUnpack)
+                                                             : !isOfModel(trace.storages.category[storage])
+                            && !index.resized[storage.value] && index.freeEvent[storage.value] < firstUnpack);
+        });
+    };
+    std::map<RegionOpName, bool> may;
+    for (const CallId id : index.callsOf[module.value]) {
+        const StepIndex::Call& call = index.calls[id.value];
+        if (!call.saves())
+            continue;
+        const std::uint32_t firstUnpack = firstUnpackOf(index, call);
+        const std::vector<OpId> ops = countedOps(trace, call);
+        const auto names = regionOpNames(trace, ops);
+        for (std::size_t i = 0; i < ops.size(); ++i) {
+            bool& all = may.try_emplace(names[i], true).first->second;
+            all = all && mayBeHosted(call, firstUnpack, ops[i]);
+        }
+    }
+    std::vector<bool> hostable;
+    for (const RegionOpName& name : regionOpNames(trace, countedOps(trace, index.calls[deciding.value])))
+        hostable.push_back(may[name]);
+    return hostable;
 }
 
 Region regionOf(const StepIndex& index, CallId id)
@@ -242,17 +333,20 @@ Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const Che
 {
     RETURN_IF_ERROR(refuse(trace, index, plan));
     Regions result;
+    std::vector<bool> hosted; // by op
     for (const CheckpointRegion& region : plan) {
         for (const CallId call : callsBefore(index, region.module, end)) {
             result.regions.push_back(regionOf(index, call));
             result.regions.back().offload = region.offload;
+            if (region.hosted)
+                result.regions.back().hosted = region.hosted->when;
         }
         if (!region.offload)
-            RETURN_IF_ERROR(markSaved(trace, index, region, end, result.saved));
+            RETURN_IF_ERROR(markOps(trace, index, region, end, result.saved, hosted));
     }
     std::ranges::sort(result.regions, {}, &Region::enter);
-    if (std::ranges::any_of(plan, [](const CheckpointRegion& region) { return region.offload.has_value(); }))
-        findMoved(trace, index, result);
+    if (std::ranges::any_of(plan, [](const CheckpointRegion& region) { return region.offload || region.hosted; }))
+        findMoved(trace, index, hosted, result);
     return result;
 }
 

@@ -23,8 +23,9 @@ inline Bytes pinnedBytes(Bytes bytes)
     return static_cast<Bytes>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
 }
 
-/// A storage that an offloaded call moves. All packs of the storage are packs of the call, and the program has freed
-/// the storage when the backward of the call begins: nothing else keeps the storage on the device.
+/// A storage that a call moves: that of saved tensors of an offloaded call, or of an output of a hosted op. In plans of
+/// the planner, all packs of the storage are packs of the call, and the program has freed the storage when the backward
+/// of the call begins: nothing else keeps the storage on the device.
 struct MovedStorage
 {
     StorageId storage;
@@ -42,9 +43,13 @@ struct Region
     std::uint32_t firstOp = 0, endOp = 0;
 
     std::optional<Offload> offload = {}; ///< nullopt: the call is checkpointed
+    std::optional<Offload> hosted = {}; ///< of a checkpointed call with hosted ops
     std::uint32_t number = none; ///< of the call, in a plan that offloads (Offload); none: the call saves nothing
     std::uint32_t leave = none; ///< event after which the moved storages leave the device
-    std::uint32_t firstMoved = 0, endMoved = 0; ///< in Regions::moved, in the order of first packs
+    std::uint32_t firstMoved = 0, endMoved = 0; ///< in Regions::moved, in the order of first packs, or of ops
+
+    /// When storages of the call move; nullopt: none move.
+    const std::optional<Offload>& moves() const { return offload ? offload : hosted; }
     static constexpr std::uint32_t none = static_cast<std::uint32_t>(-1);
 };
 
@@ -55,6 +60,7 @@ struct Regions
     std::vector<bool> saved; ///< by op: the outputs are in the region's cache; empty when the plan saves no op
     std::vector<MovedStorage> moved;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> movedPacks; ///< (pack, index in `moved`), ascending
+    std::vector<std::pair<OpId, std::uint32_t>> movedOutputs; ///< (hosted op, index in `moved`), ascending
     std::vector<std::uint32_t> numbered; ///< by number of a call: the region; empty if the plan offloads nothing
 };
 
@@ -68,6 +74,14 @@ Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const Che
 /// moves if that is possible in every call with as many packs, and if the tensor is no small one beside the others.
 /// Calls with another number of packs than decidingCall() move nothing.
 std::vector<bool> movedPacksOf(const StepTrace& trace, const StepIndex& index, ModuleId module);
+
+/// The output storages of a hosted op that move: storages that the op made, and that are no small ones beside the
+/// op's largest.
+std::vector<StorageId> movedOutputsOf(const StepTrace& trace, const StepIndex& index, OpId op);
+
+/// For each op of countedOps() of decidingCall(): whether the planner may host the op. In every call of the module, an
+/// output of the op moves, and nothing but a checkpoint of the call keeps that output on the device until backward.
+std::vector<bool> hostableOps(const StepTrace& trace, const StepIndex& index, ModuleId module);
 
 /// The name of an op of a checkpointed call in a policy: the op, and the number of earlier ops of that name in the
 /// call.

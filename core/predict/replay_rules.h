@@ -57,8 +57,8 @@ struct ReplayNotes
 /// - Autocast's cache of casts of weights is empty at the begin and at the end of a recomputation, as PyTorch's engine
 ///   leaves the cache on a GPU. The recomputation repeats the casts that the forward found in the cache.
 ///
-/// Offloaded calls recompute nothing (MovedStorages). `Memory` counts live bytes: LiveMemory counts the whole step over
-/// time, LocalMemory a part of the step, ModuleMemory each module.
+/// Offloaded calls recompute nothing, and outputs of hosted ops leave the device (MovedStorages). `Memory` counts live
+/// bytes: LiveMemory counts the whole step over time, LocalMemory a part of the step, ModuleMemory each module.
 template <class Memory>
 class Replay
 {
@@ -88,9 +88,9 @@ public:
             std::fill(regionOf_.begin() + region.firstPack, regionOf_.begin() + region.endPack, i);
             if (region.number != none)
                 ends_.emplace_back(index.calls[region.call.value].exit, End::call, i);
-            if (region.offload)
+            if (region.moves())
                 ends_.emplace_back(region.leave, End::stay, i);
-            else
+            if (!region.offload)
                 ends_.emplace_back(region.end, End::region, i);
         }
         std::ranges::sort(ends_);
@@ -248,7 +248,10 @@ private:
     void fillCache(OpId op)
     {
         cached_[op.value] = true;
-        forEachOutput(op, [this](StorageId storage) { memory_.hold(storage.value); });
+        forEachOutput(op, [this, op](StorageId storage) {
+            if (!moved_.cache(op, storage))
+                memory_.hold(storage.value);
+        });
     }
 
     template <class Visit>
@@ -288,7 +291,10 @@ private:
             if (!cached_[op])
                 continue;
             cached_[op] = false;
-            forEachOutput(OpId(op), [this](StorageId storage) { memory_.drop(storage.value); });
+            forEachOutput(OpId(op), [this, op](StorageId storage) {
+                if (!moved_.drop(OpId(op), storage))
+                    memory_.drop(storage.value);
+            });
         }
     }
 
@@ -393,11 +399,12 @@ private:
         if (!cached_[op.value])
             return;
         cached_[op.value] = false;
-        forEachOutput(op, [this](StorageId storage) {
+        forEachOutput(op, [this, op](StorageId storage) {
+            const Block block = moved_.take(op, storage);
             if (recomputation_[storage.value].byProgram)
-                memory_.drop(storage.value); // another saved op has already returned this storage
+                memory_.drop(block); // another saved op has already returned this storage
             else
-                giveToProgram(storage, storage.value);
+                giveToProgram(storage, block);
         });
     }
 

@@ -65,10 +65,21 @@ EventTimes eventTimes(const StepTrace& trace, const StepIndex& index)
     return times;
 }
 
+namespace {
+
+/// When a module of a plan moves something; null: the module moves nothing.
+const Offload* whenMoves(const CheckpointRegion& region)
+{
+    if (region.hosted)
+        return &region.hosted->when;
+    return region.offload && region.offload->moves ? &*region.offload : nullptr;
+}
+
+} // namespace
+
 Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const CheckpointPlan& plan)
 {
-    const auto moves = [](const CheckpointRegion& region) { return region.offload && region.offload->moves; };
-    if (std::ranges::none_of(plan, moves))
+    if (std::ranges::none_of(plan, [](const CheckpointRegion& region) { return whenMoves(region) != nullptr; }))
         return std::vector<ModuleOffload>();
     return offloadByModule(trace, StepIndex(trace), plan);
 }
@@ -78,8 +89,8 @@ Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const
 {
     std::vector<ModuleOffload> modules;
     for (const CheckpointRegion& region : plan)
-        if (region.offload && region.offload->moves)
-            modules.push_back({region.module, *region.offload, {}});
+        if (const Offload* const when = whenMoves(region))
+            modules.push_back({region.module, *when, {}});
     if (modules.empty())
         return modules;
     ASSIGN_OR_RETURN(const Regions regions, layOut(trace, index, plan));

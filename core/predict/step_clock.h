@@ -76,7 +76,7 @@ struct EventTimes
 };
 EventTimes eventTimes(const StepTrace& trace, const StepIndex& index); ///< of the recorded step
 
-/// The copies of an offloaded module, all calls together.
+/// The copies of an offloaded module, or of a module with hosted ops, all calls together.
 struct ModuleOffload
 {
     ModuleId module;

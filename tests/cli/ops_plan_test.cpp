@@ -11,6 +11,7 @@
 namespace headroom {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -146,6 +147,63 @@ TEST_F(CliTest, OpsPlanWritesListsOfOpsToSave)
                                           "--ac-unit", "Transformer.layers.1.feed_forward"});
     ASSERT_EQ(one.exitCode, 0) << one.err;
     EXPECT_EQ(nlohmann::ordered_json::parse(readFile(path("one.json")))["modules"].size(), 1U);
+}
+
+TEST_F(CliTest, OpsPlanSendsResultsOfOpsToTheHost)
+{
+    const std::string llama = HEADROOM_TEST_DATA "/steps/llama_6L_h100.hrs";
+    const auto answerTo = [&](std::vector<std::string> more) {
+        std::vector<std::string> words{"ops-plan", llama, "--memory-budget",  "0.2", "--offload",
+                                       "--json",   "-o",  path("policy.json")};
+        words.insert(words.end(), more.begin(), more.end());
+        const Finished finished = headroomProgram(words);
+        EXPECT_EQ(finished.exitCode, 0) << finished.err;
+        return finished.json();
+    };
+    // So fast a link hides all copies.
+    const auto plan = answerTo({"--host-bandwidth", "10000"});
+    const auto& hosted = plan["policy"];
+    EXPECT_THAT(keysOf(hosted), ElementsAre("peak_bytes", "recompute_ms", "without_offload", "offload", "offloaded"));
+    EXPECT_LE(hosted["peak_bytes"], hosted["without_offload"]["peak_bytes"]);
+    EXPECT_LT(hosted["recompute_ms"].get<double>() + hosted["offload"]["exposed_ms"].get<double>(),
+              hosted["without_offload"]["recompute_ms"].get<double>());
+    Bytes bytes = 0;
+    for (const auto& op : hosted["offloaded"])
+        bytes += op["bytes"].get<Bytes>();
+    EXPECT_EQ(hosted["offload"]["moved_bytes"], bytes);
+    EXPECT_GE(hosted["offload"]["host_bytes"].get<Bytes>(), bytes);
+    const auto policy = nlohmann::ordered_json::parse(readFile(path("policy.json")));
+    EXPECT_EQ(policy["predicted"]["peak_bytes"], hosted["peak_bytes"]);
+    std::size_t ops = 0;
+    for (const auto& module : policy["modules"])
+        for (const auto& op : module["ops"])
+            if (op.contains("offload")) {
+                EXPECT_TRUE(op["save"].get<bool>());
+                EXPECT_TRUE(module["offload"].contains("wait"));
+                ++ops;
+            }
+    EXPECT_EQ(ops, hosted["offloaded"].size());
+    EXPECT_EQ(hosted["offload"]["modules"].size(), 6U);
+    EXPECT_EQ(answerTo({}).contains("policy"), true);
+
+    const Bytes half = hosted["offload"]["host_bytes"].get<Bytes>() / 2;
+    const auto limited = answerTo({"--host-bandwidth", "10000", "--host-memory", std::to_string(half)})["policy"];
+    EXPECT_LE(limited.contains("offload") ? limited["offload"]["host_bytes"].get<Bytes>() : 0, half);
+    EXPECT_GE(limited["recompute_ms"], hosted["recompute_ms"]);
+
+    const std::vector<std::string> words{"ops-plan",         llama,  "--memory-budget", "0.2", "--offload",
+                                         "--host-bandwidth", "10000"};
+    EXPECT_THAT(headroomProgram(words).out,
+                AllOf(HasSubstr("\nPolicy        "), HasSubstr("\nOffload       "),
+                      HasSubstr("\n              Pinned host memory: ")));
+    // A link so slow that nothing pays leaves the plan as without offload.
+    const auto slow = answerTo({"--host-bandwidth", "0.001"})["policy"];
+    EXPECT_FALSE(slow.contains("offload"));
+    EXPECT_LE(slow["recompute_ms"], slow["without_offload"]["recompute_ms"]);
+    expectBadInput(headroomProgram({"ops-plan", llama, "--memory-budget", "0.5", "--host-memory", "1GiB"}),
+                   {"--host-memory", "--offload"});
+    expectBadInput(headroomProgram({"ops-plan", llama, "--memory-budget", "0.5", "--offload", "--host-memory", "much"}),
+                   {"--host-memory"});
 }
 
 TEST_F(CliTest, OpsPlanSaysWhatCannotBeCheckpointed)

@@ -80,6 +80,7 @@ TEST_F(CliTest, PlanForACardRunsThere)
     expectBadInput(planFor({}), {"--budget", "--card"});
     expectBadInput(planFor({"--card", "8GiB", "--budget", "8GiB"}), {"--budget", "--card"});
     expectBadInput(planFor({"--card", "rtx"}), {"card `rtx`", "expected a size"});
+    expectBadInput(planFor({"--card", "A100"}), {"card `A100`", "a100-80gb, a100-40gb"});
     expectBadInput(planFor({"--card", "8GiB", "--world-size", "2"}), {"--card", "--world-size"});
     expectBadInput(planFor({"--card", "8GiB", "--formulation", "piecewise"}), {"--card", "--formulation"});
     expectBadInput(planFor({"--budget", "8GiB", "--settings", settings}), {"--settings", "requires --card"});

@@ -4,6 +4,7 @@
 #include "tests/cli/cli_test.h"
 
 #include <filesystem>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 constexpr const char* hostile = "a<script>document.title='ran'</script>\n\"'\x1b[31m\xE2\x80\xAE";
 
@@ -132,46 +134,117 @@ TEST_F(ReportTest, BadInputLeavesNothingHalfWritten)
 
 constexpr const char* browser = "/usr/bin/chromium";
 
-/// The page as the browser has it once the page is loaded, in a window of this size; the browser's console in `err`.
-Finished inBrowser(const std::string& file, const std::string& profile, int width)
+/// The page with a script that may run, in place of the policy that forbids scripts.
+std::string withScript(std::string page, const std::string& script)
 {
-    return runProgram(browser,
-                      {"--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-                       "--user-data-dir=" + profile, "--window-size=" + std::to_string(width) + ",900", "--dump-dom",
-                       "file://" + file});
+    const std::size_t policy = page.find("<meta http-equiv");
+    page.erase(policy, page.find('\n', policy) - policy);
+    return page + "<script>" + script + "</script>";
 }
 
-TEST_F(ReportTest, ABrowserRunsNoScriptOfAName)
+/// Logs the least contrast between a text and its background as WCAG 2 defines contrast, and the page's luminance.
+constexpr const char* measureContrast = R"(
+const linear = value => value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+const numbers = color => color.match(/[\d.]+/g).map(Number);
+const luminance = color => {
+    const [red, green, blue] = numbers(color).map(value => linear(value / 255));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+};
+const isClear = element => numbers(getComputedStyle(element).backgroundColor)[3] === 0;
+const behind = element => {
+    while (isClear(element) && element.parentElement) element = element.parentElement;
+    return luminance(getComputedStyle(element).backgroundColor);
+};
+const isText = node => node.nodeType === 3 && node.textContent.trim();
+const texts = [...document.body.querySelectorAll('*')].filter(
+    element => element instanceof HTMLElement && element.tagName !== 'SCRIPT' && element.getClientRects().length
+        && [...element.childNodes].some(isText));
+const contrasts = texts.map(element => {
+    const [low, high] = [luminance(getComputedStyle(element).color), behind(element)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+});
+console.log(`texts ${texts.length} contrast ${Math.min(...contrasts)} page ${behind(document.body)};`);
+)";
+
+/// A window of a browser with a profile in the test's folder.
+class ReportBrowserTest : public ReportTest
 {
-    if (!std::filesystem::exists(browser))
-        GTEST_SKIP() << "needs a browser: Debian's package chromium";
-    ASSERT_NO_FATAL_FAILURE(writeHostileStep(path("hostile.hrs")));
-    report({path("hostile.hrs")});
-    const Finished shown = inBrowser(path("report.html"), path("profile"), 1280);
+protected:
+    void SetUp() override
+    {
+        if (!std::filesystem::exists(browser))
+            GTEST_SKIP() << "needs a browser: Debian's package chromium";
+        ReportTest::SetUp();
+        ASSERT_NO_FATAL_FAILURE(writeHostileStep(path("hostile.hrs")));
+        pages = {report({path("hostile.hrs")}), report({stepPath(), "--budget", std::to_string(budget())})};
+    }
+
+    /// The page as the browser has it once the page is loaded; the browser's console in `err`.
+    Finished inBrowser(const std::string& page, std::vector<std::string> options)
+    {
+        writeFile(path("page.html"), page);
+        options.insert(options.end(),
+                       {"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                        "--enable-logging=stderr", "--user-data-dir=" + path("profile"),
+                        "file://" + path("page.html")});
+        return runProgram(browser, options);
+    }
+
+    std::vector<std::string> pages; ///< of a step with hostile names, and of a step with a plan
+
+private:
+    std::int64_t budget() const
+    {
+        return headroomProgram({"info", stepPath(), "--json"}).json()["peak_bytes"].get<std::int64_t>() * 9 / 10;
+    }
+};
+
+TEST_F(ReportBrowserTest, RunsNoScriptOfAName)
+{
+    const Finished shown = inBrowser(pages.front(), {"--window-size=1280,900", "--dump-dom"});
     EXPECT_EQ(shown.exitCode, 0) << shown.err;
     EXPECT_THAT(shown.out, HasSubstr("<h1>"));
     EXPECT_THAT(shown.out, Not(HasSubstr("<title>ran</title>")));
     EXPECT_THAT(shown.err, Not(HasSubstr("CONSOLE"))) << "an error or a refused load";
 }
 
-TEST_F(ReportTest, AWindowShowsThePageInItsWidth)
+TEST_F(ReportBrowserTest, AWindowShowsThePageInItsWidth)
 {
-    if (!std::filesystem::exists(browser))
-        GTEST_SKIP() << "needs a browser: Debian's package chromium";
-    ASSERT_NO_FATAL_FAILURE(writeHostileStep(path("hostile.hrs")));
-    const std::string peak = headroomProgram({"info", stepPath(), "--json"}).json()["peak_bytes"].dump();
-    const std::int64_t budget = std::stoll(peak) * 9 / 10;
-    for (std::string page : {report({path("hostile.hrs")}), report({stepPath(), "--budget", std::to_string(budget)})}) {
-        // A copy that may run a script measures the page.
-        const std::size_t policy = page.find("<meta http-equiv");
-        page.erase(policy, page.find('\n', policy) - policy);
-        writeFile(path("measured.html"),
-                  page
-                      + "<script>console.log('overflow ' + (document.documentElement.scrollWidth - "
-                        "document.documentElement.clientWidth))</script>");
+    for (const std::string& page : pages) {
+        const std::string measured = withScript(page,
+                                                "console.log('overflow ' + (document.documentElement.scrollWidth - "
+                                                "document.documentElement.clientWidth))");
         for (const int width : {390, 700, 1280})
-            EXPECT_THAT(inBrowser(path("measured.html"), path("profile"), width).err, HasSubstr("\"overflow 0\""))
+            EXPECT_THAT(inBrowser(measured, {"--window-size=" + std::to_string(width) + ",900", "--dump-dom"}).err,
+                        HasSubstr("\"overflow 0\""))
                 << width;
+    }
+}
+
+TEST_F(ReportBrowserTest, TextsAreReadableOnLightAndOnDark)
+{
+    for (const std::string& page : pages)
+        for (const bool isDark : {false, true}) {
+            const std::string scheme = isDark ? "0" : "1";
+            const std::string log = inBrowser(withScript(page, measureContrast),
+                                              {"--blink-settings=preferredColorScheme=" + scheme, "--dump-dom"})
+                                        .err;
+            std::smatch found;
+            ASSERT_TRUE(std::regex_search(log, found, std::regex("texts (\\d+) contrast ([\\d.]+) page ([\\d.]+);")))
+                << log;
+            EXPECT_GT(std::stoi(found[1]), 20);
+            EXPECT_GE(std::stod(found[2]), 4.5) << log;
+            EXPECT_EQ(std::stod(found[3]) < 0.2, isDark) << log;
+        }
+}
+
+TEST_F(ReportBrowserTest, APageIsPrinted)
+{
+    for (const std::string& page : pages) {
+        const Finished printed = inBrowser(page, {"--print-to-pdf=" + path("page.pdf"), "--no-pdf-header-footer"});
+        EXPECT_EQ(printed.exitCode, 0) << printed.err;
+        EXPECT_THAT(readFile(path("page.pdf")), StartsWith("%PDF"));
+        std::filesystem::remove(path("page.pdf"));
     }
 }
 

@@ -209,6 +209,142 @@ TEST(Offload, PoliciesAreReadBackAsWritten)
 
 namespace {
 
+/// A module that makes a tensor of 16 units, and from this one of 32 units, and saves both.
+StepTracePtr stepOfTwoOps()
+{
+    HandStep step;
+    step.enter(blockId, {step.batch});
+    const StorageId first = step.make("A", 16);
+    const PackId firstPack = step.pack(first);
+    const StorageId second = step.make("B", 32);
+    const PackId secondPack = step.pack(second);
+    step.free({first, second});
+    step.exit();
+    step.make("loss", 1);
+    for (const PackId pack : {secondPack, firstPack}) {
+        step.unpack({pack});
+        step.unpackEnd({pack});
+        step.release({pack});
+    }
+    return step.finish();
+}
+
+CheckpointRegion hosting(ModuleId module, std::vector<bool> save, std::vector<bool> ops, Offload when = {})
+{
+    return {module, std::move(save), {}, HostedOps{std::move(ops), when}};
+}
+
+} // namespace
+
+TEST(Offload, ResultsOfOpsLeaveAtTheEndOfTheForwardAndComeBackBeforeTheRecomputation)
+{
+    const StepTracePtr trace = stepOfTwoOps();
+    EXPECT_THAT(totals(predicted(trace, {{blockId, {true, false}}})),
+                ElementsAre(14, 30, 62, 30, // the first stays
+                            31, 63, 31, 15)); // the second is made again
+    const Timeline t = predicted(trace, {hosting(blockId, {true, false}, {true, false})});
+    EXPECT_EQ(t.recomputeMs, 1);
+    EXPECT_EQ(t.movedBytes, 16 * allocationGranularity);
+    EXPECT_EQ(t.hostBytes, 16 * allocationGranularity);
+    EXPECT_THAT(totals(t),
+                ElementsAre(14, 30, 62, 30, 14, 15, // the first leaves; the loss
+                            31, 63, 31, 15)); // the first is back, the second made again
+    // Both: nothing is made again.
+    const Timeline both = predicted(trace, {hosting(blockId, {true, true}, {true, true})});
+    EXPECT_EQ(both.recomputeMs, 0);
+    EXPECT_THAT(totals(both), ElementsAre(14, 30, 62, 46, 14, 15, 31, 63, 31, 15));
+}
+
+TEST(Offload, ResultsOfOpsWaitForLaterCalls)
+{
+    // There is no call after the block: the result never leaves.
+    EXPECT_THAT(totals(predicted(stepOfTwoOps(), {hosting(blockId, {true, false}, {true, false}, {1, 0})})),
+                ElementsAre(14, 30, 62, 30, 31, 63, 31, 15));
+    TwoModules modules;
+    const StepTracePtr trace = modules.finish();
+    EXPECT_THAT(totals(predicted(trace, {hosting(blockId, {true}, {true}, {1, 0}), offloaded(otherId)})),
+                ElementsAre(14, 30, 62, 46, 14, // both leave at the end of the second's forward
+                            15, 47, 79, 47, 15, 31, 47, 31, 15));
+    EXPECT_THAT(totals(predicted(trace, {hosting(blockId, {true}, {true}, {0, 1}), {otherId}})),
+                ElementsAre(14, 30, 14, 46, 14, 15, // the second is recomputed
+                            31, 63, // the first comes back before that
+                            95, 63, 31, 47, 31, 15));
+}
+
+TEST(Offload, AResultThatIsNotTakenGoesAtTheEndOfTheRegion)
+{
+    HandStep step;
+    step.enter(blockId, {step.batch});
+    const StorageId first = step.make("A", 16);
+    const PackId pack = step.pack(first);
+    const StorageId second = step.make("B", 32); // after the last saved tensor, where a recomputation stops
+    step.free({first, second});
+    step.exit();
+    step.unpack({pack});
+    step.unpackEnd({pack});
+    step.release({pack});
+    EXPECT_THAT(totals(predicted(step.finish(), {hosting(blockId, {false, true}, {false, true})})),
+                ElementsAre(14, 30, 62, 46, 14, // the second leaves
+                            46, 62, 46, 14)); // the second is back, the first made again; both go
+}
+
+TEST(Offload, OnlyResultsThatNothingElseHoldsMayBeHosted)
+{
+    HandStep step;
+    step.enter(blockId, {step.batch});
+    const StorageId own = step.make("A", 64);
+    const StorageId ofProgram = step.make("A", 64);
+    const StorageId common = step.make("A", 64);
+    const std::vector<StorageId> two = step.op("B", {64, 1, 128, 1});
+    const StorageId notSaved = step.make("C", 8);
+    std::vector<PackId> packs;
+    for (const StorageId storage : {own, ofProgram, common, two[0], two[2]})
+        packs.push_back(step.pack(storage));
+    step.exit();
+    step.enter(otherId, {common});
+    packs.push_back(step.pack(common));
+    step.exit();
+    step.free({own, common, two[0], two[1], two[2], two[3], notSaved});
+    for (std::size_t i = packs.size(); i-- > 0;) {
+        step.unpack({packs[i]});
+        step.unpackEnd({packs[i]});
+        step.release({packs[i]});
+    }
+    step.free({ofProgram});
+    const StepModel model(step.finish());
+    const StepTrace& trace = *model.trace();
+    EXPECT_THAT(hostableOps(trace, model.index(), blockId), ElementsAre(true, false, false, true, true));
+    EXPECT_THAT(movedOutputsOf(trace, model.index(), model.regionOps(blockId)[3]), ElementsAre(two[0], two[2]));
+
+    // A policy says so, too.
+    Plan plan;
+    plan.peak = 1;
+    const CheckpointPlan regions{
+        hosting(blockId, {true, true, false, true, false}, {true, false, false, true, false}, {2, 1})};
+    const TemporaryFolder folder;
+    const auto path = folder.path() / "policy.json";
+    ASSERT_TRUE(writePolicy(policyOf(model, regions, plan), path).ok());
+    Result<Policy> read = readPolicy(path);
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_FALSE(read->modules[0].offload);
+    const Result<CheckpointPlan> back = checkpointPlan(trace, *read);
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    EXPECT_EQ(back->at(0).hosted, regions[0].hosted);
+    EXPECT_EQ(back->at(0).save, regions[0].save);
+    read->modules[0].ops[1].offload = true;
+    const Result<CheckpointPlan> refused = checkpointPlan(trace, *read);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(refused.error().message, HasSubstr("op `A` with index 1 cannot be offloaded"));
+    read->modules[0].ops[1] = {"A", 1, false, true};
+    ASSERT_TRUE(writePolicy(*read, path).ok());
+    const Result<Policy> wrong = readPolicy(path);
+    ASSERT_FALSE(wrong.ok());
+    EXPECT_THAT(wrong.error().message, HasSubstr("only saved results go to the host"));
+    EXPECT_FALSE(model.predict({hosting(blockId, {false, false, false, false, false}, regions[0].hosted->ops)}).ok());
+}
+
+namespace {
+
 /// A step with the shapes of its ops, so that copies can be timed beside them.
 StepTracePtr recorded(const std::string& name = "llama_6L_h100")
 {

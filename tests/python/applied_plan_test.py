@@ -123,10 +123,15 @@ def on_cpu(case, model, batch, loss_of, policy, path):
             loss_of(model, batch)
         watch.remove()
         kept = {(op["op"], op["index"]) for op in entry["ops"] if op["save"]}
+        hosted = {(op["op"], op["index"]) for op in entry["ops"] if op.get("offload")}
         entry["ops"] = []
         for place, name in enumerate(ran):
             index = ran[:place].count(name)
             entry["ops"].append({"op": name, "index": index, "save": (name, index) in kept})
+            if (name, index) in hosted:
+                entry["ops"][-1]["offload"] = True
+        if not any(op.get("offload") for op in entry["ops"]):
+            entry.pop("offload", None)
     path.write_text(json.dumps(document))
     return path
 

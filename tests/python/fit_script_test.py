@@ -123,8 +123,39 @@ class Sizes(Fit):
         # A step of 8 samples takes longest in the smallest micro-batches.
         times = [row["plain"]["step_ms"] for row in rows]
         self.assertEqual(times, sorted(times, reverse=True))
+        for row in rows:
+            self.assertAlmostEqual(row["plain"]["samples_per_second"], 8e3 / row["plain"]["step_ms"], 3)
         alone, = self.rows(script, "--vary --micro=2", "--accum=4")
         self.assertEqual(alone["plain"]["peak_bytes"], peaks[1])
+
+    def test_what_would_help_a_script(self):
+        script = self.script("train(int(given['micro']), int(given.get('accum', 1)))")
+
+        def said(options, *arguments):
+            found = self.fitted(script, "--changes " + options, *arguments)
+            return {change["what"]: change for change in found["changes"]}, found["not_tried"]
+
+        changes, untried = said("--vary --micro=64 --vary-accumulation --accum")
+        half = changes["batch 32, gradients of two accumulated"]
+        self.assertEqual((half["source"], half["options"]), ("recorded", ["--micro=32", "--accum=2"]))
+        alone, = self.rows(script, "--vary --micro=32", "--accum=2")
+        self.assertEqual(half["peak_bytes"], alone["plain"]["peak_bytes"])
+        self.assertEqual(len(untried), 1)
+        self.assertRegex(untried[0], "^autocast and bfloat16: the script's own code turns them on")
+        self.assertEqual({change["source"] for what, change in changes.items() if not what.startswith("batch")},
+                         {"calculated"})
+
+        for options, sentence in {"--vary --micro=64": "name the arguments that set them",
+                                  "--vary --micro=7 --vary-accumulation --accum": "the batch, 7, is odd",
+                                  "--vary --micro=64 --vary-accumulation --acc": "--acc=2 does not make two micro-batches",
+                                  }.items():
+            changes, untried = said(options)
+            self.assertFalse([what for what in changes if what.startswith("batch")])
+            self.assertIn(sentence, "; ".join(untried))
+        done = self.started(script, "--gpu", _GPU, "--python", sys.executable, "--vary", "--micro=64", "--changes")
+        self.assertIn("not tried: half the batch in two micro-batches: name the arguments", done.stdout)
+        done = self.started(script, "--gpu", _GPU, "--vary", "--micro=4", "--changes", "--global-batch", "8", code=2)
+        self.assertIn("--global-batch has no part in --changes", done.stderr)
 
 
 class Kept(Fit):

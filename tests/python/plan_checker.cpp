@@ -10,9 +10,11 @@
 //   offload STEP POLICY SHARE HOST   the same, where saved tensors may go to at most HOST bytes of host memory (0:
 //   any);
 //                              answers also the bytes moved, the host memory, and the exposed ms
-//   random STEP POLICY SEED    writes the policy of modules drawn at random, most of them offloaded
-//                              answers the peak under the policy, the number of offloaded modules, the bytes moved, and
-//                              the host memory
+//   random STEP POLICY SEED    writes the policy of modules drawn at random: offloaded, or checkpointed with ops drawn
+//   at
+//                              random that are saved and that go to the host
+//                              answers the peak under the policy, the number of offloaded modules, the bytes moved, the
+//                              host memory, and the number of ops whose results go to the host
 //   ops STEP POLICY FRACTION   writes the save lists of the plan of ops for the fraction, or the least one that there
 //   is
 //                              answers the peak under them, and the number of checkpointed modules
@@ -31,7 +33,9 @@
 #include "core/trace/step_file.h"
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
+#include <numeric>
 #include <random>
 #include <sstream>
 #include <string>
@@ -82,6 +86,30 @@ Result<std::string> plan(const std::string& stepFile, const std::string& policyF
     return answer.str();
 }
 
+/// Draws ops to save, and of these some that go to the host. A random op is not saved: others may run again after it.
+void drawOps(const StepModel& model, std::mt19937& draw, CheckpointRegion& region)
+{
+    const StepTrace& trace = *model.trace();
+    const std::vector<OpId> ops = model.regionOps(region.module);
+    const std::vector<bool> savable = model.savableOps(region.module);
+    const std::vector<bool> hostable = hostableOps(trace, model.index(), region.module);
+    HostedOps hosted{std::vector<bool>(ops.size(), false),
+                     Offload{static_cast<int>(draw() % 3), static_cast<int>(draw() % 3)}};
+    region.save.assign(ops.size(), false);
+    for (std::size_t op = 0; op < ops.size(); ++op) {
+        region.save[op] = draw() % 3 != 0 && savable[op] && (trace.ops.flags[ops[op]] & opRandom) == 0;
+        hosted.ops[op] = draw() % 3 != 0 && region.save[op] && hostable[op];
+    }
+    if (model.index().obstaclesToOffload[region.module.value] == CheckpointObstacle::none
+        && std::ranges::find(hosted.ops, true) != hosted.ops.end())
+        region.hosted = std::move(hosted);
+}
+
+std::int64_t hostedOps(const CheckpointRegion& region)
+{
+    return region.hosted ? std::ranges::count(region.hosted->ops, true) : 0;
+}
+
 Result<std::string> planAtRandom(const std::string& stepFile, const std::string& policyFile, std::uint32_t seed)
 {
     const Result<StepTracePtr> step = readStepTrace(stepFile);
@@ -95,8 +123,10 @@ Result<std::string> planAtRandom(const std::string& stepFile, const std::string&
         if (draw() % 3 == 0 || !call.valid() || !model.index().calls[call.value].saves())
             continue;
         CheckpointRegion region{ModuleId(module)};
-        if (draw() % 4 != 0)
+        if (draw() % 2 != 0)
             region.offload = Offload{static_cast<int>(draw() % 3), static_cast<int>(draw() % 3)};
+        else if (draw() % 4 != 0)
+            drawOps(model, draw, region);
         regions.push_back(std::move(region));
         if (!model.predict(regions) || model.regionOps(ModuleId(module)).empty() || model.isWholeOnly(ModuleId(module)))
             regions.pop_back();
@@ -111,7 +141,8 @@ Result<std::string> planAtRandom(const std::string& stepFile, const std::string&
     std::ostringstream answer;
     answer << timeline->peak << '\t'
            << std::ranges::count_if(regions, [](const CheckpointRegion& region) { return region.offload.has_value(); })
-           << '\t' << timeline->movedBytes << '\t' << timeline->hostBytes;
+           << '\t' << timeline->movedBytes << '\t' << timeline->hostBytes << '\t'
+           << std::transform_reduce(regions.begin(), regions.end(), std::int64_t{0}, std::plus(), hostedOps);
     return answer.str();
 }
 

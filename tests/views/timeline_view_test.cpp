@@ -532,7 +532,7 @@ private Q_SLOTS:
 
     void cardOfTheCursorFitsInALowPlot()
     {
-        for (const int height : {230, 280, 340, 520}) {
+        for (const int height : {200, 230, 280, 340, 520}) {
             view_->resize(1000, height);
             waitUntilPainted();
             hover(at(allMs_ / 2));

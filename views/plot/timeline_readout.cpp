@@ -72,11 +72,14 @@ HoverCard::HoverCard(const Instant& instant, std::span<const Band> bands, std::s
     for (std::size_t i = bands.size(); i-- > 0;)
         rows_.push_back({bands[i].title, bands[i].color(theme), parts[i], {}});
     constexpr double leastRows = 2;
-    if (mostHeight < (4 + leastRows) * lineHeight + gap + 2 * cardPadding)
-        line_.clear(); // a low plot has no room for bytes and line
-    const double headLines = 2 + (op_.isEmpty() ? 0 : 1) + (line_.isEmpty() ? 0 : 1);
-    const double around = headLines * lineHeight + gap + 2 * cardPadding - 4;
-    joinRows(static_cast<std::size_t>(std::max((mostHeight - around) / lineHeight, 1.0)));
+    const auto around = [this] {
+        return (2 + (op_.isEmpty() ? 0 : 1) + (line_.isEmpty() ? 0 : 1)) * lineHeight + gap + 2 * cardPadding - 4;
+    };
+    // A low plot has no room for the bytes beside line and op.
+    for (QString* text : {&line_, &op_})
+        if (mostHeight < around() + leastRows * lineHeight)
+            text->clear();
+    joinRows(static_cast<std::size_t>(std::max((mostHeight - around()) / lineHeight, 1.0)));
     for (Row& row : rows_)
         row.value = inUnit(row.bytes, unit, 2);
     const double head = std::max({QFontMetricsF(theme.bodyStrong).horizontalAdvance(title_),
@@ -85,7 +88,7 @@ HoverCard::HoverCard(const Instant& instant, std::span<const Band> bands, std::s
                                   QFontMetricsF(theme.caption).horizontalAdvance(when_)
                                       + QFontMetricsF(theme.numberStrong).horizontalAdvance(sum_) + 3 * gap});
     size_ = {std::clamp(head, narrowest, widest) + 2 * cardPadding,
-             around + static_cast<double>(rows_.size()) * lineHeight};
+             around() + static_cast<double>(rows_.size()) * lineHeight};
 }
 
 /// Leaves `most` rows, of which the last row has the sum of the rows left out.

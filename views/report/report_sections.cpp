@@ -198,19 +198,20 @@ std::string peakSection(const Report& report)
 
 namespace {
 
-/// "aten.mm.default ×2, aten.addmm.default"
+/// "aten.mm.default ×2, aten.addmm.default (on the host)"
 std::string savedOps(const Policy::Module& module)
 {
-    std::map<std::string, int> counts;
+    std::map<std::pair<std::string, bool>, int> counts; // by op, and whether the result goes to the host
     for (const Policy::Op& op : module.ops)
-        counts[op.op] += op.save ? 1 : 0;
+        counts[{op.op, op.offload}] += op.save ? 1 : 0;
     std::erase_if(counts, [](const auto& entry) { return entry.second == 0; });
     std::string text;
     std::size_t shown = 0;
     for (const auto& [op, count] : counts) {
         if (shown++ == mostOps)
             break;
-        text += (text.empty() ? "" : ", ") + nameOf(op) + (count > 1 ? "&nbsp;×" + std::to_string(count) : "");
+        text += (text.empty() ? "" : ", ") + nameOf(op.first) + (count > 1 ? "&nbsp;×" + std::to_string(count) : "")
+            + (op.second ? " (on the host)" : "");
     }
     if (counts.size() > mostOps)
         text += " and " + std::to_string(counts.size() - mostOps) + " kinds of ops more";

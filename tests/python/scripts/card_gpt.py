@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A transformer that trains with AdamW on the card at hand; POLICY is applied if it is set. EVALUATES is when it is
 evaluated on a larger batch: before training, between steps, or both; with `tries`, a forward of TRIES rows that saves for
-a backward, which never comes, precedes the optimizer, and a block stays. LENGTHS are those of the steps. Prints the
-most bytes that the allocator has reserved after each step."""
+a backward, which never comes, precedes the optimizer, and a block stays. LENGTHS are those of the steps, and
+ROWS their batch. Prints the most bytes that the allocator has reserved after each step."""
 
 import os
 
@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-WIDTH, ROWS, LENGTH, CLASSES = 512, 8, 512, 16000
+WIDTH, LENGTH, CLASSES = 512, 512, 16000
+ROWS = int(os.environ.get("ROWS", 8))
 
 
 class Block(nn.Module):

@@ -28,7 +28,7 @@ class Fit:
     def plan(self):
         """Returns the decisions, without the name of the model."""
         start = len(self.name)
-        return {entry.fqn[start:]: (entry.calls, entry.saved, entry.offload) for entry in self.entries}
+        return {entry.fqn[start:]: (entry.calls, entry.saved, entry.offload, entry.hosted) for entry in self.entries}
 
 
 def find(model, policy, part_name=None, taken=()):

@@ -1,13 +1,15 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Offload: tensors that autograd saves in a module's forward go to pinned host memory, and come back before backward
-needs the tensors.
+"""Offload: tensors that autograd saves in a module's forward, or that a checkpointed module keeps for its recomputation,
+go to pinned host memory, and come back before backward needs the tensors.
 
 The forward runs inside of saved_tensors_hooks(), and nothing else changes. A call is a forward that saves a tensor;
 calls are numbered over all modules of a policy, checkpointed ones too. A storage that moves is copied to the host at once, on a
 stream beside the compute stream. The storage leaves the device at the end of the forward of the call that is `wait`
 calls later. The first unpack of a call brings back the storages of this call and of earlier calls that are at most
 `ahead` calls away. Streams wait for events, the CPU never does.
+
+A checkpointed module's results of ops go the same way (HostedResults): from the op on, until the module runs again.
 
 A device block is always freed after the compute stream has waited for the copy from or into the block, so the caching
 allocator, which orders blocks by the compute stream, needs no record_stream().
@@ -19,11 +21,13 @@ import threading
 import weakref
 
 import torch
+from torch.utils._pytree import tree_map
 
+from .._modules import tensors_of
 from .._torch import in_transform
 from .held import version_of
 from .policy import ModulePolicy, PolicyError
-from .region import PlannedModule
+from .region import OFFLOADED_IN_A_GRAPH, PlannedModule
 
 
 class Cuda:
@@ -49,18 +53,14 @@ class OffloadedModule(PlannedModule):
 
     def __init__(self, applied, module, policy: ModulePolicy, offloads: Offloads):
         super().__init__(applied, module, policy)
-        if not Cuda.is_available():
-            raise PolicyError(f"{applied.document.source}: module {policy.fqn}: its saved tensors go to pinned host "
-                              f"memory, which needs CUDA: train on a GPU, or plan with --pin {policy.fqn}=save")
         self.offloads = offloads
         self.unpacked = False  # a backward has begun
-        offloads.ahead = max(offloads.ahead, policy.offload.ahead)
+        offloads.expect(applied.document.source, policy.fqn, policy.offload)
 
     def run(self, module, args, kwargs):
         forward = self.forward_of(module)
         if torch.compiler.is_compiling():
-            self.difference = ("it runs inside of a graph of torch.compile, where PyTorch's partitioner alone decides "
-                               "what is saved: record the step again as it runs now, with torch.compile")
+            self.difference = OFFLOADED_IN_A_GRAPH
             return forward(*args, **kwargs)
         if not torch.is_grad_enabled() or in_transform():
             return forward(*args, **kwargs)
@@ -115,18 +115,31 @@ class Offloads:
         self._calls = {}  # number -> weak reference to a call
         self._count = 0
 
-    def count(self):
-        """Returns the number of a call."""
-        self._count += 1
-        return self._count - 1
+    def expect(self, source, fqn, offload):
+        """Called for each module with tensors that move. Raises PolicyError without CUDA."""
+        if not Cuda.is_available():
+            raise PolicyError(f"{source}: module {fqn}: its saved tensors go to pinned host memory, which needs CUDA: "
+                              f"train on a GPU, or plan with --pin {fqn}=save")
+        self.ahead = max(self.ahead, offload.ahead)
+
+    def results_of(self, module):
+        """Returns the object for the results of a call of a checkpointed module that move; None: none move."""
+        return HostedResults(module, self) if module.policy.hosted else None
 
     def begin(self, call):
-        """Numbers a call of an offloaded module."""
-        number = call.number = self.count()
+        """Numbers a call that saves tensors. `call` is None if nothing of the call moves. Returns the number."""
+        number = self._count
+        self._count += 1
+        if call is None:
+            return number
+        call.number = number
+        for known in call.storages:
+            known().newest, known().last = number, number + call.offload.wait
         self._calls[number] = weakref.ref(call, lambda _: self._calls.pop(number, None))
+        return number
 
     def forward_ends(self, call):
-        """Called at the end of a call of an offloaded module."""
+        """Called at the end of a call with tensors that move."""
         if call.number is None:
             return
         if call.difference is None and call.storages:
@@ -151,7 +164,7 @@ class Offloads:
                 call = known and known()
                 if call is not None and not call.is_back and earlier + call.offload.ahead >= number:
                     call.is_back = True
-                    for storage in reversed(call.storages):
+                    for storage in call.storages if call.is_checkpointed else reversed(call.storages):
                         storage = storage()
                         if storage is not None:
                             storage.bring_back()
@@ -166,6 +179,7 @@ class Offloads:
 class _Call:
     """A forward of an offloaded module. The handles that autograd keeps hold the call."""
 
+    is_checkpointed = False
     __slots__ = ("module", "offload", "number", "packs", "moving", "storages", "difference", "begun", "is_back",
                  "__weakref__")
 
@@ -225,6 +239,64 @@ class _Call:
         self.begun = True
         self.module.backward_begins()
         self.module.offloads.bring_back(self.number)
+
+
+_BLOCK, _LEAST_BYTES, _LEAST_SHARE = 512, 1024, 64  # as in core/predict/regions.cpp (movedOutputsOf)
+
+
+class HostedResults:
+    """The results of a checkpointed call's ops that go to the host. The selective contexts of the call do not see the ops:
+    this object has the results for the recomputation. Of an op with several results, small ones stay on the device."""
+
+    is_checkpointed = True
+
+    def __init__(self, module: PlannedModule, offloads: Offloads):
+        self.offload = module.policy.hosted
+        self.number = None
+        self.storages = []  # weak references in the order of the ops
+        self.difference = None
+        self.is_back = False
+        self._module, self._offloads = module, offloads
+        self._results = {}  # (name, index) of an op -> results, as handles
+
+    def run(self, key, op, args, kwargs):
+        """Runs the op `key` of the forward, and keeps the result."""
+        result = op(*args, **kwargs)
+        read = {tensor.untyped_storage()._cdata for tensor in tensors_of((args, kwargs)) if _obstacle(tensor) is None}
+        sizes = {}  # storage -> bytes
+        for tensor in tensors_of(result):
+            if _obstacle(tensor) is None and not tensor.is_inference():
+                storage = tensor.untyped_storage()
+                if storage._cdata not in read:
+                    sizes[storage._cdata] = -(-storage.nbytes() // _BLOCK) * _BLOCK  # as a recording counts
+        least = max(_LEAST_BYTES, max(sizes.values(), default=0) // _LEAST_SHARE)
+        moving = {storage: None for storage, nbytes in sizes.items() if nbytes >= least}
+        self._results[key] = tree_map(lambda value: self._handle(value, moving), result)
+        return result
+
+    def take(self, key):
+        """Returns the result of the op `key` to the recomputation, which alone holds the result from here on."""
+        if key not in self._results:
+            raise RuntimeError(f"{key[0]} runs more often in the recomputation of module {self._module.policy.fqn} than in "
+                               "its forward: leave the module out of the plan (--pin)")
+        return tree_map(lambda value: value.tensor() if isinstance(value, (_Moved, _Kept)) else value,
+                        self._results.pop(key))
+
+    def _handle(self, value, moving):
+        if not isinstance(value, torch.Tensor):
+            return value
+        with torch._C._SetExcludeDispatchKeyGuard(torch._C.DispatchKey.ADInplaceOrView, False):  # share versions
+            value = value.detach()  # the result of the op gets a node, which holds the checkpoint
+        key = value.untyped_storage()._cdata if _obstacle(value) is None else None
+        if key not in moving:
+            return _Kept(None, value)
+        if moving[key] is None:
+            try:
+                moving[key] = _Storage(self._offloads, value)
+            except _NoPinnedMemory as error:
+                self._module.refuse(str(error))
+            self.storages.append(weakref.ref(moving[key]))
+        return _Moved(None, moving[key], value)
 
 
 _NEVER = float("inf")

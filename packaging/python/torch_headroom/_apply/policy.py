@@ -44,6 +44,16 @@ class Offload:
 
 
 @dataclass(frozen=True)
+class Hosted:
+    """Saved outputs of a checkpointed module's ops that go to pinned host memory (offload.py). `wait` and `ahead` are as
+    of Offload."""
+
+    ops: frozenset  # a part of ModulePolicy.saved
+    wait: int
+    ahead: int
+
+
+@dataclass(frozen=True)
 class ModulePolicy:
     """The policy for one module. `calls` counts, by name, the ops of a recorded forward of the module. `saved` are the
     ops with saved outputs, as (name, index among the ops of that name). A module with `offload` is not checkpointed."""
@@ -54,6 +64,7 @@ class ModulePolicy:
     types: tuple = ()  # class names from the model to the module; empty in policies of older versions
     held: HeldBytes = HeldBytes()  # empty in policies of older versions
     offload: Offload | None = None
+    hosted: Hosted | None = None
 
     def is_of_a_graph(self):
         """Returns whether the module was recorded as, or inside of, a graph of torch.compile, whose generated code
@@ -173,7 +184,7 @@ class _Reader:
         held = self.held(predicted, fqn)
         if not types:
             fqn = fqn.removeprefix("models.")  # older versions wrote this prefix if the step had several models
-        calls, saved = Counter(), set()
+        calls, saved, hosted = Counter(), set(), set()
         for i, op in enumerate(self.get(entry, where, "ops", list, "a list")):
             place = f"{where}.ops[{i}]"
             if not isinstance(op, dict):
@@ -184,7 +195,15 @@ class _Reader:
                 self.fail(f"{place}.index", f"expected {calls[name]}, since so many {name} come before, not {index}")
             if self.get(op, place, "save", bool, "true or false"):
                 saved.add((name, index))
+            if "offload" in op and self.get(op, place, "offload", bool, "true or false"):
+                if (name, index) not in saved:
+                    self.fail(f"{place}.offload", "expected an op with \"save\", since only saved results go to the host")
+                hosted.add((name, index))
             calls[name] += 1
+        if hosted:
+            when = self.get(entry, where, "offload", dict, "an object"), f"{where}.offload"
+            hosted = Hosted(frozenset(hosted), *(self.count(*when, key) for key in ("wait", "ahead")))
+            return ModulePolicy(fqn, calls, frozenset(saved), types, held, None, hosted)
         offload = self.offload(entry, where) if "offload" in entry else None
         if offload and saved:
             name, index = min(saved)

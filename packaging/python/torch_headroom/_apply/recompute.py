@@ -162,14 +162,16 @@ def is_cached_cast(op, args):
             and torch.is_autocast_cache_enabled() and torch._C._dispatch_tls_is_dispatch_key_excluded(key))
 
 
-def beside_cached_casts(mode, watch=None, result=None):
+def beside_cached_casts(mode, watch=None, result=None, host=None):
     """Makes a selective context, `mode`, ignore autocast's casts of weights. Whether a region runs such casts depends
     on earlier calls, and from torch 2.12 on a recomputation finds an op by index. `watch`, if given, is called with the
-    arguments of such casts, and `result` with the result of each other op. The context also ignores the recorder's
-    marks of module calls, which are not ops of the program."""
+    arguments of such casts, and `result` with the result of each other op. `host`, if given, returns a function that
+    makes the result of an op in place of the context, or None. The context also ignores the recorder's marks of module
+    calls, which are not ops of the program."""
     mode.__class__ = _beside_cached_casts(type(mode))
     mode.headroom_watch = watch
     mode.headroom_result = result
+    mode.headroom_host = host
     return mode
 
 
@@ -184,7 +186,8 @@ def _beside_cached_casts(mode_class):
             if getattr(op, "namespace", None) == "torch_headroom":
                 return op(*args, **(kwargs or {}))
             if not is_cached_cast(op, args):
-                result = super().__torch_dispatch__(op, types, args, kwargs)
+                made = self.headroom_host and self.headroom_host(op, args, kwargs or {})
+                result = made() if made else super().__torch_dispatch__(op, types, args, kwargs)
                 if self.headroom_result is not None:
                     self.headroom_result(result)
                 return result

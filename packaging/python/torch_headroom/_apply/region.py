@@ -28,6 +28,10 @@ _OF_A_GRAPH = ("it was recorded inside of a graph of torch.compile, where PyTorc
                "without torch.compile")
 
 
+OFFLOADED_IN_A_GRAPH = ("it runs inside of a graph of torch.compile, where PyTorch's partitioner alone decides what is "
+                        "saved: record the step again as it runs now, with torch.compile")
+
+
 _NESTED = ("which the recorded step did not do: turn that off (in transformers and diffusers: "
            "model.gradient_checkpointing_disable()), or record the step again as it runs now")
 
@@ -124,10 +128,15 @@ class Region(PlannedModule):
         self.changed = set()  # paths of attributes that an op of a watched call changed in place
         self.read = {}  # path of an argument or attribute of a watched call -> whether an op read the tensor
         self.compiled_context_fn = lambda: self.contexts(None)  # must be a function, not a bound method
+        if policy.hosted:
+            applied.offloads.expect(applied.document.source, policy.fqn, policy.hosted)
 
     def run(self, module, args, kwargs):
         forward = self.forward_of(module)
         if not torch.is_grad_enabled():
+            return forward(*args, **kwargs)
+        if torch.compiler.is_compiling() and self.policy.hosted:
+            self.difference = OFFLOADED_IN_A_GRAPH
             return forward(*args, **kwargs)
         if torch.compiler.is_compiling():  # in a graph: without _Call, keyword arguments bound
             forward = functools.partial(forward, **kwargs) if kwargs else forward
@@ -150,9 +159,16 @@ class Region(PlannedModule):
         except Unrepeatable as error:
             self.refuse(str(error))
         watch.at(f"at the end of module {self.policy.fqn}", held.end)
-        if call.number is not None:
+        if call.hosted is not None:
+            self.applied.offloads.forward_ends(call.hosted)
+        elif call.number is not None:
             self.applied.offloads.leave(call.number)
         return result
+
+    def remove_from(self, module):
+        super().remove_from(module)
+        if self.policy.hosted:
+            self.applied.offloads.cards.clear()  # host memory; calls on the way to their backward keep the cards
 
     def refuse_own_checkpoint(self, hook):
         """Refuses a module that checkpoints a part of itself; `hook` is the pack_hook() of the module's own checkpoint.
@@ -167,32 +183,52 @@ class Region(PlannedModule):
         watch = call.watch if call is not None and call.watched else None
         on_gpu = call is not None and _touches_gpu(call.inputs(), {})
         kept = _Kept() if watch is not None and self.policy.saved else None
+        hosted = call.hosted if call is not None else None
+        hosted_names = {name for name, _ in self.policy.hosted.ops} if hosted else ()
+        known = []  # what count() has returned for the op that runs now
 
-        def decide(context, op, *args, **kwargs):
+        def count(is_recompute, op, args, kwargs):
+            """Counts an op. Returns the op as in the policy; None: an op on the CPU, which the recording does not
+            have."""
             if watch is not None:
                 watch(op, args, kwargs)
-            if on_gpu and not _touches_gpu(args, kwargs):  # the recording has no ops on the CPU
-                return CheckpointPolicy.MUST_RECOMPUTE
+            if on_gpu and not _touches_gpu(args, kwargs):
+                return None
             if not self.checked:
                 self.subclass = self.subclass or _subclass_in((args, kwargs))
             name = str(op)
-            seen = calls[context.is_recompute]
+            seen = calls[is_recompute]
             index = seen[name]
             seen[name] += 1
-            saved = (name, index) in self.policy.saved
             if kept is not None:
-                if not context.is_recompute:
+                if not is_recompute:
                     kept.runs(op, args, kwargs)
-                kept.next = name if saved and not context.is_recompute else None
-            return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
+                kept.next = name if (name, index) in self.policy.saved and not is_recompute else None
+            return name, index
+
+        def decide(context, op, *args, **kwargs):
+            key = known.pop() if known else count(context.is_recompute, op, args, kwargs)
+            return CheckpointPolicy.MUST_SAVE if key in self.policy.saved else CheckpointPolicy.MUST_RECOMPUTE
+
+        def host(is_recompute, op, args, kwargs):
+            """Returns the function for the result of an op that goes to the host; None: another op."""
+            if str(op) not in hosted_names:
+                return None
+            key = count(is_recompute, op, args, kwargs)
+            if key not in self.policy.hosted.ops:
+                known[:] = [key]
+                return None
+            return functools.partial(hosted.take, key) if is_recompute else functools.partial(
+                hosted.run, key, op, args, kwargs)
 
         forward, recompute = create_selective_checkpoint_contexts(decide)
         if call is None:  # a graph has no autocast; the second pass requires the dispatch modes themselves
             compared = self.checked or self.difference
             return (forward if compared else _Checking(forward, self, calls[False])), recompute
-        forward = beside_cached_casts(forward, watch, kept and kept.add)
+        hosts = [hosted and functools.partial(host, is_recompute) for is_recompute in (False, True)]
+        forward = beside_cached_casts(forward, watch, kept and kept.add, hosts[False])
         return (_Checking(forward, self, calls[False], kept),
-                Recomputing(beside_cached_casts(recompute), call.recomputation_begins))
+                Recomputing(beside_cached_casts(recompute, host=hosts[True]), call.recomputation_begins))
 
     def check(self, calls: Counter):
         """Checks that a forward ran the recorded ops; `calls` counts the forward's ops by name. A forward without ops
@@ -234,6 +270,10 @@ class Region(PlannedModule):
         self.recomputed = True
 
 
+# In the messages of torch and of offload.py about a kept result that has been changed in place.
+_CHANGED = "selective activation checkpoint has been mutated", "has been modified by an inplace operation"
+
+
 class _Call:
     """A call of a region, which checkpoint() runs: first with the program's arguments, then with copies of the
     arguments as at the call."""
@@ -248,6 +288,7 @@ class _Call:
         self._attributes = Attributes(module)
         self.watched = not region.settled or any(held.path not in region.read for held in self._attributes.tensors)
         self.number = None  # of the forward, among the calls of the policy's modules that save a tensor
+        self.hosted = region.applied.offloads.results_of(region)
         self._unread = {}  # storage -> tensors
         self._hook = self._depth = None  # in the forward: pack_hook() of the checkpoint, running.calls
         if self.watched:
@@ -280,7 +321,8 @@ class _Call:
         """Called outside of the contexts, whose modes see only the module's own ops."""
         self._region.recomputes()
         if self.number is not None:
-            self._region.applied.offloads.bring_back(self.number)
+            with torch.no_grad():  # copies are no part of the recomputation
+                self._region.applied.offloads.bring_back(self.number)
 
     def __call__(self, *inputs):
         running.calls += 1
@@ -296,7 +338,7 @@ class _Call:
             try:
                 result = self._forward(*args, **kwargs)
                 if saves_in_checkpoint(self._hook):
-                    self.number = self._region.applied.offloads.count()
+                    self.number = self._region.applied.offloads.begin(self.hosted)
                 return result
             finally:
                 self._hook = None  # the hook holds the checkpoint, which holds this call
@@ -310,7 +352,7 @@ class _Call:
             with self._random_state.restored(), self._attributes.restored(self._module):
                 return self._forward(*args, **kwargs)
         except RuntimeError as error:
-            if "selective activation checkpoint has been mutated" not in str(error):
+            if not any(change in str(error) for change in _CHANGED):
                 raise
             self._region.refuse_changed("an op", "the program, after the module's forward,")
 
