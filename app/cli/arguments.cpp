@@ -284,10 +284,6 @@ std::string ownCheckpoints(double ms, const std::string& lineEnd)
         + "again; torch-headroom record --without-checkpointing train.py shows what would be possible.";
 }
 
-namespace {
-
-} // namespace
-
 void addHostBandwidth(CLI::App& command, std::string& text)
 {
     command

@@ -56,12 +56,6 @@ void print(const Changes& changes, const Card& card, const std::vector<std::stri
         std::cout << "not tried: " << sentence << '\n';
 }
 
-/// Half the batch of a script, in two micro-batches.
-StepSize inMicroBatches(const StepSize& size)
-{
-    return {size.batch / 2, size.sequence, 2};
-}
-
 /// What keeps a script from being recorded at half the batch; empty: nothing does.
 std::string obstacleToHalf(const FitProgram& program, const StepSize& size, const StepTrace& step)
 {
@@ -73,11 +67,12 @@ std::string obstacleToHalf(const FitProgram& program, const StepSize& size, cons
     return size.batch % 2 == 0 ? "" : "the batch, " + std::to_string(size.batch) + ", is odd";
 }
 
-/// What is not tried of a script, a sentence each.
-std::vector<std::string> untriedOf(const FitProgram& program, const StepSize& size, const StepTrace& step)
+/// What is not tried of a script, a sentence each. `obstacle` keeps the script from half the batch; empty: nothing
+/// does.
+std::vector<std::string> untriedOf(const StepTrace& step, const std::string& obstacle)
 {
     std::vector<std::string> sentences;
-    if (const std::string obstacle = obstacleToHalf(program, size, step); !obstacle.empty())
+    if (!obstacle.empty())
         sentences.push_back("half the batch in two micro-batches: " + obstacle);
     if (!step.info.autocast && step.info.dtype == dtypeName(DType::float32))
         sentences.emplace_back(
@@ -110,33 +105,30 @@ Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRec
     ASSIGN_OR_RETURN(const StepTracePtr step, timed(recorded.front()->step));
     ASSIGN_OR_RETURN(const Card card, cardOf(request, gpu, *step));
     const FitProgram& program = asked.program;
-    const bool isHalved = program.isScript && obstacleToHalf(program, size, *step).empty();
-    const StepSize half = inMicroBatches(size);
-    std::string failure; // of the recording at half the batch
+    const StepSize half{size.batch / 2, size.sequence, 2};
+    std::string obstacle = program.isScript ? obstacleToHalf(program, size, *step) : std::string();
     const RecordVariant variant = [&](const std::vector<std::string>& options) -> Result<StepTracePtr> {
         if (!program.isScript) {
             ASSIGN_OR_RETURN(const RecordedStep other, recorder.recordVariant(size, options, gpu, {}));
             return timed(other.step);
         }
-        if (!isHalved || options.front() != "--batch")
+        if (!obstacle.empty() || options.front() != "--batch")
             return badInput("the script's own code decides");
         std::vector<Result<RecordedStep>> other = recorder.record(std::span(&half, 1), gpu, {});
         if (!other.front()) {
-            failure = other.front().error().message;
+            obstacle = other.front().error().message;
             return other.front().error();
         }
         if (microBatchesOf(*other.front()->step) != 2 * microBatchesOf(*step)) {
-            failure = program.accumulation.name + "=2 does not make two micro-batches of the script";
-            return badInput(failure);
+            obstacle = program.accumulation.name + "=2 does not make two micro-batches of the script";
+            return badInput(obstacle);
         }
         return timed(other.front()->step);
     };
     ASSIGN_OR_RETURN(Changes changes, changesThatHelp(step, card, variant));
     std::vector<std::string> untried;
     if (program.isScript) {
-        untried = untriedOf(program, size, *step);
-        if (!failure.empty())
-            untried.push_back("half the batch in two micro-batches: " + failure);
+        untried = untriedOf(*step, obstacle);
         for (Change& change : changes.list) // of a script no option of `record` sets the sizes
             if (change.isRecorded)
                 change.options = {program.batch.name + "=" + std::to_string(half.batch),

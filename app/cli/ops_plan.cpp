@@ -179,10 +179,11 @@ Json hostedJson(const StepTrace& trace, const StepModel& model, const std::vecto
     addOffload(json, trace, found.hosted);
     json["offloaded"] = Json::array();
     for (const OpId op : hostedOps(model, found.hosted.regions)) {
-        Json row = opJson(trace, indices, op);
-        row["bytes"] = 0;
+        Bytes bytes = 0;
         for (const StorageId storage : movedOutputsOf(trace, model.index(), op))
-            row["bytes"] = row["bytes"].get<Bytes>() + trace.storages.bytes[storage];
+            bytes += trace.storages.bytes[storage];
+        Json row = opJson(trace, indices, op);
+        row["bytes"] = bytes;
         json["offloaded"].push_back(std::move(row));
     }
     return json;
@@ -405,6 +406,8 @@ Result<HostedComparison> hostedOf(const OpsQuestion& question, const OpsPlanArgu
     if (!hosted)
         return hosted.error();
     compared.hosted = *std::move(hosted);
+    if (question.card)
+        compared.hosted.card = verdictOf(*question.card, trace, compared.hosted);
     return compared;
 }
 
@@ -423,8 +426,8 @@ Result<int> runPlan(const OpsPlanArguments& arguments)
     if (arguments.offload) {
         ASSIGN_OR_RETURN(found.offload, hostedOf(question, arguments, modules, found));
     }
-    const std::optional<CardVerdict>& verdict = found.answer.card;
-    const bool fails = verdict && !verdict->run.runs && !found.offload;
+    const std::optional<CardVerdict>& verdict = (found.offload ? found.offload->hosted : found.answer).card;
+    const bool fails = verdict && !verdict->run.runs;
     if (!arguments.policyFile.empty() && !fails)
         RETURN_IF_ERROR(writePolicyOf(question, arguments, modules, found));
     if (arguments.json)
@@ -433,7 +436,8 @@ Result<int> runPlan(const OpsPlanArguments& arguments)
         print(question.planner, arguments, found, std::cout);
     if (fails)
         return Error{ErrorKind::infeasible,
-                     "the plan does not run on " + verdict->card->title + ": " + verdict->run.reason + "; it runs from "
+                     (found.offload ? "the policy does not run on " : "the plan does not run on ")
+                         + verdict->card->title + ": " + verdict->run.reason + "; it runs from "
                          + formatBytes(verdict->leastMemory) + " for the allocator on"};
     return 0;
 }

@@ -8,7 +8,6 @@
 #include "core/predict/regions.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -174,8 +173,10 @@ public:
     Status improve(std::optional<PlanAnswer>& best) const
     {
         ASSIGN_OR_RETURN(const std::optional<PlanAnswer> plain, answerWith(regions_));
-        if (plain)
-            return offer(*plain, best);
+        if (plain) {
+            offer(*plain, best);
+            return {};
+        }
         Choice choice;
         for (; choice.kept < regions_.size() && predictions_ > 0;
              choice.kept += std::max<std::size_t>(1, choice.kept / 2))
@@ -209,11 +210,10 @@ private:
 
     ModuleId module(std::size_t region) const { return regions_[region].module; }
 
-    static Status offer(const PlanAnswer& answer, std::optional<PlanAnswer>& best)
+    static void offer(const PlanAnswer& answer, std::optional<PlanAnswer>& best)
     {
         if (!best || cost(answer) < cost(*best))
             best = answer;
-        return {};
     }
 
     void findClasses()
@@ -269,9 +269,14 @@ private:
     Status spread(const Choice& choice, std::optional<PlanAnswer>& best) const
     {
         Offload when;
-        double least = std::numeric_limits<double>::infinity();
+        ASSIGN_OR_RETURN(const std::optional<PlanAnswer> first, answerWith(choice, when));
+        if (!first)
+            return {};
+        offer(*first, best);
+        double least = cost(*first);
+        double exposedMs = first->plan.offload.exposedMs;
         for (int Offload::*const member : {&Offload::wait, &Offload::ahead})
-            for (int calls = 0; calls <= mostCallsApart; ++calls) {
+            for (int calls = 1; calls <= mostCallsApart && exposedMs > 0; ++calls) {
                 Offload now = when;
                 now.*member = calls;
                 ASSIGN_OR_RETURN(const std::optional<PlanAnswer> answer, answerWith(choice, now));
@@ -280,10 +285,9 @@ private:
                 if (cost(*answer) < least) {
                     least = cost(*answer);
                     when = now;
-                    RETURN_IF_ERROR(offer(*answer, best));
+                    offer(*answer, best);
                 }
-                if (answer->plan.offload.exposedMs <= 0)
-                    return {};
+                exposedMs = answer->plan.offload.exposedMs;
             }
         return {};
     }

@@ -200,6 +200,11 @@ TEST_F(CliTest, OpsPlanSendsResultsOfOpsToTheHost)
     const auto slow = answerTo({"--host-bandwidth", "0.001"})["policy"];
     EXPECT_FALSE(slow.contains("offload"));
     EXPECT_LE(slow["recompute_ms"], slow["without_offload"]["recompute_ms"]);
+    // A card that is too small for the policy of a fraction.
+    const Finished small
+        = headroomProgram({"ops-plan", llama, "--memory-budget", "0.5", "--card", "1GiB", "--offload"});
+    EXPECT_EQ(small.exitCode, 3);
+    EXPECT_THAT(small.err, HasSubstr("the policy does not run on 1.00 GiB"));
     expectBadInput(headroomProgram({"ops-plan", llama, "--memory-budget", "0.5", "--host-memory", "1GiB"}),
                    {"--host-memory", "--offload"});
     expectBadInput(headroomProgram({"ops-plan", llama, "--memory-budget", "0.5", "--offload", "--host-memory", "much"}),

@@ -116,6 +116,20 @@ TEST(Offload, ATensorThatIsStillThereWhenBackwardBeginsStays)
     EXPECT_EQ(t.movedBytes, 48 * allocationGranularity);
 }
 
+namespace {
+
+/// Unpacks and releases saved tensors, the last one first.
+void backwardOf(HandStep& step, const std::vector<PackId>& packs)
+{
+    for (std::size_t i = packs.size(); i-- > 0;) {
+        step.unpack({packs[i]});
+        step.unpackEnd({packs[i]});
+        step.release({packs[i]});
+    }
+}
+
+} // namespace
+
 TEST(Offload, OnlyWhatNothingElseHoldsMoves)
 {
     HandStep step;
@@ -132,11 +146,7 @@ TEST(Offload, OnlyWhatNothingElseHoldsMoves)
     packs.push_back(step.pack(common));
     step.exit();
     step.free({own, small, common});
-    for (std::size_t i = packs.size(); i-- > 0;) {
-        step.unpack({packs[i]});
-        step.unpackEnd({packs[i]});
-        step.release({packs[i]});
-    }
+    backwardOf(step, packs);
     step.free({ofProgram});
     const StepModel model(step.finish());
     EXPECT_THAT(movedPacksOf(*model.trace(), model.index(), blockId),
@@ -305,11 +315,7 @@ TEST(Offload, OnlyResultsThatNothingElseHoldsMayBeHosted)
     packs.push_back(step.pack(common));
     step.exit();
     step.free({own, common, two[0], two[1], two[2], two[3], notSaved});
-    for (std::size_t i = packs.size(); i-- > 0;) {
-        step.unpack({packs[i]});
-        step.unpackEnd({packs[i]});
-        step.release({packs[i]});
-    }
+    backwardOf(step, packs);
     step.free({ofProgram});
     const StepModel model(step.finish());
     const StepTrace& trace = *model.trace();
