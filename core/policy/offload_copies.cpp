@@ -280,11 +280,11 @@ CheckpointPlan CopySchedule::withCounted(CheckpointPlan plan) const
 class CopySchedule::Search
 {
 public:
-    Search(const CopySchedule& schedule, const CheckpointPlan& plan, std::span<const double> memory, Bytes budget,
+    Search(const CopySchedule& schedule, const CheckpointPlan& plan, const PlanMemory& memory, Bytes budget,
            std::span<const double> againMs)
         : link_(schedule.link_)
         , memory_(memory)
-        , budget_(static_cast<double>(budget))
+        , budget_(budget)
     {
         std::vector<double> before(againMs.size() + 1, 0); // recomputation of the parts from a position on
         for (std::size_t position = againMs.size(); position-- > 0;)
@@ -344,9 +344,7 @@ private:
     /// Bytes that are left at all events of a stretch.
     double leftIn(std::uint32_t begin, std::uint32_t end) const
     {
-        end = std::min(end, static_cast<std::uint32_t>(memory_.size()));
-        const auto first = memory_.begin();
-        return begin >= end ? budget_ : budget_ - *std::max_element(first + begin, first + end);
+        return static_cast<double>(begin >= end ? budget_ : budget_ - memory_.highestIn(begin, end));
     }
 
     /// Follows the copies to the host from call to call. The device waits for a copy only where memory, or the backward
@@ -436,13 +434,13 @@ private:
     }
 
     HostLink link_;
-    std::span<const double> memory_;
-    double budget_;
+    const PlanMemory& memory_;
+    Bytes budget_;
     std::vector<Numbered> calls_;
     double exposedMs_ = 0;
 };
 
-CopySchedule::Found CopySchedule::find(CheckpointPlan plan, std::span<const double> memory, Bytes budget,
+CopySchedule::Found CopySchedule::find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget,
                                        std::span<const double> againMs) const
 {
     Found found{withCounted(std::move(plan)), 0};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/cost/op_issue.h"
+#include "core/policy/part_arcs.h"
 #include "core/policy/part_tree.h"
 #include "core/predict/step_clock.h"
 #include "core/predict/step_model.h"
@@ -51,10 +52,9 @@ public:
         CheckpointPlan plan; ///< with Offload, and with parts that only count
         double exposedMs = 0; ///< an estimate
     };
-    /// `memory` is what the plan takes at each event, all offloaded tensors away as long as possible. `againMs` is the
-    /// time of recomputation by part.
-    Found find(CheckpointPlan plan, std::span<const double> memory, Bytes budget,
-               std::span<const double> againMs) const;
+    /// `memory` is what the plan takes, all offloaded tensors away as long as possible. `againMs` is the time of
+    /// recomputation by part.
+    Found find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget, std::span<const double> againMs) const;
 
     /// The copies that a plan of one part, or of one module around parts, exposes if all other copies wait.
     CopyLimits::Own ownOf(const CheckpointPlan& plan, ModuleId part) const;

@@ -8,7 +8,9 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <random>
 #include <ranges>
+#include <tuple>
 #include <utility>
 
 namespace headroom {
@@ -27,6 +29,9 @@ constexpr double shareOfImproving = 0.6; ///< part of the remaining time for cha
 constexpr double shareOfSearch = 0.5; ///< part of the remaining time for a search of the rows
 constexpr double sharesOfTime[] = {1, 0.5, 0.25}; ///< time for copies in relaxations
 constexpr double leastGainMs = 1e-6;
+constexpr double excessTimes = 4; ///< cost of a byte above the budget, in times of the relaxation's price
+constexpr int replacedAtRandom = 2; ///< ways
+constexpr int mostFailed = 300; ///< random replacements without a better plan
 constexpr std::size_t fewWays = 60; ///< ways beside those of the relaxation
 constexpr std::size_t manyWays = 400;
 constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more ways
@@ -120,8 +125,7 @@ private:
                 = solveRows(problem_, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_), hints_, moreWays);
             if (!answer.plan)
                 return std::optional<Proposed>();
-            Value value = valueOf(answer.ways, budget);
-            return std::optional(Proposed{std::move(value.plan), value.ms});
+            return std::optional(timed(draftOf(std::move(answer.ways), budget), budget));
         });
     }
 
@@ -137,7 +141,7 @@ private:
         boundMs_ = std::max(boundMs_, withoutPrice(answer.boundMs));
         if (!answer.plan)
             return {};
-        RETURN_IF_ERROR(take(valueOf(answer.ways, budget_).plan));
+        RETURN_IF_ERROR(take(timed(draftOf(std::move(answer.ways), budget_), budget_).plan));
         return {};
     }
 
@@ -148,63 +152,92 @@ private:
         double ms = 0;
     };
 
-    /// A whole plan with its schedule of copies: bytes above the budget, and the time.
-    struct Value
+    /// A whole plan, of which single ways are replaced.
+    struct Draft
     {
-        Bytes excess = 0;
-        double ms = 0;
-        CheckpointPlan plan;
-
-        bool operator<(const Value& other) const
-        {
-            return std::pair(std::max<Bytes>(0, excess), ms + leastGainMs)
-                < std::pair(std::max<Bytes>(0, other.excess), other.ms);
-        }
+        WayShares ways;
+        PlanMemory memory;
+        Bytes excess = 0; ///< bytes above the budget
+        double ms = 0; ///< with exposed copies
     };
+    /// What improve() works with: ways by arc, and the ms that a byte above the budget costs.
+    struct Neighbours
+    {
+        std::vector<std::vector<std::size_t>> ways;
+        double msPerByte = 0;
+
+        double costOf(const Draft& draft) const { return draft.ms + msPerByte * std::max(0.0, double(draft.excess)); }
+    };
+
+    static bool isBetter(const Draft& draft, const Draft& other)
+    {
+        return std::pair(std::max<Bytes>(0, draft.excess), draft.ms + leastGainMs)
+            < std::pair(std::max<Bytes>(0, other.excess), other.ms);
+    }
+
+    Draft draftOf(WayShares ways, Bytes budget) const
+    {
+        PlanMemory memory(problem_, atMost, ways);
+        const Bytes excess = memory.highest() - budget;
+        Draft draft{std::move(ways), std::move(memory), excess, 0};
+        draft.ms = timed(draft, budget).ms;
+        return draft;
+    }
+
+    /// The plan of a draft, and the time.
+    Proposed timed(const Draft& draft, Bytes budget) const
+    {
+        std::vector<double> again(problem_.positions(), 0);
+        double ms = 0;
+        bool moves = false;
+        for (const auto& [way, share] : draft.ways) {
+            const LocalEffect& effect = problem_.effectOf(way);
+            moves = moves || effect.movedBytes > 0;
+            again[at(problem_.arcs()[way.arc].last - 1)] += effect.recomputeMs;
+            ms += effect.recomputeMs + (effect.movedBytes > 0 ? copyPrice * copyMs(copies_.link, effect) : 0);
+        }
+        Proposed proposed{problem_.planOf(draft.ways), ms};
+        if (!moves)
+            return proposed;
+        CopySchedule::Found found = schedule_.find(std::move(proposed.plan), draft.memory, budget, again);
+        return {std::move(found.plan), ms + found.exposedMs};
+    }
 
     /// Proposes a plan near the solutions of linear relaxations with less and less time for copies: what the relaxation
     /// takes for hidden may be exposed.
     Result<std::optional<Proposed>> near(Bytes budget, const CopyLimits& copies)
     {
-        struct Near
-        {
-            Value value;
-            WayShares ways;
-            std::vector<std::vector<std::size_t>> promising;
-        };
-        std::vector<Near> found;
+        std::vector<std::pair<Draft, Neighbours>> found;
         for (const double share : sharesOfTime) {
             if (!found.empty() && limit_.reached())
                 break;
             RowAnswer answer
                 = relaxRows(problem_, budget, atMost, limit_, shortened(copies, share), hints_, mostPromising);
-            std::optional<WayShares> plan = rounded(answer.relaxed, budget);
-            if (!plan)
+            std::optional<Draft> draft = rounded(answer.relaxed, budget);
+            if (!draft)
                 continue;
-            Value value = valueOf(*plan, budget);
-            const bool isGood = value.excess <= 0 && gapTo(boundMs_, value.ms) <= goodGap;
-            found.push_back({std::move(value), *std::move(plan), std::move(answer.promising)});
-            if (isGood)
+            const double price = std::max(answer.msPerGiB / static_cast<double>(GiB), forwardMs_ / static_cast<double>(budget_));
+            found.emplace_back(*std::move(draft), Neighbours{std::move(answer.promising), excessTimes * price});
+            if (isGood(found.back().first))
                 break;
         }
         if (found.empty())
             return std::optional<Proposed>();
-        std::ranges::stable_sort(found, std::less(), &Near::value);
-        const double limitMs = limit_.remainingMs() * shareOfImproving;
-        for (Near& own : found)
-            improve(own.ways, own.value, budget, own.promising,
-                    SearchLimit::after(limitMs / static_cast<double>(found.size()), limit_.stop));
-        std::ranges::stable_sort(found, std::less(), &Near::value);
-        for (std::size_t i = 1; i < found.size() && !limit_.reached(); ++i)
-            if (found[i].value.ms < belowMs_)
-                RETURN_IF_ERROR(take(found[i].value.plan));
-        return std::optional(Proposed{std::move(found.front().value.plan), found.front().value.ms});
+        const SearchLimit limit = SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop);
+        for (auto& [draft, neighbours] : found)
+            descend(draft, budget, neighbours, limit);
+        std::ranges::stable_sort(found, isBetter, &std::pair<Draft, Neighbours>::first);
+        auto& [best, neighbours] = found.front();
+        improve(best, budget, neighbours, limit);
+        return std::optional(timed(best, budget));
     }
+
+    bool isGood(const Draft& draft) const { return draft.excess <= 0 && gapTo(boundMs_, draft.ms) <= goodGap; }
 
     /// A whole plan near the shares of a linear relaxation: of the few parts with several ways, all choices are tried.
     /// The quickest that fits by the upper bound of the memory, or the one that exceeds the budget least. nullopt:
     /// there are no shares.
-    std::optional<WayShares> rounded(const WayShares& shares, Bytes budget) const
+    std::optional<Draft> rounded(const WayShares& shares, Bytes budget) const
     {
         std::vector<std::vector<ArcWay>> choices;
         for (std::size_t position = 0; position < problem_.positions();) {
@@ -227,24 +260,32 @@ private:
                 ways.resize(1);
             combinations *= ways.size();
         }
-        std::optional<WayShares> best;
-        std::pair least{std::numeric_limits<Bytes>::max(), std::numeric_limits<double>::infinity()}; // excess, ms
-        for (std::size_t number = 0; number < combinations; ++number) {
-            WayShares whole;
+        WayShares whole;
+        for (const std::vector<ArcWay>& ways : choices)
+            whole.emplace_back(ways.front(), 1.0);
+        Draft draft = draftOf(std::move(whole), budget);
+        Draft best = draft;
+        for (std::size_t number = 1; number < combinations; ++number) {
             std::size_t rest = number;
-            for (const std::vector<ArcWay>& ways : choices) {
-                whole.emplace_back(ways[rest % ways.size()], 1.0);
-                rest /= ways.size();
-            }
-            if (least.first == 0 && recomputeMs(whole) >= least.second)
+            for (std::size_t i = 0; i < choices.size(); rest /= choices[i++].size())
+                replace(draft, i, choices[i][rest % choices[i].size()].way);
+            draft.excess = draft.memory.highest() - budget;
+            if (std::max<Bytes>(0, draft.excess) > std::max<Bytes>(0, best.excess)
+                || (best.excess <= 0 && recomputeMs(draft.ways) >= best.ms))
                 continue;
-            const Value value = valueOf(whole, budget);
-            if (const std::pair own(std::max<Bytes>(0, value.excess), value.ms); own < least) {
-                least = own;
-                best = std::move(whole);
-            }
+            draft.ms = timed(draft, budget).ms;
+            if (isBetter(draft, best))
+                best = draft;
         }
         return best;
+    }
+
+    static void replace(Draft& draft, std::size_t place, std::size_t way)
+    {
+        ArcWay& own = draft.ways[place].first;
+        if (own.way != way)
+            draft.memory.replace(own, way);
+        own.way = way;
     }
 
     double recomputeMs(const WayShares& ways) const
@@ -255,50 +296,62 @@ private:
         return ms;
     }
 
-    /// Replaces single ways by promising ones as long as the plan becomes better and time is left.
-    void improve(WayShares& ways, Value& best, Bytes budget, const std::vector<std::vector<std::size_t>>& promising,
-                 const SearchLimit& limit) const
+    /// Replaces single ways as long as the plan becomes better and time is left.
+    void descend(Draft& draft, Bytes budget, const Neighbours& neighbours, const SearchLimit& limit) const
     {
+        double cost = neighbours.costOf(draft);
+        double again = recomputeMs(draft.ways);
         std::size_t unchanged = 0;
-        for (std::size_t place = 0; unchanged < ways.size(); place = (place + 1) % ways.size()) {
+        for (std::size_t place = 0; unchanged < draft.ways.size(); place = (place + 1) % draft.ways.size()) {
             ++unchanged;
-            for (const std::size_t way : promising[ways[place].first.arc]) {
+            const std::size_t arc = draft.ways[place].first.arc;
+            for (const std::size_t way : neighbours.ways[arc]) {
                 if (limit.reached())
                     return;
-                const ArcWay own = ways[place].first;
-                const double more = problem_.effectOf({own.arc, way}).recomputeMs - problem_.effectOf(own).recomputeMs;
-                if (way == own.way || (best.excess <= 0 && recomputeMs(ways) + more >= best.ms))
+                const std::size_t before = draft.ways[place].first.way;
+                const double more
+                    = problem_.effectOf({arc, way}).recomputeMs - problem_.effectOf({arc, before}).recomputeMs;
+                if (way == before || again + more >= cost)
                     continue;
-                const std::size_t before = std::exchange(ways[place].first.way, way);
-                if (Value value = valueOf(ways, budget); value < best) {
-                    best = std::move(value);
+                const auto [excess, ms] = std::pair(draft.excess, draft.ms);
+                replace(draft, place, way);
+                draft.excess = draft.memory.highest() - budget;
+                draft.ms = again + more;
+                if (neighbours.costOf(draft) < cost)
+                    draft.ms = timed(draft, budget).ms;
+                if (const double own = neighbours.costOf(draft); own < cost - leastGainMs) {
+                    cost = own;
+                    again += more;
                     unchanged = 0;
                 } else {
-                    ways[place].first.way = before;
+                    replace(draft, place, before);
+                    std::tie(draft.excess, draft.ms) = std::pair(excess, ms);
                 }
             }
         }
     }
 
-    Value valueOf(const WayShares& plan, Bytes budget) const
+    /// Leaves a plan that no single replacement makes better by random replacements, from which the plan descends
+    /// again.
+    void improve(Draft& best, Bytes budget, const Neighbours& neighbours, const SearchLimit& limit) const
     {
-        const std::vector<double> memory = problem_.memoryUnder(plan, atMost);
-        std::vector<double> again(problem_.positions(), 0);
-        double ms = 0;
-        bool moves = false;
-        for (const auto& [way, share] : plan) {
-            const LocalEffect& effect = problem_.effectOf(way);
-            moves = moves || effect.movedBytes > 0;
-            again[at(problem_.arcs()[way.arc].last - 1)] += effect.recomputeMs;
-            ms += effect.recomputeMs + (effect.movedBytes > 0 ? copyPrice * copyMs(copies_.link, effect) : 0);
+        std::minstd_rand random; // the same sequence each time
+        const auto below = [&random](std::size_t count) { return static_cast<std::size_t>(random()) % count; };
+        for (int failed = 0; failed < mostFailed && !isGood(best) && !limit.reached(); ++failed) {
+            Draft draft = best;
+            for (int i = 0; i < replacedAtRandom; ++i) {
+                const std::size_t place = below(draft.ways.size());
+                const std::vector<std::size_t>& ways = neighbours.ways[draft.ways[place].first.arc];
+                replace(draft, place, ways[below(ways.size())]);
+            }
+            draft.excess = draft.memory.highest() - budget;
+            draft.ms = timed(draft, budget).ms;
+            descend(draft, budget, neighbours, limit);
+            if (isBetter(draft, best)) {
+                best = std::move(draft);
+                failed = 0;
+            }
         }
-        Value value{static_cast<Bytes>(std::ranges::max(memory)) - budget, ms, problem_.planOf(plan)};
-        if (!moves)
-            return value;
-        CopySchedule::Found found = schedule_.find(std::move(value.plan), memory, budget, again);
-        value.ms += found.exposedMs;
-        value.plan = std::move(found.plan);
-        return value;
     }
 
     /// Tries proposals. Where a plan takes more memory than the rows expect, the next budget is smaller; where more
@@ -344,7 +397,6 @@ private:
     /// Predicts a plan, and keeps the plan if it is the best one so far.
     Result<Tried> take(CheckpointPlan regions)
     {
-
         ASSIGN_OR_RETURN(PlanAnswer found, solver_.predicted(std::move(regions)));
         Tried tried;
         tried.excess = found.timeline->peak - budget_;

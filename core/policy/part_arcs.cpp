@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -216,6 +217,91 @@ std::vector<double> RowProblem::memoryUnder(const WayShares& shares, Memory memo
     for (std::size_t event = 0; event < bytes.size(); ++event)
         bytes[event] += static_cast<double>(without[event]);
     return bytes;
+}
+
+namespace {
+
+constexpr std::size_t blockEvents = 64;
+
+} // namespace
+
+PlanMemory::PlanMemory(const RowProblem& problem, RowProblem::Memory memory, const WayShares& plan)
+    : problem_(&problem)
+    , bytes_(problem.base(memory))
+    , added_(bytes_.size() / blockEvents + 1, 0)
+    , highest_(added_.size(), std::numeric_limits<Bytes>::min())
+{
+    for (std::size_t block = 0; block < highest_.size(); ++block)
+        findHighest(block);
+    for (const auto& [way, share] : plan)
+        change(way.arc, nullptr, &way.way);
+}
+
+void PlanMemory::change(std::size_t arc, const std::size_t* from, const std::size_t* to)
+{
+    const LocalReplay& replay = *problem_->arcs()[arc].replay;
+    const auto changesOf = [&](const std::size_t* way) {
+        return way ? std::span(problem_->effectOf({arc, *way}).changes) : std::span<const LocalEffect::Change>();
+    };
+    const std::span<const LocalEffect::Change> less = changesOf(from), more = changesOf(to);
+    const std::span<const std::uint32_t> events = replay.events();
+    for (std::size_t i = 0; i < events.size(); ++i) {
+        const auto number = static_cast<std::size_t>(replay.changeAt(i));
+        const std::size_t next = i + 1 < events.size() ? events[i + 1] : bytes_.size();
+        const Bytes high = (to ? more[number].high : 0) - (from ? less[number].high : 0);
+        const Bytes after = (to ? more[number].after : 0) - (from ? less[number].after : 0);
+        if (high != 0)
+            add(events[i], events[i] + std::size_t{1}, high);
+        if (after != 0)
+            add(events[i] + std::size_t{1}, next, after);
+    }
+    for (const std::size_t block : changed_)
+        findHighest(block);
+    changed_.clear();
+}
+
+void PlanMemory::add(std::size_t begin, std::size_t end, Bytes bytes)
+{
+    while (begin < end) {
+        const std::size_t block = begin / blockEvents;
+        const std::size_t stop = std::min(end, (block + 1) * blockEvents);
+        if (stop - begin == blockEvents) {
+            added_[block] += bytes;
+            highest_[block] += bytes;
+            begin = stop;
+            continue;
+        }
+        for (; begin < stop; ++begin)
+            bytes_[begin] += bytes;
+        if (changed_.empty() || changed_.back() != block)
+            changed_.push_back(block);
+    }
+}
+
+void PlanMemory::findHighest(std::size_t block)
+{
+    const std::size_t end = std::min(bytes_.size(), (block + 1) * blockEvents);
+    Bytes highest = std::numeric_limits<Bytes>::min();
+    for (std::size_t event = block * blockEvents; event < end; ++event)
+        highest = std::max(highest, bytes_[event]);
+    if (block * blockEvents < end)
+        highest_[block] = highest + added_[block];
+}
+
+Bytes PlanMemory::highestIn(std::size_t begin, std::size_t end) const
+{
+    Bytes highest = std::numeric_limits<Bytes>::min();
+    while (begin < end) {
+        const std::size_t block = begin / blockEvents;
+        const std::size_t stop = std::min(end, (block + 1) * blockEvents);
+        if (stop - begin == blockEvents || (begin % blockEvents == 0 && stop == bytes_.size()))
+            highest = std::max(highest, highest_[block]);
+        else
+            for (std::size_t event = begin; event < stop; ++event)
+                highest = std::max(highest, bytes_[event] + added_[block]);
+        begin = stop;
+    }
+    return highest;
 }
 
 std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>& rows, const WaySet& ways) const

@@ -117,6 +117,7 @@ public:
     ModuleId moduleOf(std::size_t arc) const { return modules_[arc]; }
 
 private:
+    friend class PlanMemory;
     RowProblem() = default;
     const PartOptions& optionsOf(std::size_t arc) const { return parts_.kinds[parts_.arcs[arc].kind].options; }
     const std::vector<Bytes>& base(Memory memory) const { return memory == Memory::atLeast ? atLeast_ : atMost_; }
@@ -126,6 +127,29 @@ private:
     std::vector<ModuleId> modules_; ///< by arc
     std::size_t positions_ = 0;
     std::vector<Bytes> atLeast_, atMost_; ///< by event: memory without a plan
+};
+
+/// RowProblem::memoryUnder() of a whole plan, in which ways are replaced: a replacement visits only the events of the
+/// way's arc, and blocks of events between.
+class PlanMemory
+{
+public:
+    PlanMemory(const RowProblem& problem, RowProblem::Memory memory, const WayShares& plan);
+
+    void replace(const ArcWay& way, std::size_t by) { change(way.arc, &way.way, &by); } ///< by a way of the same arc
+    Bytes highest() const { return highestIn(0, bytes_.size()); }
+    Bytes highestIn(std::size_t begin, std::size_t end) const; ///< of a range of events that is not empty
+
+private:
+    void change(std::size_t arc, const std::size_t* from, const std::size_t* to); ///< null: no way
+    void add(std::size_t begin, std::size_t end, Bytes bytes);
+    void findHighest(std::size_t block);
+
+    const RowProblem* problem_;
+    std::vector<Bytes> bytes_; ///< by event, without added_
+    std::vector<Bytes> added_; ///< by block, to all events
+    std::vector<Bytes> highest_; ///< by block, with added_
+    std::vector<std::size_t> changed_; ///< blocks with events that change() has changed
 };
 
 } // namespace headroom
