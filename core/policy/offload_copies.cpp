@@ -168,6 +168,26 @@ CopyLimits copyLimits(const StepModel& model, const EventTimes& times, const Par
     return LimitsBuilder(model, times, tree).take();
 }
 
+CopyLimits expectedLimits(const StepModel& model, const PartTree& tree)
+{
+    const StepTrace& trace = *model.trace();
+    const std::vector<int> positions = partPositions(trace, tree);
+    CopyLimits limits;
+    limits.link = hostLinkOf(trace.info);
+    limits.forwardMs.assign(tree.parts.size(), 0);
+    limits.backwardMs.assign(tree.parts.size(), 0);
+    for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
+        const ModuleId module = trace.ops.module[OpId(op)];
+        const int position = module.valid() ? positions[module.value] : -1;
+        const Phase phase = trace.ops.phase[OpId(op)];
+        if (position < 0 || (phase != Phase::forward && phase != Phase::backward))
+            continue;
+        (phase == Phase::forward ? limits.forwardMs : limits.backwardMs)[static_cast<std::size_t>(position)]
+            += trace.ops.ms[OpId(op)];
+    }
+    return limits;
+}
+
 CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, const PartTree& tree)
     : times_(&times)
     , link_(hostLinkOf(model.trace()->info))

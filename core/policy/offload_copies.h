@@ -33,11 +33,14 @@ struct CopyLimits
         double leadMs = 0; ///< time by which the copies back must begin before the part's backward
         double moreOutMs = 0, moreInMs = 0;
     };
-    std::shared_ptr<const std::vector<std::vector<Own>>> own; ///< by arc, by way; null: not known
+    /// By arc, by way; null for limits that are no bound, but what plans likely have: there recomputation hides no
+    /// copies, and a part's backward hides half as much for the part's own copies.
+    std::shared_ptr<const std::vector<std::vector<Own>>> own;
 };
 
 /// The limits of a step's copies: no plan has more time. `times` are of the recorded step.
 CopyLimits copyLimits(const StepModel& model, const EventTimes& times, const PartTree& tree);
+CopyLimits expectedLimits(const StepModel& model, const PartTree& tree); ///< without `own`
 
 /// Finds when the tensors of a plan leave the device and come back, so that memory and the device's work hide as much
 /// of the copies as possible. Needs no replay of the step. Immutable.

@@ -19,7 +19,8 @@ namespace {
 
 constexpr int mostOffloadTries = 6; ///< problems that are solved for one budget
 constexpr std::size_t mostRounded = 64; ///< whole plans near a solution of the linear relaxation
-constexpr std::size_t mostPromising = 64; ///< ways of an arc that may replace that of such a plan
+constexpr std::size_t mostCandidates = 32; ///< ways of an arc that may replace that of such a plan at a time
+constexpr std::size_t mostRows = 100; ///< of Neighbours
 constexpr double goodGap = 0.02; ///< at this gap the rows are not searched
 constexpr double offloadGap = 0.01; ///< gap of a search in rows
 constexpr double narrower = 0.8; ///< the next time for hidden copies, if more copies were exposed than expected
@@ -30,8 +31,7 @@ constexpr double shareOfSearch = 0.5; ///< part of the remaining time for a sear
 constexpr double sharesOfTime[] = {1, 0.5, 0.25}; ///< time for copies in relaxations
 constexpr double leastGainMs = 1e-6;
 constexpr double excessTimes = 4; ///< cost of a byte above the budget, in times of the relaxation's price
-constexpr int replacedAtRandom = 2; ///< ways
-constexpr int mostFailed = 300; ///< random replacements without a better plan
+constexpr int mostFailed = 60; ///< random replacements without a better plan
 constexpr std::size_t fewWays = 60; ///< ways beside those of the relaxation
 constexpr std::size_t manyWays = 400;
 constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more ways
@@ -58,9 +58,10 @@ public:
         , budget_(budget)
         , limit_(limit)
         , copies_(problem.copies)
+        , expected_(problem.expected)
         , host_(host)
     {
-        copies_.host = host;
+        copies_.host = expected_.host = host;
         forwardMs_ = std::accumulate(copies_.forwardMs.begin(), copies_.forwardMs.end(), 0.0);
     }
 
@@ -160,13 +161,16 @@ private:
         Bytes excess = 0; ///< bytes above the budget
         double ms = 0; ///< with exposed copies
     };
-    /// What improve() works with: ways by arc, and the ms that a byte above the budget costs.
+    /// What improve() works with: rows at events where plans exceeded the budget, and the ms that a byte above the
+    /// budget costs.
     struct Neighbours
     {
-        std::vector<std::vector<std::size_t>> ways;
+        Bytes budget = 0;
         double msPerByte = 0;
+        std::vector<RowProblem::Row> rows;
 
-        double costOf(const Draft& draft) const { return draft.ms + msPerByte * std::max(0.0, double(draft.excess)); }
+        double costOf(double ms, double excess) const { return ms + msPerByte * std::max(0.0, excess); }
+        double costOf(const Draft& draft) const { return costOf(draft.ms, static_cast<double>(draft.excess)); }
     };
 
     static bool isBetter(const Draft& draft, const Draft& other)
@@ -207,29 +211,38 @@ private:
     /// takes for hidden may be exposed.
     Result<std::optional<Proposed>> near(Bytes budget, const CopyLimits& copies)
     {
-        std::vector<std::pair<Draft, Neighbours>> found;
+        std::vector<Draft> found;
+        double price = forwardMs_ / static_cast<double>(budget_);
         for (const double share : sharesOfTime) {
             if (!found.empty() && limit_.reached())
                 break;
-            RowAnswer answer
-                = relaxRows(problem_, budget, atMost, limit_, shortened(copies, share), hints_, mostPromising);
+            const RowAnswer answer
+                = relaxRows(problem_, budget, atMost, limit_, shortened(copies, share), hints_);
             std::optional<Draft> draft = rounded(answer.relaxed, budget);
             if (!draft)
                 continue;
-            const double price = std::max(answer.msPerGiB / static_cast<double>(GiB), forwardMs_ / static_cast<double>(budget_));
-            found.emplace_back(*std::move(draft), Neighbours{std::move(answer.promising), excessTimes * price});
-            if (isGood(found.back().first))
+            price = std::max(price, answer.msPerGiB / static_cast<double>(GiB));
+            found.push_back(*std::move(draft));
+            if (isGood(found.back()))
                 break;
         }
         if (found.empty())
             return std::optional<Proposed>();
+        Neighbours neighbours = neighboursAt(budget, price);
         const SearchLimit limit = SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop);
-        for (auto& [draft, neighbours] : found)
-            descend(draft, budget, neighbours, limit);
-        std::ranges::stable_sort(found, isBetter, &std::pair<Draft, Neighbours>::first);
-        auto& [best, neighbours] = found.front();
-        improve(best, budget, neighbours, limit);
+        for (Draft& draft : found)
+            descend(draft, neighbours, limit);
+        Draft& best = *std::ranges::min_element(found, isBetter);
+        improve(best, neighbours, limit);
         return std::optional(timed(best, budget));
+    }
+
+    Neighbours neighboursAt(Bytes budget, double msPerByte) const
+    {
+        Neighbours neighbours{budget, excessTimes * msPerByte, {}};
+        for (const std::uint32_t event : hints_.events)
+            neighbours.rows.push_back(problem_.rowAt(event, atMost, budget));
+        return neighbours;
     }
 
     bool isGood(const Draft& draft) const { return draft.excess <= 0 && gapTo(boundMs_, draft.ms) <= goodGap; }
@@ -296,57 +309,84 @@ private:
         return ms;
     }
 
-    /// Replaces single ways as long as the plan becomes better and time is left.
-    void descend(Draft& draft, Bytes budget, const Neighbours& neighbours, const SearchLimit& limit) const
+    /// The ways of a place, and the least that the plan with each would cost, if that is below `belowMs`; the cheapest
+    /// ones, ascending.
+    std::vector<std::pair<double, std::size_t>> candidates(const Draft& draft, std::size_t place,
+                                                           const Neighbours& neighbours, double belowMs) const
+    {
+        const auto [arc, own] = draft.ways[place].first;
+        std::vector<double> highest(problem_.waysOf(arc), 0);
+        for (const RowProblem::Row& row : neighbours.rows) {
+            const std::span<const double> changes = problem_.changesIn(row, arc);
+            if (changes.empty())
+                continue;
+            const double others = static_cast<double>(draft.memory.highestIn(row.event, row.event + std::size_t{1}))
+                - changes[own];
+            for (std::size_t way = 0; way < changes.size(); ++way)
+                highest[way] = std::max(highest[way], others + changes[way]);
+        }
+        const double others = recomputeMs(draft.ways) - problem_.effectOf({arc, own}).recomputeMs;
+        std::vector<std::pair<double, std::size_t>> found;
+        for (std::size_t way = 0; way < highest.size(); ++way)
+            if (const double cost = neighbours.costOf(others + problem_.effectOf({arc, way}).recomputeMs,
+                                                      highest[way] - static_cast<double>(neighbours.budget));
+                cost < belowMs && way != own)
+                found.emplace_back(cost, way);
+        const auto kept = found.begin() + static_cast<std::ptrdiff_t>(std::min(found.size(), mostCandidates));
+        std::ranges::partial_sort(found, kept);
+        found.erase(kept, found.end());
+        return found;
+    }
+
+    void measure(Draft& draft, const Neighbours& neighbours) const
+    {
+        draft.excess = draft.memory.highest() - neighbours.budget;
+        draft.ms = timed(draft, neighbours.budget).ms;
+    }
+
+    /// Replaces single ways as long as the plan becomes better and time is left, from the way at `place` on.
+    void descend(Draft& draft, Neighbours& neighbours, const SearchLimit& limit, std::size_t place = 0) const
     {
         double cost = neighbours.costOf(draft);
-        double again = recomputeMs(draft.ways);
-        std::size_t unchanged = 0;
-        for (std::size_t place = 0; unchanged < draft.ways.size(); place = (place + 1) % draft.ways.size()) {
+        for (std::size_t unchanged = 0; unchanged < draft.ways.size(); place = (place + 1) % draft.ways.size()) {
             ++unchanged;
-            const std::size_t arc = draft.ways[place].first.arc;
-            for (const std::size_t way : neighbours.ways[arc]) {
+            const std::size_t before = draft.ways[place].first.way;
+            const auto [excess, ms] = std::pair(draft.excess, draft.ms);
+            for (const auto& [least, way] : candidates(draft, place, neighbours, cost)) {
                 if (limit.reached())
                     return;
-                const std::size_t before = draft.ways[place].first.way;
-                const double more
-                    = problem_.effectOf({arc, way}).recomputeMs - problem_.effectOf({arc, before}).recomputeMs;
-                if (way == before || again + more >= cost)
-                    continue;
-                const auto [excess, ms] = std::pair(draft.excess, draft.ms);
                 replace(draft, place, way);
-                draft.excess = draft.memory.highest() - budget;
-                draft.ms = again + more;
+                draft.excess = draft.memory.highest() - neighbours.budget;
+                draft.ms = recomputeMs(draft.ways);
                 if (neighbours.costOf(draft) < cost)
-                    draft.ms = timed(draft, budget).ms;
+                    draft.ms = timed(draft, neighbours.budget).ms;
+                else if (neighbours.rows.size() < mostRows)
+                    neighbours.rows.push_back(problem_.rowAt(draft.memory.highestEvent(), atMost, neighbours.budget));
                 if (const double own = neighbours.costOf(draft); own < cost - leastGainMs) {
                     cost = own;
-                    again += more;
                     unchanged = 0;
-                } else {
-                    replace(draft, place, before);
-                    std::tie(draft.excess, draft.ms) = std::pair(excess, ms);
+                    break;
                 }
+                replace(draft, place, before);
+                std::tie(draft.excess, draft.ms) = std::pair(excess, ms);
             }
         }
     }
 
-    /// Leaves a plan that no single replacement makes better by random replacements, from which the plan descends
-    /// again.
-    void improve(Draft& best, Bytes budget, const Neighbours& neighbours, const SearchLimit& limit) const
+    /// Leaves a plan that no single replacement makes better: replaces a way at random, then others.
+    void improve(Draft& best, Neighbours& neighbours, const SearchLimit& limit) const
     {
         std::minstd_rand random; // the same sequence each time
         const auto below = [&random](std::size_t count) { return static_cast<std::size_t>(random()) % count; };
         for (int failed = 0; failed < mostFailed && !isGood(best) && !limit.reached(); ++failed) {
+            const std::size_t place = below(best.ways.size());
+            const auto ways = candidates(best, place, neighbours, std::numeric_limits<double>::infinity());
+            if (ways.empty())
+                continue;
             Draft draft = best;
-            for (int i = 0; i < replacedAtRandom; ++i) {
-                const std::size_t place = below(draft.ways.size());
-                const std::vector<std::size_t>& ways = neighbours.ways[draft.ways[place].first.arc];
-                replace(draft, place, ways[below(ways.size())]);
-            }
-            draft.excess = draft.memory.highest() - budget;
-            draft.ms = timed(draft, budget).ms;
-            descend(draft, budget, neighbours, limit);
+            replace(draft, place, ways[below(ways.size())].second);
+            measure(draft, neighbours);
+            descend(draft, neighbours, limit, (place + 1) % best.ways.size());
             if (isBetter(draft, best)) {
                 best = std::move(draft);
                 failed = 0;
@@ -359,7 +399,7 @@ private:
     template <class Propose>
     Status search(const Propose& propose)
     {
-        CopyLimits copies = copies_;
+        CopyLimits copies = expected_;
         Bytes rowsBudget = budget_;
         for (int i = 0; i < mostOffloadTries && (i == 0 || !limit_.reached()); ++i) {
             ASSIGN_OR_RETURN(std::optional<Proposed> proposed, propose(rowsBudget, copies));
@@ -422,7 +462,7 @@ private:
     double belowMs_ = std::numeric_limits<double>::infinity(); ///< of the best plan
     const SearchLimit& limit_;
     RowHints hints_;
-    CopyLimits copies_;
+    CopyLimits copies_, expected_;
     Bytes host_ = 0; ///< as CopyLimits::host, but of the request
     double forwardMs_ = 0; ///< of all parts
     double boundMs_ = 0;
@@ -438,7 +478,8 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
         ASSIGN_OR_RETURN(RowProblem rows, RowProblem::create(model_, *events_, tree, worldSize_, stop));
         auto times = std::make_shared<const EventTimes>(eventTimes(*model_.trace(), model_.index()));
         offload_.emplace(
-            OffloadProblem{std::move(rows), times, copyLimits(model_, *times, tree), {model_, *times, tree}});
+            OffloadProblem{std::move(rows), times, copyLimits(model_, *times, tree),
+                                        expectedLimits(model_, tree), {model_, *times, tree}});
         std::vector<std::vector<CopyLimits::Own>> own;
         for (std::size_t arc = 0; arc < offload_->rows.arcs().size(); ++arc) {
             std::vector<CopyLimits::Own>& ways = own.emplace_back(offload_->rows.waysOf(arc));

@@ -304,6 +304,14 @@ Bytes PlanMemory::highestIn(std::size_t begin, std::size_t end) const
     return highest;
 }
 
+std::uint32_t PlanMemory::highestEvent() const
+{
+    const auto block = static_cast<std::size_t>(std::ranges::max_element(highest_) - highest_.begin());
+    const auto begin = bytes_.begin() + static_cast<std::ptrdiff_t>(block * blockEvents);
+    const auto end = bytes_.begin() + static_cast<std::ptrdiff_t>(std::min(bytes_.size(), (block + 1) * blockEvents));
+    return static_cast<std::uint32_t>(std::max_element(begin, end) - bytes_.begin());
+}
+
 std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>& rows, const WaySet& ways) const
 {
     JoinedArcs joined(arcs().size());

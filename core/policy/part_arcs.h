@@ -139,6 +139,7 @@ public:
     void replace(const ArcWay& way, std::size_t by) { change(way.arc, &way.way, &by); } ///< by a way of the same arc
     Bytes highest() const { return highestIn(0, bytes_.size()); }
     Bytes highestIn(std::size_t begin, std::size_t end) const; ///< of a range of events that is not empty
+    std::uint32_t highestEvent() const;
 
 private:
     void change(std::size_t arc, const std::size_t* from, const std::size_t* to); ///< null: no way

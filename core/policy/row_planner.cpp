@@ -153,9 +153,10 @@ private:
     /// Number of columns before the ways: the memory above the budget (slack), and the exposed copies of each
     /// direction.
     std::size_t firstWay() const { return copies_ ? 3 : 1; }
-    /// Number of rows between the positions and the memory constraints: copies of each direction by position, the same
-    /// for copies that the position's part itself cannot hide, and host memory.
-    std::size_t copyRows() const { return copies_ ? 4 * problem_.positions() + 1 : 0; }
+    /// Number of rows between the positions and the memory constraints: copies of each direction by position, for a
+    /// bound the same for copies that the position's part itself cannot hide, and host memory.
+    std::size_t copyRows() const { return copies_ ? (isBound() ? 4 : 2) * problem_.positions() + 1 : 0; }
+    bool isBound() const { return copies_ && copies_->own; }
 
     /// What a way adds to the rows of copies.
     struct Copies
@@ -181,7 +182,7 @@ private:
 
     CopyLimits::Own ownOf(const ArcWay& way) const
     {
-        return copies_->own ? (*copies_->own)[way.arc][way.way] : CopyLimits::Own();
+        return isBound() ? (*copies_->own)[way.arc][way.way] : CopyLimits::Own();
     }
 
     /// What a way has in the rows before the memory constraints: calls visit(row, coefficient).
@@ -195,7 +196,7 @@ private:
             return;
         const int positions = static_cast<int>(problem_.positions());
         const Copies copies = copiesOf(way);
-        const double again = problem_.effectOf(way).recomputeMs; // hides copies back
+        const double again = isBound() ? problem_.effectOf(way).recomputeMs : 0; // hides copies back
         const CopyLimits::Own own = ownOf(way);
         const auto visitBoth = [&](int row, double out, double in) {
             if (out != 0)
@@ -208,29 +209,33 @@ private:
             const double out = (begins ? copies.out : 0) - own.moreOutMs;
             const double in = (begins ? copies.in : 0) - again - own.moreInMs;
             visitBoth(positions + 2 * position, out, in);
-            if (position > 0)
+            if (position > 0 && isBound())
                 visitBoth(3 * positions + 2 * (position - 1), out, in);
         }
-        visitBoth(3 * positions + 2 * (arc.last - 1), own.tailMs, std::max(0.0, own.leadMs - again));
+        if (isBound())
+            visitBoth(3 * positions + 2 * (arc.last - 1), own.tailMs, std::max(0.0, own.leadMs - again));
         if (copies.host > 0 && copies_->host > 0)
-            visit(5 * positions, copies.host);
+            visit(positions + static_cast<int>(copyRows()) - 1, copies.host);
     }
 
     void addCopyRows(GlpkProblem& programme, const std::vector<ArcWay>& columns) const
     {
         const int positions = static_cast<int>(problem_.positions());
         std::vector<std::vector<GlpkProblem::Term>> rows(copyRows());
-        for (int row = 0; row < 4 * positions; ++row)
+        for (int row = 0; at(row + 1) < rows.size(); ++row)
             rows[at(row)].push_back({1 + row % 2, -1});
         for (std::size_t i = 0; i < columns.size(); ++i)
             forEachTerm(columns[i], [&](int row, double coefficient) {
                 if (row >= positions)
                     rows[at(row - positions)].push_back({static_cast<int>(i + firstWay()), coefficient});
             });
-        for (int row = 0; row < 4 * positions; ++row) {
+        for (int row = 0; at(row + 1) < rows.size(); ++row) {
             const std::vector<double>& ms = row % 2 == 0 ? copies_->forwardMs : copies_->backwardMs;
             const int from = row < 2 * positions ? row / 2 : row / 2 - positions + 1;
-            programme.addRow(rows[at(row)], -GlpkProblem::infinity, std::accumulate(ms.begin() + from, ms.end(), 0.0));
+            // A part's own backward needs the first tensors at its begin, and the last ones at its end.
+            const double late = !isBound() && row % 2 == 1 ? ms[at(from)] / 2 : 0;
+            programme.addRow(rows[at(row)], -GlpkProblem::infinity,
+                             std::accumulate(ms.begin() + from, ms.end(), -late));
         }
         programme.addRow(rows.back(), -GlpkProblem::infinity, static_cast<double>(copies_->host) / bytesPerUnit_);
     }
@@ -350,8 +355,9 @@ private:
             allIn += duals_[positions + 2 * position + 1] + lead;
             if (position == at(own.first))
                 std::tie(out, in) = std::pair(allOut, allIn);
-            tail = duals_[3 * positions + 2 * position];
-            lead = duals_[3 * positions + 2 * position + 1];
+            if (isBound())
+                std::tie(tail, lead) = std::pair(duals_[3 * positions + 2 * position],
+                                                 duals_[3 * positions + 2 * position + 1]);
         }
         std::vector<double> costs(problem_.waysOf(arc));
         for (std::size_t way = 0; way < costs.size(); ++way) {
@@ -360,14 +366,15 @@ private:
             if (!copies_)
                 continue;
             const CopyLimits::Own ends = ownOf({arc, way});
-            costs[way] += allIn * (again + ends.moreInMs) + allOut * ends.moreOutMs;
+            if (isBound())
+                costs[way] += allIn * (again + ends.moreInMs) + allOut * ends.moreOutMs;
             const Copies copies = copiesOf({arc, way});
             if (copies.out <= 0)
                 continue;
             costs[way] += (copyPrice - out) * copies.out - in * copies.in - tail * ends.tailMs
                 - lead * std::max(0.0, ends.leadMs - again);
             if (copies_->host > 0)
-                costs[way] -= duals_[5 * positions] * copies.host;
+                costs[way] -= duals_[positions + copyRows() - 1] * copies.host;
         }
         const std::size_t first = positions + copyRows();
         for (std::size_t row = 0; first + row < duals_.size(); ++row) { // rows of the relaxation

@@ -61,7 +61,8 @@ private:
     {
         RowProblem rows; ///< with ways that offload
         std::shared_ptr<const EventTimes> times; ///< of the recorded step
-        CopyLimits copies;
+        CopyLimits copies; ///< for bounds
+        CopyLimits expected; ///< for proposals
         CopySchedule schedule;
     };
     Result<const OffloadProblem*> offloadProblem(const std::stop_token& stop) const; ///< creates it the first time
