@@ -26,11 +26,12 @@ constexpr double offloadGap = 0.01; ///< gap of a search in rows
 constexpr double narrower = 0.8; ///< the next time for hidden copies, if more copies were exposed than expected
 constexpr double exposedTolerance = 0.02; ///< exposed copies beyond the expected ones, as a share of the plan's time
 constexpr double shareOfRecompute = 0.5; ///< part of the remaining time for plans without offload
-constexpr double shareOfImproving = 0.6; ///< part of the remaining time for changes of proposed plans
+constexpr double shareOfImproving = 0.35; ///< part of the remaining time for changes of proposed plans
 constexpr double shareOfSearch = 0.5; ///< part of the remaining time for a search of the rows
 constexpr double sharesOfTime[] = {1, 0.5, 0.25}; ///< time for copies in relaxations
 constexpr double leastGainMs = 1e-6;
 constexpr double excessTimes = 4; ///< cost of a byte above the budget, in times of the relaxation's price
+constexpr double strictTimes = 1e4; ///< the same where no plan may exceed the budget, in times of that cost
 constexpr int mostFailed = 60; ///< random replacements without a better plan
 constexpr std::size_t fewWays = 60; ///< ways beside those of the relaxation
 constexpr std::size_t manyWays = 400;
@@ -62,7 +63,8 @@ public:
         , host_(host)
     {
         copies_.host = expected_.host = host;
-        forwardMs_ = std::accumulate(copies_.forwardMs.begin(), copies_.forwardMs.end(), 0.0);
+        msPerByte_ = forwardMs_ = std::accumulate(copies_.forwardMs.begin(), copies_.forwardMs.end(), 0.0);
+        msPerByte_ /= static_cast<double>(budget);
     }
 
     Result<std::optional<PlanAnswer>> run()
@@ -74,6 +76,7 @@ public:
         RETURN_IF_ERROR(searchRows(fewWays));
         RETURN_IF_ERROR(raiseBound());
         RETURN_IF_ERROR(searchRows(manyWays));
+        RETURN_IF_ERROR(improveBest());
         if (best_) {
             best_->plan.msPerGiB = bound.msPerGiB;
             best_->plan.boundMs = std::min(boundMs_, belowMs_);
@@ -126,7 +129,10 @@ private:
                 = solveRows(problem_, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_), hints_, moreWays);
             if (!answer.plan)
                 return std::optional<Proposed>();
-            return std::optional(timed(draftOf(std::move(answer.ways), budget), budget));
+            Draft draft = draftOf(std::move(answer.ways), budget);
+            Neighbours neighbours = neighboursAt(budget, msPerByte_);
+            descend(draft, neighbours, limit);
+            return std::optional(proposed(std::move(draft), budget));
         });
     }
 
@@ -212,7 +218,6 @@ private:
     Result<std::optional<Proposed>> near(Bytes budget, const CopyLimits& copies)
     {
         std::vector<Draft> found;
-        double price = forwardMs_ / static_cast<double>(budget_);
         for (const double share : sharesOfTime) {
             if (!found.empty() && limit_.reached())
                 break;
@@ -221,20 +226,42 @@ private:
             std::optional<Draft> draft = rounded(answer.relaxed, budget);
             if (!draft)
                 continue;
-            price = std::max(price, answer.msPerGiB / static_cast<double>(GiB));
+            msPerByte_ = std::max(msPerByte_, answer.msPerGiB / static_cast<double>(GiB));
             found.push_back(*std::move(draft));
             if (isGood(found.back()))
                 break;
         }
         if (found.empty())
             return std::optional<Proposed>();
-        Neighbours neighbours = neighboursAt(budget, price);
-        const SearchLimit limit = SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop);
+        Neighbours neighbours = neighboursAt(budget, msPerByte_);
+        const SearchLimit first = SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop);
         for (Draft& draft : found)
-            descend(draft, neighbours, limit);
+            descend(draft, neighbours, first);
         Draft& best = *std::ranges::min_element(found, isBetter);
-        improve(best, neighbours, limit);
-        return std::optional(timed(best, budget));
+        improve(best, neighbours, SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop));
+        return std::optional(proposed(std::move(best), budget));
+    }
+
+    /// Improves the best plan in the time that is left.
+    Status improveBest()
+    {
+        if (!best_ || !isOpen() || !draft_)
+            return {};
+        Neighbours neighbours = neighboursAt(budget_, msPerByte_);
+        Draft draft = draftOf(*draft_, budget_);
+        improve(draft, neighbours, limit_);
+        RETURN_IF_ERROR(take(proposed(std::move(draft), budget_).plan));
+        return {};
+    }
+
+    Proposed proposed(Draft draft, Bytes budget)
+    {
+        Proposed found = timed(draft, budget);
+        if (budget == budget_ && draft.excess <= 0 && found.ms < draftMs_) {
+            draftMs_ = found.ms;
+            draft_ = std::move(draft.ways);
+        }
+        return found;
     }
 
     Neighbours neighboursAt(Bytes budget, double msPerByte) const
@@ -344,8 +371,24 @@ private:
         draft.ms = timed(draft, neighbours.budget).ms;
     }
 
-    /// Replaces single ways as long as the plan becomes better and time is left, from the way at `place` on.
+    /// Replaces single ways as long as the plan becomes better and time is left, from the way at `place` on. On the way
+    /// the plan may exceed the budget.
     void descend(Draft& draft, Neighbours& neighbours, const SearchLimit& limit, std::size_t place = 0) const
+    {
+        const Draft before = draft;
+        const double msPerByte = neighbours.msPerByte;
+        descendAtPrice(draft, neighbours, limit, place);
+        neighbours.msPerByte *= strictTimes;
+        if (draft.excess > 0)
+            descendAtPrice(draft, neighbours, limit, place);
+        if (isBetter(before, draft)) {
+            draft = before;
+            descendAtPrice(draft, neighbours, limit, place);
+        }
+        neighbours.msPerByte = msPerByte;
+    }
+
+    void descendAtPrice(Draft& draft, Neighbours& neighbours, const SearchLimit& limit, std::size_t place) const
     {
         double cost = neighbours.costOf(draft);
         for (std::size_t unchanged = 0; unchanged < draft.ways.size(); place = (place + 1) % draft.ways.size()) {
@@ -373,18 +416,27 @@ private:
         }
     }
 
-    /// Leaves a plan that no single replacement makes better: replaces a way at random, then others.
+    /// Whether two ways can change places, and are not the same.
+    bool equalArcs(const ArcWay& a, const ArcWay& b) const
+    {
+        return a.way != b.way && problem_.arcs()[a.arc].kind == problem_.arcs()[b.arc].kind;
+    }
+
+    /// Leaves a plan that no single replacement makes better: replaces a way at random or exchanges two, then others.
     void improve(Draft& best, Neighbours& neighbours, const SearchLimit& limit) const
     {
         std::minstd_rand random; // the same sequence each time
         const auto below = [&random](std::size_t count) { return static_cast<std::size_t>(random()) % count; };
         for (int failed = 0; failed < mostFailed && !isGood(best) && !limit.reached(); ++failed) {
-            const std::size_t place = below(best.ways.size());
-            const auto ways = candidates(best, place, neighbours, std::numeric_limits<double>::infinity());
-            if (ways.empty())
-                continue;
+            const std::size_t place = below(best.ways.size()), other = below(best.ways.size());
             Draft draft = best;
-            replace(draft, place, ways[below(ways.size())].second);
+            if (failed % 2 == 0 && equalArcs(best.ways[place].first, best.ways[other].first)) {
+                replace(draft, place, best.ways[other].first.way);
+                replace(draft, other, best.ways[place].first.way);
+            } else if (const auto ways = candidates(best, place, neighbours, std::numeric_limits<double>::infinity());
+                       !ways.empty()) {
+                replace(draft, place, ways[below(ways.size())].second);
+            }
             measure(draft, neighbours);
             descend(draft, neighbours, limit, (place + 1) % best.ways.size());
             if (isBetter(draft, best)) {
@@ -465,6 +517,9 @@ private:
     CopyLimits copies_, expected_;
     Bytes host_ = 0; ///< as CopyLimits::host, but of the request
     double forwardMs_ = 0; ///< of all parts
+    double msPerByte_ = 0; ///< largest price of memory in a relaxation
+    std::optional<WayShares> draft_; ///< the best plan of the rows that fits
+    double draftMs_ = std::numeric_limits<double>::infinity(); ///< of draft_
     double boundMs_ = 0;
     std::optional<PlanAnswer> best_;
 };
