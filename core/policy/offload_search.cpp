@@ -235,6 +235,7 @@ private:
             return std::optional<Proposed>();
         Neighbours neighbours = neighboursAt(budget, msPerByte_);
         const SearchLimit first = SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop);
+        std::ranges::stable_sort(found, isBetter);
         for (Draft& draft : found)
             descend(draft, neighbours, first);
         Draft& best = *std::ranges::min_element(found, isBetter);
