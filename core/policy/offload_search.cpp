@@ -71,8 +71,14 @@ public:
     {
         const RowAnswer bound = relaxRows(problem_, budget_, atLeast, limit_, copies_, hints_);
         boundMs_ = withoutPrice(bound.boundMs);
-        RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); }));
+        const auto propose = [this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); };
+        RETURN_IF_ERROR(search(propose));
         RETURN_IF_ERROR(recomputeAlone());
+        if (isOpen() && best_) { // the upper bound of the memory leaves out plans that fit
+            counted_ = atLeast;
+            RETURN_IF_ERROR(search(propose));
+            counted_ = atMost;
+        }
         RETURN_IF_ERROR(searchRows(fewWays));
         RETURN_IF_ERROR(raiseBound());
         RETURN_IF_ERROR(searchRows(manyWays));
@@ -187,7 +193,7 @@ private:
 
     Draft draftOf(WayShares ways, Bytes budget) const
     {
-        PlanMemory memory(problem_, atMost, ways);
+        PlanMemory memory(problem_, counted_, ways);
         const Bytes excess = memory.highest() - budget;
         Draft draft{std::move(ways), std::move(memory), excess, 0};
         draft.ms = timed(draft, budget).ms;
@@ -222,7 +228,7 @@ private:
             if (!found.empty() && limit_.reached())
                 break;
             const RowAnswer answer
-                = relaxRows(problem_, budget, atMost, limit_, shortened(copies, share), hints_);
+                = relaxRows(problem_, budget, counted_, limit_, shortened(copies, share), hints_);
             std::optional<Draft> draft = rounded(answer.relaxed, budget);
             if (!draft)
                 continue;
@@ -258,7 +264,7 @@ private:
     Proposed proposed(Draft draft, Bytes budget)
     {
         Proposed found = timed(draft, budget);
-        if (budget == budget_ && draft.excess <= 0 && found.ms < draftMs_) {
+        if (counted_ == atMost && budget == budget_ && draft.excess <= 0 && found.ms < draftMs_) {
             draftMs_ = found.ms;
             draft_ = std::move(draft.ways);
         }
@@ -269,7 +275,7 @@ private:
     {
         Neighbours neighbours{budget, excessTimes * msPerByte, {}};
         for (const std::uint32_t event : hints_.events)
-            neighbours.rows.push_back(problem_.rowAt(event, atMost, budget));
+            neighbours.rows.push_back(problem_.rowAt(event, counted_, budget));
         return neighbours;
     }
 
@@ -405,7 +411,7 @@ private:
                 if (neighbours.costOf(draft) < cost)
                     draft.ms = timed(draft, neighbours.budget).ms;
                 else if (neighbours.rows.size() < mostRows)
-                    neighbours.rows.push_back(problem_.rowAt(draft.memory.highestEvent(), atMost, neighbours.budget));
+                    neighbours.rows.push_back(problem_.rowAt(draft.memory.highestEvent(), counted_, neighbours.budget));
                 if (const double own = neighbours.costOf(draft); own < cost - leastGainMs) {
                     cost = own;
                     unchanged = 0;
@@ -517,6 +523,7 @@ private:
     RowHints hints_;
     CopyLimits copies_, expected_;
     Bytes host_ = 0; ///< as CopyLimits::host, but of the request
+    RowProblem::Memory counted_ = atMost; ///< of drafts
     double forwardMs_ = 0; ///< of all parts
     double msPerByte_ = 0; ///< largest price of memory in a relaxation
     std::optional<WayShares> draft_; ///< the best plan of the rows that fits
