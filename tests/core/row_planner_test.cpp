@@ -2,16 +2,21 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Plans of steps that are no chain, against predictions of the whole step.
+#include "core/cost/time_model.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/row_planner.h"
 #include "core/policy/step_planner.h"
+#include "core/predict/step_clock.h"
 #include "core/trace/step_file.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace headroom {
 namespace {
@@ -22,18 +27,24 @@ using enum RowProblem::Memory;
 struct Step
 {
     explicit Step(const std::string& name)
-        : trace(*readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/" + name + ".hrs"))
-        , model(trace)
-        , events(*trace)
-        , problem(make())
+        : Step(*readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/" + name + ".hrs"), false)
     {
     }
 
-    RowProblem make() const
+    Step(StepTracePtr step, bool offloads)
+        : trace(std::move(step))
+        , model(trace)
+        , events(*trace)
+        , problem(make(offloads))
+    {
+    }
+
+    RowProblem make(bool offloads) const
     {
         const PlanRequest request;
         const PlanModules modules = *PlanModules::create(std::make_shared<const ModuleInfo>(*modulesToPlan(model)));
-        const PartTree tree = PartTree::create(model, modules, *planUnits(modules, request));
+        PartTree tree = PartTree::create(model, modules, *planUnits(modules, request));
+        tree.offloads = offloads;
         return *RowProblem::create(model, events, tree, request.worldSize, {});
     }
 
@@ -79,6 +90,88 @@ TEST(RowProblem, memoryOfEveryPlanIsBetweenBothSums)
                 ms += step.problem.effectOf(way).recomputeMs;
             EXPECT_NEAR(ms, predicted.recomputeMs, 1e-9 * (1 + ms));
         }
+    }
+}
+
+/// A recorded step with random times of its ops, and another link to the host: other limits bind then.
+StepTracePtr varied(const std::string& name, std::mt19937& random)
+{
+    const StepTracePtr step = *readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/" + name + ".hrs");
+    std::uniform_real_distribution<double> times(0.3, 1.7), link(4, 60); // GB/s
+    std::vector<double> ms;
+    for (std::uint32_t op = 0; op < step->ops.size(); ++op)
+        ms.push_back(step->ops.ms[OpId(op)] * times(random));
+    const auto own = std::make_shared<StepTrace>(*withOpTimes(step, std::move(ms), step->info.gpu, ""));
+    own->info.toHost = link(random);
+    own->info.fromHost = link(random);
+    return own;
+}
+
+struct Measured
+{
+    Bytes peak = 0;
+    double ms = 0; ///< recomputation and exposed copies
+};
+
+/// Plans of random ways, and plans that differ from `known` in a single module. The tensors leave and come back at
+/// random times.
+std::vector<Measured> manyPlans(const Step& step, const std::vector<CheckpointPlan>& known, std::mt19937& random)
+{
+    std::vector<CheckpointPlan> plans = known;
+    for (int i = 0; i < 150; ++i)
+        plans.push_back(step.problem.planOf(randomWays(step.problem, random)));
+    for (const CheckpointPlan& plan : known)
+        for (std::size_t region = 0; region < plan.size(); ++region) {
+            CheckpointPlan other = plan;
+            other.erase(other.begin() + static_cast<std::ptrdiff_t>(region));
+            plans.push_back(other);
+            plans.push_back(plan);
+            if (plan[region].offload)
+                plans.back()[region] = {plan[region].module, {}};
+            else
+                plans.back()[region] = {plan[region].module, {}, Offload{}};
+        }
+    std::vector<Measured> found;
+    for (CheckpointPlan& plan : plans) {
+        const Result<Timeline> timeline = step.model.predict(plan);
+        if (!timeline)
+            continue; // the module must not be offloaded
+        for (int i = 0; i < 3; ++i) {
+            const Result<Timeline> timed = step.model.predict(plan);
+            found.push_back({timed->peak, timed->recomputeMs + clockOf(*step.trace, plan)->exposedCopyMs});
+            for (CheckpointRegion& region : plan)
+                if (region.offload && region.offload->moves)
+                    region.offload = Offload{static_cast<int>(random() % 4), static_cast<int>(random() % 4)};
+        }
+    }
+    return found;
+}
+
+TEST(OffloadBound, noPlanTakesLess)
+{
+    std::mt19937 random(7);
+    for (const char* name : {"llama_6L_h100", "llama_6L_h100", "llama_6L_h100", "lora_3L_h100"}) {
+        const Step step(varied(name, random), true);
+        const StepPlanner planner = *StepPlanner::create(step.trace);
+        PlanRequest request;
+        request.offload = true;
+        request.budget = 1;
+        const Bytes least = planner.solve(request)->plan.leastBudget;
+        std::vector<CheckpointPlan> plans;
+        std::vector<std::pair<Bytes, double>> bounds;
+        for (int i = 0; i < 12; ++i) {
+            request.budget = least + (planner.recorded()->peak - least) / 12 * i;
+            const PlanAnswer answer = *planner.solve(request, {}, 40);
+            if (!answer.fits())
+                continue;
+            plans.push_back(answer.regions);
+            bounds.emplace_back(request.budget, answer.plan.boundMs);
+        }
+        ASSERT_GT(plans.size(), 8U);
+        for (const Measured& plan : manyPlans(step, plans, random))
+            for (const auto& [budget, ms] : bounds)
+                if (plan.peak <= budget)
+                    EXPECT_GE(plan.ms, ms * (1 - 1e-9)) << name << ", " << budget;
     }
 }
 
