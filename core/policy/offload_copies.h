@@ -18,6 +18,13 @@ namespace headroom {
 /// The time that a step leaves for the copies of a plan's offload. What a part and the later parts save goes to the
 /// host while these parts run forward, and comes back while the later parts run backward; recomputation gives more
 /// time. A copy beyond that time is exposed, and costs as much as recomputation.
+///
+/// Why copyLimits() gives a bound: the copies of a direction run one after another. All copies to the host of the parts
+/// from a position on begin after the forward of the parts before, and end before the backward begins, or the device
+/// waits, or the tensors never leave: then a plan that keeps the tensors takes no more. Copies back end before the last
+/// use in a part's backward. What the device does between is work and recomputation of these parts, and idle time that
+/// the recorded step has or that the CPU's work for copies adds: each is counted in full. So each sum of copies is at
+/// most that time and the exposed time.
 struct CopyLimits
 {
     HostLink link;

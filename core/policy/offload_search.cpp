@@ -227,8 +227,7 @@ private:
         for (const double share : sharesOfTime) {
             if (!found.empty() && limit_.reached())
                 break;
-            const RowAnswer answer
-                = relaxRows(problem_, budget, counted_, limit_, shortened(copies, share), hints_);
+            const RowAnswer answer = relaxRows(problem_, budget, counted_, limit_, shortened(copies, share), hints_);
             std::optional<Draft> draft = rounded(answer.relaxed, budget);
             if (!draft)
                 continue;
@@ -354,8 +353,8 @@ private:
             const std::span<const double> changes = problem_.changesIn(row, arc);
             if (changes.empty())
                 continue;
-            const double others = static_cast<double>(draft.memory.highestIn(row.event, row.event + std::size_t{1}))
-                - changes[own];
+            const double others
+                = static_cast<double>(draft.memory.highestIn(row.event, row.event + std::size_t{1})) - changes[own];
             for (std::size_t way = 0; way < changes.size(); ++way)
                 highest[way] = std::max(highest[way], others + changes[way]);
         }
@@ -540,9 +539,11 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
         tree.offloads = true;
         ASSIGN_OR_RETURN(RowProblem rows, RowProblem::create(model_, *events_, tree, worldSize_, stop));
         auto times = std::make_shared<const EventTimes>(eventTimes(*model_.trace(), model_.index()));
-        offload_.emplace(
-            OffloadProblem{std::move(rows), times, copyLimits(model_, *times, tree),
-                                        expectedLimits(model_, tree), {model_, *times, tree}});
+        offload_.emplace(OffloadProblem{std::move(rows),
+                                        times,
+                                        copyLimits(model_, *times, tree),
+                                        expectedLimits(model_, tree),
+                                        {model_, *times, tree}});
         std::vector<std::vector<CopyLimits::Own>> own;
         for (std::size_t arc = 0; arc < offload_->rows.arcs().size(); ++arc) {
             std::vector<CopyLimits::Own>& ways = own.emplace_back(offload_->rows.waysOf(arc));

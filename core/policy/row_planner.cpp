@@ -356,8 +356,8 @@ private:
             if (position == at(own.first))
                 std::tie(out, in) = std::pair(allOut, allIn);
             if (isBound())
-                std::tie(tail, lead) = std::pair(duals_[3 * positions + 2 * position],
-                                                 duals_[3 * positions + 2 * position + 1]);
+                std::tie(tail, lead)
+                    = std::pair(duals_[3 * positions + 2 * position], duals_[3 * positions + 2 * position + 1]);
         }
         std::vector<double> costs(problem_.waysOf(arc));
         for (std::size_t way = 0; way < costs.size(); ++way) {
