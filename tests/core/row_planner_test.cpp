@@ -170,8 +170,9 @@ TEST(OffloadBound, noPlanTakesLess)
         ASSERT_GT(budgets.size(), 8U);
         for (const Measured& plan : manyPlans(step, budgets, random))
             for (std::size_t i = 0; i < budgets.size(); ++i)
-                if (plan.peak <= budgets[i])
+                if (plan.peak <= budgets[i]) {
                     EXPECT_GE(plan.ms, bounds[i] * (1 - 1e-9)) << name << ", " << budgets[i];
+                }
     }
 }
 
