@@ -37,7 +37,6 @@ constexpr std::size_t fewWays = 60; ///< ways beside those of the relaxation
 constexpr std::size_t manyWays = 400;
 constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more ways
 constexpr double leastRecomputeMs = 2;
-constexpr double leastMemoryLimitMs = 300;
 
 double offloadCost(const Plan& plan)
 {
@@ -531,33 +530,6 @@ private:
     std::optional<PlanAnswer> best_;
 };
 
-Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::stop_token& stop) const
-{
-    const std::lock_guard lock(mutex_);
-    if (!offload_) {
-        PartTree tree = tree_;
-        tree.offloads = true;
-        ASSIGN_OR_RETURN(RowProblem rows, RowProblem::create(model_, *events_, tree, worldSize_, stop));
-        auto times = std::make_shared<const EventTimes>(eventTimes(*model_.trace(), model_.index()));
-        offload_.emplace(OffloadProblem{std::move(rows),
-                                        times,
-                                        copyLimits(model_, *times, tree),
-                                        expectedLimits(model_, tree),
-                                        {model_, *times, tree}});
-        std::vector<std::vector<CopyLimits::Own>> own;
-        for (std::size_t arc = 0; arc < offload_->rows.arcs().size(); ++arc) {
-            std::vector<CopyLimits::Own>& ways = own.emplace_back(offload_->rows.waysOf(arc));
-            for (std::size_t way = 0; offload_->copies.isChain && way < ways.size(); ++way)
-                if (offload_->rows.effectOf({arc, way}).movedBytes > 0
-                    || offload_->rows.arcs()[arc].last == static_cast<int>(offload_->rows.positions()))
-                    ways[way] = offload_->schedule.ownOf(offload_->rows.planOf({{{arc, way}, 1.0}}),
-                                                         offload_->rows.moduleOf(arc));
-        }
-        offload_->copies.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
-    }
-    return &*offload_;
-}
-
 Result<std::optional<PlanAnswer>> StepSolver::bestWithOffload(Bytes budget, Bytes host, const std::stop_token& stop,
                                                               double limitMs) const
 {
@@ -566,21 +538,6 @@ Result<std::optional<PlanAnswer>> StepSolver::bestWithOffload(Bytes budget, Byte
     ASSIGN_OR_RETURN(const OffloadProblem* problem, offloadProblem(stop));
     const SearchLimit limit = SearchLimit::after(limitMs, stop);
     return OffloadSearch(*this, *problem, budget, host, limit).run();
-}
-
-Result<Bytes> StepSolver::leastWithOffload(const std::stop_token& stop) const
-{
-    ASSIGN_OR_RETURN(const OffloadProblem* problem, offloadProblem(stop));
-    const std::lock_guard lock(mutex_);
-    if (!leastWithOffload_) {
-        leastWithOffload_ = minMemoryPlan_.timeline->peak;
-        const SearchLimit limit = SearchLimit::after(leastMemoryLimitMs, stop);
-        if (std::optional<CheckpointPlan> plan = minMemoryInRows(problem->rows, *leastWithOffload_, limit)) {
-            ASSIGN_OR_RETURN(const PlanAnswer lean, predicted(std::move(*plan)));
-            leastWithOffload_ = std::min(*leastWithOffload_, lean.timeline->peak);
-        }
-    }
-    return *leastWithOffload_;
 }
 
 } // namespace headroom
