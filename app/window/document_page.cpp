@@ -144,8 +144,8 @@ void DocumentPage::wireSession()
     connect(&session_, &Session::offloadChanged, this, &DocumentPage::showOffload);
     connect(&session_, &Session::opsPolicyChanged, this, &DocumentPage::showInspector);
     connect(&session_, &Session::selectionChanged, this, &DocumentPage::showSelection);
-    connect(&session_, &Session::waysChanged, this, [this] {
-        tradeOff_->setWays(session_.selectedFqn(), session_.ways()->ways);
+    connect(&session_, &Session::optionsChanged, this, [this] {
+        tradeOff_->setOptions(session_.selectedFqn(), session_.options()->options);
         showInspector();
     });
     connect(&session_, &Session::comparisonChanged, this, &DocumentPage::showComparison);

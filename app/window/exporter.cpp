@@ -144,8 +144,8 @@ bool Exporter::writeTradeOffTo(const QString& path)
     data.title = pictureTitle(session_.step()->trace()).toStdString();
     data.info = session_.step()->engine->moduleInfo();
     data.selected = session_.selectedFqn();
-    if (session_.ways())
-        data.ways = session_.ways()->ways;
+    if (session_.options())
+        data.options = session_.options()->options;
     if (session_.feasible() && session_.mode() == PlanMode::modules)
         data.planned = plannedPoints(session_);
     data.msPerGiB = session_.msPerGiB();

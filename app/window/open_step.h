@@ -64,13 +64,13 @@ using ReadSnapshotPtr = std::shared_ptr<const ReadSnapshot>;
 
 using FrontierPtr = std::shared_ptr<const std::vector<FrontierPoint>>;
 
-/// The planner's ways for one module.
-struct WaysOfModule
+/// The planner's options for one module.
+struct OptionsOfModule
 {
     ModuleId module;
-    std::vector<ModuleWay> ways;
+    std::vector<ModuleOption> options;
 };
-using WaysOfModulePtr = std::shared_ptr<const WaysOfModule>;
+using OptionsOfModulePtr = std::shared_ptr<const OptionsOfModule>;
 
 /// A range of a timeline of the open step.
 struct StepRange

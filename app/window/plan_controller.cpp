@@ -94,8 +94,8 @@ PlanController::PlanController(Session& session, QObject* parent)
     connect(&session_, &Session::worldSizeChanged, this, &PlanController::askFrontier);
     connect(&session_, &Session::offloadChanged, this, &PlanController::askFrontier);
     connect(&session_, &Session::questionChanged, this, &PlanController::ask);
-    connect(&session_, &Session::stepChanged, this, &PlanController::askWays);
-    connect(&session_, &Session::selectionChanged, this, &PlanController::askWays);
+    connect(&session_, &Session::stepChanged, this, &PlanController::requestOptions);
+    connect(&session_, &Session::selectionChanged, this, &PlanController::requestOptions);
     connect(&session_, &Session::opsChoiceChanged, this, [this] {
         forgetOps();
         if (session_.mode() == PlanMode::ops)
@@ -249,22 +249,23 @@ void PlanController::askFrontier()
     });
 }
 
-void PlanController::askWays()
+void PlanController::requestOptions()
 {
-    const quint64 generation = ++waysGeneration_;
+    const quint64 generation = ++optionsGeneration_;
     if (!session_.isOpen() || !session_.selected().valid())
         return;
-    waysRunner_.post([this, step = session_.step(), module = session_.selected(), generation](const std::stop_token&) {
-        Result<std::vector<ModuleWay>> ways = step->engine->ways(module);
-        if (!ways)
-            return; // the request for a plan reports the same error
-        callLater(
-            this,
-            [this, generation, found = std::make_shared<const WaysOfModule>(WaysOfModule{module, *std::move(ways)})] {
-                if (generation == waysGeneration_)
-                    session_.setWays(found);
-            });
-    });
+    optionsRunner_.post(
+        [this, step = session_.step(), module = session_.selected(), generation](const std::stop_token&) {
+            Result<std::vector<ModuleOption>> options = step->engine->moduleOptions(module);
+            if (!options)
+                return; // the request for a plan reports the same error
+            callLater(this,
+                      [this, generation,
+                       found = std::make_shared<const OptionsOfModule>(OptionsOfModule{module, *std::move(options)})] {
+                          if (generation == optionsGeneration_)
+                              session_.setOptions(found);
+                      });
+        });
 }
 
 template <typename Function>
@@ -346,10 +347,10 @@ void PlanController::forget()
     planRunner_.cancel();
     proofRunner_.cancel();
     frontierRunner_.cancel();
-    waysRunner_.cancel();
+    optionsRunner_.cancel();
     answeredGeneration_ = ++askedGeneration_;
     ++frontierGeneration_;
-    ++waysGeneration_;
+    ++optionsGeneration_;
     forgetOps();
 }
 

@@ -20,7 +20,7 @@ class Session;
 /// has a runner of its own, so that a long frontier never delays a drag.
 ///
 /// By modules a request is solved twice: within one frame, and until the plan is proven. The frontier is computed for
-/// each set of pins, each world size and each choice of offload, and the ways for the selected module. By op the
+/// each set of pins, each world size and each choice of offload, and the options for the selected module. By op the
 /// frontier is computed once for a step, with few points and then in full, and each budget has its plan there. When the
 /// budget rests, the plan is made into lists of ops to save.
 class PlanController : public QObject
@@ -67,7 +67,7 @@ private:
     void askFrontier();
     void askOpsFrontier();
     void askOpsPolicy();
-    void askWays();
+    void requestOptions();
     void forget(); ///< drops the requests for a step that is closed
     void forgetOps(); ///< drops the requests by op, for a closed step, a mode that was left, or another choice
 
@@ -90,14 +90,14 @@ private:
     quint64 answeredGeneration_ = 0;
     quint64 frontierGeneration_ = 0;
     quint64 opsGeneration_ = 0; ///< number of forgetOps()
-    quint64 waysGeneration_ = 0;
+    quint64 optionsGeneration_ = 0;
     TaskRunner planRunner_; ///< runners are the last members: their threads end before the others are destroyed
     TaskRunner proofRunner_;
     TaskRunner frontierRunner_;
     TaskRunner opsRunner_; ///< plans by op
     TaskRunner opsFrontierRunner_;
     TaskRunner policyRunner_;
-    TaskRunner waysRunner_;
+    TaskRunner optionsRunner_;
 };
 
 } // namespace headroom

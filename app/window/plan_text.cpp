@@ -203,12 +203,12 @@ ModuleFacts moduleFacts(const Session& session)
     }
     facts.recompute = facts.pin == Pin::recompute ? ModuleFacts::Option{keptText(now.kept), costText(now.recomputeMs)}
                                                   : ModuleFacts::Option{tr("checkpointed at any budget"), {}};
-    if (session.ways() && !session.ways()->ways.empty()) {
+    if (session.options() && !session.options()->options.empty()) {
         const TradeOffPoint planned = plannedPoint(now);
-        facts.curveTitle = tr("Ways to checkpoint it");
-        // An offloaded module is checkpointed in none of these ways.
+        facts.curveTitle = tr("Checkpointing options");
+        // An offloaded module is checkpointed in none of these options.
         const bool isChosen = session.feasible() && !movedOf(*session.answer(), module);
-        facts.curve = fewPoints(wayPoints(session.ways()->ways), isChosen ? &planned : nullptr);
+        facts.curve = fewPoints(optionPoints(session.options()->options), isChosen ? &planned : nullptr);
         if (isChosen)
             facts.chosenPoint = chosenPoint(facts.curve, planned.ratio);
         return facts;
@@ -353,7 +353,8 @@ QString solverLine(const Session& session)
     case PlanStatus::feasible:
         if (session.answer()->preliminary)
             return tr("A better plan saves at most %1 % of the added time; proving …").arg(number(100 * plan.gap, 1));
-        return tr("A better plan saves at most %1 % of the added time; found in %2").arg(number(100 * plan.gap, 1), time);
+        return tr("A better plan saves at most %1 % of the added time; found in %2")
+            .arg(number(100 * plan.gap, 1), time);
     case PlanStatus::infeasible:
         return tr("No plan found that fits, in %1").arg(time);
     case PlanStatus::stopped:

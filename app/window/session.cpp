@@ -128,7 +128,7 @@ void Session::forgetAnswers()
     whyNoOps_.clear();
     cardPlan_.reset();
     cardPoints_.reset();
-    ways_.reset();
+    options_.reset();
     opsChoice_.times.reset(); // times of the previous step
     opsChoice_.timesFile.clear();
     dragStart_.reset();
@@ -339,12 +339,12 @@ double Session::msPerGiB() const
     return feasible() ? answer_->plan.msPerGiB : 0;
 }
 
-void Session::setWays(const WaysOfModulePtr& ways)
+void Session::setOptions(const OptionsOfModulePtr& options)
 {
-    if (ways && ways->module != selected_)
+    if (options && options->module != selected_)
         return; // another module was selected meanwhile
-    ways_ = ways;
-    Q_EMIT waysChanged();
+    options_ = options;
+    Q_EMIT optionsChanged();
 }
 
 void Session::select(ModuleId module)
@@ -352,7 +352,7 @@ void Session::select(ModuleId module)
     if (selected_ == module)
         return;
     selected_ = module;
-    ways_.reset();
+    options_.reset();
     Q_EMIT selectionChanged();
 }
 

@@ -127,8 +127,8 @@ public:
     /// The price of memory at the answer's budget, Plan::msPerGiB; 0: none.
     double msPerGiB() const;
 
-    void setWays(const WaysOfModulePtr& ways); ///< ways of the selected module
-    const WaysOfModulePtr& ways() const noexcept { return ways_; } ///< null: not known yet
+    void setOptions(const OptionsOfModulePtr& options); ///< options of the selected module
+    const OptionsOfModulePtr& options() const noexcept { return options_; } ///< null: not known yet
     /// Sets what the open step is compared with, until the open step changes. `comparison`: a measured step that lies
     /// over the prediction; null: none. `peaks`: the peaks beside each other; null: none, as of a trace without memory.
     /// `stamp`: of the file when it was read.
@@ -167,7 +167,7 @@ Q_SIGNALS:
     void frontierChanged();
     void comparisonChanged();
     void selectionChanged();
-    void waysChanged();
+    void optionsChanged();
     void dirtyChanged(bool dirty);
 
 private:
@@ -219,7 +219,7 @@ private:
     QString comparedFile_;
     std::optional<FileStamp> comparedStamp_;
     ModuleId selected_;
-    WaysOfModulePtr ways_;
+    OptionsOfModulePtr options_;
     Bytes peakBefore_ = 0;
     QUndoStack undo_;
 };

@@ -42,7 +42,10 @@ public:
     {
         return planner_.frontier(request, points, std::move(stop), grown);
     }
-    Result<std::vector<ModuleWay>> ways(ModuleId module) const override { return planner_.ways(module); }
+    Result<std::vector<ModuleOption>> moduleOptions(ModuleId module) const override
+    {
+        return planner_.moduleOptions(module);
+    }
     Result<PlanAnswer> planForCard(const PlanRequest& request, const CardPtr& card, std::stop_token stop) const override
     {
         return headroom::planForCard(planner_, request, card, stop);
@@ -89,7 +92,7 @@ public:
     {
         return std::vector{FrontierPoint{recorded()->peak, 0, 0}};
     }
-    Result<std::vector<ModuleWay>> ways(ModuleId) const override { return std::vector<ModuleWay>(); }
+    Result<std::vector<ModuleOption>> moduleOptions(ModuleId) const override { return std::vector<ModuleOption>(); }
     Result<PlanAnswer> planForCard(const PlanRequest&, const CardPtr&, std::stop_token) const override
     {
         return plannable(*trace()).error();

@@ -76,7 +76,7 @@ public:
     virtual Result<PlanAnswer> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const = 0;
     virtual Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
                                                         const FrontierWatch& grown) const = 0;
-    virtual Result<std::vector<ModuleWay>> ways(ModuleId module) const = 0;
+    virtual Result<std::vector<ModuleOption>> moduleOptions(ModuleId module) const = 0;
     virtual Result<PlanAnswer> planForCard(const PlanRequest& request, const CardPtr& card,
                                            std::stop_token stop) const = 0;
     virtual Result<std::optional<BetterSettings>> betterSettings(const PlanRequest& request, const PlanAnswer& found,

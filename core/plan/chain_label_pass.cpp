@@ -94,7 +94,7 @@ public:
     {
         pass_.complete = true;
         front_.front() = {Label{}};
-        back_.back() = {Label{problem_.atLoss, 0, {}, 0, 0}};
+        back_.back() = {Label{problem_.atBoundary, 0, {}, 0, 0}};
         std::size_t from = 0;
         std::size_t to = at(problem_.positions);
         while (from + 1 < to) {

@@ -73,8 +73,8 @@ void ChainLabels::findBounds()
     head_.assign(count, infiniteCost);
     leastNeed_.assign(count, unreachable);
     leastHeld_.assign(count, unreachable);
-    rest_.back() = price_.back() * static_cast<double>(problem_->atLoss - budget_);
-    leastNeed_.back() = problem_->atLoss;
+    rest_.back() = price_.back() * static_cast<double>(problem_->atBoundary - budget_);
+    leastNeed_.back() = problem_->atBoundary;
     for (std::size_t i = problem_->arcs.size(); i-- > 0;) {
         const ChainArc& arc = problem_->arcs[i];
         for (const ChainOption& option : arc.options) {

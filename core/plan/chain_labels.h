@@ -23,7 +23,7 @@ inline constexpr double leastImprovement = 0.75;
 struct ChainPrices
 {
     std::vector<double> position; ///< by position: price of the memory constraint
-    double loss = 0; ///< price of the row of ChainProblem::atLoss
+    double loss = 0; ///< price of the row of ChainProblem::atBoundary
 
     /// By position, and last for the loss: the price of a byte that is held from there on.
     std::vector<double> ofHeldBytes() const;

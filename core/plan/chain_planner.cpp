@@ -71,7 +71,7 @@ private:
             cut.time += static_cast<double>(option.time);
             held += option.held;
         }
-        cut.excess.push_back(held + problem_.atLoss - budget_);
+        cut.excess.push_back(held + problem_.atBoundary - budget_);
         return cut;
     }
 
@@ -406,7 +406,7 @@ private:
     /// By step: the peak from that step on, if nothing were held before the step.
     std::vector<Bytes> peaksAfter(const ChainPath& path) const
     {
-        std::vector<Bytes> peaks(path.size() + 1, problem_.atLoss);
+        std::vector<Bytes> peaks(path.size() + 1, problem_.atBoundary);
         for (std::size_t i = path.size(); i-- > 0;) {
             const ChainOption& option = problem_.option(path[i]);
             peaks[i] = std::max(option.high, option.held + peaks[i + 1]);

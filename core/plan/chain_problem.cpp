@@ -34,7 +34,7 @@ ChainValue valueOf(const ChainProblem& problem, const ChainPath& path)
         value.time += option.time;
         held += option.held;
     }
-    value.peak = std::max(value.peak, problem.atLoss + held);
+    value.peak = std::max(value.peak, problem.atBoundary + held);
     return value;
 }
 
@@ -43,7 +43,7 @@ ChainProblem mixed(const ChainProblem& a, const ChainProblem& b, double shareOfB
     const auto between
         = [&](Bytes x, Bytes y) { return x + static_cast<Bytes>(std::floor(shareOfB * static_cast<double>(y - x))); };
     ChainProblem both = a;
-    both.atLoss = between(a.atLoss, b.atLoss);
+    both.atBoundary = between(a.atBoundary, b.atBoundary);
     both.constant = between(a.constant, b.constant);
     for (std::size_t arc = 0; arc < a.arcs.size(); ++arc)
         for (std::size_t o = 0; o < a.arcs[arc].options.size(); ++o) {
@@ -80,7 +80,7 @@ std::optional<ChainPath> minMemoryPath(const ChainProblem& problem, Bytes budget
             if (arc.options[o].high + before <= budget && before + arc.options[o].held < after.held)
                 after = {before + arc.options[o].held, {static_cast<int>(i), static_cast<int>(o)}};
     }
-    if (best.back().held == unreachable || problem.atLoss + best.back().held > budget)
+    if (best.back().held == unreachable || problem.atBoundary + best.back().held > budget)
         return std::nullopt;
     ChainPath path;
     for (int position = problem.positions; position > 0; position = problem.arcs[at(path.back().arc)].first)
@@ -93,7 +93,7 @@ std::vector<std::vector<bool>> unboundOptions(const ChainProblem& problem)
 {
     std::vector<std::vector<bool>> unbound(problem.arcs.size());
     std::vector<Bytes> need(at(problem.positions) + 1, unreachable); // by position: least memory for the rest
-    need.back() = problem.atLoss;
+    need.back() = problem.atBoundary;
     for (std::size_t i = problem.arcs.size(); i-- > 0;) {
         const ChainArc& arc = problem.arcs[i];
         Bytes& least = need[at(arc.first)];
@@ -108,7 +108,7 @@ std::vector<std::vector<bool>> unboundOptions(const ChainProblem& problem)
 
 Bytes leastBudget(const ChainProblem& problem)
 {
-    Bytes enough = std::max(problem.constant, problem.atLoss);
+    Bytes enough = std::max(problem.constant, problem.atBoundary);
     for (const ChainArc& arc : problem.arcs)
         for (const ChainOption& option : arc.options)
             enough = std::max(enough, option.high);

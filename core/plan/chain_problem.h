@@ -56,12 +56,12 @@ using ChainPath = std::vector<ChainStep>; ///< arcs in the order of the chain
 /// The planner's problem as data. The parts of a step run in sequence in forward, and in reverse order in backward:
 /// while a part runs, only the earlier parts hold saved tensors. A plan is a path of arcs from 0 to `positions`, with
 /// an option for each arc. A plan fits a budget B if each arc has high + (sum of held of the arcs before) <= B, if
-/// atLoss + (sum of held of all arcs) <= B, and if constant <= B.
+/// atBoundary + (sum of held of all arcs) <= B, and if constant <= B.
 struct ChainProblem
 {
     int positions = 0;
     std::vector<ChainArc> arcs; ///< sorted by first, then last; each position has its own arc
-    Bytes atLoss = 0; ///< highest recorded memory between forward and backward of the parts
+    Bytes atBoundary = 0; ///< highest recorded memory between forward and backward of the parts
     Bytes constant = 0; ///< highest memory at the events without an effect of any option
     /// By position: class number. Positions of the same class have arcs with options of equal `held` and `time`, in the
     /// same order, and no wider arc covers such positions. -1: a separate class.

@@ -19,16 +19,16 @@ namespace headroom {
 namespace {
 
 /// How a plan checkpoints a module and those inside of it: regions with modules numbered from it.
-struct Way
+struct Option
 {
     std::vector<std::tuple<std::uint32_t, std::vector<bool>, std::optional<Offload>, std::optional<HostedOps>>> regions;
     std::size_t recomputed = 0; ///< number of ops
 
-    bool operator<(const Way& other) const
+    bool operator<(const Option& other) const
     {
         return std::tie(recomputed, regions) < std::tie(other.recomputed, other.regions);
     }
-    bool operator==(const Way& other) const { return regions == other.regions; }
+    bool operator==(const Option& other) const { return regions == other.regions; }
 };
 
 /// Modules of which each can be checkpointed as each other.
@@ -71,30 +71,30 @@ std::vector<AlikeModules> alikeModules(const StepModel& model)
     return found;
 }
 
-std::vector<Way> waysOf(const StepModel& model, const CheckpointPlan& plan, const AlikeModules& modules)
+std::vector<Option> optionsOf(const StepModel& model, const CheckpointPlan& plan, const AlikeModules& modules)
 {
-    std::vector<Way> ways(modules.size());
+    std::vector<Option> options(modules.size());
     for (std::size_t i = 0; i < modules.size(); ++i) {
         const std::uint32_t end = endOf(*model.trace(), modules[i]);
         for (const CheckpointRegion& region : plan) {
             if (region.module.value < modules[i].value || region.module.value >= end)
                 continue;
-            ways[i].regions.emplace_back(region.module.value - modules[i].value, region.save, region.offload,
-                                         region.hosted);
+            options[i].regions.emplace_back(region.module.value - modules[i].value, region.save, region.offload,
+                                            region.hosted);
             if (region.offload)
                 continue;
-            ways[i].recomputed += region.save.empty()
+            options[i].recomputed += region.save.empty()
                 ? model.regionOps(region.module).size()
                 : static_cast<std::size_t>(std::ranges::count(region.save, false));
         }
     }
-    return ways;
+    return options;
 }
 
-/// Spreads the ways, which are sorted, so that each part of the list has its share of each.
-std::vector<Way> spread(const std::vector<Way>& sorted)
+/// Spreads the options, which are sorted, so that each part of the list has its share of each.
+std::vector<Option> spread(const std::vector<Option>& sorted)
 {
-    std::vector<Way> result(sorted.size());
+    std::vector<Option> result(sorted.size());
     // The bits of a place, read backwards, order places so that neighbours lie far apart.
     std::vector<std::pair<std::size_t, std::size_t>> places;
     for (std::size_t place = 0; place < sorted.size(); ++place) {
@@ -109,9 +109,9 @@ std::vector<Way> spread(const std::vector<Way>& sorted)
     return result;
 }
 
-/// The plan with other ways for the modules of one group.
+/// The plan with other options for the modules of one group.
 CheckpointPlan rearranged(const StepTrace& trace, CheckpointPlan plan, const AlikeModules& modules,
-                          const std::vector<Way>& ways)
+                          const std::vector<Option>& options)
 {
     std::erase_if(plan, [&](const CheckpointRegion& region) {
         return std::ranges::any_of(modules, [&](ModuleId module) {
@@ -119,7 +119,7 @@ CheckpointPlan rearranged(const StepTrace& trace, CheckpointPlan plan, const Ali
         });
     });
     for (std::size_t i = 0; i < modules.size(); ++i)
-        for (const auto& [offset, save, offload, hosted] : ways[i].regions)
+        for (const auto& [offset, save, offload, hosted] : options[i].regions)
             plan.push_back({ModuleId(modules[i].value + offset), save, offload, hosted});
     std::ranges::sort(plan, {}, &CheckpointRegion::module);
     return plan;
@@ -130,10 +130,10 @@ CheckpointPlan rearranged(const StepTrace& trace, CheckpointPlan plan, const Ali
 std::vector<CheckpointPlan> arrangements(const StepModel& model, const CheckpointPlan& plan)
 {
     const StepTrace& trace = *model.trace();
-    using Order = std::function<std::vector<Way>(std::vector<Way>)>;
+    using Order = std::function<std::vector<Option>(std::vector<Option>)>;
     const std::vector<Order> orders{
-        [](std::vector<Way> sorted) { return sorted; },
-        [](std::vector<Way> sorted) {
+        [](std::vector<Option> sorted) { return sorted; },
+        [](std::vector<Option> sorted) {
             std::ranges::reverse(sorted);
             return sorted;
         },
@@ -142,13 +142,13 @@ std::vector<CheckpointPlan> arrangements(const StepModel& model, const Checkpoin
     std::vector<CheckpointPlan> found(orders.size(), plan);
     bool differ = false;
     for (const AlikeModules& modules : alikeModules(model)) {
-        std::vector<Way> ways = waysOf(model, plan, modules);
-        if (std::ranges::all_of(ways, [&](const Way& way) { return way == ways.front(); }))
+        std::vector<Option> options = optionsOf(model, plan, modules);
+        if (std::ranges::all_of(options, [&](const Option& option) { return option == options.front(); }))
             continue;
         differ = true;
-        std::sort(ways.begin(), ways.end());
+        std::sort(options.begin(), options.end());
         for (std::size_t order = 0; order < orders.size(); ++order)
-            found[order] = rearranged(trace, std::move(found[order]), modules, orders[order](ways));
+            found[order] = rearranged(trace, std::move(found[order]), modules, orders[order](options));
     }
     if (!differ)
         return {};

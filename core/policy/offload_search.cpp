@@ -19,7 +19,7 @@ namespace {
 
 constexpr int mostOffloadTries = 6; ///< problems that are solved for one budget
 constexpr std::size_t mostRounded = 64; ///< whole plans near a solution of the linear relaxation
-constexpr std::size_t mostCandidates = 32; ///< ways of an arc that may replace that of such a plan at a time
+constexpr std::size_t mostCandidates = 32; ///< options of an arc that may replace that of such a plan at a time
 constexpr std::size_t mostRows = 100; ///< of Neighbours
 constexpr double goodGap = 0.02; ///< at this gap the rows are not searched
 constexpr double offloadGap = 0.01; ///< gap of a search in rows
@@ -33,9 +33,9 @@ constexpr double leastGainMs = 1e-6;
 constexpr double excessTimes = 4; ///< cost of a byte above the budget, in times of the relaxation's price
 constexpr double strictTimes = 1e4; ///< the same where no plan may exceed the budget, in times of that cost
 constexpr int mostFailed = 60; ///< random replacements without a better plan
-constexpr std::size_t fewWays = 60; ///< ways beside those of the relaxation
-constexpr std::size_t manyWays = 400;
-constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more ways
+constexpr std::size_t fewOptions = 60; ///< options beside those of the relaxation
+constexpr std::size_t manyOptions = 400;
+constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more options
 constexpr double leastRecomputeMs = 2;
 
 double offloadCost(const Plan& plan)
@@ -78,9 +78,9 @@ public:
             RETURN_IF_ERROR(search(propose));
             counted_ = atMost;
         }
-        RETURN_IF_ERROR(searchRows(fewWays));
+        RETURN_IF_ERROR(searchRows(fewOptions));
         RETURN_IF_ERROR(raiseBound());
-        RETURN_IF_ERROR(searchRows(manyWays));
+        RETURN_IF_ERROR(searchRows(manyOptions));
         RETURN_IF_ERROR(improveBest());
         if (best_) {
             best_->plan.msPerGiB = bound.msPerGiB;
@@ -123,26 +123,26 @@ private:
         return {};
     }
 
-    /// Searches the best plans of the rows among the ways of the relaxation and `moreWays`.
-    Status searchRows(std::size_t moreWays)
+    /// Searches the best plans of the rows among the options of the relaxation and `moreOptions`.
+    Status searchRows(std::size_t moreOptions)
     {
         if (best_ && !isOpen())
             return {};
         const SearchLimit limit = SearchLimit::after(limit_.remainingMs() * shareOfSearch, limit_.stop);
         return search([&](Bytes budget, const CopyLimits& copies) -> Result<std::optional<Proposed>> {
-            RowAnswer answer
-                = solveRows(problem_, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_), hints_, moreWays);
+            RowAnswer answer = solveRows(problem_, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_),
+                                         hints_, moreOptions);
             if (!answer.plan)
                 return std::optional<Proposed>();
-            Draft draft = draftOf(std::move(answer.ways), budget);
+            Draft draft = draftOf(std::move(answer.options), budget);
             Neighbours neighbours = neighboursAt(budget, msPerByte_);
             descend(draft, neighbours, limit);
             return std::optional(proposed(std::move(draft), budget));
         });
     }
 
-    /// Proves a better bound with whole ways, of which only those of better plans are left. The plan of the proof may
-    /// fit.
+    /// Proves a better bound with whole options, of which only those of better plans are left. The plan of the proof
+    /// may fit.
     Status raiseBound()
     {
         if (!best_ || !isOpen())
@@ -153,7 +153,7 @@ private:
         boundMs_ = std::max(boundMs_, withoutPrice(answer.boundMs));
         if (!answer.plan)
             return {};
-        RETURN_IF_ERROR(take(timed(draftOf(std::move(answer.ways), budget_), budget_).plan));
+        RETURN_IF_ERROR(take(timed(draftOf(std::move(answer.options), budget_), budget_).plan));
         return {};
     }
 
@@ -164,10 +164,10 @@ private:
         double ms = 0;
     };
 
-    /// A whole plan, of which single ways are replaced.
+    /// A whole plan, of which single options are replaced.
     struct Draft
     {
-        WayShares ways;
+        OptionShares options;
         PlanMemory memory;
         Bytes excess = 0; ///< bytes above the budget
         double ms = 0; ///< with exposed copies
@@ -190,11 +190,11 @@ private:
             < std::pair(std::max<Bytes>(0, other.excess), other.ms);
     }
 
-    Draft draftOf(WayShares ways, Bytes budget) const
+    Draft draftOf(OptionShares options, Bytes budget) const
     {
-        PlanMemory memory(problem_, counted_, ways);
+        PlanMemory memory(problem_, counted_, options);
         const Bytes excess = memory.highest() - budget;
-        Draft draft{std::move(ways), std::move(memory), excess, 0};
+        Draft draft{std::move(options), std::move(memory), excess, 0};
         draft.ms = timed(draft, budget).ms;
         return draft;
     }
@@ -205,13 +205,13 @@ private:
         std::vector<double> again(problem_.positions(), 0);
         double ms = 0;
         bool moves = false;
-        for (const auto& [way, share] : draft.ways) {
-            const LocalEffect& effect = problem_.effectOf(way);
+        for (const auto& [option, share] : draft.options) {
+            const LocalEffect& effect = problem_.effectOf(option);
             moves = moves || effect.movedBytes > 0;
-            again[at(problem_.arcs()[way.arc].last - 1)] += effect.recomputeMs;
+            again[at(problem_.arcs()[option.arc].last - 1)] += effect.recomputeMs;
             ms += effect.recomputeMs + (effect.movedBytes > 0 ? copyPrice * copyMs(copies_.link, effect) : 0);
         }
-        Proposed proposed{problem_.planOf(draft.ways), ms};
+        Proposed proposed{problem_.planOf(draft.options), ms};
         if (!moves)
             return proposed;
         CopySchedule::Found found = schedule_.find(std::move(proposed.plan), draft.memory, budget, again);
@@ -264,7 +264,7 @@ private:
         Proposed found = timed(draft, budget);
         if (counted_ == atMost && budget == budget_ && draft.excess <= 0 && found.ms < draftMs_) {
             draftMs_ = found.ms;
-            draft_ = std::move(draft.ways);
+            draft_ = std::move(draft.options);
         }
         return found;
     }
@@ -279,44 +279,44 @@ private:
 
     bool isGood(const Draft& draft) const { return draft.excess <= 0 && gapTo(boundMs_, draft.ms) <= goodGap; }
 
-    /// A whole plan near the shares of a linear relaxation: of the few parts with several ways, all choices are tried.
-    /// The quickest that fits by the upper bound of the memory, or the one that exceeds the budget least. nullopt:
-    /// there are no shares.
-    std::optional<Draft> rounded(const WayShares& shares, Bytes budget) const
+    /// A whole plan near the shares of a linear relaxation: of the few parts with several options, all choices are
+    /// tried. The quickest that fits by the upper bound of the memory, or the one that exceeds the budget least.
+    /// nullopt: there are no shares.
+    std::optional<Draft> rounded(const OptionShares& shares, Bytes budget) const
     {
-        std::vector<std::vector<ArcWay>> choices;
+        std::vector<std::vector<ArcOption>> choices;
         for (std::size_t position = 0; position < problem_.positions();) {
             std::map<std::size_t, double> arcs; // share of the arcs that begin here
-            for (const auto& [way, share] : shares)
-                if (at(problem_.arcs()[way.arc].first) == position)
-                    arcs[way.arc] += share;
+            for (const auto& [option, share] : shares)
+                if (at(problem_.arcs()[option.arc].first) == position)
+                    arcs[option.arc] += share;
             if (arcs.empty())
                 return std::nullopt;
             const auto largest = std::ranges::max_element(arcs, {}, [](const auto& arc) { return arc.second; });
-            std::vector<ArcWay>& ways = choices.emplace_back();
-            for (const auto& [way, share] : shares)
-                if (way.arc == largest->first)
-                    ways.push_back(way);
+            std::vector<ArcOption>& options = choices.emplace_back();
+            for (const auto& [option, share] : shares)
+                if (option.arc == largest->first)
+                    options.push_back(option);
             position = at(problem_.arcs()[largest->first].last);
         }
         std::size_t combinations = 1;
-        for (std::vector<ArcWay>& ways : choices) {
-            if (combinations * ways.size() > mostRounded)
-                ways.resize(1);
-            combinations *= ways.size();
+        for (std::vector<ArcOption>& options : choices) {
+            if (combinations * options.size() > mostRounded)
+                options.resize(1);
+            combinations *= options.size();
         }
-        WayShares whole;
-        for (const std::vector<ArcWay>& ways : choices)
-            whole.emplace_back(ways.front(), 1.0);
+        OptionShares whole;
+        for (const std::vector<ArcOption>& options : choices)
+            whole.emplace_back(options.front(), 1.0);
         Draft draft = draftOf(std::move(whole), budget);
         Draft best = draft;
         for (std::size_t number = 1; number < combinations; ++number) {
             std::size_t rest = number;
             for (std::size_t i = 0; i < choices.size(); rest /= choices[i++].size())
-                replace(draft, i, choices[i][rest % choices[i].size()].way);
+                replace(draft, i, choices[i][rest % choices[i].size()].option);
             draft.excess = draft.memory.highest() - budget;
             if (std::max<Bytes>(0, draft.excess) > std::max<Bytes>(0, best.excess)
-                || (best.excess <= 0 && recomputeMs(draft.ways) >= best.ms))
+                || (best.excess <= 0 && recomputeMs(draft.options) >= best.ms))
                 continue;
             draft.ms = timed(draft, budget).ms;
             if (isBetter(draft, best))
@@ -325,45 +325,45 @@ private:
         return best;
     }
 
-    static void replace(Draft& draft, std::size_t place, std::size_t way)
+    static void replace(Draft& draft, std::size_t place, std::size_t option)
     {
-        ArcWay& own = draft.ways[place].first;
-        if (own.way != way)
-            draft.memory.replace(own, way);
-        own.way = way;
+        ArcOption& own = draft.options[place].first;
+        if (own.option != option)
+            draft.memory.replace(own, option);
+        own.option = option;
     }
 
-    double recomputeMs(const WayShares& ways) const
+    double recomputeMs(const OptionShares& options) const
     {
         double ms = 0;
-        for (const auto& [way, share] : ways)
-            ms += problem_.effectOf(way).recomputeMs;
+        for (const auto& [option, share] : options)
+            ms += problem_.effectOf(option).recomputeMs;
         return ms;
     }
 
-    /// The ways of a place, and the least that the plan with each would cost, if that is below `belowMs`; the cheapest
-    /// ones, ascending.
+    /// The options of a place, and the least that the plan with each would cost, if that is below `belowMs`; the
+    /// cheapest ones, ascending.
     std::vector<std::pair<double, std::size_t>> candidates(const Draft& draft, std::size_t place,
                                                            const Neighbours& neighbours, double belowMs) const
     {
-        const auto [arc, own] = draft.ways[place].first;
-        std::vector<double> highest(problem_.waysOf(arc), 0);
+        const auto [arc, own] = draft.options[place].first;
+        std::vector<double> highest(problem_.optionCount(arc), 0);
         for (const RowProblem::Row& row : neighbours.rows) {
             const std::span<const double> changes = problem_.changesIn(row, arc);
             if (changes.empty())
                 continue;
             const double others
                 = static_cast<double>(draft.memory.highestIn(row.event, row.event + std::size_t{1})) - changes[own];
-            for (std::size_t way = 0; way < changes.size(); ++way)
-                highest[way] = std::max(highest[way], others + changes[way]);
+            for (std::size_t option = 0; option < changes.size(); ++option)
+                highest[option] = std::max(highest[option], others + changes[option]);
         }
-        const double others = recomputeMs(draft.ways) - problem_.effectOf({arc, own}).recomputeMs;
+        const double others = recomputeMs(draft.options) - problem_.effectOf({arc, own}).recomputeMs;
         std::vector<std::pair<double, std::size_t>> found;
-        for (std::size_t way = 0; way < highest.size(); ++way)
-            if (const double cost = neighbours.costOf(others + problem_.effectOf({arc, way}).recomputeMs,
-                                                      highest[way] - static_cast<double>(neighbours.budget));
-                cost < belowMs && way != own)
-                found.emplace_back(cost, way);
+        for (std::size_t option = 0; option < highest.size(); ++option)
+            if (const double cost = neighbours.costOf(others + problem_.effectOf({arc, option}).recomputeMs,
+                                                      highest[option] - static_cast<double>(neighbours.budget));
+                cost < belowMs && option != own)
+                found.emplace_back(cost, option);
         const auto kept = found.begin() + static_cast<std::ptrdiff_t>(std::min(found.size(), mostCandidates));
         std::ranges::partial_sort(found, kept);
         found.erase(kept, found.end());
@@ -376,8 +376,8 @@ private:
         draft.ms = timed(draft, neighbours.budget).ms;
     }
 
-    /// Replaces single ways as long as the plan becomes better and time is left, from the way at `place` on. On the way
-    /// the plan may exceed the budget.
+    /// Replaces single options as long as the plan becomes better and time is left, from the option at `place` on. On
+    /// the option the plan may exceed the budget.
     void descend(Draft& draft, Neighbours& neighbours, const SearchLimit& limit, std::size_t place = 0) const
     {
         const Draft before = draft;
@@ -396,16 +396,16 @@ private:
     void descendAtPrice(Draft& draft, Neighbours& neighbours, const SearchLimit& limit, std::size_t place) const
     {
         double cost = neighbours.costOf(draft);
-        for (std::size_t unchanged = 0; unchanged < draft.ways.size(); place = (place + 1) % draft.ways.size()) {
+        for (std::size_t unchanged = 0; unchanged < draft.options.size(); place = (place + 1) % draft.options.size()) {
             ++unchanged;
-            const std::size_t before = draft.ways[place].first.way;
+            const std::size_t before = draft.options[place].first.option;
             const auto [excess, ms] = std::pair(draft.excess, draft.ms);
-            for (const auto& [least, way] : candidates(draft, place, neighbours, cost)) {
+            for (const auto& [least, option] : candidates(draft, place, neighbours, cost)) {
                 if (limit.reached())
                     return;
-                replace(draft, place, way);
+                replace(draft, place, option);
                 draft.excess = draft.memory.highest() - neighbours.budget;
-                draft.ms = recomputeMs(draft.ways);
+                draft.ms = recomputeMs(draft.options);
                 if (neighbours.costOf(draft) < cost)
                     draft.ms = timed(draft, neighbours.budget).ms;
                 else if (neighbours.rows.size() < mostRows)
@@ -421,29 +421,31 @@ private:
         }
     }
 
-    /// Whether two ways can change places, and are not the same.
-    bool equalArcs(const ArcWay& a, const ArcWay& b) const
+    /// Whether two options can change places, and are not the same.
+    bool equalArcs(const ArcOption& a, const ArcOption& b) const
     {
-        return a.way != b.way && problem_.arcs()[a.arc].kind == problem_.arcs()[b.arc].kind;
+        return a.option != b.option && problem_.arcs()[a.arc].kind == problem_.arcs()[b.arc].kind;
     }
 
-    /// Leaves a plan that no single replacement makes better: replaces a way at random or exchanges two, then others.
+    /// Leaves a plan that no single replacement makes better: replaces an option at random or exchanges two, then
+    /// others.
     void improve(Draft& best, Neighbours& neighbours, const SearchLimit& limit) const
     {
         std::minstd_rand random; // the same sequence each time
         const auto below = [&random](std::size_t count) { return static_cast<std::size_t>(random()) % count; };
         for (int failed = 0; failed < mostFailed && !isGood(best) && !limit.reached(); ++failed) {
-            const std::size_t place = below(best.ways.size()), other = below(best.ways.size());
+            const std::size_t place = below(best.options.size()), other = below(best.options.size());
             Draft draft = best;
-            if (failed % 2 == 0 && equalArcs(best.ways[place].first, best.ways[other].first)) {
-                replace(draft, place, best.ways[other].first.way);
-                replace(draft, other, best.ways[place].first.way);
-            } else if (const auto ways = candidates(best, place, neighbours, std::numeric_limits<double>::infinity());
-                       !ways.empty()) {
-                replace(draft, place, ways[below(ways.size())].second);
+            if (failed % 2 == 0 && equalArcs(best.options[place].first, best.options[other].first)) {
+                replace(draft, place, best.options[other].first.option);
+                replace(draft, other, best.options[place].first.option);
+            } else if (const auto options
+                       = candidates(best, place, neighbours, std::numeric_limits<double>::infinity());
+                       !options.empty()) {
+                replace(draft, place, options[below(options.size())].second);
             }
             measure(draft, neighbours);
-            descend(draft, neighbours, limit, (place + 1) % best.ways.size());
+            descend(draft, neighbours, limit, (place + 1) % best.options.size());
             if (isBetter(draft, best)) {
                 best = std::move(draft);
                 failed = 0;
@@ -524,7 +526,7 @@ private:
     RowProblem::Memory counted_ = atMost; ///< of drafts
     double forwardMs_ = 0; ///< of all parts
     double msPerByte_ = 0; ///< largest price of memory in a relaxation
-    std::optional<WayShares> draft_; ///< the best plan of the rows that fits
+    std::optional<OptionShares> draft_; ///< the best plan of the rows that fits
     double draftMs_ = std::numeric_limits<double>::infinity(); ///< of draft_
     double boundMs_ = 0;
     std::optional<PlanAnswer> best_;

@@ -21,15 +21,16 @@ class OptionTable::Builder
 {
 public:
     Builder(const StepModel& model, const StorageEvents& events, const PartTree& tree, int worldSize,
-            StepLayout::SharedArguments sharedArguments, const std::stop_token& stop, std::optional<std::uint32_t> turn)
+            StepLayout::SharedArguments sharedArguments, const std::stop_token& stop,
+            std::optional<std::uint32_t> boundary)
         : model_(model)
         , events_(events)
         , tree_(tree)
-        , layout_(model, events, modulesOf(tree), worldSize, sharedArguments, turn)
+        , layout_(model, events, modulesOf(tree), worldSize, sharedArguments, boundary)
         , sharedArguments_(sharedArguments)
         , worldSize_(worldSize)
         , stop_(stop)
-        , turn_(turn)
+        , boundary_(boundary)
     {
     }
 
@@ -39,7 +40,7 @@ public:
         RETURN_IF_ERROR(measure());
         table_.problem_.positions = static_cast<int>(tree_.parts.size());
         table_.problem_.constant = std::max<Bytes>(layout_.before(), 0);
-        table_.problem_.atLoss = layout_.atTurn();
+        table_.problem_.atBoundary = layout_.atBoundary();
         table_.problem_.classes.assign(tree_.parts.size(), -1);
         table_.relaxed_ = table_.problem_;
         table_.problem_.arcs.resize(arcs_.size());
@@ -118,14 +119,14 @@ private:
 
     void fill(std::size_t kind)
     {
-        const PartOptions& ways = kinds_[kind].options;
-        const auto plans = std::make_shared<const std::vector<CheckpointPlan>>(ways.plans);
+        const PartOptions& options = kinds_[kind].options;
+        const auto plans = std::make_shared<const std::vector<CheckpointPlan>>(options.plans);
         const std::size_t first = kinds_[kind].arcs.front();
         for (const std::size_t index : kinds_[kind].arcs) {
             const Arc& arc = arcs_[index];
             ChainArc& pessimistic = table_.problem_.arcs[index] = {arc.first, arc.last, {}};
             const StepLayout::Place place = narrowed(places_[index], kind);
-            for (const LocalEffect& effect : ways.effects) {
+            for (const LocalEffect& effect : options.effects) {
                 const PartMemory memory = place.of(effect);
                 pessimistic.options.push_back({memory.held, memory.high, picoseconds(effect.recomputeMs)});
             }
@@ -135,7 +136,7 @@ private:
             if (arc.last - arc.first == 1 && sameSums(pessimistic.options, table_.problem_.arcs[first].options))
                 table_.problem_.classes[static_cast<std::size_t>(arc.first)]
                     = table_.relaxed_.classes[static_cast<std::size_t>(arc.first)] = static_cast<int>(kind);
-            PartDeviations deviations = places_[index].deviations(ways.effects);
+            PartDeviations deviations = places_[index].deviations(options.effects);
             more_[index] = std::move(deviations.more);
             less_[index] = std::move(deviations.less);
         }
@@ -207,13 +208,13 @@ private:
         if (std::ranges::any_of(more_, any)) {
             const std::vector<Bytes> more = sum(more_);
             measureAgain(layout_.raised(more), table_.problem_);
-            if (const std::uint32_t turn = layout_.turnWith(more); turn != layout_.turn())
-                table_.otherTurn_ = turn;
+            if (const std::uint32_t boundary = layout_.boundaryWith(more); boundary != layout_.boundary())
+                table_.otherBoundary_ = boundary;
         }
         if (sharesThatEnd() || !casts_.empty() || std::ranges::any_of(less_, any))
             relax(layout_, less_, table_.relaxed_);
         table_.exact_ = sameMemory(table_.problem_, table_.relaxed_);
-        if (turn_ || table_.otherTurn_)
+        if (boundary_ || table_.otherBoundary_)
             relaxElsewhere();
     }
 
@@ -227,30 +228,31 @@ private:
     void relax(const StepLayout& layout, const std::vector<std::vector<PartDeviations::Stretch>>& less,
                ChainProblem& problem) const
     {
-        const StepLayout least = sharesThatEnd() ? StepLayout(model_, events_, modulesOf(tree_), worldSize_,
-                                                              StepLayout::SharedArguments::heldAtLeast, layout.turn())
-                                                 : layout;
+        const StepLayout least = sharesThatEnd()
+            ? StepLayout(model_, events_, modulesOf(tree_), worldSize_, StepLayout::SharedArguments::heldAtLeast,
+                         layout.boundary())
+            : layout;
         std::vector<Bytes> changes = sum(less);
         for (Bytes& bytes : changes)
             bytes = -bytes;
         for (const auto& [begin, end, bytes] : casts_)
             for (std::uint32_t event = begin; event < end; ++event)
                 changes[event] -= bytes;
-        problem.atLoss = least.atTurn();
+        problem.atBoundary = least.atBoundary();
         problem.constant = std::max<Bytes>(least.before(), 0);
         measureAgain(least.raised(changes), problem);
     }
 
-    /// Sets the lower bound of the memory by the bytes held at the other turn.
+    /// Sets the lower bound of the memory by the bytes held at the other boundary.
     void relaxElsewhere()
     {
         const StepLayout other(model_, events_, modulesOf(tree_), worldSize_, sharedArguments_,
-                               turn_ ? std::nullopt : table_.otherTurn_);
+                               boundary_ ? std::nullopt : table_.otherBoundary_);
         std::vector<std::vector<PartDeviations::Stretch>> less(arcs_.size());
         for (std::size_t number = 0; number < arcs_.size(); ++number)
             less[number] = placeIn(other, arcs_[number]).deviations(kinds_[arcs_[number].kind].options.effects).less;
         relax(other, less, table_.elsewhere_.emplace(table_.relaxed_));
-        for (const PartArcs::Kind& kind : kinds_) // equal parts at one turn may differ at the other turn
+        for (const PartArcs::Kind& kind : kinds_) // equal parts at one boundary may differ at the other boundary
             for (const std::size_t number : kind.arcs) {
                 const auto& arcs = table_.elsewhere_->arcs;
                 const ChainArc& arc = arcs[number];
@@ -311,7 +313,7 @@ private:
 
     static bool sameMemory(const ChainProblem& a, const ChainProblem& b)
     {
-        return a.atLoss == b.atLoss && a.constant == b.constant
+        return a.atBoundary == b.atBoundary && a.constant == b.constant
             && std::ranges::equal(a.arcs, b.arcs, [](const ChainArc& x, const ChainArc& y) {
                    return std::ranges::equal(x.options, y.options, {}, &ChainOption::high, &ChainOption::high);
                });
@@ -331,7 +333,7 @@ private:
     StepLayout::SharedArguments sharedArguments_;
     int worldSize_;
     const std::stop_token& stop_;
-    std::optional<std::uint32_t> turn_; ///< as requested
+    std::optional<std::uint32_t> boundary_; ///< as requested
     std::vector<Arc> arcs_;
     std::vector<PartArcs::Kind> kinds_;
     std::vector<Range> ranges_; ///< by kind
@@ -343,9 +345,9 @@ private:
 
 Result<OptionTable> OptionTable::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
                                         int worldSize, StepLayout::SharedArguments sharedArguments,
-                                        const std::stop_token& stop, std::optional<std::uint32_t> turn)
+                                        const std::stop_token& stop, std::optional<std::uint32_t> boundary)
 {
-    return Builder(model, events, tree, worldSize, sharedArguments, stop, turn).build();
+    return Builder(model, events, tree, worldSize, sharedArguments, stop, boundary).build();
 }
 
 CheckpointPlan OptionTable::planOf(const ChainPath& path) const

@@ -18,10 +18,10 @@ namespace headroom {
 class OptionTable
 {
 public:
-    /// `events` are of the model's trace; `turn` as in StepLayout. Error: as predict(), and stoppedMeasuring().
+    /// `events` are of the model's trace; `boundary` as in StepLayout. Error: as predict(), and stoppedMeasuring().
     static Result<OptionTable> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
                                       int worldSize, StepLayout::SharedArguments sharedArguments,
-                                      const std::stop_token& stop = {}, std::optional<std::uint32_t> turn = {});
+                                      const std::stop_token& stop = {}, std::optional<std::uint32_t> boundary = {});
 
     bool sharesArguments() const { return sharesArguments_; } ///< some tensors are arguments of several parts
 
@@ -32,12 +32,12 @@ public:
     bool exact() const { return exact_; }
     const ChainProblem& relaxed() const { return exact_ ? problem_ : relaxed_; }
 
-    /// Another lower bound of the memory, with what parts hold at the other turn; null: there is no other turn.
+    /// Another lower bound of the memory, with what parts hold at the other boundary; null: there is no other boundary.
     const ChainProblem* relaxedElsewhere() const { return elsewhere_ ? &*elsewhere_ : nullptr; }
 
-    /// Another event between forward and backward at which plans may hold most. A table created with this turn counts
-    /// the event.
-    std::optional<std::uint32_t> otherTurn() const { return otherTurn_; }
+    /// Another event between forward and backward at which plans may hold most. A table created with this boundary
+    /// counts the event.
+    std::optional<std::uint32_t> otherBoundary() const { return otherBoundary_; }
 
     CheckpointPlan planOf(const ChainPath& path) const;
 
@@ -48,7 +48,7 @@ private:
     std::optional<ChainProblem> elsewhere_;
     bool exact_ = true;
     bool sharesArguments_ = false;
-    std::optional<std::uint32_t> otherTurn_;
+    std::optional<std::uint32_t> otherBoundary_;
     /// By arc: the plan of each option, modules numbered from the arc's module. Equal parts share plans.
     std::vector<std::shared_ptr<const std::vector<CheckpointPlan>>> plans_;
     std::vector<std::vector<int>> planOf_; ///< by arc, by option: index in plans_

@@ -35,7 +35,7 @@ std::vector<PartArcs::Arc> arcsOf(const PartTree& tree)
     return arcs;
 }
 
-/// Equal for two arcs only if both have equal ways.
+/// Equal for two arcs only if both have equal options.
 std::vector<std::uint64_t> signatureOf(const PartArcs::Arc& arc, const PartTree& tree)
 {
     const ModuleId part = tree.units[static_cast<std::size_t>(arc.unit)].module;
@@ -56,7 +56,7 @@ std::vector<std::uint64_t> signatureOf(const PartArcs::Arc& arc, const PartTree&
 
 Error stoppedMeasuring()
 {
-    return {ErrorKind::internal, "measuring the ways to checkpoint the step was stopped"};
+    return {ErrorKind::internal, "measuring the options to checkpoint the step was stopped"};
 }
 
 Result<PartArcs> PartArcs::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
@@ -140,12 +140,12 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
     for (const PartArcs::Arc& arc : problem.parts_.arcs)
         problem.modules_.push_back(moduleOf(arc));
     for (const PartArcs::Kind& kind : problem.parts_.kinds) {
-        const std::vector<LocalEffect>& ways = kind.options.effects;
+        const std::vector<LocalEffect>& options = kind.options.effects;
         std::vector<double>& bytes = problem.changes_.emplace_back();
-        for (std::size_t change = 0; !ways.empty() && change < ways.front().changes.size(); ++change) {
-            for (const LocalEffect& effect : ways)
+        for (std::size_t change = 0; !options.empty() && change < options.front().changes.size(); ++change) {
+            for (const LocalEffect& effect : options)
                 bytes.push_back(static_cast<double>(effect.changes[change].after));
-            for (const LocalEffect& effect : ways)
+            for (const LocalEffect& effect : options)
                 bytes.push_back(static_cast<double>(effect.changes[change].high));
         }
     }
@@ -176,12 +176,12 @@ RowProblem::Row RowProblem::rowAt(std::uint32_t event, Memory memory, Bytes most
     return row;
 }
 
-Bytes RowProblem::changeIn(const Row& row, const ArcWay& way) const
+Bytes RowProblem::changeIn(const Row& row, const ArcOption& option) const
 {
-    const Row::Moment& moment = row.moments[way.arc];
+    const Row::Moment& moment = row.moments[option.arc];
     if (moment.change < 0)
         return 0;
-    const LocalEffect::Change& change = effectOf(way).changes[static_cast<std::size_t>(moment.change)];
+    const LocalEffect::Change& change = effectOf(option).changes[static_cast<std::size_t>(moment.change)];
     return moment.atEvent ? change.high : change.after;
 }
 
@@ -191,16 +191,16 @@ std::span<const double> RowProblem::changesIn(const Row& row, std::size_t arc) c
     if (moment.change < 0)
         return {};
     const std::size_t number = 2 * static_cast<std::size_t>(moment.change) + (moment.atEvent ? 1 : 0);
-    return std::span(changes_[parts_.arcs[arc].kind]).subspan(number * waysOf(arc), waysOf(arc));
+    return std::span(changes_[parts_.arcs[arc].kind]).subspan(number * optionCount(arc), optionCount(arc));
 }
 
-std::vector<double> RowProblem::memoryUnder(const WayShares& shares, Memory memory) const
+std::vector<double> RowProblem::memoryUnder(const OptionShares& shares, Memory memory) const
 {
     const std::vector<Bytes>& without = base(memory);
     std::vector<double> bytes(without.size() + 1, 0); // changes, summed up at the end
-    for (const auto& [way, share] : shares) {
-        const LocalReplay& replay = *arcs()[way.arc].replay;
-        const LocalEffect& effect = effectOf(way);
+    for (const auto& [option, share] : shares) {
+        const LocalReplay& replay = *arcs()[option.arc].replay;
+        const LocalEffect& effect = effectOf(option);
         double before = 0;
         for (std::size_t i = 0; i < replay.events().size(); ++i) {
             const LocalEffect::Change& change = effect.changes[static_cast<std::size_t>(replay.changeAt(i))];
@@ -225,7 +225,7 @@ constexpr std::size_t blockEvents = 64;
 
 } // namespace
 
-PlanMemory::PlanMemory(const RowProblem& problem, RowProblem::Memory memory, const WayShares& plan)
+PlanMemory::PlanMemory(const RowProblem& problem, RowProblem::Memory memory, const OptionShares& plan)
     : problem_(&problem)
     , bytes_(problem.base(memory))
     , added_(bytes_.size() / blockEvents + 1, 0)
@@ -233,15 +233,15 @@ PlanMemory::PlanMemory(const RowProblem& problem, RowProblem::Memory memory, con
 {
     for (std::size_t block = 0; block < highest_.size(); ++block)
         findHighest(block);
-    for (const auto& [way, share] : plan)
-        change(way.arc, nullptr, &way.way);
+    for (const auto& [option, share] : plan)
+        change(option.arc, nullptr, &option.option);
 }
 
 void PlanMemory::change(std::size_t arc, const std::size_t* from, const std::size_t* to)
 {
     const LocalReplay& replay = *problem_->arcs()[arc].replay;
-    const auto changesOf = [&](const std::size_t* way) {
-        return way ? std::span(problem_->effectOf({arc, *way}).changes) : std::span<const LocalEffect::Change>();
+    const auto changesOf = [&](const std::size_t* option) {
+        return option ? std::span(problem_->effectOf({arc, *option}).changes) : std::span<const LocalEffect::Change>();
     };
     const std::span<const LocalEffect::Change> less = changesOf(from), more = changesOf(to);
     const std::span<const std::uint32_t> events = replay.events();
@@ -312,7 +312,7 @@ std::uint32_t PlanMemory::highestEvent() const
     return static_cast<std::uint32_t>(std::max_element(begin, end) - bytes_.begin());
 }
 
-std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>& rows, const WaySet& ways) const
+std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>& rows, const OptionSet& options) const
 {
     JoinedArcs joined(arcs().size());
     int covered = 0;
@@ -322,8 +322,8 @@ std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>
             joined.join(arc, arc - 1);
     }
     const auto isIn = [&](std::size_t arc, const Row& row) {
-        for (std::size_t way = 0; way < ways[arc].size(); ++way)
-            if (ways[arc][way] && changeIn(row, {arc, way}) != 0)
+        for (std::size_t option = 0; option < options[arc].size(); ++option)
+            if (options[arc][option] && changeIn(row, {arc, option}) != 0)
                 return true;
         return false;
     };
@@ -348,11 +348,12 @@ std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>
     return found;
 }
 
-CheckpointPlan RowProblem::planOf(const WayShares& shares) const
+CheckpointPlan RowProblem::planOf(const OptionShares& shares) const
 {
     CheckpointPlan plan;
-    for (const auto& [way, share] : shares)
-        std::ranges::move(inStep(optionsOf(way.arc).plans[way.way], modules_[way.arc]), std::back_inserter(plan));
+    for (const auto& [option, share] : shares)
+        std::ranges::move(inStep(optionsOf(option.arc).plans[option.option], modules_[option.arc]),
+                          std::back_inserter(plan));
     std::ranges::sort(plan, {}, &CheckpointRegion::module);
     return plan;
 }

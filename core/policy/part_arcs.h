@@ -18,15 +18,15 @@ namespace headroom {
 
 Error stoppedMeasuring(); ///< the error of PartArcs::create() after a stop request
 
-/// The arcs of a step's chain of parts (core/plan/chain_problem.h), and the ways (options) to checkpoint each arc.
-/// Equal arcs have equal ways, predicted once.
+/// The arcs of a step's chain of parts (core/plan/chain_problem.h), and the options to checkpoint each arc.
+/// Equal arcs have equal options, predicted once.
 struct PartArcs
 {
     struct Arc
     {
         int unit = 0; ///< of the tree
         int first = 0, last = 0; ///< parts first to last - 1
-        bool hidden = false; ///< the arc has no ways: a module around the arc must be checkpointed as a whole
+        bool hidden = false; ///< the arc has no options: a module around the arc must be checkpointed as a whole
         std::shared_ptr<const LocalReplay> replay;
         std::size_t kind = 0;
     };
@@ -38,7 +38,7 @@ struct PartArcs
     std::vector<Arc> arcs; ///< sorted by first, then last
     std::vector<Kind> kinds;
 
-    /// The place of an arc, for the choice of the arc's ways.
+    /// The place of an arc, for the choice of the arc's options.
     using PlaceOf = std::function<StepLayout::Place(const Arc& arc)>;
 
     /// `shared` are the storages that are arguments of several parts. Error: as predict(), and stoppedMeasuring().
@@ -50,18 +50,18 @@ struct PartArcs
 /// A plan of an arc's part, with the modules of the step.
 CheckpointPlan inStep(CheckpointPlan plan, ModuleId part);
 
-/// A way (option) to checkpoint an arc of a step, as indices in PartArcs and in the options of the arc's kind.
-struct ArcWay
+/// An option to checkpoint an arc of a step, as indices in PartArcs and in the options of the arc's kind.
+struct ArcOption
 {
     std::size_t arc = 0;
-    std::size_t way = 0;
+    std::size_t option = 0;
 };
-/// Shares of ways: 1 for each way of a plan, less in a linear relaxation.
-using WayShares = std::vector<std::pair<ArcWay, double>>;
-using WaySet = std::vector<std::vector<bool>>; ///< by arc, by way
+/// Shares of options: 1 for each option of a plan, less in a linear relaxation.
+using OptionShares = std::vector<std::pair<ArcOption, double>>;
+using OptionSet = std::vector<std::vector<bool>>; ///< by arc, by option
 
-/// The memory of a step at each event as a sum: the memory of the recorded step, and the effect of a way for each part.
-/// The sum holds for any order of forward and backward, while ChainProblem needs the order of a chain. Immutable.
+/// The memory of a step at each event as a sum: the memory of the recorded step, and the effect of an option for each
+/// part. The sum holds for any order of forward and backward, while ChainProblem needs the order of a chain. Immutable.
 class RowProblem
 {
 public:
@@ -72,15 +72,15 @@ public:
         atMost, ///< most plans take no more
     };
 
-    /// Ways are chosen by what each part holds between the part's own forward and backward. Error: as
+    /// Options are chosen by what each part holds between the part's own forward and backward. Error: as
     /// PartArcs::create().
     static Result<RowProblem> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
                                      int worldSize, const std::stop_token& stop);
 
     const std::vector<PartArcs::Arc>& arcs() const { return parts_.arcs; }
     std::size_t positions() const { return positions_; } ///< of the chain of parts
-    std::size_t waysOf(std::size_t arc) const { return optionsOf(arc).effects.size(); }
-    const LocalEffect& effectOf(const ArcWay& way) const { return optionsOf(way.arc).effects[way.way]; }
+    std::size_t optionCount(std::size_t arc) const { return optionsOf(arc).effects.size(); }
+    const LocalEffect& effectOf(const ArcOption& option) const { return optionsOf(option.arc).effects[option.option]; }
 
     /// The memory at an event, as a constraint.
     struct Row
@@ -97,11 +97,11 @@ public:
         std::vector<Moment> moments; ///< by arc
     };
     Row rowAt(std::uint32_t event, Memory memory, Bytes most) const;
-    Bytes changeIn(const Row& row, const ArcWay& way) const; ///< bytes that a way adds there
-    /// The same for all ways of an arc; empty: all add nothing.
+    Bytes changeIn(const Row& row, const ArcOption& option) const; ///< bytes that an option adds there
+    /// The same for all options of an arc; empty: all add nothing.
     std::span<const double> changesIn(const Row& row, std::size_t arc) const;
 
-    std::vector<double> memoryUnder(const WayShares& shares, Memory memory) const; ///< by event
+    std::vector<double> memoryUnder(const OptionShares& shares, Memory memory) const; ///< by event
 
     /// Arcs that no row and no position connects with others, and the rows of such arcs. Each component is a separate
     /// problem.
@@ -111,9 +111,9 @@ public:
         std::vector<std::size_t> rows;
         auto operator<=>(const Component&) const = default;
     };
-    std::vector<Component> components(const std::vector<Row>& rows, const WaySet& ways) const;
+    std::vector<Component> components(const std::vector<Row>& rows, const OptionSet& options) const;
 
-    CheckpointPlan planOf(const WayShares& shares) const;
+    CheckpointPlan planOf(const OptionShares& shares) const;
     ModuleId moduleOf(std::size_t arc) const { return modules_[arc]; }
 
 private:
@@ -123,26 +123,29 @@ private:
     const std::vector<Bytes>& base(Memory memory) const { return memory == Memory::atLeast ? atLeast_ : atMost_; }
 
     PartArcs parts_;
-    std::vector<std::vector<double>> changes_; ///< by kind of arcs: bytes by Row::Moment, and there by way
+    std::vector<std::vector<double>> changes_; ///< by kind of arcs: bytes by Row::Moment, and there by option
     std::vector<ModuleId> modules_; ///< by arc
     std::size_t positions_ = 0;
     std::vector<Bytes> atLeast_, atMost_; ///< by event: memory without a plan
 };
 
-/// RowProblem::memoryUnder() of a whole plan, in which ways are replaced: a replacement visits only the events of the
-/// way's arc, and blocks of events between.
+/// RowProblem::memoryUnder() of a whole plan, in which options are replaced: a replacement visits only the events of
+/// the option's arc, and blocks of events between.
 class PlanMemory
 {
 public:
-    PlanMemory(const RowProblem& problem, RowProblem::Memory memory, const WayShares& plan);
+    PlanMemory(const RowProblem& problem, RowProblem::Memory memory, const OptionShares& plan);
 
-    void replace(const ArcWay& way, std::size_t by) { change(way.arc, &way.way, &by); } ///< by a way of the same arc
+    void replace(const ArcOption& option, std::size_t by)
+    {
+        change(option.arc, &option.option, &by);
+    } ///< by an option of the same arc
     Bytes highest() const { return highestIn(0, bytes_.size()); }
     Bytes highestIn(std::size_t begin, std::size_t end) const; ///< of a range of events that is not empty
     std::uint32_t highestEvent() const;
 
 private:
-    void change(std::size_t arc, const std::size_t* from, const std::size_t* to); ///< null: no way
+    void change(std::size_t arc, const std::size_t* from, const std::size_t* to); ///< null: no option
     void add(std::size_t begin, std::size_t end, Bytes bytes);
     void findHighest(std::size_t block);
 

@@ -22,44 +22,44 @@ constexpr std::size_t mostSums = 600; ///< further combinations, the best by the
 constexpr std::size_t mostMeasuredOps = 64; ///< the ops of a module with more ops are not predicted singly
 constexpr std::size_t moreSets = 1000; ///< sets of saved ops besides the sets of the convex hull
 
-/// A way (option) to checkpoint, and the predicted effect.
-struct Way
+/// An option to checkpoint, and the predicted effect.
+struct Option
 {
     CheckpointPlan plan; ///< modules of the step
     LocalEffect effect;
-    WayCost cost;
+    OptionCost cost;
 };
-using Ways = std::vector<Way>;
+using Options = std::vector<Option>;
 
 /// worthIt(), whatever a copy to the host costs: nothing where the GPU's work hides the copy, up to the copy's time.
-std::vector<std::size_t> worthAtAnyPrice(const std::vector<WayCost>& ways, std::size_t most)
+std::vector<std::size_t> worthAtAnyPrice(const std::vector<OptionCost>& options, std::size_t most)
 {
-    std::vector<std::size_t> kept = worthIt(ways, most); // copies are free
-    if (std::ranges::none_of(ways, [](const WayCost& way) { return way.copy > 0; }))
+    std::vector<std::size_t> kept = worthIt(options, most); // copies are free
+    if (std::ranges::none_of(options, [](const OptionCost& option) { return option.copy > 0; }))
         return kept;
-    std::vector<WayCost> exposed = ways;
-    std::vector<WayCost> unmoved;
+    std::vector<OptionCost> exposed = options;
+    std::vector<OptionCost> unmoved;
     std::vector<std::size_t> placeOf;
-    for (std::size_t i = 0; i < ways.size(); ++i) {
-        exposed[i].time += ways[i].copy;
-        if (ways[i].copy > 0)
+    for (std::size_t i = 0; i < options.size(); ++i) {
+        exposed[i].time += options[i].copy;
+        if (options[i].copy > 0)
             continue;
-        unmoved.push_back(ways[i]);
+        unmoved.push_back(options[i]);
         placeOf.push_back(i);
     }
     std::ranges::copy(worthIt(exposed, most), std::back_inserter(kept));
     for (const std::size_t i : worthIt(unmoved, most))
         kept.push_back(placeOf[i]);
-    std::ranges::sort(kept, {}, [&](std::size_t i) { return std::tuple(ways[i].held, ways[i].time, i); });
+    std::ranges::sort(kept, {}, [&](std::size_t i) { return std::tuple(options[i].held, options[i].time, i); });
     kept.erase(std::ranges::unique(kept).begin(), kept.end());
     return kept;
 }
 
-std::vector<WayCost> costsOf(const Ways& ways)
+std::vector<OptionCost> costsOf(const Options& options)
 {
-    std::vector<WayCost> costs;
-    for (const Way& way : ways)
-        costs.push_back(way.cost);
+    std::vector<OptionCost> costs;
+    for (const Option& option : options)
+        costs.push_back(option.cost);
     return costs;
 }
 
@@ -78,44 +78,44 @@ public:
     {
     }
 
-    /// The ways of a unit: no checkpoint, a checkpoint of the whole unit with sets of saved ops, and combinations of
+    /// The options of a unit: no checkpoint, a checkpoint of the whole unit with sets of saved ops, and combinations of
     /// the units inside.
-    Result<Ways> waysOf(int unit, std::size_t most) const
+    Result<Options> optionsOf(int unit, std::size_t most) const
     {
-        Ways ways;
+        Options options;
         if (!forces(unit))
-            RETURN_IF_ERROR(add({}, ways));
+            RETURN_IF_ERROR(add({}, options));
         if (!insideForces(unit))
-            RETURN_IF_ERROR(addWhole(unit, ways));
+            RETURN_IF_ERROR(addWhole(unit, options));
         Inside inside;
         if (!tree_.units[static_cast<std::size_t>(unit)].forced)
             RETURN_IF_ERROR(combine(unit, inside));
-        std::vector<WayCost> costs = costsOf(ways);
+        std::vector<OptionCost> costs = costsOf(options);
         costs.insert(costs.end(), inside.costs.begin(), inside.costs.end());
-        Ways chosen;
+        Options chosen;
         for (const std::size_t i : worthAtAnyPrice(costs, most))
-            chosen.push_back(i < ways.size() ? std::move(ways[i]) : wayOf(inside, i - ways.size()));
+            chosen.push_back(i < options.size() ? std::move(options[i]) : optionOf(inside, i - options.size()));
         return chosen;
     }
 
-    /// Adds the ways to checkpoint a whole unit: with no op saved, and with undominated sets of saved ops. Sets are
+    /// Adds the options to checkpoint a whole unit: with no op saved, and with undominated sets of saved ops. Sets are
     /// chosen by the bytes held from forward to backward, and by the bytes added while the unit runs (casts that
     /// autocast holds anyway cost only there).
-    Status addWhole(int unit, Ways& ways) const
+    Status addWhole(int unit, Options& options) const
     {
         const ModuleId module = moduleOf(unit);
         if (!may_(module))
             return {};
         const PartTree::Unit& own = tree_.units[static_cast<std::size_t>(unit)];
         if (own.offloaded)
-            return add({{module, {}, Offload{}}}, ways);
+            return add({{module, {}, Offload{}}}, options);
         if (tree_.offloads && !own.forced)
-            RETURN_IF_ERROR(addOffload(module, ways));
+            RETURN_IF_ERROR(addOffload(module, options));
         if (!tree_.recomputes && !own.forced)
             return {};
         const std::size_t ops = model_.regionOps(module).size();
         const std::vector<SavableOp> savable = savableOpsThatRunAgain(model_, module);
-        ASSIGN_OR_RETURN(Way full, measure({{module, std::vector<bool>(ops, false)}}));
+        ASSIGN_OR_RETURN(Option full, measure({{module, std::vector<bool>(ops, false)}}));
         std::map<std::size_t, Bytes> held;
         std::map<std::size_t, Bytes> most;
         for (const SavableOp& op : savable) {
@@ -125,11 +125,11 @@ public:
             }
             std::vector<bool> save(ops, false);
             save[op.op] = true;
-            ASSIGN_OR_RETURN(const Way with, measure({{module, std::move(save)}}));
+            ASSIGN_OR_RETURN(const Option with, measure({{module, std::move(save)}}));
             held[op.op] = std::max<Bytes>(0, with.cost.held - full.cost.held);
             most[op.op] = std::max(held[op.op], with.cost.high - full.cost.high);
         }
-        ways.push_back(std::move(full));
+        options.push_back(std::move(full));
         std::vector<std::vector<bool>> sets = saveSets(
             model_, module, [&](const SavableOp& op) { return held.at(op.op); }, moreSets);
         if (most != held)
@@ -139,21 +139,21 @@ public:
                     sets.push_back(std::move(save));
         for (std::vector<bool>& save : sets)
             if (std::ranges::find(save, true) != save.end())
-                RETURN_IF_ERROR(add({{module, std::move(save)}}, ways));
+                RETURN_IF_ERROR(add({{module, std::move(save)}}, options));
         return {};
     }
 
 private:
-    /// The units inside a unit, and combinations of the units' ways.
+    /// The units inside a unit, and combinations of the units' options.
     struct Inside
     {
-        std::vector<Ways> units;
+        std::vector<Options> units;
         std::vector<std::vector<std::size_t>> groups; ///< units that affect common storages
         std::map<std::pair<std::size_t, Combination>, LocalEffect>
-            measured; ///< by group: effects of ways of several units
+            measured; ///< by group: effects of options of several units
         LocalEffect nothing; ///< effect of the empty plan
         std::vector<Combination> combinations;
-        std::vector<WayCost> costs; ///< by combination
+        std::vector<OptionCost> costs; ///< by combination
     };
 
     ModuleId moduleOf(int unit) const { return tree_.units[static_cast<std::size_t>(unit)].module; }
@@ -164,36 +164,36 @@ private:
                                    [this](int inside) { return forces(inside); });
     }
 
-    WayCost costOf(const LocalEffect& effect) const
+    OptionCost costOf(const LocalEffect& effect) const
     {
         const PartMemory memory = place_.of(effect);
         return {memory.held, memory.high, picoseconds(effect.recomputeMs), picoseconds(copyMs(link_, effect))};
     }
 
-    Result<Way> measure(CheckpointPlan plan) const
+    Result<Option> measure(CheckpointPlan plan) const
     {
         ASSIGN_OR_RETURN(LocalEffect effect, replay_.of(plan, notes_));
-        const WayCost cost = costOf(effect);
-        return Way{std::move(plan), std::move(effect), cost};
+        const OptionCost cost = costOf(effect);
+        return Option{std::move(plan), std::move(effect), cost};
     }
 
-    Status add(CheckpointPlan plan, Ways& ways) const
+    Status add(CheckpointPlan plan, Options& options) const
     {
-        ASSIGN_OR_RETURN(Way way, measure(std::move(plan)));
-        ways.push_back(std::move(way));
+        ASSIGN_OR_RETURN(Option option, measure(std::move(plan)));
+        options.push_back(std::move(option));
         return {};
     }
 
-    /// Adds the way to move the saved tensors of a module, if any may move: at the end of the forward, and back when
+    /// Adds the option to move the saved tensors of a module, if any may move: at the end of the forward, and back when
     /// the backward begins. StepSolver spreads the copies later.
-    Status addOffload(ModuleId module, Ways& ways) const
+    Status addOffload(ModuleId module, Options& options) const
     {
         const StepIndex& index = model_.index();
         if (index.obstaclesToOffload[module.value] != CheckpointObstacle::none || model_.isWholeOnly(module))
             return {};
-        ASSIGN_OR_RETURN(Way way, measure({{module, {}, Offload{}}}));
-        if (way.effect.movedBytes > 0)
-            ways.push_back(std::move(way));
+        ASSIGN_OR_RETURN(Option option, measure({{module, {}, Offload{}}}));
+        if (option.effect.movedBytes > 0)
+            options.push_back(std::move(option));
         return {};
     }
 
@@ -206,40 +206,40 @@ private:
         return bytes;
     }
 
-    /// Combines ways of the units inside: all combinations of a few ways of each unit, since one unit may hold storages
-    /// that another frees; and the best combinations of all ways, by the sums of costs.
+    /// Combines options of the units inside: all combinations of a few options of each unit, since one unit may hold
+    /// storages that another frees; and the best combinations of all options, by the sums of costs.
     Status combine(int unit, Inside& inside) const
     {
         std::vector<int> units;
         for (const int inner : tree_.units[static_cast<std::size_t>(unit)].inside) {
             if (model_.regionOps(moduleOf(inner)).empty())
                 continue;
-            ASSIGN_OR_RETURN(Ways choices, waysOf(inner, mostSums));
+            ASSIGN_OR_RETURN(Options choices, optionsOf(inner, mostSums));
             units.push_back(inner);
             inside.units.push_back(std::move(choices));
         }
-        std::vector<std::vector<WayCost>> costs;
-        for (const Ways& ways : inside.units)
-            costs.push_back(costsOf(ways));
+        std::vector<std::vector<OptionCost>> costs;
+        for (const Options& options : inside.units)
+            costs.push_back(costsOf(options));
         inside.combinations = products(costs, mostCombinations);
         for (Combination& sum : bestSums(costs, mostSums))
             inside.combinations.push_back(std::move(sum));
         if (tree_.offloads) {
-            for (std::vector<WayCost>& ways : costs)
-                for (WayCost& way : ways)
-                    way.time += way.copy;
+            for (std::vector<OptionCost>& options : costs)
+                for (OptionCost& option : options)
+                    option.time += option.copy;
             for (Combination& sum : bestSums(costs, mostSums))
                 inside.combinations.push_back(std::move(sum));
         }
         std::ranges::sort(inside.combinations);
         inside.combinations.erase(std::ranges::unique(inside.combinations).begin(), inside.combinations.end());
-        std::erase_if(inside.combinations, [&](const Combination& ways) { return planOf(inside, ways).empty(); });
+        std::erase_if(inside.combinations, [&](const Combination& options) { return planOf(inside, options).empty(); });
         inside.groups = groupsOf(units);
         ASSIGN_OR_RETURN(inside.nothing, replay_.of({}, notes_));
         RETURN_IF_ERROR(measureGroups(inside));
         LocalEffect effect;
-        for (const Combination& ways : inside.combinations) {
-            sum(inside, ways, effect);
+        for (const Combination& options : inside.combinations) {
+            sum(inside, options, effect);
             inside.costs.push_back(costOf(effect));
         }
         return {};
@@ -273,62 +273,63 @@ private:
     }
 
     template <class Units>
-    static CheckpointPlan planOf(const Inside& inside, const Combination& ways, const Units& units)
+    static CheckpointPlan planOf(const Inside& inside, const Combination& options, const Units& units)
     {
         CheckpointPlan plan;
         for (const std::size_t unit : units) {
-            const CheckpointPlan& part = inside.units[unit][ways[unit]].plan;
+            const CheckpointPlan& part = inside.units[unit][options[unit]].plan;
             plan.insert(plan.end(), part.begin(), part.end());
         }
         return plan;
     }
-    static CheckpointPlan planOf(const Inside& inside, const Combination& ways)
+    static CheckpointPlan planOf(const Inside& inside, const Combination& options)
     {
-        return planOf(inside, ways, std::views::iota(std::size_t{0}, ways.size()));
+        return planOf(inside, options, std::views::iota(std::size_t{0}, options.size()));
     }
 
     /// Predicts the combinations that checkpoint several units of a group.
     Status measureGroups(Inside& inside) const
     {
-        for (const Combination& ways : inside.combinations)
+        for (const Combination& options : inside.combinations)
             for (std::size_t group = 0; group < inside.groups.size(); ++group) {
-                if (const auto [changed, effect] = alone(inside, group, ways); changed < 2)
+                if (const auto [changed, effect] = alone(inside, group, options); changed < 2)
                     continue;
-                const auto [known, added] = inside.measured.try_emplace({group, within(inside, group, ways)});
+                const auto [known, added] = inside.measured.try_emplace({group, within(inside, group, options)});
                 if (!added)
                     continue;
-                ASSIGN_OR_RETURN(known->second, replay_.of(planOf(inside, ways, inside.groups[group]), notes_));
+                ASSIGN_OR_RETURN(known->second, replay_.of(planOf(inside, options, inside.groups[group]), notes_));
             }
         return {};
     }
 
     /// The number of units of a group that a combination checkpoints, and the effect of the last such unit alone.
-    static std::pair<int, const LocalEffect*> alone(const Inside& inside, std::size_t group, const Combination& ways)
+    static std::pair<int, const LocalEffect*> alone(const Inside& inside, std::size_t group, const Combination& options)
     {
         std::pair<int, const LocalEffect*> found{0, &inside.nothing};
         for (const std::size_t unit : inside.groups[group])
-            if (const Way& way = inside.units[unit][ways[unit]]; !way.plan.empty())
-                found = {found.first + 1, &way.effect};
+            if (const Option& option = inside.units[unit][options[unit]]; !option.plan.empty())
+                found = {found.first + 1, &option.effect};
         return found;
     }
 
-    static Combination within(const Inside& inside, std::size_t group, const Combination& ways)
+    static Combination within(const Inside& inside, std::size_t group, const Combination& options)
     {
         Combination own;
         for (const std::size_t unit : inside.groups[group])
-            own.push_back(ways[unit]);
+            own.push_back(options[unit]);
         return own;
     }
 
     /// The effects of all groups together.
-    static void sum(const Inside& inside, const Combination& ways, LocalEffect& total)
+    static void sum(const Inside& inside, const Combination& options, LocalEffect& total)
     {
         bool any = false;
         for (std::size_t group = 0; group < inside.groups.size(); ++group) {
-            const auto [changed, only] = alone(inside, group, ways);
+            const auto [changed, only] = alone(inside, group, options);
             if (changed == 0)
                 continue;
-            const LocalEffect& effect = changed == 1 ? *only : inside.measured.at({group, within(inside, group, ways)});
+            const LocalEffect& effect
+                = changed == 1 ? *only : inside.measured.at({group, within(inside, group, options)});
             if (!std::exchange(any, true)) {
                 total = effect;
                 continue;
@@ -344,11 +345,11 @@ private:
         }
     }
 
-    Way wayOf(const Inside& inside, std::size_t number) const
+    Option optionOf(const Inside& inside, std::size_t number) const
     {
-        Way way{planOf(inside, inside.combinations[number]), {}, inside.costs[number]};
-        sum(inside, inside.combinations[number], way.effect);
-        return way;
+        Option option{planOf(inside, inside.combinations[number]), {}, inside.costs[number]};
+        sum(inside, inside.combinations[number], option.effect);
+        return option;
     }
 
     const StepModel& model_;
@@ -373,21 +374,21 @@ Result<PartOptions> partOptions(const StepModel& model, const PartTree& tree, in
                                 LocalNotes& notes)
 {
     const PartMeasure measure(model, tree, replay, place, may, notes);
-    Ways ways;
+    Options options;
     if (onlyWhole) {
-        RETURN_IF_ERROR(measure.addWhole(unit, ways));
+        RETURN_IF_ERROR(measure.addWhole(unit, options));
     } else {
-        ASSIGN_OR_RETURN(ways, measure.waysOf(unit, mostOptions));
+        ASSIGN_OR_RETURN(options, measure.optionsOf(unit, mostOptions));
     }
     const ModuleId part = tree.units[static_cast<std::size_t>(unit)].module;
-    PartOptions options;
-    for (const std::size_t i : worthAtAnyPrice(costsOf(ways), ways.size())) {
-        for (CheckpointRegion& region : ways[i].plan)
+    PartOptions found;
+    for (const std::size_t i : worthAtAnyPrice(costsOf(options), options.size())) {
+        for (CheckpointRegion& region : options[i].plan)
             region.module = ModuleId(region.module.value - part.value);
-        options.plans.push_back(std::move(ways[i].plan));
-        options.effects.push_back(std::move(ways[i].effect));
+        found.plans.push_back(std::move(options[i].plan));
+        found.effects.push_back(std::move(options[i].effect));
     }
-    return options;
+    return found;
 }
 
 } // namespace headroom

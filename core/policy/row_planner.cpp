@@ -23,8 +23,8 @@ namespace headroom {
 namespace {
 
 constexpr int rowWindows = 64; ///< stretches of events; each stretch gets at most one new row at a time
-constexpr std::size_t newColumns = 3; ///< ways of an arc that are added at a time
-constexpr std::size_t mostColumns = 20000; ///< problems with more ways are not searched for a proof
+constexpr std::size_t newColumns = 3; ///< options of an arc that are added at a time
+constexpr std::size_t mostColumns = 20000; ///< problems with more options are not searched for a proof
 constexpr double budgetUnits = 1000; ///< the budget in the unit of the rows
 constexpr double rowTolerance = 1e-3; ///< of a row in the linear relaxation, in units of bytesPerUnit_
 constexpr double costTolerance = 1e-6; ///< ms
@@ -51,13 +51,13 @@ public:
     {
         double slowestMs = 1;
         for (std::size_t arc = 0; arc < problem.arcs().size(); ++arc) {
-            std::vector<bool>& ways = ways_.emplace_back(problem.waysOf(arc), false);
-            if (ways.empty())
+            std::vector<bool>& options = options_.emplace_back(problem.optionCount(arc), false);
+            if (options.empty())
                 continue;
-            ways.front() = ways.back() = true;
-            slowestMs += std::ranges::max(std::views::iota(std::size_t{0}, ways.size())
-                                          | std::views::transform([&](std::size_t way) {
-                                                return problem.effectOf({arc, way}).recomputeMs;
+            options.front() = options.back() = true;
+            slowestMs += std::ranges::max(std::views::iota(std::size_t{0}, options.size())
+                                          | std::views::transform([&](std::size_t option) {
+                                                return problem.effectOf({arc, option}).recomputeMs;
                                             }));
         }
         beyondMs_ = excessTimes * slowestMs;
@@ -66,16 +66,16 @@ public:
     /// Starts from what an earlier search found.
     void startFrom(const RowHints& hints)
     {
-        for (std::size_t arc = 0; arc < hints.ways.size(); ++arc)
-            for (std::size_t way = 0; way < hints.ways[arc].size(); ++way)
-                ways_[arc][way] = ways_[arc][way] || hints.ways[arc][way];
+        for (std::size_t arc = 0; arc < hints.options.size(); ++arc)
+            for (std::size_t option = 0; option < hints.options[arc].size(); ++option)
+                options_[arc][option] = options_[arc][option] || hints.options[arc][option];
         for (const std::uint32_t event : hints.events)
             rows_.push_back(problem_.rowAt(event, memory_, budget_));
     }
 
     RowHints hints() const
     {
-        RowHints hints{ways_, {}};
+        RowHints hints{options_, {}};
         for (const Row& row : rows_)
             hints.events.push_back(row.event);
         std::ranges::sort(hints.events);
@@ -83,23 +83,23 @@ public:
         return hints;
     }
 
-    /// By arc: the ways of least reduced cost in the relaxation, ascending.
+    /// By arc: the options of least reduced cost in the relaxation, ascending.
     std::vector<std::vector<std::size_t>> promisingWays(std::size_t most) const
     {
-        std::vector<std::vector<std::size_t>> ways;
-        for (std::size_t arc = 0; arc < ways_.size(); ++arc) {
+        std::vector<std::vector<std::size_t>> options;
+        for (std::size_t arc = 0; arc < options_.size(); ++arc) {
             const std::vector<double> costs = reducedCosts(arc);
-            std::vector<std::size_t>& order = ways.emplace_back(costs.size());
+            std::vector<std::size_t>& order = options.emplace_back(costs.size());
             std::iota(order.begin(), order.end(), std::size_t{0});
             const std::size_t count = std::min(order.size(), most);
             std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count), {},
-                                      [&](std::size_t way) { return costs[way]; });
+                                      [&](std::size_t option) { return costs[option]; });
             order.resize(count);
         }
-        return ways;
+        return options;
     }
 
-    RowAnswer run(bool integer = true, std::size_t moreWays = 0)
+    RowAnswer run(bool integer = true, std::size_t moreOptions = 0)
     {
         RowAnswer answer;
         if (!relax()) {
@@ -113,12 +113,12 @@ public:
         if (!integer || relaxedMs_ >= belowMs_)
             return answer;
         const bool proof = memory_ == RowProblem::Memory::atLeast;
-        if (copies_ && !addBestWays(belowMs_, moreWays) && proof)
-            return answer; // without all ways there is no better bound
+        if (copies_ && !addBestOptions(belowMs_, moreOptions) && proof)
+            return answer; // without all options there is no better bound
         search(answer);
         if (answer.plan && !copies_ && addWaysUpTo(bestMs_))
             search(answer);
-        if (hasAllWays_)
+        if (hasAllOptions_)
             answer.boundMs = std::max(answer.boundMs, std::min({boundMs_, bestMs_, belowMs_}));
         return answer;
     }
@@ -129,7 +129,7 @@ private:
 
     /// Adds rows (memory constraints) for events where the shares exceed the budget by more than `beyond` units.
     /// Returns whether a row was added.
-    bool addRows(const WayShares& shares, double beyond)
+    bool addRows(const OptionShares& shares, double beyond)
     {
         const std::vector<double> memory = problem_.memoryUnder(shares, memory_);
         const double most = static_cast<double>(budget_) + beyond * bytesPerUnit_ + 0.5; // bytes are whole
@@ -150,24 +150,24 @@ private:
         return rows_.size() > known;
     }
 
-    /// Number of columns before the ways: the memory above the budget (slack), and the exposed copies of each
+    /// Number of columns before the options: the memory above the budget (slack), and the exposed copies of each
     /// direction.
-    std::size_t firstWay() const { return copies_ ? 3 : 1; }
+    std::size_t firstOption() const { return copies_ ? 3 : 1; }
     /// Number of rows between the positions and the memory constraints: copies of each direction by position, for a
     /// bound the same for copies that the position's part itself cannot hide, and host memory.
     std::size_t copyRows() const { return copies_ ? (isBound() ? 4 : 2) * problem_.positions() + 1 : 0; }
     bool isBound() const { return copies_ && copies_->own; }
 
-    /// What a way adds to the rows of copies.
+    /// What an option adds to the rows of copies.
     struct Copies
     {
         double out = 0; ///< ms
         double in = 0; ///< ms
         double host = 0; ///< in the unit of the rows
     };
-    Copies copiesOf(const ArcWay& way) const
+    Copies copiesOf(const ArcOption& option) const
     {
-        const LocalEffect& effect = problem_.effectOf(way);
+        const LocalEffect& effect = problem_.effectOf(option);
         if (effect.movedBytes <= 0)
             return {};
         const double out = copyMs(copies_->link, effect);
@@ -175,29 +175,29 @@ private:
                 static_cast<double>(effect.pinned) / bytesPerUnit_};
     }
 
-    double costOf(const ArcWay& way) const
+    double costOf(const ArcOption& option) const
     {
-        return problem_.effectOf(way).recomputeMs + (copies_ ? copyPrice * copiesOf(way).out : 0);
+        return problem_.effectOf(option).recomputeMs + (copies_ ? copyPrice * copiesOf(option).out : 0);
     }
 
-    CopyLimits::Own ownOf(const ArcWay& way) const
+    CopyLimits::Own ownOf(const ArcOption& option) const
     {
-        return isBound() ? (*copies_->own)[way.arc][way.way] : CopyLimits::Own();
+        return isBound() ? (*copies_->own)[option.arc][option.option] : CopyLimits::Own();
     }
 
-    /// What a way has in the rows before the memory constraints: calls visit(row, coefficient).
+    /// What an option has in the rows before the memory constraints: calls visit(row, coefficient).
     template <class Visit>
-    void forEachTerm(const ArcWay& way, Visit visit) const
+    void forEachTerm(const ArcOption& option, Visit visit) const
     {
-        const PartArcs::Arc& arc = problem_.arcs()[way.arc];
+        const PartArcs::Arc& arc = problem_.arcs()[option.arc];
         for (int position = arc.first; position < arc.last; ++position)
             visit(position, 1.0);
         if (!copies_)
             return;
         const int positions = static_cast<int>(problem_.positions());
-        const Copies copies = copiesOf(way);
-        const double again = isBound() ? problem_.effectOf(way).recomputeMs : 0; // hides copies back
-        const CopyLimits::Own own = ownOf(way);
+        const Copies copies = copiesOf(option);
+        const double again = isBound() ? problem_.effectOf(option).recomputeMs : 0; // hides copies back
+        const CopyLimits::Own own = ownOf(option);
         const auto visitBoth = [&](int row, double out, double in) {
             if (out != 0)
                 visit(row, out);
@@ -218,7 +218,7 @@ private:
             visit(positions + static_cast<int>(copyRows()) - 1, copies.host);
     }
 
-    void addCopyRows(GlpkProblem& programme, const std::vector<ArcWay>& columns) const
+    void addCopyRows(GlpkProblem& programme, const std::vector<ArcOption>& columns) const
     {
         const int positions = static_cast<int>(problem_.positions());
         std::vector<std::vector<GlpkProblem::Term>> rows(copyRows());
@@ -227,7 +227,7 @@ private:
         for (std::size_t i = 0; i < columns.size(); ++i)
             forEachTerm(columns[i], [&](int row, double coefficient) {
                 if (row >= positions)
-                    rows[at(row - positions)].push_back({static_cast<int>(i + firstWay()), coefficient});
+                    rows[at(row - positions)].push_back({static_cast<int>(i + firstOption()), coefficient});
             });
         for (int row = 0; at(row + 1) < rows.size(); ++row) {
             const std::vector<double>& ms = row % 2 == 0 ? copies_->forwardMs : copies_->backwardMs;
@@ -240,57 +240,57 @@ private:
         programme.addRow(rows.back(), -GlpkProblem::infinity, static_cast<double>(copies_->host) / bytesPerUnit_);
     }
 
-    /// Adds a way to the programme of everything(), whose rows are those of setUp().
-    void addTo(GlpkProblem& programme, const ArcWay& way) const
+    /// Adds an option to the programme of everything(), whose rows are those of setUp().
+    void addTo(GlpkProblem& programme, const ArcOption& option) const
     {
         std::vector<std::pair<int, double>> rows;
-        forEachTerm(way, [&](int row, double coefficient) { rows.emplace_back(row, coefficient); });
+        forEachTerm(option, [&](int row, double coefficient) { rows.emplace_back(row, coefficient); });
         const auto first = static_cast<int>(problem_.positions() + copyRows());
         for (std::size_t row = 0; row < rows_.size(); ++row)
-            if (const Bytes change = problem_.changeIn(rows_[row], way); change != 0)
+            if (const Bytes change = problem_.changeIn(rows_[row], option); change != 0)
                 rows.emplace_back(first + static_cast<int>(row), static_cast<double>(change) / bytesPerUnit_);
-        programme.addColumnTo(rows, costOf(way));
+        programme.addColumnTo(rows, costOf(option));
     }
 
     /// Column 0 is the slack.
-    void addTo(GlpkProblem& programme, const Row& row, const std::vector<ArcWay>& columns) const
+    void addTo(GlpkProblem& programme, const Row& row, const std::vector<ArcOption>& columns) const
     {
         std::vector<GlpkProblem::Term> terms{{0, -1}};
         for (std::size_t i = 0; i < columns.size(); ++i)
             if (const Bytes change = problem_.changeIn(row, columns[i]); change != 0)
-                terms.push_back({static_cast<int>(i + firstWay()), static_cast<double>(change) / bytesPerUnit_});
+                terms.push_back({static_cast<int>(i + firstOption()), static_cast<double>(change) / bytesPerUnit_});
         programme.addRow(terms, -GlpkProblem::infinity, static_cast<double>(row.most - row.bytes) / bytesPerUnit_);
     }
 
     Component everything() const
     {
-        Component all{std::vector<std::size_t>(ways_.size()), std::vector<std::size_t>(rows_.size())};
+        Component all{std::vector<std::size_t>(options_.size()), std::vector<std::size_t>(rows_.size())};
         std::iota(all.arcs.begin(), all.arcs.end(), std::size_t{0});
         std::iota(all.rows.begin(), all.rows.end(), std::size_t{0});
         return all;
     }
 
-    /// Sets up the programme of a component with the ways so far. Each position is covered by a single way of a single
-    /// arc.
-    std::vector<ArcWay> setUp(GlpkProblem& programme, const Component& component, bool integer) const
+    /// Sets up the programme of a component with the options so far. Each position is covered by a single option of a
+    /// single arc.
+    std::vector<ArcOption> setUp(GlpkProblem& programme, const Component& component, bool integer) const
     {
         programme.addColumn(0, integer ? mostBeyond_ : GlpkProblem::infinity, beyondMs_);
-        for (std::size_t direction = 1; direction < firstWay(); ++direction)
+        for (std::size_t direction = 1; direction < firstOption(); ++direction)
             programme.addColumn(0, GlpkProblem::infinity, 1);
-        std::vector<ArcWay> columns;
+        std::vector<ArcOption> columns;
         std::map<int, std::vector<GlpkProblem::Term>> covers; // by position
         for (const std::size_t arc : component.arcs) {
             const auto covered = std::views::iota(problem_.arcs()[arc].first, problem_.arcs()[arc].last);
             for (const int position : covered)
                 covers[position];
-            for (std::size_t way = 0; way < ways_[arc].size(); ++way) {
-                if (!ways_[arc][way])
+            for (std::size_t option = 0; option < options_[arc].size(); ++option) {
+                if (!options_[arc][option])
                     continue;
                 const int number
-                    = programme.addColumn(0, integer ? 1 : GlpkProblem::infinity, costOf({arc, way}), integer);
+                    = programme.addColumn(0, integer ? 1 : GlpkProblem::infinity, costOf({arc, option}), integer);
                 for (const int position : covered)
                     covers[position].push_back({number, 1});
-                columns.push_back({arc, way});
+                columns.push_back({arc, option});
             }
         }
         for (const auto& [position, cover] : covers)
@@ -302,20 +302,20 @@ private:
         return columns;
     }
 
-    WayShares sharesIn(const std::vector<double>& values, const std::vector<ArcWay>& columns) const
+    OptionShares sharesIn(const std::vector<double>& values, const std::vector<ArcOption>& columns) const
     {
-        WayShares shares;
+        OptionShares shares;
         for (std::size_t i = 0; i < columns.size(); ++i)
-            if (values[i + firstWay()] > 0)
-                shares.emplace_back(columns[i], values[i + firstWay()]);
+            if (values[i + firstOption()] > 0)
+                shares.emplace_back(columns[i], values[i + firstOption()]);
         return shares;
     }
 
-    /// Solves the linear relaxation over all events and ways. Returns false if no solution fits, or time is up.
+    /// Solves the linear relaxation over all events and options. Returns false if no solution fits, or time is up.
     bool relax()
     {
         GlpkProblem programme;
-        std::vector<ArcWay> columns = setUp(programme, everything(), false);
+        std::vector<ArcOption> columns = setUp(programme, everything(), false);
         while (!limit_.reached()) {
             LinearResult result;
             for (bool more = true; more;) {
@@ -331,7 +331,7 @@ private:
             relaxedMs_ = result.objective;
             relaxedShares_ = sharesIn(result.values, columns);
             const std::size_t known = columns.size();
-            addCheaperWays(columns);
+            addCheaperOptions(columns);
             if (columns.size() == known) {
                 outOfBudget_ = result.values.front() > mostBeyond_ * (1 - gap_) + rowTolerance;
                 return !outOfBudget_;
@@ -342,7 +342,7 @@ private:
         return false;
     }
 
-    /// The reduced costs of the ways of an arc: the ms minus what the relaxation's duals pay for the way.
+    /// The reduced costs of the options of an arc: the ms minus what the relaxation's duals pay for the option.
     std::vector<double> reducedCosts(std::size_t arc) const
     {
         const PartArcs::Arc& own = problem_.arcs()[arc];
@@ -359,22 +359,22 @@ private:
                 std::tie(tail, lead)
                     = std::pair(duals_[3 * positions + 2 * position], duals_[3 * positions + 2 * position + 1]);
         }
-        std::vector<double> costs(problem_.waysOf(arc));
-        for (std::size_t way = 0; way < costs.size(); ++way) {
-            const double again = problem_.effectOf({arc, way}).recomputeMs;
-            costs[way] = again - paid;
+        std::vector<double> costs(problem_.optionCount(arc));
+        for (std::size_t option = 0; option < costs.size(); ++option) {
+            const double again = problem_.effectOf({arc, option}).recomputeMs;
+            costs[option] = again - paid;
             if (!copies_)
                 continue;
-            const CopyLimits::Own ends = ownOf({arc, way});
+            const CopyLimits::Own ends = ownOf({arc, option});
             if (isBound())
-                costs[way] += allIn * (again + ends.moreInMs) + allOut * ends.moreOutMs;
-            const Copies copies = copiesOf({arc, way});
+                costs[option] += allIn * (again + ends.moreInMs) + allOut * ends.moreOutMs;
+            const Copies copies = copiesOf({arc, option});
             if (copies.out <= 0)
                 continue;
-            costs[way] += (copyPrice - out) * copies.out - in * copies.in - tail * ends.tailMs
+            costs[option] += (copyPrice - out) * copies.out - in * copies.in - tail * ends.tailMs
                 - lead * std::max(0.0, ends.leadMs - again);
             if (copies_->host > 0)
-                costs[way] -= duals_[positions + copyRows() - 1] * copies.host;
+                costs[option] -= duals_[positions + copyRows() - 1] * copies.host;
         }
         const std::size_t first = positions + copyRows();
         for (std::size_t row = 0; first + row < duals_.size(); ++row) { // rows of the relaxation
@@ -382,86 +382,86 @@ private:
             if (price == 0)
                 continue;
             const std::span<const double> changes = problem_.changesIn(rows_[row], arc);
-            for (std::size_t way = 0; way < changes.size(); ++way)
-                costs[way] -= price * changes[way];
+            for (std::size_t option = 0; option < changes.size(); ++option)
+                costs[option] -= price * changes[option];
         }
         return costs;
     }
 
-    /// Appends ways that would make the relaxation cheaper.
-    void addCheaperWays(std::vector<ArcWay>& columns)
+    /// Appends options that would make the relaxation cheaper.
+    void addCheaperOptions(std::vector<ArcOption>& columns)
     {
-        for (std::size_t arc = 0; arc < ways_.size(); ++arc) {
+        for (std::size_t arc = 0; arc < options_.size(); ++arc) {
             std::vector<std::pair<double, std::size_t>> cheaper;
             const std::vector<double> costs = reducedCosts(arc);
-            for (std::size_t way = 0; way < ways_[arc].size(); ++way)
-                if (costs[way] < -costTolerance && !ways_[arc][way])
-                    cheaper.emplace_back(costs[way], way);
+            for (std::size_t option = 0; option < options_[arc].size(); ++option)
+                if (costs[option] < -costTolerance && !options_[arc][option])
+                    cheaper.emplace_back(costs[option], option);
             std::ranges::sort(cheaper);
             cheaper.resize(std::min(cheaper.size(), newColumns));
-            for (const auto& [cost, way] : cheaper) {
-                ways_[arc][way] = true;
-                columns.push_back({arc, way});
+            for (const auto& [cost, option] : cheaper) {
+                options_[arc][option] = true;
+                columns.push_back({arc, option});
             }
         }
     }
 
-    /// Adds all ways that a plan of less than `ms` may have. Returns whether ways were added, and not too many.
+    /// Adds all options that a plan of less than `ms` may have. Returns whether options were added, and not too many.
     bool addWaysUpTo(double ms)
     {
-        auto more = ways_;
+        auto more = options_;
         std::size_t count = 0;
-        for (std::size_t arc = 0; arc < ways_.size(); ++arc) {
+        for (std::size_t arc = 0; arc < options_.size(); ++arc) {
             const std::vector<double> costs = reducedCosts(arc);
-            for (std::size_t way = 0; way < more[arc].size(); ++way) {
-                more[arc][way] = more[arc][way] || relaxedMs_ + costs[way] < ms;
-                count += more[arc][way] ? 1 : 0;
+            for (std::size_t option = 0; option < more[arc].size(); ++option) {
+                more[arc][option] = more[arc][option] || relaxedMs_ + costs[option] < ms;
+                count += more[arc][option] ? 1 : 0;
             }
         }
-        hasAllWays_ = count <= mostColumns;
-        return hasAllWays_ && std::exchange(ways_, std::move(more)) != ways_;
+        hasAllOptions_ = count <= mostColumns;
+        return hasAllOptions_ && std::exchange(options_, std::move(more)) != options_;
     }
 
-    /// Adds the ways that a plan of less than `ms` may have; of more than `most` those with the least reduced cost.
+    /// Adds the options that a plan of less than `ms` may have; of more than `most` those with the least reduced cost.
     /// Returns whether all were added.
-    bool addBestWays(double ms, std::size_t most)
+    bool addBestOptions(double ms, std::size_t most)
     {
-        std::vector<std::pair<double, ArcWay>> more;
-        for (std::size_t arc = 0; arc < ways_.size(); ++arc) {
+        std::vector<std::pair<double, ArcOption>> more;
+        for (std::size_t arc = 0; arc < options_.size(); ++arc) {
             const std::vector<double> costs = reducedCosts(arc);
-            for (std::size_t way = 0; way < ways_[arc].size(); ++way)
-                if (!ways_[arc][way] && relaxedMs_ + costs[way] < ms)
-                    more.emplace_back(costs[way], ArcWay{arc, way});
+            for (std::size_t option = 0; option < options_[arc].size(); ++option)
+                if (!options_[arc][option] && relaxedMs_ + costs[option] < ms)
+                    more.emplace_back(costs[option], ArcOption{arc, option});
         }
-        hasAllWays_ = more.size() <= most;
-        if (!hasAllWays_) {
+        hasAllOptions_ = more.size() <= most;
+        if (!hasAllOptions_) {
             std::ranges::nth_element(more, more.begin() + static_cast<std::ptrdiff_t>(most), {},
-                                     &std::pair<double, ArcWay>::first);
+                                     &std::pair<double, ArcOption>::first);
             more.resize(most);
         }
-        for (const auto& [cost, way] : more)
-            ways_[way.arc][way.way] = true;
-        return hasAllWays_;
+        for (const auto& [cost, option] : more)
+            options_[option.arc][option.option] = true;
+        return hasAllOptions_;
     }
 
     struct Found
     {
         MilpResult result;
-        WayShares shares;
+        OptionShares shares;
     };
     Found searchIn(const Component& component, double limitMs) const
     {
         GlpkProblem programme;
-        const std::vector<ArcWay> columns = setUp(programme, component, true);
+        const std::vector<ArcOption> columns = setUp(programme, component, true);
         Found found;
         found.result = programme.solve({limit_.stop, std::max(limitMs, 1.0), gap_, true, {}});
-        for (std::size_t i = 0; i + firstWay() < found.result.values.size(); ++i)
-            if (found.result.values[i + firstWay()] > 0.5)
+        for (std::size_t i = 0; i + firstOption() < found.result.values.size(); ++i)
+            if (found.result.values[i + firstOption()] > 0.5)
                 found.shares.emplace_back(columns[i], 1.0);
         return found;
     }
 
-    /// Searches the ways so far for a plan, until the plan fits at all events.
+    /// Searches the options so far for a plan, until the plan fits at all events.
     void search(RowAnswer& answer)
     {
         std::map<Component, Found> known;
@@ -469,9 +469,9 @@ private:
         for (bool more = true; more && !limit_.reached();) {
             // The rows of copies connect all arcs.
             const std::vector<Component> components
-                = copies_ ? std::vector<Component>{everything()} : problem_.components(rows_, ways_);
+                = copies_ ? std::vector<Component>{everything()} : problem_.components(rows_, options_);
             double ms = 0, bound = 0, beyond = 0;
-            WayShares shares;
+            OptionShares shares;
             bool all = true;
             for (std::size_t i = 0; i < components.size(); ++i) {
                 const auto [place, added] = known.try_emplace(components[i]);
@@ -491,7 +491,7 @@ private:
             if (all && !more && ms < bestMs_) {
                 bestMs_ = answer.plannedMs = ms;
                 answer.plan = problem_.planOf(shares);
-                answer.ways = std::move(shares);
+                answer.options = std::move(shares);
             }
         }
     }
@@ -506,26 +506,26 @@ private:
     double belowMs_; ///< plans that take as long are not searched
     const SearchLimit& limit_;
     double beyondMs_ = 0; ///< cost of a unit above the budget
-    WaySet ways_; ///< in the programme
+    OptionSet options_; ///< in the programme
     std::vector<Row> rows_;
     std::vector<double> duals_; ///< of the relaxation: by position, then by row
     double relaxedMs_ = 0;
-    WayShares relaxedShares_;
+    OptionShares relaxedShares_;
     double boundMs_ = 0; ///< of the last search
     double bestMs_ = std::numeric_limits<double>::infinity();
     bool outOfBudget_ = false; ///< no solution of the relaxation fits
-    bool hasAllWays_ = false; ///< no way of a better plan is missing
+    bool hasAllOptions_ = false; ///< no option of a better plan is missing
 };
 
 } // namespace
 
 RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, double gap,
                     const SearchLimit& limit, const std::optional<CopyLimits>& copies, double belowMs,
-                    const RowHints& hints, std::size_t moreWays)
+                    const RowHints& hints, std::size_t moreOptions)
 {
     RowSearch search(problem, budget, budget, memory, gap, limit, copies, belowMs);
     search.startFrom(hints);
-    return search.run(true, moreWays);
+    return search.run(true, moreOptions);
 }
 
 RowAnswer relaxRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, const SearchLimit& limit,

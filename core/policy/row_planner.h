@@ -19,19 +19,19 @@ namespace headroom {
 struct RowAnswer
 {
     std::optional<CheckpointPlan> plan; ///< empty: none was found
-    WayShares ways; ///< of the plan
+    OptionShares options; ///< of the plan
     double plannedMs = 0; ///< time of the plan, with exposed copies
-    WayShares relaxed; ///< the solution of the linear relaxation; empty: none
-    std::vector<std::vector<std::size_t>> promising; ///< by arc: the ways of least reduced cost there, ascending
+    OptionShares relaxed; ///< the solution of the linear relaxation; empty: none
+    std::vector<std::vector<std::size_t>> promising; ///< by arc: the options of least reduced cost there, ascending
     double boundMs = 0; ///< no plan that fits the rows takes less time; infinite if none fits
     double msPerGiB = 0; ///< ms that another GiB saves, by the linear relaxation
     std::int64_t nodes = 0; ///< of the search tree
 };
 
-/// What a search needed, from which a similar search starts: ways, and events of rows.
+/// What a search needed, from which a similar search starts: options, and events of rows.
 struct RowHints
 {
-    WaySet ways; ///< empty: none
+    OptionSet options; ///< empty: none
     std::vector<std::uint32_t> events;
 };
 
@@ -39,20 +39,20 @@ struct RowHints
 inline constexpr double copyPrice = 1e-3;
 
 /// Plans a step that is no chain (models with a backward pass each, several backward passes of a model) by a MILP that
-/// chooses a way for each part. Memory is constrained by rows at single events. Rows are added lazily, where a solution
-/// so far exceeds the budget (cutting planes). Ways are added where the linear relaxation could become cheaper (column
-/// generation).
+/// chooses an option for each part. Memory is constrained by rows at single events. Rows are added lazily, where a
+/// solution so far exceeds the budget (cutting planes). Options are added where the linear relaxation could become
+/// cheaper (column generation).
 ///
 /// The plan takes at most `gap` more than the least time, if found within the limit. `copies` is for a problem with
-/// ways that offload; the time then includes the exposed copies, and beside the ways of the linear relaxation
-/// `moreWays` are searched; with Memory::atLeast only if these are all that matter. Plans of `belowMs` or more are not
-/// searched: the answer may have no plan then, but a bound.
+/// options that offload; the time then includes the exposed copies, and beside the options of the linear relaxation
+/// `moreOptions` are searched; with Memory::atLeast only if these are all that matter. Plans of `belowMs` or more are
+/// not searched: the answer may have no plan then, but a bound.
 RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, double gap,
                     const SearchLimit& limit, const std::optional<CopyLimits>& copies = {},
                     double belowMs = std::numeric_limits<double>::infinity(), const RowHints& hints = {},
-                    std::size_t moreWays = 0);
+                    std::size_t moreOptions = 0);
 
-/// Solves only the linear relaxation: the answer has no plan, but for each arc at most `promising` ways. Starts from
+/// Solves only the linear relaxation: the answer has no plan, but for each arc at most `promising` options. Starts from
 /// `hints`, and adds what was found.
 RowAnswer relaxRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, const SearchLimit& limit,
                     const CopyLimits& copies, RowHints& hints, std::size_t promising = 0);

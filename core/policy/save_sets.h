@@ -12,8 +12,8 @@
 
 namespace headroom {
 
-/// The cost of a way (option) to checkpoint a part of a step, as the fields of ChainOption.
-struct WayCost
+/// The cost of an option to checkpoint a part of a step, as the fields of ChainOption.
+struct OptionCost
 {
     Bytes held = 0;
     Bytes high = 0;
@@ -21,18 +21,18 @@ struct WayCost
     Picoseconds copy = 0; ///< of the moved storages to the host
 };
 
-/// Indices of the ways that no other way dominates, sorted by held, then time; of equal ways the first. If there are
-/// more than `most`, corners of the lower hull of time over bytes are kept first.
-std::vector<std::size_t> worthIt(std::span<const WayCost> ways, std::size_t most);
+/// Indices of the options that no other option dominates, sorted by held, then time; of equal options the first. If
+/// there are more than `most`, corners of the lower hull of time over bytes are kept first.
+std::vector<std::size_t> worthIt(std::span<const OptionCost> options, std::size_t most);
 
-/// By unit: the index of a way.
+/// By unit: the index of an option.
 using Combination = std::vector<std::size_t>;
 
 /// At most `most` combinations that are not dominated in the sums of held and time.
-std::vector<Combination> bestSums(std::span<const std::vector<WayCost>> units, std::size_t most);
+std::vector<Combination> bestSums(std::span<const std::vector<OptionCost>> units, std::size_t most);
 
-/// All combinations of a few ways of each unit, at most `most` in total.
-std::vector<Combination> products(std::span<const std::vector<WayCost>> units, std::size_t most);
+/// All combinations of a few options of each unit, at most `most` in total.
+std::vector<Combination> products(std::span<const std::vector<OptionCost>> units, std::size_t most);
 
 /// An op of a module that a checkpoint may save.
 struct SavableOp

@@ -27,7 +27,7 @@ std::uint32_t lastRelease(const StepIndex& index, const StepIndex::Call& call)
 } // namespace
 
 StepLayout::StepLayout(const StepModel& model, const StorageEvents& events, std::vector<ModuleId> parts, int worldSize,
-                       SharedArguments sharedArguments, std::optional<std::uint32_t> turn)
+                       SharedArguments sharedArguments, std::optional<std::uint32_t> boundary)
     : model_(model)
     , events_(&events)
     , parts_(std::move(parts))
@@ -38,7 +38,7 @@ StepLayout::StepLayout(const StepModel& model, const StorageEvents& events, std:
     if (sharedArguments != SharedArguments::asRecorded)
         holdShared(sharedArguments);
     findOwners();
-    turn_ = turn ? *turn : turnWith(std::vector<Bytes>(after_.size(), 0));
+    boundary_ = boundary ? *boundary : boundaryWith(std::vector<Bytes>(after_.size(), 0));
 }
 
 void StepLayout::findShared()
@@ -185,28 +185,28 @@ void StepLayout::findOwners()
 
 /// Bytes that parts hold there count for the peak, even if the program frees the bytes before backward begins (a cache
 /// of keys and values is freed with the model's output).
-std::uint32_t StepLayout::turnWith(const std::vector<Bytes>& more) const
+std::uint32_t StepLayout::boundaryWith(const std::vector<Bytes>& more) const
 {
-    std::uint32_t turn = never;
+    std::uint32_t boundary = never;
     for (const Stretch& stretch : stretches_)
         for (std::uint32_t event = stretch.begin;
              stretch.owner == static_cast<int>(parts_.size()) && event < stretch.end; ++event)
-            if (turn == never || after_[event] + more[event] >= after_[turn] + more[turn])
-                turn = event;
-    return turn;
+            if (boundary == never || after_[event] + more[event] >= after_[boundary] + more[boundary])
+                boundary = event;
+    return boundary;
 }
 
 std::uint32_t StepLayout::turnOf(ModuleId module) const
 {
-    std::uint32_t turn = never;
+    std::uint32_t boundary = never;
     for (const CallId id : model_.index().callsOf[module.value]) {
         const StepIndex::Call& call = model_.index().calls[id.value];
         const std::uint32_t unpack = firstUnpack(call);
         for (std::uint32_t event = call.exit; unpack != never && event < unpack; ++event)
-            if (turn == never || after_[event] > after_[turn])
-                turn = event;
+            if (boundary == never || after_[event] > after_[boundary])
+                boundary = event;
     }
-    return turn == never ? turn_ : turn;
+    return boundary == never ? boundary_ : boundary;
 }
 
 Bytes StepLayout::highest(std::uint32_t begin, std::uint32_t end) const
@@ -256,8 +256,8 @@ std::vector<StepLayout::Zone> StepLayout::zonesOf(ModuleId module, int first, in
     std::vector<Zone> zones;
     const auto add = [&](std::uint32_t begin, std::uint32_t end, int owner) {
         // Events between forward and backward belong to the last part.
-        const bool atTurn = owner == static_cast<int>(parts_.size()) && last == owner;
-        const bool own = (owner >= first && owner < last) || atTurn
+        const bool atBoundary = owner == static_cast<int>(parts_.size()) && last == owner;
+        const bool own = (owner >= first && owner < last) || atBoundary
             || std::ranges::any_of(windows,
                                    [&](const auto& window) { return window.first <= begin && begin < window.second; });
         const Zone zone{begin, end, own ? Place::Where::own : owner < first ? below : above, owner < 0};
@@ -288,8 +288,8 @@ StepLayout::Place StepLayout::place(const LocalReplay& replay, ModuleId module, 
     const auto add = [&](const Zone& zone, bool atEvent, std::uint32_t begin, std::uint32_t end) {
         const std::int32_t change = atEvent ? replay.changeAt(next) : next > 0 ? replay.changeAt(next - 1) : -1;
         const Place::Moment moment{change, atEvent};
-        if (begin <= turn_ && turn_ < end)
-            place.turn_ = moment;
+        if (begin <= boundary_ && boundary_ < end)
+            place.boundary_ = moment;
         if (zone.where == Place::Where::own)
             place.addOwn(moment, atEvent ? after_[begin] : highest(begin, end));
         else if (!zone.before)
@@ -353,7 +353,7 @@ PartMemory StepLayout::Place::of(const LocalEffect& effect) const
         const LocalEffect::Change& change = effect.changes[time.change];
         high = std::max(high, std::max(time.at + change.high, time.after + change.after));
     }
-    return {turn_.in(effect), high};
+    return {boundary_.in(effect), high};
 }
 
 StepLayout::Place StepLayout::Place::between(const LocalEffect& least, const LocalEffect& most) const
@@ -372,7 +372,7 @@ PartDeviations StepLayout::Place::deviations(std::span<const LocalEffect> effect
     std::vector<Bytes> more(otherMoments_.size(), 0);
     std::vector<Bytes> less(otherMoments_.size(), 0);
     for (const LocalEffect& effect : effects) {
-        const Bytes held = turn_.in(effect);
+        const Bytes held = boundary_.in(effect);
         for (std::size_t i = 0; i < otherMoments_.size(); ++i) {
             const auto& [moment, where] = otherMoments_[i];
             const Bytes change = moment.in(effect) - (where == Where::above ? held : 0);

@@ -18,7 +18,7 @@ namespace headroom {
 /// The memory of a part of a step for a checkpointing option.
 struct PartMemory
 {
-    Bytes held = 0; ///< bytes held at the turn from forward to backward, minus the recorded bytes
+    Bytes held = 0; ///< bytes held at the boundary of forward and backward, minus the recorded bytes
     Bytes high = 0; ///< highest memory of the step while the part runs, all else as recorded
 };
 
@@ -30,7 +30,7 @@ struct PartDeviations
     {
         std::uint32_t begin = 0; ///< events
         std::uint32_t end = 0;
-        Bytes bytes = 0; ///< largest deviation of any way
+        Bytes bytes = 0; ///< largest deviation of any option
     };
     std::vector<Stretch> more;
     std::vector<Stretch> less;
@@ -51,23 +51,23 @@ public:
         asRecorded
     };
 
-    /// `parts` are in the order of first runs. `events` must outlive the layout. `turn` is the event that stands for
-    /// the time between forward and backward; by default the event of highest memory.
+    /// `parts` are in the order of first runs. `events` must outlive the layout. `boundary` is the event that stands
+    /// for the time between forward and backward; by default the event of highest memory.
     StepLayout(const StepModel& model, const StorageEvents& events, std::vector<ModuleId> parts, int worldSize,
-               SharedArguments sharedArguments, std::optional<std::uint32_t> turn = {});
+               SharedArguments sharedArguments, std::optional<std::uint32_t> boundary = {});
 
     const std::vector<bool>& shared() const { return shared_; } ///< by StorageId: argument of several parts
     bool hasShared(ModuleId module) const; ///< whether an argument of the module is shared
 
-    /// Live bytes at the turn from forward to backward, the reference of PartMemory::held, and the highest before all
-    /// parts.
-    Bytes atTurn() const { return turn_ < after_.size() ? after_[turn_] : highestOf(-1); }
+    /// Live bytes at the boundary of forward and backward, the reference of PartMemory::held, and the highest before
+    /// all parts.
+    Bytes atBoundary() const { return boundary_ < after_.size() ? after_[boundary_] : highestOf(-1); }
     Bytes before() const { return highestOf(-1); }
 
     /// The event of highest memory between forward and backward, if each event has `more` bytes added.
-    std::uint32_t turnWith(const std::vector<Bytes>& more) const;
-    std::uint32_t turn() const { return turn_; }
-    /// The event of highest memory between a module's own forward and backward; turn() if no such event exists.
+    std::uint32_t boundaryWith(const std::vector<Bytes>& more) const;
+    std::uint32_t boundary() const { return boundary_; }
+    /// The event of highest memory between a module's own forward and backward; boundary() if no such event exists.
     std::uint32_t turnOf(ModuleId module) const;
 
     /// Live bytes by event: the highest during the event, and after the event.
@@ -114,7 +114,7 @@ public:
             Bytes at = 0; ///< while the change happens
             Bytes after = 0; ///< until the next change
         };
-        Moment turn_; ///< the moment of the step's turn
+        Moment boundary_; ///< the moment of the step's boundary
         Bytes least_ = 0; ///< lower bound of PartMemory::high for every effect
         std::vector<OwnTime> own_;
         std::vector<OtherStretch> others_; ///< stretches without the part running
@@ -159,7 +159,7 @@ private:
     std::vector<Bytes> high_; ///< by event: highest memory during the event
     std::vector<Bytes> after_; ///< by event
     std::vector<Stretch> stretches_;
-    std::uint32_t turn_ = StepIndex::never; ///< event
+    std::uint32_t boundary_ = StepIndex::never; ///< event
 };
 
 } // namespace headroom

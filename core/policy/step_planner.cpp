@@ -276,11 +276,11 @@ Result<std::vector<FrontierPoint>> StepPlanner::frontier(const PlanRequest& requ
     return breakPoints(*options, request, points, stop, grown);
 }
 
-Result<std::vector<ModuleWay>> StepPlanner::ways(ModuleId module) const
+Result<std::vector<ModuleOption>> StepPlanner::moduleOptions(ModuleId module) const
 {
     RETURN_IF_ERROR(plannable(*trace()));
     ASSIGN_OR_RETURN(const PartTree tree, model_->parts({}));
-    return waysOf(model_->step, model_->events, effects(), tree, module);
+    return headroom::moduleOptions(model_->step, model_->events, effects(), tree, module);
 }
 
 const StepModel& StepPlanner::model() const noexcept

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/policy/module_ways.h"
+#include "core/policy/module_options.h"
 #include "core/policy/plan_answer.h"
 #include "core/predict/step_model.h"
 #include "core/sac/module_info.h"
@@ -57,13 +57,13 @@ Status plannable(const StepTrace& trace);
 Status offloadable(const StepModel& model);
 
 /// Plans one recorded step, for the window and for `torch-headroom plan step.hrs`. The budget is all memory that the
-/// step may take on the device, optimizer state included. Each part of the step (layer, block) has several ways to
+/// step may take on the device, optimizer state included. Each part of the step (layer, block) has several options to
 /// checkpoint it, nested modules and ops to save included, each predicted on the step. Memory is constrained wherever
 /// the peak can be. The plan of least recomputation is searched until it is proven or time is up. Every plan is
 /// predicted on the step before it is returned, so that it fits to the byte. Built once for a step; solve() is const
 /// and thread-safe. For a step that is not plannable(), functions that plan return an error; the others work.
 ///
-/// `optimal` means that no other choice among those ways takes less time. With a world size above 1 parameters,
+/// `optimal` means that no other choice among those options takes less time. With a world size above 1 parameters,
 /// gradients and optimizer state are the share of one rank, in `timeline` too.
 class StepPlanner
 {
@@ -81,8 +81,8 @@ public:
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop = {},
                                                 const FrontierWatch& grown = {}) const;
 
-    /// The ways of one module that solve() chooses from: waysOf().
-    Result<std::vector<ModuleWay>> ways(ModuleId module) const;
+    /// The options of one module that solve() chooses from: moduleOptions().
+    Result<std::vector<ModuleOption>> moduleOptions(ModuleId module) const;
 
     const StepModel& model() const noexcept;
     const StepTracePtr& trace() const noexcept;

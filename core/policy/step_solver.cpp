@@ -72,33 +72,33 @@ Result<StepSolverPtr> StepSolver::create(const StepModel& model, const StorageEv
                                          int worldSize, const std::stop_token& stop)
 {
     using enum StepLayout::SharedArguments;
-    const std::shared_ptr<StepSolver> options(new StepSolver(model, events, tree, worldSize));
+    const std::shared_ptr<StepSolver> solver(new StepSolver(model, events, tree, worldSize));
     for (const auto shared : {held, asRecorded}) {
         ASSIGN_OR_RETURN(OptionTable table, OptionTable::create(model, events, tree, worldSize, shared, stop));
         const bool another = table.sharesArguments();
         // If a module with shared arguments is pinned to recompute, the second table has no path through the step.
-        if (options->tables_.empty() || minMemoryPath(table.problem(), unlimitedBudget)) {
-            const std::optional<std::uint32_t> turn = table.otherTurn();
-            Turns& turns = options->tables_.emplace_back();
-            turns.push_back(std::move(table));
-            if (turn) {
+        if (solver->tables_.empty() || minMemoryPath(table.problem(), unlimitedBudget)) {
+            const std::optional<std::uint32_t> boundary = table.otherBoundary();
+            Boundaries& boundaries = solver->tables_.emplace_back();
+            boundaries.push_back(std::move(table));
+            if (boundary) {
                 ASSIGN_OR_RETURN(OptionTable other,
-                                 OptionTable::create(model, events, tree, worldSize, shared, stop, turn));
-                turns.push_back(std::move(other));
+                                 OptionTable::create(model, events, tree, worldSize, shared, stop, boundary));
+                boundaries.push_back(std::move(other));
             }
         }
         if (!another)
             break;
     }
-    RETURN_IF_ERROR(options->findEnds());
-    if (options->isNoChain_)
-        RETURN_IF_ERROR(options->findMinMemoryInRows(stop));
-    return StepSolverPtr(options);
+    RETURN_IF_ERROR(solver->findEnds());
+    if (solver->isNoChain_)
+        RETURN_IF_ERROR(solver->findMinMemoryInRows(stop));
+    return StepSolverPtr(solver);
 }
 
-/// Finds the quickest and the leanest plan. The first table has every option. A table sees what is saved at one turn
-/// from forward to backward only: where a step has several (models with a backward each, several backward passes), the
-/// plan that recomputes all parts may be leaner than those of the tables.
+/// Finds the quickest and the leanest plan. The first table has every option. A table sees what is saved at one
+/// boundary from forward to backward only: where a step has several (models with a backward each, several backward
+/// passes), the plan that recomputes all parts may be leaner than those of the tables.
 Status StepSolver::findEnds()
 {
     const bool forced = std::ranges::any_of(tree_.units, &PartTree::Unit::forced);
@@ -153,8 +153,8 @@ Status StepSolver::findMinMemoryInRows(const std::stop_token& stop)
 class StepSolver::Search
 {
 public:
-    Search(const StepSolver& options, Bytes budget, double belowMs, const std::stop_token& stop, double limitMs)
-        : options_(options)
+    Search(const StepSolver& solver, Bytes budget, double belowMs, const std::stop_token& stop, double limitMs)
+        : solver_(solver)
         , budget_(budget)
         , belowMs_(belowMs)
         , limit_(SearchLimit::after(limitMs, stop))
@@ -164,9 +164,9 @@ public:
     /// The lower bound of the memory gives the bound of the time. Its plan is optimal if it fits. Otherwise the upper
     /// bound of the memory gives plans that fit, which cannot be proven optimal. Without a plan the result's bound says
     /// that none takes less than `belowMs`.
-    Result<PlanAnswer> run(const Turns& turns)
+    Result<PlanAnswer> run(const Boundaries& boundaries)
     {
-        const OptionTable& first = turns.front();
+        const OptionTable& first = boundaries.front();
         const double share = shareOf(first);
         double gap = 0;
         if (!first.exact()) {
@@ -180,15 +180,15 @@ public:
             if (done || first.exact())
                 return best_;
         }
-        if (turns.size() > 1)
-            RETURN_IF_ERROR(searchBoth(first, share, turns.back()));
-        RETURN_IF_ERROR(search(turns.back(), turns.back().problem(), nullptr, mostTries, gap));
+        if (boundaries.size() > 1)
+            RETURN_IF_ERROR(searchBoth(first, share, boundaries.back()));
+        RETURN_IF_ERROR(search(boundaries.back(), boundaries.back().problem(), nullptr, mostTries, gap));
         return best_;
     }
 
 private:
-    /// Searches the lower bounds of both turns: the upper bounds leave out plans of parts that hold less at one turn
-    /// than at the other.
+    /// Searches the lower bounds of both boundaries: the upper bounds leave out plans of parts that hold less at one
+    /// boundary than at the other.
     Status searchBoth(const OptionTable& first, double share, const OptionTable& last)
     {
         double bound = 0;
@@ -235,7 +235,7 @@ private:
             }
             if (none || answer.value.time >= picoseconds(belowMs_))
                 return bound != nullptr && *bound >= belowMs_ - tolerance;
-            ASSIGN_OR_RETURN(PlanAnswer found, options_.predicted(table.planOf(answer.path)));
+            ASSIGN_OR_RETURN(PlanAnswer found, solver_.predicted(table.planOf(answer.path)));
             const Bytes excess = found.timeline->peak - budget_;
             if (excess <= 0 && found.plan.recomputeMs < belowMs_) {
                 belowMs_ = found.plan.recomputeMs;
@@ -248,7 +248,7 @@ private:
         return false;
     }
 
-    const StepSolver& options_;
+    const StepSolver& solver_;
     Bytes budget_;
     double belowMs_;
     SearchLimit limit_;

@@ -59,7 +59,7 @@ private:
     /// What a search with offload needs beside the request.
     struct OffloadProblem
     {
-        RowProblem rows; ///< with ways that offload
+        RowProblem rows; ///< with options that offload
         std::shared_ptr<const EventTimes> times; ///< of the recorded step
         CopyLimits copies; ///< for bounds
         CopyLimits expected; ///< for proposals
@@ -73,14 +73,14 @@ private:
     Status searchTables(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;
     /// Raises the bound of `best`, and replaces its plan by a better one.
     Status searchRows(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;
-    /// One table, or two with different turns (OptionTable::otherTurn()).
-    using Turns = std::vector<OptionTable>;
+    /// One table, or two with different boundaries (OptionTable::otherBoundary()).
+    using Boundaries = std::vector<OptionTable>;
     class Search;
 
     StepModel model_;
     const StorageEvents* events_;
     PartTree tree_;
-    std::vector<Turns> tables_; ///< by way to count shared arguments; one of them has the best plan
+    std::vector<Boundaries> tables_; ///< by way to count shared arguments; one of them has the best plan
     int worldSize_;
     PlanAnswer minMemoryPlan_;
     PlanAnswer minTimePlan_;

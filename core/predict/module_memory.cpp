@@ -60,8 +60,8 @@ ModuleTally ModuleMemory::finish() &&
 
 namespace {
 
-/// The event of the last turn from forward to backward; the end of the step when there is none.
-std::uint32_t lastTurn(const StepTrace& trace)
+/// The event of the last boundary of forward and backward; the end of the step when there is none.
+std::uint32_t lastBoundary(const StepTrace& trace)
 {
     for (auto event = static_cast<std::uint32_t>(trace.events.size()); event-- > 0;)
         if (trace.events.kind[EventIndex(event)] == EventKind::mark
@@ -70,13 +70,13 @@ std::uint32_t lastTurn(const StepTrace& trace)
     return static_cast<std::uint32_t>(trace.events.size());
 }
 
-/// After the last turn live bytes do not matter: only unpacks do, since unpacks start recomputations.
+/// After the last boundary live bytes do not matter: only unpacks do, since unpacks start recomputations.
 std::vector<std::uint32_t> eventsToTally(const StepTrace& trace, const StepIndex& index)
 {
     std::vector<std::uint32_t> events;
-    const std::uint32_t turn = lastTurn(trace);
+    const std::uint32_t boundary = lastBoundary(trace);
     for (const std::uint32_t event : index.memoryEvents)
-        if (event <= turn || trace.events.kind[EventIndex(event)] == EventKind::unpack)
+        if (event <= boundary || trace.events.kind[EventIndex(event)] == EventKind::unpack)
             events.push_back(event);
     return events;
 }
@@ -95,9 +95,9 @@ std::vector<ModuleEffect> moduleEffects(const ModuleTally& recorded, const Modul
     std::vector<ModuleEffect> effects(recorded.recomputeMs.size());
     for (std::size_t module = 0; module < effects.size(); ++module) {
         std::size_t most = 0;
-        for (std::size_t turn = 1; turn < recorded.held.size(); ++turn)
-            if (recorded.held[turn][module] > recorded.held[most][module])
-                most = turn;
+        for (std::size_t boundary = 1; boundary < recorded.held.size(); ++boundary)
+            if (recorded.held[boundary][module] > recorded.held[most][module])
+                most = boundary;
         effects[module] = {recorded.held[most][module], planned.held[most][module], planned.recomputeMs[module]};
     }
     return effects;

@@ -22,8 +22,9 @@ void addToParents(const StepTrace& trace, std::vector<Value>& values)
 /// Memory and recompute time of a replayed step by module, submodules included.
 struct ModuleTally
 {
-    /// held[turn][module]: bytes that the module's ops allocated in forward and that are alive at a turn from forward
-    /// to backward. For a step that was interrupted before the first turn, the end of the step counts as the turn.
+    /// held[boundary][module]: bytes that the module's ops allocated in forward and that are alive at a boundary from
+    /// forward to backward. For a step that was interrupted before the first boundary, the end of the step counts as
+    /// the boundary.
     std::vector<std::vector<Bytes>> held;
     std::vector<double> recomputeMs; ///< by module: time of its recomputed ops
 };
@@ -82,8 +83,8 @@ struct Regions;
 /// Effect of a plan on a module, submodules included. Counted are bytes that the module's ops allocated in forward and
 /// that are alive when forward ends and backward begins: saved for backward, held by a checkpoint (arguments, cached
 /// outputs of saved ops), or held by the program. A step with several backward passes (gradient accumulation, several
-/// losses) has several such turns. Then both figures belong to the turn where the recorded step holds most of the
-/// module's bytes; the first turn wins a tie.
+/// losses) has several such boundaries. Then both figures belong to the boundary where the recorded step holds most of
+/// the module's bytes; the first boundary wins a tie.
 struct ModuleEffect
 {
     Bytes recorded = 0; ///< bytes alive in the recorded step
@@ -99,7 +100,7 @@ double discardedShare(const ModuleEffect& effect);
 std::vector<ModuleEffect> moduleEffects(const ModuleTally& recorded, const ModuleTally& planned);
 
 /// Computes the ModuleEffect of each module of a step, by the rules of predict(): the root's recomputeMs equals
-/// predict()'s, and the root's bytes differ as the timelines do at the turn. Built once for a step; of() takes less
+/// predict()'s, and the root's bytes differ as the timelines do at the boundary. Built once for a step; of() takes less
 /// time than predict(). Immutable; any thread may call of().
 class ModuleEffects
 {

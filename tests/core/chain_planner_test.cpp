@@ -74,7 +74,7 @@ private:
     {
         ChainProblem problem;
         problem.positions = positions;
-        problem.atLoss = number(80, 120) * unit;
+        problem.atBoundary = number(80, 120) * unit;
         problem.constant = number(10, 60) * unit;
         return problem;
     }
@@ -144,7 +144,7 @@ TEST(ChainPlanner, findsTheLeastTimeOfDifferentParts)
         const Bytes least = leastPeak(problem);
         ASSERT_EQ(leastBudget(problem), least);
         for (const int percent : {0, 10, 30, 60, 100})
-            expectOptimal(problem, least + (2 * problem.atLoss - least) / 300 * percent);
+            expectOptimal(problem, least + (2 * problem.atBoundary - least) / 300 * percent);
         expectOptimal(problem, least - 1);
     }
 }
@@ -158,7 +158,7 @@ TEST(ChainPlanner, findsTheLeastTimeOfEqualParts)
         const Bytes least = leastBudget(problem);
         EXPECT_EQ(least, leastPeak(problem));
         for (const int percent : {0, 5, 20, 50})
-            expectOptimal(problem, least + problem.atLoss / 100 * percent / 2);
+            expectOptimal(problem, least + problem.atBoundary / 100 * percent / 2);
     }
 }
 
@@ -198,7 +198,7 @@ double linearBound(const ChainProblem& problem, Bytes budget)
             }
         }
     for (std::size_t row = 0; row < rows.size(); ++row) {
-        const Bytes left = budget - (row == 2 * count ? problem.atLoss : 0);
+        const Bytes left = budget - (row == 2 * count ? problem.atBoundary : 0);
         if (row < count)
             glpk.addRow(rows[row], 1, 1);
         else
@@ -301,7 +301,7 @@ TEST(ChainPlanner, equalPartsTakeFewLabels)
         problem.arcs.push_back({position, position + 1, options});
     for (int i = 1; i < 7; ++i) {
         SCOPED_TRACE(i);
-        const Bytes budget = problem.atLoss - i * 500 * MiB + 123 * 512;
+        const Bytes budget = problem.atBoundary - i * 500 * MiB + 123 * 512;
         const ChainAnswer answer = solveChain(problem, budget, {{}, 60000, 0, std::nullopt});
         EXPECT_EQ(answer.status, ChainStatus::optimal);
         EXPECT_LT(answer.nodes, 40000);
@@ -362,7 +362,7 @@ TEST(ChainPlanner, aStepWithoutPartsIsItsConstantMemory)
 {
     ChainProblem problem;
     problem.constant = 10;
-    problem.atLoss = 20;
+    problem.atBoundary = 20;
     EXPECT_EQ(leastBudget(problem), 20);
     EXPECT_EQ(solveChain(problem, 20).status, ChainStatus::optimal);
     EXPECT_EQ(solveChain(problem, 19).status, ChainStatus::infeasible);

@@ -114,9 +114,10 @@ TEST(OptionTable, backwardInsideOfAutocastIsNotExact)
 TEST(OptionTable, whatIsHeldWhereMemoryMayBeHighestCounts)
 {
     const Planned planned("t5_base.hrs");
-    ASSERT_TRUE(planned.table->otherTurn());
-    const OptionTable other = *OptionTable::create(planned.model, planned.events, planned.tree, 1,
-                                                   StepLayout::SharedArguments::held, {}, planned.table->otherTurn());
+    ASSERT_TRUE(planned.table->otherBoundary());
+    const OptionTable other
+        = *OptionTable::create(planned.model, planned.events, planned.tree, 1, StepLayout::SharedArguments::held, {},
+                               planned.table->otherBoundary());
     const Bytes least = leastBudget(planned.table->problem());
     const Bytes most = planned.model.recorded()->peak;
     const auto solved = [](const ChainProblem& problem, Bytes budget) {
@@ -126,7 +127,7 @@ TEST(OptionTable, whatIsHeldWhereMemoryMayBeHighestCounts)
     const ChainAnswer there = solved(planned.table->problem(), low);
     const ChainAnswer here = solved(other.problem(), low);
     EXPECT_LE(planned.model.predict(other.planOf(here.path))->peak, low);
-    EXPECT_LT(here.value.time, there.bound) << "with one turn memory is said to be higher than it is";
+    EXPECT_LT(here.value.time, there.bound) << "with one boundary memory is said to be higher than it is";
     const Bytes high = most - (most - least) / 4;
     EXPECT_LE(planned.predicted(solved(planned.table->relaxed(), high).path).peak, high);
     std::mt19937 random(7);
@@ -139,7 +140,7 @@ TEST(OptionTable, whatIsHeldWhereMemoryMayBeHighestCounts)
     }
 }
 
-TEST(OptionTable, noWayIsBeatenByOneWhoseOwnMemoryNeverDecides)
+TEST(OptionTable, noOptionIsBeatenByOneWhoseOwnMemoryNeverDecides)
 {
     for (const char* name : {"gpt2_small.hrs", "bert_base.hrs"}) {
         SCOPED_TRACE(name);

@@ -50,7 +50,7 @@ struct Step
         return *RowProblem::create(model, events, tree, request.worldSize, {});
     }
 
-    Bytes highest(const WayShares& shares, RowProblem::Memory memory) const
+    Bytes highest(const OptionShares& shares, RowProblem::Memory memory) const
     {
         return static_cast<Bytes>(std::ranges::max(problem.memoryUnder(shares, memory)));
     }
@@ -61,15 +61,15 @@ struct Step
     RowProblem problem;
 };
 
-/// Any ways for all parts, as a plan.
-WayShares randomWays(const RowProblem& problem, std::mt19937& random)
+/// Any options for all parts, as a plan.
+OptionShares randomOptions(const RowProblem& problem, std::mt19937& random)
 {
-    WayShares shares;
+    OptionShares shares;
     int position = 0;
     for (std::size_t arc = 0; arc < problem.arcs().size(); ++arc) {
-        if (problem.arcs()[arc].first < position || problem.waysOf(arc) == 0 || random() % 4 == 0)
+        if (problem.arcs()[arc].first < position || problem.optionCount(arc) == 0 || random() % 4 == 0)
             continue;
-        shares.push_back({{arc, random() % problem.waysOf(arc)}, 1.0});
+        shares.push_back({{arc, random() % problem.optionCount(arc)}, 1.0});
         position = problem.arcs()[arc].last;
     }
     return shares;
@@ -83,13 +83,13 @@ TEST(RowProblem, memoryOfEveryPlanIsBetweenBothSums)
         const Step step(name);
         std::mt19937 random(5);
         for (int i = 0; i < 30; ++i) {
-            const WayShares shares = randomWays(step.problem, random);
+            const OptionShares shares = randomOptions(step.problem, random);
             const Timeline predicted = *step.model.predict(step.problem.planOf(shares));
             EXPECT_LE(step.highest(shares, atLeast), predicted.peak) << i;
             EXPECT_GE(step.highest(shares, atMost), predicted.peak) << i;
             double ms = 0;
-            for (const auto& [way, share] : shares)
-                ms += step.problem.effectOf(way).recomputeMs;
+            for (const auto& [option, share] : shares)
+                ms += step.problem.effectOf(option).recomputeMs;
             EXPECT_NEAR(ms, predicted.recomputeMs, 1e-9 * (1 + ms));
         }
     }
@@ -115,7 +115,7 @@ struct Measured
     double ms = 0; ///< recomputation and exposed copies
 };
 
-/// Plans that differ from good ones at each budget in a single way. The tensors leave and come back at random times.
+/// Plans that differ from good ones at each budget in a single option. The tensors leave and come back at random times.
 std::vector<Measured> manyPlans(const Step& step, const std::vector<Bytes>& budgets, std::mt19937& random)
 {
     const RowProblem& problem = step.problem;
@@ -123,19 +123,19 @@ std::vector<Measured> manyPlans(const Step& step, const std::vector<Bytes>& budg
     copies.link = hostLinkOf(step.trace->info);
     copies.forwardMs.assign(problem.positions(), forwardBackwardMs(*step.trace) / 3 / double(problem.positions()));
     copies.backwardMs = copies.forwardMs;
-    std::vector<WayShares> plans;
+    std::vector<OptionShares> plans;
     for (const Bytes budget : budgets) {
         const RowAnswer good
             = solveRows(problem, budget, atMost, 0.01, SearchLimit::after(100, {}), copies, 1e9, {}, 100);
         for (int i = 0; i < 30 && good.plan; ++i) {
-            ArcWay& other = plans.emplace_back(good.ways)[random() % good.ways.size()].first;
+            ArcOption& other = plans.emplace_back(good.options)[random() % good.options.size()].first;
             if (i > 0)
-                other.way = random() % problem.waysOf(other.arc);
+                other.option = random() % problem.optionCount(other.arc);
         }
     }
     std::vector<Measured> found;
-    for (const WayShares& ways : plans) {
-        CheckpointPlan plan = problem.planOf(ways);
+    for (const OptionShares& options : plans) {
+        CheckpointPlan plan = problem.planOf(options);
         for (int i = 0; i < 4; ++i) {
             const Timeline timeline = *step.model.predict(plan);
             found.push_back({timeline.peak, timeline.recomputeMs + clockOf(*step.trace, plan)->exposedCopyMs});
@@ -180,13 +180,13 @@ TEST(RowProblem, aRowIsTheMemoryAtItsEvent)
 {
     const Step step("gan");
     std::mt19937 random(6);
-    const WayShares shares = randomWays(step.problem, random);
+    const OptionShares shares = randomOptions(step.problem, random);
     const std::vector<double> memory = step.problem.memoryUnder(shares, atMost);
     for (std::uint32_t event = 0; event < memory.size(); event += 7) {
         const RowProblem::Row row = step.problem.rowAt(event, atMost, 0);
         Bytes bytes = row.bytes;
-        for (const auto& [way, share] : shares)
-            bytes += step.problem.changeIn(row, way);
+        for (const auto& [option, share] : shares)
+            bytes += step.problem.changeIn(row, option);
         EXPECT_EQ(static_cast<Bytes>(memory[event]), bytes) << event;
     }
 }
@@ -194,9 +194,9 @@ TEST(RowProblem, aRowIsTheMemoryAtItsEvent)
 TEST(RowProblem, modelsWithABackwardEachAreProblemsOfTheirOwn)
 {
     const Step step("actor_critic");
-    WaySet all;
+    OptionSet all;
     for (std::size_t arc = 0; arc < step.problem.arcs().size(); ++arc)
-        all.emplace_back(step.problem.waysOf(arc), true);
+        all.emplace_back(step.problem.optionCount(arc), true);
     std::vector<RowProblem::Row> rows;
     for (std::uint32_t event = 0; event < step.trace->events.size(); ++event)
         rows.push_back(step.problem.rowAt(event, atLeast, 0));
@@ -204,7 +204,7 @@ TEST(RowProblem, modelsWithABackwardEachAreProblemsOfTheirOwn)
     EXPECT_EQ(std::ranges::count_if(components, [](const auto& component) { return component.arcs.size() > 1; }), 2);
 }
 
-// Bounds are of the ways that the planner has, and the plans within one percent of them.
+// Bounds are of the options that the planner has, and the plans within one percent of them.
 TEST(RowPlanner, plansWhatTheChainPlannerCannot)
 {
     for (const char* name : {"actor_critic", "gan", "two_losses", "multi_crop"}) {

@@ -143,16 +143,16 @@ Result<std::vector<FrontierPoint>> BlockEngine::frontier(const PlanRequest& requ
     return all;
 }
 
-Result<std::vector<ModuleWay>> BlockEngine::ways(ModuleId module) const
+Result<std::vector<ModuleOption>> BlockEngine::moduleOptions(ModuleId module) const
 {
     if (std::ranges::find(blocks_, module) == blocks_.end())
-        return std::vector<ModuleWay>();
-    std::vector<ModuleWay> ways;
+        return std::vector<ModuleOption>();
+    std::vector<ModuleOption> options;
     for (const CheckpointPlan& regions : {CheckpointPlan(), CheckpointPlan{{module, {}}}}) {
         const ModuleEffect effect = effects_.of(regions).value()[module.value];
-        ways.push_back({effect.kept, effect.recomputeMs, regions});
+        options.push_back({effect.kept, effect.recomputeMs, regions});
     }
-    return ways;
+    return options;
 }
 
 Result<PlanAnswer> BlockEngine::planForCard(const PlanRequest& request, const CardPtr& card, std::stop_token stop) const

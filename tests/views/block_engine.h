@@ -36,7 +36,7 @@ public:
     Result<PlanAnswer> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const override;
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
                                                 const FrontierWatch& grown) const override;
-    Result<std::vector<ModuleWay>> ways(ModuleId module) const override; ///< a block: all or nothing
+    Result<std::vector<ModuleOption>> moduleOptions(ModuleId module) const override; ///< a block: all or nothing
     /// The plan of most blocks kept that runs; settings are better if they make a plan possible, or keep more.
     Result<PlanAnswer> planForCard(const PlanRequest& request, const CardPtr& card,
                                    std::stop_token stop) const override;

@@ -217,15 +217,15 @@ private Q_SLOTS:
         QCOMPARE(session_->frontier()->back().recomputeMs, 0.0);
     }
 
-    void waysAreThoseOfTheSelectedModule()
+    void optionsAreThoseOfTheSelectedModule()
     {
         openAt(peak_);
         const ModuleId block = moduleNamed(step_->trace(), "Transformer.layers.1");
         QVERIFY(block.valid());
         session_->select(block);
-        QTRY_VERIFY(session_->ways() != nullptr);
-        QVERIFY(session_->ways()->module == block);
-        QVERIFY(session_->ways()->ways.size() >= 2);
+        QTRY_VERIFY(session_->options() != nullptr);
+        QVERIFY(session_->options()->module == block);
+        QVERIFY(session_->options()->options.size() >= 2);
     }
 
     void endingWhileSolvingDoesNotHang()

@@ -205,23 +205,23 @@ private Q_SLOTS:
         QVERIFY(facts->reason.contains(QStringLiteral("Transformer.output")));
     }
 
-    void waysAreThoseOfTheSelectedModule()
+    void optionsAreThoseOfTheSelectedModule()
     {
         session_->select(moduleNamed(block0));
-        const auto waysOf = [this](ModuleId module) {
-            return std::make_shared<const WaysOfModule>(
-                WaysOfModule{module, session_->step()->engine->ways(module).value()});
+        const auto optionsOf = [this](ModuleId module) {
+            return std::make_shared<const OptionsOfModule>(
+                OptionsOfModule{module, session_->step()->engine->moduleOptions(module).value()});
         };
-        session_->setWays(waysOf(moduleNamed("Transformer.layers.1"))); // of what was selected before
-        QVERIFY(!session_->ways());
+        session_->setOptions(optionsOf(moduleNamed("Transformer.layers.1"))); // of what was selected before
+        QVERIFY(!session_->options());
         QVERIFY(moduleFacts(*session_).curveTitle.contains(QStringLiteral("PyTorch")));
-        session_->setWays(waysOf(moduleNamed(block0)));
-        QVERIFY(session_->ways());
+        session_->setOptions(optionsOf(moduleNamed(block0)));
+        QVERIFY(session_->options());
         session_->commitBudget(session_->recordedPeak() / 2);
         session_->setAnswer(answerTo(*session_));
         QVERIFY(session_->feasible());
         const ModuleFacts facts = moduleFacts(*session_);
-        QCOMPARE(facts.curveTitle, QStringLiteral("Ways to checkpoint it"));
+        QCOMPARE(facts.curveTitle, QStringLiteral("Checkpointing options"));
         QCOMPARE(facts.curve.size(), std::size_t(2));
         QCOMPARE(facts.curve[0].ms, 0.0);
         QCOMPARE(facts.chosenPoint, 1);
@@ -229,7 +229,7 @@ private Q_SLOTS:
         QCOMPARE(facts.curve[1].kept, static_cast<double>(effect.kept));
         QCOMPARE(facts.curve[1].ms, effect.recomputeMs);
         session_->select(moduleNamed("Transformer.layers.1"));
-        QVERIFY(!session_->ways());
+        QVERIFY(!session_->options());
     }
 
     void firstBudgetIsThePeakIfTheCardIsKnown()

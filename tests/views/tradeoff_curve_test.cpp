@@ -124,12 +124,12 @@ TEST(TradeOff, WithoutAPlanNothingIsChosen)
 TEST(TradeOff, WaysOfThePlannerStandBeforePyTorchsEstimate)
 {
     const auto info = blocks();
-    const std::vector<ModuleWay> ways{{400 * MiB, 0, {}}, {300 * MiB, 0.5, {}}, {100 * MiB, 3, {}}};
+    const std::vector<ModuleOption> options{{400 * MiB, 0, {}}, {300 * MiB, 0.5, {}}, {100 * MiB, 3, {}}};
     const std::map<std::string, ModuleEffect> effects{{"GPT.layers.0", {400 * MiB, 300 * MiB, 0.5}},
                                                       {"GPT.layers.1", {400 * MiB, 100 * MiB, 3}},
                                                       {"GPT.layers.2", {400 * MiB, 100 * MiB, 3}}};
     const auto planned = [&](const std::string& fqn) { return plannedPoint(effects.at(fqn)); };
-    const auto picture = tradeOffPicture(info, "GPT.layers.0", planned, ways);
+    const auto picture = tradeOffPicture(info, "GPT.layers.0", planned, options);
     ASSERT_EQ(picture.curve.size(), 3u);
     EXPECT_DOUBLE_EQ(picture.curve[1].ratio, 0.25);
     EXPECT_DOUBLE_EQ(picture.curve[1].kept, 300.0 * MiB);
@@ -141,21 +141,21 @@ TEST(TradeOff, WaysOfThePlannerStandBeforePyTorchsEstimate)
     EXPECT_EQ(picture.choices[0].modules, 2);
     EXPECT_DOUBLE_EQ(picture.mostKept, 400.0 * MiB);
     EXPECT_DOUBLE_EQ(picture.mostMs, 3);
-    EXPECT_FALSE(tradeOffPicture(info, "GPT.layers.0", {}, ways).hasPlan);
-    EXPECT_FALSE(tradeOffPicture(info, "no.such", planned, ways).selected);
+    EXPECT_FALSE(tradeOffPicture(info, "GPT.layers.0", {}, options).hasPlan);
+    EXPECT_FALSE(tradeOffPicture(info, "no.such", planned, options).selected);
 }
 
 TEST(TradeOff, OfVeryManyWaysTheEndsAreDrawn)
 {
-    std::vector<ModuleWay> ways;
+    std::vector<ModuleOption> options;
     for (int i = 0; i <= 1000; ++i)
-        ways.push_back({(1000 - i) * MiB, double(i), {}});
-    const auto points = wayPoints(ways);
+        options.push_back({(1000 - i) * MiB, double(i), {}});
+    const auto points = optionPoints(options);
     EXPECT_EQ(points.size(), 100u);
     EXPECT_EQ(points.front().ms, 0);
     EXPECT_EQ(points.back().ms, 1000);
-    EXPECT_TRUE(wayPoints({}).empty());
-    EXPECT_EQ(wayPoints({ways[5]}).size(), 1u);
+    EXPECT_TRUE(optionPoints({}).empty());
+    EXPECT_EQ(optionPoints({options[5]}).size(), 1u);
 }
 
 TEST(TradeOff, FewPointsAreCornersOfTheHullAndTheChosenOne)

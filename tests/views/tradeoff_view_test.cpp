@@ -152,14 +152,14 @@ private Q_SLOTS:
         QCOMPARE(table->rowCount(), 5);
     }
 
-    void waysTakeThePlaceOfTheEstimate()
+    void optionsTakeThePlaceOfTheEstimate()
     {
         QAbstractItemModelTester tester(view_->table());
         const std::string fqn = "GPT.layers.42";
-        const std::vector<ModuleWay> ways{{96 * MiB, 0, {}}, {64 * MiB, 1, {}}, {0, 4, {}}};
-        view_->setWays("GPT.layers.41", ways); // of another module
+        const std::vector<ModuleOption> options{{96 * MiB, 0, {}}, {64 * MiB, 1, {}}, {0, 4, {}}};
+        view_->setOptions("GPT.layers.41", options); // of another module
         QCOMPARE(view_->table()->rowCount(), 5);
-        view_->setWays(fqn, ways);
+        view_->setOptions(fqn, options);
         QCOMPARE(view_->table()->rowCount(), 3);
         view_->setPlan([](const std::string&) { return TradeOffPoint{1.0 / 3, 64.0 * MiB, 1}; }, 0);
         QCOMPARE(view_->table()->index(1, 3).data().toString(), QStringLiteral("chosen"));

@@ -371,16 +371,16 @@ private Q_SLOTS:
         QCOMPARE(gpus->value(), 1);
     }
 
-    void waysOfTheSelectedModuleAreShown()
+    void optionsOfTheSelectedModuleAreShown()
     {
         openStep();
-        QTRY_VERIFY(window().session().ways());
+        QTRY_VERIFY(window().session().options());
         const auto* table = window().page().tradeOff()->table();
         QCOMPARE(table->rowCount(), 2); // the test's planner: all or nothing
         QTreeView* tree = window().page().modules()->tree();
         tree->setCurrentIndex(tree->model()->index(0, 0)); // tok_embeddings
-        QTRY_VERIFY(window().session().ways());
-        QVERIFY(window().session().ways()->ways.empty());
+        QTRY_VERIFY(window().session().options());
+        QVERIFY(window().session().options()->options.empty());
         QCOMPARE(table->rowCount(), 0);
     }
 

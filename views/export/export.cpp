@@ -326,10 +326,10 @@ void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOp
 {
     const auto& theme = Theme::make(options.dark);
     const auto picture = data.selected.empty() ? tradeOffPicture(*data.info)
-                                               : tradeOffPicture(*data.info, data.selected, data.planned, data.ways);
+                                               : tradeOffPicture(*data.info, data.selected, data.planned, data.options);
     std::vector<LegendEntry> entries;
     if (!picture.estimate.empty()) {
-        entries.push_back({QStringLiteral("ways to checkpoint it"), theme.text, LegendEntry::Symbol::line});
+        entries.push_back({QStringLiteral("checkpointing options"), theme.text, LegendEntry::Symbol::line});
         entries.push_back({QStringLiteral("PyTorch's estimate"), theme.hatch, LegendEntry::Symbol::line});
     }
     if (!picture.others.empty())

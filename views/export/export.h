@@ -50,7 +50,8 @@ struct TradeOffExport
     std::string selected; ///< fqn of the highlighted module; empty: none
     PlannedPoint planned = {}; ///< the plan's effect on each module; empty: no plan
     double msPerGiB = 0; ///< the plan's price of memory; 0: no tangent
-    std::vector<ModuleWay> ways = {}; ///< the planner's ways for the selected module, for pictures; empty: PyTorch's
+    std::vector<ModuleOption> options
+        = {}; ///< the planner's options for the selected module, for pictures; empty: PyTorch's
 };
 Status exportTradeOff(const TradeOffExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
 

@@ -17,7 +17,7 @@ namespace headroom {
 namespace {
 
 constexpr std::size_t mostOthers = 40;
-constexpr std::size_t mostWays = 100;
+constexpr std::size_t mostOptions = 100;
 constexpr std::size_t fewCorners = 6;
 
 bool samePoint(const TradeOffPoint& a, const TradeOffPoint& b)
@@ -160,12 +160,12 @@ void chooseAll(TradeOffPicture& picture, const ModuleInfo& info, const PlannedPo
 
 } // namespace
 
-std::vector<TradeOffPoint> wayPoints(const std::vector<ModuleWay>& ways)
+std::vector<TradeOffPoint> optionPoints(const std::vector<ModuleOption>& options)
 {
     std::vector<TradeOffPoint> points;
-    for (const ModuleWay& way : ways)
-        points.push_back(plannedPoint({ways.front().kept, way.kept, way.recomputeMs}));
-    return spreadEvenly(points, mostWays);
+    for (const ModuleOption& option : options)
+        points.push_back(plannedPoint({options.front().kept, option.kept, option.recomputeMs}));
+    return spreadEvenly(points, mostOptions);
 }
 
 TradeOffPoint plannedPoint(const ModuleEffect& effect)
@@ -189,18 +189,18 @@ std::vector<TradeOffPoint> fewPoints(const std::vector<TradeOffPoint>& points, c
 }
 
 TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const PlannedPoint& planned,
-                                const std::vector<ModuleWay>& ways)
+                                const std::vector<ModuleOption>& options)
 {
     TradeOffPicture picture;
     picture.selected = findModule(info, fqn);
     if (!picture.selected)
         return picture;
     std::vector<TradeOffPoint> estimate = tradeOffCurve(*picture.selected);
-    if (ways.empty()) {
+    if (options.empty()) {
         picture.curve = std::move(estimate);
         addOthers(picture, info);
     } else {
-        picture.curve = wayPoints(ways);
+        picture.curve = optionPoints(options);
         picture.estimate = std::move(estimate);
     }
     include(picture, picture.curve);
@@ -291,7 +291,8 @@ void paintNames(QPainter& painter, const TradeOffPicture& picture, const TradeOf
     painter.setFont(theme.caption);
     std::vector<QRectF> taken;
     const auto isFree = [&](const QRectF& box) {
-        return plot.contains(box) && std::ranges::none_of(taken, [&](const QRectF& other) { return box.intersects(other); });
+        return plot.contains(box)
+            && std::ranges::none_of(taken, [&](const QRectF& other) { return box.intersects(other); });
     };
     std::vector<std::size_t> order(picture.names.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

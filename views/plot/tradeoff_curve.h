@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/policy/module_ways.h"
+#include "core/policy/module_options.h"
 #include "core/sac/module_info.h"
 #include "views/plot/axis_map.h"
 #include "views/theme/theme.h"
@@ -35,8 +35,8 @@ TradeOffPoint tradeOffPoint(const ModuleStats& module, double ratio);
 /// The corners of the curve, from nothing discarded to everything; empty if the module has nothing to discard.
 std::vector<TradeOffPoint> tradeOffCurve(const ModuleStats& module);
 
-/// The planner's ways for a module as points; if there are very many, some between the ends are left out.
-std::vector<TradeOffPoint> wayPoints(const std::vector<ModuleWay>& ways);
+/// The planner's options for a module as points; if there are very many, some between the ends are left out.
+std::vector<TradeOffPoint> optionPoints(const std::vector<ModuleOption>& options);
 
 /// A function that returns the point of a plan for a module.
 using PlannedPoint = std::function<TradeOffPoint(const std::string& fqn)>;
@@ -54,8 +54,8 @@ const ModuleStats* findModule(const ModuleInfo& info, std::string_view fqn);
 struct TradeOffPicture
 {
     const ModuleStats* selected = nullptr;
-    std::vector<TradeOffPoint> curve; ///< the selected module's: the planner's ways, or PyTorch's estimate
-    std::vector<TradeOffPoint> estimate; ///< PyTorch's estimate, if the curve is the planner's ways
+    std::vector<TradeOffPoint> curve; ///< the selected module's: the planner's options, or PyTorch's estimate
+    std::vector<TradeOffPoint> estimate; ///< PyTorch's estimate, if the curve is the planner's options
     std::vector<std::vector<TradeOffPoint>> others; ///< curves of the same class, equal ones once, at most some dozens
     std::vector<std::string> names; ///< of `others`, in the same order; empty: the picture shows no names
     struct Choice
@@ -69,10 +69,10 @@ struct TradeOffPicture
     double mostKept = 0;
     double mostMs = 0;
 };
-/// Makes the picture of a module from the plan's choices (`planned` empty: no plan), and from the planner's ways for
+/// Makes the picture of a module from the plan's choices (`planned` empty: no plan), and from the planner's options for
 /// the module (empty: from PyTorch's estimate).
 TradeOffPicture tradeOffPicture(const ModuleInfo& info, std::string_view fqn, const PlannedPoint& planned,
-                                const std::vector<ModuleWay>& ways = {});
+                                const std::vector<ModuleOption>& options = {});
 
 /// Makes the picture without a selected module: the curves of all modules, with names. Modules of the same class with
 /// equal curves have a single curve: "layers.0 and 11 alike".
@@ -103,8 +103,8 @@ void paintDot(QPainter& painter, QPointF at, double radius, const QColor& fill, 
 void paintOtherCurves(QPainter& painter, const TradeOffPicture& picture, const TradeOffPlane& plane,
                       const Theme& theme);
 
-/// Paints the names of the curves of other modules beside the curves, inside of `plot`. A name without free space is left
-/// out, names of the largest curves last.
+/// Paints the names of the curves of other modules beside the curves, inside of `plot`. A name without free space is
+/// left out, names of the largest curves last.
 void paintNames(QPainter& painter, const TradeOffPicture& picture, const TradeOffPlane& plane, const QRectF& plot,
                 const Theme& theme);
 

@@ -360,7 +360,7 @@ void TradeOffView::showHead(const TradeOffPicture& picture)
     std::vector<LegendEntry> entries;
     if (!picture.curve.empty()) {
         if (!picture.estimate.empty()) {
-            entries.push_back({tr("ways to checkpoint it"), theme.text, LegendEntry::Symbol::line});
+            entries.push_back({tr("checkpointing options"), theme.text, LegendEntry::Symbol::line});
             entries.push_back({tr("PyTorch's estimate"), theme.hatch, LegendEntry::Symbol::line});
         }
         if (!picture.others.empty())
@@ -379,7 +379,7 @@ TradeOffPicture TradeOffView::picture() const
 {
     if (!info_)
         return {};
-    return tradeOffPicture(*info_, fqn_, planned_, waysFqn_ == fqn_ ? ways_ : std::vector<ModuleWay>());
+    return tradeOffPicture(*info_, fqn_, planned_, optionsFqn_ == fqn_ ? options_ : std::vector<ModuleOption>());
 }
 
 void TradeOffView::showPicture()
@@ -393,7 +393,7 @@ void TradeOffView::showPicture()
 void TradeOffView::setModules(ModuleInfoPtr info)
 {
     info_ = std::move(info);
-    ways_.clear();
+    options_.clear();
     planned_ = {};
     price_ = 0;
     showPicture();
@@ -407,10 +407,10 @@ void TradeOffView::select(const std::string& fqn)
     showPicture();
 }
 
-void TradeOffView::setWays(const std::string& fqn, std::vector<ModuleWay> ways)
+void TradeOffView::setOptions(const std::string& fqn, std::vector<ModuleOption> options)
 {
-    waysFqn_ = fqn;
-    ways_ = std::move(ways);
+    optionsFqn_ = fqn;
+    options_ = std::move(options);
     showPicture();
 }
 

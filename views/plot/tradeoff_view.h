@@ -85,9 +85,9 @@ private:
 };
 
 /// The trade-off plot: activation memory kept against time to recompute the rest. For the selected module it shows the
-/// planner's ways, with PyTorch's estimate in grey; until the ways are known, PyTorch's estimate, with other modules of
-/// its class in grey. Dots are the plan's choices. The dashed tangent is the price of memory at the budget: a plan
-/// recomputes where memory is cheaper than that.
+/// planner's options, with PyTorch's estimate in grey; until the options are known, PyTorch's estimate, with other
+/// modules of its class in grey. Dots are the plan's choices. The dashed tangent is the price of memory at the budget:
+/// a plan recomputes where memory is cheaper than that.
 class TradeOffView : public QWidget
 {
     Q_OBJECT
@@ -96,7 +96,7 @@ public:
 
     void setModules(ModuleInfoPtr info); ///< null: empty
     void select(const std::string& fqn); ///< empty: none
-    void setWays(const std::string& fqn, std::vector<ModuleWay> ways); ///< ways of the module `fqn`
+    void setOptions(const std::string& fqn, std::vector<ModuleOption> options); ///< options of the module `fqn`
     /// Sets the plan's choices and the price of memory, Plan::msPerGiB; NaN or 0: no tangent.
     void setPlan(PlannedPoint planned, double msPerGiB);
     void clearPlan();
@@ -124,8 +124,8 @@ private:
     TradeOffTable* table_;
     ModuleInfoPtr info_;
     std::string fqn_; ///< the selected module; empty: none
-    std::string waysFqn_; ///< the module of `ways_`
-    std::vector<ModuleWay> ways_;
+    std::string optionsFqn_; ///< the module of `options_`
+    std::vector<ModuleOption> options_;
     PlannedPoint planned_;
     double price_ = 0; ///< ms per GiB; 0: none
 };

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/policy/module_ways.h"
+#include "core/policy/module_options.h"
 
 #include "core/policy/step_planner.h"
 #include "tests/core/synthetic_step.h"
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::IsEmpty;
 
-class ModuleWays : public ::testing::Test
+class ModuleOptions : public ::testing::Test
 {
 protected:
     StepTracePtr trace = makeSyntheticStep();
@@ -28,42 +28,42 @@ protected:
         throw std::runtime_error("no module " + std::string(fqn));
     }
 
-    std::vector<ModuleWay> waysOf(std::string_view fqn) const
+    std::vector<ModuleOption> optionsOf(std::string_view fqn) const
     {
-        Result<std::vector<ModuleWay>> ways = planner->ways(module(fqn));
-        EXPECT_TRUE(ways.ok()) << ways.error().message;
-        return ways.ok() ? *std::move(ways) : std::vector<ModuleWay>();
+        Result<std::vector<ModuleOption>> options = planner->moduleOptions(module(fqn));
+        EXPECT_TRUE(options.ok()) << options.error().message;
+        return options.ok() ? *std::move(options) : std::vector<ModuleOption>();
     }
 };
 
-TEST_F(ModuleWays, beginWithEverythingKeptAndPayTimeForLess)
+TEST_F(ModuleOptions, beginWithEverythingKeptAndPayTimeForLess)
 {
     for (const std::string_view fqn : {"Transformer.layers.1", "Transformer.layers.1.feed_forward"}) {
         SCOPED_TRACE(fqn);
-        const std::vector<ModuleWay> ways = waysOf(fqn);
-        ASSERT_GE(ways.size(), 3U);
-        EXPECT_THAT(ways.front().regions, IsEmpty());
-        EXPECT_EQ(ways.front().kept, effects.recorded()[module(fqn).value].recorded);
-        EXPECT_EQ(ways.front().recomputeMs, 0);
-        for (std::size_t i = 1; i < ways.size(); ++i) {
-            EXPECT_LT(ways[i].kept, ways[i - 1].kept);
-            EXPECT_GT(ways[i].recomputeMs, ways[i - 1].recomputeMs);
+        const std::vector<ModuleOption> options = optionsOf(fqn);
+        ASSERT_GE(options.size(), 3U);
+        EXPECT_THAT(options.front().regions, IsEmpty());
+        EXPECT_EQ(options.front().kept, effects.recorded()[module(fqn).value].recorded);
+        EXPECT_EQ(options.front().recomputeMs, 0);
+        for (std::size_t i = 1; i < options.size(); ++i) {
+            EXPECT_LT(options[i].kept, options[i - 1].kept);
+            EXPECT_GT(options[i].recomputeMs, options[i - 1].recomputeMs);
         }
     }
 }
 
-TEST_F(ModuleWays, takeWhatTheirPlansTake)
+TEST_F(ModuleOptions, takeWhatTheirPlansTake)
 {
     const ModuleId layer = module("Transformer.layers.2");
-    for (const ModuleWay& way : waysOf("Transformer.layers.2")) {
-        const Result<Timeline> timeline = predict(*trace, way.regions);
+    for (const ModuleOption& option : optionsOf("Transformer.layers.2")) {
+        const Result<Timeline> timeline = predict(*trace, option.regions);
         ASSERT_TRUE(timeline.ok()) << timeline.error().message;
-        EXPECT_DOUBLE_EQ(timeline->recomputeMs, way.recomputeMs);
-        EXPECT_EQ(effects.of(way.regions).value()[layer.value].kept, way.kept);
+        EXPECT_DOUBLE_EQ(timeline->recomputeMs, option.recomputeMs);
+        EXPECT_EQ(effects.of(option.regions).value()[layer.value].kept, option.kept);
     }
 }
 
-TEST_F(ModuleWays, areWhatThePlanChoosesFrom)
+TEST_F(ModuleOptions, areWhatThePlanChoosesFrom)
 {
     PlanRequest request;
     const Bytes least = (request.budget = 1, planner->solve(request)->plan.leastBudget);
@@ -75,23 +75,23 @@ TEST_F(ModuleWays, areWhatThePlanChoosesFrom)
         const std::vector<ModuleEffect> planned = effects.of(step->regions).value();
         for (const std::string_view fqn : {"Transformer.layers.0", "Transformer.layers.3"}) {
             const ModuleEffect& effect = planned[module(fqn).value];
-            const std::vector<ModuleWay> ways = waysOf(fqn);
+            const std::vector<ModuleOption> options = optionsOf(fqn);
             // None is better than the plan's, which may itself be beaten here for the sake of a lower peak.
-            EXPECT_TRUE(std::ranges::any_of(ways,
-                                            [&](const ModuleWay& way) {
-                                                return way.kept <= effect.kept
-                                                    && way.recomputeMs <= effect.recomputeMs + 1e-9;
+            EXPECT_TRUE(std::ranges::any_of(options,
+                                            [&](const ModuleOption& option) {
+                                                return option.kept <= effect.kept
+                                                    && option.recomputeMs <= effect.recomputeMs + 1e-9;
                                             }))
                 << fqn << " at " << request.budget;
         }
     }
 }
 
-TEST_F(ModuleWays, areNotThereForWhatIsNotCheckpointed)
+TEST_F(ModuleOptions, areNotThereForWhatIsNotCheckpointed)
 {
-    EXPECT_TRUE(waysOf("Transformer.layers.0.attention.wq").empty()); // a leaf
+    EXPECT_TRUE(optionsOf("Transformer.layers.0.attention.wq").empty()); // a leaf
     const Result<StepPlanner> deep = StepPlanner::create(makeSyntheticStep({.blocks = 9}));
-    EXPECT_TRUE(deep->ways(ModuleId(0))->empty()); // around many layers
+    EXPECT_TRUE(deep->moduleOptions(ModuleId(0))->empty()); // around many layers
 }
 
 } // namespace
