@@ -50,8 +50,8 @@ Result<Source> readSource(const AllocatorArguments& arguments)
         return Source{step, std::move(imported)};
     }
     if (arguments.snapshot.any())
-        return badInput("--device, --from and --to choose a part of a memory snapshot, which " + arguments.file
-                        + " is not");
+        return badInput("--device, --from and --to choose a part of a memory snapshot: " + arguments.file
+                        + " is no snapshot");
     ASSIGN_OR_RETURN(StepTracePtr step, readStep(arguments.file, arguments.times));
     return Source{std::move(step), std::nullopt};
 }
@@ -196,14 +196,15 @@ void addAllocator(CLI::App& program, Action& chosen)
     command->add_option("step", arguments->file, "Step file, or a memory snapshot")->required();
     CLI::Option* settings = command->add_option("--settings", arguments->settings,
                                                 "As in PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True,…");
-    command->add_option("--gpu", arguments->gpu, "Card that it has to fit on (`torch-headroom record --gpu list`)")
+    command
+        ->add_option("--gpu", arguments->gpu, "Card on which the step has to run (`torch-headroom record --gpu list`)")
         ->transform(gpuName);
     command->add_option("--capacity", arguments->capacity,
                         "Memory for the allocator, such as 21GiB; with --gpu, instead of what that card gives");
     command->add_option("-o,--output", arguments->output, "CSV of all bytes over time");
     addSnapshotArguments(*command, arguments->snapshot);
     addTimeArguments(*command, arguments->times, false);
-    command->add_flag("--json", arguments->json, "Print one JSON document");
+    addJsonFlag(*command, arguments->json);
     command->callback([=, &chosen] {
         arguments->settingsGiven = settings->count() > 0;
         chosen = [=] { return run(*arguments); };

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
 
+#include "app/cli/command.h"
 #include "app/cli/table.h"
 #include "core/base/try.h"
 #include "core/cost/device_specs.h"
@@ -104,22 +105,19 @@ void addTimeArguments(CLI::App& command, TimeChoice& choice, bool withCard)
         ->check(CLI::IsMember({"kernel", "roofline"}))
         ->type_name("kernel|roofline");
     if (withCard) {
-        command
-            .add_option("--gpu", choice.gpu,
-                        "The card whose times count (default: the one that the step was recorded for)")
+        command.add_option("--gpu", choice.gpu, "Card for the times of ops (default: the card of the recording)")
             ->transform(gpuName)
             ->type_name("NAME");
         command
             .add_option("--topology", choice.topology,
                         "How the GPUs of a distributed step are connected, for the time of collectives: a name, or a "
-                        "file as `torch-headroom calibrate` writes it (default: as the card is mostly sold)")
+                        "file from `torch-headroom calibrate` (default: as the card is mostly sold)")
             ->type_name("NAME|FILE");
     }
     command
-        .add_option(
-            "--calibration", choice.calibration,
-            "Times of ops as they were measured: auto (default), what `torch-headroom calibrate` learned of the "
-            "card; none; or a file")
+        .add_option("--calibration", choice.calibration,
+                    "Measured times of ops: auto (default), what `torch-headroom calibrate` learned of the card; none; "
+                    "or a file")
         ->type_name("auto|none|FILE");
 }
 
@@ -178,7 +176,7 @@ void addProfileArgument(CLI::App& command, std::string& step)
     command
         .add_option("--profile-step", step,
                     "Of a trace of torch.profiler the step ProfilerStep#N, or, without such labels, the N-th (default: "
-                    "the last whole one)")
+                    "the last whole step)")
         ->type_name("N");
 }
 
@@ -193,7 +191,7 @@ Result<ProfileRequest> profileRequest(const std::string& step)
 
 void addSnapshotArguments(CLI::App& command, SnapshotArguments& arguments)
 {
-    command.add_option("--device", arguments.device, "Which GPU of the snapshot; by default that with most events");
+    command.add_option("--device", arguments.device, "GPU of the snapshot (default: the GPU with most events)");
     command.add_option("--from", arguments.from, "Begin so many ms after the snapshot's first event");
     command.add_option("--to", arguments.to, "End so many ms after the snapshot's first event");
 }
@@ -225,33 +223,34 @@ Result<StepTracePtr> readStep(const std::string& file, const TimeChoice& times, 
     if (!timed)
         return badInput(file + ": " + timed.error().message);
     if (timed->times.calibrated)
-        std::cerr << "torch-headroom: note: times are those measured on " << timed->times.gpu << ", of "
+        std::cerr << "torch-headroom: note: times were measured on " << timed->times.gpu << ", of "
                   << timed->times.file.string() << '\n';
     else if (timed->step->info.cpuFactor > 0)
-        std::cerr << "torch-headroom: note: the CPU's time is that measured beside " << timed->times.gpu << ", of "
+        std::cerr << "torch-headroom: note: the CPU's time was measured beside " << timed->times.gpu << ", of "
                   << timed->times.file.string() << '\n';
     return timed->step;
 }
 
 void addPlanArguments(CLI::App& command, PlanArguments& arguments)
 {
-    command.add_option("step", arguments.stepFile, "Step file, as `torch-headroom record` writes it");
+    command.add_option("step", arguments.stepFile, "Step file of `torch-headroom record`");
     command.add_option("--module-info", arguments.moduleInfoFile,
                        "ModuleInfo document in place of a step file, PyTorch's own included");
     command.add_option("--formulation", arguments.formulation,
                        "exact (default): memory is everything on the device, optimizer state included; each plan was "
                        "predicted on the step and fits to the byte. piecewise: PyTorch's sac_milp, solved to its "
                        "optimum; the only formulation for a ModuleInfo document");
-    command.add_option("--world-size", arguments.worldSize, "Ranks over which FSDP shards its units (default 1)");
+    command.add_option("--world-size", arguments.worldSize,
+                       "Number of ranks over which FSDP shards parameters (default 1)");
     const auto addNames = [&](const char* option, std::vector<std::string>& names, const char* description) {
         // A single name for each option: otherwise `--ac-unit NAME step.hrs` would take the file for a name.
         command.add_option(option, names, description)->allow_extra_args(false)->type_name("FQN");
     };
     addNames("--ac-unit", arguments.acUnits, "Only these modules may be checkpointed (default: any with children)");
-    addNames("--fsdp-unit", arguments.fsdpUnits, "Modules whose parameters FSDP shards (default: the root)");
+    addNames("--fsdp-unit", arguments.fsdpUnits, "Modules that FSDP shards (default: the root)");
     addNames("--pin", arguments.pins, "FQN=save, FQN=recompute or FQN=offload: decides for a module");
     command.add_flag("--offload", arguments.offload,
-                     "Saved tensors may also go to pinned host memory, and come back before backward needs them");
+                     "Saved tensors may also go to pinned host memory, and come back in time for backward");
     CLI::Option* const offload = command.get_option("--offload");
     command
         .add_option("--host-memory", arguments.hostMemory, "The most pinned host memory for --offload; default: any")
@@ -259,11 +258,11 @@ void addPlanArguments(CLI::App& command, PlanArguments& arguments)
         ->needs(offload);
     command
         .add_flag("--no-recompute", arguments.noRecompute,
-                  "With --offload: recompute no module but those of --pin FQN=recompute")
+                  "With --offload: recompute only modules with --pin FQN=recompute")
         ->needs(offload);
     addHostBandwidth(command, arguments.hostBandwidth);
     addTimeArguments(command, arguments.times);
-    command.add_flag("--json", arguments.json, "Print one JSON document");
+    addJsonFlag(command, arguments.json);
 }
 
 bool plansExactly(const PlanArguments& arguments)
@@ -279,9 +278,9 @@ std::string countedMemory(bool exact)
 
 std::string ownCheckpoints(double ms, const std::string& lineEnd)
 {
-    return "the script's own checkpoints, which recompute " + formatMs(ms) + " of the step and stay." + lineEnd
-        + "To let the plan choose freely, leave them out of the script (gradient_checkpointing) and record" + lineEnd
-        + "again; torch-headroom record --without-checkpointing train.py shows what would be possible.";
+    return "the script's own checkpoints: " + formatMs(ms) + " of recomputation that stays in the step." + lineEnd
+        + "To let the plan choose freely, turn checkpoints off in the script (gradient_checkpointing) and record"
+        + lineEnd + "again; torch-headroom record --without-checkpointing train.py shows what would be possible.";
 }
 
 void addHostBandwidth(CLI::App& command, std::string& text)
@@ -331,8 +330,8 @@ Result<PlanSource> readPlanSource(const PlanArguments& arguments)
         return badInput(arguments.stepFile + ": " + can.error().message);
     const auto& job = trace->info.distributed;
     if (job && arguments.worldSize != "1" && arguments.worldSize != std::to_string(job->worldSize))
-        return badInput(arguments.stepFile + " was recorded as one of " + std::to_string(job->worldSize)
-                        + " ranks, which --world-size does not change: record it again with --nproc-per-node and "
+        return badInput(arguments.stepFile + " was recorded in a job of " + std::to_string(job->worldSize)
+                        + " ranks, and --world-size cannot change that: record the job again with --nproc-per-node and "
                           "--nnodes for "
                         + arguments.worldSize);
     ASSIGN_OR_RETURN(ModuleInfo info, modulesToPlan(StepModel(trace)));
@@ -363,7 +362,7 @@ Result<PlanRequest> planRequest(const PlanArguments& arguments)
         const Pin decision = what == "save" ? Pin::save : what == "offload" ? Pin::offload : Pin::recompute;
         const auto [known, added] = request.pins.emplace(fqn, decision);
         if (!added && known->second != decision)
-            return badInput("--pin names `" + fqn + "` twice, with different decisions: expected one of them");
+            return badInput("--pin names `" + fqn + "` twice, with different decisions: expected a single decision");
     }
     request.offload = arguments.offload;
     request.recompute = !arguments.noRecompute;

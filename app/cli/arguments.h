@@ -78,9 +78,8 @@ struct CardArguments
 /// Adds --card NAME|SIZE, with the description, --settings and --margin. Returns the first.
 CLI::Option* addCardArguments(CLI::App& command, CardArguments& arguments, const std::string& description);
 /// Why --card is refused for a plan of a ModuleInfo or of several ranks that were not recorded.
-constexpr const char* cardNeedsStep
-    = "--card runs the caching allocator on a recorded step: expected a step file, and no --formulation "
-      "piecewise, --world-size or --trainer beside it";
+constexpr const char* cardNeedsStep = "--card runs the caching allocator on a recorded step: expected a step file, and "
+                                      "no --formulation piecewise, --world-size or --trainer";
 /// Prints what answers for a card rest on (CardRun::assumptions), each once, in lines behind the title `Assumed`.
 void printAssumptions(std::span<const std::string> sentences, std::ostream& out);
 /// Returns the card for a step; nullopt: no card is given. Error: as cardFor(); a wrong --margin.

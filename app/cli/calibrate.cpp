@@ -54,8 +54,8 @@ Coverage coverageOf(const StepTrace& step)
     return coverage;
 }
 
-constexpr auto withoutShapes = "has no shapes: profile with record_shapes=True, or name the step that it measured with "
-                               "--step step.hrs";
+constexpr auto withoutShapes = "has no shapes: profile with record_shapes=True, or name the simulated step of the same "
+                               "training with --step step.hrs";
 
 /// Reads a trace of torch.profiler as a step with costs of ops: by the trace's own shapes, or from the step of --step.
 Result<StepTracePtr> readProfiledStep(const std::string& file, const CalibrateArguments& arguments)
@@ -70,7 +70,7 @@ Result<StepTracePtr> readProfiledStep(const std::string& file, const CalibrateAr
     if (!trace)
         return trace.error();
     if ((*trace)->info.gpu.empty() && (*trace)->info.measured->kernels > 0)
-        return badInput(file + " names no GPU that Headroom knows: say with --gpu which one it was");
+        return badInput(file + " names no GPU that Headroom knows: name the GPU with --gpu");
     if (arguments.predicted.empty()) {
         const MeasuredStep& measured = *(*trace)->info.measured;
         if (measured.kernels > 0 && measured.cpuFactor <= 0 && coverageOf(**trace).learned == 0)
@@ -105,9 +105,9 @@ Result<std::vector<CollectiveSample>> samplesIn(const std::string& file, const T
 Result<int> runTopology(const CalibrateArguments& arguments)
 {
     if (arguments.topology.empty())
-        return badInput("--topology: expected the one that the collectives ran on, whose bandwidths they measured");
+        return badInput("--topology is missing: name the topology on which the collectives ran");
     if (arguments.output.empty())
-        return badInput("-o: expected the file that the topology is written to");
+        return badInput("-o is missing: name the file for the topology");
     ASSIGN_OR_RETURN(const Topology known, findTopology(arguments.topology));
     std::vector<CollectiveSample> samples;
     for (const std::string& file : arguments.steps) {
@@ -120,8 +120,8 @@ Result<int> runTopology(const CalibrateArguments& arguments)
         printJson({{"topology", learned.name}, {"file", arguments.output}, {"collectives_measured", samples.size()}});
     else
         std::cout << "Topology      " << learned.name << "\nLearned from  " << groupedDigits(std::ssize(samples))
-                  << " collectives\nWritten to    " << arguments.output << "; --topology " << arguments.output
-                  << " prices collectives by it\n";
+                  << " collectives\nWritten to    " << arguments.output << "; use the topology with --topology "
+                  << arguments.output << '\n';
     return 0;
 }
 
@@ -136,8 +136,8 @@ Result<int> run(const CalibrateArguments& arguments)
                          isProfileFile(file) ? readProfiledStep(file, arguments) : readStepTrace(file));
         ASSIGN_OR_RETURN(const Calibration one, calibrate(*step, file));
         if (!learned.gpu.empty() && learned.gpu != one.gpu)
-            return badInput(file + " was measured on " + one.gpu + ", the steps before it on " + learned.gpu
-                            + ": calibrate one GPU at a time");
+            return badInput(file + " was measured on " + one.gpu + ", earlier steps on " + learned.gpu
+                            + ": calibrate each GPU on its own");
         learned = learned.gpu.empty() ? one : merged(learned, one);
         const Coverage of = coverageOf(*step);
         coverage.measured += of.measured;
@@ -150,7 +150,7 @@ Result<int> run(const CalibrateArguments& arguments)
     RETURN_IF_ERROR(addToCalibration(learned, target));
     if (coverage.learned == 0)
         std::cerr << "torch-headroom: note: " << arguments.steps.back() << ' ' << withoutShapes
-                  << "; until then only the CPU's time was learned from it\n";
+                  << "; from this trace only the CPU's time was learned\n";
     if (arguments.json) {
         Json document{{"gpu", learned.gpu},
                       {"file", target.string()},
@@ -173,7 +173,7 @@ Result<int> run(const CalibrateArguments& arguments)
         std::cout << "CPU           issues an op in " << formatNumber(learned.cpuFactor, 2) << " times what " << model
                   << ", the profiler's own time included\n";
     std::cout << "Written to    " << target.string()
-              << "; torch-headroom plan and torch-headroom frontier use it for steps of this GPU\n";
+              << "; torch-headroom plan and frontier use this file for steps of this GPU\n";
     return 0;
 }
 
@@ -188,24 +188,22 @@ void addCalibrate(CLI::App& program, Action& chosen)
         ->add_option("step", arguments->steps,
                      "Step files, recorded with --device cuda, or traces of torch.profiler; or what nccl-tests printed")
         ->required();
-    command->add_option("--gpu", arguments->gpu,
-                        "Of a trace: the card, where it does not name one that Headroom knows")
+    command->add_option("--gpu", arguments->gpu, "Of a trace: the card, if the trace names no card that Headroom knows")
         ->transform(gpuName);
     command
         ->add_option("--step", arguments->predicted,
-                     "Of a trace: the simulated step that it measured; costs of ops are that step's, paired by their "
+                     "Of a trace: the simulated step of the same training; costs of ops come from that step, paired by "
                      "order, and the trace needs no shapes")
         ->type_name("FILE");
     addProfileArgument(*command, arguments->profileStep);
     command
         ->add_option("--topology", arguments->topology,
-                     "Of nccl-tests, or of NCCL's kernels in a trace: the topology that they ran on; -o is then the "
-                     "same with their bandwidths")
+                     "Of nccl-tests, or of NCCL's kernels in a trace: the topology on which the collectives ran; -o "
+                     "writes the topology with measured bandwidths")
         ->type_name("NAME|FILE");
-    command->add_option(
-        "-o,--output", arguments->output,
-        "The calibration to write or to add to (default: one for each GPU in the user's configuration)");
-    command->add_flag("--json", arguments->json, "Print one JSON document");
+    command->add_option("-o,--output", arguments->output,
+                        "The calibration to write or to add to (default: a file per GPU in the user's configuration)");
+    addJsonFlag(*command, arguments->json);
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }
 

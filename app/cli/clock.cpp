@@ -16,7 +16,7 @@ namespace headroom::cli {
 
 std::string axisNote(const StepTrace& trace)
 {
-    return trace.collectives.size() > 0 ? " (ops and collectives one after the other)" : "";
+    return trace.collectives.size() > 0 ? " (ops and collectives in sequence)" : "";
 }
 
 namespace {
@@ -94,7 +94,7 @@ std::string clockText(const StepClock& clock)
         + (clock.collectives.empty() ? "" : " besides collectives") + ", the CPU issues "
         + groupedDigits(std::llround(clock.kernels)) + " kernels in " + formatMs(clock.cpuMs);
     if (clock.recomputedKernels >= 1)
-        text += " (" + groupedDigits(std::llround(clock.recomputedKernels)) + " of them again)";
+        text += " (" + groupedDigits(std::llround(clock.recomputedKernels)) + " recomputed)";
     if (!clock.collectives.empty())
         text += ", " + groupedDigits(static_cast<std::int64_t>(clock.collectives.size())) + " collectives take "
             + formatMs(clock.communicationMs) + " (" + formatMs(clock.exposedMs) + " exposed)";
@@ -112,7 +112,7 @@ void printOffload(const Plan& plan, std::ostream& out)
 {
     if (plan.offload.moved > 0)
         out << "Offload       " << formatBytes(plan.offload.moved) << " to the host and back in "
-            << formatMs(plan.offload.copyMs) << ", of which the GPU waits for " << formatMs(plan.offload.exposedMs)
+            << formatMs(plan.offload.copyMs) << "; the GPU waits for " << formatMs(plan.offload.exposedMs)
             << "\n              Pinned host memory: " << exactBytes(plan.offload.host) << '\n';
 }
 

@@ -50,6 +50,9 @@ void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWind
 /// Adds a subcommand with --help and --version.
 CLI::App* addCommand(CLI::App& program, const std::string& name, const std::string& description);
 
+/// Adds --json.
+void addJsonFlag(CLI::App& command, bool& json);
+
 /// Returns whether `verify` with these arguments is about a recorded step (step.hrs, --executed), in place of a model
 /// for torch-headroom-record.
 bool comparesSteps(char** arguments);

@@ -30,6 +30,11 @@ CLI::App* addCommand(CLI::App& program, const std::string& name, const std::stri
     return command;
 }
 
+void addJsonFlag(CLI::App& command, bool& json)
+{
+    command.add_flag("--json", json, "Print a JSON document");
+}
+
 void printJson(const Json& document)
 {
     std::cout << jsonText(document, 2) << '\n';
@@ -47,14 +52,13 @@ void printError(const std::string& message)
 // for --help, and for the error without that program.
 void addRecord(CLI::App& program, Action& chosen)
 {
-    CLI::App* command = addCommand(program, "record",
-                                   "Run one training step of a model or a training script and write it to a step file");
+    CLI::App* command
+        = addCommand(program, "record", "Record a training step of a model or of a training script in a step file");
     command->prefix_command();
     command->callback([&chosen] { chosen = [] { return Error{ErrorKind::internal, missingRecorder}; }; });
-    command->footer(
-        "A training script: torch-headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
-        "which runs python3 -m torch_headroom.record. A model needs torch-headroom-record, which is not installed\n"
-        "beside this program.");
+    command->footer("A training script: torch-headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py "
+                    "[arguments of train.py]\nruns python3 -m torch_headroom.record. A model needs "
+                    "torch-headroom-record: no such program is installed\nbeside this program.");
 }
 
 } // namespace cli
@@ -153,7 +157,7 @@ Status completeOptions(CommandLine& line)
         return {};
     ASSIGN_OR_RETURN(const ImportRequest request, cli::importRequest(line.part));
     if (!isSnapshotFile(file))
-        return badInput("--device, --from and --to choose a part of a memory snapshot, which `" + file + "` is not");
+        return badInput("--device, --from and --to choose a part of a memory snapshot: `" + file + "` is no snapshot");
     line.options.part = request;
     return {};
 }

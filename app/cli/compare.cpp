@@ -62,9 +62,9 @@ Result<PeakSide> readSide(const std::string& file, const std::string& name, cons
 Status checkParts(const CompareArguments& arguments)
 {
     if (arguments.snapshot.any() && !isSnapshotFile(arguments.a) && !isSnapshotFile(arguments.b))
-        return badInput("--device, --from and --to choose a part of a memory snapshot: expected one as A or B");
+        return badInput("--device, --from and --to choose a part of a memory snapshot: expected a snapshot as A or B");
     if (!arguments.profileStep.empty() && !isProfileFile(arguments.a) && !isProfileFile(arguments.b))
-        return badInput("--profile-step chooses a step of a trace of torch.profiler: expected one as A or B");
+        return badInput("--profile-step chooses a step of a trace of torch.profiler: expected a trace as A or B");
     return {};
 }
 
@@ -283,8 +283,7 @@ Result<int> run(const CompareArguments& arguments)
 void addCompare(CLI::App& program, Action& chosen)
 {
     const auto arguments = std::make_shared<CompareArguments>();
-    CLI::App* command
-        = addCommand(program, "compare", "Why the peak of one step, snapshot or trace is above that of another one");
+    CLI::App* command = addCommand(program, "compare", "Why the peaks of two steps, snapshots or traces differ");
     command->add_option("A", arguments->a, "Step file, memory snapshot or trace of torch.profiler")->required();
     command->add_option("B", arguments->b, "The same, after a change")->required();
     command
@@ -299,7 +298,7 @@ void addCompare(CLI::App& program, Action& chosen)
     command->add_option("-o,--output", arguments->output, "Write the rows as a table: .csv")->type_name("FILE");
     addSnapshotArguments(*command, arguments->snapshot);
     addProfileArgument(*command, arguments->profileStep);
-    command->add_flag("--json", arguments->json, "Print one JSON document");
+    addJsonFlag(*command, arguments->json);
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }
 

@@ -41,9 +41,10 @@ Json askRecorder(const std::filesystem::path& recorder, Json& advice)
             return *report;
     }
     const QByteArray complaint = process.readAllStandardError().trimmed().split('\n').last();
-    advice.push_back("torch-headroom-record does not answer"
-                     + (complaint.isEmpty() ? std::string() : " (" + complaint.toStdString() + ")")
-                     + ": steps cannot be recorded; run packaging/run.sh, which installs torch and builds it.");
+    advice.push_back(
+        "torch-headroom-record does not answer"
+        + (complaint.isEmpty() ? std::string() : " (" + complaint.toStdString() + ")")
+        + ": steps cannot be recorded; run packaging/run.sh to install torch and build torch-headroom-record.");
     return {};
 }
 
@@ -65,8 +66,8 @@ Json report()
     if (recorder)
         machine = askRecorder(*recorder, advice);
     else
-        advice.push_back("No torch-headroom-record beside this program: steps cannot be recorded; build it with "
-                         "HEADROOM_RECORDER=ON, which needs torch.");
+        advice.push_back("No torch-headroom-record beside this program: steps cannot be recorded; build Headroom with "
+                         "HEADROOM_RECORDER=ON (needs torch).");
     for (const char* key : {"torch", "cuda_driver", "cupti", "confinement"})
         json[key] = machine.is_object() ? machine.value(key, Json()) : Json();
     json["gpus"] = machine.is_object() ? machine.value("gpus", Json::array()) : Json::array();
@@ -126,7 +127,7 @@ void addDoctor(CLI::App& program, Action& chosen)
     const auto json = std::make_shared<bool>(false);
     CLI::App* command
         = addCommand(program, "doctor", "What this machine has, and what to do about each thing that is missing");
-    command->add_flag("--json", *json, "Print one JSON document");
+    addJsonFlag(*command, *json);
     command->callback([=, &chosen] { chosen = [=] { return run(*json); }; });
 }
 

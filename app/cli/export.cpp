@@ -95,13 +95,13 @@ Status drawPeak(const StepTracePtr& trace, const ExportArguments& arguments, con
 Result<int> run(const ExportArguments& arguments)
 {
     if (int(arguments.timeline) + int(arguments.tradeOff) + int(arguments.frontier) + int(arguments.peak) != 1)
-        return badInput("export: expected one of --timeline, --tradeoff, --frontier and --peak");
+        return badInput("export: expected --timeline, --tradeoff, --frontier or --peak");
     if (arguments.by != "module" && arguments.by != "category")
         return badInput("--by " + arguments.by + ": expected module or category");
     if (!arguments.policyFile.empty() && !arguments.timeline)
-        return badInput("export: --policy changes the timeline: expected it together with --timeline");
+        return badInput("export: --policy changes only the timeline: expected --timeline as well");
     if (!arguments.module.empty() && !arguments.tradeOff)
-        return badInput("export: --module selects a trade-off curve: expected it together with --tradeoff");
+        return badInput("export: --module selects a trade-off curve: expected --tradeoff as well");
     ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(arguments.stepFile, arguments.times, StepKind::any));
     ExportOptions options;
     options.dark = arguments.dark;

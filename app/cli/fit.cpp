@@ -204,17 +204,17 @@ void addFit(CLI::App& program, Action& chosen)
     add("--gpu", arguments->gpus, "NAME,…", "The cards (default: that of a step file)");
     add("--batch", arguments->batch, "SIZES", "Of a model: batches to try, as 8, 1,2,4, 1..64 or 1.. (default: all)");
     add("--seq", arguments->sequence, "SIZES|FILE",
-        "Of a model: sequence lengths to try, as 1024 or 512..65536:64, or a file of lengths, of which the longest "
-        "counts (default: the model's own)");
+        "Of a model: sequence lengths to try, as 1024 or 512..65536:64, or a file of lengths: the longest counts "
+        "(default: the model's own)");
     add("--vary", arguments->vary, "ARGUMENT=SIZES",
         "Of a script: the argument that sets the batch, and batches to try, as --batch-size=1..64, "
-        "train.micro_batch=1.. or env:BATCH=1,2,4; for an argument without a name, batch=1,2,4 and {batch} in its "
-        "place");
+        "train.micro_batch=1.. or env:BATCH=1,2,4; for an argument without a name, batch=1,2,4 and {batch} in place of "
+        "the argument");
     add("--vary-seq", arguments->varySequence, "ARGUMENT=SIZES",
         "Of a script: the argument that sets the sequence length, as --block-size=512,1024");
     add("--longest-batch", arguments->longestBatch, "N",
-        "Of a script: record steps of the longest batch among the first N batches of its data loader, as "
-        "`record --longest-batch`");
+        "Of a script: record steps of the longest batch among the first N batches of the data loader, as `record "
+        "--longest-batch`");
     add("--vary-accumulation", arguments->varyAccumulation, "ARGUMENT",
         "Of a script: the argument that sets the micro-batches of an optimizer step, for --global-batch or --changes");
     command
@@ -237,8 +237,8 @@ void addFit(CLI::App& program, Action& chosen)
     add("--python", arguments->python, "PROGRAM", "The Python that runs the script (default: the environment's)");
     addTimeArguments(*command, arguments->times, false);
     command->add_flag("--changes", arguments->changes,
-                      "List what would make the step of one size take less memory on the first card, and at what cost");
-    command->add_flag("--json", arguments->json, "Print one JSON document");
+                      "For a single size: list changes that save memory on the first card, and the cost of each");
+    addJsonFlag(*command, arguments->json);
     // The words behind the program are the program's own.
     command->prefix_command();
     command->footer("Behind or before the options: a model and options of `record`; a step file; or a training script. "

@@ -22,8 +22,8 @@ namespace {
 /// The options of `fit` that take a value; the words behind the program may have these, too.
 constexpr auto valued = std::to_array<std::string_view>(
     {"--gpu", "--batch", "--seq", "--vary", "--vary-seq", "--vary-accumulation", "--global-batch", "--share",
-     "--beside", "--settings", "--jobs", "--cache-size", "--python", "--policies", "--longest-batch", "--time-model", "--calibration",
-     "-o", "--output"});
+     "--beside", "--settings", "--jobs", "--cache-size", "--python", "--policies", "--longest-batch", "--time-model",
+     "--calibration", "-o", "--output"});
 
 bool isStep(const std::vector<std::string>& words)
 {
@@ -53,7 +53,7 @@ Result<Lengths> readLengths(const std::string& file)
             const std::optional<double> number = word.empty() ? 0.0 : parseNumber(word);
             if (!number || *number < 0 || *number > 1e12)
                 return badInput(file + ", line " + std::to_string(line) + ": `" + word
-                                + "` is no length: expected whole numbers, one a line or in a list");
+                                + "` is no length: expected whole numbers, in lines or in a list");
             if (word.empty())
                 continue;
             ++lengths.count;
@@ -64,7 +64,7 @@ Result<Lengths> readLengths(const std::string& file)
         }
     }
     if (lengths.longest == 0)
-        return badInput(file + " has no length above 0: expected whole numbers, one a line or in a list");
+        return badInput(file + " has no length above 0: expected whole numbers, in lines or in a list");
     return lengths;
 }
 
@@ -76,8 +76,8 @@ Result<Sizes> sequenceSizes(const std::string& text, std::string& note)
     if (!std::filesystem::is_regular_file(text, ignored))
         return Sizes::parse(text, step);
     ASSIGN_OR_RETURN(const Lengths lengths, readLengths(text));
-    note = "the longest of " + groupedDigits(lengths.count) + " lengths in " + text + " decides: "
-        + groupedDigits(lengths.longest) + ", in line " + std::to_string(lengths.line);
+    note = "the longest of " + groupedDigits(lengths.count) + " lengths in " + text
+        + " decides: " + groupedDigits(lengths.longest) + ", in line " + std::to_string(lengths.line);
     return Sizes::list({lengths.longest});
 }
 
@@ -110,20 +110,19 @@ Status readSizes(const FitArguments& arguments, Asked& asked)
         request.sequence = *sizes;
     }
     if (asked.program.isScript && arguments.vary.empty() && arguments.varySequence.empty() && !arguments.changes) {
-        const bool isBehind = std::ranges::any_of(
-            arguments.words, [](const std::string& word) { return word.starts_with("--vary"); });
-        return badInput(isBehind ? "--vary stands behind the script's own arguments, and is the script's there: put it "
-                                   "before the script"
-                                 : "a script takes its batch by an argument or an environment variable of its own: "
-                                   "name the argument with --vary, as in --vary --batch-size=1..64 or --vary "
-                                   "env:BATCH=1..64");
+        const bool isBehind
+            = std::ranges::any_of(arguments.words, [](const std::string& word) { return word.starts_with("--vary"); });
+        return badInput(isBehind ? "--vary stands behind the script and is taken for an argument of the script: put "
+                                   "--vary before the script"
+                                 : "--vary is missing: name the script's argument or environment variable for the "
+                                   "batch, as in --vary --batch-size=1..64 or --vary env:BATCH=1..64");
     }
     if (!asked.program.isScript && !(arguments.vary + arguments.varySequence + arguments.varyAccumulation).empty())
         return badInput("--vary names an argument of a script: a model takes --batch and --seq");
     if (!arguments.longestBatch.empty()) {
         if (!asked.program.isScript)
-            return badInput("--longest-batch is found in the data loader of a script: for a model give its longest "
-                            "sample with --seq");
+            return badInput(
+                "--longest-batch needs the data loader of a script: for a model give the longest sample with --seq");
         ASSIGN_OR_RETURN(const int most, parseInteger("--longest-batch", arguments.longestBatch, 1, 1'000'000'000));
         asked.program.words.insert(asked.program.words.begin(), {"--longest-batch", std::to_string(most)});
     }
@@ -219,11 +218,14 @@ std::vector<std::string> fitWords(const std::vector<std::string>& words)
         const std::string name = word.substr(0, word.find('='));
         if (isRead && word == "--") {
             isRead = false;
-        } else if (isRead && std::ranges::find(valued, name) != valued.end() && (name != word || i + 1 < words.size())) {
+        } else if (isRead && std::ranges::find(valued, name) != valued.end()
+                   && (name != word || i + 1 < words.size())) {
             // One word, since a value may begin with dashes.
             options.push_back(name != word ? word : (name == "-o" ? std::string("--output") : name) + "=" + words[++i]);
             hasOptions = true;
-        } else if (isRead && (word == "--json" || word == "--changes" || word == "--help" || word == "-h" || word == "--version")) {
+        } else if (isRead
+                   && (word == "--json" || word == "--changes" || word == "--help" || word == "-h"
+                       || word == "--version")) {
             options.push_back(word);
             hasOptions = true;
         } else {

@@ -44,7 +44,7 @@ void print(const Changes& changes, const Card& card, const std::vector<std::stri
 {
     const Unchanged& before = changes.before;
     std::cout << card.title << ": the step " << (before.run.runs ? "runs" : "does not run") << ", "
-              << exactBytes(before.peak) << " allocated at its peak, " << formatMs(before.stepMs) << '\n';
+              << exactBytes(before.peak) << " allocated at the peak, " << formatMs(before.stepMs) << '\n';
     if (!before.run.runs)
         std::cout << before.run.reason << '\n';
     std::cout << '\n';
@@ -60,7 +60,7 @@ void print(const Changes& changes, const Card& card, const std::vector<std::stri
 std::string obstacleToHalf(const FitProgram& program, const StepSize& size, const StepTrace& step)
 {
     if (program.batch.name.empty() || program.accumulation.name.empty())
-        return "name the arguments that set them with --vary and --vary-accumulation";
+        return "name the arguments for batch and micro-batches with --vary and --vary-accumulation";
     if (step.info.batch != size.batch)
         return program.batch.name + " is " + std::to_string(size.batch) + ", and the recorded step has a batch of "
             + std::to_string(step.info.batch);
@@ -76,8 +76,7 @@ std::vector<std::string> untriedOf(const StepTrace& step, const std::string& obs
         sentences.push_back("half the batch in two micro-batches: " + obstacle);
     if (!step.info.autocast && step.info.dtype == dtypeName(DType::float32))
         sentences.emplace_back(
-            "autocast and bfloat16: the script's own code turns them on, so record the script with its "
-            "option for that");
+            "autocast and bfloat16: only the script can turn autocast on; record the script with autocast");
     return sentences;
 }
 
@@ -87,10 +86,10 @@ Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRec
 {
     const FitRequest& request = asked.request;
     if (request.batch.count() != 1 || request.sequence.count() != 1)
-        return badInput("--changes is about a step of one size: expected one batch, such as "
+        return badInput("--changes is about a step of one size: expected a single batch, such as "
                         + std::string(asked.program.isScript ? "--vary --batch-size=8" : "--batch 8"));
     if (request.globalBatch > 0)
-        return badInput("--global-batch has no part in --changes, which is about one micro-batch: leave it out");
+        return badInput("--changes is about a single micro-batch: leave out --global-batch");
     const StepSize size{request.batch.at(0), request.sequence.at(0), 1};
     const std::string& gpu = request.gpus.front();
     std::vector<Result<RecordedStep>> recorded = recorder.record(std::span(&size, 1), gpu, {});

@@ -184,8 +184,8 @@ Result<int> run(const FrontierArguments& arguments)
 void addFrontier(CLI::App& program, Action& chosen)
 {
     const auto arguments = std::make_shared<FrontierArguments>();
-    CLI::App* command
-        = addCommand(program, "frontier", "The least recompute time for every budget, from the least feasible one up");
+    CLI::App* command = addCommand(program, "frontier",
+                                   "The least recompute time for every budget, from the least feasible budget up");
     addPlanArguments(*command, *arguments);
     command->add_option("--points", arguments->points, "Budgets to solve (default 33)")->type_name("N");
     addCardArguments(*command, arguments->onCard,

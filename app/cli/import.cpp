@@ -74,7 +74,7 @@ void addImport(CLI::App& program, Action& chosen)
     command->add_option("snapshot", arguments->file, "Pickle of a memory snapshot")->required();
     command->add_option("-o,--output", arguments->output, "Step file to write")->required();
     addSnapshotArguments(*command, arguments->snapshot);
-    command->add_flag("--json", arguments->json, "Print one JSON document");
+    addJsonFlag(*command, arguments->json);
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }
 

@@ -16,6 +16,7 @@
 #include "core/predict/predict.h"
 #include "core/sac/record_summary.h"
 #include "core/timeline/timeline_json.h"
+#include "core/trace/earlier_steps.h"
 #include "core/trace/out_of_memory.h"
 #include "core/trace/phase_times.h"
 #include "core/trace/remarks.h"
@@ -250,10 +251,10 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
         << sourceText(trace, allocator.activeMeasured);
     if (const std::string note = noteOnActive(timeline); !note.empty())
         out << " (" << note << ")";
-    out << "\nReserved  " << exactBytes(allocator.stats.reservedPeak) << " in its segments"
+    out << "\nReserved  " << exactBytes(allocator.stats.reservedPeak) << " in segments"
         << sourceText(trace, allocator.reservedMeasured);
     if (const Bytes pools = privatePoolBytes(trace.info); pools > 0)
-        out << ", " << exactBytes(pools) << " of them in private pools, which CUDA graphs keep";
+        out << ", with " << exactBytes(pools) << " in private pools of CUDA graphs";
     if (!allocator.settings.empty() && !allocator.reservedMeasured)
         out << (allocator.leftOut.empty() ? ", with " : ", without ") << "the program's " << allocator.settings
             << (allocator.leftOut.empty() ? "" : ": ") << allocator.leftOut;
@@ -284,7 +285,7 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
     if (const double ms = recomputedMs(trace); ms > 0)
         out << "\nA plan starts from " << ownCheckpoints(ms, "\n") << '\n';
     if (const Json fallbacks = fallbacksJson(trace); !fallbacks.empty()) {
-        out << "\nThese ops have no simulated kernel; their shapes were learned from a run on zeros:\n";
+        out << "\nThese ops have no simulated kernel; shapes were learned from a run on zeros:\n";
         Table table({{"Op"}, {"Module"}, {"Count", Table::Align::right}});
         for (const Json& fallback : fallbacks)
             table.addRow({fallback["op"].get<std::string>(), fallback["module"].get<std::string>(),
@@ -370,7 +371,7 @@ void addInfo(CLI::App& program, Action& chosen)
                         "What is held, by module, so many ms after the step began, or at the `peak`");
     addRangeArguments(*command, arguments->range, "Also what is made and freed");
     addTimeArguments(*command, arguments->times);
-    command->add_flag("--json", arguments->json, "Print one JSON document");
+    addJsonFlag(*command, arguments->json);
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }
 

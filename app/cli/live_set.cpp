@@ -142,12 +142,11 @@ void printRange(const StepTrace& trace, const RangeSummary& summary, std::ostrea
 {
     out << "\nRange     " << formatMs(summary.range.beginMs) << " to " << formatMs(summary.range.endMs) << ", "
         << formatMs(summary.range.ms()) << " long\nMade      " << exactBytes(summary.made) << ", "
-        << exactBytes(summary.kept) << " of it alive at the end\nFreed     " << exactBytes(summary.freed)
-        << "\nHeld      " << exactBytes(summary.atBegin) << " at the begin, " << exactBytes(summary.atEnd)
-        << " at the end, " << exactBytes(summary.peak) << " at most\nOps       "
-        << groupedDigits(static_cast<std::int64_t>(summary.ops));
+        << exactBytes(summary.kept) << " alive at the end\nFreed     " << exactBytes(summary.freed) << "\nHeld      "
+        << exactBytes(summary.atBegin) << " at the begin, " << exactBytes(summary.atEnd) << " at the end, "
+        << exactBytes(summary.peak) << " at most\nOps       " << groupedDigits(static_cast<std::int64_t>(summary.ops));
     if (summary.collectives > 0)
-        out << ", " << groupedDigits(static_cast<std::int64_t>(summary.collectives)) << " of them collectives of "
+        out << ", with " << groupedDigits(static_cast<std::int64_t>(summary.collectives)) << " collectives of "
             << exactBytes(summary.collectiveBytes);
     out << '\n';
     printShares(

@@ -14,7 +14,7 @@ void print(std::span<const Obstacle> modules, const char* title, const char* res
         return;
     out << title << modules.front().module << restriction << modules.front().reason << '\n';
     if (modules.size() > 1)
-        out << "              " << modules.size() - 1 << others << "; --json names them.\n";
+        out << "              " << modules.size() - 1 << others << "; --json names all.\n";
 }
 
 } // namespace

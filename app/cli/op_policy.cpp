@@ -99,10 +99,10 @@ Result<int> run(const OpPolicyArguments& arguments)
 void addOpPolicy(CLI::App& program, Action& chosen)
 {
     const auto arguments = std::make_shared<OpPolicyArguments>();
-    CLI::App* command = addCommand(program, "op-policy",
-                                   "Which ops of one module to save for least recompute time under a memory budget");
+    CLI::App* command
+        = addCommand(program, "op-policy", "Ops of a module to save for least recompute time under a memory budget");
     command->add_option("step", arguments->stepFile, "Step file");
-    command->add_option("--module", arguments->module, "The module, by its name")->type_name("FQN");
+    command->add_option("--module", arguments->module, "Name of the module")->type_name("FQN");
     command->add_option("--sac-stats", arguments->statsFile, "PyTorch's SACStats in place of a step file")
         ->type_name("FILE.json");
     command
@@ -111,7 +111,7 @@ void addOpPolicy(CLI::App& program, Action& chosen)
         ->required()
         ->type_name("FRACTION");
     addTimeArguments(*command, arguments->times);
-    command->add_flag("--json", arguments->json, "Print one JSON document");
+    addJsonFlag(*command, arguments->json);
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }
 

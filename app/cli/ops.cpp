@@ -224,12 +224,13 @@ void addOps(CLI::App& program, Action& chosen)
     const auto arguments = std::make_shared<OpsTableArguments>();
     CLI::App* command = addCommand(program, "ops", "Every op of a recorded step, in order");
     command->add_option("step", arguments->file, "Step file")->required();
-    command->add_option("--module", arguments->module, "Only ops of this module and those inside it")->type_name("FQN");
+    command->add_option("--module", arguments->module, "Only ops of this module and of modules inside")
+        ->type_name("FQN");
     addRangeArguments(*command, arguments->range, "Only ops that run");
     addTimeArguments(*command, arguments->times);
     addMeasuredArgument(*command, arguments->measured);
     addProfileArgument(*command, arguments->profileStep);
-    command->add_flag("--json", arguments->json, "Print one JSON document");
+    addJsonFlag(*command, arguments->json);
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }
 

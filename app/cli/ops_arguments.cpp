@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/ops_arguments.h"
 
+#include "app/cli/command.h"
 #include "core/base/try.h"
 #include "core/joint/ops_request.h"
 
@@ -18,7 +19,7 @@ Result<OpsRequest> requestOf(const OpsArguments& arguments)
     OpsRequest request;
     ASSIGN_OR_RETURN(request.solver, parseOpsSolver(arguments.solver));
     if (!arguments.opTimes.empty() && arguments.runtime != "measured")
-        return badInput("--op-times has measured times: expected --runtime measured with it");
+        return badInput("--op-times has measured times: expected --runtime measured as well");
     ASSIGN_OR_RETURN(request.runtime, parseOpsRuntime(arguments.runtime));
     return request;
 }
@@ -38,20 +39,18 @@ Result<OpsPlanner> plannerOf(const OpsArguments& arguments)
 void addOpsArguments(CLI::App& command, OpsArguments& arguments)
 {
     command.add_option("step", arguments.stepFile, "Step file")->required();
-    command.add_option("--solver", arguments.solver, "How the ops to save are chosen (default dp, which is exact)")
+    command.add_option("--solver", arguments.solver, "How the ops to save are chosen (default dp: exact)")
         ->type_name("dp|greedy|ilp");
     command
-        .add_option("--runtime", arguments.runtime,
-                    "What running an op again costs: its flops (default) or its time in the step")
+        .add_option("--runtime", arguments.runtime, "Cost of running an op again: flops (default) or time in the step")
         ->type_name("flops|measured");
     command
-        .add_option(
-            "--op-times", arguments.opTimes,
-            "Measured times: the same step as a GPU measured it (record --device cuda), or a JSON list of ms, one "
-            "for each op")
+        .add_option("--op-times", arguments.opTimes,
+                    "Measured times: the same step, recorded on a GPU (record --device cuda), or a JSON list with the "
+                    "ms of each op")
         ->type_name("FILE");
     addTimeArguments(command, arguments.times);
-    command.add_flag("--json", arguments.json, "Print one JSON document");
+    addJsonFlag(command, arguments.json);
 }
 
 Result<OpsQuestion> readOpsQuestion(const OpsArguments& arguments)

@@ -39,7 +39,7 @@ Result<CompiledPoint> readCompiled(const std::string& file, const TimeChoice& ti
     ASSIGN_OR_RETURN(const StepTracePtr trace, readStep(file, times));
     const std::string_view fraction = trace->info.setting("activation_memory_budget");
     if (fraction.empty())
-        return badInput(file + ": the step was not recorded with --activation-memory-budget, which --compiled needs");
+        return badInput(file + ": --compiled needs a step recorded with --activation-memory-budget");
     ASSIGN_OR_RETURN(const Timeline timeline, predict(*trace, {}));
     return CompiledPoint{std::stod(std::string(fraction)), timeline.peak, forwardBackwardMs(*trace)};
 }
@@ -124,9 +124,8 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
 void addOpsFrontier(CLI::App& program, Action& chosen)
 {
     const auto arguments = std::make_shared<OpsFrontierArguments>();
-    CLI::App* command = addCommand(
-        program, "ops-frontier",
-        "Op-level plans by fraction, of which a smaller one never takes more at its peak than a larger one");
+    CLI::App* command = addCommand(program, "ops-frontier",
+                                   "Op-level plans by fraction; the peak never rises when the fraction falls");
     addOpsArguments(*command, *arguments);
     command->add_option("--points", arguments->points, "Fractions to plan, spread evenly (default 101)")
         ->type_name("N");
@@ -135,9 +134,9 @@ void addOpsFrontier(CLI::App& program, Action& chosen)
     command->add_option("-o,--output", arguments->output, "Write a picture or a table: .svg, .pdf, .png or .csv")
         ->type_name("FILE");
     command
-        ->add_option("--compiled", arguments->compiled,
-                     "The same step as torch.compile runs it with a memory budget (record --activation-memory-budget), "
-                     "shown beside")
+        ->add_option(
+            "--compiled", arguments->compiled,
+            "The same step under torch.compile with a memory budget (record --activation-memory-budget), shown beside")
         ->type_name("FILE");
     command->callback([=, &chosen] { chosen = [=] { return runFrontier(*arguments); }; });
 }

@@ -305,9 +305,9 @@ void print(const OpsPlanner& planner, const OpsPlanArguments& arguments, const C
     if (found.answer.card)
         printVerdict(*found.answer.card, out);
     if (found.lower)
-        out << "Note          another plan takes less at its peak: " << exactBytes(found.lower->peak) << ", for "
+        out << "Note          another plan has a lower peak: " << exactBytes(found.lower->peak) << ", for "
             << formatMs(found.lower->recomputeMs) << " at a fraction of " << formatNumber(found.lower->fraction, 2)
-            << "; --monotone answers with it\n";
+            << "; --monotone answers with that plan\n";
     if (found.offload) {
         const Plan& hosted = found.offload->hosted.plan;
         out << "Policy        " << exactBytes(hosted.peak) << " at the peak and " << formatMs(hosted.recomputeMs)
@@ -418,7 +418,7 @@ Result<int> runPlan(const OpsPlanArguments& arguments)
         ASSIGN_OR_RETURN(fraction, parseFraction("--memory-budget", arguments.memoryBudget));
     }
     if (!arguments.acUnits.empty() && arguments.policyFile.empty())
-        return badInput("--ac-unit names a module to checkpoint in the policy: expected -o policy.json with it");
+        return badInput("--ac-unit names a module to checkpoint in the policy: expected -o policy.json as well");
     ASSIGN_OR_RETURN(OpsQuestion question, readOpsQuestion(arguments));
     question.request.fraction = fraction;
     ASSIGN_OR_RETURN(const std::vector<ModuleId> modules, modulesOf(arguments, *question.planner.model().trace()));
@@ -437,8 +437,8 @@ Result<int> runPlan(const OpsPlanArguments& arguments)
     if (fails)
         return Error{ErrorKind::infeasible,
                      (found.offload ? "the policy does not run on " : "the plan does not run on ")
-                         + verdict->card->title + ": " + verdict->run.reason + "; it runs from "
-                         + formatBytes(verdict->leastMemory) + " for the allocator on"};
+                         + verdict->card->title + ": " + verdict->run.reason
+                         + "; the least memory for the allocator is " + formatBytes(verdict->leastMemory)};
     return 0;
 }
 
@@ -448,7 +448,7 @@ void addOpsPlan(CLI::App& program, Action& chosen)
 {
     const auto arguments = std::make_shared<OpsPlanArguments>();
     CLI::App* command = addCommand(program, "ops-plan",
-                                   "Which ops of the whole step to run again, for a fraction of the activation memory");
+                                   "Ops of the whole step to run again, for a fraction of the activation memory");
     addOpsArguments(*command, *arguments);
     command
         ->add_option("--memory-budget", arguments->memoryBudget,
@@ -456,10 +456,9 @@ void addOpsPlan(CLI::App& program, Action& chosen)
                      "by default the share of least recomputation that runs on the card")
         ->type_name("FRACTION");
     addCardArguments(*command, arguments->onCard,
-                     "The GPU on which training has to run, by name, or a size: memory for the caching allocator");
+                     "Card for training: a GPU's name, or a size: memory for the caching allocator");
     command->add_flag("--monotone", arguments->monotone,
-                      "Answer with the plan of `ops-frontier`, which takes no more at its peak than that of any "
-                      "larger fraction");
+                      "Answer with the plan of `ops-frontier`: no larger fraction has a lower peak");
     command
         ->add_option("-o,--output", arguments->policyFile,
                      "Write the plan as lists of ops to save in selective checkpoints of modules")
@@ -468,7 +467,7 @@ void addOpsPlan(CLI::App& program, Action& chosen)
         ->type_name("FQN");
     command->add_flag(
         "--offload", arguments->offload,
-        "Also a policy of the same memory in which results of ops go to pinned host memory; -o writes it");
+        "Also find a policy of the same memory with results of ops in pinned host memory; -o writes that policy");
     command
         ->add_option("--host-memory", arguments->hostMemory, "The most pinned host memory for --offload; default: any")
         ->type_name("SIZE")

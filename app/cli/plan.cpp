@@ -122,7 +122,7 @@ void printLargeBudget(Bytes budget, const StepTrace& step, std::ostream& out)
     if (!spec)
         return;
     if (const Bytes usable = cardMemory(*spec, step).usable(); budget > usable)
-        out << "              note: it is more than the " << exactBytes(usable) << " that a " << spec->title
+        out << "              note: the budget is above the " << exactBytes(usable) << " that a " << spec->title
             << " has\n              without CUDA's context, cuBLAS's workspaces and NCCL's buffers.\n";
 }
 
@@ -150,7 +150,7 @@ void printCard(const CardVerdict& on, std::ostream& out)
         out << "Settings      PYTORCH_CUDA_ALLOC_CONF=" << on.better->settings
             << (on.run.runs ? " saves " + formatMs(on.better->savedMs) + " of recomputation"
                             : std::string(" makes a plan possible"))
-            << ":\n              --settings " << on.better->settings << " plans for it.\n";
+            << ":\n              --settings " << on.better->settings << " plans with these settings.\n";
 }
 
 void printRemarks(const PlanSource& source, std::ostream& out)
@@ -182,15 +182,14 @@ void print(const PlanAnswer& answer, const PlanSource& source, const PlanCommand
     const double scriptMs = source.trace ? recomputedMs(*source.trace) : 0;
     out << "Plan          " << planStatusName(plan.status);
     if (plan.gap > 0)
-        out << ", at most " << formatPercent(plan.gap) << " of its recomputation above the least possible";
+        out << ", at most " << formatPercent(plan.gap) << " of the recomputation above the least possible";
     out << "\nBudget        " << exactBytes(plan.budget);
     if (plan.worldSize > 1)
         out << " on each of " << plan.worldSize << " ranks";
-    out << "\n              It counts " << countedMemory(plansExactly(arguments)) << ".\n";
+    out << "\n              Counted: " << countedMemory(plansExactly(arguments)) << ".\n";
     if (plan.worldSize > 1)
-        out << "              Calculated from a step of one GPU: gathered parameters, buffers of collectives and "
-               "their\n"
-               "              time are left out; record the script with --nproc-per-node for those.\n";
+        out << "              Calculated from a step of one GPU, without gathered parameters, buffers of collectives "
+               "and\n              time of collectives; record the script with --nproc-per-node to count all.\n";
     if (source.trace && arguments.onCard.card.empty())
         printLargeBudget(plan.budget, *source.trace, out);
     if (answer.card)
@@ -254,8 +253,8 @@ Result<int> printTrainerConfig(const PlanCommandArguments& arguments, const Plan
                         "--json");
     if (!request.pins.empty() || !request.acUnits.empty() || !request.fsdpUnits.empty() || request.offload
         || !arguments.formulation.empty())
-        return badInput("--trainer plans among what the trainer can do: expected no --pin, --ac-unit, --fsdp-unit, "
-                        "--offload or --formulation beside it");
+        return badInput("--trainer plans with the trainer's own options: expected no --pin, --ac-unit, --fsdp-unit, "
+                        "--offload or --formulation");
     ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
     ASSIGN_OR_RETURN(const PlanAnswer step, planForTrainer(source.trace, *trainer, request));
     if (step.plan.status == PlanStatus::infeasible)
@@ -288,8 +287,8 @@ Result<int> run(const PlanCommandArguments& arguments)
         return badInput(cardNeedsStep);
     }
     if (!arguments.policyFile.empty() && arguments.stepFile.empty())
-        return badInput("-o writes a policy, which names the ops of a recorded step: expected a step file in place of "
-                        "--module-info");
+        return badInput(
+            "-o writes a policy with the ops of a recorded step: expected a step file in place of --module-info");
     if (!arguments.trainer.empty())
         return printTrainerConfig(arguments, request);
     ASSIGN_OR_RETURN(const PlanSource source, readPlanSource(arguments));
@@ -323,13 +322,13 @@ void addPlan(CLI::App& program, Action& chosen)
         = command->add_option("--budget", arguments->budget, "Memory that the step may take, as 1.6GiB; this or --card")
               ->type_name("SIZE");
     addCardArguments(*command, arguments->onCard,
-                     "The GPU on which training has to run, by name, or a size: memory for the caching allocator")
+                     "Card for training: a GPU's name, or a size: memory for the caching allocator")
         ->excludes(budget);
     command->add_option("-o,--output", arguments->policyFile, "Write the policy that PyTorch training applies")
         ->type_name("policy.json");
     command
         ->add_option("--trainer", arguments->trainer,
-                     "Plan with a trainer's own options for checkpointing, and print its configuration")
+                     "Plan with a trainer's own options for checkpointing, and print the trainer's configuration")
         ->type_name("torchtitan|huggingface");
     command->callback([=, &chosen] {
         if (arguments->budget.empty() && arguments->onCard.card.empty())

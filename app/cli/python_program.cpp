@@ -89,12 +89,12 @@ Result<std::string> pythonWithPackage()
     const std::string python = pythonOfEnvironment();
     const int answer = run(python, {"-c", hasPackage});
     if (answer == notStarted)
-        return badInput("a training script is recorded by python3, which cannot be started; activate the environment "
-                        "that the script runs in");
+        return badInput("python3 cannot be started to record a training script; activate the script's environment");
     if (answer != 0)
-        return badInput("a training script is recorded by the Python package torch-headroom, which " + python
-                        + " does not have; install it into the environment that the script runs in: " + python
-                        + " -m pip install packaging/python");
+        return badInput(python
+                        + " lacks the package torch-headroom, needed to record a training script; install "
+                          "torch-headroom into the script's environment: "
+                        + python + " -m pip install packaging/python");
     return python;
 }
 
@@ -133,7 +133,7 @@ std::string whyNotAgain(const StepTrace& step)
     if (!step.info.policy.empty())
         return "already ran under the policy " + step.info.policy + ": expected the step without a policy";
     if (!std::filesystem::is_directory(folderOf(step)))
-        return "was recorded in the folder " + folderOf(step) + ", which is not there";
+        return "was recorded in the folder " + folderOf(step) + ": there is no such folder";
     return {};
 }
 
@@ -234,7 +234,7 @@ Error failureOf(int code, const std::string& python, const std::string& sentence
     if (code == notStarted)
         return badInput(python + " cannot be started: name the Python of the script's environment with --python");
     return badInput("the script under the policy ended with exit code " + std::to_string(code)
-                    + ", before its step was recorded; does " + python + " have this version of torch-headroom?");
+                    + ", before a step was recorded; does " + python + " have this version of torch-headroom?");
 }
 
 std::vector<std::string> wordsOf(const StepTrace& step, const ScriptRun& run)
@@ -263,8 +263,8 @@ Result<std::string> pythonOfStep(const StepTrace& step, const std::string& stepF
     if (isAtHand(named))
         return named;
     return badInput(stepFile + " says that " + named
-                    + " runs the script, which is no Python of an environment at hand: "
-                      "activate the environment, or name the Python with --python if you know it");
+                    + " runs the script, but that is no Python of an environment at hand: activate the environment, or "
+                      "name a trusted Python with --python");
 }
 
 Result<int> runScript(const StepTrace& step, const std::string& stepFile, const ScriptRun& run)

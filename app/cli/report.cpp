@@ -133,14 +133,14 @@ Result<int> run(const ReportArguments& arguments)
 void addReport(CLI::App& program, Action& chosen)
 {
     const auto arguments = std::make_shared<ReportArguments>();
-    CLI::App* command = addCommand(program, "report", "One HTML file about a step, to read and to share");
+    CLI::App* command = addCommand(program, "report", "Write an HTML file about a step, to read and to share");
     command->add_option("step", arguments->stepFile, "Step file, memory snapshot or trace of torch.profiler")
         ->required();
     command->add_option("-o,--output", arguments->output, "File to write")->type_name("report.html")->required();
     CLI::Option* policy = command->add_option("--policy", arguments->policyFile, "Show the step under this policy")
                               ->type_name("policy.json");
     command->add_option("--budget", arguments->budget, "Plan for this budget")->type_name("SIZE")->excludes(policy);
-    addCardArguments(*command, arguments->onCard, "The GPU on which training has to run, by name, or a size");
+    addCardArguments(*command, arguments->onCard, "Card for training: a GPU's name, or a size");
     addTimeArguments(*command, arguments->times);
     command->callback([=, &chosen] { chosen = [=] { return run(*arguments); }; });
 }

@@ -64,7 +64,7 @@ Result<int> run(const ScreenshotArguments& arguments, const OpenWindow& openWind
     options.file = QString::fromStdString(arguments.stepFile);
     if (sourceKind(options.file) != SourceKind::step)
         return badInput(arguments.stepFile
-                        + " is no recorded step; `torch-headroom record` makes one of a model or a script");
+                        + " is no recorded step; `torch-headroom record` records a step of a model or a script");
     options.screenshot = QString::fromStdString(arguments.output);
     options.ops = arguments.ops;
     options.offload = arguments.offload;
@@ -92,7 +92,7 @@ void addScreenshot(CLI::App& program, Action& chosen, const OpenWindow& openWind
     command->add_option("--size", arguments->size, "Of the window in pixels (default 1600x1000)")->type_name("WxH");
     command->add_option("--theme", arguments->theme, "light or dark (default: the desktop's)");
     command->add_option("--budget", arguments->budget, "Plan for this budget")->type_name("SIZE");
-    command->add_option("--card", arguments->card, "Card on which training has to run: a GPU's name or a size")
+    command->add_option("--card", arguments->card, "Card for training: a GPU's name, or a size")
         ->transform(gpuName)
         ->type_name("NAME|SIZE");
     addTimeArguments(*command, arguments->times);

@@ -190,8 +190,8 @@ Result<std::vector<ShardRow>> rowsOfScript(const ShardArguments& arguments, cons
         return badInput("--gpus: expected how many cards to lay the script over, 2 or more");
     ASSIGN_OR_RETURN(const std::vector<ShardOption> options, shardOptions(arguments.choices));
     if (options.size() > 1 && arguments.vary.empty())
-        std::cerr << "torch-headroom: the script takes its setting from SHARD_REPLICATE, SHARD_SHARD, SHARD_TP, "
-                     "SHARD_RESHARD and SHARD_BATCH; --vary sets it by arguments\n";
+        std::cerr << "torch-headroom: options reach the script in SHARD_REPLICATE, SHARD_SHARD, SHARD_TP, "
+                     "SHARD_RESHARD and SHARD_BATCH; --vary sets arguments of the script\n";
     ASSIGN_OR_RETURN(const int jobs,
                      arguments.jobs.empty() ? processesAtOnce() : parseInteger("--jobs", arguments.jobs, 1, 1024));
     ASSIGN_OR_RETURN(const std::string python, pythonWithPackage());
@@ -314,14 +314,14 @@ void print(const std::vector<ShardRow>& rows, std::ostream& out)
         out << "\nThe card gives " << exactBytes(rows.front().usable)
             << " to PyTorch; a peak that does not fit is the least that a plan reaches.\n";
     if (calculated)
-        out << "\nCalculated from a step of one card: parameters, gradients and optimizer state by the share of one "
-               "rank.\nGathered parameters, buffers of collectives and their time are left out: record the script "
-               "with\n--nproc-per-node, or name it here, for those.\n";
+        out << "\nCalculated from a step of one card: parameters, gradients and optimizer state by the share of a "
+               "rank,\nwithout gathered parameters, buffers of collectives and time of collectives. To count all, "
+               "record the\nscript with --nproc-per-node, or name the script here.\n";
     for (const ShardRow& row : rows)
         if (!row.shortage.empty())
             out << '\n'
                 << (row.unknownMesh > 0 ? std::filesystem::path(row.step).stem().string() : nameOf(row.option))
-                << " does not fit although its tensors do: " << row.shortage << '\n';
+                << " does not fit, although the tensors fit: " << row.shortage << '\n';
     for (const ShardRow& row : rows)
         if (!row.failure.empty())
             out << '\n' << nameOf(row.option) << " failed: " << row.failure << '\n';
@@ -330,7 +330,7 @@ void print(const std::vector<ShardRow>& rows, std::ostream& out)
 Result<int> run(ShardArguments arguments)
 {
     if (arguments.words.empty())
-        return badInput("expected step files, or a training script and its arguments");
+        return badInput("expected step files, or a training script with arguments");
     if (arguments.words.front().starts_with('-'))
         return badInput(arguments.words.front()
                         + " is no option of torch-headroom shard: expected a script or a step file "
@@ -350,7 +350,7 @@ Result<int> run(ShardArguments arguments)
     const ShardRow& best = rows.front();
     if (arguments.torchtitan && best.unknownMesh > 0)
         return badInput("--torchtitan: " + best.step
-                        + " does not say the mesh of its job: name the script, and what to try");
+                        + " does not record the device mesh of the job: name the script, and options to try");
     if (arguments.torchtitan) {
         if (!best.failure.empty() || !best.fits)
             return Error{ErrorKind::infeasible,
@@ -383,16 +383,15 @@ void addShard(CLI::App& program, Action& chosen)
     const auto addList = [&](const char* name, auto& values, const char* description, const char* type = "N,…") {
         command->add_option(name, values, description)->delimiter(',')->allow_extra_args(false)->type_name(type);
     };
-    addList("--replicate", arguments->choices.replicate,
-            "Degrees of replication to try: HSDP where it is above 1 (default 1)");
+    addList("--replicate", arguments->choices.replicate, "Degrees of replication to try: HSDP above 1 (default 1)");
     addList("--tp", arguments->choices.tensor, "Degrees of tensor parallelism to try (default 1)");
     addList("--reshard", arguments->reshard, "reshard_after_forward to try: always, never (default always)", "WHAT,…");
     addList("--batch", arguments->choices.batch, "Samples a rank to try (default: the script's own)");
     command
         ->add_option("--vary", arguments->vary,
                      "Arguments that set the option in the script, with {replicate}, {shard}, {tp}, {reshard} and "
-                     "{batch}; torchtitan: as that takes them. The variables SHARD_REPLICATE, SHARD_SHARD, SHARD_TP, "
-                     "SHARD_RESHARD and SHARD_BATCH are always set")
+                     "{batch}; torchtitan: the arguments of torchtitan. The variables SHARD_REPLICATE, SHARD_SHARD, "
+                     "SHARD_TP, SHARD_RESHARD and SHARD_BATCH are always set")
         ->type_name("ARGUMENTS");
     command->add_option("--jobs", arguments->jobs, "Recordings at once (default: a core and 4 GiB of memory for each)")
         ->type_name("N");
@@ -402,13 +401,11 @@ void addShard(CLI::App& program, Action& chosen)
                      "The GPU of each rank, by name, or a size: memory for the caching allocator (default: the GPU of "
                      "the recording)");
     command->add_flag("--torchtitan", arguments->torchtitan,
-                      "Print the fastest that fits as torchtitan's configuration");
-    command->add_flag("--json", arguments->json, "Print one JSON document");
+                      "Print the fastest option that fits as torchtitan's configuration");
+    addJsonFlag(*command, arguments->json);
     // The words behind the script are the script's own arguments.
     command->prefix_command();
-    command->footer(
-        "Behind the options: step files; or a training script and its arguments, which is recorded with each "
-        "option.");
+    command->footer("Behind the options: step files; or a training script with arguments, recorded under each option.");
     command->callback([=, &chosen] {
         arguments->words = command->remaining();
         chosen = [=] { return run(*arguments); };

@@ -12,8 +12,8 @@
 #include "core/policy/policy.h"
 #include "core/policy/verification_report.h"
 #include "core/predict/predict.h"
+#include "core/trace/out_of_memory.h"
 #include "core/trace/phase_times.h"
-#include "core/trace/whole_step.h"
 
 #include <CLI/CLI.hpp>
 
@@ -48,7 +48,7 @@ Result<VerificationReport> compare(const StepTrace& step, const StepTrace& execu
 {
     if (step.info.gpu != executed.info.gpu)
         return badInput("the steps were recorded on `" + step.info.gpu + "` and on `" + executed.info.gpu
-                        + "`, which choose other kernels: expected the same --gpu for both");
+                        + "`, and kernels differ between GPUs: expected the same --gpu for both");
     ASSIGN_OR_RETURN(const CheckpointPlan plan, checkpointPlan(step, policy));
     ASSIGN_OR_RETURN(const Timeline recorded, predict(step, {}));
     ASSIGN_OR_RETURN(const Timeline predicted, predict(step, plan));
@@ -73,7 +73,7 @@ Result<VerificationReport> compare(const StepTrace& step, const StepTrace& execu
 Result<StepTracePtr> readWholeStep(const std::string& file)
 {
     ASSIGN_OR_RETURN(StepTracePtr step, readStep(file, {}));
-    if (const Status whole = checkWhole(*step, "it cannot be compared"); !whole)
+    if (const Status whole = checkWhole(*step, "the step cannot be compared"); !whole)
         return badInput(file + ": " + whole.error().message);
     return step;
 }
@@ -92,10 +92,10 @@ Status checkArguments(const VerifyArguments& arguments, const std::vector<std::s
         return badInput("--policy is missing: name the policy that the step runs under, for example --policy "
                         "policy.json");
     if (!arguments.policyFile.empty() && !arguments.opsPlanFile.empty())
-        return badInput("--policy and --ops-plan are plans: expected one of them");
+        return badInput("--policy and --ops-plan exclude each other: expected a single plan");
     if (!arguments.executedFile.empty() && !arguments.outputFile.empty())
-        return badInput("-o keeps the step that verify runs, and --executed names one that ran before: expected one of "
-                        "them");
+        return badInput("-o and --executed exclude each other: expected -o to keep the step that verify runs, or "
+                        "--executed for an earlier run");
     return {};
 }
 
@@ -122,7 +122,8 @@ Result<StepTracePtr> execute(const VerifyArguments& arguments, const StepTrace& 
     ScriptRun run;
     run.python = arguments.python;
     run.progress = arguments.progress;
-    run.output = arguments.outputFile.empty() ? passing / "executed.hrs" : std::filesystem::absolute(arguments.outputFile);
+    run.output
+        = arguments.outputFile.empty() ? passing / "executed.hrs" : std::filesystem::absolute(arguments.outputFile);
     if (arguments.policyFile.empty()) {
         run.policy = passing / "policy.json";
         RETURN_IF_ERROR(writePolicy(policy, run.policy));
@@ -139,7 +140,8 @@ Result<StepTracePtr> execute(const VerifyArguments& arguments, const StepTrace& 
 Error verifyModel(const VerifyArguments& arguments, const StepTrace& step)
 {
     if (step.info.arguments.empty())
-        return badInput(arguments.stepFile + " does not say how it was recorded, so that it cannot run again"
+        return badInput(arguments.stepFile
+                        + " does not say how the step was recorded, so that the step cannot run again"
                         + std::string(usage));
     const auto recorder = recorderProgram();
     if (!recorder)
@@ -207,22 +209,22 @@ bool comparesSteps(char** arguments)
 void addVerify(CLI::App& program, Action& chosen)
 {
     const auto arguments = std::make_shared<VerifyArguments>();
-    CLI::App* command = addCommand(program, "verify", "Run a step under a plan and compare it with its prediction");
+    CLI::App* command = addCommand(program, "verify", "Run a step under a plan and compare with the prediction");
     command->add_option("STEP", arguments->stepFile, "The step without the policy; a script's runs again")
         ->type_name("step.hrs");
     command->add_option("--executed", arguments->executedFile, "The same step, recorded with the policy applied")
         ->type_name("executed.hrs");
-    command->add_option("--policy", arguments->policyFile, "The policy, as torch-headroom plan -o writes it")
+    command->add_option("--policy", arguments->policyFile, "Policy from torch-headroom plan -o")
         ->type_name("policy.json");
-    command
-        ->add_option("--ops-plan", arguments->opsPlanFile, "A plan by op, as torch-headroom ops-plan --json prints it")
+    command->add_option("--ops-plan", arguments->opsPlanFile, "Plan by op, from torch-headroom ops-plan --json")
         ->type_name("plan.json");
-    command->add_option("--python", arguments->python, "The Python that runs the script, in place of the recorded one")
+    command
+        ->add_option("--python", arguments->python, "The Python that runs the script, in place of the recorded Python")
         ->type_name("PROGRAM");
     command->add_option("-o,--output", arguments->outputFile, "Keep the step that the script makes under the policy")
         ->type_name("executed.hrs");
     command->add_flag("--progress", arguments->progress, "Progress as JSON lines on stderr");
-    command->add_flag("--json", arguments->json, "Print one JSON document");
+    addJsonFlag(*command, arguments->json);
     command->footer("A model in place of the step is run by torch-headroom-record with the policy and without:\n"
                     "torch-headroom verify MODEL --policy policy.json [record's options], where torch-headroom-record "
                     "is installed\n"

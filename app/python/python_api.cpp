@@ -51,7 +51,7 @@ Status simulate(std::string_view gpu, std::string_view device)
     if (device != "sim" && device != "cuda")
         return badInput("unknown device '" + std::string(device) + "'; known are cuda and sim");
     if (simulatedCard() && simulatedCard()->name != spec.name)
-        return badInput("this process simulates " + simulatedCard()->name + " already; start another one for "
+        return badInput("this process simulates " + simulatedCard()->name + " already; start another process for "
                         + spec.name);
     if (simulatedCard())
         return {};
@@ -286,6 +286,16 @@ int headroom_simulate(const char* gpu, const char* device)
 int headroom_await_autograd()
 {
     return python::guarded([] { sim::awaitAutogradThread(); });
+}
+
+int headroom_begin_returning_gradients()
+{
+    return python::guarded([] { sim::beginReturningGradients(); });
+}
+
+int headroom_end_returning_gradients()
+{
+    return python::guarded([] { sim::endReturningGradients(); });
 }
 
 void headroom_memory(HeadroomMemory* memory)

@@ -77,6 +77,11 @@ HEADROOM_PYTHON_API int headroom_simulate(const char* gpu, const char* device);
 /// Waits for autograd's thread (core/device/simulated_device.h). Call this before the program ends, without the GIL.
 HEADROOM_PYTHON_API int headroom_await_autograd();
 
+/// Begin and end of a backward pass that returns gradients (core/device/simulated_device.h). Call the end without the
+/// GIL.
+HEADROOM_PYTHON_API int headroom_begin_returning_gradients();
+HEADROOM_PYTHON_API int headroom_end_returning_gradients();
+
 /// Makes this process a rank of a distributed job. The other ranks do not run: collectives, on
 /// the CPU too, contact no other process. `ranks_per_node` says what NCCL connects.
 HEADROOM_PYTHON_API void headroom_join_job(int64_t ranks_per_node);

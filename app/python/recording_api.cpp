@@ -15,6 +15,7 @@
 #include "core/record/step_recording.h"
 #include "core/record/subclass_calls.h"
 #include "core/sac/record_summary.h"
+#include "core/trace/earlier_steps.h"
 #include "core/trace/remarks.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_info_json.h"
@@ -26,6 +27,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,7 @@ struct Recording
     std::shared_ptr<OutsideMemory> outside; ///< null on a real device
     std::optional<std::unordered_map<const void*, Category>> before; ///< state at the end of the last step
     std::optional<EarlierSteps> earlier; ///< of the finished steps; nullopt: there are none
+    std::set<std::string> saving; ///< modulesThatSave() of the finished steps
     StepTracePtr finished;
 
     void stop()
@@ -79,7 +82,7 @@ Status measureOn(int device)
 {
     if (!sim::simulatedState().spec.name.empty())
         return badInput("this process simulates " + sim::simulatedState().spec.name
-                        + ", and a real GPU cannot be measured in it: start another one");
+                        + ", and cannot measure a real GPU as well: start another process");
     if (recording().real && recording().real->device().index() == device)
         return {};
     recording().stop();
@@ -210,6 +213,12 @@ Status finish(std::string_view json)
     if (!trace)
         return trace.error();
     running.finished = std::move(*trace);
+    if (const std::string leftOut = leftOutSetting(*running.finished, running.saving); !leftOut.empty()) {
+        StepTrace noted = *running.finished;
+        noted.info.settings.emplace_back(LeftOutModules::setting, leftOut);
+        running.finished = std::make_shared<const StepTrace>(std::move(noted));
+    }
+    running.saving.merge(modulesThatSave(*running.finished));
     const Bytes saved = savedForBackward(*running.finished);
     const EarlierSteps earlier = running.earlier.value_or(EarlierSteps{saved, saved});
     running.earlier = EarlierSteps{std::min(earlier.least, saved), std::max(earlier.most, saved)};
@@ -236,7 +245,7 @@ void registered(at::IntArrayRef modules, std::vector<std::string> names, at::Ten
                 const c10::List<bool>& buffers)
 {
     TORCH_CHECK(names.size() == modules.size() && tensors.size() == modules.size() && buffers.size() == modules.size(),
-                "torch_headroom.registered needs four lists of one length");
+                "torch_headroom.registered needs four lists of equal length");
     for (std::size_t i = 0; i < modules.size(); ++i)
         recording().tree.registered.push_back({idOf<ModuleId>(modules[i]), std::move(names[i]), tensors[i],
                                                buffers.get(i) ? Category::buffer : Category::parameter});
@@ -244,7 +253,7 @@ void registered(at::IntArrayRef modules, std::vector<std::string> names, at::Ten
 
 void wrapped(at::IntArrayRef modules, at::TensorList tensors)
 {
-    TORCH_CHECK(tensors.size() == modules.size(), "torch_headroom.wrapped needs two lists of one length");
+    TORCH_CHECK(tensors.size() == modules.size(), "torch_headroom.wrapped needs two lists of equal length");
     for (std::size_t i = 0; i < modules.size(); ++i)
         recording().tree.wrapped.push_back({idOf<ModuleId>(modules[i]), tensors[i]});
 }
@@ -270,7 +279,7 @@ void retype(at::TensorList tensors, std::int64_t category)
 
 void unsharded(std::int64_t unit, const std::vector<std::string>& names, at::TensorList tensors, std::int64_t category)
 {
-    TORCH_CHECK(names.size() == tensors.size(), "torch_headroom.unsharded needs two lists of one length");
+    TORCH_CHECK(names.size() == tensors.size(), "torch_headroom.unsharded needs two lists of equal length");
     retype(tensors, category);
     if (const auto active = StepRecording::active())
         for (std::size_t i = 0; i < names.size(); ++i)
@@ -295,7 +304,7 @@ std::int64_t enter(std::int64_t module, at::TensorList arguments)
 
 void held(std::int64_t call, at::TensorList tensors, at::IntArrayRef places)
 {
-    TORCH_CHECK(tensors.size() == places.size(), "torch_headroom.held needs two lists of one length");
+    TORCH_CHECK(tensors.size() == places.size(), "torch_headroom.held needs two lists of equal length");
     Recorder::addHeld(idOf<CallId>(call), tensors, places);
 }
 

@@ -161,14 +161,14 @@ MachineReport inspectMachine()
         report.advice.emplace_back("No confinement: this system has neither Landlock nor seccomp, so that a model file "
                                    "that attacks libtorch could write other files; record only files that you trust.");
     if (!report.cudaDriver)
-        report.advice.emplace_back("No CUDA driver: steps are simulated; to measure on a GPU, install NVIDIA's driver, "
-                                   "which brings libcuda.so.1.");
+        report.advice.emplace_back(
+            "No CUDA driver: steps are simulated; to measure on a GPU, install NVIDIA's driver (libcuda.so.1).");
     else if (report.gpus.empty())
         report.advice.emplace_back("The CUDA driver lists no GPU: steps are simulated; check that nvidia-smi shows the "
                                    "card and that this user may open /dev/nvidia0.");
     if (!report.cupti)
         report.advice.emplace_back("No CUPTI: kernel times cannot be measured; install the CUDA build of torch or the "
-                                   "CUDA toolkit, which bring libcupti.");
+                                   "CUDA toolkit (libcupti).");
     return report;
 }
 

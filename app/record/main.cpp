@@ -61,7 +61,8 @@ int guarded(const std::function<int()>& work)
     try {
         return work();
     } catch (const std::bad_alloc&) {
-        return fail(ErrorKind::internal, "this machine has not enough memory for it; try a smaller model or batch");
+        return fail(ErrorKind::internal,
+                    "this machine has not enough memory for the recording; try a smaller model or batch");
     } catch (const std::exception& error) {
         // Only the first line: libtorch's errors continue with a backtrace.
         const std::string_view message = error.what();
@@ -123,14 +124,14 @@ int run(int argc, char** argv)
 {
     const std::string name(program);
     const std::string version = name + " " HEADROOM_VERSION;
-    CLI::App app("Records one training step for Headroom.", name);
+    CLI::App app("Records a training step for Headroom.", name);
     app.set_version_flag("--version", version);
     // Not require_subcommand(1): that message would hide the unknown word.
     app.require_subcommand(0, 1);
 
     bool doctorJson = false;
     CLI::App* doctor = app.add_subcommand("doctor", "What this machine has for recording: torch, CUDA, CUPTI, GPUs");
-    doctor->add_flag("--json", doctorJson, "One JSON document on stdout");
+    doctor->add_flag("--json", doctorJson, "Print a JSON document");
     headroom::RecordOptions options;
     const CLI::App* record = headroom::addRecordCommand(app, options, headroom::demoModels());
     headroom::RecordOptions verified;

@@ -61,11 +61,11 @@ Status checkOutput(const std::string& output)
     std::error_code ignored;
     const std::filesystem::path path(output);
     if (std::filesystem::is_directory(path, ignored))
-        return badInput("-o " + output + " is a folder; name the step file in it, for example -o "
+        return badInput("-o " + output + " is a folder; name a step file in the folder, for example -o "
                         + (path / "step.hrs").string());
     const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
     if (!std::filesystem::is_directory(folder, ignored))
-        return badInput("-o " + output + ": the folder " + folder.string() + " is not there; create it first");
+        return badInput("-o " + output + ": there is no folder " + folder.string() + "; create the folder first");
     return {};
 }
 
@@ -145,7 +145,7 @@ Result<StepRequest> readStepRequest(const RecordOptions& options)
         return badInput("MODEL is missing: name a model, for example demo:transformer");
     ASSIGN_OR_RETURN(const auto place, readPlace(options.device));
     if (place != Place::sim && options.gpu != defaultDeviceName)
-        return badInput("--gpu says which card the simulation stands for; " + options.device + " is what it is");
+        return badInput("--gpu names the simulated card: leave --gpu out with --device " + options.device);
     ASSIGN_OR_RETURN(auto settings, splitSettings(options.settings));
     ASSIGN_OR_RETURN(auto inputs, readInputs(options.inputs));
     ASSIGN_OR_RETURN(const auto gpu, findDeviceSpec(gpuName(options.gpu)));

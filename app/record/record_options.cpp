@@ -25,7 +25,8 @@ void addStepOptions(CLI::App& command, RecordOptions& options, const std::vector
     for (const std::string& name : models)
         names += (names.empty() ? "" : ", ") + name;
     command.add_option("MODEL", options.model, names);
-    command.add_option("--device", options.device, "sim: the simulated GPU; cuda, cuda:N or cpu: a real one, measured")
+    command
+        .add_option("--device", options.device, "sim: the simulated GPU; cuda, cuda:N or cpu: a real device, measured")
         ->capture_default_str();
     command.add_option("--gpu", options.gpu, "The GPU that the simulation stands for; list: print all")
         ->capture_default_str();
@@ -37,22 +38,22 @@ void addStepOptions(CLI::App& command, RecordOptions& options, const std::vector
         ->check(atLeastOne());
     command.add_option("--dtype", options.dtype,
                        "float32, bfloat16 or float16: parameters and activations of a demo model "
-                       "(default: float32); the file fixes those of an exported one");
+                       "(default: float32); the file of an exported model fixes both");
     command.add_flag("--autocast", options.autocast,
                      "Forward and loss under torch.autocast(dtype=torch.bfloat16), parameters in float32");
-    command.add_option("--optimizer", options.optimizer, "sgd, adam or adamw, as torch.optim runs them on CUDA")
+    command.add_option("--optimizer", options.optimizer, "sgd, adam or adamw of torch.optim, as on CUDA")
         ->capture_default_str();
     command.add_option("--momentum", options.momentum, "Momentum of sgd")->check(CLI::Range(0.0, 1.0));
     command.add_option("--loss", options.loss,
-                       "sum or mean of the model's first output, or output: it is the loss (default: output where it "
-                       "is one number, else sum)");
+                       "sum or mean of the model's first output, or output: the output is the loss (default: output "
+                       "where that is a single number, else sum)");
     command.add_option("--lifetimes", options.lifetimes,
-                       "Values of an exported graph live until their last use (graph) or until the forward returns "
-                       "whose code holds them, as Python's locals do (frame)");
+                       "Values of an exported graph live until the last use (graph), or, like Python's locals, until "
+                       "the module's forward returns (frame)");
     command.add_option("--set", options.settings, "KEY=VALUE: an argument of the model")->allow_extra_args(false);
     command
         .add_option("--input", options.inputs,
-                    "NAME=SHAPE[:DTYPE], as x=8x128:int64: an input of a model that does not state its shape")
+                    "NAME=SHAPE[:DTYPE], as x=8x128:int64: an input of a model that states no shape")
         ->allow_extra_args(false);
     command.add_flag("--hold-output", options.holdOutput,
                      "The loop keeps `output = model(x)` alive until the next forward has returned");
@@ -62,7 +63,7 @@ void addStepOptions(CLI::App& command, RecordOptions& options, const std::vector
                     "an end ends (default: 60 of the processor's time on the simulated GPU, else 3600)")
         ->check(CLI::Range(1.0, 1e9))
         ->type_name("SECONDS");
-    command.add_flag("--json", options.json, "One JSON document on stdout");
+    command.add_flag("--json", options.json, "Print a JSON document");
     command.add_flag("--progress", options.progress, "Progress as JSON lines on stderr");
 }
 
@@ -70,34 +71,33 @@ void addStepOptions(CLI::App& command, RecordOptions& options, const std::vector
 
 CLI::App* addRecordCommand(CLI::App& app, RecordOptions& options, const std::vector<std::string>& models)
 {
-    CLI::App* command = app.add_subcommand("record", "Run one training step and write it as a step file");
-    command->footer(
-        "A training script: torch-headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py [its arguments],\n"
-        "which runs python3 -m torch_headroom.record.");
+    CLI::App* command = app.add_subcommand("record", "Run a training step and write a step file");
+    command->footer("A training script: torch-headroom record [--gpu NAME] [--steps N] [-o step.hrs] train.py "
+                    "[arguments of train.py]\nruns python3 -m torch_headroom.record.");
     addStepOptions(*command, options, models);
     command->add_option("-o,--output", options.output, "The step file to write, for example step.hrs");
     command->add_option("--policy", options.policy,
-                        "Checkpoint the modules of this policy, as torch-headroom plan -o writes it");
+                        "Checkpoint the modules of this policy, from torch-headroom plan -o");
     return command;
 }
 
 CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options, const std::vector<std::string>& models)
 {
     CLI::App* command = app.add_subcommand(
-        "verify", "Run one training step with a policy and without, and compare it with what was predicted");
+        "verify", "Run a training step with a policy and without, and compare with the prediction");
     addStepOptions(*command, options, models);
     command->get_option("--device")
         ->description(
             "sim: the simulated GPU, and for gradients the CPU; cpu: the CPU, too, however large the model is; "
-            "cuda or cuda:N: a GPU for all of it");
-    command->add_option("--policy", options.policy, "The policy to apply, as torch-headroom plan -o writes it");
+            "cuda or cuda:N: a GPU for everything");
+    command->add_option("--policy", options.policy, "The policy to apply, from torch-headroom plan -o");
     command
         ->add_option("--memory-budget", options.memoryBudget,
                      "Instead of a policy: plan the ops of the step for this fraction, as torch-headroom ops-plan does")
         ->type_name("FRACTION");
     command
         ->add_option("--ops-plan", options.opsPlan,
-                     "Instead of a policy: a plan for the ops of the step, as torch-headroom ops-plan --json prints it")
+                     "Instead of a policy: a plan for the ops of the step, from torch-headroom ops-plan --json")
         ->type_name("plan.json");
     command->add_option("--solver", options.solver, "How that plan chooses the ops to save (default dp)")
         ->type_name("dp|greedy|ilp");
@@ -105,11 +105,10 @@ CLI::App* addVerifyCommand(CLI::App& app, RecordOptions& options, const std::vec
         ->type_name("flops|measured");
     command
         ->add_option("--op-times", options.opTimes,
-                     "Measured times of the ops, as torch-headroom ops-plan takes them: with --runtime measured")
+                     "With --runtime measured: measured times of the ops, as for torch-headroom ops-plan")
         ->type_name("FILE");
-    command->add_flag(
-        "--monotone", options.monotone,
-        "Of the plans for that fraction the one that takes no more at its peak than that of any larger one");
+    command->add_flag("--monotone", options.monotone,
+                      "Answer with the plan of `ops-frontier`: no larger fraction has a lower peak");
     return command;
 }
 

@@ -121,10 +121,10 @@ bool isRequest(int signal)
 /// Returns the sentence about work that ran longer than a stage may.
 std::string endless(const WorkReport& report)
 {
-    return "ended" + report.during() + ", which took more than "
+    return "ended" + report.during() + " after more than "
         + std::to_string(static_cast<std::int64_t>(report.limit().seconds)) + " s"
         + (report.limit().processorTime ? " of the processor's time" : "")
-        + ", as a loop without an end does; nothing was written; --time-limit SECONDS allows more";
+        + ", perhaps in an endless loop; nothing was written; --time-limit SECONDS allows more";
 }
 
 std::string sentence(int signal, const WorkReport& report)

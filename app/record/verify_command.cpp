@@ -46,10 +46,10 @@ std::string withoutCpu(Bytes peak, double flops, bool wanted)
     if (peak <= mostBytes && flops <= mostFlops)
         return {};
     const std::string much = "the step takes " + formatBytes(peak) + " and " + std::to_string(std::llround(flops / 1e9))
-        + " GFLOP, which is much for the CPU";
+        + " GFLOP, much for the CPU";
     if (!wanted)
-        return much + "; --device cpu compares them all the same";
-    std::cerr << "note: " << much << ": it runs several times, which takes minutes\n";
+        return much + "; --device cpu compares gradients all the same";
+    std::cerr << "note: " << much << ": several runs of the step take minutes\n";
     return {};
 }
 
@@ -148,13 +148,13 @@ Status runVerify(const RecordOptions& given, const ProgressReport& watch)
     ASSIGN_OR_RETURN(const auto request, readStepRequest(options));
     const ProgressReport progress = progressTo(std::cerr, options.progress, watch);
     if (!options.policy.empty() + !options.memoryBudget.empty() + !options.opsPlan.empty() > 1)
-        return badInput("--policy, --memory-budget and --ops-plan are plans: expected one of them");
+        return badInput("--policy, --memory-budget and --ops-plan exclude each other: expected a single plan");
     if (!options.memoryBudget.empty() || !options.opsPlan.empty())
         return runVerifyOps(request, options, onCpu, progress);
     if (options.monotone || !options.opTimes.empty() || options.runtime != RecordOptions().runtime
         || options.solver != RecordOptions().solver)
         return badInput("--solver, --runtime, --op-times and --monotone say how ops are planned: expected "
-                        "--memory-budget FRACTION with them");
+                        "--memory-budget FRACTION as well");
     if (options.policy.empty())
         return badInput("--policy is missing: name the policy to verify, for example --policy policy.json");
     ASSIGN_OR_RETURN(const auto report, verify(request, options.policy, onCpu, progress));

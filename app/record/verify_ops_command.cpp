@@ -83,7 +83,7 @@ Result<Question> readQuestion(const RecordOptions& options)
     ASSIGN_OR_RETURN(question.request.solver, parseOpsSolver(options.solver));
     ASSIGN_OR_RETURN(question.request.runtime, parseOpsRuntime(options.runtime));
     if (!options.opTimes.empty() && question.request.runtime != OpsRuntime::measured)
-        return badInput("--op-times has measured times: expected --runtime measured with it");
+        return badInput("--op-times has measured times: expected --runtime measured as well");
     question.opTimes = options.opTimes;
     question.monotone = options.monotone;
     return question;

@@ -232,7 +232,7 @@ Result<FitProgram> fitProgramOf(const StepTrace& step, const std::string& name, 
         return program;
     program.folder = info.setting("folder");
     if (!fs::is_directory(program.folder))
-        return badInput(name + " was recorded in the folder " + program.folder + ", which is not there");
+        return badInput(name + " was recorded in the folder " + program.folder + ": there is no such folder");
     return program;
 }
 
@@ -267,9 +267,8 @@ Result<std::vector<std::string>> wordsAt(const FitProgram& program, const StepSi
     const std::size_t begin = beginOfOwn(words);
     for (const auto& [argument, value] : givenSizes(program, size)) {
         if (argument.name.empty())
-            return badInput(
-                "the argument with which the script takes its size is not known: name it with --vary, as in "
-                "--vary --batch-size=1..64");
+            return badInput("the script's argument for the size is not known: name the argument with --vary, as in "
+                            "--vary --batch-size=1..64");
         if (!argument.isVariable())
             setArgument(words, begin, argument.name, std::to_string(value));
     }

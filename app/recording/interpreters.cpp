@@ -94,7 +94,7 @@ std::vector<Interpreter> findInterpreters(const QString& script, const QString& 
 QString InterpreterFacts::text() const
 {
     if (version.isEmpty())
-        return tr("It did not say its version.");
+        return tr("This Python does not tell a version.");
     return torch.isEmpty() ? tr("Python %1 without torch").arg(version)
                            : tr("Python %1 with torch %2").arg(version, torch);
 }
@@ -104,8 +104,8 @@ QString InterpreterFacts::problem() const
     if (version.isEmpty() || hasPackage)
         return {};
     if (torch.isEmpty())
-        return tr("This Python has no torch: choose the one that runs the training.");
-    return tr("This Python has no package torch-headroom yet: install it with the command below.");
+        return tr("This Python has no torch: choose the Python that runs the training.");
+    return tr("This Python has no package torch-headroom yet: install the package with the command below.");
 }
 
 InterpreterProbe::InterpreterProbe(QObject* parent)

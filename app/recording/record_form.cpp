@@ -117,7 +117,7 @@ ModelForm::ModelForm(QWidget* parent)
         {{QStringLiteral("Adam"), "adam"}, {QStringLiteral("AdamW"), "adamw"}, {QStringLiteral("SGD"), "sgd"}});
     QLineEdit* momentum = makeEdit("momentum", tr("none"), &RecordRequest::momentum);
     QComboBox* precision = makeChoice("precision", &RecordRequest::precision,
-                                      {{tr("as the model has it"), ""},
+                                      {{tr("the model's own"), ""},
                                        {tr("bfloat16 autocast, float32 weights"), "autocast"},
                                        {tr("all in float32"), "float32"},
                                        {tr("all in bfloat16"), "bfloat16"},
@@ -128,11 +128,11 @@ ModelForm::ModelForm(QWidget* parent)
                                   {tr("the output is the loss"), "output"}});
     QComboBox* lifetimes
         = makeChoice("lifetimes", &RecordRequest::lifetimes,
-                     {{tr("until the module's forward returns"), "frame"}, {tr("until their last use"), "graph"}});
+                     {{tr("until the module's forward returns"), "frame"}, {tr("until the last use"), "graph"}});
     QLineEdit* settings = makeEdit("settings", tr("KEY=VALUE …"), &RecordRequest::settings);
     holdOutput_ = new QCheckBox(tr("The training loop keeps the &output until the next forward"), this);
     holdOutput_->setObjectName(QStringLiteral("holdOutput"));
-    holdOutput_->setToolTip(tr("As `output = model(x)` in a loop does: one more output is alive during forward"));
+    holdOutput_->setToolTip(tr("As with `output = model(x)` in a loop: the last output stays alive during forward"));
     connect(holdOutput_, &QCheckBox::toggled, this, &ModelForm::changed);
 
     add(tr("Simulated &GPU"), gpu, 0, 0, 6);
@@ -204,9 +204,9 @@ ScriptForm::ScriptForm(QWidget* parent)
               tr("Browse for the working folder"), &ScriptForm::browseFolder);
     add(tr("Simulated &GPU"), gpu, 4, 0, 2, tr("What “cuda” stands for in the script"));
     add(tr("&Steps"), steps, 4, 2, 1, RecordField::steps, tr("The last is recorded"));
-    add(tr("P&rocesses per node"), processes, 5, 0, 1, RecordField::processes, tr("As torchrun starts it"));
+    add(tr("P&rocesses per node"), processes, 5, 0, 1, RecordField::processes, tr("As for torchrun"));
     add(tr("&Nodes"), nodes, 5, 1, 1, RecordField::nodes, tr("Machines of the job"));
-    add(tr("Ran&k"), rank, 5, 2, 1, RecordField::rank, tr("The one that is recorded"));
+    add(tr("Ran&k"), rank, 5, 2, 1, RecordField::rank, tr("The recorded process"));
     setFirstField(arguments);
 
     typing_.setSingleShot(true);
@@ -235,7 +235,7 @@ QWidget* ScriptForm::makeInstall()
     connect(copy, &QPushButton::clicked, this,
             [this] { QGuiApplication::clipboard()->setText(installCommand_->text()); });
     auto* again = new QPushButton(tr("Look again"), install_);
-    again->setToolTip(tr("Ask this Python once more whether it has the package"));
+    again->setToolTip(tr("Ask this Python for the package again"));
     connect(again, &QPushButton::clicked, this, &ScriptForm::askInterpreter);
     auto* row = makeLayout<QHBoxLayout>(install_, {10, 6, 6, 6});
     row->addWidget(installCommand_, 1);
@@ -280,7 +280,7 @@ void ScriptForm::setProblems(const QMap<RecordField, QString>& problems)
     const QString wrong = problems.value(RecordField::interpreter);
     const bool known = facts_.path == interpreter();
     interpreterField_->setProblem(!wrong.isEmpty() ? wrong : known ? facts_.problem() : QString());
-    interpreterField_->setHint(known ? facts_.text() : tr("Asking this Python what it has …"));
+    interpreterField_->setHint(known ? facts_.text() : tr("Asking this Python for torch …"));
     install_->setVisible(wrong.isEmpty() && known && !facts_.torch.isEmpty() && !facts_.problem().isEmpty());
 }
 

@@ -68,7 +68,7 @@ void addScriptProblems(const RecordRequest& request, QMap<RecordField, QString>&
     const QFileInfo interpreter(request.interpreter);
     if (request.interpreter.isEmpty())
         found[RecordField::interpreter]
-            = tr("Choose the Python that runs this script, for example that of its environment");
+            = tr("Choose the Python that runs this script, for example from the script's environment");
     else if (!interpreter.isFile() || !interpreter.isExecutable())
         found[RecordField::interpreter] = tr("%1 is no program").arg(QDir::toNativeSeparators(request.interpreter));
     bool complete = true;
@@ -173,11 +173,13 @@ QString whyNotOpened(SourceKind kind, const QString& path)
 {
     const QString name = QFileInfo(path).fileName();
     if (kind == SourceKind::weights)
-        return tr("%1 holds weights without the model: open the training script (.py), or the model as "
-                  "torch.export.save or torch.jit.save wrote it.")
+        return tr("%1 holds weights without the model: open the training script (.py), or a model file of "
+                  "torch.export.save or torch.jit.save.")
             .arg(name);
     if (kind == SourceKind::notebook)
-        return tr("%1 is a notebook: save it as a script (jupyter nbconvert --to script), and open that.").arg(name);
+        return tr("%1 is a notebook: convert the notebook to a script (jupyter nbconvert --to script), and open the "
+                  "script.")
+            .arg(name);
     return {};
 }
 

@@ -15,8 +15,9 @@ namespace headroom {
 QString sentence(const QString& message);
 
 /// The error if torch-headroom-record is needed but missing.
-inline constexpr const char* missingRecorder = "torch-headroom-record is not beside this program: build it with "
-                                               "HEADROOM_RECORDER=ON, or install it in the same folder";
+inline constexpr const char* missingRecorder
+    = "torch-headroom-record is not beside this program: build Headroom with HEADROOM_RECORDER=ON, or install "
+      "torch-headroom-record in the same folder";
 
 /// Path of torch-headroom-record beside this program, the part of Headroom that needs libtorch; nullopt: not built or
 /// not installed.

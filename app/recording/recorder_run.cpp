@@ -363,13 +363,15 @@ void RecorderRun::ended(int exitCode, QProcess::ExitStatus status)
 QString RecorderRun::reasonOfExit(int exitCode) const
 {
     if (command_.isScript && cause_.isEmpty() && lacksPackage(lastMessage_))
-        return tr("%1 has no package torch-headroom: install it with `%2`.")
+        return tr("%1 has no package torch-headroom: install the package with `%2`.")
             .arg(command_.program, installCommand(command_.program));
     if (exitCode > shellSignalBase && exitCode < shellSignalBase + SIGSYS)
         return reasonOfSignal(exitCode - shellSignalBase);
     const QString said = cause_.isEmpty() ? lastMessage_ : cause_; // others may print after the cause
     if (said.isEmpty())
-        return tr("%1 was not recorded: it ended with exit code %2 and no message.").arg(command_.title).arg(exitCode);
+        return tr("%1 was not recorded: the run ended with exit code %2 and no message.")
+            .arg(command_.title)
+            .arg(exitCode);
     const QString message = withoutProgram(said);
     return command_.isScript && message == said ? sentence(command_.title + QStringLiteral(": ") + message)
                                                 : sentence(message);
@@ -407,8 +409,7 @@ void RecorderRun::couldNotStart()
     if (command_.isScript)
         fail(tr("%1 cannot be started: choose the Python that runs %2.").arg(command_.program, command_.title));
     else
-        fail(tr("The recorder cannot be started: %1 is not there or is no program. It comes with Headroom; install it "
-                "again.")
+        fail(tr("The recorder cannot be started: there is no program %1. Install Headroom again.")
                  .arg(command_.program));
 }
 

@@ -148,7 +148,7 @@ void Recording::keepResult(const QString& remark)
     }
     if (!kept) {
         fail(command().isScript
-                 ? tr("%1 ended before it made a training step, so there is nothing to show.").arg(command().title)
+                 ? tr("%1 ended before a training step, so there is nothing to show.").arg(command().title)
                  : tr("The recorder ended without writing %1.").arg(destination_));
         return;
     }

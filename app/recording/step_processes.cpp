@@ -180,7 +180,7 @@ std::vector<int> runProcesses(std::span<const StepProcess> processes, int jobs, 
 std::string lastLine(const std::filesystem::path& file)
 {
     std::ifstream in(file);
-    std::string last = "it said nothing";
+    std::string last = "no message";
     for (std::string line; std::getline(in, line);)
         if (line.find_first_not_of(" \t\r") != std::string::npos)
             last = line;

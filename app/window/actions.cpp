@@ -26,10 +26,9 @@ Actions::Actions(QWidget* window)
     stopComparing = make(tr("&Stop comparing"), tr("Show the plan again"), "Ctrl+Shift+W");
     stopComparing->setEnabled(false);
     closeStep = make(tr("&Close"), tr("Close the open step and show the start page"), "Ctrl+W");
-    exportPolicy
-        = make(tr("Export &policy…"), tr("Write the plan as policy.json, which PyTorch training applies"), "Ctrl+E");
+    exportPolicy = make(tr("Export &policy…"), tr("Write the plan as policy.json for PyTorch training"), "Ctrl+E");
     exportReport = make(tr("Export repor&t…"),
-                        tr("Write one HTML page about the step and its plan, to read and to share"), "Ctrl+Shift+R");
+                        tr("Write an HTML page about the step and the plan, to read and to share"), "Ctrl+Shift+R");
     exportTimeline = make(tr("&Timeline…"), tr("Save the memory timeline as SVG, PDF, PNG or CSV"), "Ctrl+Shift+E");
     exportTradeOff
         = make(tr("Trade-&off curves…"), tr("Save the trade-off curves as SVG, PDF, PNG or CSV"), "Ctrl+Shift+O");
@@ -50,13 +49,13 @@ Actions::Actions(QWidget* window)
     calibratedTimes->setCheckable(true);
     calibratedTimes->setEnabled(false);
     pinFree = make(tr("Let the plan &decide"), tr("Take away the pin of the selected module"), "Ctrl+L");
-    pinKeep = make(tr("&Keep everything"), tr("Pin the selected module: nothing of it is recomputed"), "Ctrl+K");
-    pinRecompute = make(tr("&Recompute"), tr("Pin the selected module: it is checkpointed"), "Ctrl+R");
+    pinKeep = make(tr("&Keep everything"), tr("Pin the selected module: nothing is recomputed"), "Ctrl+K");
+    pinRecompute = make(tr("&Recompute"), tr("Pin the selected module: checkpoint"), "Ctrl+R");
     pinOffload
-        = make(tr("O&ffload to the host"), tr("Pin the selected module: its saved tensors go to the host"), "Ctrl+H");
+        = make(tr("O&ffload to the host"), tr("Pin the selected module: saved tensors go to the host"), "Ctrl+H");
     clearPins = make(tr("&Leave all modules to the plan"), tr("Take away all pins"), "Ctrl+Shift+L");
-    verifyPlan = make(tr("&Verify plan"),
-                      tr("Run the step with the plan and without, and compare it with the prediction"), "Ctrl+Shift+V");
+    verifyPlan = make(tr("&Verify plan"), tr("Run the step with the plan and without, and compare with the prediction"),
+                      "Ctrl+Shift+V");
     copyPicture
         = make(tr("&Copy timeline as picture"), tr("Put a picture of the timeline on the clipboard"), "Ctrl+Shift+C");
     copyTable = make(tr("Copy timeline as &table"), tr("Put the numbers of the visible timeline on the clipboard"),
@@ -71,17 +70,15 @@ Actions::Actions(QWidget* window)
     zoomToSelection = make(tr("Zoom to &selection"), tr("Show the selected range of time"), "Ctrl+J");
     selectVisible = make(tr("Select the &visible range"),
                          tr("Filter the tables by the range of time that the timeline shows"), "Ctrl+Shift+J");
-    stackByCategory
-        = make(tr("Stack by &category"), tr("Timeline: parameters, activations, … on top of one another"), "Ctrl+4");
-    stackByModule = make(tr("Stack by &module"), tr("Timeline: modules on top of one another"), "Ctrl+5");
+    stackByCategory = make(tr("Stack by &category"), tr("Timeline: parameters, activations, … stacked"), "Ctrl+4");
+    stackByModule = make(tr("Stack by &module"), tr("Timeline: modules stacked"), "Ctrl+5");
     showTradeOff = make(tr("&Trade-off"), tr("Show the trade-off curve of the selected module"), "Ctrl+1");
     showLiveBlocks = make(tr("&Live blocks"), tr("Show what is alive at the pinned instant, or at the peak"), "Ctrl+2");
     showOps = make(tr("&Ops"), tr("Show the ops of the selected module"), "Ctrl+3");
     showReserved = make(tr("&Reserved memory"),
                         tr("Show what the caching allocator reserves, and what other settings change"), "Ctrl+6");
-    showFit = make(tr("F&it"), tr("Show which sizes of the step run on cards, and which is fastest"), "Ctrl+9");
-    whatHelps = make(tr("What would &help"),
-                     tr("List what would make the step take less memory on its card, and what each change costs"),
+    showFit = make(tr("F&it"), tr("Show sizes of the step that run on cards, and the fastest"), "Ctrl+9");
+    whatHelps = make(tr("What would &help"), tr("List changes that save memory on the card, and the cost of each"),
                      "Ctrl+Shift+H");
     showPeaks = make(tr("&Compared peaks"), tr("Show how the peaks of two steps differ, and why"), "Ctrl+Shift+D");
     themeDesktop = make(tr("As the &desktop"), tr("Light or dark as the desktop is"), "Ctrl+Alt+0");

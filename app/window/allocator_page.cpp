@@ -88,10 +88,9 @@ BytesOverTime recordedCurve(const StepTrace& trace, double durationMs, std::size
 
 QString words(const StepTrace& trace, const Timeline& timeline, const AllocatorRules& rules, const AllocatorRun& run)
 {
-    QString text
-        = AllocatorPage::tr("Reserved at most %1, of which %2 are in use then; %3 lie free in segments in use.")
-              .arg(bytesText(run.stats.reservedPeak, 2), bytesText(run.atPeak.active, 2),
-                   bytesText(run.atPeak.inactiveSplit, 2));
+    QString text = AllocatorPage::tr("Reserved at most %1, with %2 in use then; %3 lie free in segments in use.")
+                       .arg(bytesText(run.stats.reservedPeak, 2), bytesText(run.atPeak.active, 2),
+                            bytesText(run.atPeak.inactiveSplit, 2));
     if (trace.reserved.size() > 0)
         text += AllocatorPage::tr(" Recorded: %1.").arg(bytesText(std::ranges::max(trace.reserved.bytes), 2));
     if (run.stats.retries > 0)

@@ -33,7 +33,7 @@ CardBar::CardBar(Session& session, QWidget* parent)
     card_->setFocusPolicy(Qt::TabFocus);
     card_->setPopupMode(QToolButton::InstantPopup);
     card_->setMenu(new QMenu(card_));
-    card_->setToolTip(tr("The card on which training has to run: recordings, times and plans are for it"));
+    card_->setToolTip(tr("The card for training: recordings, times and plans are for this card"));
     mark_->setObjectName(QStringLiteral("cardMark"));
     verdict_->setObjectName(QStringLiteral("cardVerdict"));
     auto* row = makeLayout<QHBoxLayout>(this, {0, 0, 0, 0}, 8);

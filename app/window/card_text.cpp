@@ -60,9 +60,8 @@ std::vector<CardOffer> offersOf(const Session& session, bool runs)
     std::vector<CardOffer> offers;
     const PlanAnswerPtr& plan = session.cardPlan();
     if (const Bytes budget = session.cardBudget(); budget > 0 && !runs)
-        offers.push_back({CardOffer::Kind::budget, tr("Use %1, which runs").arg(bytesText(budget, 2)),
-                          tr("Set the budget of the plan that recomputes least among those that run on this card"),
-                          budget});
+        offers.push_back({CardOffer::Kind::budget, tr("Use %1 (runs)").arg(bytesText(budget, 2)),
+                          tr("Set the budget of the plan that recomputes least on this card"), budget});
     if (plan && plan->card->better) {
         const BetterSettings& better = *plan->card->better;
         const QString name = settingsTitle(better.settings);
@@ -78,7 +77,7 @@ std::vector<CardOffer> offersOf(const Session& session, bool runs)
     if (runs && chosen && !chosen->empty())
         offers.push_back(
             {CardOffer::Kind::copy, tr("Copy variable"),
-             tr("Copy PYTORCH_CUDA_ALLOC_CONF=%1, which training has to set").arg(QString::fromStdString(*chosen)), 0,
+             tr("Copy PYTORCH_CUDA_ALLOC_CONF=%1 to set for training").arg(QString::fromStdString(*chosen)), 0,
              *chosen});
     if (plan && !plan->preliminary && !plan->runs())
         offers.push_back({CardOffer::Kind::help, tr("What would help"),
@@ -101,12 +100,12 @@ CardLine endedEarly(const Session& session)
 {
     const StepTrace& trace = session.step()->trace();
     CardLine line{CardLine::State::fails,
-                  tr("Out of memory on %1 when it was recorded").arg(shortCardTitle(gpuTitle(trace.info.gpu))),
+                  tr("Out of memory on %1 during the recording").arg(shortCardTitle(gpuTitle(trace.info.gpu))),
                   sentence(QString::fromStdString(whyOutOfMemory(trace, outOfMemoryEvents(trace).back()))),
                   {}};
     if (!recordedScript(trace).isEmpty())
         line.offers.push_back({CardOffer::Kind::recordLarger, tr("Record again as on a larger card"),
-                               tr("The whole step is recorded, so that it can be planned for the card (--unlimited)")});
+                               tr("Record the whole step, to plan for the card (--unlimited)")});
     return line;
 }
 
@@ -122,7 +121,7 @@ CardLine ofVerdict(const Session& session, const CardVerdict& verdict)
         if (verdict.card->margin > 0)
             line.text += tr(" (%1 margin)").arg(bytesText(verdict.card->margin, 2));
         line.tip
-            = tr("Training reserves %1 at most, from its first step on.").arg(bytesText(verdict.run.reservedPeak, 2));
+            = tr("Training reserves %1 at most, from the first step on.").arg(bytesText(verdict.run.reservedPeak, 2));
         if (verdict.run.retries > 0)
             more = tr("; unused segments go back %n time(s) a step", static_cast<int>(verdict.run.retries));
     } else {
@@ -179,11 +178,12 @@ CardLine cardLine(const Session& session)
         return withoutCard(session);
     const QString card = placeTitle(*session.card());
     if (session.worldSize() > 1 && session.mode() == PlanMode::modules)
-        return {CardLine::State::unknown,
-                tr("Not known for %1 GPUs: record one rank of the job").arg(session.worldSize()),
-                tr("What FSDP gathers is not in a step of one GPU. Processes per node, in the dialog that records a "
-                   "script, record a rank of the job."),
-                {}};
+        return {
+            CardLine::State::unknown,
+            tr("Not known for %1 GPUs: record a rank of the job").arg(session.worldSize()),
+            tr("A step of one GPU has no parameters gathered by FSDP. Processes per node, in the dialog that records a "
+               "script, record a rank of the job."),
+            {}};
     if (session.answerIsCurrent() && !session.feasible())
         return {CardLine::State::fails,
                 tr("No plan fits the budget, on %1 neither").arg(card),

@@ -90,7 +90,7 @@ void ChangesSearch::start()
     if (running_ || !session_.isOpen())
         return;
     if (!session_.card()) {
-        panel_.showProblem(tr("What would help is judged by a card: choose one in the header."));
+        panel_.showProblem(tr("What would help depends on the card: choose a card in the header."));
         return;
     }
     const OpenStepPtr& step = session_.step();

@@ -392,11 +392,11 @@ void DocumentPage::showAnswer()
     showInspector();
 }
 
-/// Shows a measured step over the prediction, in place of the plan; of other files only the peaks are compared.
+/// Shows the compared step over the open one, in place of the plan.
 void DocumentPage::showComparison()
 {
     const StepComparisonPtr& comparison = session_.comparison();
-    timeline_->setMeasured(comparison && comparison->hasMemory ? comparison->aligned : nullptr);
+    timeline_->setCompared(session_.beside(), comparison != nullptr);
     showCollectives();
     moduleModel_->setComparison(comparison);
     modules_->setComparing(comparison && comparison->hasTimes);
@@ -412,7 +412,7 @@ void DocumentPage::showComparison()
 void DocumentPage::showCollectives()
 {
     const OpenStepPtr& step = session_.step();
-    const bool ofPlan = session_.shownTimeline() && session_.answer()->shown().clock && !session_.comparison();
+    const bool ofPlan = session_.shownTimeline() && session_.answer()->shown().clock && !session_.isComparing();
     const std::optional<StepClock> none;
     const std::optional<StepClock>& clock = !step ? none : ofPlan ? session_.answer()->shown().clock : step->clock;
     if (!clock || clock->collectives.empty()) {

@@ -102,7 +102,7 @@ bool Exporter::writePolicyTo(const QString& path)
         return false;
     }
     if (!session_.answerIsCurrent()) {
-        messages_.showError(tr("The plan is still being solved; export it when it is done."));
+        messages_.showError(tr("The plan is still being solved; export when the plan is done."));
         return false;
     }
     const std::optional<Policy> policy = session_.policy();
@@ -117,7 +117,7 @@ bool Exporter::writePolicyTo(const QString& path)
     const MessageBar::Action copy{tr("Copy this line"), [line] { QGuiApplication::clipboard()->setText(line); }};
     const CardLine card = cardLine(session_);
     if (card.state == CardLine::State::fails)
-        messages_.showNote(tr("%1 was written, but it does not run. %2.").arg(QFileInfo(path).fileName(), card.text),
+        messages_.showNote(tr("%1 was written, but does not run. %2.").arg(QFileInfo(path).fileName(), card.text),
                            copy);
     else
         messages_.showDone(tr("%1 was written. In the training script: %2").arg(QFileInfo(path).fileName(), line),
@@ -155,7 +155,7 @@ bool Exporter::writeTradeOffTo(const QString& path)
 bool Exporter::writeFrontierTo(const QString& path)
 {
     if (!session_.frontierIsFinal()) {
-        messages_.showError(tr("The frontier is still being computed: the inspector says how far it is."));
+        messages_.showError(tr("The frontier is still being computed: the inspector shows the progress."));
         return false;
     }
     FrontierExport data;
@@ -205,11 +205,11 @@ void Exporter::writeReportTo(const QString& path)
     cancelReport();
     const ReportRequest request = reportRequest(session_);
     if (request.whyNoPlan.empty() && !session_.answerIsCurrent()) {
-        messages_.showError(tr("The plan is still being solved; export the report when it is done."));
+        messages_.showError(tr("The plan is still being solved; export the report when the plan is done."));
         Q_EMIT reportEnded(false);
         return;
     }
-    messages_.showProgress(tr("Writing %1: computing its numbers").arg(QFileInfo(path).fileName()), -1,
+    messages_.showProgress(tr("Writing %1: computing numbers").arg(QFileInfo(path).fileName()), -1,
                            {tr("Cancel"), [this] { cancelReport(); }});
     writesReport_ = true;
     reportRunner_.post([this, request, path, generation = reportGeneration_](const std::stop_token& stop) {
@@ -238,7 +238,7 @@ void Exporter::endReport(const Status& written, const QString& path, bool withFr
     writesReport_ = false;
     if (report(written, path) && !withFrontier)
         messages_.showNote(
-            tr("%1 was written, without the curve of what less memory costs: it is still being computed.")
+            tr("%1 was written, without the curve of the cost of less memory: that curve is still being computed.")
                 .arg(QFileInfo(path).fileName()));
     Q_EMIT reportEnded(written.ok());
 }

@@ -230,7 +230,7 @@ Result<FitRequest> FitPage::readRequest(FitProgram& program) const
     RETURN_IF_ERROR(read(tr("Batch"), panel_->batch(), 1, program.batch, request.batch));
     RETURN_IF_ERROR(read(tr("Sequence"), panel_->sequence(), sequenceStep, program.sequence, request.sequence));
     if (program.isScript && panel_->batch().isEmpty() && panel_->sequence().isEmpty())
-        return badInput("name the argument or the environment variable with which the script takes its batch, such as "
+        return badInput("name the script's argument or environment variable for the batch, such as "
                         "--batch-size=1.. or env:BATCH=1..64");
     if (!program.isScript && request.batch.isOwn() && !request.sequence.isRange())
         request.batch = Sizes::range(1, 0, 1);
@@ -499,7 +499,7 @@ void FitPage::open(std::size_t series, std::size_t row)
         stop_ = std::stop_source();
         panel_->setRunning(true);
         panel_->showProgress(
-            -1, at.isRecorded ? tr("Opening %1").arg(size) : tr("Recording %1, to open its step").arg(size));
+            -1, at.isRecorded ? tr("Opening %1").arg(size) : tr("Recording %1, to open the step").arg(size));
     }
     const std::string gpu = result_.series[series].gpu;
     opener_.post([this, number = ++openings_, wanted, gpu, target, size, file = at.step.file, program = *program_,

@@ -119,7 +119,7 @@ void Jobs::makePart(const ReadSnapshotPtr& snapshot, const ImportRequest& part, 
     const QString& path = snapshot->path;
     const Result<ImportedSnapshot> imported
         = importSnapshot(snapshot->snapshot, std::filesystem::path(path.toStdU16String()), part,
-                         watch(path, tr("Following its events"), report, stop));
+                         watch(path, tr("Following the events"), report, stop));
     if (stop.stop_requested())
         return;
     if (!imported)

@@ -203,10 +203,10 @@ void LowerPages::showLiveMemory(const LiveBlocksAt& memory)
         panel_->setLiveTitle(blocks);
     else if (units_)
         panel_->setLiveTitle(memory.table.names == 1
-                                 ? tr("%1 that FSDP has unsharded in one unit").arg(blocks)
+                                 ? tr("%1 that FSDP has unsharded in a unit").arg(blocks)
                                  : tr("%1 that FSDP has unsharded in %2 units").arg(blocks).arg(memory.table.names));
     else
-        panel_->setLiveTitle(tr("%1; FSDP has %2 of it unsharded").arg(blocks, bytesText(memory.table.unsharded, 2)));
+        panel_->setLiveTitle(tr("%1; FSDP has %2 unsharded").arg(blocks, bytesText(memory.table.unsharded, 2)));
 }
 
 /// Selects the module of a node of the icicle: the node itself, or the nearest module around the node.

@@ -219,7 +219,7 @@ void MainWindow::wireDesks()
     connect(measuredController_, &MeasuredController::comparedInstead, this, [this] {
         const QString file = session_.comparedFile();
         messages_->showDone(tr("%1 was measured, and lies over the open step.").arg(QFileInfo(file).fileName()),
-                            {tr("Open it instead"), [this, file] {
+                            {tr("Open this step instead"), [this, file] {
                                  messages_->dismiss();
                                  openFile(file);
                              }});
@@ -298,7 +298,7 @@ void MainWindow::fitScreen()
 void MainWindow::sayChanged(const QString& path)
 {
     messages_->showNote(
-        tr("%1 has changed since it was opened. The window shows what it held then.").arg(QFileInfo(path).fileName()),
+        tr("%1 has changed since. The window shows the file as opened.").arg(QFileInfo(path).fileName()),
         {tr("Reload"), [this, path] {
              messages_->dismiss();
              if (session_.isComparing() && path == session_.comparedFile())
@@ -311,9 +311,7 @@ void MainWindow::sayChanged(const QString& path)
 void MainWindow::sayGone(const QString& path)
 {
     messages_->showNote(
-        tr("%1 is no longer there: it was deleted, moved or renamed. The window shows what it held when "
-           "it was opened.")
-            .arg(QFileInfo(path).fileName()));
+        tr("%1 was deleted, moved or renamed. The window shows the file as opened.").arg(QFileInfo(path).fileName()));
 }
 
 void MainWindow::refusePlan(const QString& reason)
@@ -382,9 +380,9 @@ bool MainWindow::mayCloseStep()
     const bool hasPlan = whyNoExport(session_).isEmpty();
     if (!session_.dirty() || !hasPlan || !askBeforeClosing_)
         return true;
-    QMessageBox box(QMessageBox::Question, tr("Headroom"), tr("The plan has changed since it was opened or exported."),
+    QMessageBox box(QMessageBox::Question, tr("Headroom"), tr("The plan has changed since the last opening or export."),
                     QMessageBox::NoButton, this);
-    box.setInformativeText(tr("Export it as policy.json, so that training can apply it?"));
+    box.setInformativeText(tr("Export the plan as policy.json for training?"));
     QPushButton* exportIt = box.addButton(tr("Export policy…"), QMessageBox::AcceptRole);
     QPushButton* discard = box.addButton(tr("Close without"), QMessageBox::DestructiveRole);
     box.addButton(QMessageBox::Cancel);

@@ -87,19 +87,18 @@ struct Compared
 {
     StepComparisonPtr comparison;
     PeakTablesPtr peaks;
+    TimelinePtr beside; ///< memory of the other step on the time axis of the open one; null: it has none
 };
 
 /// Compares the peaks of two steps. Error: one of the steps has no memory.
-Result<PeakTablesPtr> comparedPeaks(const OpenStep& open, const StepTrace& other, const QString& path)
+Result<PeakTablesPtr> comparedPeaks(const OpenStep& open, const StepTrace& other, const Timeline& timeline,
+                                    const QString& path)
 {
     // Files of the same name are told apart by their folders.
     const bool isAlike = QFileInfo(open.path).fileName() == QFileInfo(path).fileName();
     const auto name = [&](const QString& file) { return (isAlike ? file : QFileInfo(file).fileName()).toStdString(); };
     ASSIGN_OR_RETURN(const PeakSide a, peakSideOf(open.trace(), *open.engine->recorded(), name(open.path)));
-    const Result<Timeline> timeline = predict(other, {});
-    if (!timeline)
-        return badInput(name(path) + ": " + timeline.error().message);
-    ASSIGN_OR_RETURN(const PeakSide b, peakSideOf(other, *timeline, name(path)));
+    ASSIGN_OR_RETURN(const PeakSide b, peakSideOf(other, timeline, name(path)));
     return peakTables(a, b);
 }
 
@@ -113,8 +112,14 @@ Result<Compared> comparedSteps(const OpenStep& open, const StepTracePtr& other, 
             compareSteps(open.trace(), *open.engine->recorded(), other, QFileInfo(path).fileName().toStdString()));
         if (!compared.comparison->hasMemory)
             return compared;
+        compared.beside = compared.comparison->aligned;
     }
-    ASSIGN_OR_RETURN(compared.peaks, comparedPeaks(open, *other, path));
+    const Result<Timeline> timeline = predict(*other, {});
+    if (!timeline)
+        return badInput(QFileInfo(path).fileName().toStdString() + ": " + timeline.error().message);
+    ASSIGN_OR_RETURN(compared.peaks, comparedPeaks(open, *other, *timeline, path));
+    if (!compared.beside)
+        compared.beside = std::make_shared<const Timeline>(onAxisOf(open.trace(), *other, *timeline));
     return compared;
 }
 
@@ -130,7 +135,7 @@ MeasuredController::MeasuredController(Session& session, QObject* parent)
 QString MeasuredController::whyNot() const
 {
     if (!session_.isOpen())
-        return tr("Open a step first, to compare another one with it.");
+        return tr("Open a step first, to compare with another.");
     return {};
 }
 
@@ -148,7 +153,7 @@ void MeasuredController::stop()
 {
     shown_ = {};
     forget();
-    session_.setComparison(nullptr, nullptr, {});
+    session_.setComparison(nullptr, nullptr, nullptr, {});
 }
 
 void MeasuredController::beginOpening()
@@ -247,7 +252,7 @@ void MeasuredController::post()
             request_.stamp = stamp;
             shown_ = request_;
             shown_.isForNextStep = false;
-            session_.setComparison(compared.comparison, compared.peaks, request_.path, stamp);
+            session_.setComparison(compared.comparison, compared.peaks, compared.beside, request_.path, stamp);
             if (request_.orOpen)
                 Q_EMIT comparedInstead();
         });

@@ -231,7 +231,7 @@ void Opener::takeStep(const OpenStepPtr& step)
             tr("Out of memory at %1. %2")
                 .arg(msText(failures.front().ms),
                      QString::fromStdString(whyOutOfMemory(step->trace(), failures.front())))
-            + (failures.size() > 1 ? tr(" It happened %1 times.").arg(failures.size()) : QString()));
+            + (failures.size() > 1 ? tr(" This happened %1 times.").arg(failures.size()) : QString()));
 }
 
 /// The user keeps the open step. A recording that was made for nothing so far is offered.
@@ -330,7 +330,7 @@ void Opener::openLine(FrameId frame)
     if (command.isEmpty()) {
         if (!isSourceText(file))
             parts_.messages.showNote(
-                tr("The desktop might run %1 instead of showing it; choose an editor in the menu View.")
+                tr("The desktop might run %1 instead of showing the text; choose an editor in the menu View.")
                     .arg(QDir::toNativeSeparators(file)));
         else if (!QDesktopServices::openUrl(QUrl::fromLocalFile(file)))
             parts_.messages.showError(tr("The desktop has no program for %1; choose an editor in the menu View.")
@@ -413,7 +413,7 @@ void Opener::fillRecentFiles()
         return;
     menu->addSeparator();
     QAction* clear = menu->addAction(tr("Clear this list"));
-    clear->setStatusTip(tr("Forget which files were open"));
+    clear->setStatusTip(tr("Forget all recent files"));
     connect(clear, &QAction::triggered, this, [this] {
         parts_.settings.clearRecentFiles();
         fillRecentFiles();

@@ -58,7 +58,7 @@ void OpsChoiceController::askForTimes()
 {
     const QString path = QFileDialog::getOpenFileName(
         &view_, tr("Times of this step's ops"), QFileInfo(session_.step()->path).absolutePath(),
-        tr("The same step as a GPU measured it, or a list of ms (*.hrs *.json);;All files (*)"));
+        tr("The same step, measured on a GPU, or a list of ms (*.hrs *.json);;All files (*)"));
     if (!path.isEmpty())
         takeTimes(path);
 }

@@ -109,7 +109,7 @@ void addChanged(OpsFacts& facts, const StepTrace& trace, const OpsDecisions& ans
     }
     const int more = static_cast<int>(sums.size() - facts.changed.size());
     if (more > 0)
-        facts.moreChanged = more == 1 ? tr("one more kind") : tr("%1 more kinds").arg(more);
+        facts.moreChanged = more == 1 ? tr("1 more kind") : tr("%1 more kinds").arg(more);
 }
 
 QString policyText(const Session& session)
@@ -125,7 +125,7 @@ QString policyText(const Session& session)
         + tr(" run more again than the plan: peak %1, +%2.")
               .arg(bytesText(policy->predicted.peak, 2), msText(policy->predicted.recomputeMs));
     if (policy->predicted.peak > session.budget())
-        text += tr(" %1: plans by module are made for it.").arg(bold(tr("That does not fit the budget")));
+        text += tr(" %1: plan by module for this budget.").arg(bold(tr("That does not fit the budget")));
     return text;
 }
 
@@ -148,10 +148,10 @@ QString reasonOf(const Session& session, const OpsDecisions& answer, ModuleId mo
     }
     const ModuleEffect& effect = session.answer()->effects[module.value];
     if (again == 0)
-        return tr("None of its %1 ops of forward runs again.").arg(forward);
+        return tr("None of the module's %1 ops of forward runs again.").arg(forward);
     const Bytes freed = effect.recorded - effect.kept;
-    QString text = (again == 1 ? tr("%1 of its %2 ops of forward runs again, which takes %3")
-                               : tr("%1 of its %2 ops of forward run again, which takes %3"))
+    QString text = (again == 1 ? tr("%1 of the module's %2 ops of forward runs again and takes %3")
+                               : tr("%1 of the module's %2 ops of forward run again and take %3"))
                        .arg(again)
                        .arg(forward)
                        .arg(bold(msText(effect.recomputeMs)));
@@ -200,7 +200,7 @@ OpsFacts opsFacts(const Session& session)
               .arg(bold(bytesText(plan.savedBytes, 2)), bold(fractionText(plan.fraction)),
                    bytesText(answer->frontier->planner.defaultSavedBytes(), 2));
     if (session.worldSize() > 1)
-        facts.summary += tr(" It is the plan of one GPU: ops are not planned for sharded steps.");
+        facts.summary += tr(" The plan is for one GPU: ops are not planned for sharded steps.");
     addChanged(facts, session.step()->trace(), *answer);
     facts.compileLines
         = QStringLiteral("activation_memory_budget = %1\n…_solver = \"%2\"\n…_runtime_estimator = \"%3\"")

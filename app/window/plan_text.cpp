@@ -62,7 +62,7 @@ const ModuleOffload* movedOf(const PlanAnswer& answer, ModuleId module)
 
 QString copiesText(Bytes bytes, double copyMs, double exposedMs)
 {
-    return tr("%1 to the host and back in %2 of copies, of which the GPU waits for %3")
+    return tr("%1 to the host and back in %2 of copies; the GPU waits for %3")
         .arg(bold(bytesText(bytes)), msText(copyMs), bold(msText(exposedMs)));
 }
 
@@ -116,10 +116,10 @@ QString reasonText(const Session& session, ModuleId module)
     const ModuleId around = regionAround(session, module);
     if (freed > 0 && effect.recomputeMs > 0) {
         const double rate = effect.recomputeMs / (static_cast<double>(freed) / static_cast<double>(GiB));
-        QString text = tr("Frees %1 for %2, which is %3 ms per GiB.")
+        QString text = tr("Frees %1 for %2: %3 ms per GiB.")
                            .arg(bold(bytesText(freed)), bold(msText(effect.recomputeMs)), number(rate, 1));
         if (around.valid())
-            text += tr(" It runs again with %1.").arg(bold(shortName(session.step()->trace().moduleFqn(around))));
+            text += tr(" Runs again with %1.").arg(bold(shortName(session.step()->trace().moduleFqn(around))));
         return text + priceText(session);
     }
     if (freed > 0 && around.valid() && movedOf(answer, around))
@@ -132,7 +132,7 @@ QString reasonText(const Session& session, ModuleId module)
         return tr("Pinned by hand: the plan recomputes other modules instead.");
     if (effect.recorded == 0)
         return tr("Keeps nothing until backward, so there is nothing to free here.");
-    return tr("Other modules give memory for less time, so this one keeps everything.") + priceText(session);
+    return tr("Other modules give memory for less time, so this module keeps everything.") + priceText(session);
 }
 
 } // namespace
@@ -178,11 +178,11 @@ ModuleFacts moduleFacts(const Session& session)
     if (!stats)
         facts.whyNot = tr("This module did not run in the recorded step.");
     else if (stats->isLeaf)
-        facts.whyNot = tr("A module without children is not checkpointed on its own, only with one around it.");
+        facts.whyNot = tr("A module without children is checkpointed only together with a parent module.");
     else if (!stats->obstacle.empty())
-        facts.whyNot = tr("It cannot be checkpointed: %1.").arg(QString::fromStdString(stats->obstacle));
+        facts.whyNot = tr("Cannot be checkpointed: %1.").arg(QString::fromStdString(stats->obstacle));
     else if (module.value == 0)
-        facts.whyNot = tr("The whole model is not checkpointed as one: nothing would be left to save.");
+        facts.whyNot = tr("The whole model is never checkpointed at once: nothing would be left to save.");
     if (!facts.whyNot.isEmpty())
         return facts;
 
@@ -195,9 +195,9 @@ ModuleFacts moduleFacts(const Session& session)
     if (whyNoOffload(session).isEmpty()) {
         const CheckpointObstacle obstacle = step.engine->model().index().obstaclesToOffload[module.value];
         if (obstacle != CheckpointObstacle::none)
-            facts.whyNoOffload = tr("It cannot be offloaded: %1.").arg(QString::fromUtf8(obstacleText(obstacle)));
+            facts.whyNoOffload = tr("Cannot be offloaded: %1.").arg(QString::fromUtf8(obstacleText(obstacle)));
         else if (stats->isWholeOnly)
-            facts.whyNoOffload = tr("It cannot be offloaded: its ops run inside of tensor subclasses.");
+            facts.whyNoOffload = tr("Cannot be offloaded: the module's ops run inside of tensor subclasses.");
         facts.offload = facts.pin == Pin::offload ? ModuleFacts::Option{keptText(now.kept), movedText(session, module)}
                                                   : ModuleFacts::Option{tr("moved at any budget"), {}};
     }
@@ -213,7 +213,7 @@ ModuleFacts moduleFacts(const Session& session)
             facts.chosenPoint = chosenPoint(facts.curve, planned.ratio);
         return facts;
     }
-    facts.curveTitle = tr("Its trade-off, as PyTorch estimates it");
+    facts.curveTitle = tr("Trade-off, as estimated by PyTorch");
     facts.curve = tradeOffCurve(*stats);
     return facts;
 }
@@ -238,8 +238,8 @@ QString planSummary(const Session& session)
     const double percent = plan.stepMs > 0 ? 100 * plan.recomputeMs / plan.stepMs : 0;
     QStringList sentences;
     if (count > 0)
-        sentences << (count == 1 ? tr("One module is recomputed, which adds %1 (%2 %).")
-                                 : tr("%3 modules are recomputed, which adds %1 (%2 %)."))
+        sentences << (count == 1 ? tr("One module is recomputed: +%1 (%2 %).")
+                                 : tr("%3 modules are recomputed: +%1 (%2 %)."))
                          .arg(msText(plan.recomputeMs), number(percent, 1))
                          .arg(count);
     if (moved > 0)
@@ -258,7 +258,7 @@ std::optional<InfeasibleFacts> infeasibleFacts(const Session& session)
     facts.leastBudget = plan.leastBudget;
     facts.reason = withoutHeadline(QString::fromStdString(plan.reason)).toHtmlEscaped();
     if (facts.reason.isEmpty() && !plan.binding.module.empty())
-        facts.reason = tr("It is tightest in %1 of %2.")
+        facts.reason = tr("Memory is tightest in %1 of %2.")
                            .arg(QString::fromStdString(plan.binding.phase), bold(shortName(plan.binding.module)));
     if (session.mode() == PlanMode::ops)
         facts.advice = tr("Checkpointed modules may go lower: plan by module, or take a smaller batch.");
@@ -285,7 +285,7 @@ QString frontierLine(const Session& session)
                           : tr("The cost curve is complete: %1 plans, each proven optimal").arg(count);
     if (proven == count)
         return tr("The cost curve shows %1 of many plans, each proven optimal").arg(count);
-    return tr("The cost curve shows %1 of many plans, %2 of them proven optimal").arg(count).arg(proven);
+    return tr("The cost curve shows %1 of many plans, %2 proven optimal").arg(count).arg(proven);
 }
 
 QString whyNoPlan(const Session& session)
@@ -319,7 +319,7 @@ QString copiesLine(const Session& session)
     if (session.mode() == PlanMode::ops || !session.feasible() || session.answer()->plan.offload.moved == 0)
         return {};
     const auto& offload = session.answer()->plan.offload;
-    return tr("%1 go to the host and back in %2 of copies, of which the GPU waits for %3; pinned host memory %4")
+    return tr("%1 go to the host and back in %2 of copies; the GPU waits for %3; pinned host memory %4")
         .arg(bytesText(offload.moved, 2), msText(offload.copyMs), msText(offload.exposedMs),
              bytesText(offload.host, 2));
 }

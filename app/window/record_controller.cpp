@@ -68,7 +68,7 @@ QString RecordController::destination(const QString& name) const
 bool RecordController::refuseWhileBusy()
 {
     if (recording_.running())
-        Q_EMIT refused(tr("A recording is running; cancel it or wait for its end."));
+        Q_EMIT refused(tr("A recording is running; cancel the recording or wait for the end."));
     return recording_.running();
 }
 
@@ -170,7 +170,7 @@ void RecordController::askForConsent(const QString& script, const QString& pytho
                                 QMessageBox::NoButton, window_);
     box->setObjectName(QStringLiteral("interpreterConsent"));
     box->setTextFormat(Qt::PlainText); // the path comes from the file
-    box->setInformativeText(tr("Headroom has not started it before. Start it only if you know it."));
+    box->setInformativeText(tr("Headroom has never started this Python before. Start only a Python that you trust."));
     box->setAttribute(Qt::WA_DeleteOnClose);
     const QPushButton* accept = box->addButton(tr("Use This Python"), QMessageBox::AcceptRole);
     QPushButton* reject = box->addButton(refusal, QMessageBox::RejectRole);

@@ -70,13 +70,14 @@ void Session::open(const OpenStepPtr& step, Bytes budget, PlanMode mode, const s
         Q_EMIT questionChanged();
 }
 
-void Session::setComparison(const StepComparisonPtr& comparison, const PeakTablesPtr& peaks, const QString& file,
-                            const std::optional<FileStamp>& stamp)
+void Session::setComparison(const StepComparisonPtr& comparison, const PeakTablesPtr& peaks, const TimelinePtr& beside,
+                            const QString& file, const std::optional<FileStamp>& stamp)
 {
     if (comparison == comparison_ && peaks == peaks_)
         return;
     comparison_ = comparison;
     peaks_ = peaks;
+    beside_ = beside;
     comparedFile_ = file;
     comparedStamp_ = stamp;
     Q_EMIT comparisonChanged();

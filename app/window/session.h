@@ -131,11 +131,13 @@ public:
     const OptionsOfModulePtr& options() const noexcept { return options_; } ///< null: not known yet
     /// Sets what the open step is compared with, until the open step changes. `comparison`: a measured step that lies
     /// over the prediction; null: none. `peaks`: the peaks beside each other; null: none, as of a trace without memory.
-    /// `stamp`: of the file when it was read.
-    void setComparison(const StepComparisonPtr& comparison, const PeakTablesPtr& peaks, const QString& file,
-                       const std::optional<FileStamp>& stamp = {});
+    /// `beside`: memory of the compared step on the time axis of the open one; null: none. `stamp`: of the file when
+    /// it was read.
+    void setComparison(const StepComparisonPtr& comparison, const PeakTablesPtr& peaks, const TimelinePtr& beside,
+                       const QString& file, const std::optional<FileStamp>& stamp = {});
     const StepComparisonPtr& comparison() const noexcept { return comparison_; }
     const PeakTablesPtr& peaks() const noexcept { return peaks_; }
+    const TimelinePtr& beside() const noexcept { return beside_; }
     bool isComparing() const noexcept { return comparison_ || peaks_; }
     const QString& comparedFile() const noexcept { return comparedFile_; }
     const std::optional<FileStamp>& comparedStamp() const noexcept { return comparedStamp_; }
@@ -216,6 +218,7 @@ private:
     std::optional<Bytes> dragStart_;
     StepComparisonPtr comparison_;
     PeakTablesPtr peaks_;
+    TimelinePtr beside_;
     QString comparedFile_;
     std::optional<FileStamp> comparedStamp_;
     ModuleId selected_;

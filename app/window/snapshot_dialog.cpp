@@ -154,10 +154,10 @@ void SnapshotDialog::showCount()
     }));
     const bool right = from < to && inside > 0;
     open_->setEnabled(right);
-    count_->setText(right ? tr("%1 of %2 events, which take about %3 when they are open.")
+    count_->setText(right ? tr("%1 of %2 events, about %3 when open.")
                                 .arg(countText(inside), countText(events.size()),
                                      bytesText(static_cast<Bytes>(inside * bytesOfEvent)))
-                          : tr("There is no event in this range: let it end after it begins."));
+                          : tr("There is no event in this range: choose an end after the begin."));
 }
 
 ImportRequest SnapshotDialog::part() const

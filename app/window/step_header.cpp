@@ -121,7 +121,7 @@ void StepHeader::setCauses(const CausesPtr& causes)
         links << (cause.line.empty() ? QString() : tr("At %1").arg(QString::fromStdString(cause.line)));
     }
     causes_->setSentences(tr("Why %1?").arg(bytesText(session_.recordedPeak(), 2)),
-                          tr("Why the step takes its memory, the most likely cause first:"), sentences, links);
+                          tr("Why the step takes this memory, the most likely cause first:"), sentences, links);
     showRemarks();
 }
 

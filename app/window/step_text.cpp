@@ -148,7 +148,8 @@ QString whyFixedSizes(const StepTrace& trace)
 {
     if (trainingProgram(trace).isEmpty())
         return {};
-    return tr("A training script chooses its batch itself: record it again with other arguments to see another one.");
+    return tr(
+        "The training script chooses the batch: record the script again with other arguments to see another batch.");
 }
 
 QString sizeResult(const Session& session)
@@ -266,7 +267,7 @@ QString timesTip(const OpenStep& step)
                        msText(step.clock->cpuMs), bindsText(*step.clock));
     if (step.clock && !step.clock->collectives.empty())
         tip += QLatin1Char('\n') + exposedText(*step.clock) + QLatin1Char('\n')
-            + tr("The time axis has ops and collectives one after the other: %1.")
+            + tr("The time axis has ops and collectives in sequence: %1.")
                   .arg(msText(step.engine->recorded()->durationMs));
     return tip;
 }

@@ -26,7 +26,7 @@ QString verdictText(const VerifyResult& result)
                                "%2 allocations.")
               .arg(bytesText(result.executedPeak, 2), countText(result.allocations));
     if (result.savedBytes)
-        text += VerifyController::tr(" It keeps %1 for backward, as planned, and runs %2 ops again.")
+        text += VerifyController::tr(" The step keeps %1 for backward, as planned, and runs %2 ops again.")
                     .arg(bytesText(*result.savedBytes, 2), countText(result.repeatedOps));
     if (result.gradientsCompared)
         text += VerifyController::tr(" Gradients of %1 parameters equal to the bit.").arg(result.parameters);
@@ -78,8 +78,8 @@ QString whyNotAgain(const StepTrace& trace)
             "Only a step that torch-headroom record made of a model or a script can be run again; "
             "in a training script, torch_headroom.apply runs the plan.");
     if (isScript && !trace.info.simulated)
-        return VerifyController::tr("The script was measured on a GPU, and is run with the plan on the simulated card: "
-                                    "record it with --gpu.");
+        return VerifyController::tr("The script was measured on a GPU, but runs with the plan on the simulated card: "
+                                    "record the script with --gpu.");
     return {};
 }
 
@@ -108,10 +108,10 @@ QString VerifyController::whyNot() const
         return tr("No plan fits this budget.");
     const bool isScript = !trainingProgram(session_.step()->trace()).isEmpty();
     if (session_.worldSize() > 1 && session_.mode() == PlanMode::modules)
-        return tr("The plan is for one of several GPUs, which one simulated GPU cannot run.");
+        return tr("The plan is for one of several GPUs, and the simulation has a single GPU.");
     if (!isScript && offloads(session_.answer()->regions))
         return tr(
-            "The plan offloads tensors, which only a script can be run with: a recorded model has no hooks for it.");
+            "The plan offloads tensors, and only a script can do that: a recorded model has no hooks for offload.");
     return session_.answer()->ops && isScript ? whyNoPolicyOfOps(session_) : QString();
 }
 

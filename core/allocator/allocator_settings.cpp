@@ -163,7 +163,7 @@ private:
             colon();
             const Token& backend = take("a backend");
             if (backend.text != "native")
-                wrong(backend, "the backend native, the only one that this simulates");
+                wrong(backend, "the backend native: Headroom simulates no other");
         } else if (std::ranges::find(otherOptions, name.text) != otherOptions.end()) {
             colon();
             take("a value of " + name.text);
@@ -192,7 +192,7 @@ private:
         }
         std::optional<std::size_t> last; // interval of the previous entry
         for (;;) {
-            const std::string expected = "a power of two in MiB, or > for all larger ones";
+            const std::string expected = "a power of two in MiB, or > for all larger sizes";
             const Token& size = take(expected);
             if (size.text == "]")
                 return;

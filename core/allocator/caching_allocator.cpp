@@ -283,12 +283,22 @@ void CachingAllocator::fail(const Request& request)
     failure.size = request.size;
     failure.wanted = refused_;
     failure.deviceFree = std::max<Bytes>(std::min(deviceFree(), rules_.limit() - reserved()), 0);
+    std::vector<const Chunk*> free;
     for (const Chunk* chunk : request.pool->free)
         if (chunk->stream == request.stream)
-            failure.freeBlocks.push_back(chunk->size);
+            free.push_back(chunk);
+    failure.freeCount = free.size();
     constexpr std::size_t shown = 8;
-    std::ranges::sort(failure.freeBlocks, std::greater());
-    failure.freeBlocks.resize(std::min(failure.freeBlocks.size(), shown));
+    std::ranges::stable_sort(free, std::greater(), &Chunk::size);
+    free.resize(std::min(free.size(), shown));
+    for (const Chunk* chunk : free) {
+        const Chunk* smaller = nullptr;
+        for (const Chunk* neighbour : {chunk->previous, chunk->next})
+            if (neighbour && neighbour->mapped && !neighbour->isFree() && (!smaller || neighbour->size < smaller->size))
+                smaller = neighbour;
+        failure.freeBlocks.push_back(chunk->size);
+        failure.beside.push_back(smaller ? smaller->address : 0);
+    }
     failure.stats = stats();
     outOfMemory_ = failure;
     ++counters_.outOfMemories;

@@ -109,6 +109,8 @@ public:
         Bytes wanted = 0; ///< size of the segment or pages that the device refused
         Bytes deviceFree = 0; ///< free bytes of the device, or of the program's limit
         std::vector<Bytes> freeBlocks; ///< sizes of the largest free blocks of this pool and stream, descending, max. 8
+        std::vector<Block> beside; ///< for each of freeBlocks, the smaller of the two blocks in use beside; 0: none
+        std::size_t freeCount = 0; ///< number of free blocks of this pool and stream
         Stats stats; ///< after every unused segment was released
 
         /// Whether the free bytes in segments are enough for the block, but lie in pieces.

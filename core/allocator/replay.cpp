@@ -402,8 +402,8 @@ std::string recordedAllocatorSettings(const StepInfo& info)
 std::string noteOnActive(const Timeline& timeline)
 {
     return timeline.delayed.empty() ? std::string()
-                                    : "estimated: a freed block that other streams use (record_stream) is active until "
-                                      "their work ends, by the time model";
+                                    : "estimated: a freed block that other streams use (record_stream) stays active "
+                                      "until the work of these streams ends, by the time model";
 }
 
 std::string noteOnRules(const AllocatorRules& rules)
@@ -417,8 +417,8 @@ std::string noteOnRules(const AllocatorRules& rules)
 std::string outOfMemoryReason(const CachingAllocator::OutOfMemory& memory)
 {
     const Bytes unused = memory.stats.reserved - memory.stats.active;
-    std::string text = "it needs " + formatBytes(memory.wanted) + " from the device, which has "
-        + formatBytes(memory.deviceFree) + " left";
+    std::string text = "the allocator needs " + formatBytes(memory.wanted) + " from the device, "
+        + formatBytes(memory.deviceFree) + " are left";
     if (memory.isFragmentation())
         text += ", and " + formatBytes(unused) + " lie free in segments in use, but in pieces of at most "
             + formatBytes(memory.freeBlocks.empty() ? 0 : memory.freeBlocks.front())

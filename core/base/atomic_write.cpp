@@ -60,7 +60,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path)
     struct stat status = {};
     const bool existed = ::stat(result.path_.c_str(), &status) == 0;
     if (existed && !S_ISREG(status.st_mode))
-        return badInput("cannot write " + path.string() + ": it is not a regular file");
+        return badInput("cannot write " + path.string() + ": not a regular file");
 
     result.open();
     if (result.file_ < 0)

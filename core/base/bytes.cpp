@@ -32,7 +32,7 @@ std::string_view trimmed(std::string_view text)
 Error notASize(std::string_view text)
 {
     return badInput("`" + std::string(text)
-                    + "` is not a size: expected a number of bytes or one with KiB, MiB or GiB, as 1.6GiB");
+                    + "` is not a size: expected bytes, or a number with KiB, MiB or GiB, as 1.6GiB");
 }
 
 } // namespace

@@ -47,8 +47,9 @@ Error cannotOpen(const std::filesystem::path& path, int code)
 
 Error hasChanged(const std::filesystem::path& path)
 {
-    return badInput(path.string()
-                    + " changed while it was read: read it again when the program that writes it has ended");
+    return badInput(
+        path.string()
+        + " changed while Headroom read the file: try again when the program that writes the file has ended");
 }
 
 FileStamp stampOf(const struct stat& status)
@@ -156,7 +157,8 @@ Result<InputFile> InputFile::open(const std::filesystem::path& path, std::size_t
     if (::stat(path.c_str(), &status) != 0)
         return input.failure(errno);
     const auto irregular = [&] {
-        return badInput("cannot open " + path.string() + ": it is not a regular file but " + kindOf(status.st_mode));
+        return badInput("cannot open " + path.string() + ": expected a regular file, but found "
+                        + kindOf(status.st_mode));
     };
     if (!S_ISREG(status.st_mode))
         return irregular();
@@ -192,8 +194,8 @@ Error InputFile::failure(int code) const
 
 Error InputFile::tooLarge() const
 {
-    return badInput("cannot open " + path_.string() + ": it has more than " + formatBytes(static_cast<Bytes>(most_), 0)
-                    + ", which no file of its kind has");
+    return badInput("cannot open " + path_.string() + ": more than " + formatBytes(static_cast<Bytes>(most_), 0)
+                    + " is too much for a file of this kind");
 }
 
 Result<std::string> InputFile::text() const

@@ -180,7 +180,7 @@ public:
             execute(input_.opcode());
         }
         if (stack_.size() != 1 || !marks_.empty())
-            throw WrongPickle{"ends with more than one value"};
+            throw WrongPickle{"ends with several values"};
         return true;
     }
     std::size_t position() const noexcept { return input_.position(); }

@@ -168,8 +168,8 @@ at::Tensor CheckpointFrame::unpack(Slot& slot)
             "the recomputation of a checkpointed region did not reach a tensor that backward needs: a "
             "region must do the same each time");
     if (!found->second.defined())
-        throw CheckpointError("a tensor of a checkpointed region is asked for a second time in one backward pass; its "
-                              "node may unpack it only once");
+        throw CheckpointError("a node of a checkpointed region unpacks a saved tensor a second time in the same "
+                              "backward pass, and only once is allowed");
     return std::exchange(found->second, at::Tensor());
 }
 
@@ -184,7 +184,7 @@ Values CheckpointFrame::inputs() const
         if (input.version.current_version() != input.versionThen)
             throw CheckpointError("input " + std::to_string(values.size())
                                   + " of a checkpointed region was changed in place after the region began, so the "
-                                    "region cannot run again from it; checkpoint a larger region or change a copy");
+                                    "region cannot run again; checkpoint a larger region or change a copy");
         values.emplace_back(input.saved.unpack(input.node));
     }
     return values;
@@ -226,7 +226,7 @@ void CheckpointFrame::checkSame(int pass) const
     const auto found = passes_.find(pass);
     if (found->second.packed != slots_.size())
         throw CheckpointError("the recomputation of a checkpointed region saved " + std::to_string(found->second.packed)
-                              + " tensors, its forward " + std::to_string(slots_.size())
+                              + " tensors, the forward " + std::to_string(slots_.size())
                               + ": a region must do the same each time");
     for (std::size_t index = 0; index < slots_.size(); ++index) {
         const auto slot = slots_[index].lock();

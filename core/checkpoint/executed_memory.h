@@ -22,7 +22,7 @@ public:
     void allocated(sim::Block& block) override;
     void freed(sim::Block& block) override;
     void moved(sim::Block& old, sim::Block& replacement) override;
-    void refused(Bytes, Bytes) override {}
+    void refused(Bytes, Bytes, const sim::FreePieces&) override {}
     void reserved(Bytes) override {}
 
 private:

@@ -43,7 +43,7 @@ void compareCounts(const std::string& fqn, const Decisions& decisions, const OpC
     const auto differ = [&](const std::string& op, std::size_t inPolicy, std::size_t inStep) {
         throw CheckpointError("policy of module `" + fqn + "`: op `" + op + "`: the policy has " + callsText(inPolicy)
                               + ", the step " + std::to_string(inStep)
-                              + "; make the policy of this model and these shapes again");
+                              + "; plan again for this model with these shapes");
     };
     for (const auto& [op, saves] : decisions) {
         const auto found = ran.find(op);
@@ -94,11 +94,12 @@ Result<std::shared_ptr<ModuleCheckpoints>> ModuleCheckpoints::create(const Model
     for (const Policy::Module& module : policy.modules) {
         const auto id = ids.find(module.fqn);
         if (id == ids.end())
-            return badInput("the policy names module `" + module.fqn + "`, which the model does not have");
+            return badInput("the policy names module `" + module.fqn + "`: the model has no such module");
         if (module.offload || module.hosted)
-            return badInput("the policy offloads tensors of module `" + module.fqn
-                            + "`, which only training in Python does: record the script with `python -m "
-                              "torch_headroom.record --policy`, and compare with torch-headroom verify STEP --run RUN");
+            return badInput(
+                "the policy offloads tensors of module `" + module.fqn
+                + "`, and only training in Python offloads: record the script with `python -m torch_headroom.record "
+                  "--policy`, and compare with torch-headroom verify STEP --executed EXECUTED");
         Region region{module.fqn, nullptr, 0, false};
         if (!module.ops.empty()) {
             ASSIGN_OR_RETURN(region.save, decisionsOf(module));
@@ -130,7 +131,7 @@ Status ModuleCheckpoints::allRan() const
 {
     for (const auto& [id, region] : regions_)
         if (region.calls == 0)
-            return badInput("the policy checkpoints module `" + region.fqn + "`, which ran no op in the step");
+            return badInput("the policy checkpoints module `" + region.fqn + "`, but the module ran no op in the step");
     return {};
 }
 

@@ -107,8 +107,8 @@ torch::jit::Stack RepeatedCall::runAgain(const StorageOf& storageOf, double& flo
                 restore.add(tensor);
             else if (!number && tensor._version() != version)
                 throw CheckpointError("`" + facts_.name
-                                      + "` cannot run again: an argument that was there before the "
-                                        "step was changed in place after the op had read it");
+                                      + "` cannot run again: an argument from before the step was changed in place "
+                                        "after the op had read that argument");
             return tensor;
         });
     }
@@ -238,7 +238,7 @@ Status OpsExecution::complete() const
 {
     const std::lock_guard lock(mutex_);
     if (inForward())
-        return badInput("the step ended before op " + std::to_string(nextOp_) + " of its plan, `"
+        return badInput("the step ended before op " + std::to_string(nextOp_) + " of the plan, `"
                         + std::string(trace_.opName(OpId(nextOp_))) + "`: plan the step that is run");
     if (!recomputations_.empty())
         return badInput("backward asked for " + std::to_string(recomputations_.size())
@@ -300,7 +300,7 @@ void OpsExecution::call(const c10::OperatorHandle& op, torch::jit::Stack& stack,
     if (!ofStep)
         return;
     if (!named)
-        throw CheckpointError("the step calls `" + facts.name + "` where its plan has op " + std::to_string(id.value)
+        throw CheckpointError("the step calls `" + facts.name + "` where the plan has op " + std::to_string(id.value)
                               + ", `" + std::string(trace_.opName(id)) + "`: plan the step that is run");
     if (again)
         calls_.emplace(id.value, *std::move(again));
@@ -376,8 +376,9 @@ at::Tensor OpsExecution::unpack(PackId pack, const at::Tensor& shape)
     }
     const ValueId value = valueOf(pack);
     if (!made_[value.value].held)
-        throw CheckpointError("backward asks for saved tensor " + std::to_string(pack.value)
-                              + " when it is not there: it goes another way than in the step that was planned");
+        throw CheckpointError(
+            "backward asks for saved tensor " + std::to_string(pack.value)
+            + ", but that tensor is gone: backward differs from the planned step; plan the step that is run");
     at::Tensor tensor = onStorage(shape, made_[value.value].held);
     used(value, &Made::unpacks);
     return tensor;
@@ -392,7 +393,7 @@ c10::Storage OpsExecution::storageOf(OpId reader, ValueId value) const
     auto original = (*graph_)[value].kept ? made.original.lock() : c10::intrusive_ptr<c10::StorageImpl>();
     if (!original)
         throw CheckpointError("op " + std::to_string(reader.value) + ", `" + std::string(trace_.opName(reader))
-                              + "`, cannot run again: what it reads is gone");
+                              + "`, cannot run again: an input of the op is gone");
     return c10::Storage(std::move(original));
 }
 

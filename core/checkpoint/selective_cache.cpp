@@ -86,7 +86,7 @@ Values SelectiveCache::take(const std::string& op, int index)
             throw CheckpointError("a region with saved ops can go through backward once: the saved result of "
                                   + called(op, index) + " was used already");
         throw CheckpointError("the recomputation of a checkpointed region calls " + called(op, index)
-                              + ", which its forward did not: a region must call the same ops each time");
+                              + ", but the forward did not: a region must call the same ops each time");
     }
     Entry entry = std::move(found->second);
     entries_.erase(found);
@@ -96,7 +96,7 @@ Values SelectiveCache::take(const std::string& op, int index)
         forEachTensor(result, [&](const at::Tensor& tensor) {
             if (tensor._version() != *version++)
                 throw CheckpointError("the saved result of " + called(op, index)
-                                      + " was changed in place after it was saved: recompute it instead");
+                                      + " was changed in place after saving: recompute the op instead");
         });
     }
     return std::move(entry.results);
@@ -124,7 +124,7 @@ void CachingOps::call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c
         return;
     if (facts.changesArgument)
         throw CheckpointError(called(facts.name, index)
-                              + " changes its argument, so its result cannot be saved; recompute it");
+                              + " changes an argument, so the result cannot be saved; recompute the op");
     cache_->put(facts.name, index, c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - facts.returns));
 }
 

@@ -366,7 +366,7 @@ Result<StepTracePtr> withMeasuredTimes(const StepTracePtr& predicted, const Step
     };
     const OpPairs pairs = pairOps(*predicted, measured);
     if (!ranTheSameOps(*predicted, measured, pairs))
-        return badInput(name + " is of another model than the step: few of their ops are the same");
+        return badInput(name + " is of another model than the step: few ops are the same");
     auto columns = std::make_shared<Columns>();
     columns->step = predicted;
     for (std::uint32_t row = 0; row < predicted->ops.size(); ++row) {
@@ -384,6 +384,14 @@ Result<StepTracePtr> withMeasuredTimes(const StepTracePtr& predicted, const Step
     result->ops.flags.rows = columns->flags;
     result->memory = std::move(columns);
     return StepTracePtr(std::move(result));
+}
+
+Timeline onAxisOf(const StepTrace& step, const StepTrace& other, const Timeline& timeline)
+{
+    const bool hasOps = step.info.source != "snapshot" && other.info.source != "snapshot";
+    const OpPairs pairs = hasOps ? pairOps(step, other) : OpPairs{std::vector<OpId>(step.ops.size()), 0};
+    return aligned(timeline,
+                   ranTheSameOps(step, other, pairs) ? anchorsOfOps(step, other, pairs) : anchorsOfMarks(step, other));
 }
 
 Result<StepComparisonPtr> compareSteps(const StepTrace& predicted, const Timeline& timeline,
@@ -404,14 +412,12 @@ Result<StepComparisonPtr> compareSteps(const StepTrace& predicted, const Timelin
         = isSnapshot ? OpPairs{std::vector<OpId>(predicted.ops.size()), 0} : pairOps(predicted, *measured);
     const bool byOps = ranTheSameOps(predicted, *measured, pairs);
     if (!byOps && !isSnapshot && !sharesModules(predicted, *measured))
-        return badInput(name
-                        + " is of another model: none of its modules and few of its ops are those of the open step");
+        return badInput(name + " is of another model: the open step has none of the modules and few of the ops");
     made->axis = byOps ? StepComparison::Axis::ops : StepComparison::Axis::marks;
     if (!byOps)
         made->note = whyMarks(*measured, pairs);
     if (!isProfile && predicted.info.policy.empty() != measured->info.policy.empty())
-        made->note += (made->note.empty() ? "" : " ")
-            + std::string("One of the two steps ran under a policy, and the other did not.");
+        made->note += (made->note.empty() ? "" : " ") + std::string("Only one of the two steps ran under a policy.");
     if (isProfile && measured->info.measured)
         for (const std::string& note : measured->info.measured->notes)
             made->note += (made->note.empty() ? "" : " ") + note;

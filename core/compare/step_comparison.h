@@ -82,6 +82,11 @@ using StepComparisonPtr = std::shared_ptr<const StepComparison>;
 Result<StepTracePtr> withMeasuredTimes(const StepTracePtr& predicted, const StepTrace& measured,
                                        const std::string& name);
 
+/// Returns the memory of any other step on the time axis of `step`: laid over it by the ops if at least half of the ops
+/// are the same, else where forward, backward and optimizer end, else from begin to end. `timeline` is that of the
+/// other step. Memory outside of PyTorch is left out.
+Timeline onAxisOf(const StepTrace& step, const StepTrace& other, const Timeline& timeline);
+
 /// Compares the steps. `timeline` is that of the simulated step without a plan. Errors (badInput) begin with `name`:
 /// the other step is simulated too, or of another model.
 Result<StepComparisonPtr> compareSteps(const StepTrace& predicted, const Timeline& timeline,

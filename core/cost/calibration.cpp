@@ -79,7 +79,7 @@ Result<Calibration> calibrate(const StepTrace& measured, const std::string& file
     const auto spec = findDeviceSpec(measured.info.gpu);
     if (!spec)
         return badInput(file + " was measured on " + measured.info.gpu
-                        + ", which no simulation stands for: there is nothing to calibrate");
+                        + ", and Headroom simulates no such GPU: there is nothing to calibrate");
     Calibration calibration;
     calibration.gpu = spec->name;
     calibration.steps.push_back(measured.info.model);
@@ -201,7 +201,7 @@ std::vector<Calibration::Point> pointsIn(const json::Json& list)
             json::notNegative(entry[0]), json::notNegative(entry[1]),
             json::integerFrom(entry[2], 1, json::largest, "how many ops were measured, 1 or more")};
         if (point.modelMs <= 0 || (!points.empty() && points.back().modelMs >= point.modelMs))
-            json::wrong(list, "has a point that is out of order: expected points in the order of their modelled ms");
+            json::wrong(list, "has a point that is out of order: expected points in ascending order of modelled ms");
         points.push_back(point);
     }
     return points;
@@ -225,7 +225,7 @@ Calibration::Sum sumIn(const json::Json& value)
 Calibration fromDocument(const json::Json& document)
 {
     if (!document.is_object() || !document.contains("headroom_calibration"))
-        json::expected(document, "a calibration, as torch-headroom calibrate writes it");
+        json::expected(document, "a calibration of torch-headroom calibrate");
     if (document["headroom_calibration"] != fileVersion)
         json::expected(document["headroom_calibration"],
                        "version " + std::to_string(fileVersion) + "; a newer Headroom wrote this");

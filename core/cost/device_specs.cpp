@@ -104,7 +104,7 @@ Result<DeviceSpec> findDeviceSpec(std::string_view name)
     std::string names;
     for (const DeviceSpec& spec : meant.empty() ? specs : std::span<const DeviceSpec>(meant))
         names += (names.empty() ? "" : ", ") + spec.name;
-    return badInput("unknown GPU '" + std::string(name) + "': expected one of " + names);
+    return badInput("unknown GPU '" + std::string(name) + "': expected " + names);
 }
 
 std::string gpuName(std::string_view text)

@@ -21,11 +21,11 @@ std::string otherKernels(const StepTrace& trace, const DeviceSpec& recorded, con
     bool isBFloat16 = false;
     for (std::uint32_t row = 0; row < trace.ops.size(); ++row) {
         if (workOf(trace, OpId(row)).kind == WorkClass::attention)
-            return "its attention would run in other kernels there";
+            return "attention would run in other kernels there";
         isBFloat16 = isBFloat16 || trace.ops.dtype[OpId(row)] == DType::bfloat16;
     }
     const bool bothHave = std::min(recorded.computeCapability, wanted.computeCapability) >= 80;
-    return isBFloat16 && !bothHave ? "one of the two has no tensor cores for its bfloat16" : std::string();
+    return isBFloat16 && !bothHave ? "one of the two GPUs has no tensor cores for bfloat16" : std::string();
 }
 
 } // namespace
@@ -38,10 +38,11 @@ Status standsFor(const StepTrace& trace, const std::string& gpu)
     const std::string& own = trace.info.gpu;
     const auto recorded = findDeviceSpec(own);
     if (!recorded)
-        return badInput("the step was recorded for " + own + ", which is not known: record it with --gpu " + gpu);
+        return badInput("the step was recorded for " + own
+                        + ", a GPU that Headroom does not know: record the step with --gpu " + gpu);
     if (const std::string why = otherKernels(trace, *recorded, *device); !why.empty())
         return badInput("the step was recorded for " + own + " and cannot stand for " + gpu + ": " + why
-                        + "; record it with --gpu " + gpu);
+                        + "; record the step with --gpu " + gpu);
     return {};
 }
 
@@ -67,11 +68,11 @@ Result<TimedStep> withOwnTimes(StepTracePtr step, const TimeChoice& choice)
     const bool moves = !choice.gpu.empty() && choice.gpu != step->info.gpu;
     if (!step->info.simulated) {
         if (named)
-            return badInput("the step has times of its own, which " + choice.calibration
-                            + " cannot replace: expected a simulated step");
+            return badInput("the step has measured times, and " + choice.calibration
+                            + " cannot replace measured times: expected a simulated step");
         if (moves)
             return badInput("the step was measured on " + step->info.gpu + " and says nothing of " + choice.gpu
-                            + ": record it with --gpu " + choice.gpu);
+                            + ": record the step with --gpu " + choice.gpu);
         return TimedStep{std::move(step), {}};
     }
     const std::string gpu = moves ? choice.gpu : step->info.gpu;
@@ -92,7 +93,8 @@ Result<TimedStep> withOwnTimes(StepTracePtr step, const TimeChoice& choice)
         return calibration.error();
     if (!calibration || !*calibration) {
         if (named)
-            return badInput(choice.calibration + ": there is no such file; torch-headroom calibrate writes one");
+            return badInput(choice.calibration
+                            + ": there is no such file; torch-headroom calibrate writes a calibration");
         return TimedStep{std::move(step), times};
     }
     if ((*calibration)->gpu != gpu)

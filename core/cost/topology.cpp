@@ -67,7 +67,7 @@ Topology topologyIn(const Json& object, const Links& links)
     const auto linkNamed = [&](const char* key) {
         const auto found = links.find(json::at(object, key, json::string));
         if (found == links.end())
-            json::wrong(object, key, "is no link: expected one of \"links\" of this file or of the program");
+            json::wrong(object, key, "is no link: expected a link from \"links\" of this file or of the program");
         return found->second;
     };
     Topology topology;
@@ -155,8 +155,8 @@ Result<Topology> findTopology(const std::string& nameOrFile)
     std::string names;
     for (const Topology& topology : list)
         names += topology.name + ", ";
-    return badInput("unknown topology '" + nameOrFile + "': expected one of " + names
-                    + "or a file, as torch-headroom calibrate writes it");
+    return badInput("unknown topology '" + nameOrFile + "': expected " + names
+                    + "or a file of torch-headroom calibrate");
 }
 
 std::string topologyToJson(const Topology& topology)
@@ -267,7 +267,7 @@ Result<std::vector<CollectiveSample>> readNcclTests(std::string_view text, const
     if (rows.empty())
         return badInput(file + " has no row of nccl-tests: expected lines of size, count, type, time, algbw and busbw");
     if (hosts.empty())
-        return badInput(file + " does not say which ranks it ran on: expected nccl-tests' lines `# Rank 0 … device 0`");
+        return badInput(file + " names no ranks: expected nccl-tests' lines `# Rank 0 … device 0`");
     GroupShape group;
     group.ranks = 0;
     group.nodes = static_cast<int>(hosts.size());

@@ -48,7 +48,7 @@ Status loadTorchCuda()
         const char* const why = dlerror();
         return Error{ErrorKind::noDevice,
                      "no GPU can be used: CUDA's half of torch cannot be loaded (" + std::string(why ? why : "?")
-                         + "); install torch with all that it needs: pip install torch"};
+                         + "); install torch with all dependencies: pip install torch"};
     }
     return {};
 }

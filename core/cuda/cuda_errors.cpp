@@ -13,30 +13,28 @@ std::string_view adviceOn(cudaError_t code)
     switch (code) {
     case cudaErrorInsufficientDriver:
     case cudaErrorStubLibrary:
-        return "NVIDIA's driver is not there or older than this CUDA; install or update it (nvidia-smi shows the "
+        return "NVIDIA's driver is missing or older than this CUDA; install or update the driver (nvidia-smi shows the "
                "version), or record on the simulated GPU with --device sim";
     case cudaErrorNoDevice:
-        return "the driver finds no GPU; check that nvidia-smi lists one, that CUDA_VISIBLE_DEVICES does not hide it "
-               "and "
-               "that this user may open /dev/nvidia0, or record on the simulated GPU with --device sim";
+        return "the driver finds no GPU; check that nvidia-smi lists a GPU, that CUDA_VISIBLE_DEVICES does not hide "
+               "the GPU and that this user may open /dev/nvidia0, or record on the simulated GPU with --device sim";
     case cudaErrorDevicesUnavailable:
-        return "the GPU is in use by a program that has it alone (compute mode); end that program or ask for another "
-               "GPU";
+        return "another program uses the GPU exclusively (compute mode); end that program or ask for another GPU";
     case cudaErrorSystemNotReady:
         return "the GPUs are not ready: start NVIDIA's fabric manager (systemctl start nvidia-fabricmanager)";
     case cudaErrorSystemDriverMismatch:
-        return "parts of NVIDIA's driver have different versions: restart the machine after its update";
+        return "parts of NVIDIA's driver have different versions: restart the machine to complete the driver's update";
     case cudaErrorCompatNotSupportedOnDevice:
         return "CUDA's forward compatibility does not support this GPU: install a driver of this CUDA's version";
     case cudaErrorMpsConnectionFailed:
-        return "the server of MPS does not answer: start it, or unset CUDA_MPS_PIPE_DIRECTORY";
+        return "the server of MPS does not answer: start the server, or unset CUDA_MPS_PIPE_DIRECTORY";
     case cudaErrorNotPermitted:
     case cudaErrorOperatingSystem:
-        return "the system does not let this process use the GPU: in a container, pass it in (--gpus all)";
+        return "the system does not let this process use the GPU: in a container, pass the GPU in (--gpus all)";
     case cudaErrorMemoryAllocation:
-        return "the GPU has no memory left for CUDA's context: end other programs on it (nvidia-smi lists them)";
+        return "the GPU has no memory left for CUDA's context: end other programs on the GPU (listed by nvidia-smi)";
     case cudaErrorECCUncorrectable:
-        return "the GPU's memory is defective (an uncorrectable ECC error): reset or replace it";
+        return "the GPU's memory is defective (an uncorrectable ECC error): reset or replace the GPU";
     default:
         return {};
     }

@@ -272,7 +272,8 @@ Status ActivitySession::enableAll()
             disableAll();
             return error;
         } else {
-            notes_.push_back("CUPTI does not trace " + std::string(traced.what) + " here: they are not counted");
+            notes_.push_back("CUPTI does not trace " + std::string(traced.what)
+                             + " here, and the step's numbers leave that out");
         }
     }
     return {};
@@ -317,7 +318,7 @@ ActivityLog ActivitySession::take()
     }
     if (const std::size_t thrown = store.thrownAway(); thrown > 0)
         notes_.push_back("the step made more than " + std::to_string(mostBuffers * bufferBytes / (1U << 20U))
-                         + " MiB of records: " + std::to_string(thrown) + " buffers of them were thrown away");
+                         + " MiB of records: " + std::to_string(thrown) + " buffers of records were thrown away");
     return log;
 }
 

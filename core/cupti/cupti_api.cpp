@@ -36,15 +36,15 @@ std::string_view advice(CUptiResult result)
                "file of /etc/modprobe.d, rebuild the initramfs and restart, or run as root (in a container with "
                "--cap-add SYS_ADMIN)";
     case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
-        return "this virtual GPU does not allow tracing: ask who runs the host to enable profiling for it";
+        return "this virtual GPU does not allow tracing: ask the host's administrator to enable profiling for this GPU";
     case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
     case CUPTI_ERROR_OLD_PROFILER_API_INITIALIZED:
         return "another profiler is attached to this process: run without Nsight, cuda-gdb, compute-sanitizer or "
                "torch.profiler";
     case CUPTI_ERROR_NOT_INITIALIZED:
     case CUPTI_ERROR_NOT_COMPATIBLE:
-        return "CUPTI does not work with this driver, which is older than it or not there: update NVIDIA's driver, or "
-               "install the torch that was built for its CUDA";
+        return "NVIDIA's driver is missing or older than CUPTI: update the driver, or install a torch built for the "
+               "driver's CUDA";
     case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED:
         return "CUPTI cannot trace a virtual GPU (vGPU): use a GPU that is passed through whole";
     case CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED:
@@ -52,16 +52,16 @@ std::string_view advice(CUptiResult result)
     case CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED:
         return "CUPTI cannot trace a mining card (CMP)";
     case CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED:
-        return "CUPTI cannot trace this slice of a GPU (MIG): use the whole one";
+        return "CUPTI cannot trace this slice of a GPU (MIG): use the whole GPU";
     case CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED:
         return "CUPTI cannot trace GPUs joined by SLI: switch SLI off";
     case CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED:
         return "CUPTI cannot trace a GPU under WSL without permission: allow access to the GPU's performance counters "
                "in the NVIDIA Control Panel of Windows";
     case CUPTI_ERROR_HARDWARE_BUSY:
-        return "the GPU's counters are in use by a monitor such as DCGM: stop it with `dcgmi profile --pause`";
+        return "the GPU's counters are in use by a monitor such as DCGM: stop the monitor with `dcgmi profile --pause`";
     case CUPTI_ERROR_OUT_OF_MEMORY:
-        return "CUPTI has not enough memory for its buffers: leave it some of the GPU's and the machine's";
+        return "CUPTI has not enough memory for buffers: free memory of the GPU and of the machine";
     default:
         return {};
     }
@@ -82,8 +82,8 @@ Result<CuptiApi> loadCupti(const std::vector<std::string>& names)
     }
     if (!library)
         return Error{ErrorKind::noDevice,
-                     "kernel times cannot be measured: CUPTI is not there; install the CUDA build of torch, which "
-                     "brings libcupti.so.13, or the CUDA toolkit"};
+                     "kernel times cannot be measured: there is no CUPTI (libcupti.so.13); install the CUDA build of "
+                     "torch, or the CUDA toolkit"};
     std::string missing;
     find(library, "cuptiGetVersion", api.getVersion, missing);
     find(library, "cuptiGetResultString", api.getResultString, missing);
@@ -112,7 +112,7 @@ Error cuptiError(const CuptiApi& api, CUptiResult result, std::string_view call)
 {
     const char* name = nullptr;
     if (!api.getResultString || api.getResultString(result, &name) != CUPTI_SUCCESS || !name)
-        name = "an error that it has no name for";
+        name = "an error without a name";
     std::string message = "kernel times cannot be measured: ";
     const std::string_view known = advice(result);
     message += known.empty() ? std::string(call) + " failed" : std::string(known);

@@ -188,7 +188,7 @@ void addTimes(const ActivityLog& log, const TracedStep& step, StepTraceBuilder& 
         if (measured.notes.empty())
             measured.notes.emplace_back(
                 "no kernel was traced though CUPTI was switched on: all times are the roofline's; "
-                "another profiler in this process (torch.profiler) takes its records");
+                "another profiler in this process (torch.profiler) takes CUPTI's records");
         return;
     }
     measured.moduleMs = moduleTimes(times, step);

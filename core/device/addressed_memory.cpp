@@ -60,7 +60,7 @@ void AddressedMemory::refused(Bytes requested, Bytes deviceFree)
         observer = observer_;
     }
     if (observer)
-        observer->refused(requested, deviceFree);
+        observer->refused(requested, deviceFree, {});
 }
 
 void AddressedMemory::reservedMore(Bytes bytes)

@@ -160,8 +160,8 @@ SDPBackend attentionBackend(const sdp_params& parameters, int computeCapability)
             return backend;
     }
     TORCH_CHECK(false,
-                "No available kernel for scaled_dot_product_attention: every one that the card and the shapes "
-                "allow has been disabled.");
+                "No available kernel for scaled_dot_product_attention: every kernel that the card and the shapes allow "
+                "has been disabled.");
 }
 
 } // namespace headroom::sim

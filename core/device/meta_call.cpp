@@ -38,7 +38,7 @@ c10::StorageImpl* storageOf(const Tensor& tensor)
 /// An op that reads more bytes than this needs its own kernel: a simulation must not swap.
 constexpr Bytes lastResortLimit = 256 * MiB;
 
-constexpr const char* advice = "Record this model with smaller sizes, or measure it on a GPU.";
+constexpr const char* advice = "Record this model with smaller sizes, or measure the model on a GPU.";
 
 void copyBits(const Tensor& from, const Tensor& to)
 {
@@ -224,8 +224,8 @@ private:
         bytes_ += static_cast<Bytes>(device.nbytes());
         if (bytes_ > lastResortLimit)
             throw CannotSimulate("The simulated device has no kernel for " + c10::toString(op_.operator_name())
-                                     + " and would have to run it on " + formatBytes(bytes_)
-                                     + " of zeros in main memory to learn its shapes; at most "
+                                     + " and would have to run the op on " + formatBytes(bytes_)
+                                     + " of zeros in main memory to learn shapes; at most "
                                      + formatBytes(lastResortLimit) + " are allowed",
                                  advice);
         c10::Storage cpu(c10::Storage::use_byte_size_t(), device.nbytes(), c10::GetAllocator(c10::kCPU),
@@ -309,7 +309,7 @@ void runOnZeros(const c10::OperatorHandle& op, torch::jit::Stack* stack)
             throw;
         const std::string reason = error.what_without_backtrace();
         throw CannotSimulate("The simulated device has no kernel for " + c10::toString(op.operator_name())
-                                 + ", and to learn its shapes from zeros on the CPU failed: "
+                                 + ", and a run on zeros on the CPU, to learn shapes, failed: "
                                  + reason.substr(0, reason.find_first_of("\n")),
                              advice);
     }

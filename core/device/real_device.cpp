@@ -71,10 +71,10 @@ Result<std::unique_ptr<RealDevice>> openCuda(int index)
     if (!complaint.empty())
         return Error{ErrorKind::noDevice,
                      "no GPU can be used: Headroom's library for CUDA cannot be loaded (" + complaint
-                         + "); install the CUDA build of torch with the libraries that it needs"};
+                         + "); install the CUDA build of torch with all libraries"};
     return Error{ErrorKind::noDevice,
-                 "no GPU can be used: Headroom was built without CUDA; build it against the CUDA build of torch, "
-                 "whose wheels bring the headers of CUDA 13 and CUPTI"};
+                 "no GPU can be used: Headroom was built without CUDA; build Headroom against the CUDA build of torch "
+                 "(the wheels have the headers of CUDA 13 and CUPTI)"};
 }
 
 namespace {

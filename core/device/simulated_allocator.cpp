@@ -216,6 +216,23 @@ void SimulatedAllocator::recordStream(const c10::DataPtr& data, std::uint32_t st
         observer->used(*block, stream);
 }
 
+FreePieces SimulatedAllocator::freePieces(const CachingAllocator::OutOfMemory& failure) const
+{
+    if (!failure.freeBlocks.empty() && failure.freeBlocks.front() >= failure.size)
+        return {}; // freed by the wait for other streams, after the search
+    FreePieces pieces{failure.freeCount, {}};
+    for (std::size_t i = 0; i < failure.freeBlocks.size(); ++i)
+        pieces.largest.push_back({failure.freeBlocks[i], failure.beside[i], {}});
+    for (const Block* block = oldest_; block; block = block->next) {
+        if (!block->memory || !block->memory->place_)
+            continue;
+        for (FreePieces::Piece& piece : pieces.largest)
+            if (piece.beside == *block->memory->place_)
+                piece.tag = block->tag;
+    }
+    return pieces;
+}
+
 void SimulatedAllocator::refuse(Bytes bytes, const std::shared_ptr<BlockObserver>& observer,
                                 const AllocationHistory::Stack& stack)
 {
@@ -224,15 +241,18 @@ void SimulatedAllocator::refuse(Bytes bytes, const std::shared_ptr<BlockObserver
     const Bytes deviceFree = std::max<Bytes>(capacity_ - reserved, 0);
     const Bytes total = simulatedState().spec.memory;
     const Bytes limit = rules().limit();
+    FreePieces pieces;
     {
         const std::lock_guard lock(mutex_);
         history_.add(Action::outOfMemory, static_cast<CachingAllocator::Block>(deviceFree), bytes, currentPlace(),
                      stack);
+        if (observer && cache_ && cache_->outOfMemory().requested == bytes)
+            pieces = freePieces(cache_->outOfMemory());
     }
     if (auto* const tell = toldOfOutOfMemory.load())
         tell(bytes, limit == AllocatorRules::unlimited ? total : limit, deviceFree);
     if (observer)
-        observer->refused(bytes, deviceFree);
+        observer->refused(bytes, deviceFree, pieces);
     // Programs look for the words of c10/cuda/CUDACachingAllocator.cpp.
     TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", formatBytes(bytes),
                      ". GPU 0 has a total capacity of ", formatBytes(total), " of which ", formatBytes(deviceFree),

@@ -109,6 +109,7 @@ public:
 
     /// The streams besides the allocation's own that use the memory (Tensor.record_stream).
     const std::vector<std::uint32_t>& usedBy() const { return usedBy_; }
+    std::optional<CachingAllocator::Block> place() const { return place_; }
 
 private:
     friend class SimulatedAllocator;
@@ -139,6 +140,19 @@ struct Block
     Block* next = nullptr;
 };
 
+/// The free pieces of the caching allocator's memory when an allocation fails.
+struct FreePieces
+{
+    struct Piece
+    {
+        Bytes bytes = 0;
+        CachingAllocator::Block beside = 0; ///< the smaller of the two blocks beside the piece; 0: none
+        BlockTag tag; ///< of the storage in that block, if a storage holds the block
+    };
+    std::size_t count = 0; ///< of the request's pool and stream; 0: not known
+    std::vector<Piece> largest; ///< in descending order
+};
+
 /// Interface for changes of the device's memory, called in the thread that makes the change. A call that runs while the
 /// observer is replaced ends before the observer is destroyed.
 class BlockObserver
@@ -151,7 +165,7 @@ public:
     /// exist at this moment, as on a GPU while the contents are copied.
     virtual void moved(Block& old, Block& replacement) = 0;
     /// An allocation of `requested` bytes failed; `deviceFree` bytes of the device are not reserved.
-    virtual void refused(Bytes requested, Bytes deviceFree) = 0;
+    virtual void refused(Bytes requested, Bytes deviceFree, const FreePieces& pieces) = 0;
     /// The caching allocator of a real device now reserves `bytes`. The reservations of the simulated allocator are
     /// replayed later.
     virtual void reserved(Bytes bytes) = 0;
@@ -260,6 +274,7 @@ private:
     void giveBack(DeviceMemory& memory);
     void free(const Awaited& block, const AllocationHistory::Stack& stack);
     void freeAwaited();
+    FreePieces freePieces(const CachingAllocator::OutOfMemory& failure) const;
     /// Reports the failed allocation to the observer, if any, and throws.
     [[noreturn]] void refuse(Bytes bytes, const std::shared_ptr<BlockObserver>& observer,
                              const AllocationHistory::Stack& stack);

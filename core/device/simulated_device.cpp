@@ -10,13 +10,16 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceType.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 namespace headroom::sim {
 
@@ -148,6 +151,30 @@ void awaitAutogradThread()
     const at::Tensor input = at::empty({0}, none).requires_grad_();
     const at::Tensor output = Identity::apply(input);
     torch::autograd::grad({output}, {input}, {at::empty({0}, none)});
+}
+
+namespace {
+
+/// A note in the thread's debug info. The GraphTask of a backward pass copies the thread's state, and with the state a
+/// reference to the note. The GraphTask also holds the gradients that the pass returns.
+class PassNote final : public c10::DebugInfoBase
+{
+};
+
+} // namespace
+
+void beginReturningGradients()
+{
+    c10::ThreadLocalDebugInfo::_push(c10::DebugInfoKind::TEST_INFO, std::make_shared<PassNote>());
+}
+
+void endReturningGradients()
+{
+    const std::weak_ptr<c10::DebugInfoBase> note = c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::TEST_INFO);
+    // The limit is for programs with other copies of the thread's state, such as callbacks of a collective.
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    while (!note.expired() && std::chrono::steady_clock::now() < limit)
+        std::this_thread::yield();
 }
 
 } // namespace headroom::sim

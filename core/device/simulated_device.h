@@ -83,5 +83,13 @@ std::int64_t inventedValues();
 /// The caller must not hold the GIL. Throws c10::Error in a process that was forked after a backward pass.
 void awaitAutogradThread();
 
+/// Begins, in this thread, a backward pass that returns gradients. Not inside another backward pass.
+void beginReturningGradients();
+
+/// Ends the backward pass. Blocks until autograd's thread of the simulated device has released the returned gradients,
+/// at most 100 ms: a gradient that the program drops is then freed at once, at the same op in each run. The caller must
+/// not hold the GIL.
+void endReturningGradients();
+
 } // namespace sim
 } // namespace headroom

@@ -48,7 +48,7 @@ public:
     {
         TORCH_CHECK(state.numel() * static_cast<std::int64_t>(state.itemsize())
                         >= static_cast<std::int64_t>(stateBytes),
-                    "The state of a CUDA generator has ", stateBytes, " bytes; this one has ", state.numel());
+                    "The state of a CUDA generator has ", stateBytes, " bytes; this state has ", state.numel());
         const auto* bytes = static_cast<const std::byte*>(state.data());
         std::memcpy(&state_->seed, bytes, sizeof state_->seed);
         std::memcpy(&state_->offset, bytes + sizeof state_->seed, sizeof state_->offset);

@@ -24,28 +24,28 @@ void refuseAnySparse(const c10::OperatorHandle& op, torch::jit::Stack*)
 {
     TORCH_CHECK_NOT_IMPLEMENTED(false, "The simulated device of model files has dense tensors only, and ",
                                 op.operator_name(),
-                                " needs a sparse one. Record the model from a Python script (python -m "
-                                "torch_headroom.record), or measure it on a GPU.");
+                                " needs a sparse tensor. Record the model from a Python script (python -m "
+                                "torch_headroom.record), or measure the model on a GPU.");
 }
 
 void refuseQuantized(const c10::OperatorHandle& op, torch::jit::Stack*)
 {
     TORCH_CHECK_NOT_IMPLEMENTED(false, "The simulated device has no quantized tensors, and ", op.operator_name(),
-                                " needs one. Measure this model on a GPU.");
+                                " needs a quantized tensor. Measure this model on a GPU.");
 }
 
 void refuseNested(const c10::OperatorHandle& op, torch::jit::Stack*)
 {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "The simulated device has no nested tensors of the strided layout, and ",
-                                op.operator_name(),
-                                " got one. Make them with layout=torch.jagged, or measure this model on a GPU.");
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        false, "The simulated device has no nested tensors of the strided layout, and ", op.operator_name(),
+        " got such a tensor. Make nested tensors with layout=torch.jagged, or measure this model on a GPU.");
 }
 
 void refuseSymmetric(const c10::OperatorHandle& op, torch::jit::Stack*)
 {
     TORCH_CHECK_NOT_IMPLEMENTED(false, op.operator_name(),
-                                " maps the memory of other ranks' GPUs, which are not there: record the step with "
-                                "NCCL's collectives (in torchtitan without async tensor parallelism)");
+                                " maps the memory of other ranks' GPUs, and the simulation has no such GPUs: record "
+                                "the step with NCCL's collectives (in torchtitan without async tensor parallelism)");
 }
 
 bool isSymmetric(const c10::OperatorHandle& op)

@@ -42,7 +42,7 @@ public:
         addSettings();
         addGradientsToNone();
         addCalculated(ChangeCost::nothing, "fused optimizer", "torch.optim.AdamW(…, fused=True)",
-                      withFusedOptimizer(step_), "the optimizer makes no blocks besides its state");
+                      withFusedOptimizer(step_), "the optimizer makes no blocks besides optimizer state");
         addCalculated(ChangeCost::nothing, "loss in " + std::to_string(lossChunks) + " chunks",
                       "a fused linear cross entropy, such as Liger's, or torchtune's chunked loss",
                       withChunkedLoss(step_, lossChunks), "only a chunk of the logits is there at a time");
@@ -210,7 +210,7 @@ private:
             change.what = "FSDP over " + std::to_string(ranks) + " GPUs, each with this batch";
             change.how = "torch.distributed.fsdp.fully_shard(model)";
             change.rests = "parameters, gradients and optimizer state are divided; gathered parameters, buffers of "
-                           "collectives and their time are left out";
+                           "collectives and time of collectives are left out";
             change.peak = share.peak;
             change.run = runOnCard(card_, *step_, share, stop_);
             const bool runs = change.run.runs;

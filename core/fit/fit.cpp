@@ -275,15 +275,14 @@ Result<Sizes> dividing(const FitRequest& request)
 Result<FitRequest> checked(FitRequest request)
 {
     if (request.gpus.empty())
-        return badInput("the card is missing: name one or several, such as rtx-4090-24gb,a100-80gb");
+        return badInput("the card is missing: name cards, such as rtx-4090-24gb,a100-80gb");
     std::ranges::transform(request.gpus, request.gpus.begin(), gpuName);
     if (!(request.share > 0 && request.share <= 1))
         return badInput("the share of the card's memory: expected a number above 0, up to 1");
     if (request.beside < 0)
         return badInput("the memory beside: expected a size, such as 12GiB");
     if (request.batch.isRange() && request.sequence.isRange())
-        return badInput(
-            "batch and sequence length are both ranges: expected a list of one of the two, such as 512,1024");
+        return badInput("batch and sequence length are both ranges: expected a list for either, such as 512,1024");
     if (request.globalBatch > 0 && request.sequence.isRange())
         return badInput(
             "a global batch is divided into batches: expected a list of sequence lengths, such as 512,1024");

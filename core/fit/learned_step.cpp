@@ -56,8 +56,8 @@ std::string differenceOf(const StepTrace& one, const StepTrace& other, std::stri
         return counted(one.events.size(), other.events.size(), "events");
     for (std::uint32_t op = 0; op < one.ops.size(); ++op)
         if (one.opName(OpId(op)) != other.opName(OpId(op)))
-            return "op " + std::to_string(op + 1) + " is " + std::string(one.opName(OpId(op))) + " in one and "
-                + std::string(other.opName(OpId(op))) + " in the other";
+            return "op " + std::to_string(op + 1) + " is " + std::string(one.opName(OpId(op))) + " in a recording and "
+                + std::string(other.opName(OpId(op))) + " in another";
     return "the column `" + std::string(column) + "` of the recordings";
 }
 

@@ -104,7 +104,7 @@ Status SeriesRows::askSizes()
     const std::string words = isFixed ? std::to_string(size) + " only: export the model again with dynamic_shapes"
                                       : std::to_string(dimension->least) + " to " + std::to_string(dimension->most);
     if (!taken)
-        return badInput("none of the sizes is one of the program, which takes " + request_.sizeName + " " + words);
+        return badInput("no size fits the program: the program takes " + request_.sizeName + " " + words);
     if (isFixed)
         remark("the program takes " + request_.sizeName + " " + words + " to try others");
     varied_ = *taken;

@@ -123,10 +123,10 @@ Result<JointGraph> Builder::build()
     }
     if (forward == 0 || backward == 0)
         return badInput("the step has no " + std::string(forward == 0 ? "forward" : "backward")
-                        + ": expected one that was recorded to the end of its backward");
+                        + ": expected a step recorded to the end of backward");
     if (trace_.packs.size() == 0)
-        return badInput("the step says nothing of the tensors that autograd saves: expected one that was recorded on "
-                        "the simulated GPU");
+        return badInput(
+            "the step does not tell the tensors that autograd saves: expected a step recorded on the simulated GPU");
     nameKeptModules();
     order();
     return std::move(graph_);

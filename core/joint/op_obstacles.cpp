@@ -93,8 +93,8 @@ OpKind opKind(std::string_view name)
 
 namespace {
 
-constexpr std::string_view severalPasses
-    = "several backward passes go through what it saves, and what a selective checkpoint keeps is gone after the first";
+constexpr std::string_view severalPasses = "several backward passes use tensors that the module saves, and a selective "
+                                           "checkpoint keeps results only for the first pass";
 
 } // namespace
 

@@ -240,7 +240,7 @@ Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
             + ": expected a number from 0 (only inputs are kept) to 1 (what torch.compile keeps by default)");
     if (!request.measuredMs.empty() && request.measuredMs.size() != shared_->graph.trace->ops.size())
         return badInput("the measured times are of " + std::to_string(request.measuredMs.size())
-                        + " ops: expected one for each of the step's "
+                        + " ops: expected a time for each of the step's "
                         + std::to_string(shared_->graph.trace->ops.size()));
     const OpsCandidates planning(shared_->graph, shared_->cuts, shared_->scheduler, request);
     const Bytes cap = capOf(request.fraction, defaultSavedBytes());
@@ -269,7 +269,7 @@ Result<OpsPlan> OpsPlanner::plan(const OpsRequest& request) const
 
 std::string OpsPlanner::Shared::whyTooLittle() const
 {
-    std::string reason = "they change what others read";
+    std::string reason = "the ops change tensors that other ops read";
     if (!graph.keptModules.empty())
         reason = std::string(graph.trace->moduleFqn(graph.keptModules.front().module))
             + " cannot be checkpointed: " + std::string(graph.keptModules.front().reason);
@@ -440,7 +440,7 @@ Result<OpsPlan> OpsPlanner::planSaving(const std::vector<StorageId>& saved, doub
     OpsPlan plan = shared_->finished(request, capOf(fraction, defaultSavedBytes()),
                                      planning.candidate(shared_->scheduler.of(shared_->graph.among(saved))));
     if (plan.saved != saved)
-        return badInput("the plan saves " + std::to_string(saved.size()) + " values, of which this step has to save "
+        return badInput("the plan saves " + std::to_string(saved.size()) + " values, but this step has to save "
                         + std::to_string(plan.saved.size()) + ": plan the step that is run");
     return plan;
 }

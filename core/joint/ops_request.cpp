@@ -50,8 +50,8 @@ Result<SavedOps> readOpsPlan(const std::filesystem::path& file, const StepTrace&
     return json::readFile(file, [&](const json::Json& document) {
         if (!document.is_object() || !document.contains("memory_budget") || !document.contains("saved"))
             json::wrong(document,
-                        "is no plan of ops: an object with memory_budget and saved was expected, as torch-headroom "
-                        "ops-plan --json prints it");
+                        "is no plan of ops: expected an object with memory_budget and saved, from torch-headroom "
+                        "ops-plan --json");
         SavedOps plan{json::at(document, "memory_budget", json::number),
                       json::at(document, "saved", json::listOf(storageOf))};
         std::ranges::sort(plan.saved);
@@ -91,16 +91,16 @@ Times timesOfStep(const std::string& path, const StepTrace& trace)
     const StepTrace& measured = *read;
     if (!measured.info.measured)
         return badInput(path
-                        + ": this step was simulated: expected one that torch-headroom record --device cuda measured");
+                        + ": this step was simulated: expected a measured step of torch-headroom record --device cuda");
     const std::vector<OpId> wanted = forwardOps(trace);
     const std::vector<OpId> given = forwardOps(measured);
     std::vector<double> times(trace.ops.ms.begin(), trace.ops.ms.end());
     for (std::size_t i = 0; i < wanted.size(); ++i) {
         const std::string_view name = trace.opName(wanted[i]);
         if (i >= given.size() || measured.opName(given[i]) != name)
-            return badInput(path + ": op " + std::to_string(i) + " of its forward is "
+            return badInput(path + ": op " + std::to_string(i) + " of the forward is "
                             + (i < given.size() ? "`" + std::string(measured.opName(given[i])) + "`" : "missing")
-                            + ": expected the same step, whose op is `" + std::string(name) + "`");
+                            + ": expected the same step, with the op `" + std::string(name) + "`");
         times[wanted[i].value] = measured.ops.ms[given[i]];
     }
     return times;

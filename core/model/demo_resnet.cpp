@@ -170,7 +170,7 @@ Result<std::unique_ptr<ModelSource>> openResnet(const ModelRequest& request)
     settings.integer("image_size", args.imageSize, 1, 8192);
     RETURN_IF_ERROR(settings.finish());
     if (request.sequence != 0)
-        return badInput("--seq: " + request.name + " has images, not sequences; leave it out");
+        return badInput("--seq: " + request.name + " has images, not sequences; leave --seq out");
     ASSIGN_OR_RETURN(const std::int64_t batch, chosenSize("--batch", request.batch, 8, mostSamples));
     using Blocks = std::array<std::int64_t, 4>;
     ModuleBuilder builder(request.device, request.dtype.value_or(at::kFloat));

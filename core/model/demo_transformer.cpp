@@ -193,7 +193,7 @@ Result<std::unique_ptr<ModelSource>> openTransformer(const ModelRequest& request
     if (request.sequence > args.maxSequence)
         return badInput("--seq " + std::to_string(request.sequence) + " is longer than max_seq_len "
                         + std::to_string(args.maxSequence) + " of " + request.name
-                        + "; raise it with --set max_seq_len=" + std::to_string(request.sequence));
+                        + "; raise the limit with --set max_seq_len=" + std::to_string(request.sequence));
     ASSIGN_OR_RETURN(const std::int64_t sequence,
                      chosenSize("--seq", request.sequence, args.maxSequence, args.maxSequence));
     RETURN_IF_ERROR(checkStepSize(request.name, estimatedBytes(args, batch, sequence)));

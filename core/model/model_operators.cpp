@@ -182,7 +182,7 @@ void withholdOperators()
         const auto kept = refused();
         if (!kept.empty())
             throw std::runtime_error("libtorch keeps the operator " + kept.front()->schema().name()
-                                     + ", which a model file may not use");
+                                     + ", and a model file may not use that operator");
         return true;
     }();
     (void)once;

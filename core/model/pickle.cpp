@@ -42,7 +42,7 @@ void PickleReader::other(PickleOpcode opcode)
         return push(storage());
     default:
         throw WrongPickle{"holds opcode " + std::to_string(static_cast<int>(opcode))
-                          + ", which torch.jit.save does not write"};
+                          + ", never written by torch.jit.save"};
     }
 }
 
@@ -67,7 +67,7 @@ void PickleReader::adopt(Index owner, Items items)
         const bool inTuple = at(owner).kind == Kind::tuple;
         if (item == owner || (at(item).kind == Kind::function && !inTuple)
             || (at(item).kind == Kind::storage && !inTuple))
-            throw WrongPickle{"holds a value where it cannot be"};
+            throw WrongPickle{"holds a value in a wrong place"};
         extents_[item].inside = true;
         extent.depth = std::max(extent.depth, extents_[item].depth + 1);
         extent.visits = std::min(extent.visits + extents_[item].visits, mostVisits + 1);
@@ -101,7 +101,7 @@ Result<Pickle> Pickle::read(std::span<const std::byte> bytes, const std::string&
         return reader.read();
     } catch (const WrongPickle& wrong) {
         return badInput(name + " " + wrong.what + " (byte " + std::to_string(reader.position())
-                        + "); the file is damaged, or not one that torch.jit.save wrote");
+                        + "); the file is damaged, or was not written by torch.jit.save");
     }
 }
 
@@ -220,7 +220,7 @@ Pickle::Index PickleReader::global()
     const std::string module = std::string(input().line(longestName));
     std::string name = module + "." + std::string(input().line(longestName));
     if (!isKnown(name))
-        throw WrongPickle{"uses " + name + ", which Headroom does not read in a TorchScript file"};
+        throw WrongPickle{"uses " + name + ", and Headroom reads no such class in a TorchScript file"};
     return make({Kind::function, 0, std::move(name), {}});
 }
 
@@ -263,7 +263,7 @@ Pickle::Index PickleReader::build()
     const Index state = pop();
     const Index object = open(pop(), Kind::object);
     if (!at(object).items.empty())
-        throw WrongPickle{"gives an object its state twice"};
+        throw WrongPickle{"gives an object state twice"};
     adopt(object, {&state, 1});
     return object;
 }
@@ -302,7 +302,7 @@ Pickle::Index PickleReader::tensor(const Value& arguments)
     tensor.strides = integers(parts[3]);
     tensor.requiresGrad = at(parts[4]).integer != 0;
     if (!fits(tensor))
-        throw WrongPickle{"holds a tensor that is larger than its storage"};
+        throw WrongPickle{"holds a tensor that is larger than the storage"};
     if (tensor.requiresGrad && !at::isFloatingType(tensor.dtype) && !at::isComplexType(tensor.dtype))
         throw WrongPickle{"holds a tensor of integers that requires a gradient"};
     pickle_.tensors_.push_back(std::move(tensor));
@@ -343,7 +343,7 @@ std::vector<std::int64_t> PickleReader::integers(Index tuple)
     std::vector<std::int64_t> numbers;
     for (const Index item : at(tuple).items) {
         if (at(item).kind != Kind::integer)
-            throw WrongPickle{"holds a tensor whose shape is not made of integers"};
+            throw WrongPickle{"holds a tensor with a shape that is not made of integers"};
         numbers.push_back(at(item).integer);
     }
     if (numbers.size() > 64)

@@ -105,7 +105,7 @@ const std::string* SettingsReader::find(std::string_view key)
         if (name != key)
             continue;
         if (found && error_.empty())
-            error_ = "--set " + name + " is given twice for " + model_ + "; give it once";
+            error_ = "--set " + name + " is given twice for " + model_ + "; expected a single value";
         found = &value;
     }
     return found;

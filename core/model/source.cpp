@@ -67,7 +67,7 @@ Result<InputShape> parseInputShape(std::string_view text)
         const std::size_t cross = shape.find('x');
         const std::int64_t next = size(shape.substr(0, cross));
         if (next == 0)
-            return refused("whole numbers of at least 1 with an x between them");
+            return refused("whole numbers of at least 1, separated by x");
         input.sizes.push_back(next);
         if (cross == std::string_view::npos)
             return input;
@@ -105,9 +105,10 @@ constexpr std::array demos{
 /// Refuses a file of torch.save: Python objects and no code.
 Result<std::unique_ptr<ModelSource>> refusePickledModel(const ModelRequest& request)
 {
-    return badInput(request.name
-                    + " was written by torch.save, which stores Python objects without their code; save the model with "
-                      "torch.export.save or torch.jit.save, or record the training script");
+    return badInput(
+        request.name
+        + " was written by torch.save, and torch.save stores Python objects without code; save the model with "
+          "torch.export.save or torch.jit.save, or record the training script");
 }
 
 /// A kind of model file, recognized by a record that other kinds do not have.
@@ -133,7 +134,7 @@ Error unknownName(const std::string& name)
 
 Error needlessInput(const std::string& name)
 {
-    return badInput("--input is for TorchScript files; " + name + " says its inputs itself");
+    return badInput("--input is for TorchScript files; " + name + " states all inputs");
 }
 
 Result<std::unique_ptr<ModelSource>> openFile(const ModelRequest& request)

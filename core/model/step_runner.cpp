@@ -225,8 +225,8 @@ at::Tensor StepRunner::lossOf(const std::vector<at::Tensor>& outputs)
     else if (usedLoss_ == Loss::mean)
         loss = output.mean();
     else if (output.numel() != 1)
-        throw StepRefused{"--loss output needs a model that returns one number; this one returns " + shape(output)
-                          + "; use --loss sum or mean"};
+        throw StepRefused{"--loss output needs a model that returns a single number; this model returns "
+                          + shape(output) + "; use --loss sum or mean"};
     if (!loss.requires_grad())
         throw StepRefused{"the model's first output does not depend on a trainable parameter, so there is no backward"};
     return loss;

@@ -163,8 +163,8 @@ void CodeCheck::className(std::size_t position)
     if (second.empty())
         wrong_ = "the name of a class that is cut off";
     else if (first == "torch" && second == "classes") {
-        wrong_ = "an object of torch.classes, which is libtorch's own code";
-        advice_ = "; save the model before it is quantized or prepared for a backend";
+        wrong_ = "an object of torch.classes (libtorch's own code)";
+        advice_ = "; save the model before quantization or preparation for a backend";
     }
 }
 
@@ -346,7 +346,7 @@ Status TorchScriptCheck::run()
     const char* const version = reader_.hasRecord(".data/version") ? ".data/version" : "version";
     for (const char* needed : {"data.pkl", "constants.pkl", version})
         if (!reader_.hasRecord(needed))
-            return badInput(file_.name_ + " is not a TorchScript file: it has no " + needed);
+            return badInput(file_.name_ + " is not a TorchScript file: there is no " + needed);
     RETURN_IF_ERROR(checkSizes());
     RETURN_IF_ERROR(checkCode());
     for (const auto& [record, folder] : {std::pair("data.pkl", "data/"), std::pair("constants.pkl", "constants/")}) {
@@ -371,8 +371,8 @@ Status TorchScriptCheck::checkSizes()
         const std::size_t size = reader_.getRecordSize(record);
         const bool isWeight = record.starts_with("data/") || record.starts_with("constants/");
         if (size > std::max(isWeight ? std::size_t(0) : largestText, file_.bytes_.size()))
-            return badInput(place(record) + " says that it has " + std::to_string(size)
-                            + " bytes, which is more than the file can hold; the file is damaged");
+            return badInput(place(record) + " claims " + std::to_string(size)
+                            + " bytes, more than the file can hold; the file is damaged");
     }
     return {};
 }
@@ -404,11 +404,11 @@ Status TorchScriptCheck::checkStorages(const Pickle& pickle, const std::string& 
         if (elements == 0)
             continue;
         if (!reader_.hasRecord(record))
-            return badInput(file_.name_ + " has no record " + record + ", which a tensor lies in; the file is damaged");
+            return badInput(file_.name_ + " lacks the record " + record + " of a tensor; the file is damaged");
         ASSIGN_OR_RETURN(const auto bytes, archive_.record(record));
         if (elements > bytes.size() / elementSize)
-            return badInput(place(record) + " has " + std::to_string(bytes.size()) + " bytes, but a tensor of "
-                            + std::to_string(elements) + " elements lies in it; the file is damaged");
+            return badInput(place(record) + " has " + std::to_string(bytes.size()) + " bytes, too few for a tensor of "
+                            + std::to_string(elements) + " elements; the file is damaged");
         if (elements * elementSize > TorchScriptFile::smallStorage)
             file_.weights_.push_back(bytes);
     }

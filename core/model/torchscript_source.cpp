@@ -130,7 +130,7 @@ void InputMaker::make(const c10::FunctionSchema& forward)
     for (std::size_t i = 1; i < forward.arguments().size(); ++i) // the first is the module itself
         inputs_.arguments_.push_back(argument(forward.arguments()[i], i - 1));
     if (inputs_.tensors_.empty())
-        throw Refused{file_.name() + " has a forward that takes no tensor, so there is no batch to train it with"};
+        throw Refused{file_.name() + " has a forward that takes no tensor, so there is no batch to train with"};
     inputs_.batch_ = resize_.newBatch;
     inputs_.sequence_ = resize_.newSequence;
 }
@@ -157,10 +157,10 @@ void InputMaker::findAsked(const c10::FunctionSchema& forward)
             found |= name == input.name;
         }
         if (!found)
-            throw Refused{"--input " + input.name + ": forward of " + file_.name() + " has no such argument; it has "
+            throw Refused{"--input " + input.name + ": forward of " + file_.name() + " has no such argument, but "
                           + names};
         if (!seen.insert(input.name).second)
-            throw Refused{"--input " + input.name + " is given twice; give it once"};
+            throw Refused{"--input " + input.name + " is given twice; expected a single shape"};
     }
 }
 
@@ -204,8 +204,8 @@ void InputMaker::chooseSizes(const c10::FunctionSchema& forward)
     }
     const auto choose = [&](const char* option, std::int64_t asked, std::int64_t standard, const char* dimension) {
         if (asked != 0 && standard == 0)
-            throw Refused{std::string(option) + ": the inputs of " + file_.name() + " have no " + dimension
-                          + " that is known; leave it out, or say their shapes with --input"};
+            throw Refused{std::string(option) + ": the inputs of " + file_.name() + " have no known " + dimension
+                          + "; leave the option out, or give shapes with --input"};
         const auto size = chosenSize(option, asked, standard, mostSamples);
         if (!size)
             throw Refused{size.error().message};
@@ -237,7 +237,7 @@ c10::IValue InputMaker::argument(const c10::Argument& argument, std::size_t inde
     if (isTensor)
         refuseUnknown(argument);
     throw Refused{file_.name() + ": forward takes '" + argument.name() + "' of the type " + type->annotation_str()
-                  + ", which has no default and which --input cannot say; give it a default and save the model again"};
+                  + ", without a default, and --input gives only tensors; add a default and save the model again"};
 }
 
 /// Makes a tensor, or a list, tuple or dictionary of tensors, with the shapes in the trace.
@@ -268,7 +268,7 @@ c10::IValue InputMaker::tracedValue(const Pickle::Value& value, const std::strin
     }
     default:
         throw Refused{file_.name() + " was traced with '" + name
-                      + "' as something that is no tensor; trace it again with tensors only"};
+                      + "' as something that is no tensor; trace the model again with tensors only"};
     }
 }
 
@@ -290,10 +290,9 @@ at::Tensor InputMaker::tensor(const Known& known, const std::string& name)
 
 void InputMaker::refuseUnknown(const c10::Argument& argument) const
 {
-    throw Refused{file_.name() + " does not say how large its input '" + argument.name()
-                  + "' is, as it was scripted and not traced; pass --input " + argument.name()
-                  + "=SHAPE[:DTYPE], for example --input " + argument.name() + "=8x128 or --input " + argument.name()
-                  + "=8x128:int64"};
+    throw Refused{file_.name() + " was scripted, not traced, and states no size for the input '" + argument.name()
+                  + "'; pass --input " + argument.name() + "=SHAPE[:DTYPE], for example --input " + argument.name()
+                  + "=8x128 or --input " + argument.name() + "=8x128:int64"};
 }
 
 Result<TorchScriptInputs> TorchScriptInputs::make(const TorchScriptFile& file, const c10::FunctionSchema& forward,
@@ -402,16 +401,17 @@ Result<std::unique_ptr<ModelSource>> openTorchScript(const ModelRequest& request
     const bool real = computes(request.device);
     ASSIGN_OR_RETURN(auto module, file.load(real));
     if (!module.find_method("forward"))
-        return badInput(request.name + " has no method forward, which a training step runs");
+        return badInput(request.name + " has no method forward, needed for a training step");
     if (module.parameters().size() == 0)
-        return badInput(request.name + " has no parameters; a frozen model cannot be trained, save it before freezing");
+        return badInput(request.name
+                        + " has no parameters; a frozen model cannot be trained, save the model before freezing");
     const at::ScalarType dtype = (*module.parameters().begin()).scalar_type();
     if (request.dtype.value_or(dtype) != dtype)
         return badInput("--dtype " + dtypeName(*request.dtype) + ": " + request.name + " states its own types, "
-                        + dtypeName(dtype) + " first; leave it out, or save the model in the other type");
+                        + dtypeName(dtype) + " first; leave --dtype out, or save the model in the other type");
     if (request.lifetimes.value_or(Lifetimes::graph) != Lifetimes::graph)
         return badInput("--lifetimes frame: " + request.name
-                        + " is run by TorchScript, which lets go of a value at its last use; leave it out");
+                        + " runs in TorchScript, and TorchScript frees a value at the last use; leave --lifetimes out");
     ASSIGN_OR_RETURN(auto inputs,
                      TorchScriptInputs::make(file, module.get_method("forward").function().getSchema(), request));
     try {

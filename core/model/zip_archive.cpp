@@ -64,9 +64,7 @@ Result<ZipArchive> ZipArchive::read(Span bytes, std::string name, std::shared_pt
         archive.reader_
             = std::make_shared<caffe2::serialize::PyTorchStreamReader>(std::make_shared<MappedBytes>(bytes));
     } catch (const std::exception& error) {
-        return badInput(archive.name_
-                        + " is no archive of PyTorch, which .pt2 and TorchScript files are, or it is damaged or was "
-                          "not written completely: "
+        return badInput(archive.name_ + " is no PyTorch archive (.pt2 or TorchScript), or is damaged or incomplete: "
                         + firstSentence(error));
     }
     return archive;
@@ -90,9 +88,9 @@ Result<Span> ZipArchive::record(const std::string& record) const
         const std::size_t offset = reader_->getRecordOffset(record);
         const std::size_t size = reader_->getRecordSize(record);
         if (header > offset || offset > bytes_.size() || isCompressed(bytes_.subspan(header)))
-            return badInput(name_ + ": '" + record
-                            + "' is compressed or damaged; torch.export.save and torch.jit.save store it as it is, so "
-                              "save the model again with them");
+            return badInput(
+                name_ + ": '" + record
+                + "' is compressed or damaged; save the model again with torch.export.save or torch.jit.save");
         if (size > bytes_.size() - offset)
             return badInput(name_ + ": '" + record + "' goes past the end of the file; the file is damaged");
         return bytes_.subspan(offset, size);

@@ -245,7 +245,7 @@ Result<OpPolicy> opPolicy(const SacStats& stats, double memoryBudget)
             return Error{ErrorKind::infeasible,
                          "No policy exists: op " + std::to_string(items[i].ops.front()) + " (`"
                              + stats.funcNames[static_cast<std::size_t>(items[i].ops.front())]
-                             + "`) belongs to views, which are always recomputed, and to ops that must be saved."};
+                             + "`) belongs to views, always recomputed, and to ops that must be saved."};
         saved[i] = items[i].saved;
         room -= items[i].saved ? items[i].memory : 0;
     }
@@ -253,7 +253,7 @@ Result<OpPolicy> opPolicy(const SacStats& stats, double memoryBudget)
         return Error{ErrorKind::infeasible,
                      "No policy fits: in-place and random ops that must be saved take " + groupedDigits(allowed - room)
                          + " B, and the memory budget is " + groupedDigits(allowed) + " B of " + groupedDigits(all)
-                         + " B; raise it to the former."};
+                         + " B; raise the budget to at least the former."};
 
     const std::vector<Kind> kinds = findKinds(items, room);
     Knapsack knapsack(kinds, room);

@@ -325,7 +325,7 @@ Result<PiecewiseSolution> PiecewiseSearch::run()
         const MilpResult solution = relaxation.solve(options);
         if (solution.status == MilpStatus::failed || solution.status == MilpStatus::infeasible)
             return Error{ErrorKind::internal,
-                         "GLPK found no plan for a budget that has one: please report the model and the budget"};
+                         "GLPK found no plan although a plan exists: please report the model and the budget"};
         best_.boundMs = std::max(best_.boundMs, solution.bound);
         if (solution.status == MilpStatus::stopped || limit_.stop.stop_requested()) {
             best_.status = PlanStatus::stopped;
@@ -382,7 +382,7 @@ std::string whatWouldHelp(const PiecewiseModules& modules, const PlanRequest& re
             if (const Bytes least = leastUnder(modules, wider); least > 0 && least <= request.budget)
                 return "sharding parameters and gradients over " + std::to_string(wider.worldSize)
                     + " GPUs (world size) would bring that down to " + formatBytes(least);
-    return "a smaller batch or a shorter sequence would lower it";
+    return "a smaller batch or a shorter sequence would lower the peak";
 }
 
 std::string whyInfeasible(const PiecewiseProblem& problem, const PlanRequest& request, const std::string& module,

@@ -49,17 +49,14 @@ Status applyPins(const PlanModules& modules, const PlanRequest& request, Wishes&
         if (found == stats.end())
             return badInput("cannot pin `" + fqn + "`: no module of that name ran in the step");
         if (found->isLeaf)
-            return badInput("cannot pin `" + fqn
-                            + "`: it has no submodules, and only modules with submodules can be "
-                              "checkpointed");
+            return badInput("cannot pin `" + fqn + "`: only modules with submodules can be checkpointed");
         const std::string what = pin == Pin::offload ? "` to be offloaded: " : "` to recompute: ";
         if (pin != Pin::save && !found->obstacle.empty())
             return badInput("cannot pin `" + fqn + what + found->obstacle);
         const auto module = static_cast<std::size_t>(found - stats.begin());
         if (pin != Pin::save && !allowedByUnits[module])
             return badInput("cannot pin `" + fqn + what
-                            + "it may not be checkpointed, since it keeps no activations, is no AC unit, or contains "
-                              "an FSDP unit");
+                            + "the module keeps no activations, is no AC unit, or contains an FSDP unit");
         wishes.forced[module] = pin != Pin::save;
         for (std::size_t other = 0; other < stats.size(); ++other) {
             const bool around = isInside(fqn, stats[other].fqn);
@@ -73,7 +70,7 @@ Status applyPins(const PlanModules& modules, const PlanRequest& request, Wishes&
             return badInput(
                 "cannot pin `" + stats[module].fqn
                 + (request.pins.at(stats[module].fqn) == Pin::offload ? "` to be offloaded" : "` to recompute")
-                + ": a module around or inside it is pinned too");
+                + ": a module around or inside is pinned, too");
     return {};
 }
 
@@ -168,7 +165,7 @@ Status dropMisplaced(const PlanModules& modules, std::vector<PlanUnit>& units)
             kept.push_back(units[i]);
         else if (units[i].forced)
             return badInput("cannot pin `" + modules.info->stats[static_cast<std::size_t>(units[i].module)].fqn
-                            + "` to recompute: it runs outside the forward of the module that contains it");
+                            + "` to recompute: the module runs outside the forward of the parent module");
     }
     units = std::move(kept);
     findTree(modules, units);

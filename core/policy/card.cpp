@@ -4,7 +4,7 @@
 
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
-#include "core/trace/remarks.h"
+#include "core/trace/earlier_steps.h"
 
 #include <nlohmann/json.hpp>
 
@@ -126,24 +126,29 @@ std::vector<std::string> assumptions(const Card& card, const StepTrace& step,
         const auto saved = [&](double size) { return formatBytes(static_cast<Bytes>(size * own)); };
         const std::vector<double> sizes = sizesOf(*earlier);
         sentences.push_back("the program's steps differ in size: autograd saves " + formatBytes(earlier->own)
-                            + " in the recorded one, and " + formatBytes(earlier->least)
+                            + " in the recorded step, and " + formatBytes(earlier->least)
                             + (earlier->most > earlier->least ? " to " + formatBytes(earlier->most) : std::string())
-                            + " in earlier ones; the answer holds for steps that save " + saved(sizes[0]) + " to "
-                            + saved(sizes[2]) + " in turn, and a larger one may run out of memory");
+                            + " in earlier steps; the answer holds for steps that save " + saved(sizes[0]) + " to "
+                            + saved(sizes[2]) + " in turn, and a larger step may run out of memory");
     }
+    if (const auto leftOut = leftOutModules(step))
+        sentences.push_back(
+            "the recorded step ran without " + leftOut->first
+            + (leftOut->count > 1 ? " and " + std::to_string(leftOut->count - 1) + " other modules" : "")
+            + ", which earlier steps ran: a step that runs all modules may run out of memory");
     if (const Bytes most = forwardsOutside(step); most > 0)
         sentences.push_back("the program ran forward passes that are no training step and took " + formatBytes(most)
-                            + " at most: a plan changes where their blocks lie, so that the answer is an estimate; "
-                              "--margin leaves memory free");
+                            + " at most: a plan changes the places of the passes' blocks, so that the answer is an "
+                              "estimate; --margin leaves memory free");
     if (const Bytes most = card.workspaces.mostDuringAnOp(); most > 0)
         sentences.push_back("cuDNN's workspaces are an estimate, " + formatBytes(most)
-                            + " at most: cuDNN chooses its algorithms on the card");
+                            + " at most: cuDNN chooses algorithms on the card");
     if (card.name.empty())
-        sentences.push_back("the size is memory for tensors and their fragmentation: what cuBLAS and cuDNN take of the "
+        sentences.push_back("the size is memory for tensors, fragmentation included: memory of cuBLAS and cuDNN in the "
                             "allocator comes on top");
     if (run.runs && !run.repeats)
-        sentences.push_back("the memory is so tight that segments go back and are taken anew, and their layout did not "
-                            "repeat within the steps that were replayed: a later step may run out of memory");
+        sentences.push_back("the memory is so tight that segments go back and are taken anew, and the layout of "
+                            "segments did not repeat within the replayed steps: a later step may run out of memory");
     return sentences;
 }
 
@@ -168,7 +173,7 @@ nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, cons
     json["reserved_peak_without_workspaces_bytes"] = run.reservedWithoutWorkspaces;
     json["left_bytes"] = run.left;
     json["margin_bytes"] = card.margin;
-    json["steps_differ"] = otherEarlierSteps(step).has_value();
+    json["steps_differ"] = otherEarlierSteps(step).has_value() || leftOutModules(step).has_value();
     json["assumptions"] = run.assumptions;
     json["retries"] = run.retries;
     json["reason"] = run.reason;

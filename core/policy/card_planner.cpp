@@ -222,7 +222,7 @@ Result<PlanAnswer> noPlan(const StepPlanner& planner, PlanRequest request, const
     Plan& plan = none.plan;
     plan.budget = card->forTensors();
     if (plan.leastBudget <= plan.budget)
-        plan.reason = "No plan that was tried runs on a card with " + formatBytes(card->rules.capacity)
+        plan.reason = "No plan that was tried runs on a card with " + formatBytes(card->given() + card->margin)
             + " for the allocator"
             + (card->margin > 0 ? ", of which " + formatBytes(card->margin) + " are left free" : std::string())
             + ", although tensors need " + formatBytes(plan.leastBudget) + " only: " + none.card->run.reason + ".";

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -23,8 +25,11 @@ constexpr std::int64_t leastVocabulary = 1024; ///< fewer classes make no large 
 
 /// Shares of the peak from which a finding is a cause.
 constexpr double leastShareOfLogits = 0.2;
+constexpr double leastShareOfScores = 0.3;
 constexpr double leastShareOfState = 0.3;
 constexpr double leastShareOfGrowth = 0.02;
+constexpr double leastShareOfGradients = 0.05;
+constexpr double leastRiseBetweenSteps = 0.1; ///< above the step's peak
 
 class Causes
 {
@@ -45,11 +50,16 @@ public:
             unusedForwards();
             unusedGradients();
             memoryReaders();
+            oldGradients();
+            betweenSteps();
         } else {
             growthOfSnapshot();
         }
         fragmentation();
+        const auto before = static_cast<std::ptrdiff_t>(causes_.size());
+        attention();
         logits();
+        std::ranges::stable_sort(causes_.begin() + before, causes_.end(), std::greater(), &Cause::bytes);
         optimizerState();
         return std::move(causes_);
     }
@@ -84,7 +94,9 @@ private:
         const std::string remark = growthRemark(step_);
         if (remark.empty())
             return;
-        const KeptActivations kept = keptActivations(step_);
+        KeptActivations kept = keptActivations(step_);
+        if (!isGrowth(kept))
+            kept = keptBetweenSteps(step_);
         add(CauseKind::growth, kept.earlier + kept.more, remark, mainLine(kept.storages), remark);
     }
 
@@ -96,7 +108,18 @@ private:
         }
     }
 
+    /// Whether an op outside of backward and of the optimizer makes another tensor of gradients. Clipping does not:
+    /// norms, and changes in place of a list of gradients.
+    bool computesWithGradients(OpId op) const
+    {
+        const unsigned flags = step_.ops.flags[op];
+        const bool changesList = (flags & opInPlace) != 0 && step_.ops.outputs[op].empty();
+        return step_.ops.phase[op] == Phase::forward && (flags & opView) == 0 && !changesList
+            && step_.opName(op).find("norm") == std::string_view::npos;
+    }
+
     /// Gradients that live while the optimizer runs and that none of its ops reads, though the optimizer reads others.
+    /// Nor does the program compute with these gradients.
     void unusedGradients()
     {
         struct Gradient
@@ -126,6 +149,11 @@ private:
                     gradients[input.value].isRead = true;
                     anyRead = anyRead || gradients[input.value].isMade;
                 }
+            } else if (kind == EventKind::opBegin && computesWithGradients(OpId(a))) {
+                const auto outputs = step_.ops.outputs[OpId(a)];
+                for (const StorageId input : step_.ops.inputs[OpId(a)])
+                    gradients[input.value].isRead
+                        = gradients[input.value].isRead || std::ranges::find(outputs, input) == outputs.end();
             }
         }
         std::vector<StorageId> unused;
@@ -140,7 +168,7 @@ private:
         add(CauseKind::unusedGradients, bytes,
             "backward makes " + formatBytes(bytes)
                 + " of gradients that no optimizer reads, as of a teacher or of a frozen model: call "
-                  "requires_grad_(False) on these parameters, or run their forward under torch.no_grad()",
+                  "requires_grad_(False) on the parameters, or run the forward under torch.no_grad()",
             mainLine(unused));
     }
 
@@ -150,6 +178,85 @@ private:
         for (const std::string& remark : step_.info.remarks)
             if (remark.starts_with(beginning))
                 add(CauseKind::memoryReader, 0, remark, SourceLines::none, remark);
+    }
+
+    /// Gradients of the step before that are alive at the peak, and that zero_grad() frees afterwards, unread.
+    void oldGradients()
+    {
+        std::set<StorageId> old;
+        for (const LiveBlock& block : atPeak_)
+            if (block.category == Category::gradient && !block.creator.valid())
+                old.insert(block.storage);
+        std::vector<StorageId> freed;
+        Bytes bytes = 0;
+        for (std::uint32_t event = 0; event < step_.events.size() && !old.empty(); ++event) {
+            const EventIndex at(event);
+            const std::uint32_t a = step_.events.a[at];
+            if (step_.events.kind[at] == EventKind::free && old.erase(StorageId(a)) > 0) {
+                freed.emplace_back(a);
+                bytes += step_.storages.bytes[StorageId(a)];
+            } else if (step_.events.kind[at] == EventKind::opBegin) {
+                for (const StorageId input : step_.ops.inputs[OpId(a)])
+                    old.erase(input); // backward adds to the gradient
+            }
+        }
+        if (!isLargePart(bytes, leastShareOfGradients))
+            return;
+        add(CauseKind::oldGradients, bytes,
+            "gradients of the step before take " + formatBytes(bytes) + " of the peak, until zero_grad() frees the "
+                + "gradients unread: call optimizer.zero_grad() right after optimizer.step(), or before the forward",
+            mainLine(freed));
+    }
+
+    /// The most memory between two steps, above the memory at the step's start.
+    struct Outside
+    {
+        Bytes peak = 0;
+        std::map<Bytes, std::size_t> blocks; ///< number of blocks at the peak that were allocated there, by size
+    };
+
+    Outside mostBetweenSteps() const
+    {
+        const StepTrace::Outside& rows = step_.betweenSteps;
+        Outside most;
+        std::map<Bytes, std::size_t> blocks;
+        Bytes now = 0;
+        for (std::uint32_t row = 0; row < rows.size(); ++row) {
+            const Bytes bytes = roundedToBlock(rows.bytes[row]);
+            if (rows.kind[row] == OutsideKind::alloc) {
+                now += bytes;
+                ++blocks[bytes];
+                if (now > most.peak)
+                    most = {now, blocks};
+            } else if (rows.kind[row] != OutsideKind::emptyCache) {
+                now -= bytes;
+                if (rows.kind[row] == OutsideKind::free)
+                    --blocks[bytes];
+            }
+        }
+        return most;
+    }
+
+    void betweenSteps()
+    {
+        constexpr std::size_t leastKept = 4; ///< blocks of equal size that look like outputs in a list
+        const Outside most = mostBetweenSteps();
+        const Bytes level = total(timeline_.start) + most.peak;
+        if (static_cast<double>(level - timeline_.peak) < leastRiseBetweenSteps * static_cast<double>(timeline_.peak))
+            return;
+        std::string sentence = "memory is highest between two steps, as in an evaluation: " + formatBytes(level)
+            + ", and the step takes " + formatBytes(timeline_.peak);
+        std::pair<Bytes, std::size_t> kept;
+        for (const auto& block : most.blocks)
+            if (block.second >= leastKept
+                && block.first * static_cast<Bytes>(block.second) > kept.first * static_cast<Bytes>(kept.second))
+                kept = block;
+        if (const Bytes bytes = kept.first * static_cast<Bytes>(kept.second);
+            static_cast<double>(bytes) >= leastShareOfLogits * static_cast<double>(level))
+            sentence += ". " + std::to_string(kept.second) + " blocks of " + formatBytes(kept.first)
+                + " live there together: outputs that are kept, as in a list, take their bytes even without a graph. "
+                  "Keep output.cpu(), or the figures that count";
+        add(CauseKind::betweenSteps, level, sentence, SourceLines::none);
     }
 
     /// What a line of a snapshot holds, from step to step of the program.
@@ -234,7 +341,7 @@ private:
                 + (blocks == 1 ? " block" : " blocks") + ", and took "
                 + formatBytes((growth.levels.back() - *first) / rises) + " more in each of " + std::to_string(rises)
                 + (hasSteps ? " steps" : " calls")
-                + ". A loss or an output that is kept holds its graph: keep loss.item() or output.detach().cpu()",
+                + ". A kept loss or output holds the autograd graph: keep loss.item() or output.detach().cpu()",
             most->first);
     }
 
@@ -253,24 +360,94 @@ private:
         return card->forTensors() - failure.deviceFree;
     }
 
+    /// Describes the pieces of the free memory, and the block that keeps the largest piece from a larger one.
+    std::string piecesOf(const OutOfMemory& failure) const
+    {
+        const std::string sizes = piecesText(failure);
+        if (sizes.empty())
+            return "pieces that are too small or in other pools";
+        const StorageId beside = failure.largest.front().beside;
+        if (!beside.valid())
+            return sizes;
+        const std::string line = lines_.text(beside);
+        return sizes + (failure.pieces > 1 ? ", the largest beside " : " beside ") + "a block of "
+            + formatBytes(step_.storages.bytes[beside]) + (line.empty() ? "" : " from " + line);
+    }
+
     void fragmentation()
     {
         const auto addBlock = [this](Bytes block, Bytes free, const std::string& pieces, OpId op) {
             add(CauseKind::fragmentation, free,
                 "fragmentation: a block of " + formatBytes(block) + " finds no room, while the allocator holds "
-                    + formatBytes(free) + " free, in pieces " + pieces
+                    + formatBytes(free) + " free, in " + pieces
                     + ". Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
                 lines_.lineOf(op));
         };
         for (const OutOfMemory& failure : outOfMemoryEvents(step_))
             if (const Bytes free = reservedAt(failure) - failure.active; free >= failure.requested)
-                return addBlock(failure.requested, free, "that are too small or in other pools", failure.op);
+                return addBlock(failure.requested, free, piecesOf(failure), failure.op);
         if (!run_ || run_->runs || !run_->failure || !run_->failure->memory.isFragmentation())
             return;
         const CachingAllocator::OutOfMemory& memory = run_->failure->memory;
         const Bytes largest = memory.freeBlocks.empty() ? 0 : memory.freeBlocks.front();
         addBlock(memory.size, memory.stats.reserved - memory.stats.active,
-                 largest > 0 ? "of at most " + formatBytes(largest) : "of other pools or streams", run_->failure->op);
+                 "pieces " + (largest > 0 ? "of at most " + formatBytes(largest) : "of other pools or streams"),
+                 run_->failure->op);
+    }
+
+    using Extent = std::pair<std::int64_t, std::int64_t>; ///< the last two sizes: queries and keys
+
+    /// Returns the extents of results of batched products that a softmax reads or makes: scores of attention.
+    std::set<Extent> scoreExtents() const
+    {
+        constexpr std::int64_t leastKeys = 256;
+        std::set<Extent> products, softmaxes, both;
+        for (std::uint32_t row = 0; row < step_.ops.size(); ++row) {
+            const std::string_view name = step_.opName(OpId(row));
+            const bool isProduct = name.starts_with("aten.bmm.") || name.starts_with("aten.baddbmm.");
+            if (!isProduct && !name.starts_with("aten._softmax.") && !name.starts_with("aten._safe_softmax."))
+                continue;
+            const OpSignature signature = decodedSignature(step_.signatureOf(OpId(row)));
+            const TensorShape* const shape = signature.result();
+            if (shape && shape->sizes.size() > 2 && shape->sizes.back() >= leastKeys)
+                (isProduct ? products : softmaxes).emplace(*(shape->sizes.end() - 2), shape->sizes.back());
+        }
+        std::ranges::set_intersection(products, softmaxes, std::inserter(both, both.end()));
+        return both;
+    }
+
+    void attention()
+    {
+        const std::set<Extent> known = scoreExtents();
+        if (known.empty())
+            return;
+        std::map<Extent, std::pair<Bytes, std::vector<StorageId>>> byExtent;
+        for (const LiveBlock& block : atPeak_) {
+            if (!block.creator.valid())
+                continue;
+            for (const OpSignature::Value& value : decodedSignature(step_.signatureOf(block.creator)).results)
+                for (const TensorShape& shape : value.tensors) {
+                    const std::size_t rank = shape.sizes.size();
+                    const Extent extent = rank > 2 ? Extent(shape.sizes[rank - 2], shape.sizes[rank - 1]) : Extent();
+                    if (!known.contains(extent) || bytesOf(shape) != step_.storages.requested[block.storage])
+                        continue;
+                    auto& held = byExtent[extent];
+                    if (held.second.empty() || held.second.back() != block.storage) {
+                        held.first += block.bytes;
+                        held.second.push_back(block.storage);
+                    }
+                }
+        }
+        for (const auto& [extent, held] : byExtent)
+            if (isLargePart(held.first, leastShareOfScores))
+                add(CauseKind::attention, held.first,
+                    "scores of attention are the peak: " + formatBytes(held.first) + " of "
+                        + formatBytes(timeline_.peak) + " in " + std::to_string(held.second.size())
+                        + (held.second.size() == 1 ? " tensor" : " tensors") + " of " + groupedDigits(extent.first)
+                        + " queries and " + groupedDigits(extent.second)
+                        + " keys. Call scaled_dot_product_attention, whose flash and memory-efficient kernels keep no "
+                          "scores",
+                    mainLine(held.second));
     }
 
     /// Returns the sizes of the vocabularies: rows of embeddings, and columns of softmax over classes.
@@ -337,7 +514,7 @@ private:
         add(CauseKind::optimizerState, state,
             "the optimizer's state takes " + formatBytes(state) + " of " + formatBytes(timeline_.peak)
                 + ", more than the weights (" + formatBytes(weights)
-                + "): an optimizer with 8-bit state, or one that shards its state, takes less",
+                + "): an optimizer with 8-bit or sharded state takes less",
             mainLine(storages));
     }
 
@@ -353,8 +530,9 @@ private:
 
 std::string_view causeName(CauseKind kind)
 {
-    static constexpr std::array<std::string_view, 7> names{
-        "growth", "unused_forward", "unused_gradients", "memory_reader", "fragmentation", "logits", "optimizer_state"};
+    static constexpr std::array<std::string_view, 10> names{
+        "growth",        "unused_forward", "unused_gradients", "memory_reader", "old_gradients",
+        "between_steps", "fragmentation",  "attention",        "logits",        "optimizer_state"};
     return names[static_cast<std::size_t>(kind)];
 }
 

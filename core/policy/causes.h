@@ -19,7 +19,10 @@ enum class CauseKind {
     unusedForward, ///< a forward with gradients on that no backward pass uses
     unusedGradients, ///< gradients of parameters that no optimizer updates
     memoryReader, ///< a forward chose its size by the card's free memory
+    oldGradients, ///< gradients of the step before, that zero_grad() frees after the peak
+    betweenSteps, ///< memory between two steps, as of an evaluation, is higher than the step's
     fragmentation, ///< the card has the bytes, in pieces
+    attention, ///< scores of attention, as wide as the sequence
     logits, ///< results as wide as a vocabulary
     optimizerState, ///< the optimizer's state is larger than the weights
 };

@@ -33,14 +33,15 @@ struct CopyLimits
     Bytes host = 0; ///< most pinned host memory; 0: any
     bool isChain = false; ///< the parts run in sequence in forward, and in reverse order in backward, each once
 
-    /// A way's copies that no work of its part hides, and the time that a module around the last part has beside it.
+    /// An option's copies that no work of the option's part hides, and the time that a module around the last part has
+    /// beside the part.
     struct Own
     {
         double tailMs = 0; ///< time of copies that are left when the part's forward ends
         double leadMs = 0; ///< time by which the copies back must begin before the part's backward
         double moreOutMs = 0, moreInMs = 0;
     };
-    /// By arc, by way; null for limits that are no bound, but what plans likely have: there recomputation hides no
+    /// By arc, by option; null for limits that are no bound, but what plans likely have: there recomputation hides no
     /// copies, and a part's backward hides half as much for the part's own copies.
     std::shared_ptr<const std::vector<std::vector<Own>>> own;
 };

@@ -16,8 +16,8 @@
 namespace headroom {
 namespace {
 
-constexpr std::string_view wholeOnlyReason
-    = "ops run inside of tensor subclasses there, where PyTorch's selective checkpointing keeps no single ones";
+constexpr std::string_view wholeOnlyReason = "ops run inside of tensor subclasses there, and PyTorch's selective "
+                                             "checkpointing keeps no single ops of subclasses";
 
 nlohmann::ordered_json toJson(const CardVerdict& verdict, const StepTrace& step)
 {

@@ -26,7 +26,7 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
     const std::string where = "policy of module `" + policy.fqn + "`: op `";
     const std::vector<OpId> ops = model.regionOps(module);
     if (ops.empty())
-        return badInput("the policy checkpoints module `" + policy.fqn + "`, which ran no op in the step");
+        return badInput("the policy checkpoints module `" + policy.fqn + "`, but the module ran no op in the step");
     CheckpointRegion region{module};
     if (policy.offload) {
         region.offload = Offload{policy.offload->wait, policy.offload->ahead, !policy.offload->tensors.empty()};
@@ -66,13 +66,13 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
         if (op.save && !savable[place->second])
             return badInput(where + op.op + "` with index " + std::to_string(op.index) + " cannot be saved: "
                             + (model.isWholeOnly(module)
-                                   ? "ops of the module run inside of tensor subclasses, where PyTorch keeps no single "
-                                     "ones; make the policy of this step again"
-                                   : "it makes nothing of its own, or its result is changed later"));
+                                   ? "ops of the module run inside of tensor subclasses, and PyTorch keeps no single "
+                                     "ops of subclasses; plan this step again"
+                                   : "the op makes no new tensor, or the result is changed later"));
         if (op.offload && !hostable[place->second])
             return badInput(where + op.op + "` with index " + std::to_string(op.index)
-                            + " cannot be offloaded: its result is small, or something else keeps it on the device; "
-                              "make the policy of this step again");
+                            + " cannot be offloaded: the result is small, or something else keeps the result on the "
+                              "device; plan this step again");
         seen[place->second] = true;
         region.save[place->second] = op.save;
         if (op.offload)
@@ -82,7 +82,7 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
     for (const auto& [op, count] : ran)
         if (named[op] != count)
             return badInput(where + std::string(op) + "`: the policy has " + callsText(named[op]) + ", the step "
-                            + std::to_string(count) + "; make the policy of this model and these shapes again");
+                            + std::to_string(count) + "; plan again for this model with these shapes");
     return region;
 }
 
@@ -102,8 +102,8 @@ Result<CheckpointPlan> checkpointPlan(const StepTrace& trace, const Policy& poli
     for (const Policy::Module& module : policy.modules) {
         const auto found = names.find(module.fqn);
         if (found == names.end())
-            return badInput("the policy names module `" + module.fqn + "`, which the step of `" + trace.info.model
-                            + "` does not have");
+            return badInput("the policy names module `" + module.fqn + "`, but the step of `" + trace.info.model
+                            + "` has no such module");
         ASSIGN_OR_RETURN(CheckpointRegion region, regionOf(model, found->second, module));
         plan.push_back(std::move(region));
     }

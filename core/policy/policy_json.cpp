@@ -184,7 +184,7 @@ Policy::Module moduleIn(const json::Json& json)
     else if (offload)
         module.offload = movesIn(*offload);
     else if (hosts)
-        json::wrong(json, "has ops with `offload`, but no `offload` that says when their results move");
+        json::wrong(json, "has ops with `offload`, but no `offload` that says when results move");
     return module;
 }
 
@@ -194,7 +194,7 @@ Policy policyIn(const json::Json& json)
         json::wrong(json, "is no policy: an object with headroom_policy was expected");
     Policy policy;
     if (json::at(json, "headroom_policy", json::bytes) != newestVersion)
-        json::expected(json["headroom_policy"], "version 1, which this Headroom reads: get a newer Headroom");
+        json::expected(json["headroom_policy"], "version 1: get a newer Headroom to read this policy");
     policy.model = json::at(json, "model", json::string);
     policy.torch = json::at(json, "torch", json::string);
     policy.budget = json::at(json, "budget_bytes", json::bytes);

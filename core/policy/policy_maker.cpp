@@ -220,13 +220,13 @@ Result<CheckpointRegion> PolicyMaker::choose(ModuleId module, double discardRati
 Result<CheckpointPlan> PolicyMaker::regions(const Plan& plan) const
 {
     if (plan.status == PlanStatus::infeasible || plan.status == PlanStatus::stopped)
-        return badInput("a plan that is " + std::string(planStatusName(plan.status))
-                        + " gives no policy: expected one that fits its budget");
+        return badInput("a plan with the status " + std::string(planStatusName(plan.status))
+                        + " gives no policy: expected a plan that fits the budget");
     std::map<ModuleId, double> decisions; // in the model's order, not the alphabet's
     for (const auto& [fqn, ratio] : plan.decisions) {
         const auto found = names_.find(fqn);
         if (found == names_.end())
-            return badInput("the plan checkpoints module `" + fqn + "`, which the step does not have");
+            return badInput("the plan checkpoints module `" + fqn + "`, but the step has no such module");
         decisions.emplace(found->second, ratio);
     }
     CheckpointPlan regions;

@@ -84,7 +84,7 @@ public:
     }
 
     /// By arc: the options of least reduced cost in the relaxation, ascending.
-    std::vector<std::vector<std::size_t>> promisingWays(std::size_t most) const
+    std::vector<std::vector<std::size_t>> promisingOptions(std::size_t most) const
     {
         std::vector<std::vector<std::size_t>> options;
         for (std::size_t arc = 0; arc < options_.size(); ++arc) {
@@ -116,7 +116,7 @@ public:
         if (copies_ && !addBestOptions(belowMs_, moreOptions) && proof)
             return answer; // without all options there is no better bound
         search(answer);
-        if (answer.plan && !copies_ && addWaysUpTo(bestMs_))
+        if (answer.plan && !copies_ && addOptionsUpTo(bestMs_))
             search(answer);
         if (hasAllOptions_)
             answer.boundMs = std::max(answer.boundMs, std::min({boundMs_, bestMs_, belowMs_}));
@@ -407,7 +407,7 @@ private:
     }
 
     /// Adds all options that a plan of less than `ms` may have. Returns whether options were added, and not too many.
-    bool addWaysUpTo(double ms)
+    bool addOptionsUpTo(double ms)
     {
         auto more = options_;
         std::size_t count = 0;
@@ -535,7 +535,7 @@ RowAnswer relaxRows(const RowProblem& problem, Bytes budget, RowProblem::Memory 
     search.startFrom(hints);
     RowAnswer answer = search.run(false);
     if (!answer.relaxed.empty() && promising > 0)
-        answer.promising = search.promisingWays(promising);
+        answer.promising = search.promisingOptions(promising);
     hints = search.hints();
     return answer;
 }

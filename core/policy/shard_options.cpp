@@ -123,7 +123,7 @@ Result<std::vector<ShardOption>> shardOptions(const ShardChoices& choices)
         }
     if (options.empty())
         return badInput("no mesh of these degrees has " + std::to_string(choices.cards) + " cards with "
-                        + std::to_string(choices.perNode) + " a node: name others with --tp and --replicate");
+                        + std::to_string(choices.perNode) + " a node: name other degrees with --tp and --replicate");
     return options;
 }
 

@@ -11,8 +11,9 @@
 #include "core/policy/shard_options.h"
 #include "core/policy/step_solver.h"
 #include "core/sac/step_statistics.h"
+#include "core/trace/earlier_steps.h"
+#include "core/trace/out_of_memory.h"
 #include "core/trace/remarks.h"
-#include "core/trace/whole_step.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -138,29 +139,28 @@ bool hasSomethingToGive(const ModuleStats& stats)
 Status plannable(const StepTrace& trace)
 {
     if (!trace.info.policy.empty())
-        return badInput("this step was recorded with its modules checkpointed by the policy " + trace.info.policy
-                        + ", so that a plan of its own would recompute what is recomputed already: plan the same step "
+        return badInput("this step was recorded under the policy " + trace.info.policy
+                        + ", and a plan would recompute modules that are checkpointed already: plan the same step "
                           "recorded without --policy");
     if (trace.info.source == "snapshot")
-        return badInput("a memory snapshot does not say what autograd saves for backward, so that no plan can be made "
-                        "of it: record the step with torch-headroom record");
+        return badInput("a memory snapshot does not tell what autograd saves for backward, so that no plan is "
+                        "possible: record the step with torch-headroom record");
     if (trace.info.measured)
-        return badInput("this step was measured, which does not tell what autograd alone holds, so that no plan can be "
-                        "made of it: plan the same step recorded with --device sim, to which torch-headroom calibrate "
-                        "gives the measured times");
-    if (!trace.info.setting("compiled autograd").empty())
         return badInput(
-            "compiled autograd runs the backward of this step as a graph of its own, of which nobody can say "
-            "what a checkpoint would make, so that no plan can be made of it: record the step without it "
-            "(torch._dynamo.config.compiled_autograd), or with --activation-memory-budget, by which "
-            "PyTorch's partitioner recomputes");
-    return checkWhole(trace, "no plan can be made of it");
+            "a measured step does not tell what autograd alone holds, so that no plan is possible: plan the same step "
+            "recorded with --device sim, with the measured times from torch-headroom calibrate");
+    if (!trace.info.setting("compiled autograd").empty())
+        return badInput("compiled autograd runs the backward of this step as a separate graph, and the effect of a "
+                        "checkpoint on that graph is not known, so that no plan is possible: record the step without "
+                        "compiled autograd (torch._dynamo.config.compiled_autograd), or let PyTorch's partitioner "
+                        "recompute with --activation-memory-budget");
+    return checkWhole(trace, "no plan is possible");
 }
 
 Status offloadable(const StepModel& model)
 {
     if (!hasClock(*model.trace()))
-        return badInput("the step says too little of its ops to time copies to the host: record the step again to plan "
+        return badInput("the step tells too little about ops to time copies to the host: record the step again to plan "
                         "with offload");
     const std::vector<CheckpointObstacle>& obstacles = model.index().obstaclesToOffload;
     if (!obstacles.empty() && std::ranges::find(obstacles, CheckpointObstacle::none) == obstacles.end())
@@ -393,15 +393,14 @@ std::string whatWouldHelp(const StepTrace& trace, const Plan& plan, const Timeli
     const Bytes whole
         = bytesOf(least, Category::unshardedGradient) + waitingGradients(trace, least) + (areWhole ? gradients : 0);
     if (whole > least.peak / 2)
-        return "most of it is gradients of whole parameters, which wait until they are reduced over the ranks "
-               "(no_sync, "
-               "set_requires_gradient_sync(False)): reduce them in each backward";
+        return "most of that is gradients of whole parameters that wait for the reduction over the ranks (no_sync, "
+               "set_requires_gradient_sync(False)): reduce gradients in each backward";
     const Bytes sharded = bytesOf(least, Category::parameter) + bytesOf(least, Category::gradient)
         + bytesOf(least, Category::optimizer);
     if (sharded > least.peak / 2)
-        return "most of it is state of the model, which a larger world size shards, and an optimizer with less state "
-               "or parameters in a smaller dtype shrink";
-    return "a smaller batch or a shorter sequence would lower it";
+        return "most of that is state of the model: a larger world size, an optimizer with less state or parameters in "
+               "a smaller dtype would lower the peak";
+    return "a smaller batch or a shorter sequence would lower the peak";
 }
 
 } // namespace

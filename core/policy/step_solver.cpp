@@ -373,12 +373,12 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
                                         {model_, *times, tree}});
         std::vector<std::vector<CopyLimits::Own>> own;
         for (std::size_t arc = 0; arc < offload_->rows.arcs().size(); ++arc) {
-            std::vector<CopyLimits::Own>& ways = own.emplace_back(offload_->rows.waysOf(arc));
-            for (std::size_t way = 0; offload_->copies.isChain && way < ways.size(); ++way)
-                if (offload_->rows.effectOf({arc, way}).movedBytes > 0
+            std::vector<CopyLimits::Own>& ofArc = own.emplace_back(offload_->rows.optionCount(arc));
+            for (std::size_t option = 0; offload_->copies.isChain && option < ofArc.size(); ++option)
+                if (offload_->rows.effectOf({arc, option}).movedBytes > 0
                     || offload_->rows.arcs()[arc].last == static_cast<int>(offload_->rows.positions()))
-                    ways[way] = offload_->schedule.ownOf(offload_->rows.planOf({{{arc, way}, 1.0}}),
-                                                         offload_->rows.moduleOf(arc));
+                    ofArc[option] = offload_->schedule.ownOf(offload_->rows.planOf({{{arc, option}, 1.0}}),
+                                                             offload_->rows.moduleOf(arc));
         }
         offload_->copies.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
     }

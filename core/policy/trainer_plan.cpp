@@ -45,8 +45,8 @@ Result<Blocks> findBlocks(const StepTrace& trace, const Policy& policy, std::str
     for (const Policy::Module& module : policy.modules) {
         if (parentOf(module.fqn) != blocks.list)
             return cannot(trainer,
-                          "it checkpoints " + policy.modules.front().fqn + " and " + module.fqn
-                              + ", which are not blocks of one list");
+                          "the policy checkpoints " + policy.modules.front().fqn + " and " + module.fqn
+                              + ", and the two are not blocks of the same list");
         chosen.emplace(module.fqn, &module);
     }
     bool alike = true;
@@ -64,7 +64,8 @@ Result<Blocks> findBlocks(const StepTrace& trace, const Policy& policy, std::str
     }
     if (!alike || blocks.policies.size() < 2)
         return cannot(trainer,
-                      "it checkpoints " + policy.modules.front().fqn + ", which is no block of a list of like ones");
+                      "the policy checkpoints " + policy.modules.front().fqn
+                          + ", and that is no block of a list of equal blocks");
     return blocks;
 }
 
@@ -105,7 +106,9 @@ Result<std::set<std::string>> savedOps(const Blocks& blocks)
     std::map<std::string, Calls> ops;
     for (const Policy::Module* module : blocks.policies) {
         if (module == nullptr)
-            return cannot("torchtitan", "it keeps ops in some blocks of " + blocks.list + " and leaves others alone");
+            return cannot("torchtitan",
+                          "the policy keeps ops in some blocks of " + blocks.list
+                              + " and does not checkpoint other blocks");
         for (const Policy::Op& op : module->ops) {
             if (op.op == everySecond && op.index % 2 != 0 && !op.save)
                 continue; // dropped in any case
@@ -116,11 +119,11 @@ Result<std::set<std::string>> savedOps(const Blocks& blocks)
     std::set<std::string> saved;
     for (const auto& [op, calls] : ops) {
         if (calls.keeps != nullptr && calls.drops != nullptr)
-            return cannot(
-                "torchtitan",
-                "it keeps " + op + " in " + calls.keeps->fqn + " but not everywhere, and torchtitan keeps "
-                    + (op == everySecond ? "every second call of it, the first included," : "all calls of an op")
-                    + " or none");
+            return cannot("torchtitan",
+                          "the policy keeps " + op + " in " + calls.keeps->fqn
+                              + " but not everywhere, and torchtitan keeps "
+                              + (op == everySecond ? "every second call, the first included," : "all calls of an op")
+                              + " or none");
         if (calls.keeps != nullptr)
             saved.insert(op);
     }
@@ -139,18 +142,18 @@ Result<std::string> torchtitan(const StepTrace& trace, const Policy& policy)
     const std::string layers = std::string(policyFqn(trace, ModuleId(0))) + ".layers";
     if (blocks.list != layers)
         return cannot("torchtitan",
-                      "it checkpoints blocks of " + blocks.list + ", and torchtitan only those of " + layers);
+                      "the policy checkpoints blocks of " + blocks.list + ", and torchtitan only blocks of " + layers);
     if (allWhole(blocks)) {
         const std::size_t n = frequency(blocks);
         if (n == 1)
             return section + "mode = \"full\"\n" + stop;
         if (n == 0)
-            return cannot("torchtitan", "it checkpoints neither all blocks of " + layers + " nor every n-th");
+            return cannot("torchtitan", "the policy checkpoints neither all blocks of " + layers + " nor every n-th");
         return section + "mode = \"selective\"\nselective_ac_option = \"" + std::to_string(n) + "\"\n" + stop;
     }
     ASSIGN_OR_RETURN(const std::set<std::string> saved, savedOps(blocks));
     std::string config = section + "mode = \"selective\"\nselective_ac_option = \"op\"\n" + stop
-        + "\n# In the model's parallelize.py, which gives it to apply_ac():\n# _op_sac_save_list = {\n";
+        + "\n# In the model's parallelize.py, for apply_ac():\n# _op_sac_save_list = {\n";
     for (const std::string& op : saved)
         config += "#     torch.ops." + op + ",\n";
     return config + "# }\n";
@@ -196,7 +199,8 @@ Result<std::string> huggingFace(const StepTrace& trace, const Policy& policy)
     for (const Policy::Module& module : policy.modules) {
         names.insert(module.fqn);
         if (!isWhole(module))
-            return cannot(trainer, "it keeps ops inside of " + module.fqn + ", and the Trainer recomputes all of them");
+            return cannot(trainer,
+                          "the policy keeps ops inside of " + module.fqn + ", and the Trainer recomputes all ops");
     }
     std::vector<ModuleId> layers; // all layers of the type that the policy checkpoints
     std::vector<bool> chosen;
@@ -212,14 +216,18 @@ Result<std::string> huggingFace(const StepTrace& trace, const Policy& policy)
     }
     if (!names.empty() || layers.size() < 2)
         return cannot(trainer,
-                      "it checkpoints " + (names.empty() ? policy.modules.front().fqn : std::string(*names.begin()))
-                          + ", and the Trainer only layers of one type");
+                      "the policy checkpoints "
+                          + (names.empty() ? policy.modules.front().fqn : std::string(*names.begin()))
+                          + ", and the Trainer only layers of a single type");
     if (const std::string list = otherList(trace, type); !list.empty())
-        return cannot(trainer, "it leaves " + list + " alone, whose layers the Trainer would checkpoint, too");
+        return cannot(trainer,
+                      "the policy does not checkpoint " + list
+                          + ", and the Trainer would checkpoint the layers of that list, too");
     const std::size_t n = transformersFrequency(chosen);
     if (n == 0)
         return cannot(trainer,
-                      "it checkpoints " + std::to_string(policy.modules.size()) + " of " + std::to_string(layers.size())
+                      "the policy checkpoints " + std::to_string(policy.modules.size()) + " of "
+                          + std::to_string(layers.size())
                           + " layers, and the Trainer all, or the first and then every n-th");
     if (n == 1)
         return std::string("TrainingArguments(gradient_checkpointing=True, "
@@ -293,7 +301,7 @@ private:
                 found.emplace_back(i);
         if (found.empty())
             return badInput("torchtitan checkpoints the blocks of " + list
-                            + ", which this step does not have; torch_headroom.apply() applies any policy");
+                            + ", and this step has no such list; torch_headroom.apply() applies any policy");
         return found;
     }
 
@@ -310,14 +318,13 @@ private:
             types.insert(trace_.moduleType(module));
         }
         if (found.empty())
-            return badInput(
-                "Hugging Face's Trainer checkpoints the layers in a model's lists, which this step does not "
-                "have; torch_headroom.apply() applies any policy");
+            return badInput("Hugging Face's Trainer checkpoints the layers in a model's lists, and this step has no "
+                            "such list; torch_headroom.apply() applies any policy");
         if (types.size() > 1)
             return badInput("the step has lists of " + std::string(*types.begin()) + " and of "
                             + std::string(*types.rbegin())
-                            + ", and which of them Hugging Face's Trainer checkpoints is "
-                              "not in it; torch_headroom.apply() applies any policy");
+                            + ", and does not tell the list that Hugging Face's Trainer checkpoints; "
+                              "torch_headroom.apply() applies any policy");
         return found;
     }
 

@@ -59,8 +59,9 @@ Status valuesAgree(const Report& report)
     if (values.parameter.empty())
         return Error{ErrorKind::internal, "buffer " + *values.buffer + " is not as after the plain step"};
     return Error{ErrorKind::internal,
-                 "gradients with the " + std::string(report.ops ? "plan" : "policy") + " are not those without it: "
-                     + values.parameter + " differs by " + plainNumber(values.largestDifference)};
+                 "gradients with the " + std::string(report.ops ? "plan" : "policy")
+                     + " differ from gradients without: " + values.parameter + " differs by "
+                     + plainNumber(values.largestDifference)};
 }
 
 /// A policy for several ranks has a budget that one rank alone does not show.
@@ -70,8 +71,8 @@ Status budgetIsKept(const Report& report)
         return {};
     return Error{ErrorKind::infeasible,
                  "this step takes " + exactBytes(report.memory.executedPeak)
-                     + " with the policy, more than its budget of " + formatBytes(report.modules->budget)
-                     + "; make the policy of this very step with torch-headroom plan"};
+                     + " with the policy, more than the policy's budget of " + formatBytes(report.modules->budget)
+                     + "; plan this very step with torch-headroom plan"};
 }
 
 ReportJson toJson(const Report::Values& values)
@@ -163,7 +164,7 @@ std::string recomputeText(const Report::Ops& ops)
 {
     std::string text;
     if (ops.plainPeaks && ops.plannedPeaks)
-        text += "Allocator     " + exactBytes(ops.plannedPeaks->allocated) + " allocated at its peak, reserved "
+        text += "Allocator     " + exactBytes(ops.plannedPeaks->allocated) + " allocated at the peak, reserved "
             + exactBytes(ops.plannedPeaks->reserved) + "; without the plan " + exactBytes(ops.plainPeaks->allocated)
             + '\n';
     text += "Recompute     " + std::to_string(ops.executed.repeatedOps) + " ops, "
@@ -184,7 +185,7 @@ std::string gradientsText(const Report::Values& values)
         return title + "of " + std::to_string(values.parameters) + " parameters"
             + (values.buffer ? " and all buffers" : "") + " equal to the bit on " + values.device + '\n';
     if (!values.unrepeatable.empty())
-        return title + "say nothing: the plain step run twice does not give the same ones on " + values.device + " ("
+        return title + "not compared: two runs of the plain step give different gradients on " + values.device + " ("
             + values.unrepeatable + ")\n";
     if (values.parameter.empty())
         return title + "equal on " + values.device + ", but buffer " + *values.buffer + " differs\n";

@@ -411,39 +411,39 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
     case CheckpointObstacle::none:
         break;
     case CheckpointObstacle::argumentChanged:
-        return "one of its arguments is changed in place, so that it cannot run again from it";
+        return "an argument of the module is changed in place; a recomputation would read changed values";
     case CheckpointObstacle::stateChanged:
-        return "it reads a tensor that is changed in place before it would run again, so that it would not compute the "
-               "same";
+        return "the module reads a tensor that is changed in place before backward; a recomputation would read changed "
+               "values";
     case CheckpointObstacle::stateUpdated:
-        return "an op in it computes with a state that the op itself changes (a range, a running average), so that it "
-               "would compute something else when it runs again";
+        return "an op of the module computes with a state that the op itself changes (a range, a running average); a "
+               "recomputation would compute something else";
     case CheckpointObstacle::changedTwice:
-        return "it changes a tensor in place that the step reads elsewhere, and would change the tensor a second time "
-               "when it runs again";
+        return "the module changes a tensor in place that the step reads elsewhere; a recomputation would change the "
+               "tensor a second time";
     case CheckpointObstacle::stateReplaced:
-        return "it reads a tensor that the program has replaced before it would run again (a state from call to call), "
-               "so that it would compute something else";
+        return "the module reads a tensor that the program replaces before backward (a state from call to call); a "
+               "recomputation would compute something else";
     case CheckpointObstacle::secondOrder:
-        return "the step has a backward pass with create_graph, after which autograd's order, and so its memory, "
-               "cannot be foretold";
+        return "the step has a backward pass with create_graph, and the later order of autograd, and so the memory, "
+               "cannot be predicted";
     case CheckpointObstacle::castsOutliveBackward:
-        return "torch.autocast stays open over several backward passes, and a recomputation empties its cache of "
-               "casts: leave it before each backward";
+        return "torch.autocast stays open over several backward passes, and a recomputation empties the cache of "
+               "casts: leave torch.autocast before each backward";
     case CheckpointObstacle::ownCheckpoint:
-        return "the program checkpoints a part of it already";
+        return "the program already checkpoints a part of the module";
     case CheckpointObstacle::inBackward:
-        return "a backward runs it, or a part of it, to take gradients of its own (as an implicit layer)";
+        return "backward runs the module, or a part of the module, to take further gradients (as in an implicit layer)";
     case CheckpointObstacle::ownBackward:
-        return "a backward pass runs inside of its forward";
+        return "a backward pass runs inside of the module's forward";
     case CheckpointObstacle::inLargerGraph:
-        return "torch.compile compiled it as a part of something larger, where only PyTorch's partitioner decides "
-               "what is recomputed";
+        return "torch.compile compiled the module as a part of a larger graph, and only PyTorch's partitioner decides "
+               "what that graph recomputes";
     case CheckpointObstacle::gathersInside:
-        return "the parameters of modules inside of it are gathered one after the other: checkpoint these";
+        return "the parameters of submodules are gathered in turn: checkpoint the submodules";
     case CheckpointObstacle::gathersInOrder:
-        return "ZeRO-3 gathers parameters inside of it, in an order and for a time that a recomputation changes, so "
-               "that its memory cannot be foretold: turn on the program's own checkpointing, and record that";
+        return "ZeRO-3 gathers parameters inside of the module, and a recomputation would change order and time, so "
+               "that memory cannot be predicted: turn on the program's own checkpointing, and record that step";
     }
     return "";
 }

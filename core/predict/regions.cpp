@@ -46,7 +46,7 @@ Status refuse(const StepTrace& trace, const StepIndex& index, const CheckpointPl
     if (const auto twice = std::ranges::adjacent_find(chosen); twice != chosen.end())
         return badInput("the plan names " + nameOf(trace, *twice) + " twice");
     const auto nest = [&](ModuleId outer, ModuleId inner) {
-        return badInput("checkpointed modules may not contain one another: " + nameOf(trace, inner) + " is inside "
+        return badInput("a checkpointed module may not contain another: " + nameOf(trace, inner) + " is inside "
                         + nameOf(trace, outer));
     };
     const auto isChosen = [&](ModuleId module) { return std::ranges::binary_search(chosen, module); };
@@ -83,7 +83,7 @@ Status markOps(const StepTrace& trace, const StepIndex& index, ModuleId module, 
     const std::vector<OpId> first = countedOps(trace, index.calls[deciding.value]);
     if (first.size() != chosen.size())
         return badInput("the plan decides on " + std::to_string(chosen.size()) + " ops of " + nameOf(trace, module)
-                        + ", but its forward runs " + std::to_string(first.size()));
+                        + ", but the forward runs " + std::to_string(first.size()));
     flags.resize(trace.ops.size(), false);
     const auto packs = [&](CallId call) { return index.calls[call.value].saves(); };
     if (std::ranges::count_if(calls, packs) == 1 && packs(deciding)) {
@@ -119,7 +119,7 @@ Status markOps(const StepTrace& trace, const StepIndex& index, const CheckpointR
     for (std::size_t i = 0; i < ops.size(); ++i)
         if (ops[i] && (i >= region.save.size() || !region.save[i]))
             return badInput("the plan sends outputs of " + nameOf(trace, region.module)
-                            + " to the host that it does not save");
+                            + " to the host, but does not save the outputs");
     return markOps(trace, index, region.module, ops, end, hosted);
 }
 

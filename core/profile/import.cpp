@@ -332,21 +332,21 @@ private:
         std::vector<std::string> notes;
         const std::string cpu = std::to_string(step_.ops.size()) + " ops took the CPU " + inMs(step_.cpuMs);
         if (!device_)
-            notes.push_back("The trace has no kernels of a GPU: times are those of the CPU.");
+            notes.push_back("The trace has no kernels of a GPU: times are the CPU's.");
         else if (step_.busyMs >= 0.9 * step_.stepMs)
-            notes.push_back("The GPU bound the step: it worked " + inMs(step_.busyMs) + " of " + inMs(step_.stepMs)
+            notes.push_back("The GPU bound the step: the GPU worked " + inMs(step_.busyMs) + " of " + inMs(step_.stepMs)
                             + "; " + cpu + ".");
         else
             notes.push_back("The CPU bound the step: the GPU worked " + inMs(step_.busyMs) + " of " + inMs(step_.stepMs)
                             + "; " + cpu + " to launch " + std::to_string(step_.kernels) + " kernels.");
         if (lives_.empty())
-            notes.emplace_back("The trace says nothing of memory: record it with profile_memory=True.");
+            notes.emplace_back("The trace says nothing of memory: profile with profile_memory=True.");
         else if (!lives_.knowsStart())
-            notes.emplace_back("The trace says what was allocated since it began, not what was there before.");
+            notes.emplace_back("The trace knows only allocations since profiling began.");
         if (withShapes_ == 0)
-            notes.emplace_back("The trace has no shapes: record it with record_shapes=True.");
+            notes.emplace_back("The trace has no shapes: profile with record_shapes=True.");
         if (profile_.impossible > 0)
-            notes.push_back(std::to_string(profile_.impossible) + " events that end before they begin were left out.");
+            notes.push_back(std::to_string(profile_.impossible) + " events that end before the begin were left out.");
         return notes;
     }
 

@@ -83,7 +83,7 @@ std::span<const char> TextInput::unpack()
         if (rest.empty() && unpacker_->between)
             return {};
         if (rest.empty()) {
-            problem_ = "is cut off: its compressed data end in the middle";
+            problem_ = "is cut off: the compressed data end in the middle";
             return {};
         }
         // Consecutive packed parts are a single text. Unpacked bytes after the last part do not belong to the text.
@@ -97,14 +97,15 @@ std::span<const char> TextInput::unpack()
         read_ += rest.size() - stream.avail_in;
         unpacker_->between = answer == Z_STREAM_END;
         if (answer != Z_OK && answer != Z_STREAM_END && answer != Z_BUF_ERROR) {
-            problem_ = "is damaged: its compressed data cannot be unpacked at byte " + std::to_string(read_);
+            problem_ = "is damaged: the compressed data cannot be unpacked at byte " + std::to_string(read_);
             return {};
         }
     }
     const std::size_t size = piece_.size() - stream.avail_out;
     unpacked_ += size;
     if (unpacked_ > std::max(alwaysAllowed, bytes_.size() * mostRatio)) {
-        problem_ = "unpacks to more than " + std::to_string(mostRatio) + " times its size, which no trace does";
+        problem_
+            = "unpacks to more than " + std::to_string(mostRatio) + " times the file's size, and no trace does that";
         return {};
     }
     return {piece_.data(), size};
@@ -247,7 +248,7 @@ private:
     {
         ++tokens_;
         if (places_.size() >= deepest)
-            return fail("nests " + std::to_string(deepest) + " deep, which no trace does");
+            return fail("nests " + std::to_string(deepest) + " deep, and no trace does that");
         if (places_.empty()) {
             // Chrome also takes the list of events alone.
             places_.push_back(list ? Place::events : Place::root);
@@ -324,7 +325,7 @@ private:
             if (field_ == Field::process || field_ == Field::thread)
                 *builder_.event.text(field_) = text;
             else if (!builder_.event.setNumber(field_, text))
-                return fail("has a number that cannot be, " + std::string(text.substr(0, 40)) + ", in its event "
+                return fail("has a number that cannot be, " + std::string(text.substr(0, 40)) + ", in event "
                             + std::to_string(builder_.profile.events + 1));
             return true;
         case Place::device:
@@ -385,7 +386,7 @@ std::string whyStopped(const rapidjson::ParseResult& result, const Characters& c
     if (result.Code() == rapidjson::kParseErrorDocumentEmpty)
         return std::string(" is empty") + expected;
     if (characters.atEnd())
-        return " is cut off: its JSON ends in the middle, after "
+        return " is cut off: the JSON ends in the middle, after "
             + groupedDigits(static_cast<std::int64_t>(result.Offset())) + " bytes";
     if (result.Code() == rapidjson::kParseErrorNumberTooBig)
         return " has a number that cannot be at byte " + groupedDigits(static_cast<std::int64_t>(result.Offset()))

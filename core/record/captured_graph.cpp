@@ -194,8 +194,8 @@ void CapturedGraph::run(const Call& call)
                 return shape;
             const c10::Storage storage = used->storage();
             TORCH_CHECK(
-                storage, "a CUDA graph is replayed whose ", call.op.schema().name(),
-                " uses memory that the program has freed since the capture: keep the tensor as long as the graph");
+                storage, "a replayed CUDA graph runs ", call.op.schema().name(),
+                " on memory that the program has freed since the capture: keep the tensor as long as the graph");
             return onStorage(shape, storage);
         });
         stack.push_back(std::move(argument));

@@ -126,12 +126,12 @@ std::vector<std::string> OutsideMemory::remarks() const
         if (period->peak > period->keptPeak)
             sentences.push_back("the program's memory changed more than " + std::to_string(mostRows) + " times "
                                 + (period == &beforeTraining_ ? "before training" : "between two steps")
-                                + ", and later changes, which took " + formatBytes(period->peak - period->keptPeak)
+                                + ", and later changes, with " + formatBytes(period->peak - period->keptPeak)
                                 + " more, are left out of the verdict on a card: leave as much of the card free");
     if (peakLeftOut_ > stepPeak_)
-        sentences.push_back("the program ran forward passes that are no training step, and took "
-                            + formatBytes(peakLeftOut_) + " in one, more than the recorded step; the verdict on a card "
-                            + "leaves them out, as a plan changes what they take");
+        sentences.push_back("the program ran forward passes that are no training step, with up to "
+                            + formatBytes(peakLeftOut_) + ", more than the recorded step; the verdict on a card "
+                            + "leaves these passes out, as a plan changes the memory of such passes");
     return sentences;
 }
 

@@ -317,8 +317,7 @@ Result<StepTracePtr> Recorder::finish()
 {
     State& state = *state_;
     if (state.refused)
-        return Error{ErrorKind::internal,
-                     "A step cannot be recorded while another one is: finish that recorder first."};
+        return Error{ErrorKind::internal, "Another step is being recorded: finish that recorder first."};
     if (!state.recording)
         return Error{ErrorKind::internal, "No step was recorded: call begin() before finish()."};
     if (state.clearsGradients)

@@ -160,7 +160,12 @@ bool StepRecording::addLeaf(const at::Tensor& leaf, ModuleId owner)
 
 StorageId StepRecording::tagged(const sim::Block* block) const
 {
-    return block && block->tag.epoch == epoch_ ? StorageId(block->tag.id) : StorageId();
+    return block ? tagged(block->tag) : StorageId();
+}
+
+StorageId StepRecording::tagged(sim::BlockTag tag) const
+{
+    return tag.epoch == epoch_ ? StorageId(tag.id) : StorageId();
 }
 
 sim::Block* StepRecording::blockOf(const at::Tensor& tensor) const
@@ -274,7 +279,7 @@ void StepRecording::reserved(Bytes bytes)
     builder_.setReserved(bytes);
 }
 
-void StepRecording::refused(Bytes requested, Bytes deviceFree)
+void StepRecording::refused(Bytes requested, Bytes deviceFree, const sim::FreePieces& pieces)
 {
     const Situation where = situation();
     const std::lock_guard lock(mutex_);
@@ -290,7 +295,15 @@ void StepRecording::refused(Bytes requested, Bytes deviceFree)
             failure.module = calls_.empty() ? ModuleId(0) : calls_.back().module;
     }
     failure.forwardOp = {};
-    builder_.endOp(builder_.outOfMemory(failure, requested, deviceFree), {});
+    FreePieces free{static_cast<std::uint32_t>(pieces.count), {}};
+    for (const auto& [bytes, beside, tag] : pieces.largest) {
+        StorageId storage = tagged(tag);
+        for (const auto& [save, pack] : saved_)
+            if (beside != 0 && pack.memory && pack.memory->place() == beside)
+                storage = pack.storage; // autograd alone may hold the block
+        free.largest.push_back({bytes, storage});
+    }
+    builder_.endOp(builder_.outOfMemory(failure, requested, deviceFree, free), {});
     opModules_.push_back(failure.module);
     opRegions_.push_back(failure.module);
     opFrames_.emplace_back();

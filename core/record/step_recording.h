@@ -102,7 +102,7 @@ public:
     void moved(sim::Block& old, sim::Block& replacement) override;
     /// Records the failed allocation as a separate op (core/trace/out_of_memory.h). The new op splits the op that asked
     /// for the memory.
-    void refused(Bytes requested, Bytes deviceFree) override;
+    void refused(Bytes requested, Bytes deviceFree, const sim::FreePieces& pieces) override;
     void reserved(Bytes bytes) override;
     void used(const sim::Block& block, std::uint32_t stream) override;
 
@@ -212,6 +212,7 @@ private:
     sim::Block* blockOf(const at::Tensor& tensor) const;
     StorageId storageOf(const at::Tensor& tensor) const;
     StorageId tagged(const sim::Block* block) const;
+    StorageId tagged(sim::BlockTag tag) const;
     void addStorages(const c10::IValue& value, std::vector<StorageId>& storages) const;
     std::vector<StorageId> storagesOf(at::ArrayRef<at::Tensor> tensors) const;
     Category categoryOfAllocation() const;

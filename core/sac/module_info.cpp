@@ -47,10 +47,9 @@ constexpr std::array<BytesField, 9> bytesFields{{{"param_per_module", &ModuleSta
 double fitted(const json::Json& value)
 {
     if (!value.is_number())
-        json::expected(
-            value,
-            "a number: PyTorch's fit gives NaN for a module with a single op to recompute; remove the module "
-            "or give it one segment");
+        json::expected(value,
+                       "a number: PyTorch's fit gives NaN for a module with a single op to recompute; remove the "
+                       "module, or set n_segments to 1");
     return value.get<double>();
 }
 
@@ -90,7 +89,7 @@ void readTradeOff(const json::Json& module, ModuleStats& stats)
     if (!std::ranges::is_sorted(stats.breakpoints))
         json::wrong(module, "breakpoints", "is not ascending");
     if (!stats.isLeaf && count == 0)
-        json::wrong(module, "n_segments", "is 0, at least one segment was expected of a module that is no leaf");
+        json::wrong(module, "n_segments", "is 0: expected at least 1 for a module with children");
 }
 
 ModuleStats moduleStatsIn(const json::Json& module)
@@ -127,7 +126,7 @@ void checkOrders(const ModuleInfo& info, const json::Json& document)
         for (const std::string& fqn : info.*order.names) {
             if (!known.contains(fqn))
                 json::wrong(document["mod_order"], order.key,
-                            "names the module '" + fqn + "', which mod_stats does not have");
+                            "names the module '" + fqn + "', but mod_stats has no such module");
             named.insert(fqn);
         }
         if (!order.complete || named.size() == known.size())
@@ -149,7 +148,7 @@ ModuleInfo infoIn(const json::Json& document)
         info.*order.names = json::at(document["mod_order"], order.key, json::listOf(json::string));
     info.stats = json::at(document, "mod_stats", json::listOf(moduleStatsIn));
     if (info.stats.empty())
-        json::wrong(document, "mod_stats", "is empty: the statistics of at least one module were expected");
+        json::wrong(document, "mod_stats", "is empty: expected the statistics of a module or more");
     checkOrders(info, document);
     return info;
 }

@@ -9,6 +9,7 @@
 #include "core/trace/out_of_memory.h"
 #include "core/trace/phase_times.h"
 #include "core/trace/remarks.h"
+#include "core/trace/source_lines.h"
 #include "core/trace/step_info_json.h"
 
 #include <nlohmann/json.hpp>
@@ -61,8 +62,7 @@ void addMeasured(const Json& measured, std::ostream& out)
 {
     if (measured["kernels"] > 0)
         out << "measured             " << measured["busy_ms"].get<double>() << " ms of work in " << measured["kernels"]
-            << " kernels and copies, in a step of " << measured["step_ms"].get<double>()
-            << " ms while it was recorded\n";
+            << " kernels and copies, in a step of " << measured["step_ms"].get<double>() << " ms under the recorder\n";
     if (const auto overhead = measured["overhead_ms"].get<double>(); overhead > 0)
         out << "cost of tracing      " << overhead << " ms of the CPU's time\n";
     out << "allocator's peaks    allocated " << bytes(measured["allocated_peak_bytes"]) << ", active "
@@ -97,14 +97,27 @@ Json fallbacksJson(const StepTrace& step)
 
 void addOutOfMemory(Json& document, const StepTrace& step, std::span<const double> ms)
 {
-    for (const OutOfMemory& failure : outOfMemoryEvents(step, ms))
+    if (step.ops.size() == 0)
+        return;
+    const SourceLines lines(step);
+    for (const OutOfMemory& failure : outOfMemoryEvents(step, ms)) {
+        Json pieces = Json::array();
+        for (const OutOfMemory::Piece& piece : failure.largest) {
+            const bool isKnown = piece.beside.valid();
+            pieces.push_back({{"bytes", piece.bytes},
+                              {"beside_bytes", isKnown ? Json(step.storages.bytes[piece.beside]) : Json()},
+                              {"beside_line", isKnown ? lines.text(piece.beside) : ""}});
+        }
         document["out_of_memory"].push_back({{"instant", failure.ms},
                                              {"module", step.moduleFqn(step.ops.module[failure.op])},
                                              {"requested_bytes", failure.requested},
                                              {"free_bytes", failure.deviceFree},
                                              {"reserved_bytes", failure.reserved},
                                              {"active_bytes", failure.active},
+                                             {"free_pieces", failure.pieces},
+                                             {"largest_free_pieces", std::move(pieces)},
                                              {"reason", whyOutOfMemory(step, failure)}});
+    }
 }
 
 Json recordSummary(const StepTrace& step, const DeviceSpec& card, const Timeline& timeline)

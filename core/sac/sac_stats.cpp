@@ -52,12 +52,12 @@ std::string listOfModules(const json::Json& document)
 const json::Json& moduleOf(const json::Json& document, const std::string& fqn)
 {
     if (!document.is_object() || document.empty())
-        json::wrong(document,
-                    "is no SACStats document: an object with func_names, or one module's name with such an object, was "
-                    "expected");
+        json::wrong(
+            document,
+            "is no SACStats document: expected an object with func_names, or a module's name with such an object");
     if (document.contains("func_names")) {
         if (!fqn.empty())
-            json::wrong(document, "holds one module without a name, so '" + fqn + "' cannot be selected in it");
+            json::wrong(document, "holds a single module without a name, so '" + fqn + "' cannot be selected");
         return document;
     }
     if (!fqn.empty()) {
@@ -70,7 +70,7 @@ const json::Json& moduleOf(const json::Json& document, const std::string& fqn)
         if (name.starts_with('_'))
             continue;
         if (only)
-            json::wrong(document, "has several modules, name one of them: " + listOfModules(document));
+            json::wrong(document, "has several modules, name a module: " + listOfModules(document));
         only = &stats;
     }
     if (!only)

@@ -120,7 +120,7 @@ Result<ModuleInfo> moduleInfo(const StepTrace& trace)
         stats.fqn = trace.moduleFqn(module);
         if (record.call.exitEvent == 0)
             return badInput("the step was interrupted inside module '" + stats.fqn
-                            + "', so its statistics are incomplete: record a whole step");
+                            + "', so the module's statistics are incomplete: record a whole step");
         stats.paramBytes = parameters[i];
         stats.gradBytes = parameters[i];
         setMemory(stats, record);
@@ -131,10 +131,9 @@ Result<ModuleInfo> moduleInfo(const StepTrace& trace)
         info.stats.push_back(std::move(stats));
     }
     if (info.stats.empty())
-        return badInput(
-            "no module ran in the step '" + trace.info.model
-            + "': a plan needs a model whose forward calls its modules, outside of torch.func's transforms (vmap, "
-              "grad), which no checkpoint can enter");
+        return badInput("no module ran in the step '" + trace.info.model
+                        + "': a plan needs a model with a forward that calls modules, outside of torch.func's "
+                          "transforms (vmap, grad), where no checkpoint is possible");
     info.fwPreOrder = names(trace, records.fwPreOrder);
     info.bwPreOrder = names(trace, records.bwPreOrder);
     info.fwPostOrder = names(trace, records.fwPostOrder);

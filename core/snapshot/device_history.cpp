@@ -14,6 +14,79 @@ namespace {
 
 using Action = Snapshot::Action;
 
+/// Changes the segments of a device by events.
+class SegmentChange
+{
+public:
+    SegmentChange(DeviceHistory::Segments& segments, const AllocatorRules& rules)
+        : segments_(segments)
+        , rules_(rules)
+    {
+    }
+
+    void add(const Snapshot::Event& event)
+    {
+        segments_[event.address] = {event.size, event.stream, event.size == rules_.smallSegment, false, {}};
+    }
+    void remove(const Snapshot::Event& event) { segments_.erase(event.address); }
+
+    void removePages(std::uint64_t address, Bytes size)
+    {
+        const auto found = segmentAt(address);
+        if (found == segments_.end())
+            return;
+        const std::uint64_t end = found->first + static_cast<std::uint64_t>(found->second.size);
+        const std::uint64_t hole = address + static_cast<std::uint64_t>(size);
+        if (hole < address || hole > end)
+            return;
+        const DeviceHistory::Segment whole = found->second;
+        if (address == found->first)
+            segments_.erase(found);
+        else
+            found->second.size = static_cast<Bytes>(address - found->first);
+        if (hole < end) {
+            DeviceHistory::Segment rest = whole;
+            rest.size = static_cast<Bytes>(end - hole);
+            segments_[hole] = rest;
+        }
+    }
+
+    void addPages(const Snapshot::Event& event)
+    {
+        DeviceHistory::Segment pages{event.size, event.stream, event.size == rules_.smallSegment, true, {}};
+        // Adjacent pages of a segment form a run.
+        const auto before = segmentAt(event.address);
+        if (before != segments_.end() && before->second.expandable
+            && before->first + static_cast<std::uint64_t>(before->second.size) == event.address) {
+            before->second.size += event.size;
+            const auto after = segments_.find(event.address + static_cast<std::uint64_t>(event.size));
+            if (after != segments_.end() && after->second.expandable && after->second.stream == before->second.stream) {
+                before->second.size += after->second.size;
+                segments_.erase(after);
+            }
+            return;
+        }
+        const auto after = segments_.find(event.address + static_cast<std::uint64_t>(event.size));
+        if (after != segments_.end() && after->second.expandable) {
+            pages = after->second;
+            pages.size += event.size;
+            segments_.erase(after);
+        }
+        segments_[event.address] = pages;
+    }
+
+private:
+    /// Returns the last segment that begins at or before an address; end() if there is none.
+    DeviceHistory::Segments::iterator segmentAt(std::uint64_t address)
+    {
+        auto next = segments_.upper_bound(address);
+        return next == segments_.begin() ? segments_.end() : std::prev(next);
+    }
+
+    DeviceHistory::Segments& segments_;
+    const AllocatorRules& rules_;
+};
+
 /// Undoes events, from the last to the first.
 class Undo
 {
@@ -46,20 +119,8 @@ public:
             if (const auto found = history_.blocks.find(event.address); found != history_.blocks.end())
                 found->second.awaitsFree = false;
             break;
-        case Action::segmentAlloc:
-            history_.segments.erase(event.address);
-            break;
-        case Action::segmentFree:
-            history_.segments[event.address]
-                = {event.size, event.stream, event.size == history_.rules.smallSegment, false, {}};
-            break;
-        case Action::segmentMap:
-            removePages(event.address, event.size);
-            break;
-        case Action::segmentUnmap:
-            addPages(event);
-            break;
         default:
+            changeSegments(history_.segments, event, history_.rules, true);
             break;
         }
     }
@@ -70,53 +131,6 @@ private:
         if (block.active && block.requested > 0)
             history_.blocks[block.address]
                 = {block.size, block.requested, block.stack, block.metadata, stream, block.awaitsFree, true};
-    }
-
-    /// Returns the last segment that begins at or before an address; end() if there is none.
-    auto segmentAt(std::uint64_t address)
-    {
-        auto next = history_.segments.upper_bound(address);
-        return next == history_.segments.begin() ? history_.segments.end() : std::prev(next);
-    }
-
-    void removePages(std::uint64_t address, Bytes size)
-    {
-        const auto found = segmentAt(address);
-        if (found == history_.segments.end())
-            return;
-        const std::uint64_t end = found->first + static_cast<std::uint64_t>(found->second.size);
-        const std::uint64_t hole = address + static_cast<std::uint64_t>(size);
-        if (hole < address || hole > end)
-            return;
-        const DeviceHistory::Segment whole = found->second;
-        if (address == found->first)
-            history_.segments.erase(found);
-        else
-            found->second.size = static_cast<Bytes>(address - found->first);
-        if (hole < end) {
-            DeviceHistory::Segment rest = whole;
-            rest.size = static_cast<Bytes>(end - hole);
-            history_.segments[hole] = rest;
-        }
-    }
-
-    void addPages(const Snapshot::Event& event)
-    {
-        DeviceHistory::Segment pages{event.size, event.stream, event.size == history_.rules.smallSegment, true, {}};
-        // Adjacent pages of a segment form a run.
-        const auto before = segmentAt(event.address);
-        if (before != history_.segments.end() && before->second.expandable
-            && before->first + static_cast<std::uint64_t>(before->second.size) == event.address) {
-            before->second.size += event.size;
-            return;
-        }
-        const auto after = history_.segments.find(event.address + static_cast<std::uint64_t>(event.size));
-        if (after != history_.segments.end() && after->second.expandable) {
-            pages = after->second;
-            pages.size += event.size;
-            history_.segments.erase(after);
-        }
-        history_.segments[event.address] = pages;
     }
 
     DeviceHistory& history_;
@@ -208,6 +222,28 @@ std::optional<Bytes> reservedChange(const Snapshot::Event& event)
 
 } // namespace
 
+void changeSegments(DeviceHistory::Segments& segments, const Snapshot::Event& event, const AllocatorRules& rules,
+                    bool back)
+{
+    SegmentChange change(segments, rules);
+    switch (event.action) {
+    case Action::segmentAlloc:
+        back ? change.remove(event) : change.add(event);
+        break;
+    case Action::segmentFree:
+        back ? change.add(event) : change.remove(event);
+        break;
+    case Action::segmentMap:
+        back ? change.removePages(event.address, event.size) : change.addPages(event);
+        break;
+    case Action::segmentUnmap:
+        back ? change.addPages(event) : change.removePages(event.address, event.size);
+        break;
+    default:
+        break;
+    }
+}
+
 bool ReservedBytes::apply(const Snapshot::Event& event)
 {
     const std::optional<Bytes> change = reservedChange(event);
@@ -264,7 +300,7 @@ Result<DeviceHistory> deviceHistory(const Snapshot& snapshot, std::size_t device
         state.undo(*event);
     if (events.empty() && history.segments.empty())
         return badInput("the snapshot holds nothing of device " + std::to_string(device)
-                        + ": expected one that the program used");
+                        + ": expected a device that the program used");
     BlockSizes(history).complete(events);
     for (const auto& [address, segment] : history.segments)
         history.reserved += segment.size;

@@ -40,13 +40,19 @@ struct DeviceHistory
         std::pair<std::int64_t, std::int64_t> pool{};
     };
 
-    std::map<std::uint64_t, Segment> segments; ///< segments at the start, by address
+    using Segments = std::map<std::uint64_t, Segment>; ///< by address
+
+    Segments segments; ///< segments at the start
     std::map<std::uint64_t, Block> blocks; ///< blocks in use at the start, by address
     std::span<const Snapshot::Event> events; ///< events in the range
     Bytes reserved = 0; ///< reserved bytes at the start
     AllocatorRules rules; ///< rules by the program's settings
     std::string settingsProblem; ///< why the settings could not be read; `rules` are PyTorch's defaults then
 };
+
+/// Changes segments by an event, or undoes the event (`back`). Other events change nothing.
+void changeSegments(DeviceHistory::Segments& segments, const Snapshot::Event& event, const AllocatorRules& rules,
+                    bool back);
 
 /// Returns the history of a device. `snapshot` must live as long as the result. `range` must lie within the range with
 /// which the snapshot was read. Errors (badInput): no such device, or a device without events.

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -22,6 +24,113 @@ namespace {
 using Action = Snapshot::Action;
 constexpr std::size_t stretch = 65'536; ///< number of events between two checks of the SnapshotWatch
 
+/// The allocator's segments and blocks through a history, for the free pieces at a failed allocation.
+class MemoryLayout
+{
+public:
+    MemoryLayout(const Snapshot& snapshot, const DeviceHistory& history, std::size_t device)
+        : rules_(history.rules)
+        , segments_(history.segments)
+    {
+        const auto isFailure = [](const Snapshot::Event& event) { return event.action == Action::outOfMemory; };
+        isNeeded_ = std::ranges::any_of(history.events, isFailure);
+        for (const Snapshot::Segment& segment : snapshot.segments)
+            if (segment.device == static_cast<std::int64_t>(device) && segment.pool != defaultPool)
+                pools_[segment.address] = segment.pool;
+    }
+
+    void apply(const Snapshot::Event& event)
+    {
+        if (!isNeeded_)
+            return;
+        changeSegments(segments_, event, rules_, false);
+        if (event.action != Action::segmentAlloc && event.action != Action::segmentMap)
+            return;
+        const auto pool = pools_.find(event.address);
+        const auto segment = segments_.find(event.address);
+        if (pool != pools_.end() && segment != segments_.end())
+            segment->second.pool = pool->second;
+    }
+
+    /// `size` 0: the size follows from the request and the room behind.
+    void hold(std::uint64_t address, Bytes size, Bytes requested, StorageId storage)
+    {
+        if (isNeeded_)
+            blocks_[address] = {size > 0 ? size : sizeAt(address, requested), storage};
+    }
+    void drop(std::uint64_t address) { blocks_.erase(address); }
+
+    /// Returns the free pieces of a request's stream and pool. None if a piece is large enough: the request was then of
+    /// a private pool, or the piece became free after the search, by the wait for other streams.
+    FreePieces freePieces(Bytes requested, Snapshot::Index stream) const
+    {
+        FreePieces pieces;
+        const Bytes size = rules_.roundSize(requested);
+        const bool isSmall = size <= rules_.smallSize;
+        for (const auto& [begin, segment] : segments_) {
+            if (segment.stream != stream || segment.pool != defaultPool || segment.small != isSmall)
+                continue;
+            const std::uint64_t end = begin + static_cast<std::uint64_t>(segment.size);
+            std::uint64_t from = begin;
+            const Held* before = nullptr;
+            for (auto block = blocks_.lower_bound(begin); block != blocks_.end() && block->first < end; ++block) {
+                add(pieces, from, block->first, before, &block->second);
+                from = std::max(from, block->first + static_cast<std::uint64_t>(block->second.size));
+                before = &block->second;
+            }
+            add(pieces, from, end, before, nullptr);
+        }
+        std::ranges::stable_sort(pieces.largest, std::greater(), &FreePieces::Piece::bytes);
+        if (!pieces.largest.empty() && pieces.largest.front().bytes >= size)
+            return {};
+        return pieces;
+    }
+
+private:
+    static constexpr std::pair<std::int64_t, std::int64_t> defaultPool{};
+    struct Held
+    {
+        Bytes size = 0;
+        StorageId storage;
+    };
+
+    static void add(FreePieces& pieces, std::uint64_t from, std::uint64_t to, const Held* before, const Held* after)
+    {
+        if (from >= to)
+            return;
+        const Held* smaller = !before || (after && after->size < before->size) ? after : before;
+        pieces.largest.push_back({static_cast<Bytes>(to - from), smaller ? smaller->storage : StorageId()});
+        ++pieces.count;
+    }
+
+    /// Returns the size of a new block: the rest behind the request belongs to the block if too small to be split off.
+    Bytes sizeAt(std::uint64_t address, Bytes requested) const
+    {
+        const Bytes size = rules_.roundSize(requested);
+        const auto above = segments_.upper_bound(address);
+        if (above == segments_.begin())
+            return size;
+        const auto& [begin, segment] = *std::prev(above);
+        std::uint64_t end = begin + static_cast<std::uint64_t>(segment.size);
+        if (const auto next = blocks_.upper_bound(address); next != blocks_.end())
+            end = std::min(end, next->first);
+        const std::uint64_t own = address + static_cast<std::uint64_t>(size);
+        if (end <= own)
+            return size;
+        const auto rest = static_cast<Bytes>(end - own);
+        const bool isSplit = segment.small || rules_.expandableSegments
+            ? rest >= rules_.minBlock
+            : size < rules_.maxSplit && rest > rules_.smallSize;
+        return isSplit ? size : size + rest;
+    }
+
+    const AllocatorRules& rules_;
+    DeviceHistory::Segments segments_;
+    std::map<std::uint64_t, Held> blocks_; ///< blocks in use, by address
+    std::map<std::uint64_t, std::pair<std::int64_t, std::int64_t>> pools_; ///< private pools at the end, by segment
+    bool isNeeded_ = false;
+};
+
 /// Converts a history in two passes (SnapshotLives is the first): a step has the category of a block at the allocation,
 /// and the category depends on the free.
 class StepMaker
@@ -31,6 +140,7 @@ public:
         : snapshot_(snapshot)
         , history_(history)
         , lives_(snapshot, history, device)
+        , layout_(snapshot, history, device)
     {
     }
 
@@ -68,17 +178,18 @@ private:
     {
         builder_.setReserved(history_.reserved);
         for (const auto& [address, block] : history_.blocks)
-            allocate(address, block.requested, block.stream, {});
+            allocate(address, block.requested, block.stream, {}, block.size);
         builder_.mark(Mark::stepBegin);
     }
 
-    void allocate(std::uint64_t address, Bytes requested, std::uint32_t stream, OpId op)
+    void allocate(std::uint64_t address, Bytes requested, std::uint32_t stream, OpId op, Bytes size)
     {
         const StorageId storage = builder_.alloc(requested, lives_.category(lives_.lives()[storages_++]), op);
         builder_.setStream(storage, stream);
         if (!op.valid())
             builder_.setFrame(storage, frames_.of(lives_.lives()[storages_ - 1].stack));
         held_[address] = storage;
+        layout_.hold(address, size, requested, storage);
     }
 
     void release(std::uint64_t address)
@@ -86,6 +197,7 @@ private:
         if (const auto found = held_.find(address); found != held_.end()) {
             builder_.free(found->second);
             held_.erase(found);
+            layout_.drop(address);
         }
     }
 
@@ -95,6 +207,7 @@ private:
         markPhases(i);
         if (event.action == Action::freeCompleted || event.action == Action::alloc)
             release(event.address);
+        layout_.apply(event);
         if (reserved_.apply(event))
             builder_.setReserved(reserved_.bytes());
         const bool allocates = event.action == Action::alloc && event.size > 0;
@@ -104,7 +217,7 @@ private:
             return;
         const OpId op = failed ? beginFailure(event, i) : begin(event, i, allocates);
         if (allocates)
-            allocate(event.address, event.size, event.stream, op);
+            allocate(event.address, event.size, event.stream, op, 0);
         StepTraceBuilder::OpResult result;
         result.ms = ms;
         builder_.endOp(op, result);
@@ -134,7 +247,8 @@ private:
         op.module = lives_.regions().module(lives_.region(i));
         op.phase = lives_.phase(i);
         op.frame = frames_.of(event.stack);
-        return builder_.outOfMemory(op, event.size, static_cast<Bytes>(event.address));
+        return builder_.outOfMemory(op, event.size, static_cast<Bytes>(event.address),
+                                    layout_.freePieces(event.size, event.stream));
     }
 
     double untilNext(std::size_t i) const
@@ -162,6 +276,7 @@ private:
     SnapshotLives lives_;
     StepTraceBuilder builder_;
     ReservedBytes reserved_{history_.reserved};
+    MemoryLayout layout_;
     std::unordered_map<std::uint64_t, StorageId> held_;
     SnapshotFrames frames_{snapshot_, builder_};
     std::size_t storages_ = 0;

@@ -82,7 +82,7 @@ private:
                 next = block.address + static_cast<std::uint64_t>(block.size);
             }
             if (next < segment.address || next - segment.address > static_cast<std::uint64_t>(segment.size))
-                throw WrongPickle{"holds blocks outside their segment"};
+                throw WrongPickle{"holds blocks outside of segments"};
         }
     }
 
@@ -158,7 +158,7 @@ Result<std::shared_ptr<Snapshot>> snapshotIn(std::span<const std::byte> bytes, c
                                              SnapshotRange range, const std::function<bool(std::size_t)>& goesOn)
 {
     if (std::isnan(range.fromMs) || std::isnan(range.toMs) || range.fromMs < 0 || range.toMs <= range.fromMs)
-        return badInput("the range of time is empty: expected it to begin at 0 ms or later and to end after that");
+        return badInput("the range of time is empty: expected a begin of 0 ms or later and a later end");
     snapshot::Records records(range);
     snapshot::Unpickler unpickler(bytes, records);
     try {

@@ -14,9 +14,9 @@ void Unpickler::other(PickleOpcode opcode)
                                Op::instance,   Op::object,      Op::newObject,  Op::newObjectWithKeywords,
                                Op::extension1, Op::extension2,  Op::extension4, Op::persistentId};
     if (std::ranges::find(calls, opcode) != calls.end())
-        throw WrongPickle{"asks to load or call a Python object, which a memory snapshot does not"};
+        throw WrongPickle{"asks to load or call a Python object, and no memory snapshot does that"};
     throw WrongPickle{"holds opcode " + std::to_string(static_cast<int>(opcode))
-                      + ", which a memory snapshot does not"};
+                      + ", and no memory snapshot does that"};
 }
 
 Value Unpickler::open(Kind kind)

@@ -99,7 +99,12 @@ std::vector<OutOfMemory> requestsOf(const StepTrace& step)
         requests[row].op = rows.op[row];
         requests[row].requested = rows.requested[row];
         requests[row].deviceFree = rows.deviceFree[row];
+        if (rows.pieces.size() > 0)
+            requests[row].pieces = rows.pieces[row];
     }
+    for (std::size_t row = 0; row < step.freePieces.size(); ++row)
+        requests[step.freePieces.failure[row]].largest.push_back(
+            {step.freePieces.bytes[row], step.freePieces.beside[row]});
     return requests;
 }
 
@@ -142,6 +147,26 @@ bool endedOutOfMemory(const StepTrace& step)
     return !found.empty() && found.back().op.value + 1 == step.ops.size();
 }
 
+std::string piecesText(const OutOfMemory& event)
+{
+    if (event.largest.empty())
+        return {};
+    constexpr std::size_t named = 3; ///< different sizes in the text
+    std::string sizes;
+    std::size_t told = 0;
+    for (std::size_t i = 0; i < named && told < event.largest.size(); ++i) {
+        const std::string size = formatBytes(event.largest[told].bytes);
+        std::size_t equal = 0;
+        for (; told < event.largest.size() && formatBytes(event.largest[told].bytes) == size; ++told)
+            ++equal;
+        sizes += (sizes.empty() ? "" : ", ") + (equal > 1 ? std::to_string(equal) + " × " : "") + size;
+    }
+    if (event.pieces > told)
+        sizes += " and " + groupedDigits(event.pieces - static_cast<std::int64_t>(told)) + " more";
+    return (event.pieces > 1 ? "pieces of at most " : "a piece of ") + formatBytes(event.largest.front().bytes)
+        + (event.pieces > 1 ? " (" + sizes + ")" : "");
+}
+
 std::string whyOutOfMemory(const OutOfMemory& event)
 {
     std::string text = "The program asked for " + formatBytes(event.requested) + ", and the device had "
@@ -150,10 +175,23 @@ std::string whyOutOfMemory(const OutOfMemory& event)
         return text + ".";
     text += " beside the " + formatBytes(event.reserved) + " that PyTorch had reserved";
     const Bytes cached = event.reserved - event.active;
+    const std::string pieces = piecesText(event);
     if (cached >= event.requested)
-        return text + ", of which " + formatBytes(cached)
-            + " were not in use, but in no single free block that was large enough: fragmentation.";
+        return text + ", of which " + formatBytes(cached) + " were not in use, but in "
+            + (pieces.empty() ? "no single free block that was large enough" : pieces) + ": fragmentation.";
     return text + ", of which " + formatBytes(event.active) + " were in use.";
+}
+
+Status checkWhole(const StepTrace& step, const std::string& consequence)
+{
+    const std::string missing = ", and the rest is missing, so that " + consequence;
+    if (const std::string raised(step.info.endedEarly()); !raised.empty())
+        return badInput("this step ended early (" + raised + ")" + missing
+                        + ": record the step again once the script runs through a whole step");
+    if (endedOutOfMemory(step))
+        return badInput("this step ended out of memory" + missing
+                        + ": record the step with --unlimited, as on a larger card");
+    return {};
 }
 
 } // namespace headroom

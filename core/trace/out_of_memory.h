@@ -19,6 +19,14 @@ struct OutOfMemory
     Bytes deviceFree = 0; ///< bytes that were free on the device
     Bytes reserved = 0; ///< bytes that the allocator had reserved at that time
     Bytes active = 0; ///< bytes of `reserved` in blocks in use
+    /// A free piece of the memory that could have served the request: of the same stream and pool.
+    struct Piece
+    {
+        Bytes bytes = 0;
+        StorageId beside; ///< the smaller of the two blocks beside the piece; invalid: not known
+    };
+    std::uint32_t pieces = 0; ///< number of such pieces, all too small; 0: not known
+    std::vector<Piece> largest; ///< the largest pieces in descending order
 };
 
 /// Returns all failed allocations of a step, in order.
@@ -29,7 +37,15 @@ std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step, std::span<cons
 /// Returns whether a failed allocation ended the step, so that the rest was not recorded.
 bool endedOutOfMemory(const StepTrace& step);
 
+/// Returns the sizes of the pieces as a part of a sentence: "pieces of at most 28.00 MiB (28.00 MiB, 2 × 20.00 MiB and
+/// 9 more)". Empty: not known.
+std::string piecesText(const OutOfMemory& event);
+
 /// Returns a sentence that explains why the allocation failed.
 std::string whyOutOfMemory(const OutOfMemory& event);
+
+/// Returns an error unless the step was recorded to its end: the error says what ended the step, the
+/// `consequence` ("no plan can be made of it") and what to do.
+Status checkWhole(const StepTrace& step, const std::string& consequence);
 
 } // namespace headroom

@@ -3,10 +3,10 @@
 #include "core/trace/remarks.h"
 
 #include "core/base/bytes.h"
+#include "core/trace/earlier_steps.h"
 #include "core/trace/memory_event.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -34,21 +34,32 @@ public:
     explicit LiveActivations(const StepTrace& step)
         : categories_(step.storages.category.begin(), step.storages.category.end())
         , found_(categories_.size(), false)
+        , foundInput_(categories_.size(), false)
+        , isLate_(categories_.size(), false)
     {
         for (const Bytes bytes : step.storages.bytes)
             blocks_.push_back({bytes, 0});
     }
 
-    void hold(std::uint32_t storage) { blocks_[storage].hold(); }
+    void hold(std::uint32_t storage)
+    {
+        blocks_[storage].hold();
+        isLate_[storage] = isUpdated_;
+    }
     void drop(std::uint32_t storage) { blocks_[storage].drop(); }
     void resize(std::uint32_t storage, Bytes bytes) { blocks_[storage].resize(bytes); }
     void retype(StorageId storage, Category category) { categories_[storage.value] = category; }
     void mark(Mark mark)
     {
+        if (mark == Mark::stepEnd) {
+            isUpdated_ = true;
+            isLate_.assign(isLate_.size(), false);
+        }
         if (mark != Mark::stepBegin)
             return;
         for (std::uint32_t storage = 0; storage < blocks_.size(); ++storage) {
             found_[storage] = live(storage) > 0;
+            foundInput_[storage] = categories_[storage] == Category::input && blocks_[storage].live() > 0;
             foundBytes_ += categories_[storage] == Category::activation ? live(storage) : 0;
         }
     }
@@ -60,8 +71,8 @@ public:
         kept.found = foundBytes_;
         Bytes gradients = 0; // of earlier steps
         Bytes parameters = 0;
-        std::multiset<Bytes> made;
-        std::vector<Bytes> gone;
+        std::multiset<Bytes> made, madeLate;
+        std::vector<Bytes> gone, goneInputs;
         std::set<Bytes> extended;
         Bytes inGraph = 0;
         for (std::uint32_t storage = 0; storage < blocks_.size(); ++storage) {
@@ -76,16 +87,21 @@ public:
                 kept.more += bytes - older;
                 extended.insert(older);
             } else if (bytes > 0) {
-                made.insert(bytes);
+                (isLate_[storage] ? madeLate : made).insert(bytes);
             }
+            if (foundInput_[storage] && blocks_[storage].live() == 0)
+                goneInputs.push_back(blocks_[storage].bytes);
             if (bytes > 0)
                 kept.storages.emplace_back(storage);
             inGraph += !found_[storage] && ofAutograd[storage] ? bytes : 0;
         }
         kept.earlier += std::max<Bytes>(0, gradients - parameters); // each parameter may have a gradient
+        // The program may make the next step's input before the recording ends. No module has had that input yet.
+        made.merge(withoutReplacements(std::move(madeLate), goneInputs));
         // What was appended to is gone, but is no reason to take another block for a replacement.
         std::erase_if(gone, [&](Bytes bytes) { return extended.contains(bytes) && !made.contains(bytes); });
-        kept.more += withoutReplacements(std::move(made), std::move(gone));
+        made = withoutReplacements(std::move(made), gone);
+        kept.more = std::accumulate(made.begin(), made.end(), kept.more);
         kept.inGraph = inGraph >= kept.more / 2;
         return kept;
     }
@@ -105,9 +121,9 @@ private:
         return 0;
     }
 
-    /// The sum of what the step has made, without what replaces something that is gone: blocks of the same size, else
-    /// the largest, since a step of another shape replaces an output by an output of another size.
-    static Bytes withoutReplacements(std::multiset<Bytes> made, std::vector<Bytes> gone)
+    /// What the step has made, without what replaces something that is gone: blocks of the same size, else the largest,
+    /// since a step of another shape replaces an output by an output of another size.
+    static std::multiset<Bytes> withoutReplacements(std::multiset<Bytes> made, const std::vector<Bytes>& gone)
     {
         std::size_t others = 0;
         for (const Bytes bytes : gone)
@@ -117,7 +133,7 @@ private:
                 ++others;
         for (; others > 0 && !made.empty(); --others)
             made.erase(std::prev(made.end()));
-        return std::accumulate(made.begin(), made.end(), Bytes(0));
+        return made;
     }
 
     Bytes live(std::uint32_t storage) const { return isOfGraph(categories_[storage]) ? blocks_[storage].live() : 0; }
@@ -125,6 +141,9 @@ private:
     std::vector<HeldBlock> blocks_; ///< by storage
     std::vector<Category> categories_;
     std::vector<bool> found_; ///< live when the step began
+    std::vector<bool> foundInput_; ///< an input of the model, live when the step began
+    std::vector<bool> isLate_; ///< made after the last update of the parameters
+    bool isUpdated_ = false; ///< an optimizer has made a step
     Bytes foundBytes_ = 0; ///< activations that were live when the step began
 };
 
@@ -317,9 +336,10 @@ std::string noteOnCarriedGraph(const StepTrace& step)
         return {};
     return "the step begins with " + formatBytes(found)
         + " of activations that the step before left alive in a graph without a backward (as of a teacher's output, "
-          "until the program replaces the output). Plans count them as recorded, though checkpoints make them fewer: "
-          "the executed peak may be lower than planned, and a lower budget possible. Run that forward under "
-          "torch.no_grad(), or delete its output before the next one (del), and record the step again";
+          "until the program replaces the output). Plans count these activations as recorded, though checkpoints "
+          "reduce the number: the executed peak may be lower than planned, and a lower budget possible. Run that "
+          "forward under torch.no_grad(), or delete the output before the next forward (del), and record the step "
+          "again";
 }
 
 std::vector<FallbackOp> fallbackOps(const StepTrace& step)
@@ -338,22 +358,76 @@ std::string unusedForwardRemark(const UnusedForward& unused)
 {
     return unused.module + " ran " + (unused.calls > 1 ? std::to_string(unused.calls) + " times " : "")
         + "with gradients on, and no backward pass used the " + formatBytes(unused.bytes)
-        + " that autograd kept for it: call it inside of torch.no_grad()";
+        + " that autograd kept for the module: call the module inside of torch.no_grad()";
+}
+
+bool isGrowth(const KeptActivations& kept)
+{
+    return kept.more >= leastGrowth && (kept.earlier >= kept.more / 2 || (kept.inGraph && kept.earlier > 0));
+}
+
+KeptActivations keptBetweenSteps(const StepTrace& step)
+{
+    const StepTrace::Outside& rows = step.betweenSteps;
+    std::map<Bytes, std::int64_t> kept; // blocks that the period adds, by size
+    for (std::uint32_t row = 0; row < rows.size(); ++row)
+        if (rows.kind[row] != OutsideKind::emptyCache)
+            kept[roundedToBlock(rows.bytes[row])] += rows.kind[row] == OutsideKind::alloc ? 1 : -1;
+    if (kept.empty())
+        return {};
+    std::map<Bytes, std::vector<StorageId>> found;
+    std::set<StorageId> older, read;
+    bool begun = false;
+    for (std::uint32_t event = 0; event < step.events.size(); ++event) {
+        const EventIndex at(event);
+        const std::uint32_t a = step.events.a[at];
+        const EventKind kind = step.events.kind[at];
+        begun = begun || (kind == EventKind::mark && static_cast<Mark>(a) == Mark::stepBegin);
+        if (kind == EventKind::alloc && !begun) {
+            older.insert(StorageId(a));
+            const Category category = step.storages.category[StorageId(a)];
+            if (category == Category::activation || category == Category::temporary || category == Category::input
+                || category == Category::other)
+                found[step.storages.bytes[StorageId(a)]].emplace_back(a);
+        } else if (kind == EventKind::free) {
+            read.insert(StorageId(a));
+            if (begun && older.contains(StorageId(a)))
+                --kept[step.storages.bytes[StorageId(a)]]; // as a batch that was made before the step
+        } else if (kind == EventKind::opBegin) {
+            read.insert(step.ops.inputs[OpId(a)].begin(), step.ops.inputs[OpId(a)].end());
+        }
+    }
+    KeptActivations result;
+    for (const auto& [bytes, blocks] : kept) {
+        std::vector<StorageId>& old = found[bytes];
+        std::erase_if(old, [&](StorageId storage) { return read.contains(storage); });
+        if (blocks <= 0 || static_cast<std::int64_t>(old.size()) < 2 * blocks)
+            continue;
+        result.more += blocks * bytes;
+        result.earlier += static_cast<Bytes>(old.size()) * bytes;
+        result.storages.insert(result.storages.end(), old.begin(), old.end());
+    }
+    result.found = result.earlier;
+    return result;
 }
 
 std::string growthRemark(const StepTrace& step)
 {
     const KeptActivations kept = keptActivations(step);
-    const bool isGrowth = kept.earlier >= kept.more / 2 || (kept.inGraph && kept.earlier > 0);
-    if (kept.more < leastGrowth || !isGrowth)
+    if (const KeptActivations between = keptBetweenSteps(step); !isGrowth(kept) && isGrowth(between))
+        return "the program keeps " + formatBytes(between.earlier)
+            + " of earlier steps that this step does not read, and " + formatBytes(between.more)
+            + " more from one step to the next: memory grows between steps, as by predictions "
+              "of evaluations in a list. Keep output.cpu(), or the figures that count";
+    if (!isGrowth(kept))
         return {};
     return "the program keeps " + formatBytes(kept.earlier) + " of activations of earlier steps, and this step adds "
-        + formatBytes(kept.more) + ": every step takes more than the one before, and the peak is of this one only. "
-        + (kept.inGraph ? "A loss or an output that is kept holds its graph, and so does a gradient made with "
-                          "create_graph: keep loss.item() or output.detach(), and clear such gradients by "
-                          "zero_grad(set_to_none=True)"
-                        : "Outputs that are kept, as in a list or by torch.cat(), take their bytes even without a "
-                          "graph: keep output.cpu(), or the figures that count");
+        + formatBytes(kept.more) + ": every step takes more than the step before, and the peak is of this step only. "
+        + (kept.inGraph
+               ? "A kept loss or output holds the autograd graph, and so does a gradient made with create_graph: keep "
+                 "loss.item() or output.detach(), and clear such gradients by zero_grad(set_to_none=True)"
+               : "Kept outputs, as in a list or by torch.cat(), take memory even without a graph: keep output.cpu(), "
+                 "or the figures that count");
 }
 
 std::vector<std::string> remarks(const StepTrace& step)
@@ -362,65 +436,21 @@ std::vector<std::string> remarks(const StepTrace& step)
     for (const FallbackOp& fallback : fallbackOps(step))
         sentences.push_back(fallback.op + " in " + (fallback.module.empty() ? "no module" : fallback.module)
                             + " has no kernel on the simulated GPU and ran " + std::to_string(fallback.count)
-                            + " times on zeros to learn its shapes");
+                            + " times on zeros to learn shapes");
     if (!step.info.source.empty())
         return sentences;
     for (const UnusedForward& unused : unusedForwards(step))
         sentences.push_back(unusedForwardRemark(unused));
     if (std::string growth = growthRemark(step); !growth.empty())
         sentences.push_back(std::move(growth));
+    if (const auto leftOut = leftOutModules(step))
+        sentences.push_back(
+            "the recorded step ran without "
+            + (leftOut->count > 1 ? std::to_string(leftOut->count) + " modules" : "a module")
+            + " that earlier steps ran (" + leftOut->first
+            + "), as layers that are dropped at random: a step that runs all modules takes more memory. "
+              "Turn the dropping off for the recording, as by layerdrop=0");
     return sentences;
-}
-
-Bytes savedForBackward(const StepTrace& step)
-{
-    std::vector<bool> made(step.storages.size(), false), counts(step.storages.size(), false);
-    bool begun = false;
-    for (std::uint32_t event = 0; event < step.events.size(); ++event) {
-        const std::uint32_t a = step.events.a[EventIndex(event)];
-        switch (step.events.kind[EventIndex(event)]) {
-        case EventKind::mark:
-            begun = begun || static_cast<Mark>(a) == Mark::stepBegin;
-            break;
-        case EventKind::alloc:
-            made[a] = begun;
-            break;
-        case EventKind::free: // what the program keeps is a state, such as a cache
-            counts[a] = made[a];
-            break;
-        default:
-            break;
-        }
-    }
-    Bytes saved = 0;
-    for (const StorageId storage : step.packs.storage) {
-        if (!storage.valid() || !counts[storage.value])
-            continue;
-        counts[storage.value] = false; // counted once, for the first pack
-        saved += step.storages.bytes[storage];
-    }
-    return saved;
-}
-
-std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step)
-{
-    const std::string_view text = step.info.setting(EarlierSteps::setting);
-    EarlierSteps earlier;
-    const char* const end = text.data() + text.size();
-    const auto [space, error] = std::from_chars(text.data(), end, earlier.least);
-    if (error != std::errc() || space == end || std::from_chars(space + 1, end, earlier.most).ec != std::errc())
-        return std::nullopt;
-    earlier.own = savedForBackward(step);
-    const bool differ = std::max(earlier.most - earlier.own, earlier.own - earlier.least) > earlier.own / 1000;
-    return differ ? std::optional(earlier) : std::nullopt;
-}
-
-Bytes forwardsOutside(const StepTrace& step)
-{
-    const std::string_view text = step.info.setting(forwardsOutsideSetting);
-    Bytes bytes = 0;
-    std::from_chars(text.data(), text.data() + text.size(), bytes);
-    return std::max<Bytes>(bytes, 0);
 }
 
 std::vector<std::string> planRemarks(const StepTrace& step)

@@ -33,25 +33,11 @@ struct KeptActivations
 };
 KeptActivations keptActivations(const StepTrace& step);
 
-/// Bytes of what the step makes and drops, and autograd saves for backward. Steps of equal sizes save equal bytes.
-Bytes savedForBackward(const StepTrace& step);
+/// Returns what the program keeps between two steps, such as predictions of an evaluation: blocks of a size of which
+/// the step finds those of at least two earlier periods, and reads none.
+KeptActivations keptBetweenSteps(const StepTrace& step);
 
-/// Name of the setting (StepInfo::settings) with the most bytes that a forward outside of training steps took, such as
-/// a forward before the optimizer is made.
-constexpr std::string_view forwardsOutsideSetting = "bytes of forwards outside of steps";
-Bytes forwardsOutside(const StepTrace& step); ///< bytes of that setting; 0: there was no such forward
-
-/// Bytes that earlier steps of the program saved for backward, if more than a thousandth more or less than
-/// the recorded step. The program's steps are then of several sizes, and a later step may be larger.
-struct EarlierSteps
-{
-    /// Name of the setting (StepInfo::settings) that has the two figures, separated by a space.
-    static constexpr std::string_view setting = "bytes saved by earlier steps";
-    Bytes least = 0;
-    Bytes most = 0;
-    Bytes own = 0; ///< savedForBackward() of the recorded step
-};
-std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step); ///< nullopt: no difference, or not known
+bool isGrowth(const KeptActivations& kept); ///< whether every step leaves more than the step before
 
 /// Forwards with gradients on, of one module, whose saved tensors no backward pass used: torch.no_grad() is missing.
 struct UnusedForward

@@ -72,21 +72,22 @@ private:
             return truncated(sizeof(Header));
         std::memcpy(&header_, bytes_.data(), sizeof(Header));
         if (header_.version > version)
-            return badInput(name_ + " was written by a newer Headroom: it has format " + std::to_string(header_.version)
-                            + at(offsetof(Header, version)) + ", expected at most " + std::to_string(version));
+            return badInput(name_ + " was written by a newer Headroom: the file has format "
+                            + std::to_string(header_.version) + at(offsetof(Header, version)) + ", expected at most "
+                            + std::to_string(version));
         if (header_.version == 0)
             return damaged("format 0" + at(offsetof(Header, version)) + ", expected 1 to " + std::to_string(version));
         if (bytes_.size() < header_.fileBytes)
             return truncated(header_.fileBytes);
         if (bytes_.size() > header_.fileBytes)
-            return damaged("it goes on" + at(header_.fileBytes) + ", expected its end there");
+            return damaged("the file goes on" + at(header_.fileBytes) + ", expected the end there");
         return {};
     }
 
     Error truncated(std::uint64_t expected) const
     {
-        return badInput(name_ + " is truncated: it ends" + at(bytes_.size()) + ", expected " + std::to_string(expected)
-                        + " bytes");
+        return badInput(name_ + " is truncated: the file ends" + at(bytes_.size()) + ", expected "
+                        + std::to_string(expected) + " bytes");
     }
 
     Status readTable()
@@ -100,7 +101,7 @@ private:
                                         bytes_.begin() + static_cast<std::ptrdiff_t>(sizeof(Header) + tableBytes));
             std::memset(head.data() + offsetof(Header, checksum), 0, sizeof(header_.checksum));
             if (checksum(head) != header_.checksum)
-                return damaged("header and section table differ from their checksum" + at(offsetof(Header, checksum)));
+                return damaged("header and section table differ from the checksum" + at(offsetof(Header, checksum)));
         }
         sections_.resize(header_.sections);
         if (tableBytes > 0)
@@ -111,7 +112,7 @@ private:
             expected = alignedUp(expected + sections_[i].count * sections_[i].elementBytes);
         }
         if (expected != bytes_.size())
-            return damaged("its sections end" + at(expected) + ", expected " + std::to_string(bytes_.size()));
+            return damaged("the sections end" + at(expected) + ", expected " + std::to_string(bytes_.size()));
         return {};
     }
 
@@ -127,9 +128,9 @@ private:
         if (section.elementBytes == 0 || section.count > left / section.elementBytes
             || alignedUp(section.count * section.elementBytes) > left)
             return damaged(title + at(expected) + " has " + std::to_string(section.count)
-                           + " elements, expected them inside the file");
+                           + " elements, expected all elements inside the file");
         if (checksums_ == Checksums::verify && checksum(bytesOf(section)) != section.checksum)
-            return damaged(title + at(expected) + " differs from its checksum");
+            return damaged(title + at(expected) + " differs from the checksum");
         return {};
     }
 
@@ -148,7 +149,7 @@ private:
     {
         const Section* section = find(infoSection);
         if (!section || section->type != ElementType::json || section->elementBytes != 1)
-            return damaged("expected a section info of JSON in its section table" + at(sizeof(Header)));
+            return damaged("expected a section info of JSON in the section table" + at(sizeof(Header)));
         const auto text = bytes_.subspan(section->offset, section->count);
         ASSIGN_OR_RETURN(info,
                          stepInfoFromJson({reinterpret_cast<const char*>(text.data()), text.size()},
@@ -162,7 +163,7 @@ private:
         static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignment);
         const Section* section = find(column);
         if (!section)
-            return damaged("expected a section " + std::string(column) + " in its section table" + at(sizeof(Header)));
+            return damaged("expected a section " + std::string(column) + " in the section table" + at(sizeof(Header)));
         if (section->type != elementType<T>() || section->elementBytes != sizeof(T))
             return damaged("section " + std::string(column) + at(section->offset) + " has elements of type "
                            + std::to_string(static_cast<std::uint32_t>(section->type)) + " and "

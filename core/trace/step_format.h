@@ -163,6 +163,10 @@ void visitOptionalColumns(Visit visit, Tables&... tables)
     visit("out_of_memory.op", tables.outOfMemory.op...);
     visit("out_of_memory.requested", tables.outOfMemory.requested...);
     visit("out_of_memory.device_free", tables.outOfMemory.deviceFree...);
+    visit("out_of_memory.pieces", tables.outOfMemory.pieces...);
+    visit("free_pieces.failure", tables.freePieces.failure...);
+    visit("free_pieces.bytes", tables.freePieces.bytes...);
+    visit("free_pieces.beside", tables.freePieces.beside...);
     visit("before_training.kind", tables.beforeTraining.kind...);
     visit("before_training.bytes", tables.beforeTraining.bytes...);
     visit("before_training.stream", tables.beforeTraining.stream...);

@@ -372,8 +372,18 @@ struct StepTables
     {
         Rows<OpId> op; ///< rising
         Rows<Bytes> requested, deviceFree; ///< bytes asked for, and free on the device
+        Rows<std::uint32_t> pieces; ///< number of free pieces that were too small; 0 or no rows: not known
         std::size_t size() const noexcept { return op.size(); }
     } outOfMemory;
+
+    /// The largest free pieces of the allocator's memory at failed allocations, for each failure in descending order.
+    struct FreePieces
+    {
+        Rows<std::uint32_t> failure; ///< row of outOfMemory, ascending
+        Rows<Bytes> bytes;
+        Rows<StorageId> beside; ///< the smaller of the two blocks beside the piece; invalid: not known
+        std::size_t size() const noexcept { return failure.size(); }
+    } freePieces;
 
     /// Changes of the allocator's memory outside of steps, in order, such as in an evaluation.
     struct Outside

@@ -104,7 +104,7 @@ void StepTraceBuilder::addArgument(CallId call, StorageId storage)
 void StepTraceBuilder::exit(CallId call, std::span<const StorageId> results)
 {
     if (openCalls_.empty() || openCalls_.back() != call)
-        return misuse("a module call was left that is not the innermost one");
+        return misuse("a module call ended before the innermost module call");
     openCalls_.pop_back();
     callResults_[call.value].assign(results.begin(), results.end());
     event(EventKind::exit, call.value);
@@ -114,7 +114,7 @@ OpId StepTraceBuilder::beginOp(const Op& op)
 {
     const auto id = nextId<OpId>(tables_.ops.name);
     if (openOp_.valid())
-        misuse("an op began inside another one");
+        misuse("an op began inside another op");
     openOp_ = id;
     tables_.ops.name.rows.push_back(op.name);
     tables_.ops.node.rows.push_back(op.node);
@@ -130,14 +130,21 @@ OpId StepTraceBuilder::beginOp(const Op& op)
 void StepTraceBuilder::endOp(OpId op, const OpResult& result)
 {
     if (!op.valid() || openOp_ != op)
-        return misuse("an op ended that is not the one that runs");
+        return misuse("another op ended than the running op");
     openOp_ = {};
     addResult(result);
     event(EventKind::opEnd, op.value);
 }
 
-OpId StepTraceBuilder::outOfMemory(Op where, Bytes requested, Bytes deviceFree)
+OpId StepTraceBuilder::outOfMemory(Op where, Bytes requested, Bytes deviceFree, const FreePieces& pieces)
 {
+    const auto row = static_cast<std::uint32_t>(tables_.outOfMemory.op.size());
+    for (std::size_t i = 0; i < std::min(pieces.largest.size(), FreePieces::kept); ++i) {
+        tables_.freePieces.failure.push_back(row);
+        tables_.freePieces.bytes.push_back(pieces.largest[i].bytes);
+        tables_.freePieces.beside.push_back(pieces.largest[i].beside);
+    }
+    tables_.outOfMemory.pieces.push_back(pieces.count);
     where.name = string("out of memory");
     const OpId id = beginOp(where);
     tables_.outOfMemory.op.push_back(id);

@@ -17,6 +17,19 @@
 
 namespace headroom {
 
+/// The free pieces of the allocator's memory when an allocation fails.
+struct FreePieces
+{
+    static constexpr std::size_t kept = 8; ///< pieces of `largest` that the step keeps
+    struct Piece
+    {
+        Bytes bytes = 0;
+        StorageId beside = {}; ///< as in StepTrace::FreePieces
+    };
+    std::uint32_t count = 0;
+    std::vector<Piece> largest; ///< in descending order
+};
+
 /// Builds a StepTrace from events in order, for the recorder, importers and hand-made steps of tests. A single thread
 /// at a time may call the functions.
 class StepTraceBuilder
@@ -62,7 +75,8 @@ public:
     };
     OpId beginOp(const Op& op); ///< adds opBegin; ops do not nest
     void endOp(OpId op, const OpResult& result); ///< adds opEnd
-    OpId outOfMemory(Op where, Bytes requested, Bytes deviceFree); ///< adds a failed allocation and begins an op
+    /// Adds a failed allocation and begins an op.
+    OpId outOfMemory(Op where, Bytes requested, Bytes deviceFree, const FreePieces& pieces = {});
     void setStream(OpId op, std::uint32_t stream); ///< sets the stream of the op's kernels, which is 0 otherwise
     /// Returns the same id for the same name.
     GroupId group(std::string_view name, std::span<const std::uint32_t> ranks);

@@ -91,6 +91,16 @@ public:
             column, values, [&](auto id) { return std::exchange(previous, id.value) <= id.value; }, "in order");
     }
 
+    /// Checks row numbers below `limit` that never fall.
+    template <class Values>
+    void numbers(std::string_view column, const Values& values, std::size_t limit)
+    {
+        std::uint32_t previous = 0;
+        check(
+            column, values, [&](std::uint32_t row) { return row < limit && std::exchange(previous, row) <= row; },
+            "a row in range and in order");
+    }
+
     template <class Values>
     void amounts(std::string_view column, const Values& values)
     {
@@ -107,7 +117,7 @@ public:
         if (failed())
             return;
         if (first.size() != parents + 1 || first.front() != 0 || first.back() != children)
-            return fail("the offsets of " + std::string(column) + " do not cover its rows");
+            return fail("the offsets of " + std::string(column) + " do not cover all rows");
         std::uint32_t previous = 0;
         check(
             column, first, [&](std::uint32_t offset) { return std::exchange(previous, offset) <= offset; },
@@ -224,7 +234,7 @@ void checkStreams(const StepTrace& t, ColumnChecks& checks)
 {
     if (const auto& d = t.info.distributed; d && (d->ranksPerNode < 1 || d->rank < 0 || d->rank >= d->worldSize))
         checks.fail("rank " + std::to_string(d->rank) + " of " + std::to_string(d->worldSize) + ", "
-                    + std::to_string(d->ranksPerNode) + " a node, is not one of a job");
+                    + std::to_string(d->ranksPerNode) + " a node, is no rank of a job");
     checks.rows("ops", t.ops.size(), {rowsOf(t.ops.stream, t.ops), rowsOf(t.ops.signature, t.ops)});
     checks.ids("groups.name", t.groups.name, t.strings.size(), false);
     if (t.groups.size() > 0)
@@ -281,11 +291,16 @@ void checkMemory(const StepTrace& t, ColumnChecks& checks)
     checks.rising("reserved.event", t.reserved.event);
     checks.sizes("reserved.bytes", t.reserved.bytes);
     const auto& o = t.outOfMemory;
-    checks.rows("out_of_memory", o.size(), {o.requested.size(), o.deviceFree.size()});
+    checks.rows("out_of_memory", o.size(), {o.requested.size(), o.deviceFree.size(), rowsOf(o.pieces, o)});
     checks.ids("out_of_memory.op", o.op, t.ops.size(), false);
     checks.rising("out_of_memory.op", o.op);
     checks.sizes("out_of_memory.requested", o.requested);
     checks.sizes("out_of_memory.device_free", o.deviceFree);
+    const auto& p = t.freePieces;
+    checks.rows("free_pieces", p.size(), {p.bytes.size(), p.beside.size()});
+    checks.numbers("free_pieces.failure", p.failure, o.size());
+    checks.sizes("free_pieces.bytes", p.bytes);
+    checks.ids("free_pieces.beside", p.beside, s.size());
     checkOutside(t.beforeTraining, "before_training", checks);
     checkOutside(t.betweenSteps, "between_steps", checks);
     checks.rows("packs", t.packs.size(), {t.packs.op.size()});
@@ -325,10 +340,10 @@ public:
                                  + std::to_string(a) + ": " + problem);
         }
         if (!began_)
-            return violation("there is no mark stepBegin among its events");
+            return violation("there is no mark stepBegin among the events");
         if (allocs_ != trace_.storages.size() || ops_ != trace_.ops.size() || calls_ != trace_.calls.size()
             || packs_ != trace_.packs.size())
-            return violation("a storage, op, call or pack has no event that begins it");
+            return violation("a storage, op, call or pack has no event at the begin");
         return {};
     }
 
@@ -415,7 +430,7 @@ private:
         if (!saved.valid())
             return nullptr;
         if (saved.value >= allocs_ || holders_[saved.value] == 0)
-            return "its storage is not alive";
+            return "the storage is not alive";
         holders_[saved.value] += holds(kind) ? 1 : -1;
         return nullptr;
     }
@@ -441,7 +456,7 @@ private:
             if (const char* problem = begin(a, calls_, trace_.calls.size()))
                 return problem;
             if (trace_.calls.parent[CallId(a)] != parent)
-                return "its parent is not the call that is open";
+                return "the parent is not the open call";
             const auto arguments = trace_.calls.arguments[CallId(a)];
             if (std::ranges::any_of(arguments, [this](StorageId storage) { return storage.value >= allocs_; }))
                 return "expected arguments that were allocated before";

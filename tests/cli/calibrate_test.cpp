@@ -66,7 +66,7 @@ TEST_F(CalibrateTest, ThePlansOfTheGpuUseWhatWasMeasuredOnIt)
 
     const Finished calibrated = plan("auto");
     EXPECT_EQ(calibrated.err,
-              "torch-headroom: note: times are those measured on a100-80gb, of " + path("calibration/a100-80gb.json")
+              "torch-headroom: note: times were measured on a100-80gb, of " + path("calibration/a100-80gb.json")
                   + "\n");
     const double roofline = plan("none").json()["step_ms"].get<double>();
     EXPECT_NE(calibrated.json()["step_ms"].get<double>(), roofline);
@@ -79,8 +79,7 @@ TEST_F(CalibrateTest, EveryCommandThatSaysTimesUsesWhatWasMeasured)
         arguments.insert(arguments.end(), {"--json", "--calibration", calibration});
         const Finished finished = run(arguments);
         EXPECT_EQ(finished.exitCode, 0) << finished.err;
-        EXPECT_EQ(finished.err.find("times are those measured on a100-80gb") != std::string::npos,
-                  calibration != "none")
+        EXPECT_EQ(finished.err.find("times were measured on a100-80gb") != std::string::npos, calibration != "none")
             << arguments.front();
         return finished.json();
     };
@@ -115,14 +114,14 @@ TEST_F(CalibrateTest, EveryCommandThatSaysTimesUsesWhatWasMeasured)
     // A step that was measured has its own times.
     EXPECT_EQ(run({"info", measuredPath(), "--json"}).err, "");
     expectBadInput(run({"info", measuredPath(), "--calibration", path("calibration/a100-80gb.json")}),
-                   {"has times of its own"});
+                   {"the step has measured times"});
 }
 
 TEST_F(CalibrateTest, WhatCannotBeLearnedFromIsRefused)
 {
     expectBadInput(run({"calibrate", stepPath()}), {"was not measured: record a step on the GPU with --device cuda"});
     expectBadInput(run({"plan", stepPath(), "--budget", "1GiB", "--calibration", path("none.json")}),
-                   {"none.json: there is no such file; torch-headroom calibrate writes one"});
+                   {"none.json: there is no such file; torch-headroom calibrate writes a calibration"});
     ASSERT_EQ(run({"calibrate", measuredPath()}).exitCode, 0);
     StepTrace other = *trace;
     other.info.gpu = "h100-80gb";
@@ -141,9 +140,9 @@ TEST_F(CalibrateTest, NcclTestsMakeATopologyThatPricesCollectives)
     printed += "#  size  count  type  redop  root  time  algbw  busbw\n"
                "  1073741824  67108864  float  none  -1  10000  107.37  93.95  0  10000  107.37  93.95  0\n";
     writeFile(path("gathered.txt"), printed);
-    expectBadInput(run({"calibrate", path("gathered.txt")}),
-                   {"--topology: expected the one that the collectives ran on"});
-    expectBadInput(run({"calibrate", path("gathered.txt"), "--topology", "h100-8x400"}), {"-o: expected the file"});
+    expectBadInput(run({"calibrate", path("gathered.txt")}), {"--topology is missing: name the topology"});
+    expectBadInput(run({"calibrate", path("gathered.txt"), "--topology", "h100-8x400"}),
+                   {"-o is missing: name the file"});
     expectBadInput(run({"calibrate", path("nowhere.txt"), "--topology", "h100-8x400", "-o", path("ours.json")}),
                    {"nowhere.txt", "cannot"});
     const Finished learned
@@ -173,7 +172,7 @@ TEST_F(CalibrateTest, NcclTestsMakeATopologyThatPricesCollectives)
 TEST_F(CalibrateTest, AMeasuredStepIsNotPlannedOn)
 {
     expectBadInput(run({"plan", measuredPath(), "--budget", "1GiB"}),
-                   {"measured.hrs: this step was measured", "recorded with --device sim"});
+                   {"measured.hrs: a measured step does not tell", "recorded with --device sim"});
 }
 
 } // namespace

@@ -76,7 +76,7 @@ TEST_F(InputTest, IsARegularFileInEveryCommand)
             EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
             EXPECT_EQ(finished.exitCode, 2) << command.front() << ' ' << file << ": " << finished.err;
             EXPECT_TRUE(isErrorLine(finished.err)) << command.front() << ' ' << file << ": " << finished.err;
-            EXPECT_THAT(finished.err, HasSubstr("it is not a regular file but " + kind)) << command.front();
+            EXPECT_THAT(finished.err, HasSubstr("expected a regular file, but found " + kind)) << command.front();
         }
         for (const std::string& file : {std::string("/proc/self/mem"), path("sparse")}) {
             *at = file;
@@ -109,7 +109,7 @@ TEST_F(InputTest, APackedTraceThatNeverEndsIsLeft)
         const Finished finished = headroomProgram({"info", path(name)});
         EXPECT_EQ(finished.exitCode, 2) << finished.err;
         EXPECT_TRUE(isErrorLine(finished.err)) << finished.err;
-        EXPECT_THAT(finished.err, HasSubstr("which no trace does")) << name;
+        EXPECT_THAT(finished.err, HasSubstr("and no trace does that")) << name;
     }
 }
 

@@ -165,7 +165,8 @@ TEST(RecordingWithoutMemory, IsRefusedInOneSentence)
     const Finished finished = headroomProgram({"record", HEADROOM_TEST_DATA "/models/torchscript/greedy.pt", "--input",
                                                "x=8", "-o", (folder.path() / "step.hrs").string()});
     EXPECT_EQ(finished.exitCode, 1);
-    EXPECT_EQ(finished.err, "torch-headroom: this machine has not enough memory for it; try a smaller model or batch\n");
+    EXPECT_EQ(finished.err,
+              "torch-headroom: this machine has not enough memory for the recording; try a smaller model or batch\n");
     EXPECT_THAT(filesIn(folder.path()), IsEmpty());
 }
 

@@ -68,7 +68,7 @@ TEST_F(CliTest, OpsPlanForACard)
     const Finished none = headroomProgram({"ops-plan", stepPath(), "--memory-budget", "1", "--card", card, "--json"});
     EXPECT_EQ(none.exitCode, 3);
     EXPECT_EQ(none.json()["card"]["runs"], false);
-    EXPECT_THAT(none.err, HasSubstr("it runs from "));
+    EXPECT_THAT(none.err, HasSubstr("the least memory for the allocator is "));
     EXPECT_EQ(headroomProgram({"ops-plan", stepPath(), "--card", "1MiB", "-o", path("policy.json")}).exitCode, 3);
     const Finished written = headroomProgram({"ops-plan", stepPath(), "--card", card, "-o", path("policy.json")});
     EXPECT_EQ(written.exitCode, 3) << "the policy recomputes whole modules, and takes more than the plan";
@@ -225,7 +225,7 @@ TEST_F(CliTest, OpsPlanSaysWhatCannotBeCheckpointed)
     const auto plan = finished.json();
     ASSERT_EQ(plan["not_checkpointable"].size(), 3U);
     EXPECT_EQ(plan["not_checkpointable"][1]["module"], "Transformer.layers.1");
-    EXPECT_EQ(plan["not_checkpointable"][1]["reason"], "the program checkpoints a part of it already");
+    EXPECT_EQ(plan["not_checkpointable"][1]["reason"], "the program already checkpoints a part of the module");
     for (const auto& op : plan["recomputed"])
         EXPECT_NE(op["module"], "Transformer.layers.1");
     const auto policy = nlohmann::ordered_json::parse(readFile(path("policy.json")));
@@ -234,11 +234,11 @@ TEST_F(CliTest, OpsPlanSaysWhatCannotBeCheckpointed)
     EXPECT_GT(policy["modules"].size(), 3U);
 
     EXPECT_THAT(run("0.5", {}).out,
-                HasSubstr("Left out      Transformer cannot be checkpointed: the program checkpoints a part of it "
-                          "already\n              2 more cannot either; --json names them.\n"));
+                HasSubstr("Left out      Transformer cannot be checkpointed: the program already checkpoints a part of "
+                          "the module\n              2 more cannot either; --json names all.\n"));
     const Finished nothing = run("0", {});
     EXPECT_EQ(nothing.exitCode, 3);
-    EXPECT_THAT(nothing.err, HasSubstr("Transformer cannot be checkpointed: the program checkpoints a part of it"));
+    EXPECT_THAT(nothing.err, HasSubstr("Transformer cannot be checkpointed: the program already checkpoints"));
     expectBadInput(run("0.5", {"-o", path("policy.json"), "--ac-unit", "Transformer.layers.1"}),
                    {"Transformer.layers.1 cannot be checkpointed", "already"});
     EXPECT_FALSE(headroomProgram({"ops-plan", stepPath(), "--memory-budget", "0.5", "--json"})

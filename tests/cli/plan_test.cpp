@@ -20,8 +20,9 @@ const std::vector<std::string> planKeys{
 TEST_F(CliTest, PlanSaysWhereItsBudgetIsMoreThanTheCard)
 {
     // An A100 has 79.25 GiB, of which 78.803 are left for this step.
-    EXPECT_THAT(headroomProgram({"plan", stepPath(), "--budget", "78.81GiB"}).out, HasSubstr("note: it is more than"));
-    EXPECT_THAT(headroomProgram({"plan", stepPath(), "--budget", "78.8GiB"}).out, Not(HasSubstr("note: it is")));
+    EXPECT_THAT(headroomProgram({"plan", stepPath(), "--budget", "78.81GiB"}).out,
+                HasSubstr("note: the budget is above"));
+    EXPECT_THAT(headroomProgram({"plan", stepPath(), "--budget", "78.8GiB"}).out, Not(HasSubstr("note: the budget")));
 }
 
 TEST_F(CliTest, PlanMayOffloadWithoutRecomputation)

@@ -186,7 +186,7 @@ TEST_F(CliTest, InfoSaysWhatHappensInARange)
     EXPECT_GT(sharded["range"]["collectives"], 0);
     EXPECT_GT(sharded["range"]["collective_bytes"], 0);
     EXPECT_THAT(headroomProgram({"info", HEADROOM_TEST_DATA "/steps/fsdp_llama.hrs", "--from", "0"}).out,
-                HasSubstr(" of them collectives of "));
+                HasSubstr(" collectives of "));
 }
 
 TEST_F(CliTest, ARangeThatIsNoneIsRefused)

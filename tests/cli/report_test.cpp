@@ -119,6 +119,30 @@ TEST_F(ReportTest, NamesAreText)
         EXPECT_THAT(page, Not(HasSubstr(forbidden)));
 }
 
+TEST_F(ReportTest, AStepOfManyOpsFitsIntoTwoMegabytes)
+{
+    const StepTracePtr large = makeSyntheticStep(syntheticOptions(900'000));
+    ASSERT_GE(large->ops.size(), 100'000U);
+    ASSERT_TRUE(writeStepTrace(*large, path("large.hrs")).ok());
+    const std::string page = report({path("large.hrs")});
+    EXPECT_THAT(page, HasSubstr("What is alive at the peak"));
+    EXPECT_LT(page.size(), 2'000'000U);
+}
+
+TEST_F(ReportTest, SaysInWhatPiecesTheMemoryWas)
+{
+    StepTraceBuilder builder;
+    builder.info.source = "snapshot";
+    const StorageId held = builder.alloc(6 * MiB, Category::other, {});
+    builder.setReserved(20 * MiB);
+    builder.mark(Mark::stepBegin);
+    builder.endOp(builder.outOfMemory({}, 8 * MiB, MiB, {2, {{7 * MiB, held}, {7 * MiB, held}}}), {});
+    ASSERT_TRUE(writeStepTrace(*builder.finish().value(), path("full.hrs")).ok());
+    EXPECT_THAT(report({path("full.hrs")}), HasSubstr("pieces of at most 7.00 MiB (2 × 7.00 MiB)"));
+    EXPECT_THAT(headroomProgram({"info", path("full.hrs")}).out,
+                HasSubstr("in pieces of at most 7.00 MiB (2 × 7.00 MiB), the largest beside a block of 6.00 MiB"));
+}
+
 TEST_F(ReportTest, BadInputLeavesNothingHalfWritten)
 {
     const std::string out = path("report.html");

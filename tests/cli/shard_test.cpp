@@ -65,7 +65,7 @@ TEST_F(ShardTest, AStepOfOneCardIsCalculatedAndSaysWhatIsLeftOut)
 {
     const Finished finished = run({"--gpus", "8", stepPath()});
     ASSERT_EQ(finished.exitCode, 0) << finished.err;
-    EXPECT_THAT(finished.out, HasSubstr("Gathered parameters, buffers of collectives and their time are left out"));
+    EXPECT_THAT(finished.out, HasSubstr("without gathered parameters, buffers of collectives and time of collectives"));
 }
 
 TEST_F(ShardTest, ARecordedJobIsOfAMeshThatIsNotKnown)
@@ -77,7 +77,7 @@ TEST_F(ShardTest, ARecordedJobIsOfAMeshThatIsNotKnown)
     EXPECT_EQ(row["world_size"], 8);
     EXPECT_EQ(row["samples_per_second"], 0);
     EXPECT_GT(row["step_ms"], 0);
-    expectBadInput(run({"--torchtitan", file}), {"--torchtitan", "does not say the mesh of its job"});
+    expectBadInput(run({"--torchtitan", file}), {"--torchtitan", "does not record the device mesh of the job"});
     EXPECT_THAT(run({file}).out, HasSubstr("8          -      -   -  -            -"));
 }
 
@@ -116,7 +116,7 @@ TEST_F(ShardTest, APlanOfARankKeepsTheWorldThatItWasRecordedWith)
     };
     EXPECT_EQ(plan("8").json()["world_size"], 8);
     EXPECT_EQ(plan("8").json()["predicted_peak_bytes"], plan("1").json()["predicted_peak_bytes"]);
-    expectBadInput(plan("16"), {"was recorded as one of 8 ranks, which --world-size does not change"});
+    expectBadInput(plan("16"), {"was recorded in a job of 8 ranks, and --world-size cannot change that"});
 }
 
 } // namespace

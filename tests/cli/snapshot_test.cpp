@@ -39,7 +39,7 @@ TEST_F(CliTest, ImportMakesAStepOfASnapshot)
     const Finished direct = headroomProgram({"info", snapshotFile("protocol4.pickle"), "--json"});
     EXPECT_EQ(direct.out, info.out) << "a snapshot is read where a step is";
     expectBadInput(headroomProgram({"plan", path("imported.hrs"), "--budget", "1GiB"}),
-                   {"imported.hrs: a memory snapshot does not say what autograd saves", "torch-headroom record"});
+                   {"imported.hrs: a memory snapshot does not tell what autograd saves", "torch-headroom record"});
 }
 
 TEST_F(CliTest, ImportTakesARangeOfTime)
@@ -58,9 +58,12 @@ TEST_F(CliTest, InfoSaysWhereMemoryRanOut)
     ASSERT_EQ(finished.exitCode, 0) << finished.err;
     const auto failures = finished.json()["out_of_memory"];
     ASSERT_EQ(failures.size(), 1U);
-    EXPECT_THAT(
-        keysOf(failures[0]),
-        ElementsAre("instant", "module", "requested_bytes", "free_bytes", "reserved_bytes", "active_bytes", "reason"));
+    EXPECT_THAT(keysOf(failures[0]),
+                ElementsAre("instant", "module", "requested_bytes", "free_bytes", "reserved_bytes", "active_bytes",
+                            "free_pieces", "largest_free_pieces", "reason"));
+    ASSERT_FALSE(failures[0]["largest_free_pieces"].empty());
+    EXPECT_GE(failures[0]["free_pieces"].get<std::size_t>(), failures[0]["largest_free_pieces"].size());
+    EXPECT_THAT(keysOf(failures[0]["largest_free_pieces"][0]), ElementsAre("bytes", "beside_bytes", "beside_line"));
     EXPECT_EQ(failures[0]["module"], "Snapshot.model.model:150.model:90.linear:40") << "a module of frames";
     EXPECT_EQ(failures[0]["requested_bytes"], 1200 * MiB);
     EXPECT_EQ(failures[0]["free_bytes"].get<Bytes>() + failures[0]["reserved_bytes"].get<Bytes>(), 600 * MiB);

@@ -54,7 +54,7 @@ TEST_F(VerifySteps, AStepAboveTheBudgetDoesNotFit)
     const Finished finished = verify(stepPath());
     EXPECT_EQ(finished.exitCode, 3);
     EXPECT_TRUE(isErrorLine(finished.err)) << finished.err;
-    EXPECT_THAT(finished.err, HasSubstr("more than its budget of "));
+    EXPECT_THAT(finished.err, HasSubstr("more than the policy's budget of "));
 }
 
 TEST_F(VerifySteps, AnotherStepPartsWhereItDoes)
@@ -77,8 +77,9 @@ TEST_F(VerifySteps, AStepThatEndedEarlyIsNotCompared)
     StepTrace early = *trace;
     early.info.settings.emplace_back("ended early", "PolicyError: other ops");
     ASSERT_TRUE(writeStepTrace(early, path("early.hrs")).ok());
-    expectBadInput(verify(path("early.hrs"), {"--json"}),
-                   {"early.hrs: this step ended early (PolicyError: other ops)", "so that it cannot be compared"});
+    expectBadInput(
+        verify(path("early.hrs"), {"--json"}),
+        {"early.hrs: this step ended early (PolicyError: other ops)", "so that the step cannot be compared"});
 }
 
 TEST_F(VerifySteps, WhatIsMissingIsNamed)
@@ -101,7 +102,7 @@ TEST_F(VerifySteps, AStepThatCannotRunAgainSaysWhy)
     };
     StepTrace step = *trace;
     step.info.arguments.clear();
-    refused(step, {"script.hrs does not say how it was recorded"});
+    refused(step, {"script.hrs does not say how the step was recorded"});
     step.info.settings = {{"program", "train.py"}, {"interpreter", "/foreign/bin/python3"}, {"folder", path("")}};
     refused(step, {"was recorded inside a program", "--executed"});
     step.info.arguments = {"--gpu", "a100-80gb", path("train.py")};
@@ -113,7 +114,7 @@ TEST_F(VerifySteps, AStepThatCannotRunAgainSaysWhy)
     refused(step, {"already ran under the policy p.json"});
     step.info.policy.clear();
     step.info.settings.back().second = path("gone");
-    refused(step, {"which is not there"});
+    refused(step, {"there is no such folder"});
 }
 
 } // namespace

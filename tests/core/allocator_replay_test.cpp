@@ -384,8 +384,9 @@ TEST(AllocatorReplay, SaysWhereTheCardIsFull)
     EXPECT_EQ(run.samples.size(), run.failure->change);
     EXPECT_EQ(run.failure->memory.deviceFree, 38 * MiB) << "the cached 30 MiB went back first";
     EXPECT_EQ(outOfMemorySentence(*trace, *run.failure),
-              "out of memory at 0.00 ms in aten.mm.default of Net.head: a block of 40.00 MiB finds no room; it needs "
-              "40.00 MiB from the device, which has 38.00 MiB left, and of 12.00 MiB reserved all but 0 B are in use");
+              "out of memory at 0.00 ms in aten.mm.default of Net.head: a block of 40.00 MiB finds no room; the "
+              "allocator needs "
+              "40.00 MiB from the device, 38.00 MiB are left, and of 12.00 MiB reserved all but 0 B are in use");
     rules.capacity = 52 * MiB;
     EXPECT_FALSE(simulateAllocator(*trace, *timeline, rules).failure.has_value());
     rules.capacity = 10 * MiB;
@@ -544,10 +545,10 @@ TEST(AllocatorReplay, FragmentationIsAReasonOfItsOwn)
     for (std::size_t i = 0; i < blocks.size(); i += 2)
         allocator.free(blocks[i]);
     ASSERT_FALSE(allocator.allocate(6 * MiB).has_value());
-    EXPECT_EQ(
-        outOfMemoryReason(allocator.outOfMemory()),
-        "it needs 20.00 MiB from the device, which has 0 B left, and 20.00 MiB lie free in segments in use, but in "
-        "pieces of at most 4.00 MiB for this pool and stream: fragmentation");
+    EXPECT_EQ(outOfMemoryReason(allocator.outOfMemory()),
+              "the allocator needs 20.00 MiB from the device, 0 B are left, and 20.00 MiB lie free in segments in use, "
+              "but in "
+              "pieces of at most 4.00 MiB for this pool and stream: fragmentation");
 }
 
 } // namespace

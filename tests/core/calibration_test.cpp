@@ -137,13 +137,13 @@ TEST(Calibration, StepsThatTellNothingAreRefusedWithTheReason)
     EXPECT_EQ(refusal(*stepOf(ops, false)), "step.hrs was not measured: record a step on the GPU with --device cuda");
     StepTrace noKernels = *stepOf(ops, true);
     noKernels.info.measured->kernels = 0;
-    noKernels.info.measured->notes = {"kernel times cannot be measured: CUPTI is not there"};
+    noKernels.info.measured->notes = {"kernel times cannot be measured: there is no CUPTI"};
     EXPECT_EQ(refusal(noKernels),
-              "step.hrs has no times of kernels: kernel times cannot be measured: CUPTI is not there");
+              "step.hrs has no times of kernels: kernel times cannot be measured: there is no CUPTI");
     StepTrace elsewhere = *stepOf(ops, true);
     elsewhere.info.gpu = "cpu";
     EXPECT_EQ(refusal(elsewhere),
-              "step.hrs was measured on cpu, which no simulation stands for: there is nothing to calibrate");
+              "step.hrs was measured on cpu, and Headroom simulates no such GPU: there is nothing to calibrate");
 }
 
 TEST(Calibration, AMeasuredStepKeepsItsOwnTimes)
@@ -200,7 +200,7 @@ TEST_F(CalibrationFile, WhatIsNoCalibrationIsRefusedByName)
     for (
         const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
             {"{", ": not JSON at line 1, column 1: a JSON document was expected"},
-            {"[]", ": is a list: expected a calibration, as torch-headroom calibrate writes it"},
+            {"[]", ": is a list: expected a calibration of torch-headroom calibrate"},
             {R"({"headroom_calibration": 2})",
              ": headroom_calibration is 2: expected version 1; a newer Headroom wrote this"},
             {R"({"headroom_calibration": 1, "gpu": 3})", ": gpu is 3: expected a text"},
@@ -211,7 +211,7 @@ TEST_F(CalibrationFile, WhatIsNoCalibrationIsRefusedByName)
              ": ops[0].dtype is \"f\": expected an element type of PyTorch"},
             {R"({"headroom_calibration": 1, "gpu": "x", "shortest_ms": 0, "ratio": 1,
                   "ops": [{"op": "a", "dtype": "float32", "points": [[2, 1, 1], [1, 1, 1]]}]})",
-             ": ops[0].points has a point that is out of order: expected points in the order of their modelled ms"}}) {
+             ": ops[0].points has a point that is out of order: expected points in ascending order of modelled ms"}}) {
         const auto result = calibrationFromJson(text, "gpu.json");
         ASSERT_FALSE(result) << text;
         EXPECT_EQ(result.error().message, "gpu.json" + expected);

@@ -3,7 +3,7 @@
 #include "core/policy/card_planner.h"
 
 #include "core/cost/card_memory.h"
-#include "core/trace/remarks.h"
+#include "core/trace/earlier_steps.h"
 #include "tests/core/synthetic_step.h"
 
 #include <gmock/gmock.h>
@@ -207,7 +207,7 @@ TEST_F(StepsOfSeveralSizes, APlanRunsWithAllOfThem)
     const Card memory = *cardFor(std::to_string(share(0.5)), differs, "");
     EXPECT_THAT(
         runOnCard(memory, differs, *planner_->recorded()).assumptions,
-        testing::ElementsAre(HasSubstr("the program's steps differ in size"), HasSubstr("what cuBLAS and cuDNN take")));
+        testing::ElementsAre(HasSubstr("the program's steps differ in size"), HasSubstr("memory of cuBLAS and cuDNN")));
     const Result<PlanAnswer> usual = planOn(*planner_, memory);
     ASSERT_TRUE(usual) << usual.error().message;
     const Timeline& timeline = *usual->timeline;

@@ -180,7 +180,7 @@ TEST(JointGraph, opsRunAgainOnlyWhereAModuleAroundThemCan)
     EXPECT_EQ(makerOf(kept, alone.a).repeat, Repeat::once);
     ASSERT_EQ(kept.keptModules.size(), 1U);
     EXPECT_EQ(kept.keptModules[0].module, alone.block);
-    EXPECT_THAT(std::string(kept.keptModules[0].reason), HasSubstr("arguments is changed in place"));
+    EXPECT_THAT(std::string(kept.keptModules[0].reason), HasSubstr("an argument of the module is changed in place"));
 
     ChangedArgument inside; // the model runs again from its own arguments
     const JointGraph again = inside.graph(true);
@@ -252,7 +252,7 @@ TEST(JointGraph, stepsThatAreNoneToPlan)
     checkpointed.info.policy = "half.json";
     const Result<JointGraph> refused = buildJointGraph(std::make_shared<const StepTrace>(checkpointed));
     ASSERT_FALSE(refused.ok());
-    EXPECT_THAT(refused.error().message, HasSubstr("checkpointed by the policy half.json"));
+    EXPECT_THAT(refused.error().message, HasSubstr("recorded under the policy half.json"));
 }
 
 // What the program checkpoints itself makes nothing for backward the first time, and is backward the second time.

@@ -359,7 +359,7 @@ TEST(StepTimes, AttentionIsNotMovedToACardOfOtherKernels)
     const StepTracePtr step = *builder.finish();
     EXPECT_TRUE(withTimes(step, {TimeModel::kernel, "l4-24gb", "none"}));
     EXPECT_THAT(withTimes(step, {TimeModel::kernel, "v100-32gb", "none"}).error().message,
-                HasSubstr("its attention would run in other kernels there; record it with --gpu v100-32gb"));
+                HasSubstr("attention would run in other kernels there; record the step with --gpu v100-32gb"));
 }
 
 TEST(StepClock, SmallStepsAreBoundByTheCpuAndLargeOnesByTheGpu)

@@ -157,8 +157,7 @@ TEST(ModuleInfoReader, namesModuleAndFieldOfWhatIsWrong)
     EXPECT_EQ(errorWith("sac_runtime", nullptr), module + "sac_runtime is null: expected a number, 0 or more");
     EXPECT_EQ(errorWith("intercepts", 3), module + "intercepts is 3: expected a list");
     EXPECT_EQ(errorWith("n_segments", 1), module + "slopes has 0 elements, as many as n_segments (1) were expected");
-    EXPECT_EQ(errorWith("is_leaf", false),
-              module + "n_segments is 0, at least one segment was expected of a module that is no leaf");
+    EXPECT_EQ(errorWith("is_leaf", false), module + "n_segments is 0: expected at least 1 for a module with children");
     EXPECT_EQ(errorWith("breakpoints", Json{0.1, "b"}), module + "breakpoints[1] is \"b\": expected a number");
     EXPECT_EQ(errorWith("tradeoff_curve", Json{{0.1, 0.2}, {0.3}}),
               module + "tradeoff_curve[1] is a list: expected a pair: [share of memory, share of time]");
@@ -194,7 +193,7 @@ TEST(ModuleInfoReader, refusesNaNByName)
                   "doc.json: mod_stats['Transformer'].slopes[0] is "
                       + std::string(literal == std::string("null") ? "null" : "NaN or infinite")
                       + ": expected a number: PyTorch's fit gives NaN for a module with a single op to recompute; "
-                        "remove the module or give it one segment");
+                        "remove the module, or set n_segments to 1");
     }
     std::string text = reference("transformer_modinfo.json").dump();
     const std::string field = "\"fw_runtime_per_module\":";
@@ -221,7 +220,7 @@ TEST(ModuleInfoReader, aNameMayContainPythonsLiterals)
 TEST(ModuleInfoReader, checksNamesAgainstOrders)
 {
     EXPECT_EQ(errorAfter([](Json& document) { document["mod_order"]["bw_pre_order"].push_back("Transformer.x"); }),
-              "doc.json: mod_order.bw_pre_order names the module 'Transformer.x', which mod_stats does not have");
+              "doc.json: mod_order.bw_pre_order names the module 'Transformer.x', but mod_stats has no such module");
     EXPECT_EQ(errorAfter([](Json& document) { document["mod_order"]["fw_post_order"].erase(1); }),
               "doc.json: mod_order.fw_post_order lacks the module 'Transformer.pos_embeddings' of mod_stats: every "
               "module's place in forward was expected");
@@ -252,7 +251,7 @@ TEST(ModuleInfoReader, refusesWhatIsNoModuleInfo)
               "doc.json: not JSON at line 2, column 16: a JSON document was expected");
     EXPECT_EQ(message("{\"a\": 1e400}"), "doc.json: holds a number that is too large");
     EXPECT_EQ(errorAfter([](Json& document) { document["mod_stats"] = Json::array(); }),
-              "doc.json: mod_stats is empty: the statistics of at least one module were expected");
+              "doc.json: mod_stats is empty: expected the statistics of a module or more");
     EXPECT_EQ(errorAfter([](Json& document) { document["mod_order"] = 3; }),
               "doc.json: mod_order is 3: expected an object");
     // What is nested deeper than any document does not hide where the fault is.
@@ -265,7 +264,7 @@ TEST(ModuleInfoReader, refusesWhatIsNoModuleInfo)
     EXPECT_THAT(missing.error().message, HasSubstr("no_such.json: No such file or directory"));
     const auto folder = readModuleInfo(referencePath(""));
     ASSERT_FALSE(folder.ok());
-    EXPECT_THAT(folder.error().message, HasSubstr("is not a regular file but a folder"));
+    EXPECT_THAT(folder.error().message, HasSubstr("expected a regular file, but found a folder"));
 }
 
 // Values of ilp_utils.get_peak_memory_runtime_baseline.

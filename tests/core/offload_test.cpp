@@ -543,8 +543,8 @@ TEST(OffloadPlan, NeedsTheShapesOfTheOps)
     PlanRequest request;
     request.budget = planner.recorded()->peak;
     request.offload = true;
-    EXPECT_THAT(planner.solve(request).error().message, HasSubstr("says too little of its ops"));
+    EXPECT_THAT(planner.solve(request).error().message, HasSubstr("tells too little about ops"));
     request.offload = false;
     request.pins[std::string(trace->moduleFqn(ModuleId(0)))] = Pin::offload;
-    EXPECT_THAT(planner.solve(request).error().message, HasSubstr("says too little of its ops"));
+    EXPECT_THAT(planner.solve(request).error().message, HasSubstr("tells too little about ops"));
 }

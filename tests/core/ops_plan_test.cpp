@@ -356,7 +356,7 @@ TEST(OpsPolicy, leavesOutModulesThatCannotBeCheckpointed)
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().kind, ErrorKind::infeasible);
     EXPECT_THAT(refused.error().message,
-                HasSubstr("Transformer cannot be checkpointed: the program checkpoints a part of it already"));
+                HasSubstr("Transformer cannot be checkpointed: the program already checkpoints a part of the module"));
 
     const OpsPlan plan = planOf(planner, 0.5);
     std::vector<std::string> modules;

@@ -136,7 +136,8 @@ TEST(PolicyJson, saysHowItRunsOnTheCard)
     Policy policy = smallPolicy();
     policy.card = Policy::OnCard{"rtx-4090", 24 * GiB, true, 23 * GiB, GiB, 22 * GiB, {"steps differ"}};
     const std::string json = toJson(policy);
-    EXPECT_THAT(json, HasSubstr(",\n  \"card\": {\"assumptions\": [\"steps differ\"], \"capacity_bytes\": 25769803776, "));
+    EXPECT_THAT(json,
+                HasSubstr(",\n  \"card\": {\"assumptions\": [\"steps differ\"], \"capacity_bytes\": 25769803776, "));
     EXPECT_EQ(again(policy).card, policy.card);
     EXPECT_EQ(again(smallPolicy()).card, std::nullopt);
 }
@@ -181,7 +182,7 @@ std::string errorWith(const std::string& from, const std::string& to)
 TEST(PolicyJson, refusesWhatItCannotKeep)
 {
     EXPECT_THAT(errorWith("\"headroom_policy\": 1", "\"headroom_policy\": 2"),
-                HasSubstr("headroom_policy is 2: expected version 1, which this Headroom reads"));
+                HasSubstr("headroom_policy is 2: expected version 1: get a newer Headroom"));
     EXPECT_THAT(errorWith("\"headroom_policy\"", "\"policy\""), HasSubstr("headroom_policy"));
     EXPECT_THAT(errorWith("\"modules\": [", "\"modules\": 3, \"x\": ["), HasSubstr("modules"));
     EXPECT_THAT(errorWith("\"save\": true", "\"save\": 1"),
@@ -358,7 +359,7 @@ TEST(CheckpointPlan, refusesAPolicyOfAnotherStep)
     EXPECT_THAT(mismatch(*trace, good, [](Policy& policy) { policy.modules[0].ops[0].index = 70; }),
                 AllOf(HasSubstr("index 70"), HasSubstr("Transformer.layers.1")));
     EXPECT_THAT(mismatch(*trace, good, [](Policy& policy) { policy.modules[0].ops.pop_back(); }),
-                HasSubstr("make the policy"));
+                HasSubstr("plan again for this model"));
     EXPECT_THAT(
         mismatch(*trace, good, [](Policy& policy) { policy.modules[0].ops.push_back(policy.modules[0].ops.front()); }),
         HasSubstr("twice"));

@@ -284,7 +284,7 @@ TEST(PredictObstacles, AnArgumentThatIsChangedInPlace)
         step.release({saved});
         step.op("aten.zero_.default", {}, {x}); // backward is over: this one is in nobody's way
         EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}),
-                    HasSubstr("Net.block cannot be checkpointed: one of its arguments is changed in place"));
+                    HasSubstr("Net.block cannot be checkpointed: an argument of the module is changed in place"));
     }
 }
 
@@ -333,7 +333,8 @@ TEST(PredictObstacles, AStateThatIsReadAndChanged)
         step.release({saved});
         return refusal(step.finish(), {{blockId, {}}});
     };
-    EXPECT_THAT(run(true), HasSubstr("Net.block cannot be checkpointed: it reads a tensor that is changed in place"));
+    EXPECT_THAT(run(true),
+                HasSubstr("Net.block cannot be checkpointed: the module reads a tensor that is changed in place"));
     EXPECT_EQ(run(false), "");
 }
 
@@ -353,7 +354,7 @@ TEST(PredictObstacles, AnOpThatComputesWithTheStateItChanges)
         return refusal(step.finish(), {{blockId, {}}});
     };
     EXPECT_THAT(run("aten._fused_moving_avg_obs_fq_helper.default"),
-                HasSubstr("an op in it computes with a state that the op itself changes"));
+                HasSubstr("an op of the module computes with a state that the op itself changes"));
     EXPECT_THAT(run("library.scaled.default"), HasSubstr("a state that the op itself changes"));
     EXPECT_EQ(run("aten.native_batch_norm.default"), "");
 }
@@ -389,7 +390,7 @@ TEST(PredictObstacles, AStateThatIsReadElsewhere)
         }
         return refusal(step.finish(), {{blockId, {}}});
     };
-    EXPECT_THAT(run(Read::byAnother), HasSubstr("it changes a tensor in place that the step reads elsewhere"));
+    EXPECT_THAT(run(Read::byAnother), HasSubstr("the module changes a tensor in place that the step reads elsewhere"));
     EXPECT_EQ(run(Read::never), "");
     EXPECT_EQ(run(Read::asView), "");
     EXPECT_EQ(run(Read::byBroadcast), "") << "DistributedDataParallel's of buffers";
@@ -414,8 +415,7 @@ TEST(PredictObstacles, AStateThatIsReadAndReplaced)
             step.free({memory}); // after backward
         return refusal(step.finish(), {{blockId, {}}});
     };
-    EXPECT_THAT(run(true, true),
-                HasSubstr("it reads a tensor that the program has replaced before it would run again"));
+    EXPECT_THAT(run(true, true), HasSubstr("the module reads a tensor that the program replaces before backward"));
     EXPECT_EQ(run(false, true), "");
     EXPECT_EQ(run(true, false), "");
 }
@@ -443,10 +443,10 @@ TEST(PredictObstacles, ModulesInWhichZeroGathers)
         step.free({buffer, parameter});
         return refusal(step.finish(), {{blockId, {}}});
     };
-    EXPECT_THAT(run(true, true, false), HasSubstr("ZeRO-3 gathers parameters inside of it"));
-    EXPECT_THAT(run(true, false, true), HasSubstr("ZeRO-3 gathers parameters inside of it"));
+    EXPECT_THAT(run(true, true, false), HasSubstr("ZeRO-3 gathers parameters inside of the module"));
+    EXPECT_THAT(run(true, false, true), HasSubstr("ZeRO-3 gathers parameters inside of the module"));
     EXPECT_EQ(run(true, false, false), "");
-    EXPECT_THAT(run(false, true, false), HasSubstr("are gathered one after the other: checkpoint these"));
+    EXPECT_THAT(run(false, true, false), HasSubstr("are gathered in turn: checkpoint the submodules"));
     EXPECT_EQ(run(false, false, true), "");
 }
 
@@ -478,7 +478,8 @@ TEST(PredictObstacles, ABackwardPassInsideOfTheForward)
     step.builder.unpack(saved, 1);
     step.unpackEnd({saved});
     step.release({saved});
-    EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}), HasSubstr("a backward pass runs inside of its forward"));
+    EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}),
+                HasSubstr("a backward pass runs inside of the module's forward"));
 }
 
 // A weight that autocast cast before a backward pass is used after it: recomputations would have emptied the cache.
@@ -532,5 +533,6 @@ TEST(PredictObstacles, ACheckpointOfTheProgramsOwnInside)
     callOther(true);
     step.unpackEnd({saved});
     step.release({saved});
-    EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}), HasSubstr("the program checkpoints a part of it already"));
+    EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}),
+                HasSubstr("the program already checkpoints a part of the module"));
 }

@@ -393,10 +393,10 @@ TEST(Predict, PlansThatMakeNoSenseAreRefused)
         return result ? "no error" : result.error().message;
     };
     EXPECT_EQ(error({{ModuleId(), {}}}), "the plan names module number 4294967295, but the step has 3");
-    EXPECT_EQ(error({{blockId, {true}}}), "the plan decides on 1 ops of Net.block, but its forward runs 3");
+    EXPECT_EQ(error({{blockId, {true}}}), "the plan decides on 1 ops of Net.block, but the forward runs 3");
     EXPECT_EQ(error({{blockId, {}}, {blockId, {}}}), "the plan names Net.block twice");
     EXPECT_EQ(error({{blockId, {}}, {HandStep::net, {}}}),
-              "checkpointed modules may not contain one another: Net.block is inside Net");
+              "a checkpointed module may not contain another: Net.block is inside Net");
     EXPECT_EQ(error({{HandStep::other, {}}}), "no error"); // it never ran: nothing changes
 }
 

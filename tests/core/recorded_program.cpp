@@ -91,6 +91,7 @@ void RecordedProgram::allocate()
     if (!block) {
         completed();
         record(Snapshot::Action::outOfMemory, 0, bytes, stream);
+        failures_.push_back(allocator_.outOfMemory());
         return;
     }
     live_[*block] = {allocator_.stats().allocated - before, bytes, stream, false};

@@ -23,6 +23,8 @@ public:
     /// What a recording that began before the last `events` events holds.
     Snapshot snapshot(std::size_t events) const;
     std::size_t eventCount() const { return events_.size(); }
+    /// What the allocator said of each request that failed.
+    const std::vector<CachingAllocator::OutOfMemory>& failures() const { return failures_; }
 
 private:
     struct Live
@@ -48,6 +50,7 @@ private:
     CachingAllocator allocator_;
     std::mt19937 random_;
     std::vector<Snapshot::Event> events_;
+    std::vector<CachingAllocator::OutOfMemory> failures_;
     std::map<std::uint64_t, Live> live_;
     std::map<std::uint64_t, Segment> segments_;
     std::int64_t retries_ = 0;

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/trace/earlier_steps.h"
 #include "core/trace/remarks.h"
 #include "core/trace/step_trace_builder.h"
 
@@ -7,6 +8,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace headroom {
 namespace {
@@ -42,7 +46,7 @@ TEST(Remarks, aProgramThatKeepsEachStepsGraphIsTold)
     EXPECT_EQ(keptActivations(*step).more, 41 * MiB);
     EXPECT_THAT(remarks(*step),
                 ElementsAre(HasSubstr("the program keeps 40.00 MiB of activations of earlier steps, and this step adds "
-                                      "41.00 MiB: every step takes more than the one before")));
+                                      "41.00 MiB: every step takes more than the step before")));
 }
 
 TEST(Remarks, anOutputThatIsReplacedByTheNextIsNoGrowth)
@@ -50,6 +54,71 @@ TEST(Remarks, anOutputThatIsReplacedByTheNextIsNoGrowth)
     EXPECT_THAT(remarks(*stepThatKeeps(40 * MiB, 40 * MiB, 40 * MiB)), IsEmpty());
     EXPECT_THAT(remarks(*stepThatKeeps(40 * MiB, 40 * MiB, 60 * MiB)), IsEmpty()) << "a longer batch";
     EXPECT_THAT(remarks(*stepThatKeeps(40 * MiB, 0, 0)), IsEmpty()) << "a table that is made once";
+}
+
+TEST(Remarks, TheNextStepsBatchIsNoGrowth)
+{
+    const auto step = [](Bytes next, Bytes output) { // a loop with a batch that is prefetched
+        StepTraceBuilder builder;
+        builder.addModule("Net", "Net", {});
+        const StorageId batch = builder.alloc(16 * MiB, Category::activation, {});
+        const StorageId converted = builder.alloc(16 * MiB, Category::input, {});
+        builder.alloc(16 * MiB, Category::activation, {}); // prefetched
+        builder.mark(Mark::stepBegin);
+        builder.free(converted);
+        builder.mark(Mark::backwardEnd);
+        builder.alloc(output, Category::activation, {});
+        builder.mark(Mark::stepEnd);
+        builder.alloc(16 * MiB, Category::other, {}); // prefetched
+        builder.free(batch);
+        builder.alloc(next, Category::activation, {}); // converted
+        return *builder.finish();
+    };
+    EXPECT_THAT(remarks(*step(16 * MiB, 0)), IsEmpty());
+    EXPECT_THAT(remarks(*step(20 * MiB, 0)), IsEmpty()) << "a longer batch";
+    EXPECT_THAT(remarks(*step(16 * MiB, 16 * MiB)), ElementsAre(HasSubstr("this step adds 16.00 MiB")))
+        << "an output of the size of the input, which the program keeps";
+}
+
+/// A step that calls the named children of a module, each with a saved tensor if `saves`.
+StepTracePtr stepThatRuns(const std::vector<std::string>& children, bool saves = true)
+{
+    StepTraceBuilder builder;
+    const ModuleId root = builder.addModule("Net", "Net", {});
+    builder.mark(Mark::stepBegin);
+    const CallId whole = builder.enter(root, {});
+    for (const std::string& child : children) {
+        const CallId layer = builder.enter(builder.addModule("Net." + child, "Layer", root), {});
+        const CallId inner = builder.enter(builder.addModule("Net." + child + ".mlp", "Linear", root), {});
+        if (saves)
+            builder.pack(builder.alloc(MiB, Category::activation, {}), {});
+        builder.exit(inner, {});
+        builder.exit(layer, {});
+    }
+    builder.exit(whole, {});
+    builder.mark(Mark::forwardEnd);
+    return *builder.finish();
+}
+
+TEST(Remarks, LayersThatAreDroppedAtRandomAreTold)
+{
+    const StepTracePtr all = stepThatRuns({"a", "b", "c", "d"});
+    const std::set<std::string> before = modulesThatSave(*all);
+    EXPECT_THAT(before, ::testing::SizeIs(9));
+    EXPECT_THAT(modulesThatSave(*stepThatRuns({"a"}, false)), IsEmpty());
+    EXPECT_EQ(leftOutSetting(*all, before), "");
+    EXPECT_EQ(leftOutSetting(*all, {}), "");
+    StepTrace some = *stepThatRuns({"a", "c"});
+    const std::string setting = leftOutSetting(some, before);
+    EXPECT_EQ(setting, "2 Net.b") << "not the modules inside";
+    some.info.settings.emplace_back(LeftOutModules::setting, setting);
+    EXPECT_EQ(leftOutModules(some)->count, 2);
+    EXPECT_EQ(leftOutModules(some)->first, "Net.b");
+    EXPECT_THAT(remarks(some), ElementsAre(HasSubstr("ran without 2 modules that earlier steps ran (Net.b)")));
+    for (const char* damaged : {"", "2", "x Net.b", "-1 Net.b"}) {
+        some.info.settings.back().second = damaged;
+        EXPECT_FALSE(leftOutModules(some)) << damaged;
+    }
 }
 
 TEST(Remarks, GradientsThatHoldAGraphAreGrowth)
@@ -116,6 +185,50 @@ TEST(Remarks, ATensorThatGrowsByCatIsGrowth)
     EXPECT_THAT(remarks(*step), ElementsAre(HasSubstr("keep output.cpu()")));
 }
 
+/// A step that finds `found` blocks of 8 MiB, reads `read` of them and drops `dropped`; between two steps the program
+/// adds `added` such blocks, and frees a block of another size.
+StepTracePtr stepAfterEvaluations(int found, int read, int dropped, int added)
+{
+    StepTraceBuilder builder;
+    const ModuleId root = builder.addModule("Net", "Net", {});
+    builder.alloc(64 * MiB, Category::parameter, {});
+    std::vector<StorageId> blocks;
+    for (int i = 0; i < found; ++i)
+        blocks.push_back(builder.alloc(8 * MiB, Category::input, {}));
+    StepTraceBuilder::Outside between;
+    const auto row = [&](OutsideKind kind, Bytes bytes, std::uint32_t block) {
+        between.kind.push_back(kind);
+        between.bytes.push_back(bytes);
+        between.stream.push_back(0);
+        between.block.push_back(block);
+    };
+    for (int i = 0; i < added; ++i)
+        row(OutsideKind::alloc, 8 * MiB, 0);
+    row(OutsideKind::alloc, 2 * MiB, 0);
+    row(OutsideKind::free, 2 * MiB, static_cast<std::uint32_t>(added));
+    builder.setOutside({}, std::move(between));
+    builder.mark(Mark::stepBegin);
+    const OpId op = builder.beginOp({builder.string("aten.sum.default"), {}, root, {}, {}, Phase::forward});
+    builder.endOp(op, {.inputs = std::span(blocks).first(static_cast<std::size_t>(read))});
+    for (int i = 0; i < dropped; ++i)
+        builder.free(blocks[static_cast<std::size_t>(i)]);
+    return *builder.finish();
+}
+
+TEST(Remarks, PredictionsThatAreKeptBetweenStepsAreGrowth)
+{
+    const StepTracePtr step = stepAfterEvaluations(3, 0, 0, 1);
+    EXPECT_EQ(keptBetweenSteps(*step).earlier, 24 * MiB);
+    EXPECT_EQ(keptBetweenSteps(*step).storages.size(), 3U);
+    EXPECT_THAT(remarks(*step),
+                ElementsAre(HasSubstr("the program keeps 24.00 MiB of earlier steps that this step does not read, and "
+                                      "8.00 MiB more from one step to the next")));
+    EXPECT_THAT(remarks(*stepAfterEvaluations(4, 4, 0, 1)), IsEmpty()) << "what the step reads";
+    EXPECT_THAT(remarks(*stepAfterEvaluations(4, 1, 1, 1)), IsEmpty()) << "batches that are loaded ahead";
+    EXPECT_THAT(remarks(*stepAfterEvaluations(4, 0, 0, 4)), IsEmpty()) << "what an evaluation made once";
+    EXPECT_THAT(remarks(*stepAfterEvaluations(4, 0, 0, 0)), IsEmpty());
+}
+
 /// A step with a model and a teacher. Each of the two runs once, and a backward pass uses only the model's.
 StepTracePtr stepWithTeacher(bool hasBackward, Bytes kept)
 {
@@ -152,10 +265,9 @@ StepTracePtr stepWithTeacher(bool hasBackward, Bytes kept)
 
 TEST(Remarks, AForwardWithoutABackwardIsNamed)
 {
-    EXPECT_THAT(
-        remarks(*stepWithTeacher(true, 24 * MiB)),
-        ElementsAre("models.Teacher ran with gradients on, and no backward pass used the 24.00 MiB that autograd "
-                    "kept for it: call it inside of torch.no_grad()"));
+    EXPECT_THAT(remarks(*stepWithTeacher(true, 24 * MiB)),
+                ElementsAre("models.Teacher ran with gradients on, and no backward pass used the 24.00 MiB that "
+                            "autograd kept for the module: call the module inside of torch.no_grad()"));
     EXPECT_THAT(remarks(*stepWithTeacher(true, 512)), IsEmpty()) << "too little to matter";
     EXPECT_THAT(remarks(*stepWithTeacher(false, 24 * MiB)), IsEmpty()) << "a step that ended in its forward";
 }

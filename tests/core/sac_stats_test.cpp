@@ -95,7 +95,7 @@ TEST(SacStatsReader, takesOneObjectWithoutAName)
     EXPECT_EQ(stats->memory.size(), 5u);
     const auto named = parseSacStats(module.dump(), "foo.json", "Foo");
     ASSERT_FALSE(named.ok());
-    EXPECT_EQ(named.error().message, "foo.json: holds one module without a name, so 'Foo' cannot be selected in it");
+    EXPECT_EQ(named.error().message, "foo.json: holds a single module without a name, so 'Foo' cannot be selected");
 }
 
 TEST(SacStatsReader, selectsByName)
@@ -105,7 +105,7 @@ TEST(SacStatsReader, selectsByName)
     EXPECT_EQ(message(readSacStats(path, "Bar")), path.string() + ": has no module 'Bar'; it has Foo");
     const auto several = readSacStats(referencePath("transformer_sacstats.json"));
     EXPECT_THAT(message(several),
-                ::testing::HasSubstr("has several modules, name one of them: Transformer, Transformer.layers.0, "));
+                ::testing::HasSubstr("has several modules, name a module: Transformer, Transformer.layers.0, "));
     EXPECT_THAT(message(several), ::testing::EndsWith(" and 5 more"));
     EXPECT_TRUE(readSacStats(referencePath("transformer_sacstats.json"), "Transformer").ok());
 }

@@ -108,6 +108,9 @@ TEST_P(EveryFile, IsAStepThatAStepFileHolds)
     EXPECT_TRUE(std::ranges::equal((*again)->outOfMemory.op, step->outOfMemory.op));
     EXPECT_TRUE(std::ranges::equal((*again)->outOfMemory.requested, step->outOfMemory.requested));
     EXPECT_TRUE(std::ranges::equal((*again)->outOfMemory.deviceFree, step->outOfMemory.deviceFree));
+    EXPECT_TRUE(std::ranges::equal((*again)->outOfMemory.pieces, step->outOfMemory.pieces));
+    EXPECT_TRUE(std::ranges::equal((*again)->freePieces.bytes, step->freePieces.bytes));
+    EXPECT_TRUE(std::ranges::equal((*again)->freePieces.beside, step->freePieces.beside));
     EXPECT_GT(step->reserved.size(), 0U);
     EXPECT_THAT(step->storages.stream.rows, Contains(1U)) << "copies are made on a stream of their own";
 }
@@ -320,6 +323,16 @@ TEST(OutOfMemory, FragmentationIsNamed)
               "The program asked for 2.00 GiB, and the device had 1.00 GiB left beside the 20.00 GiB that PyTorch had "
               "reserved, of which 5.00 GiB were not in use, but in no single free block that was large enough: "
               "fragmentation.");
+    event.pieces = 12;
+    for (const Bytes piece : {512 * MiB, 256 * MiB, 256 * MiB, 100 * MiB, 50 * MiB})
+        event.largest.push_back({piece, {}});
+    EXPECT_THAT(
+        whyOutOfMemory(event),
+        HasSubstr("not in use, but in pieces of at most 512.00 MiB (512.00 MiB, 2 × 256.00 MiB, 100.00 MiB and 8 "
+                  "more): fragmentation."));
+    event.pieces = 1;
+    event.largest.resize(1);
+    EXPECT_THAT(whyOutOfMemory(event), HasSubstr("not in use, but in a piece of 512.00 MiB: fragmentation."));
     event.active = 19 * GiB;
     EXPECT_THAT(whyOutOfMemory(event), HasSubstr("of which 19.00 GiB were in use."));
     event.reserved = 0;
@@ -520,6 +533,92 @@ TEST(Recorded, SegmentsThatWentBackAreFollowed)
     }
 }
 
+/// The layout follows from the events alone; the allocator tells what it has at each failure.
+TEST(Recorded, FreePiecesAreThoseOfTheAllocator)
+{
+    std::size_t failures = 0;
+    std::size_t besides = 0;
+    for (const char* settings : {"", "max_split_size_mb:24", "expandable_segments:True", "roundup_power2_divisions:8"})
+        for (const std::size_t kept : {std::size_t{100'000}, std::size_t{2000}}) {
+            SCOPED_TRACE(std::string(settings) + ", " + std::to_string(kept) + " events");
+            RecordedProgram program(settings, 400 * MiB, 3);
+            program.run(4000);
+            const Snapshot snapshot = program.snapshot(kept);
+            const Result<StepTracePtr> step = stepOf(snapshot, historyOf(snapshot), 0, "recorded");
+            ASSERT_TRUE(step.ok()) << step.error().message;
+            const std::vector<OutOfMemory> found = outOfMemoryEvents(**step);
+            ASSERT_LE(found.size(), program.failures().size());
+            for (std::size_t i = 0; i < found.size(); ++i) {
+                const auto& told = program.failures()[program.failures().size() - found.size() + i];
+                ASSERT_EQ(found[i].requested, told.requested);
+                std::vector<Bytes> sizes;
+                for (const OutOfMemory::Piece& piece : found[i].largest) {
+                    sizes.push_back(piece.bytes);
+                    besides += piece.beside.valid() ? 1 : 0;
+                }
+                // A block may become free after the search, by the wait for the other stream.
+                const bool isLate = !told.freeBlocks.empty() && told.freeBlocks.front() >= told.size;
+                EXPECT_EQ(sizes, isLate ? std::vector<Bytes>() : told.freeBlocks) << "failure " << i;
+                EXPECT_EQ(found[i].pieces, isLate ? 0 : told.freeCount) << "failure " << i;
+                ++failures;
+            }
+        }
+    EXPECT_GT(failures, 100U);
+    EXPECT_GT(besides, 100U);
+}
+
+/// One segment of 20 MiB: blocks of 6 and 4 MiB with 5 MiB between, 5 MiB behind; another stream's and a private
+/// pool's.
+TEST(OutOfMemory, PiecesAreOfTheRequestsStreamAndPool)
+{
+    Snapshot snapshot;
+    snapshot.streams = {0, 7};
+    const auto segment = [&](std::uint64_t address, Snapshot::Index stream, std::int64_t pool) {
+        Snapshot::Segment added;
+        added.address = address;
+        added.size = 20 * MiB;
+        added.stream = stream;
+        added.pool = {0, pool};
+        snapshot.segments.push_back(added);
+    };
+    constexpr std::uint64_t first = 1 << 30;
+    segment(first, 0, 0);
+    segment(first << 1, 1, 0);
+    segment(first << 2, 0, 3);
+    for (const auto& [address, size] : {std::pair{first, 6 * MiB}, {first + 11 * MiB, 4 * MiB}}) {
+        Snapshot::Block block;
+        block.address = address;
+        block.size = block.requested = size;
+        block.active = true;
+        snapshot.segments[0].blocks.push_back(static_cast<Snapshot::Index>(snapshot.blocks.size()));
+        snapshot.blocks.push_back(block);
+    }
+    Snapshot::Event event;
+    event.action = Action::outOfMemory;
+    event.size = 8 * MiB;
+    event.address = MiB;
+    event.microseconds = 1;
+    snapshot.traces = {{event}};
+    snapshot.eventCount = 1;
+    const auto failure = [&] {
+        const Result<StepTracePtr> step = stepOf(snapshot, historyOf(snapshot), 0, "made");
+        EXPECT_TRUE(step.ok()) << step.error().message;
+        return std::pair(*step, outOfMemoryEvents(**step).at(0));
+    };
+    const auto& [step, found] = failure();
+    EXPECT_EQ(found.pieces, 2U);
+    ASSERT_EQ(found.largest.size(), 2U);
+    EXPECT_EQ(found.largest[0].bytes, 5 * MiB);
+    ASSERT_TRUE(found.largest[0].beside.valid());
+    EXPECT_EQ(step->storages.bytes[found.largest[0].beside], 4 * MiB) << "the smaller neighbour";
+    EXPECT_THAT(whyOutOfMemory(found), HasSubstr("in pieces of at most 5.00 MiB (2 × 5.00 MiB): fragmentation."));
+
+    // A piece is large enough, so the request was of another pool.
+    snapshot.traces[0][0].size = 4 * MiB;
+    EXPECT_EQ(failure().second.pieces, 0U);
+    EXPECT_TRUE(failure().second.largest.empty());
+}
+
 TEST(SnapshotFile, RefusesToRunAnything)
 {
     using namespace std::string_literals;
@@ -536,7 +635,7 @@ TEST(SnapshotFile, RefusesToRunAnything)
                        "cos\nsystem\n.")
                   .error()
                   .message,
-              "file.pickle asks to load or call a Python object, which a memory snapshot does not (byte 3)");
+              "file.pickle asks to load or call a Python object, and no memory snapshot does that (byte 3)");
 }
 
 TEST(SnapshotFile, SaysWhatIsWrong)
@@ -552,7 +651,7 @@ TEST(SnapshotFile, SaysWhatIsWrong)
     EXPECT_THAT(message("\x80\x06."), HasSubstr("is a pickle of protocol 6, expected 2 to 5"));
     EXPECT_THAT(message("\x80\x04}."), HasSubstr("holds no list 'segments', expected a memory snapshot"));
     EXPECT_THAT(message("\x80\x04]."), HasSubstr("holds no dictionary with 'segments'"));
-    EXPECT_THAT(message("\x80\x04."), HasSubstr("ends with more than one value"));
+    EXPECT_THAT(message("\x80\x04."), HasSubstr("ends with several values"));
     EXPECT_THAT(message("\x80\x04h\x05."s), HasSubstr("refers to a value that is not there"));
     EXPECT_THAT(message("\x80\x04Nr\xff\xff\xff\xff."s), HasSubstr("remembers values out of order"));
     EXPECT_THAT(message("\x80\x04\x8a\x0b" + std::string(11, '\x7f') + "."), HasSubstr("more than 64 bits"));
@@ -564,7 +663,7 @@ TEST(SnapshotFile, AFileThatIsCutOffMeanwhileIsRefused)
 {
     const TemporaryFolder folder;
     const std::filesystem::path path = folder.path() / "growing.pickle";
-    const auto changed = HasSubstr("growing.pickle changed while it was read");
+    const auto changed = HasSubstr("growing.pickle changed while Headroom read the file");
     std::ofstream(path, std::ios::binary) << "\x80\x04](" << std::string(6 << 20, 'N') << "e.";
     SnapshotWatch watch;
     watch.progressed = [&](double) { std::filesystem::resize_file(path, 100); };

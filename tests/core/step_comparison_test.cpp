@@ -192,6 +192,35 @@ TEST(StepComparison, ASnapshotHasMemoryAndNoTimes)
     EXPECT_EQ(made->measuredPeak, predict(**snapshot, {})->peak);
 }
 
+/// A run with a longer backward lies over the first one op by op; one with other ops from begin to end.
+TEST(StepComparison, AnyOtherStepLiesOnTheAxis)
+{
+    const auto made = [](const std::string& letters, double ms, Bytes bytes) {
+        StepTraceBuilder builder;
+        builder.mark(Mark::stepBegin);
+        for (const char letter : letters) {
+            StepTraceBuilder::Op op;
+            op.name = builder.string(std::string(1, letter));
+            const OpId id = builder.beginOp(op);
+            builder.alloc(bytes, Category::activation, id);
+            StepTraceBuilder::OpResult result;
+            result.ms = ms;
+            builder.endOp(id, result);
+        }
+        return builder.finish().value();
+    };
+    const StepTracePtr step = made("abcd", 1, 512);
+    for (const char* letters : {"abcd", "wxyz"}) {
+        const StepTracePtr other = made(letters, 3, 1024);
+        const Timeline over = onAxisOf(*step, *other, *predict(*other, {}));
+        EXPECT_EQ(over.durationMs, 4);
+        EXPECT_EQ(over.peak, 4096);
+        ASSERT_EQ(over.changes.size(), 4U);
+        for (std::size_t i = 0; i < 4; ++i)
+            EXPECT_NEAR(over.changes[i].ms, static_cast<double>(i), 1e-9) << letters;
+    }
+}
+
 TEST(StepComparison, RefusesWhatCannotBeCompared)
 {
     const StepTracePtr step = makeSyntheticStep();

@@ -230,7 +230,7 @@ TEST_F(StepFile, ACollectiveOfNoGroupAndARankOutsideOfItsJobAreRefused)
     StepTraceBuilder rank;
     rank.info.distributed = RankInfo{8, 8, 8};
     rank.mark(Mark::stepBegin);
-    EXPECT_THAT(rank.finish().error().message, HasSubstr("rank 8 of 8, 8 a node, is not one of a job"));
+    EXPECT_THAT(rank.finish().error().message, HasSubstr("rank 8 of 8, 8 a node, is no rank of a job"));
 }
 
 TEST_F(StepFile, WritingReplacesTheFileAndKeepsItsPermissions)
@@ -309,10 +309,10 @@ TEST_F(StepFile, WhatIsNotAFileIsRefused)
     const auto directory = readStepTrace(folder_.path());
     ASSERT_FALSE(directory);
     EXPECT_EQ(directory.error().message,
-              "cannot open " + folder_.path().string() + ": it is not a regular file but a folder");
+              "cannot open " + folder_.path().string() + ": expected a regular file, but found a folder");
     const Status status = writeStepTrace(*makeSyntheticStep(tiny()), "/dev/null");
     ASSERT_FALSE(status);
-    EXPECT_EQ(status.error().message, "cannot write /dev/null: it is not a regular file");
+    EXPECT_EQ(status.error().message, "cannot write /dev/null: not a regular file");
 }
 
 TEST(StepFormat, AForeignFileIsRefused)
@@ -329,7 +329,7 @@ TEST(StepFormat, ANewerFileSaysSo)
     bytes.header().version = 2;
     bytes.sign();
     EXPECT_EQ(openError(bytes),
-              "step.hrs was written by a newer Headroom: it has format 2 at offset 8, expected at most 1");
+              "step.hrs was written by a newer Headroom: the file has format 2 at offset 8, expected at most 1");
 }
 
 TEST(StepFormat, TruncationAtEverySectionIsNamed)
@@ -345,7 +345,7 @@ TEST(StepFormat, TruncationAtEverySectionIsNamed)
     for (const std::size_t end : ends) {
         const std::size_t expected = end < 64 ? 64 : whole.size();
         EXPECT_EQ(openError(StepBytes(whole.bytes().first(end))),
-                  "step.hrs is truncated: it ends at offset " + std::to_string(end) + ", expected "
+                  "step.hrs is truncated: the file ends at offset " + std::to_string(end) + ", expected "
                       + std::to_string(expected) + " bytes");
     }
 }
@@ -356,7 +356,7 @@ TEST(StepFormat, ATailIsDamage)
     const std::size_t end = bytes.size();
     bytes.append(7);
     EXPECT_EQ(openError(bytes),
-              "step.hrs is damaged: it goes on at offset " + std::to_string(end) + ", expected its end there");
+              "step.hrs is damaged: the file goes on at offset " + std::to_string(end) + ", expected the end there");
 }
 
 TEST(StepFormat, EveryFlippedByteIsFound)
@@ -377,7 +377,7 @@ TEST(StepFormat, DamageNamesTheSectionAndItsOffset)
     bytes.mutableBytes()[ms.offset + 3] ^= std::byte{1};
     EXPECT_EQ(openError(bytes),
               "step.hrs is damaged: section ops.ms at offset " + std::to_string(ms.offset)
-                  + " differs from its checksum");
+                  + " differs from the checksum");
 }
 
 TEST(StepFormat, ASectionOutsideTheFileIsNamed)
@@ -385,7 +385,7 @@ TEST(StepFormat, ASectionOutsideTheFileIsNamed)
     StepBytes bytes(*makeSyntheticStep(tiny()));
     bytes.section("events.kind").count = std::uint64_t{1} << 62;
     bytes.sign();
-    EXPECT_THAT(openError(bytes), HasSubstr("has 4611686018427387904 elements, expected them inside the file"));
+    EXPECT_THAT(openError(bytes), HasSubstr("has 4611686018427387904 elements, expected all elements inside the file"));
 
     StepBytes moved(*makeSyntheticStep(tiny()));
     moved.section("events.kind").offset = 64;
@@ -398,7 +398,7 @@ TEST(StepFormat, AMissingSectionIsNamed)
     StepBytes bytes(*makeSyntheticStep(tiny()));
     std::memcpy(bytes.section("packs.op").name.data(), "packs.xx", 8);
     bytes.sign();
-    EXPECT_THAT(openError(bytes), HasSubstr("expected a section packs.op in its section table at offset 64"));
+    EXPECT_THAT(openError(bytes), HasSubstr("expected a section packs.op in the section table at offset 64"));
 }
 
 TEST(StepFormat, ASectionOfAnotherTypeIsNamed)
@@ -515,9 +515,9 @@ TEST_F(StepFile, AMappedFileThatIsCutOffReadsAsZerosAndSaysSo)
     EXPECT_EQ(count(), 100'000);
     std::filesystem::resize_file(path_, 10'000);
     EXPECT_EQ(count(), 10'000);
-    EXPECT_THAT(
-        (*file)->unchanged().error().message,
-        EndsWith("step.hrs changed while it was read: read it again when the program that writes it has ended"));
+    EXPECT_THAT((*file)->unchanged().error().message,
+                EndsWith("step.hrs changed while Headroom read the file: try again when the program that writes the "
+                         "file has ended"));
 }
 
 TEST(Checksum, IsXxh64)

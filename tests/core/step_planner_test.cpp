@@ -211,7 +211,7 @@ TEST(StepPlanner, aStepThatEndedOutOfMemoryIsRefused)
     builder.endOp(builder.outOfMemory({}, GiB, MiB), {});
     const Result<StepTracePtr> cut = builder.finish();
     ASSERT_TRUE(cut) << cut.error().message;
-    EXPECT_THAT(plannable(**cut).error().message, HasSubstr("record it with --unlimited"));
+    EXPECT_THAT(plannable(**cut).error().message, HasSubstr("record the step with --unlimited"));
 
     // A program that goes on after it has a whole step.
     StepTraceBuilder again;

@@ -438,8 +438,9 @@ TEST(ModuleInfoOfStep, refusesStepsWithoutWholeModules)
     interrupted.op("aten.mm.default", 1, {1024});
     const auto error = moduleInfo(*interrupted.finish());
     ASSERT_FALSE(error.ok());
-    EXPECT_EQ(error.error().message,
-              "the step was interrupted inside module 'Net', so its statistics are incomplete: record a whole step");
+    EXPECT_EQ(
+        error.error().message,
+        "the step was interrupted inside module 'Net', so the module's statistics are incomplete: record a whole step");
 }
 
 /// The trackers know no trade-offs: they are taken from the statistics themselves, which are compared on their own.

@@ -141,7 +141,7 @@ TEST(StepTraceBuilder, RefusesOpsThatNest)
     Tiny tiny;
     tiny.builder.beginOp({tiny.builder.string("a"), {}, {}, {}, {}, Phase::backward});
     tiny.builder.beginOp({tiny.builder.string("b"), {}, {}, {}, {}, Phase::backward});
-    EXPECT_THAT(finishError(tiny.builder), HasSubstr("an op began inside another one"));
+    EXPECT_THAT(finishError(tiny.builder), HasSubstr("an op began inside another op"));
 }
 
 TEST(StepTraceBuilder, RefusesACallThatEndsBeforeItsChild)
@@ -150,7 +150,7 @@ TEST(StepTraceBuilder, RefusesACallThatEndsBeforeItsChild)
     const CallId outer = tiny.builder.enter(ModuleId(0), {});
     tiny.builder.enter(ModuleId(1), {});
     tiny.builder.exit(outer, {});
-    EXPECT_THAT(finishError(tiny.builder), HasSubstr("not the innermost one (at event 13)"));
+    EXPECT_THAT(finishError(tiny.builder), HasSubstr("before the innermost module call (at event 13)"));
 }
 
 TEST(Validate, RefusesASecondFree)
@@ -184,7 +184,7 @@ TEST(Validate, RefusesAPackOfADeadStorage)
     tiny.builder.free(tiny.activation);
     tiny.builder.release(tiny.pack);
     tiny.builder.pack(tiny.activation, tiny.op);
-    EXPECT_THAT(finishError(tiny.builder), HasSubstr("pack 1: its storage is not alive"));
+    EXPECT_THAT(finishError(tiny.builder), HasSubstr("pack 1: the storage is not alive"));
 }
 
 TEST(Validate, AcceptsAStorageThatOnlyAutogradHolds)
@@ -234,6 +234,14 @@ TEST(Validate, RefusesNumbersThatMakeNoSense)
     Tiny refused;
     refused.builder.endOp(refused.builder.outOfMemory({}, -1, 0), {});
     EXPECT_THAT(finishError(refused.builder), HasSubstr("row 0 of out_of_memory.requested is not 0 or more"));
+
+    const auto pieces = [](Bytes bytes, StorageId beside) {
+        Tiny made;
+        made.builder.endOp(made.builder.outOfMemory({}, 1, 0, {1, {{bytes, beside}}}), {});
+        return finishError(made.builder);
+    };
+    EXPECT_THAT(pieces(-1, {}), HasSubstr("row 0 of free_pieces.bytes is not 0 or more"));
+    EXPECT_THAT(pieces(1, StorageId(99)), HasSubstr("row 0 of free_pieces.beside is not an id in range"));
 
     Tiny time;
     const OpId op = time.builder.beginOp({time.builder.string("a"), {}, {}, {}, {}, Phase::forward});

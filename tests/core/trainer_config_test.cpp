@@ -83,32 +83,35 @@ TEST(TrainerConfig, TorchtitanKeepsAllCallsOfAnOpOrNoneAndEverySecondProduct)
     for (Policy::Module& layer : gelus)
         layer.ops.back().save = true;
     const std::string ops = "mode = \"selective\"\nselective_ac_option = \"op\"\nearly_stop = true\n\n"
-                            "# In the model's parallelize.py, which gives it to apply_ac():\n# _op_sac_save_list = {\n";
+                            "# In the model's parallelize.py, for apply_ac():\n# _op_sac_save_list = {\n";
     EXPECT_EQ(*config(Trainer::torchtitan, gelus), titan(ops + "#     torch.ops.aten.gelu.default,\n# }\n"));
     for (Policy::Module& layer : gelus)
         layer.ops[0].save = layer.ops[2].save = true;
     EXPECT_EQ(*config(Trainer::torchtitan, gelus),
               titan(ops + "#     torch.ops.aten.gelu.default,\n#     torch.ops.aten.mm.default,\n# }\n"));
     // Products that torchtitan would not keep, whatever its list says.
-    const char* const second = "torchtitan keeps every second call of it, the first included, or none";
+    const char* const second = "torchtitan keeps every second call, the first included, or none";
     EXPECT_THAT(refusal(Trainer::torchtitan, layers({0, 1, 2, 3, 4, 5}, 4)), HasSubstr(second));
     EXPECT_THAT(refusal(Trainer::torchtitan, layers({0, 1, 2, 3, 4, 5}, 1)),
-                HasSubstr("it keeps aten.mm.default in Transformer.layers.5 but not everywhere"));
-    EXPECT_THAT(refusal(Trainer::torchtitan, layers({0, 1, 2}, 4)), HasSubstr("leaves others alone"));
+                HasSubstr("the policy keeps aten.mm.default in Transformer.layers.5 but not everywhere"));
+    EXPECT_THAT(refusal(Trainer::torchtitan, layers({0, 1, 2}, 4)), HasSubstr("does not checkpoint other blocks"));
     std::vector<Policy::Module> uneven = gelus;
     uneven[3].ops.back().save = false;
-    EXPECT_THAT(refusal(Trainer::torchtitan, uneven),
-                HasSubstr("it keeps aten.gelu.default in Transformer.layers.5 but not everywhere, and torchtitan keeps "
-                          "all calls of an op or none"));
+    EXPECT_THAT(
+        refusal(Trainer::torchtitan, uneven),
+        HasSubstr("the policy keeps aten.gelu.default in Transformer.layers.5 but not everywhere, and torchtitan keeps "
+                  "all calls of an op or none"));
 }
 
 TEST(TrainerConfig, TorchtitanKnowsOnlyTheBlocksOfLayers)
 {
     EXPECT_THAT(refusal(Trainer::torchtitan, {module("Transformer.layers.0.attention")}),
-                HasSubstr("Transformer.layers.0.attention, which is no block"));
-    EXPECT_THAT(refusal(Trainer::torchtitan, {module(layer(0)), module("Transformer.layers.1.attention")}),
-                HasSubstr("Transformer.layers.0 and Transformer.layers.1.attention, which are not blocks of one list"));
-    EXPECT_THAT(refusal(Trainer::torchtitan, {module("Transformer")}), HasSubstr("Transformer, which is no block"));
+                HasSubstr("Transformer.layers.0.attention, and that is no block"));
+    EXPECT_THAT(
+        refusal(Trainer::torchtitan, {module(layer(0)), module("Transformer.layers.1.attention")}),
+        HasSubstr(
+            "Transformer.layers.0 and Transformer.layers.1.attention, and the two are not blocks of the same list"));
+    EXPECT_THAT(refusal(Trainer::torchtitan, {module("Transformer")}), HasSubstr("Transformer, and that is no block"));
 }
 
 TEST(TrainerConfig, HuggingFaceRecomputesAllLayersEveryNthOrNone)
@@ -133,7 +136,7 @@ TEST(TrainerConfig, HuggingFaceRecomputesAllLayersEveryNthOrNone)
     std::vector<Policy::Module> attentions;
     for (int i = 0; i < 6; ++i)
         attentions.push_back(module(layer(i) + ".attention"));
-    EXPECT_THAT(refusal(Trainer::huggingFace, attentions), HasSubstr("and the Trainer only layers of one type"));
+    EXPECT_THAT(refusal(Trainer::huggingFace, attentions), HasSubstr("and the Trainer only layers of a single type"));
 }
 
 namespace {
@@ -174,12 +177,13 @@ TEST(TrainerConfig, HuggingFaceCountsTheLayersOfAllLists)
     EXPECT_THAT(*everySecond, HasSubstr("\"every_n_layers\": 2}"));
     EXPECT_THAT(configOfTwoLists("Block", {"encoder.0", "encoder.1"}).error().message, HasSubstr("2 of 4 layers"));
     EXPECT_THAT(configOfTwoLists("Other", {"encoder.0", "encoder.1"}).error().message,
-                HasSubstr("it leaves Model.decoder alone, whose layers the Trainer would checkpoint, too"));
+                HasSubstr("the policy does not checkpoint Model.decoder, and the Trainer would checkpoint the layers "
+                          "of that list, too"));
     EXPECT_THAT(
         configOfTwoLists("Block", {"encoder.0.parts.0", "encoder.1.parts.0", "decoder.0.parts.0", "decoder.1.parts.0"})
             .error()
             .message,
-        HasSubstr("only layers of one type"));
+        HasSubstr("only layers of a single type"));
 }
 
 TEST(TrainerConfig, TrainersHaveNames)

@@ -365,7 +365,7 @@ TEST(Pins, thatContradictOneAnotherAreRefused)
         const Result<PlanAnswer> step = planner.solve(request);
         ASSERT_FALSE(step.ok());
         EXPECT_THAT(step.error().message, HasSubstr("`Transformer.layers.1"));
-        EXPECT_THAT(step.error().message, HasSubstr("pinned too"));
+        EXPECT_THAT(step.error().message, HasSubstr("pinned, too"));
     }
 }
 

@@ -112,8 +112,9 @@ TEST_F(Session, WhatIsNotNeededMayBeMissingWithANote)
     fake_.refusal = CUPTI_ERROR_NOT_SUPPORTED;
     const auto session = start();
     ASSERT_TRUE(session);
-    EXPECT_THAT(session->notes(),
-                testing::ElementsAre("CUPTI does not trace the cost of tracing here: they are not counted"));
+    EXPECT_THAT(
+        session->notes(),
+        testing::ElementsAre("CUPTI does not trace the cost of tracing here, and the step's numbers leave that out"));
     fake_.queued = {bufferOf(1, 10, 500)};
     EXPECT_EQ(session->stop().gpu.size(), 1U);
 }

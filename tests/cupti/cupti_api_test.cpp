@@ -16,8 +16,8 @@ TEST(CuptiApi, WithoutALibraryThereIsASentence)
     ASSERT_FALSE(api);
     EXPECT_EQ(api.error().kind, ErrorKind::noDevice);
     EXPECT_EQ(api.error().message,
-              "kernel times cannot be measured: CUPTI is not there; install the CUDA build of torch, which brings "
-              "libcupti.so.13, or the CUDA toolkit");
+              "kernel times cannot be measured: there is no CUPTI (libcupti.so.13); install the CUDA build of torch, "
+              "or the CUDA toolkit");
 }
 
 TEST(CuptiApi, AnotherLibraryOfThatNameIsRefusedByTheFunctionThatItLacks)
@@ -44,9 +44,9 @@ TEST(CuptiApi, EveryKnownFailureIsASentenceOfItsOwn)
     const std::vector<std::pair<CUptiResult, const char*>> expected{
         {CUPTI_ERROR_INSUFFICIENT_PRIVILEGES, "NVreg_RestrictProfilingToAdminUsers=0"},
         {CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED, "another profiler"},
-        {CUPTI_ERROR_NOT_INITIALIZED, "update NVIDIA's driver"},
+        {CUPTI_ERROR_NOT_INITIALIZED, "update the driver"},
         {CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED, "virtual GPU (vGPU)"},
-        {CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES, "ask who runs the host"},
+        {CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES, "ask the host's administrator"},
         {CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED, "confidential-computing"},
         {CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED, "mining card"},
         {CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED, "(MIG)"},
@@ -66,10 +66,9 @@ TEST(CuptiApi, EveryKnownFailureIsASentenceOfItsOwn)
 
 TEST(CuptiApi, AnUnknownFailureNamesTheFunctionAndTheCode)
 {
-    EXPECT_EQ(
-        cuptiError(FakeCupti::api(), static_cast<CUptiResult>(777), "cuptiActivityEnable").message,
-        "kernel times cannot be measured: cuptiActivityEnable failed (an error that it has no name for, code 777, "
-        "CUPTI 13.0.1)");
+    EXPECT_EQ(cuptiError(FakeCupti::api(), static_cast<CUptiResult>(777), "cuptiActivityEnable").message,
+              "kernel times cannot be measured: cuptiActivityEnable failed (an error without a name, code 777, "
+              "CUPTI 13.0.1)");
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The size of the source files and the wording of their comments, with limits.
+"""The size of the source files and the wording of comments, texts and manual, with limits. Texts are string literals of
+at least three words, without docstrings.
 
     python3 tests/docs/house_test.py            # the table; exit code 1 if a figure is beyond its limit
     python3 tests/docs/house_test.py --list     # also the headers with one user, and the wordiest files
@@ -28,6 +29,10 @@ LIMITS = {
     "headers with one user": 60,
     "pronouns per 1,000 words of comments": 9.0,
     "which/whose per 1,000 words of comments": 3.0,
+    "pronouns per 1,000 words of the manual": 4.5,
+    "which/whose per 1,000 words of the manual": 1.0,
+    "pronouns per 1,000 words of texts": 1.5,
+    "which/whose per 1,000 words of texts": 0.5,
 }
 LEAST = {"median lines of a file": 110}
 
@@ -63,6 +68,41 @@ def words(path, text):
     return [word.lower() for comment in comments if "SPDX-" not in comment for word in WORD.findall(comment)]
 
 
+def manual_words(text):
+    """The words of a page in lower case, without listings and `code`."""
+    return [word.lower() for word in WORD.findall(re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.DOTALL))]
+
+
+def total_of(counts):
+    return sum(sum(count.values()) for count in counts.values())
+
+
+def per_thousand(counts, wanted):
+    """How many of the words are `wanted`; `counts` has the words of each file."""
+    return 1000 * sum(count[word] for count in counts.values() for word in wanted) / total_of(counts)
+
+
+def cpp_texts(text):
+    text = re.sub(r"(?<=\d)'(?=\d)", "", text)  # 1'000
+    return [found.group()[1:-1] for found in CPP_TOKEN.finditer(text) if found.group().startswith('"')]
+
+
+def python_texts(text):
+    tree = ast.parse(text)
+    docstrings = {id(node.body[0].value) for node in ast.walk(tree)
+                  if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+                  and node.body and isinstance(node.body[0], ast.Expr)}
+    return [node.value for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings]
+
+
+def text_words(path, text):
+    """The words, in lower case, of string literals that have at least three words."""
+    literals = python_texts(text) if path.suffix == ".py" else cpp_texts(text)
+    found = ([word.lower() for word in WORD.findall(literal.replace("\\n", " "))] for literal in literals)
+    return [word for words_of in found if len(words_of) >= 3 for word in words_of]
+
+
 def single_users(texts):
     """Headers with one user beside their own .cpp, and that user."""
     headers = {path.relative_to(ROOT).as_posix() for path in texts if path.suffix == ".h"}
@@ -82,26 +122,29 @@ def main():
     texts = {path: path.read_text(encoding="utf-8") for path in product_files()}
     lines = {path: len(text.splitlines()) for path, text in texts.items()}
     counts = {path: collections.Counter(words(path, text)) for path, text in texts.items()}
-    total = sum(sum(count.values()) for count in counts.values())
-
-    def per_thousand(wanted):
-        return 1000 * sum(count[word] for count in counts.values() for word in wanted) / total
-
+    pages = {path: collections.Counter(manual_words(path.read_text(encoding="utf-8")))
+             for path in [ROOT / "README.md", *sorted((ROOT / "resources/manual").glob("*.md"))]}
+    printed = {path: collections.Counter(text_words(path, text)) for path, text in texts.items()}
     single = single_users(texts)
     figures = {
         "product files": len(texts),
         "median lines of a file": statistics.median(lines.values()),
         "lines of the longest file": max(lines.values()),
         "headers with one user": len(single),
-        "pronouns per 1,000 words of comments": round(per_thousand(PRONOUNS), 1),
-        "which/whose per 1,000 words of comments": round(per_thousand(RELATIVES), 1),
+        "pronouns per 1,000 words of comments": round(per_thousand(counts, PRONOUNS), 1),
+        "which/whose per 1,000 words of comments": round(per_thousand(counts, RELATIVES), 1),
+        "pronouns per 1,000 words of the manual": round(per_thousand(pages, PRONOUNS), 1),
+        "which/whose per 1,000 words of the manual": round(per_thousand(pages, RELATIVES), 1),
+        "pronouns per 1,000 words of texts": round(per_thousand(printed, PRONOUNS), 1),
+        "which/whose per 1,000 words of texts": round(per_thousand(printed, RELATIVES), 1),
     }
     beyond = [name for name, limit in LIMITS.items() if figures[name] > limit]
     beyond += [name for name, least in LEAST.items() if figures[name] < least]
     for name, figure in figures.items():
         limit = f"at most {LIMITS[name]:,}" if name in LIMITS else f"at least {LEAST[name]:,}"
         print(f"{name:<42}{figure:>9,}   {limit}{'   BEYOND' if name in beyond else ''}")
-    print(f"({total:,} words of comments; longest file {max(lines, key=lines.get).relative_to(ROOT)})")
+    print(f"({total_of(counts):,} words of comments, {total_of(pages):,} of the manual; longest file "
+          f"{max(lines, key=lines.get).relative_to(ROOT)})")
     if "--list" in sys.argv[1:] or "headers with one user" in beyond:
         print("\nHeaders with one user:")
         for header, user in single.items():
@@ -109,7 +152,7 @@ def main():
     if "--list" in sys.argv[1:]:
         print("\nMost pronouns (pronouns, words, file):")
         worst = sorted(((sum(count[word] for word in PRONOUNS), sum(count.values()), path)
-                        for path, count in counts.items()), reverse=True)
+                        for path, count in (counts | pages).items()), reverse=True)
         for pronouns, of, path in worst[:25]:
             print(f"  {pronouns:>4} {of:>6}  {path.relative_to(ROOT)}")
     return 1 if beyond else 0

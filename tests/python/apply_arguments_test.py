@@ -222,10 +222,11 @@ class Arguments(base.ApplyTest):
 
         net = self.put_on(made(Outer), "inner")
         self.refused(net, lambda net: net(torch.ones(2, 4)),
-                     "module Outer.inner: its argument `x` is changed in place by its forward, so that it cannot run again")
+                     "module Outer.inner: the argument `x` is changed in place by the forward, so that the module "
+                     "cannot run again")
         net = self.put_on(made(Outer), "inner")
         self.refused(net, lambda net: net(torch.ones(2, 4), {"sums": torch.zeros(1)}),
-                     "module Outer.inner: its argument `out['sums']` is changed in place by its forward")
+                     "module Outer.inner: the argument `out['sums']` is changed in place by the forward")
 
     def test_an_argument_that_is_changed_in_place_later(self):
         class Outer(nn.Module):
@@ -246,8 +247,8 @@ class Arguments(base.ApplyTest):
         cache.layers[0].state = first = torch.ones(1, 4)
         loss = net(torch.ones(2, 4), cache)
         first.zero_()
-        self.refused(net, lambda net: loss, "module Outer.inner: its argument `cache.layers[0].state` is changed in place "
-                     "between its forward and its recomputation")
+        self.refused(net, lambda net: loss, "module Outer.inner: the argument `cache.layers[0].state` is changed in "
+                                            "place between forward and recomputation")
 
     def test_arguments_that_cannot_be_had_again(self):
         class Inner(nn.Module):
@@ -264,9 +265,9 @@ class Arguments(base.ApplyTest):
                 return self.inner(self.weight, more).sum()
 
         net = self.put_on(made(Outer), "inner")
-        self.refused(net, lambda net: net(iter([1, 2])), "its argument `more` is a list_iterator, which can be read only once")
+        self.refused(net, lambda net: net(iter([1, 2])), "the argument `more` is a list_iterator and can be read only once")
         net = self.put_on(made(Outer), "inner")
-        self.refused(net, lambda net: net([0] * 200_000), "its argument `more` holds more than 100,000 values")
+        self.refused(net, lambda net: net([0] * 200_000), "the argument `more` holds more than 100,000 values")
 
 
 if __name__ == "__main__":

@@ -100,29 +100,33 @@ class Names(base.ApplyTest):
     def test_which_of_several_like_modules(self):
         document = self.document([("Net.layers.0", LAYER, base.saves_products)])
         twins = Twins(base.model(), base.model())
-        self.check_refused(twins, document, "its plan for Net fits one, other of this model: apply it to the one of them "
-                           "that was recorded")
+        self.check_refused(twins, document, "the plan for Net fits one, other of this model: apply the plan to the "
+                                            "recorded module")
         self.assertEqual(self.applied(twins.other, document), ["layers.0"])
 
     def test_models_of_one_class_with_different_plans(self):
         document = self.document([("Net.layers.0", LAYER, base.saves_products),
                                   ("Net_2.layers.1", LAYER, base.saves_products)], ["Net", "Net_2"])
         one, other = base.model(), base.model()
-        self.check_refused(one, document, "it has plans for Net, Net_2 (the one that was called first in front), each of "
-                           "which fits this Net: say which it is, as in torch_headroom.apply(model, policy, object=\"Net\")")
+        self.check_refused(one, document, "there are plans for Net, Net_2 (in the order of first calls), and each "
+                                          "fits this Net: name the object, as in torch_headroom.apply(model, "
+                                          "policy, object=\"Net\")")
         self.assertEqual(self.applied(other, document, object="Net_2"), ["layers.1"])
         self.assertEqual(self.applied(one, document, object="Net"), ["layers.0"])
-        self.check_refused(base.model(), document, "it checkpoints nothing of Net_3; it has plans for Net, Net_2",
+        self.check_refused(base.model(), document, "the plan checkpoints nothing of Net_3, only Net, Net_2",
                            object="Net_3")
         inside = self.document([(f"Twins.{name}.layers.{i}", ("Twins", *LAYER), base.saves_products)
                                 for i, name in enumerate(("one", "other"))])
-        self.check_refused(base.model(), inside, "it has plans for Twins.one, Twins.other (the one that was called first in "
-                           "front), each of which fits this Net: say which it is, as in torch_headroom.apply(model, policy, "
+        self.check_refused(base.model(), inside, "there are plans for Twins.one, Twins.other (in the order of first "
+                                                 "calls), and each fits this Net: name the object, as in "
+                                                 "torch_headroom.apply(model, policy, "
                            "object=\"Twins.one\")")
         self.assertEqual(self.applied(base.model(), inside, object="Twins.other"), ["layers.1"])
         self.assertEqual(self.applied(Twins(base.model(), base.model()), inside), ["one.layers.0", "other.layers.1"])
-        self.check_refused(Twins(base.model(), base.model()), document, "its plans for Net, Net_2 (the one that was called "
-                           "first in front) each fit one, other of this model: apply each to its own, as in "
+        self.check_refused(Twins(base.model(), base.model()), document, "the plans for Net, Net_2 (in the order of "
+                                                                        "first calls) each fit one, other of this "
+                                                                        "model: apply each plan to the recorded "
+                                                                        "module, as in "
                            "torch_headroom.apply(model.one, policy, object=\"Net\")")
 
     def step_of(self, *nets):
@@ -142,7 +146,7 @@ class Names(base.ApplyTest):
         one, other = base.model(), base.model()
         self.assertEqual(self.applied(one, document), ["layers.0"])
         (message,) = self.step_of(one, other)
-        self.assertIn("policy.json has plans for a module of Net_2, to which it was not applied", message)
+        self.assertIn("policy.json has plans for a module of Net_2, but was not applied there", message)
         self.assertEqual(self.applied(other, document), ["layers.0"])
         self.assertEqual(self.applied(remove(one), document), ["layers.0"])
         self.assertEqual(self.step_of(one, other), [])

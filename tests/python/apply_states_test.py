@@ -211,12 +211,12 @@ class CountOnTheCpu(Part):
 
 PLANNED = (BatchNorm, Count)
 REFUSED = {
-    FakeQuantize: "an op in it computes with a state that the op itself changes",
-    OwnOp: "an op in it computes with a state that the op itself changes",
-    CountForAnother: "it changes a tensor in place that the step reads elsewhere",
-    StatisticsForAnother: "it changes a tensor in place that the step reads elsewhere",
+    FakeQuantize: "an op of the module computes with a state that the op itself changes",
+    OwnOp: "an op of the module computes with a state that the op itself changes",
+    CountForAnother: "the module changes a tensor in place that the step reads elsewhere",
+    StatisticsForAnother: "the module changes a tensor in place that the step reads elsewhere",
     **dict.fromkeys((FakeQuantizeInParts, SpectralNorm, OldSpectralNorm, MeanThenUse, UseThenMean, Codebook, Warmup,
-                     ReadsItsStatistics, EvaluatedNorm), "it reads a tensor that is changed in place"),
+                     ReadsItsStatistics, EvaluatedNorm), "the module reads a tensor that is changed in place"),
 }
 EQUAL_BUT_REFUSED = (InstanceNorm, CumulativeNorm)  # they read a state to update it, which no op's schema tells
 
@@ -322,7 +322,7 @@ class States(unittest.TestCase):
     def test_a_state_on_the_cpu(self):
         """The recording of a step on the card has no ops on the CPU, so that only `apply` sees it."""
         net = Net(CountOnTheCpu)
-        with self.assertRaisesRegex(torch_headroom.PolicyError, "`calls`, which is changed in place"):
+        with self.assertRaisesRegex(torch_headroom.PolicyError, "`calls`, and that is changed in place"):
             steps(torch_headroom.apply(net, self.own_policy()))
 
 

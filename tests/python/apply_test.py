@@ -350,7 +350,7 @@ class Checkpointing(ApplyTest):
             net = Replacing(nn.Linear(4, 4), nn.Linear(4, 4))
             net.replaced = replaced
             apply(net, self.written(document))
-            sentence = f"module Replacing.{replaced}: the program has replaced it by a Sequential since"
+            sentence = f"module Replacing.{replaced}: the program has replaced the module by a Sequential since"
             with self.assertRaisesRegex(PolicyError, sentence):
                 net(torch.ones(2, 4))
             net(torch.ones(2, 4)).sum().backward()  # without the policy
@@ -443,8 +443,8 @@ class Refusals(ApplyTest):
         document = policy_of(net, ["layers.0.attention"])
         document["modules"][0]["fqn"] = "Net.layers.0.attn"
         message = self.refused(net, document)
-        self.assertSentence(message, "the model has no module Net.layers.0.attn; did you rename it to "
-                            "Net.layers.0.attention?")
+        self.assertSentence(message, "the model has no module Net.layers.0.attn; was the module renamed to "
+                                     "Net.layers.0.attention?")
         document["modules"][0] |= {"fqn": "Net.layers.0.norms", "types": ["Net", "ModuleList", "Block", "Dropout"]}
         self.assertSentence(self.refused(net, document), "the model has no module Net.layers.0.norms; was the policy made "
                             "for another model?")
@@ -453,8 +453,8 @@ class Refusals(ApplyTest):
         document = policy_of(model(), ["layers.0", "layers.1"])
         document["modules"][0]["fqn"], document["modules"][1]["fqn"] = "Net.layers.4", "Net.layers.3.mlp"
         message = self.refused(model(), document)
-        self.assertSentence(message, "the model has no module Net.layers.4 nor 1 more of the policy's 2; its layers has 3 "
-                            "modules: make the model as it was recorded, or record the step and plan again")
+        self.assertSentence(message, "the model has no module Net.layers.4 nor 1 more of the policy's 2; layers has "
+                                     "3 modules: make the model as recorded, or record the step and plan again")
 
     def test_modules_that_are_not_there(self):
         net = model()
@@ -501,8 +501,8 @@ class Refusals(ApplyTest):
         os.mkfifo(pipe)
         with open(large, "wb") as file:
             file.truncate(1 << 40)
-        for path, sentence in ((pipe, "it is not a regular file but a pipe"), ("/dev/zero", "but a device"),
-                               (self.folder.name, "but a folder"), (large, "it has more than 128 MiB"),
+        for path, sentence in ((pipe, "expected a regular file, but found a pipe"), ("/dev/zero", "found a device"),
+                               (self.folder.name, "found a folder"), (large, "more than 128 MiB is too much"),
                                ("/proc/self/mem", "cannot be read")):
             with self.assertRaises(PolicyError) as caught:
                 apply(net, path)
@@ -539,8 +539,8 @@ class Refusals(ApplyTest):
             return {"headroom_policy": 1, "model": "net.py",
                     "modules": [{"fqn": "Outer.inner", "ops": ops}]}
 
-        for op, index, sentence in (("aten.mul.Tensor", 1, "saves the result of aten.mul.Tensor, which a later op of "),
-                                    ("aten.addmm.default", 0, "which the program, after the module's forward, changes")):
+        for op, index, sentence in (("aten.mul.Tensor", 1, "saves the result of aten.mul.Tensor, but a later op of "),
+                                    ("aten.addmm.default", 0, "but the program, after the module's forward, changes")):
             with self.subTest(op):
                 net = Outer()
                 apply(net, self.written(document(op, index)))
@@ -565,8 +565,8 @@ class Refusals(ApplyTest):
             self.assertTrue(torch.equal(should, got))
 
     def check_refusal(self, error, net, sentence):
-        self.assertSentence(error, sentence + "; record the step again as it runs now (same batch layout, "
-                            "dtype, autocast and device); the policy was removed from the model")
+        self.assertSentence(error, sentence + "; record the step again with the same batch layout, dtype, autocast "
+                                              "and device as now; the policy was removed from the model")
         self.assertFalse([name for name, module in net.named_modules() if "forward" in module.__dict__])
         self.assertEqual(step(net)[1], step(model())[1], "training goes on without the policy")
 
@@ -574,23 +574,23 @@ class Refusals(ApplyTest):
         net = model()
         document = policy_of(net, ["layers.0", "layers.1"])
         document["modules"][1]["ops"].append({"op": "aten.native_group_norm.default", "index": 0, "save": False})
-        self.first_step_refused(net, document, "module Net.layers.1: aten.native_group_norm.default never ran in its "
-                                "forward, 1 times when the step was recorded")
+        self.first_step_refused(net, document, "module Net.layers.1: aten.native_group_norm.default never ran in "
+                                               "the forward, 1 times in the recorded step")
 
     def test_an_op_that_runs_another_number_of_times(self):
         net = model()
         document = policy_of(net, ["layers.0"], saves_products)
         document["modules"][0]["ops"].append({"op": "aten.addmm.default", "index": 4, "save": True})
-        self.first_step_refused(net, document, "module Net.layers.0: aten.addmm.default ran 4 times in its forward, 5 "
-                                "times when the step was recorded")
+        self.first_step_refused(net, document, "module Net.layers.0: aten.addmm.default ran 4 times in the forward, "
+                                               "5 times in the recorded step")
 
     def test_other_dtypes_run_other_ops(self):
         net = model()
         with torch.autocast("cpu", torch.bfloat16):
             document = policy_of(net, ["layers.0"], saves_products)
         casts = sum(op["op"] == "aten._to_copy.default" for op in document["modules"][0]["ops"])
-        self.first_step_refused(net, document, "module Net.layers.0: aten._to_copy.default never ran in its forward, "
-                                f"{casts} times when the step was recorded")
+        self.first_step_refused(net, document, "module Net.layers.0: aten._to_copy.default never ran in the "
+                                               f"forward, {casts} times in the recorded step")
 
     def test_without_an_optimizer_of_torch_the_second_step_is_refused(self):
         net = model()
@@ -602,8 +602,8 @@ class Refusals(ApplyTest):
         step(net)
         with self.assertRaises(PolicyError) as caught:
             step(net)
-        self.check_refusal(caught.exception, net, "module Net.layers.0: aten.addmm.default ran 4 times in its forward, 5 "
-                           "times when the step was recorded")
+        self.check_refusal(caught.exception, net, "module Net.layers.0: aten.addmm.default ran 4 times in the "
+                                                  "forward, 5 times in the recorded step")
 
     def test_forwards_before_the_loop_may_run_other_ops(self):
         for with_backward in False, True:
@@ -654,8 +654,9 @@ class Refusals(ApplyTest):
                     self.assertTrue(torch.equal(step(net)[0][0], expected[0]))
                 remove(net)
                 continue
-            with self.assertRaisesRegex(PolicyError, "Sequential.0: its ops run inside of tensors of class Doubled, where "
-                                        "their results cannot be kept for backward; plan with --pin Sequential.0=recompute"):
+            with self.assertRaisesRegex(PolicyError, "Sequential.0: the module's ops run inside of tensors of class "
+                                                     "Doubled, where single results cannot be kept for backward; "
+                                                     "plan with --pin Sequential.0=recompute"):
                 step(net)
 
     def test_a_second_call_under_the_same_autocast(self):
@@ -698,8 +699,9 @@ class Refusals(ApplyTest):
             apply([], self.written(document))
         net = model()
         net.layers[0].mlp = torch.jit.script(net.layers[0].mlp)
-        self.refused(net, document, "module Net.layers.0 contains the scripted module mlp, whose recomputation PyTorch "
-                     "cannot end: leave torch.jit out for it, or plan with --pin Net.layers.0=save")
+        self.refused(net, document, "module Net.layers.0 contains the scripted module mlp, and PyTorch cannot end "
+                                    "the recomputation of a scripted module: leave torch.jit out for this module, "
+                                    "or plan with --pin Net.layers.0=save")
         self.refused(net, policy_of(model(), ["layers.0.mlp"]), "module Net.layers.0.mlp is scripted")
         apply(net, self.written(policy_of(model(), ["layers.1"])))
 
@@ -758,12 +760,12 @@ class Refusals(ApplyTest):
                     self.assertEqual(ran["aten.gelu.default"], 5, "three layers, two of them again")
                     for one, other in zip(gradients, expected):
                         self.assertTrue(torch.equal(one, other))
-            for entry, part, sentence in (("mlp", "mlp", "it runs inside of a checkpoint of the program's own"),
-                                          ("", "mlp", "it checkpoints a part of itself"),
-                                          ("", "attention", "it checkpoints a part of itself")):
+            for entry, part, sentence in (("mlp", "mlp", "the module runs inside of a checkpoint of the program"),
+                                          ("", "mlp", "the module checkpoints a part of the forward"),
+                                          ("", "attention", "the module checkpoints a part of the forward")):
                 name = f"layers.0.{entry}".rstrip(".")
                 applied = apply(net(part, reentrant), self.written(policy_of(model(dropout=0), [name])))
-                with self.assertRaisesRegex(PolicyError, f"module Net.{name}: {sentence}, which the recorded step did"):
+                with self.assertRaisesRegex(PolicyError, f"module Net.{name}: {sentence}, unlike in the recorded step"):
                     step(applied)
                 self.assertNotIn("forward", applied.layers[0].__dict__)
 

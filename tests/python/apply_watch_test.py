@@ -60,7 +60,7 @@ class Watch(unittest.TestCase):
         self.assertEqual(self.warned(200 * SIZE), [])
         (message,) = self.warned(200 * SIZE, beside=200 * SIZE)
         self.assertIn("policy.json: the step has taken ", message)
-        self.assertIn(f"(7 bytes were planned), more than its budget of {200 * SIZE:,}, as first seen", message)
+        self.assertIn(f"(7 bytes were planned), more than the budget of {200 * SIZE:,}, as first seen", message)
         self.assertIn("at the begin of module Sequential.1", message)
         for budget, steps, where in ((40, 1, "at the end of module Sequential.1"),
                                      (56, 1, "in backward, at the recomputation of module Sequential.2"),
@@ -196,7 +196,7 @@ class Plan(unittest.TestCase):
         document = self.planned()
         (message,) = self.warned(document, batches=[3 * ROWS])
         self.assertRegex(message, r"policy\.json: at the end of module Sequential\.0 the step holds [\d,]+ bytes, [\d,]+ "
-                                  "were planned: it is another step than the one that was recorded, or something else")
+                                  "were planned: this step differs from the recorded step, or something else")
         (message,) = self.warned(document, batches=[ROWS, 3 * ROWS])
         self.assertIn("at the end of module Sequential.0 the step holds", message)
         self.assertEqual(self.warned(document, batches=[ROWS, ROWS, 3 * ROWS]), [])  # it was watched for two steps
@@ -217,7 +217,7 @@ class Plan(unittest.TestCase):
         messages = self.warned(document, batches=[3 * ROWS])
         self.assertEqual(len(messages), 2)
         self.assertIn("the step holds", messages[0])
-        self.assertIn("more than its budget", messages[1])
+        self.assertIn("more than the budget", messages[1])
 
     def test_policies_without_it(self):
         document = self.planned()

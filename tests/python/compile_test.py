@@ -384,7 +384,7 @@ class Plans(Compiled):
         headroom("plan", self.step, "--budget", budget, "-o", self.policy)
         model = Net(layers=4).cuda()
         torch_headroom.apply(model, self.policy)
-        with self.assertRaisesRegex(torch_headroom.PolicyError, "it was recorded inside of a graph of torch.compile"):
+        with self.assertRaisesRegex(torch_headroom.PolicyError, "the module was recorded inside of a graph of torch.compile"):
             training(torch.compile(model))()
 
     def test_no_result_inside_of_a_graph_is_kept_alone(self):
@@ -434,7 +434,8 @@ class Plans(Compiled):
         model = Net(layers=4).cuda()
         torch_headroom.apply(model, self.policy)
         step = training(model, data=lambda: batch(8 * ROWS))
-        with self.assertRaisesRegex(torch_headroom.PolicyError, "blocks.0: it was recorded inside of a graph of torch"):
+        with self.assertRaisesRegex(torch_headroom.PolicyError, "blocks.0: the module was recorded inside of a "
+                                                                "graph of torch"):
             for _ in range(2):
                 step()
 

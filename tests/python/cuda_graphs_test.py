@@ -226,7 +226,7 @@ class OfTheProgram(Graphs):
         with torch.cuda.graph(graph):
             y = x * 2
         del x
-        with self.assertRaisesRegex(HeadroomError, "aten::mul uses memory that the program has freed"):
+        with self.assertRaisesRegex(HeadroomError, "aten::mul on memory that the program has freed"):
             graph.replay()
         del y
 

@@ -264,7 +264,7 @@ class Jobs(Distributed):
                 optimizer.zero_grad()
         """
         said = self.recorded(trains.replace("{asks}", "True"), "--nproc-per-node", "8")["remarks"]
-        self.assertRegex("".join(said), r"read what other ranks told once at .*train.py:12, and they were taken to hold")
+        self.assertRegex("".join(said), r"read values of other ranks once at .*train.py:12, here taken as equal")
         self.assertEqual(self.recorded(trains.replace("{asks}", "False"), "--nproc-per-node", "8")["remarks"], [])
 
     def test_buffers_of_nccl_are_taken_off_the_card(self):
@@ -330,7 +330,7 @@ class Jobs(Distributed):
 class Refusals(Distributed):
     def test_a_script_for_torchrun_alone(self):
         alone = 'import os\nlocal_rank = int(os.environ["LOCAL_RANK"])\n'
-        self.assertRegex(self.refused(alone), "LOCAL_RANK.*torchrun sets it; record one process .*--nproc-per-node")
+        self.assertRegex(self.refused(alone), "LOCAL_RANK.*torchrun sets this variable; record a process .*--nproc-per-node")
         waits = "import torch.distributed as dist\ndist.init_process_group('nccl')\n"
         self.assertRegex(self.refused(waits), "RANK and WORLD_SIZE are not set: .*--nproc-per-node")
         waits = "import torch.distributed as dist\ndist.init_process_group('gloo', 'tcp://127.0.0.1:1', rank=0, world_size=2)\n"

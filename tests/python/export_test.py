@@ -153,14 +153,14 @@ class Refused(Exported):
 
     def test_paths(self):
         model, batch = nn.Linear(4, 4), (torch.ones(2, 4),)
-        self.refused("ends in .pt2", model, batch, self.path.with_suffix(".pt"))
-        self.refused("is not there; create it first", model, batch, self.path.parent / "nowhere" / "model.pt2")
+        self.refused("has to end in .pt2", model, batch, self.path.with_suffix(".pt"))
+        self.refused("create the folder first", model, batch, self.path.parent / "nowhere" / "model.pt2")
 
     def test_arguments(self):
         model = nn.Linear(4, 4)
-        self.refused("write (x,) for one", model, torch.ones(2, 4), self.path)
+        self.refused("write (x,) for a single argument", model, torch.ones(2, 4), self.path)
         self.refused("kwargs is a dict", model, (), self.path, kwargs=[torch.ones(2, 4)])
-        self.refused("is no torch.nn.Module", model.forward, (torch.ones(2, 4),), self.path)
+        self.refused("expected a torch.nn.Module", model.forward, (torch.ones(2, 4),), self.path)
         self.refused("torch.export cannot export Linear", model, (torch.ones(2, 5),), self.path)
         self.refused("torch.export cannot export Linear", model, (), self.path)
 

@@ -141,11 +141,11 @@ class Sizes(Fit):
         alone, = self.rows(script, "--vary --micro=32", "--accum=2")
         self.assertEqual(half["peak_bytes"], alone["plain"]["peak_bytes"])
         self.assertEqual(len(untried), 1)
-        self.assertRegex(untried[0], "^autocast and bfloat16: the script's own code turns them on")
+        self.assertRegex(untried[0], "^autocast and bfloat16: only the script can turn autocast on")
         self.assertEqual({change["source"] for what, change in changes.items() if not what.startswith("batch")},
                          {"calculated"})
 
-        for options, sentence in {"--vary --micro=64": "name the arguments that set them",
+        for options, sentence in {"--vary --micro=64": "name the arguments for batch and micro-batches",
                                   "--vary --micro=7 --vary-accumulation --accum": "the batch, 7, is odd",
                                   "--vary --micro=64 --vary-accumulation --acc": "--acc=2 does not make two micro-batches",
                                   }.items():
@@ -155,7 +155,7 @@ class Sizes(Fit):
         done = self.started(script, "--gpu", _GPU, "--python", sys.executable, "--vary", "--micro=64", "--changes")
         self.assertIn("not tried: half the batch in two micro-batches: name the arguments", done.stdout)
         done = self.started(script, "--gpu", _GPU, "--vary", "--micro=4", "--changes", "--global-batch", "8", code=2)
-        self.assertIn("--global-batch has no part in --changes", done.stderr)
+        self.assertIn("leave out --global-batch", done.stderr)
 
 
 class Kept(Fit):

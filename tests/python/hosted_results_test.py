@@ -73,7 +73,8 @@ class Plans(OnTheCpu):
                 try:
                     self.check_bytes(case, plain, policy, peak)
                 except PolicyError as error:  # flex_attention() without torch.compile
-                    self.assertIn("run inside of tensors of class FakeTensor, where their results cannot be kept", str(error))
+                    self.assertIn("run inside of tensors of class FakeTensor, where single results cannot be kept",
+                                  str(error))
                     continue
                 if case.cpu and hosted:
                     self.check_gradients(case, policy)
@@ -123,7 +124,7 @@ class Plans(OnTheCpu):
                 try:
                     got = gradients(case, model, batch, loss_of)
                 except PolicyError as error:  # an op of the CPU writes into what an op of the GPU leaves alone
-                    self.assertIn("changes in place", str(error))
+                    self.assertIn("changes that result in place", str(error))
                     return
                 self.assertEqual(got.keys(), expected.keys())
                 for name, gradient in expected.items():
@@ -265,7 +266,7 @@ class Values(OnTheCpu):
                         self.assertEqualToTheBit(self.step(made(False)), got)
                         continue
                     with self.assertRaisesRegex(PolicyError, "module Sequential.1: the policy saves the result of .* "
-                                                "changes in place"):
+                                                "changes that result in place"):
                         result = model(batch())
                         if not inside:
                             model[1].first.detach().add_(1)
@@ -287,7 +288,7 @@ class Values(OnTheCpu):
         refused(self.written(found), "modules[0].ops[0].offload: expected true or false")
         policy = self.written(entry("1", [("exp", 0)]))
         with unittest.mock.patch.object(Late, "is_available", lambda: False):
-            refused(policy, "its saved tensors go to pinned host memory, which needs CUDA")
+            refused(policy, "saved tensors go to pinned host memory, and that needs CUDA")
 
         def fail(nbytes):
             raise RuntimeError("CUDA error: out of memory\nmore lines")
@@ -314,7 +315,8 @@ class Values(OnTheCpu):
             model = apply(net(), self.written(entry("1", [("exp", 0)])))
             compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
             self.assertTrue(all(gradient.isfinite().all() for gradient in self.step(compiled)))
-            with self.assertRaisesRegex(PolicyError, "module Sequential.1: it runs inside of a graph of torch.compile"):
+            with self.assertRaisesRegex(PolicyError, "module Sequential.1: the module runs inside of a graph of "
+                                                     "torch.compile"):
                 torch.optim.SGD(model.parameters(), lr=0.0).step()
 
 

@@ -123,7 +123,7 @@ class LongestBatch(unittest.TestCase):
             self.assertNotIn("Traceback", done.stderr)
         done = self.started(HEADROOM, "fit", "demo:transformer", "--gpu", _GPU, "--longest-batch", "9")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("--longest-batch is found in the data loader of a script", done.stderr)
+        self.assertIn("--longest-batch needs the data loader of a script", done.stderr)
 
     def test_fit_says_which_batch_decides(self):
         script = self.script("train(DataLoader(Texts(), int(sys.argv[1]), shuffle=True, collate_fn=padded))")

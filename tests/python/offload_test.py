@@ -344,7 +344,7 @@ class Values(OnTheCpu):
             self.applied(net, "0.inner")
             with self.assertRaises(PolicyError) as caught:
                 gradients(net, lambda net: backward(net(batch().requires_grad_())))
-            self.assertIn("module Sequential.0.inner: it runs inside of a checkpoint of the program's own",
+            self.assertIn("module Sequential.0.inner: the module runs inside of a checkpoint of the program",
                           str(caught.exception))
             self.assertNotIn("forward", net[0].inner.__dict__)
 
@@ -661,8 +661,9 @@ class Refusals(OnTheCpu):
 
     def test_without_cuda(self):
         with unittest.mock.patch.object(Late, "is_available", lambda: False):
-            self.refused(self.written(entry(model(), "0")), "module Sequential.0: its saved tensors go to pinned host "
-                         "memory, which needs CUDA: train on a GPU, or plan with --pin Sequential.0=save", where="")
+            self.refused(self.written(entry(model(), "0")), "module Sequential.0: saved tensors go to pinned host "
+                                                            "memory, and that needs CUDA: train on a GPU, or plan "
+                                                            "with --pin Sequential.0=save", where="")
 
     def test_without_pinned_memory(self):
         def fail(nbytes):
@@ -677,8 +678,8 @@ class Refusals(OnTheCpu):
 
     def first_step_refused(self, net, policy, sentence, step=lambda net: backward(net(batch()))):
         """By the optimizer, before the optimizer changes anything, or by the forward of the second step."""
-        sentence = (f"{sentence}; record the step again as it runs now (same batch layout, dtype, autocast and "
-                    "device); the policy was removed from the model")
+        sentence = (f"{sentence}; record the step again with the same batch layout, dtype, autocast and device as "
+                    f"now; the policy was removed from the model")
         before = [parameter.detach().clone() for parameter in net.parameters()]
         for ends in (True, False):
             apply(net, policy)
@@ -697,7 +698,7 @@ class Refusals(OnTheCpu):
             found["offload"]["saved"] = count + more
             found["offload"]["tensors"] = [1] if moving is None else moving
             self.first_step_refused(model(), self.written(found), f"module Sequential.1: autograd saved {count} "
-                                    f"tensors in its forward, {count + more} when the step was recorded")
+                                    f"tensors in the forward, {count + more} in the recorded step")
 
     def test_tensors_that_do_not_move(self):
         found = [(model(), "0", place, what) for place, (_, what) in enumerate(
@@ -713,13 +714,13 @@ class Refusals(OnTheCpu):
             with self.subTest(what=what, place=place):
                 self.first_step_refused(
                     net, self.written(entry(net, name, tensors=[place])), f"module Sequential.{name}: the saved tensor "
-                    f"{place} of its forward is {what}, which stays where it is")
+                    f"{place} of the forward is {what} and stays in place")
 
     def test_tensors_on_the_cpu_of_a_machine_with_a_gpu(self):
         with unittest.mock.patch.object(Late, "type", "cuda"):
             self.first_step_refused(
                 model(), self.written(entry(model(), "0", tensors=[1])),
-                "module Sequential.0: the saved tensor 1 of its forward is on the device cpu, which stays where it is")
+                "module Sequential.0: the saved tensor 1 of the forward is on the device cpu and stays in place")
 
     def test_memory_that_changes_between_two_saves(self):
         class Changes(nn.Module):
@@ -739,7 +740,7 @@ class Refusals(OnTheCpu):
         step(net)
         with self.assertRaises(PolicyError) as caught:
             torch.optim.SGD(net.parameters(), lr=1.0).step()
-        self.assertIn("the memory of the saved tensor 1 of its forward is changed in place after the first save",
+        self.assertIn("the memory of the saved tensor 1 of the forward is changed in place after the first save",
                       str(caught.exception))
 
     def test_parts_of_a_storage_that_count_changes_apart(self):
@@ -805,7 +806,7 @@ class Refusals(OnTheCpu):
         net = apply(model(2), policy)
         compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
         self.assertTrue(all(gradient.isfinite().all() for gradient in gradients(compiled)))
-        with self.assertRaisesRegex(PolicyError, "module Sequential.0: it runs inside of a graph of torch.compile"):
+        with self.assertRaisesRegex(PolicyError, "module Sequential.0: the module runs inside of a graph of torch.compile"):
             torch.optim.SGD(net.parameters(), lr=0.0).step()
 
 

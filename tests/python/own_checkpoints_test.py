@@ -53,14 +53,14 @@ class OwnCheckpoints(Recorded):
         plain = self.step.rename(self.step.with_name("plain.hrs"))
         own = self.headroom("info", plain, "--json")["script_recompute_ms"]
         self.assertGreater(own, 0)
-        self.assertIn(f"A plan starts from the script's own checkpoints, which recompute {own:.2f} ms of the step",
+        self.assertIn(f"A plan starts from the script's own checkpoints: {own:.2f} ms of recomputation that stays",
                       self.headroom("info", plain))
         self.assertNotIn("left out", self.headroom("info", plain))
         policy = self.step.with_name("policy.json")
         plan = self.headroom("plan", plain, "--budget", budget, "-o", policy, "--json")
         self.assertEqual(plan["script_recompute_ms"], own)
         self.assertGreater(plan["recompute_ms"], 0)
-        self.assertIn(f"Starts from   the script's own checkpoints, which recompute {own:.2f} ms of the step",
+        self.assertIn(f"Starts from   the script's own checkpoints: {own:.2f} ms of recomputation that stays",
                       self.headroom("plan", plain, "--budget", budget))
         os.environ["POLICY"] = str(policy)
         self.addCleanup(os.environ.pop, "POLICY")
@@ -75,7 +75,7 @@ class OwnCheckpoints(Recorded):
         policy = self.step.with_name("policy.json")
         plan = self.headroom("ops-plan", plain, "--memory-budget", 0.6, "-o", policy, "--json")
         self.assertEqual({module["reason"] for module in plan["not_checkpointable"]},
-                         {"the program checkpoints a part of it already"})
+                         {"the program already checkpoints a part of the module"})
         again = {op["module"] for op in plan["recomputed"]}
         self.assertTrue(again)
         self.assertFalse({module for module in again if module.startswith(("Net.blocks.0", "Net.blocks.2", "Net.blocks.4"))})

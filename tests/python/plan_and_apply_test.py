@@ -236,8 +236,8 @@ class Offered(Recorded):
         self.policy.write_text(json.dumps(document))
         applied = self.run_fault("k_free_mem.py", POLICY=str(self.policy))
         self.assertEqual(applied.returncode, 2)
-        self.assertIn("give it a fixed number in place of that (a chunk size) first", applied.stderr)
-        self.assertNotIn("as it runs now", applied.stderr)
+        self.assertIn("use a fixed number in place of the card's memory (a chunk size) first", applied.stderr)
+        self.assertNotIn("as now", applied.stderr)
 
     def test_a_loop_that_prints_the_cards_memory_is_none(self):
         script = self.written("""
@@ -269,8 +269,8 @@ class Offered(Recorded):
         self.assertEqual(({module["fqn"].partition(".")[0] for module in document["modules"]}, document["objects_left"]),
                          ({"Net"}, ["Net_2"]))
         refused = self.run_fault("k_two_models.py", POLICY=str(self.policy))
-        self.assertIn("the step had Net, Net_2 (the one that was called first in front), each of which fits this Net, and the "
-                      "plan checkpoints only Net: say which it is", refused.stderr)
+        self.assertIn("the step had Net, Net_2 (in the order of first calls), each fits this Net, and the plan "
+                      "checkpoints only Net: name the object", refused.stderr)
         executed = self.record("k_two_models.py", POLICY=str(self.policy), OBJECT="Net")
         self.assertLessEqual(executed["peak_bytes"], budget)
         plain = self.record("k_two_models.py", POLICY=str(self.policy), OBJECT="Net_2")
@@ -278,7 +278,7 @@ class Offered(Recorded):
 
     def test_a_compiled_model_with_breaks(self):
         recorded = self.record("brk.py")
-        self.check_refused(recorded, "torch.compile compiled it as a part of something larger",
+        self.check_refused(recorded, "torch.compile compiled the module as a part of a larger graph",
                            "torch_headroom.record --activation-memory-budget 0.25,0.5,0.75")
 
     def test_a_compiled_model_under_fully_shard(self):
@@ -301,7 +301,7 @@ class Offered(Recorded):
         planned = json.loads(self.plan(self.least()).stdout)
         reasons = {entry["module"]: entry["reason"] for entry in planned["not_checkpointable"]}
         self.assertEqual(reasons, {
-            name: "a backward runs it, or a part of it, to take gradients of its own (as an implicit layer)"
+            name: "backward runs the module, or a part of the module, to take further gradients (as in an implicit layer)"
             for name in ("Sequential", "Sequential.2", "Sequential.2.cell")})
         executed = json.loads(self.run_fault("", path=script, POLICY=str(self.policy)).stdout)
         self.assertLess(executed["peak_bytes"], recorded["peak_bytes"])
@@ -331,7 +331,7 @@ class Offered(Recorded):
         result = self.run_fault("", *EIGHT_RANKS, path=script)
         self.assertEqual(result.returncode, 0, result.stderr)
         refused = self.plan(1)
-        self.assertIn("most of it is gradients of whole parameters, which wait until they are reduced", refused.stderr)
+        self.assertIn("most of that is gradients of whole parameters that wait for the reduction", refused.stderr)
         self.assertNotIn("smaller batch", refused.stderr)
 
 

@@ -162,7 +162,7 @@ def check_run(seed, plain, run, policy, budget, checker):
     except torch_headroom.PolicyError as error:
         raise Wrong(f"refused: {error}") from None
     for warning in caught:
-        if "another step than the one that was recorded" in str(warning.message):
+        if "this step differs from the recorded step" in str(warning.message):
             raise Wrong(f"warned: {warning.message}")
     executed, difference = (checker.ask("verify", plain, run, policy) + [""])[:2]
     if int(executed) > budget:

@@ -317,7 +317,8 @@ class Failures(Recorded):
 
     def test_invented_values_before_an_exception_are_told_of(self):
         result = self.run_script(self.loop(inside="assert torch.randn(9, device='cuda').sum().item() == 0, 'not so'"))
-        self.refused(result, 2, "(placeholder values that the program had read from the simulated GPU: 1; they may be why)")
+        self.refused(result, 2, "(placeholder values that the program had read from the simulated GPU: 1; the "
+                                "placeholders may be the cause)")
 
     def test_out_of_memory_leaves_the_step_so_far(self):
         script = self.loop(inside="big = torch.empty(2**33, 4, device='cuda') if step else None")
@@ -339,8 +340,8 @@ class Failures(Recorded):
         unlimited = json.loads(self.run_script(script, "--gpu", "a100-80gb", "--unlimited", "--json").stdout)
         result = self.run_script(script, "--gpu", "a100-80gb", "--json")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertRegex(result.stderr, r"train\.py: CUDA out of memory\. .* Line 7 of .*train\.py, in <module>, asked for "
-                         r"it; it is recorded again as on a larger card \(--limited ends here\)\n")
+        self.assertRegex(result.stderr, r"train\.py: CUDA out of memory\. .* Line 7 of .*train\.py, in <module>, made the "
+                         r"request; the script is recorded again as on a larger card \(--limited ends here\)\n")
         self.assertNotIn("Traceback", result.stderr)
         summary = json.loads(result.stdout)
         self.assertEqual(summary["peak_bytes"], unlimited["peak_bytes"])
@@ -361,7 +362,7 @@ class Failures(Recorded):
         """)
         result = self.run_script(script, "--limited")
         self.refused(result, 2, "Line 5 of ")
-        self.assertIn("in forward (module Sequential.1.0), asked for it", result.stderr)
+        self.assertIn("in forward (module Sequential.1.0), made the request", result.stderr)
 
     def test_a_script_that_handles_out_of_memory_runs_as_on_the_card(self):
         script = self.loop(inside="""
@@ -419,11 +420,11 @@ class Failures(Recorded):
         result = self.run_script(script)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         line = 1 + script.read_text().splitlines().index("    if (scores.argmax() == 3).all() or (scores > 0).any().cpu():")
-        self.assertIn(f"remark: the program asked 2 times, first at {script}:{line} whether something is true that nobody knows "
-                      "without data, and was given an answer", result.stdout)
+        self.assertIn(f"remark: the program asked 2 times, first at {script}:{line} for a truth value that "
+                      "depends on data, and got a placeholder", result.stdout)
         self.assertEqual(dict(self.noted("settings"))["invented decisions"], f"2 times, first at {script}:{line}")
         result = self.run_script(self.written(_LOOP.format(steps=2, inside=inside[:inside.index("if")])))
-        self.assertNotIn("whether something is true", result.stdout)
+        self.assertNotIn("for a truth value", result.stdout)
 
     def test_strict(self):
         plain = self.written(_LOOP.format(steps=2, inside="pass"))

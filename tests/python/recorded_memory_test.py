@@ -312,7 +312,7 @@ class OutOfMemory(unittest.TestCase):
         again, _ = self.run_script("-m", "torch_headroom.record", "--gpu", "a100-80gb")
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertEqual(again.stdout.splitlines()[1], result.stdout.splitlines()[1])  # the peak
-        self.assertRegex(again.stderr, r"CUDA out of memory\. .* \(module Deep\.layers\.\d+\), asked for it")
+        self.assertRegex(again.stderr, r"CUDA out of memory\. .* \(module Deep\.layers\.\d+\), made the request")
 
 
 if __name__ == "__main__":

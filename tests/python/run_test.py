@@ -158,6 +158,20 @@ class Kept(Runs):
         self.assertFalse((self.folder / "trained").exists())
         self.assertIn("trained", self.run_script("--gpu", _GPU, script).stdout)
 
+    def test_a_step_without_layers_of_earlier_steps(self):
+        """Layers that are dropped at random, as by layerdrop: a later step may run more layers than the recorded one."""
+        script = self.written(_NET + """
+    class Dropped(Block):
+        calls = 0
+        def forward(self, x):
+            self.calls += 1
+            return super().forward(x) if self.calls != 2 else x
+    model = Net(Block(), Dropped(), Block(), Dropped()).to(device)
+        """ + _LOOP)
+        done = self.run_script("--dry-run", "--gpu", _GPU, script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the recorded step ran without", done.stderr)
+
 
 class AsWithoutTheCommand(Runs):
     _DEVICE = ["--device", "cpu", "--gpu", _GPU]
@@ -313,7 +327,7 @@ class Refused(Runs):
         cases = {
             (): "a script is missing",
             ("no.py",): "no.py: there is no such script",
-            ("--json", script): "expected --dry-run beside it",
+            ("--json", script): "expected --dry-run as well",
             ("torchrun", script): "several processes",
             ("--what", script): "--help",
             ("--gpu", "gtx-9999", script): "unknown GPU 'gtx-9999'",
@@ -398,7 +412,7 @@ class AutoCheckpoint(Runs):
                 self.assertEqual(done.returncode, 1)
                 self.assertRegex(done.stderr.splitlines()[-1], f"HeadroomError: .*{sentence}")
         done = self.started("-c", "import torch_headroom as t; t.auto_checkpoint(None, None, gpu='a100-80gb')")
-        self.assertIn("this one has no script", done.stderr)
+        self.assertIn("this program has no script", done.stderr)
 
 
 if __name__ == "__main__":

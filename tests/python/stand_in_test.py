@@ -178,7 +178,7 @@ class StandIn(unittest.TestCase):
     def test_cupti_that_may_not_trace_is_a_note(self):
         _, whole = self.record()
         for function, code, words in (
-            ("cuptiGetVersion", 15, "does not work with this driver"),
+            ("cuptiGetVersion", 15, "driver is missing or older than CUPTI"),
             ("cuptiActivityRegisterCallbacks", 39, "another profiler is attached"),
             ("cuptiActivityEnable", 35, "NVreg_RestrictProfilingToAdminUsers=0"),
             ("cuptiActivityEnable", 33, "virtual GPU"),

@@ -210,20 +210,20 @@ class WithoutOptimizers(Recorded):
         for script, sentence in (
             (self._LOOP.format(backward="pass", update="pass"), "train.py made no backward pass; "),
             (self._LOOP.format(backward="torch.autograd.grad(output.sum(), parameters[0], create_graph=True)", update="pass"),
-             "train.py took gradients only as a part of its forward (torch.autograd.grad() with create_graph or inside of "
+             "train.py took gradients only as a part of the forward (torch.autograd.grad() with create_graph or inside of "
              "a module) and made no backward pass after that; "),
             (self._LOOP.format(backward="sgd = torch.optim.SGD(parameters, lr=0.1)", update="pass").replace(
                 "            for", "            output.sum().backward()\n            for"),
-             "train.py never called step() of its SGD; "),
+             "train.py never called step() of SGD; "),
             (self._LOOP.format(backward="output.sum().backward(); a.step()", update="pass").replace(
                 "        for step", "        a, b = torch.optim.SGD(parameters, lr=0.1), torch.optim.Adam([torch.ones(1)])\n"
-                "        for step"), "train.py called step() of its SGD, but never of its Adam; "),
+                "        for step"), "train.py called step() of SGD, but never of Adam; "),
             ("""
              import torch
              weight = torch.ones(3, device="cuda", requires_grad=True)
              for step in range(3):
                  weight.sum().backward()
-             """, "train.py has no torch.optim optimizer and calls no module outside of torch.func: put its loop into `with"),
+             """, "train.py has no torch.optim optimizer and calls no module outside of torch.func: put the loop into `with"),
         ):
             with self.subTest(sentence):
                 result = self.run_script(self.written(script))
@@ -258,7 +258,7 @@ class Transforms(Recorded):
         self.assertEqual(document["phases"]["start"]["parameter"], parameters)
         self.assertEqual(document["phases"]["start"]["optimizer"], parameters)
         self.assertGreater(document["peak_bytes"], 32 * parameters)
-        self.assertIn("4 calls of modules ran inside of torch.func (vmap, grad), where no checkpoint can be",
+        self.assertIn("4 calls of modules ran inside of torch.func (vmap, grad), where no checkpoint is possible",
                       document["notes"][0])
 
 
@@ -272,7 +272,7 @@ class ReplaysOfCudaGraphs(Recorded):
     def test_a_replay_of_forward_and_backward_is_a_step(self):
         """As the warm-up's, three steps before: the same memory is alive at each moment."""
         (eager, alive), (replay, alive_in_replay) = self.step_of(3), self.step_of(5)
-        self.assertIn("a stream of its own", " ".join(eager["notes"]))
+        self.assertIn("ran on a side stream", " ".join(eager["notes"]))
         self.assertIn("replays a CUDA graph", " ".join(replay["notes"]))
         self.assertEqual(replay["peak_bytes"], eager["peak_bytes"])
         self.assertEqual(alive_in_replay, alive)
@@ -311,7 +311,7 @@ class Exceptions(Recorded):
         result = self.run_script(script, "--limited", "--steps", "5", "--gpu", "t4-16gb")
         self.assertEqual(result.returncode, 2, result.stderr)
         reason = dict(self.noted("settings")).get("ended early")
-        remark = f"the step ended early, by {reason}: what comes after that is missing, and no plan can be made of it"
+        remark = f"the step ended early, by {reason}: the rest is missing, and no plan is possible"
         self.assertEqual(self.noted("remarks"), [remark] if reason else [])
         return reason
 
@@ -344,14 +344,14 @@ class Exceptions(Recorded):
                 optimizer.zero_grad()
                 evaluate()
                 """.format(first="evaluate()" if first else ""))
-            place = r"train.py: CUDA out of memory.* Line 7 of .*train.py, in evaluate, asked for it[;,] "
+            place = r"train.py: CUDA out of memory.* Line 7 of .*train.py, in evaluate, made the request[;,] "
             result = self.run_script(script, "--gpu", "t4-16gb", "--limited")
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn("in evaluate\n", result.stderr)
             self.assertRegex(result.stderr.splitlines()[-1], place)
             result = self.run_script(script, "--gpu", "t4-16gb")
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertRegex(result.stderr, place + "it is recorded again as on a larger card")
+            self.assertRegex(result.stderr, place + "the script is recorded again as on a larger card")
 
     def test_in_a_block_of_the_program(self):
         script = self.written("""

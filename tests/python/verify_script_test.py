@@ -46,6 +46,27 @@ _SCRIPT = """
         print("made step", step)
 """
 
+# The weight of a VQGAN's adversarial loss: norms of gradients of the decoder's last layer, again and again.
+_LAST_LAYER = """
+    import torch
+    from torch import nn
+    decoder = nn.Sequential(nn.Conv2d(64, 128, 3, padding=1), nn.SiLU(), nn.Conv2d(128, 64, 3, padding=1), nn.SiLU(),
+                            nn.Conv2d(64, 3, 3, padding=1)).cuda()
+    critic = nn.Sequential(nn.Conv2d(3, 64, 4, 2, 1), nn.LeakyReLU(0.2), nn.Conv2d(64, 1, 4)).cuda()
+    optimizer = torch.optim.Adam([*decoder.parameters(), *critic.parameters()])
+    last = decoder[-1].weight
+    for step in range(3):
+        image = decoder(torch.randn(8, 64, 32, 32, device="cuda"))
+        loss, score = image.square().mean(), -critic(image).mean()
+        weight = 0
+        for _ in range(10):
+            weight = weight + (torch.autograd.grad(loss, last, retain_graph=True)[0].norm() /
+                               (torch.autograd.grad(score, last, retain_graph=True)[0].norm() + 1e-4)).detach()
+        optimizer.zero_grad()
+        (loss + weight * score).backward()
+        optimizer.step()
+"""
+
 
 class VerifiedScripts(Recorded):
     def setUp(self):
@@ -98,7 +119,7 @@ class VerifiedScripts(Recorded):
         # The kept step gives the same report.
         again = self.verify("--policy", self.policy, "--json", "--executed", self.path / "executed.hrs")
         self.assertEqual(json.loads(again.stdout), report)
-        self.assertIn("recorded with its modules checkpointed by the policy",
+        self.assertIn("recorded under the policy",
                       self.headroom("plan", self.path / "executed.hrs", "--budget", "1GiB").stderr)
 
     def test_a_plan_by_op_runs_as_selective_checkpoints(self):
@@ -109,6 +130,14 @@ class VerifiedScripts(Recorded):
         self.assertIn("Timeline      equal to the byte after each of", done.stdout)
         self.assertIn("(simulated), 4 modules checkpointed", done.stdout)
 
+    def test_returned_gradients_are_freed_by_the_program_alone(self):
+        """autograd's thread lets go of the gradients that torch.autograd.grad() returns before the next op."""
+        self.recorded(_LAST_LAYER)
+        self.headroom("plan", self.step, "--budget", "1GiB", "--pin", "models.Sequential=recompute", "-o", self.policy)
+        done = self.verify()
+        self.assertIn("Timeline      equal to the byte after each of", done.stdout)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_script_that_has_changed_is_told(self):
         self.plan()
         (self.path / "blocks").write_text("bbbbb")
@@ -117,7 +146,7 @@ class VerifiedScripts(Recorded):
         self.assertFalse(json.loads(done.stdout)["agrees"])
         self.assertIn("executed and predicted memory part", done.stderr.splitlines()[-1])
         self.written(_SCRIPT.replace("class Net", "class Other").replace("net = Net", "net = Other"))
-        self.refused("train.py does not train as it was recorded: the program called no Net")
+        self.refused("train.py does not train as recorded: the program called no Net")
         self.written("raise RuntimeError('no data')")
         self.refused("train.py raised RuntimeError: no data, before a training step began")
         (self.path / "train.py").unlink()
@@ -146,9 +175,9 @@ class VerifiedScripts(Recorded):
         self.assertEqual(executed.returncode, 2)
         self.assertIn("already ran under the policy", executed.stderr)
         self.refused("--policy is missing", "--json")
-        self.refused("expected one of them", "--policy", self.policy, "--ops-plan", self.policy)
+        self.refused("exclude each other", "--policy", self.policy, "--ops-plan", self.policy)
         self.refused("`--batch` is no option for a recorded step", "--policy", self.policy, "--batch", "3")
-        self.refused("expected one of them", "--policy", self.policy, "--executed", self.step, "-o", "x.hrs")
+        self.refused("exclude each other", "--policy", self.policy, "--executed", self.step, "-o", "x.hrs")
 
     def test_an_interrupted_run_leaves_nothing(self):
         self.plan()

@@ -290,7 +290,7 @@ TEST(Checkpoint, ARegionThatRecomputesFewerTensorsIsRefused)
     int runs = 0;
     const Function fewer = [&](const Tensor& in) { return runs++ == 0 ? in.sin().cos() : in.sin(); };
     EXPECT_EQ(messageOf([&] { run(fewer, x).sum().backward(); }),
-              "the recomputation of a checkpointed region saved 1 tensors, its forward 2: a region must do the same "
+              "the recomputation of a checkpointed region saved 1 tensors, the forward 2: a region must do the same "
               "each time");
     runs = 0;
     const Function more = [&](const Tensor& in) { return runs++ == 0 ? in.sin() : in.sin().cos(); };
@@ -306,7 +306,7 @@ TEST(Checkpoint, AnInputThatIsChangedInPlaceIsRefused)
     };
     EXPECT_EQ(messageOf([&] { run(region, x + 0).sum().backward(); }),
               "input 0 of a checkpointed region was changed in place after the region began, so the region cannot run "
-              "again from it; checkpoint a larger region or change a copy");
+              "again; checkpoint a larger region or change a copy");
 }
 
 TEST(Checkpoint, AutocastIsAsItWas)
@@ -391,8 +391,9 @@ TEST(SelectiveCheckpoint, MisuseIsRefusedWithOneSentence)
     const Tensor x = leaf({4});
     Asked inPlace;
     inPlace.saved = {{"aten.relu_.default", 0}};
-    EXPECT_EQ(messageOf([&] { run([](const Tensor& in) { return in.sin().relu_().cos(); }, x, inPlace.options()); }),
-              "op `aten.relu_.default` with index 0 changes its argument, so its result cannot be saved; recompute it");
+    EXPECT_EQ(
+        messageOf([&] { run([](const Tensor& in) { return in.sin().relu_().cos(); }, x, inPlace.options()); }),
+        "op `aten.relu_.default` with index 0 changes an argument, so the result cannot be saved; recompute the op");
     Asked changed;
     changed.saved = {{"aten.exp.default", 0}};
     EXPECT_EQ(messageOf([&] {
@@ -401,8 +402,8 @@ TEST(SelectiveCheckpoint, MisuseIsRefusedWithOneSentence)
                       .sum()
                       .backward();
               }),
-              "the saved result of op `aten.exp.default` with index 0 was changed in place after it was saved: "
-              "recompute it instead");
+              "the saved result of op `aten.exp.default` with index 0 was changed in place after saving: recompute the "
+              "op instead");
     Asked twice;
     twice.saved = {{"aten.exp.default", 0}};
     const Tensor loss = run([](const Tensor& in) { return in.exp().sin().cos(); }, x, twice.options()).sum();
@@ -419,7 +420,7 @@ TEST(SelectiveCheckpoint, MisuseIsRefusedWithOneSentence)
                       .sum()
                       .backward();
               }),
-              "the recomputation of a checkpointed region calls op `aten.exp.default` with index 0, which its forward "
+              "the recomputation of a checkpointed region calls op `aten.exp.default` with index 0, but the forward "
               "did not: a region must call the same ops each time");
 }
 

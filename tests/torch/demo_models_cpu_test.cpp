@@ -224,17 +224,17 @@ TEST(DemoModelsCpu, WrongRequestsGetOneSentence)
     EXPECT_EQ(errorOf(requestWith("demo:transformer", {{"n_heads", "7"}})),
               "demo:transformer: dim 768 is not a multiple of n_heads 7; every head gets dim / n_heads columns");
     EXPECT_EQ(errorOf(requestWith("demo:transformer", {{"dim", "8"}, {"dim", "16"}})),
-              "--set dim is given twice for demo:transformer; give it once");
+              "--set dim is given twice for demo:transformer; expected a single value");
     EXPECT_EQ(errorOf(requestWith("demo:resnet", {{"depth", "19"}})),
               "--set depth=19: demo:resnet expects one of 18, 34, 50");
     ModelRequest longer = requestWith("demo:transformer", {});
     longer.sequence = 2048;
-    EXPECT_EQ(errorOf(longer),
-              "--seq 2048 is longer than max_seq_len 1024 of demo:transformer; raise it with --set "
-              "max_seq_len=2048");
+    EXPECT_EQ(
+        errorOf(longer),
+        "--seq 2048 is longer than max_seq_len 1024 of demo:transformer; raise the limit with --set max_seq_len=2048");
     ModelRequest images = requestWith("demo:resnet", {});
     images.sequence = 8;
-    EXPECT_EQ(errorOf(images), "--seq: demo:resnet has images, not sequences; leave it out");
+    EXPECT_EQ(errorOf(images), "--seq: demo:resnet has images, not sequences; leave --seq out");
     ModelRequest huge
         = requestWith("demo:transformer", {{"max_seq_len", "1048576"}, {"dim", "65536"}, {"n_heads", "64"}});
     huge.batch = 65'536;

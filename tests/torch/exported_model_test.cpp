@@ -151,10 +151,11 @@ TEST(ExportedModel, DynamicSizesAreChosenInTheRangeOfTheFile)
     request = requestFor("toy");
     request.batch = 4;
     EXPECT_EQ(refusal(request),
-              "toy.pt2 was exported for a batch of 20 only; export it again with dynamic_shapes to choose another");
+              "toy.pt2 was exported for a batch of 20 only; export the model again with dynamic_shapes to choose "
+              "another size");
     request = requestFor("toy");
     request.sequence = 4;
-    EXPECT_EQ(refusal(request), "toy.pt2 has no sequence dimension; leave it out");
+    EXPECT_EQ(refusal(request), "toy.pt2 has no sequence dimension; leave --seq out");
 }
 
 TEST(ExportedModel, TrainingChangesItsBuffers)
@@ -172,13 +173,14 @@ TEST(ExportedModel, WhatTheFileFixesIsNotChosen)
 {
     ModelRequest request = requestFor("toy");
     request.dtype = at::kHalf;
-    EXPECT_EQ(refusal(request),
-              "toy.pt2 was exported in float32, which its graph fixes; leave --dtype out, or export it again");
+    EXPECT_EQ(
+        refusal(request),
+        "toy.pt2 was exported in float32, and the graph fixes the type; leave --dtype out, or export the model again");
     request = requestFor("toy");
     request.settings = {{"layers", "4"}};
-    EXPECT_EQ(refusal(request), "toy.pt2 has no settings; they are for demo models");
+    EXPECT_EQ(refusal(request), "toy.pt2 has no settings; only demo models have settings");
     EXPECT_EQ(refusal(requestFor("tied_weightless")),
-              "tied_weightless.pt2 was exported without weights; only --device sim can run it");
+              "tied_weightless.pt2 was exported without weights; only --device sim can run such a model");
 }
 
 TEST(ExportedModel, TiedWeightsAreOneTensor)
@@ -186,7 +188,8 @@ TEST(ExportedModel, TiedWeightsAreOneTensor)
     sim::initialize(gpu());
     const auto apart = open(requestFor("tied_weightless", sim::device()));
     EXPECT_EQ(trainableParameters(apart->tree()).size(), 2U);
-    EXPECT_THAT(apart->notes(), ElementsAre(testing::HasSubstr("no weights, so that tied ones cannot be told")));
+    EXPECT_THAT(apart->notes(),
+                ElementsAre(testing::HasSubstr("no weights, so that tied weights count once for each name")));
     const auto noted = open(requestFor("tied_weightless_noted", sim::device()));
     EXPECT_EQ(trainableParameters(noted->tree()).size(), 1U);
     EXPECT_EQ(noted->tree().registered.size(), 2U) << "one row for each owner";

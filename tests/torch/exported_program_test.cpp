@@ -80,9 +80,8 @@ TEST_F(ChangedFile, UnchangedItOpens)
 
 TEST_F(ChangedFile, WithoutItsRecordsItIsNoModel)
 {
-    const std::string none
-        = "x.pt2 is no archive of PyTorch, which .pt2 and TorchScript files are, or it is damaged or "
-          "was not written completely: PytorchStreamReader failed reading zip archive: ";
+    const std::string none = "x.pt2 is no PyTorch archive (.pt2 or TorchScript), or is damaged or incomplete: "
+                             "PytorchStreamReader failed reading zip archive: ";
     EXPECT_EQ(message("PK?"), none + "not a ZIP archive");
     const std::string whole = storedZip(records_);
     EXPECT_EQ(message(whole.substr(0, whole.size() - 30)), none + "failed finding central directory");
@@ -112,7 +111,7 @@ TEST_F(ChangedFile, EveryTruncationAndTheCorpusOfFuzzingAreReadOrRefused)
 {
     const std::string whole = storedZip(records_);
     for (std::size_t size = 0; size < whole.size(); size += 97)
-        EXPECT_THAT(message(whole.substr(0, size)), testing::StartsWith("x.pt2 is no archive of PyTorch")) << size;
+        EXPECT_THAT(message(whole.substr(0, size)), testing::StartsWith("x.pt2 is no PyTorch archive")) << size;
     int files = 0;
     for (const auto& entry :
          std::filesystem::directory_iterator(HEADROOM_SOURCE_DIR "/tests/fuzz/corpus/exported_program")) {
@@ -190,7 +189,7 @@ TEST_F(ChangedFile, AnOperatorThatIsNoneOnTensorsIsRefused)
 TEST_F(ChangedFile, AValueThatNobodyMakesIsNamed)
 {
     changeModel([](json& model) { nodesOf(model)[0]["inputs"][0]["arg"]["as_tensor"]["name"] = "ghost"; });
-    EXPECT_THAT(message(), HasSubstr("uses 'ghost', which no node before it makes"));
+    EXPECT_THAT(message(), HasSubstr("uses 'ghost', but no earlier node makes that value"));
 }
 
 TEST_F(ChangedFile, AShortWeightIsNamed)
@@ -198,7 +197,7 @@ TEST_F(ChangedFile, AShortWeightIsNamed)
     records_["data/weights/weight_0"].resize(16);
     EXPECT_THAT(message(),
                 testing::MatchesRegex("x.pt2: data/weights/model_weights_config.json: config.*tensor_meta needs 1024 "
-                                      "bytes: expected them in data/weights/weight_0, which has 16"));
+                                      "bytes, but data/weights/weight_0 has 16"));
 }
 
 TEST_F(ChangedFile, DeepGraphsAreRefused)

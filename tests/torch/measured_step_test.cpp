@@ -105,7 +105,7 @@ struct Told final : sim::BlockObserver
     void allocated(sim::Block& block) override { allocatedBytes.push_back(block.requested); }
     void freed(sim::Block& block) override { freedBytes.push_back(block.requested); }
     void moved(sim::Block&, sim::Block&) override {}
-    void refused(Bytes, Bytes) override {}
+    void refused(Bytes, Bytes, const sim::FreePieces&) override {}
     void reserved(Bytes) override {}
 
     std::vector<Bytes> allocatedBytes;
@@ -152,7 +152,7 @@ struct Slow final : sim::BlockObserver
     }
     void freed(sim::Block&) override {}
     void moved(sim::Block&, sim::Block&) override {}
-    void refused(Bytes, Bytes) override {}
+    void refused(Bytes, Bytes, const sim::FreePieces&) override {}
     void reserved(Bytes) override {}
 
     std::atomic<bool>& gone;

@@ -97,9 +97,10 @@ TEST_F(RecordProgram, RefusesWithOneSentence)
                   "unknown model 'demo:gpt'; known are demo:mlp, demo:resnet, demo:transformer");
     expectRefused("record -o step.hrs", "MODEL is missing: name a model, for example demo:transformer");
     expectRefused("record demo:mlp", "-o is missing: name the step file to write, for example -o step.hrs");
-    expectRefused("record demo:mlp -o .", "-o . is a folder; name the step file in it, for example -o ./step.hrs");
+    expectRefused("record demo:mlp -o .",
+                  "-o . is a folder; name a step file in the folder, for example -o ./step.hrs");
     expectRefused("record demo:mlp -o none/step.hrs",
-                  "-o none/step.hrs: the folder none is not there; create it first");
+                  "-o none/step.hrs: there is no folder none; create the folder first");
     expectRefused("record demo:mlp -o step.hrs --batch 0",
                   "--batch: expected a whole number of at least 1, not 0 (see torch-headroom-record record --help)");
     expectRefused("record demo:mlp -o step.hrs --set dim",
@@ -118,9 +119,9 @@ TEST_F(RecordProgram, RefusesWithOneSentence)
     expectRefused("record demo:mlp -o step.hrs --device cuda:one",
                   "unknown device 'cuda:one'; known are sim, the simulated GPU, cpu, and cuda or cuda:N");
     expectRefused("record demo:mlp -o step.hrs --device cuda:0 --gpu a100-80gb",
-                  "--gpu says which card the simulation stands for; cuda:0 is what it is");
+                  "--gpu names the simulated card: leave --gpu out with --device cuda:0");
     expectRefused("record demo:mlp -o step.hrs --loss output",
-                  "--loss output needs a model that returns one number; this one returns 8 x 1024 x 1024; use "
+                  "--loss output needs a model that returns a single number; this model returns 8 x 1024 x 1024; use "
                   "--loss sum or mean");
     expectRefused("", "a command is missing: record, verify or doctor (see torch-headroom-record --help)");
 }
@@ -190,14 +191,13 @@ TEST_F(RecordProgram, AModelWithoutAnEndIsEnded)
     const std::string endless = HEADROOM_TEST_DATA "/models/torchscript/endless.pt";
     const Outcome result = run("record '" + endless + "' --input x=8 -o step.hrs --time-limit 1");
     EXPECT_EQ(result.exitCode, 2);
-    EXPECT_EQ(
-        result.errors,
-        "torch-headroom-record: ended during forward, which took more than 1 s of the processor's time, as a loop "
-        "without an end does; nothing was written; --time-limit SECONDS allows more\n");
+    EXPECT_EQ(result.errors,
+              "torch-headroom-record: ended during forward after more than 1 s of the processor's time, perhaps in an "
+              "endless loop; nothing was written; --time-limit SECONDS allows more\n");
     EXPECT_TRUE(fs::is_empty(folder_));
     const Outcome verified = run("verify '" + endless + "' --input x=8 --memory-budget 0.5 --time-limit 1");
     EXPECT_EQ(verified.exitCode, 2);
-    EXPECT_NE(verified.errors.find("took more than 1 s of the processor's time"), std::string::npos);
+    EXPECT_NE(verified.errors.find("after more than 1 s of the processor's time"), std::string::npos);
 }
 
 TEST_F(RecordProgram, HelpAndVersionGoToStdout)

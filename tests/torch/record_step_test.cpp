@@ -241,8 +241,8 @@ TEST(RecordLoss, AnOutputThatIsNoLossIsRefused)
     ASSERT_FALSE(run);
     EXPECT_EQ(run.error().kind, ErrorKind::badInput);
     EXPECT_EQ(run.error().message,
-              "--loss output needs a model that returns one number; this one returns "
-              "2 x 1024 x 1024; use --loss sum or mean");
+              "--loss output needs a model that returns a single number; this model returns 2 x 1024 x 1024; use "
+              "--loss sum or mean");
 }
 
 TEST(RecordStep, InfoSaysHowItWasRecorded)

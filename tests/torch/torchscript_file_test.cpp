@@ -79,23 +79,23 @@ TEST(Pickle, RefusesWhatWouldCrashLibtorch)
 {
     EXPECT_THAT(refused(""), HasSubstr("data.pkl ends too early (byte 0)"));
     EXPECT_THAT(refused(head), HasSubstr("ends too early"));
-    EXPECT_THAT(refused(head + "0."), HasSubstr("holds opcode 48, which torch.jit.save does not write (byte 3)"));
+    EXPECT_THAT(refused(head + "0."), HasSubstr("holds opcode 48, never written by torch.jit.save (byte 3)"));
     EXPECT_THAT(refused(head + "R."), HasSubstr("takes a value that is not there"));
     EXPECT_THAT(refused(head + "(K\1(R."), HasSubstr("takes a value that is not there"));
     EXPECT_THAT(refused(head + "t."), HasSubstr("ends a group that has no beginning"));
-    EXPECT_THAT(refused(head + "K\1K\2."), HasSubstr("ends with more than one value"));
+    EXPECT_THAT(refused(head + "K\1K\2."), HasSubstr("ends with several values"));
     EXPECT_THAT(refused(head + "h\5."), HasSubstr("refers to a value that is not there"));
     EXPECT_THAT(refused(head + "Nr\xff\xff\xff\xff."), HasSubstr("remembers values out of order"));
     EXPECT_THAT(refused(head + "X\xff\xff\xff\xffx."), HasSubstr("ends too early"));
     EXPECT_THAT(refused(head + "cos\nsystem\n(X\2\0\0\0lstR."s),
-                HasSubstr("uses os.system, which Headroom does not read in a TorchScript file"));
+                HasSubstr("uses os.system, and Headroom reads no such class in a TorchScript file"));
     EXPECT_THAT(refused(head + "K\1)R."), HasSubstr("calls something that cannot be called"));
     EXPECT_THAT(refused(head + "ctorch\nFloatStorage\n."), HasSubstr("is no value"));
-    EXPECT_THAT(refused(head + "]q\0h\0a."s), HasSubstr("holds a value where it cannot be"));
+    EXPECT_THAT(refused(head + "]q\0h\0a."s), HasSubstr("holds a value in a wrong place"));
     EXPECT_THAT(refused(head + "}((K\1tK\2u."), HasSubstr("a key that is no text and no number"));
-    EXPECT_THAT(refused(head + tensor("K\2K\4\x86", "K\4K\1\x86") + "."), HasSubstr("larger than its storage"));
-    EXPECT_THAT(refused(head + tensor("K\2K\3\x86", "K\1\x85") + "."), HasSubstr("larger than its storage"));
-    EXPECT_THAT(refused(head + tensor("J\xff\xff\xff\xff\x85", "K\1\x85") + "."), HasSubstr("larger than its storage"));
+    EXPECT_THAT(refused(head + tensor("K\2K\4\x86", "K\4K\1\x86") + "."), HasSubstr("larger than the storage"));
+    EXPECT_THAT(refused(head + tensor("K\2K\3\x86", "K\1\x85") + "."), HasSubstr("larger than the storage"));
+    EXPECT_THAT(refused(head + tensor("J\xff\xff\xff\xff\x85", "K\1\x85") + "."), HasSubstr("larger than the storage"));
     std::string deep = head;
     for (int i = 0; i < 300; ++i)
         deep += "]";
@@ -177,13 +177,13 @@ TEST(TorchScriptFile, SaysWhichRecordIsWrong)
 {
     TorchScriptArchive small("traced");
     small.records["data/1"].resize(3);
-    EXPECT_THAT(small.error(), HasSubstr("model.pt: data/1 has 3 bytes, but a tensor of "));
+    EXPECT_THAT(small.error(), HasSubstr("model.pt: data/1 has 3 bytes, too few for a tensor of "));
     TorchScriptArchive missing("traced");
     missing.records.erase("data/1");
-    EXPECT_EQ(missing.error(), "model.pt has no record data/1, which a tensor lies in; the file is damaged");
+    EXPECT_EQ(missing.error(), "model.pt lacks the record data/1 of a tensor; the file is damaged");
     TorchScriptArchive none("traced");
     none.records.erase("data.pkl");
-    EXPECT_EQ(none.error(), "model.pt is not a TorchScript file: it has no data.pkl");
+    EXPECT_EQ(none.error(), "model.pt is not a TorchScript file: there is no data.pkl");
     TorchScriptArchive cut("traced");
     cut.records["data.pkl"].resize(100);
     EXPECT_THAT(cut.error(), HasSubstr("model.pt: data.pkl ends too early (byte "));
@@ -248,7 +248,7 @@ TEST(TorchScriptFile, UsesNoClassOfLibtorchsOwn)
 {
     for (const char* code : {"a = __torch__.torch.classes.quantized.LinearPackedParamsBase",
                              "a = __torch__ . torch . classes.cuda.Stream(0)"})
-        EXPECT_THAT(withCode(code), HasSubstr("has an object of torch.classes, which is libtorch's own code; save "));
+        EXPECT_THAT(withCode(code), HasSubstr("has an object of torch.classes (libtorch's own code); save "));
     for (const char* code : {"a = __torch__\n    b = a", "a = __torch__.torch\n    b = a", "a = __torch__.()"})
         EXPECT_THAT(withCode(code), HasSubstr("has the name of a class that is cut off; torch.jit.save writes"));
 }
@@ -292,10 +292,11 @@ TEST(TorchScriptFile, OtherFilesAreToldApart)
         });
     writer.writeRecord("data.pkl", "\x80\x02}.", 4);
     writer.writeEndOfFile();
-    EXPECT_EQ(errorOf(path.string()),
-              path.string()
-                  + " was written by torch.save, which stores Python objects without their code; save the model with "
-                    "torch.export.save or torch.jit.save, or record the training script");
+    EXPECT_EQ(
+        errorOf(path.string()),
+        path.string()
+            + " was written by torch.save, and torch.save stores Python objects without code; save the model with "
+              "torch.export.save or torch.jit.save, or record the training script");
     std::filesystem::remove(path);
 }
 

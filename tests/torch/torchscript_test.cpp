@@ -220,22 +220,22 @@ TEST(TorchScript, WhatIsNotKnownIsAskedForInOneSentence)
 {
     EXPECT_EQ(errorOf(requestOf("ts_script_toy")),
               pathOf("ts_script_toy")
-                  + " does not say how large its input 'x' is, as it was scripted and not traced; pass --input "
-                    "x=SHAPE[:DTYPE], for example --input x=8x128 or --input x=8x128:int64");
+                  + " was scripted, not traced, and states no size for the input 'x'; pass --input x=SHAPE[:DTYPE], "
+                    "for example --input x=8x128 or --input x=8x128:int64");
     EXPECT_EQ(errorOf(requestOf("ts_script_toy", {{"y", {2}, {}}})),
-              "--input y: forward of " + pathOf("ts_script_toy") + " has no such argument; it has x");
+              "--input y: forward of " + pathOf("ts_script_toy") + " has no such argument, but x");
     EXPECT_EQ(errorOf(requestOf("attributes", {{"x", {2, 3}, {}}, {"scale", {2}, {}}})),
               "--input scale: this argument of " + pathOf("attributes")
                   + " is of the type Optional[float], not a tensor");
     ModelRequest images = requestOf("ts_script_toy", {{"x", {8, 100}, {}}});
     images.sequence = 4;
-    EXPECT_THAT(errorOf(images), HasSubstr("have no sequence dimension that is known"));
+    EXPECT_THAT(errorOf(images), HasSubstr("have no known sequence dimension"));
     ModelRequest huge = requestOf("ts_script_toy", {{"x", {std::int64_t(1) << 40, std::int64_t(1) << 40}, {}}});
     EXPECT_THAT(errorOf(huge), HasSubstr("this step needs more than 2^60 bytes"));
     ModelRequest demo;
     demo.name = "demo:mlp";
     demo.inputs = {{"x", {8}, {}}};
-    EXPECT_EQ(errorOf(demo), "--input is for TorchScript files; demo:mlp says its inputs itself");
+    EXPECT_EQ(errorOf(demo), "--input is for TorchScript files; demo:mlp states all inputs");
 }
 
 TEST(TorchScript, SizesThatTheModelCannotRunWithAreBadInput)
@@ -252,12 +252,12 @@ TEST(TorchScript, SizesThatTheModelCannotRunWithAreBadInput)
     half.dtype = at::kHalf;
     EXPECT_EQ(errorOf(half),
               "--dtype float16: " + half.name
-                  + " states its own types, float32 first; leave it out, or save the model in the other type");
+                  + " states its own types, float32 first; leave --dtype out, or save the model in the other type");
     ModelRequest frame = requestOf("traced");
     frame.lifetimes = Lifetimes::frame;
     EXPECT_EQ(errorOf(frame),
               "--lifetimes frame: " + frame.name
-                  + " is run by TorchScript, which lets go of a value at its last use; leave it out");
+                  + " runs in TorchScript, and TorchScript frees a value at the last use; leave --lifetimes out");
 }
 
 TEST(TorchScript, InputShapesAreRead)

@@ -77,8 +77,7 @@ TEST_F(VerifyProgram, SaysWhyALargeStepIsNotComputedOnTheCpu)
     const nlohmann::json gradients = nlohmann::json::parse(result.output)["gradients"];
     EXPECT_EQ(gradients["compared"], false);
     EXPECT_EQ(gradients["reason"],
-              "the step takes 2.25 GiB and 2062 GFLOP, which is much for the CPU; --device cpu "
-              "compares them all the same");
+              "the step takes 2.25 GiB and 2062 GFLOP, much for the CPU; --device cpu compares gradients all the same");
 }
 
 TEST_F(VerifyProgram, PlansOpsForAFractionAndFollowsThePlan)
@@ -113,12 +112,12 @@ TEST_F(VerifyProgram, PlansOpsForAFractionAndFollowsThePlan)
     for (const std::string fraction : {"1.5", "-1", "nan", "half"})
         refused("--memory-budget=" + fraction, "expected a share from 0");
     refused("--memory-budget 0.5 --solver cbc", "expected dp, greedy or ilp");
-    refused("--memory-budget 0.5 --policy policy.json", "expected one of them");
+    refused("--memory-budget 0.5 --policy policy.json", "expected a single plan");
     refused("--ops-plan plan.json", "cannot open plan.json: No such file");
     refused("--memory-budget 0.5 --runtime profile", "expected flops, or measured");
-    refused("--memory-budget 0.5 --op-times times.json", "expected --runtime measured with it");
+    refused("--memory-budget 0.5 --op-times times.json", "expected --runtime measured as well");
     refused("--memory-budget 0.5 --runtime measured --op-times times.json", "cannot open times.json: No such file");
-    refused("--policy policy.json --monotone", "expected --memory-budget FRACTION with them");
+    refused("--policy policy.json --monotone", "expected --memory-budget FRACTION as well");
 }
 
 TEST_F(VerifyProgram, FollowsPlansOnTheCpuToo)
@@ -204,7 +203,7 @@ TEST_F(VerifyProgram, AStepThatTakesMoreThanTheBudgetIsExit3)
     larger.replace(larger.find("--batch 2"), 9, "--batch 9");
     const Outcome result = run("verify " + larger + "--policy policy.json");
     EXPECT_EQ(result.exitCode, 3) << result.errors;
-    EXPECT_NE(result.errors.find("more than its budget of"), std::string::npos) << result.errors;
+    EXPECT_NE(result.errors.find("more than the policy's budget of"), std::string::npos) << result.errors;
     EXPECT_NE(result.errors.find("with torch-headroom plan\n"), std::string::npos) << "without options that are none";
     EXPECT_NE(result.output.find("equal to the byte"), std::string::npos) << result.output;
 }
@@ -228,7 +227,7 @@ TEST_F(VerifyProgram, RefusesAPolicyThatDoesNotFitTheModel)
     renamed.modules.front().fqn = "Transformer.blocks.0";
     ASSERT_TRUE(writePolicy(renamed, folder_ / "policy.json"));
     EXPECT_EQ(run("record -o other.hrs " + step + "--policy policy.json").errors,
-              "torch-headroom-record: the policy names module `Transformer.blocks.0`, which the model does not have\n");
+              "torch-headroom-record: the policy names module `Transformer.blocks.0`: the model has no such module\n");
     Policy fewer = policy;
     auto& ops = fewer.modules.front().ops;
     const std::string op = ops.back().op;
@@ -237,7 +236,7 @@ TEST_F(VerifyProgram, RefusesAPolicyThatDoesNotFitTheModel)
     refused(fewer,
             "policy of module `" + fqn + "`: op `" + op + "`: the policy has " + std::to_string(calls - 1)
                 + (calls == 2 ? " call" : " calls") + ", the step " + std::to_string(calls)
-                + "; make the policy of this model and these shapes again");
+                + "; plan again for this model with these shapes");
     EXPECT_EQ(
         run("verify " + step).errors,
         "torch-headroom-record: --policy is missing: name the policy to verify, for example --policy policy.json\n");

@@ -5,8 +5,8 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
-#include "app/window/step_engine.h"
 #include "app/window/settings.h"
+#include "app/window/step_engine.h"
 #include "core/allocator/replay.h"
 #include "core/predict/predict.h"
 #include "core/snapshot/import.h"
@@ -78,7 +78,7 @@ private Q_SLOTS:
         QTRY_VERIFY(window_->session().answerIsCurrent());
         const Plan& plan = window_->session().answer()->plan;
         QVERIFY(plan.status == PlanStatus::infeasible);
-        QVERIFY(plan.reason.find("does not say what autograd saves") != std::string::npos);
+        QVERIFY(plan.reason.find("does not tell what autograd saves") != std::string::npos);
         QCOMPARE(window_->session().leastBudget(), window_->session().recordedPeak());
     }
 

@@ -213,7 +213,7 @@ private Q_SLOTS:
         QCOMPARE(QString::fromStdString(program_.python), python());
         field("fitBatch")->clear();
         page().start();
-        QVERIFY2(words().startsWith(QStringLiteral("Name the argument")), qPrintable(words()));
+        QVERIFY2(words().startsWith(QStringLiteral("Name the script's argument")), qPrintable(words()));
     }
 
     void otherSizesAreTheSameProgram()
@@ -332,7 +332,7 @@ private Q_SLOTS:
         waitAt_ = 0;
         window().session().chooseCard(CardChoice::none);
         window().actions().whatHelps->trigger();
-        QVERIFY2(words().startsWith(QStringLiteral("What would help is judged by a card")), qPrintable(words()));
+        QVERIFY2(words().startsWith(QStringLiteral("What would help depends on the card")), qPrintable(words()));
         window().actions().undo->trigger();
         QTRY_VERIFY(window().session().card());
         asked_ = 0;

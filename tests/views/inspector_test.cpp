@@ -59,7 +59,7 @@ private Q_SLOTS:
     void aLongNameBreaksAfterDotsAndUnderscores()
     {
         ModuleFacts facts;
-        facts.reason = QStringLiteral("Frees <b>64.0 MiB</b>. It runs again with <b>%1</b>.").arg(name);
+        facts.reason = QStringLiteral("Frees <b>64.0 MiB</b>. Runs again with <b>%1</b>.").arg(name);
         inspector_->setModule(facts);
         QCoreApplication::processEvents();
         WrappedLabel& reason = label("reason");
@@ -68,7 +68,7 @@ private Q_SLOTS:
         QVERIFY(!reason.QLabel::text().contains(QChar(u'…')));
         QCOMPARE(reason.text(), facts.reason);
         QVERIFY(reason.toolTip().isEmpty());
-        QCOMPARE(copied(reason), QStringLiteral("Frees 64.0 MiB. It runs again with %1.").arg(name));
+        QCOMPARE(copied(reason), QStringLiteral("Frees 64.0 MiB. Runs again with %1.").arg(name));
     }
 
     void tagsStayAsTheyAre()

@@ -223,7 +223,7 @@ private Q_SLOTS:
         startScript("nothing.py");
         QVERIFY(failed_->wait());
         QCOMPARE(failed_->first().first().toString(),
-                 QStringLiteral("nothing.py ended before it made a training step, so there is nothing to show."));
+                 QStringLiteral("nothing.py ended before a training step, so there is nothing to show."));
     }
 
 private:

@@ -172,8 +172,7 @@ private Q_SLOTS:
         QCOMPARE(frontierLine(*session_), QStringLiteral("The cost curve is complete: 2 plans, each proven optimal"));
         session_->setFrontier(std::make_shared<const std::vector<FrontierPoint>>(
             std::vector<FrontierPoint>{{GiB, 2, 0.1, GiB}, {2 * GiB, 0, 0, 2 * GiB}}));
-        QCOMPARE(frontierLine(*session_),
-                 QStringLiteral("The cost curve shows 2 of many plans, 1 of them proven optimal"));
+        QCOMPARE(frontierLine(*session_), QStringLiteral("The cost curve shows 2 of many plans, 1 proven optimal"));
         QVERIFY(session_->frontierIsFinal());
         session_->growFrontier(session_->frontier());
         QCOMPARE(frontierLine(*session_), QStringLiteral("The cost curve is being computed: 2 plans so far"));

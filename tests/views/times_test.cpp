@@ -149,7 +149,7 @@ private Q_SLOTS:
         choose(QStringLiteral("Tesla V100-SXM2-32GB"));
         QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
         QVERIFY2(window().messages().message().contains(
-                     QStringLiteral("cannot stand for v100-32gb: its attention would run in other kernels there")),
+                     QStringLiteral("cannot stand for v100-32gb: attention would run in other kernels there")),
                  qPrintable(window().messages().message()));
         QVERIFY(!window().messages().actionButton()->isVisible());
         QCOMPARE(window().session().step(), before);

@@ -5,6 +5,7 @@
 #include "views/plot/tradeoff_view.h"
 #include "views/theme/theme.h"
 
+#include <QAbstractAxis>
 #include <QAbstractItemModelTester>
 #include <QApplication>
 #include <QChart>
@@ -130,6 +131,17 @@ private Q_SLOTS:
         const auto last = pixelOf(curve.back().kept / static_cast<double>(MiB), curve.back().ms);
         QVERIFY(plot.bottom() - first.y() > 6);
         QVERIFY(last.x() - plot.left() > 6);
+    }
+
+    void aLowPlotHasTheUnitForATitle()
+    {
+        const auto title = [&] { return chart_->chart()->axes(Qt::Vertical).value(0)->titleText(); };
+        view_->resize(600, 400);
+        QTRY_COMPARE(title(), QStringLiteral("Recompute, ms"));
+        view_->resize(600, 150);
+        QTRY_COMPARE(title(), QStringLiteral("ms"));
+        view_->resize(600, 400);
+        QTRY_COMPARE(title(), QStringLiteral("Recompute, ms"));
     }
 
     void tableHoldsTheCurveAndTheChoice()

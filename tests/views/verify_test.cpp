@@ -44,7 +44,7 @@ private Q_SLOTS:
         QTest::mouseClick(row().button(), Qt::LeftButton);
         QTRY_COMPARE(row().verdict(), VerifyRow::Verdict::kept);
         QVERIFY2(row().text().contains(
-                     QStringLiteral("It keeps 512.00 MiB for backward, as planned, and runs 17 ops again.")),
+                     QStringLiteral("The step keeps 512.00 MiB for backward, as planned, and runs 17 ops again.")),
                  qPrintable(row().text()));
         window().actions().planModules->trigger(); // another plan
         QCOMPARE(row().verdict(), VerifyRow::Verdict::none);
@@ -127,7 +127,7 @@ private Q_SLOTS:
         QVERIFY2(all.contains(QStringLiteral(
                      "Recorded from train.py --batch-size 32\nrun by /venv/bin/python\nin /home/me/training")),
                  qPrintable(all));
-        QVERIFY2(all.contains(QStringLiteral("A training script chooses its batch itself")), qPrintable(all));
+        QVERIFY2(all.contains(QStringLiteral("The training script chooses the batch")), qPrintable(all));
     }
 
 private:

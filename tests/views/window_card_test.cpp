@@ -99,7 +99,7 @@ private Q_SLOTS:
         QVERIFY2(verdict().startsWith(QStringLiteral("Out of memory on ")), qPrintable(verdict()));
         QVERIFY(verdictLabel()->toolTip().contains(QStringLiteral("of training")));
         QVERIFY(offer(0)->isVisible());
-        QVERIFY2(offer(0)->text().endsWith(QStringLiteral(", which runs")), qPrintable(offer(0)->text()));
+        QVERIFY2(offer(0)->text().endsWith(QStringLiteral(" (runs)")), qPrintable(offer(0)->text()));
         QTest::mouseClick(offer(0), Qt::LeftButton);
         QCOMPARE(window().session().budget(), runs);
         settle();
@@ -338,7 +338,7 @@ private Q_SLOTS:
         real.openFile(inFolder(QStringLiteral("full.hrs")));
         QTRY_VERIFY2(real.session().isOpen(), qPrintable(real.messages().message()));
         QCOMPARE(real.findChild<QLabel*>(QStringLiteral("cardVerdict"))->text(),
-                 QStringLiteral("Out of memory on T4 when it was recorded"));
+                 QStringLiteral("Out of memory on T4 during the recording"));
         auto* again = real.findChild<QPushButton*>(QStringLiteral("cardOffer0"));
         QCOMPARE(again->text(), QStringLiteral("Record again as on a larger card"));
         QTest::mouseClick(again, Qt::LeftButton);

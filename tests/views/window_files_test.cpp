@@ -343,8 +343,7 @@ private Q_SLOTS:
             to.write(from.readAll());
         }
         QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::note);
-        QVERIFY(
-            window().messages().message().startsWith(QStringLiteral("changes.hrs has changed since it was opened")));
+        QVERIFY(window().messages().message().startsWith(QStringLiteral("changes.hrs has changed since")));
         QCOMPARE(window().session().recordedPeak(), peak());
         QVERIFY(!window().page().grab().isNull()); // the whole step is still there
         window().messages().actionButton()->click();
@@ -364,7 +363,7 @@ private Q_SLOTS:
         QTRY_VERIFY(window().session().isOpen() && window().session().answerIsCurrent());
         QCOMPARE(std::rename(qPrintable(path), qPrintable(away)), 0);
         QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::note);
-        QVERIFY2(window().messages().message().startsWith(QStringLiteral("leaves.hrs is no longer there")),
+        QVERIFY2(window().messages().message().startsWith(QStringLiteral("leaves.hrs was deleted, moved or renamed")),
                  qPrintable(window().messages().message()));
         QVERIFY(!window().messages().actionButton()->isVisible()); // there is nothing to read
         QVERIFY(!window().page().grab().isNull());
@@ -378,8 +377,7 @@ private Q_SLOTS:
         QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::note);
         const StepTracePtr other = makeSyntheticStep({.blocks = 6, .activation = 64 * MiB, .weight = 8 * MiB});
         QVERIFY(writeStepTrace(*other, path.toStdString()).ok());
-        QTRY_VERIFY(
-            window().messages().message().startsWith(QStringLiteral("leaves.hrs has changed since it was opened")));
+        QTRY_VERIFY(window().messages().message().startsWith(QStringLiteral("leaves.hrs has changed since")));
         window().messages().actionButton()->click();
         QTRY_VERIFY(window().session().recordedPeak() < peak());
     }

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Renders the whole window, light and dark and at several sizes, as PNG files to look at: start page, a plan, a budget
-// that nothing fits, pins, tables. Usage: window_gallery FOLDER [STEP.hrs [fit|range|offload|help]]
+// that nothing fits, pins, tables. Usage: window_gallery FOLDER [STEP.hrs [fit|range|offload|help|peaks]]
 // (QT_QPA_PLATFORM=offscreen). With an empty name of a step file a synthetic step is planned block by block. The last
-// argument draws only the page Fit, a selected range, plans with offload of a step with shapes, or what would help.
+// argument draws only the page Fit, a selected range, plans with offload of a step with shapes, what would help, or
+// another step beside the open one and the live blocks as an icicle.
 
 #include "app/recording/record_dialog.h"
 #include "app/recording/recording_bar.h"
@@ -281,6 +282,34 @@ void showRange(MainWindow& window, Gallery& gallery)
     window.resize(1600, 1000);
 }
 
+/// Another run beside the open step: with wider layers and one block less.
+void showPeaks(MainWindow& window, Gallery& gallery)
+{
+    const QTemporaryDir place;
+    const QString path = place.filePath(QStringLiteral("wider.hrs"));
+    StepTrace wider = *makeSyntheticStep({.blocks = 23, .elementwise = 3, .activation = 120 * MiB, .weight = 12 * MiB});
+    if (!writeStepTrace(wider, path.toStdString()))
+        return;
+    window.compareWith(path);
+    for (int i = 0; i < 300 && !window.session().peaks(); ++i)
+        wait(20);
+    window.actions().showPeaks->trigger();
+    for (const QSize size : {QSize(1280, 800), QSize(3840, 2160)}) {
+        window.resize(size);
+        settle(window);
+        gallery.bothThemes(QStringLiteral("peaks-%1").arg(size.width()));
+    }
+    window.actions().stopComparing->trigger();
+    window.actions().showLiveBlocks->trigger();
+    window.findChild<QToolButton*>(QStringLiteral("showIcicle"))->setChecked(true);
+    for (const QSize size : {QSize(1280, 800), QSize(3840, 2160)}) {
+        window.resize(size);
+        settle(window);
+        gallery.bothThemes(QStringLiteral("icicle-%1").arg(size.width()));
+    }
+    window.resize(1600, 1000);
+}
+
 /// What would help the open step on a card that is too small.
 void showChanges(MainWindow& window, Gallery& gallery)
 {
@@ -370,6 +399,7 @@ void showAll(MainWindow& window, Gallery& gallery, const QString& file)
     verify.setVerdict(VerifyRow::Verdict::none, {});
     window.resize(1600, 1000);
     showComparison(window, gallery);
+    showPeaks(window, gallery);
     showOpsPlans(window, gallery);
     window.actions().pinKeep->trigger();
     window.actions().showLiveBlocks->trigger();
@@ -426,6 +456,7 @@ int main(int argc, char** argv)
         (only == QStringLiteral("fit")           ? showFit
              : only == QStringLiteral("offload") ? showOffload
              : only == QStringLiteral("help")    ? showChanges
+             : only == QStringLiteral("peaks")   ? showPeaks
                                                  : showRange)(window, gallery);
     } else {
         showAll(window, gallery, file);

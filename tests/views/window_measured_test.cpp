@@ -315,7 +315,7 @@ private Q_SLOTS:
             simulated_, "cuda:1", [&](OpId op) { return 3 * simulated_->ops.ms[op]; }, [](OpId) { return false; });
         put(isStep ? write(QStringLiteral("slower.hrs"), *slower) : snapshots + QStringLiteral("full.pickle"));
         QTRY_COMPARE(window_->messages().kind(), MessageBar::Kind::note);
-        QVERIFY2(window_->messages().message().startsWith(file + QStringLiteral(" has changed since it was opened")),
+        QVERIFY2(window_->messages().message().startsWith(file + QStringLiteral(" has changed since")),
                  qPrintable(window_->messages().message()));
         QCOMPARE(window_->session().comparison(), before);
         window_->messages().actionButton()->click();
@@ -325,7 +325,7 @@ private Q_SLOTS:
         QVERIFY(window_->session().comparison()->measured->info.device != before->measured->info.device || !isStep);
 
         QVERIFY(QFile::remove(path));
-        QTRY_VERIFY(window_->messages().message().startsWith(file + QStringLiteral(" is no longer there")));
+        QTRY_VERIFY(window_->messages().message().startsWith(file + QStringLiteral(" was deleted, moved or renamed")));
         QVERIFY(window_->session().comparison());
     }
 
@@ -431,7 +431,18 @@ private Q_SLOTS:
             QTRY_COMPARE(window_->session().comparedFile(), other);
             QVERIFY(window_->session().peaks());
             QVERIFY(!window_->session().comparison());
+            QTRY_VERIFY(window_->page().timeline()->upToDate());
+            const QString words = canvas()->accessibleDescription();
+            QVERIFY2(words.contains(QStringLiteral("Compared step: peak"))
+                         && words.contains(QStringLiteral("This step: peak")),
+                     qPrintable(words));
+            QCOMPARE(window_->session().beside()->durationMs,
+                     window_->session().step()->engine->recorded()->durationMs);
+            QCOMPARE(window_->session().beside()->peak, window_->session().peaks()->peakB);
         }
+        window_->actions().stopComparing->trigger();
+        QTRY_VERIFY(window_->page().timeline()->upToDate());
+        QVERIFY(!canvas()->accessibleDescription().contains(QStringLiteral("Compared step")));
     }
 
     void WhatCannotBeComparedIsASentence()

@@ -182,7 +182,7 @@ private Q_SLOTS:
     {
         startScript("missing.py");
         QTRY_VERIFY(bar().failed());
-        QVERIFY2(bar().message().contains(QStringLiteral("has no package torch-headroom: install it with `")),
+        QVERIFY2(bar().message().contains(QStringLiteral("has no package torch-headroom: install the package with `")),
                  qPrintable(bar().message()));
     }
 

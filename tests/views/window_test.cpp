@@ -128,7 +128,7 @@ private Q_SLOTS:
         QVERIFY(!nothing->isVisible());
         window().page().modules()->filter()->setText(QStringLiteral("no such"));
         QVERIFY(nothing->isVisible());
-        QCOMPARE(nothing->text(), QStringLiteral("No module has “no such” in its name."));
+        QCOMPARE(nothing->text(), QStringLiteral("No module's name contains “no such”."));
         window().page().modules()->filter()->clear();
         QVERIFY(!nothing->isVisible());
 

@@ -333,7 +333,7 @@ void paintTradeOff(QPainter& painter, const TradeOffExport& data, const ExportOp
         entries.push_back({QStringLiteral("PyTorch's estimate"), theme.hatch, LegendEntry::Symbol::line});
     }
     if (!picture.others.empty())
-        entries.push_back({picture.selected ? QStringLiteral("others of its class") : QStringLiteral("modules"),
+        entries.push_back({picture.selected ? QStringLiteral("others of the class") : QStringLiteral("modules"),
                            theme.hatch, LegendEntry::Symbol::line});
     if (picture.hasPlan) {
         entries.push_back({QStringLiteral("chosen by the plan"), theme.accent, LegendEntry::Symbol::dot});
@@ -419,7 +419,7 @@ Status exportTimeline(const TimelineExport& data, const std::filesystem::path& p
 Status exportTradeOff(const TradeOffExport& data, const std::filesystem::path& path, const ExportOptions& options)
 {
     if (!data.selected.empty() && !findModule(*data.info, data.selected))
-        return badInput(data.selected + ": the model has no such module; `torch-headroom modules` lists them");
+        return badInput(data.selected + ": the model has no such module; `torch-headroom modules` lists all modules");
     return writePicture(
         data.title, options, [&](QPainter& painter) { paintTradeOff(painter, data, options); },
         [&] { return tradeOffCsv(data); }, path);

@@ -144,8 +144,8 @@ QString FitModel::tipOf(Place place) const
         return tr("Does not run with any plan, and the peak is the least of all plans. %1")
             .arg(QString::fromStdString(row.best().card.reason));
     return row.isRecorded
-        ? tr("Return opens this step with its plan")
-        : tr("Calculated from recordings of other sizes: Return records this size, then opens its step");
+        ? tr("Return opens this step with the plan")
+        : tr("Calculated from recordings of other sizes: Return records this size, then opens the step");
 }
 
 QVariant FitModel::headerData(int section, Qt::Orientation orientation, int role) const

@@ -380,18 +380,16 @@ QVariant ModuleTreeModel::headerData(int section, Qt::Orientation orientation, i
     const auto words = [&](const QString& title, const QString& tip) { return role == Qt::DisplayRole ? title : tip; };
     switch (section) {
     case moduleColumn:
-        return words(tr("Module"), tr("Module, and what the plan discards of its activation memory"));
+        return words(tr("Module"), tr("Module, and activation memory that the plan discards"));
     case keptColumn:
         return words(tr("Kept, %1").arg(QLatin1String(unit_.name)),
                      tr("Activation memory kept from forward to backward: pale as recorded, solid under the plan"));
     case recomputeColumn:
         return words(tr("Recomp., ms"), tr("Time to run the module's ops a second time in backward"));
     case measuredColumn:
-        return words(tr("Measured, ms"),
-                     tr("Time of the module's ops, and of those inside of it, in the measured step"));
+        return words(tr("Measured, ms"), tr("Time of the module's ops, with submodules, in the measured step"));
     case exposedColumn:
-        return words(tr("Exp., ms"),
-                     tr("Time that the GPU waits for the module's collectives, and for those inside of it"));
+        return words(tr("Exp., ms"), tr("Time that the GPU waits for collectives of the module, with submodules"));
     case hostColumn:
         return words(tr("Host, %1").arg(QLatin1String(unit_.name)),
                      tr("Saved tensors that go to pinned host memory after forward, and come back for backward"));
@@ -452,14 +450,14 @@ QString ModuleTreeModel::descriptionOf(const Row& row, int column) const
         return row.treatment.mark == PlanMark::checkpointed
             ? tr("%1, checkpointed, %2 discarded").arg(row.label, pillOf(row))
             : row.treatment.mark == PlanMark::ops
-            ? tr("%1, single ops of it run again, %2 discarded").arg(row.label, pillOf(row))
+            ? tr("%1, single ops run again, %2 discarded").arg(row.label, pillOf(row))
             : row.treatment.mark == PlanMark::inside ? tr("%1, inside a checkpointed module").arg(row.label)
             : row.treatment.mark == PlanMark::offloaded
             ? tr("%1, offloaded, %2 moved to the host").arg(row.label, pillOf(row))
             : row.treatment.mark == PlanMark::insideOffloaded ? tr("%1, inside an offloaded module").arg(row.label)
             : row.treatment.mark == PlanMark::contains
-            ? (count(PlanMark::offloaded) > 0 ? tr("%1, inside of it checkpointed or offloaded: %2")
-                                              : tr("%1, inside of it checkpointed: %2"))
+            ? (count(PlanMark::offloaded) > 0 ? tr("%1, checkpointed or offloaded inside: %2")
+                                              : tr("%1, checkpointed inside: %2"))
                   .arg(row.label, pillOf(row))
             : row.label;
     case keptColumn:

@@ -240,8 +240,8 @@ BudgetHandle::BudgetHandle(QWidget* parent)
 {
     setCursor(Qt::SizeVerCursor);
     setAccessibleName(tr("Budget line"));
-    setAccessibleDescription(tr("Memory budget of the plan. Arrow keys move it one step, Ctrl with them to the next "
-                                "plan of the frontier."));
+    setAccessibleDescription(tr(
+        "Memory budget of the plan. Arrow keys move the budget a step, with Ctrl to the next plan of the frontier."));
     setToolTip(tr("Drag to change the budget"));
 }
 

@@ -115,7 +115,7 @@ QString CollectiveRows::text(std::size_t run) const
     lines << (peer == StepTrace::Collectives::noPeer ? tr("among %1").arg(groupText(group(run)))
                                                      : tr("with rank %1 of %2").arg(peer).arg(groupText(group(run))));
     lines << QString::fromUtf8(trace_->moduleFqn(module(run)));
-    lines << (timed.exposedMs > 0 ? tr("takes %1, %2 of it exposed").arg(msText(timed.ms), msText(timed.exposedMs))
+    lines << (timed.exposedMs > 0 ? tr("takes %1, %2 exposed").arg(msText(timed.ms), msText(timed.exposedMs))
                                   : tr("takes %1, hidden by other kernels").arg(msText(timed.ms)));
     lines << tr("on the GPU from %1 on").arg(msText(timed.beginMs));
     return lines.join(QLatin1Char('\n'));
@@ -384,7 +384,7 @@ void CollectiveLane::mouseMoveEvent(QMouseEvent* event)
     }
     QString text = rows_.text(found->run);
     if (found->more > 0)
-        text += QLatin1Char('\n') + tr("and %1 more here: zoom in to tell them apart").arg(found->more);
+        text += QLatin1Char('\n') + tr("and %1 more here: zoom in to separate").arg(found->more);
     QToolTip::showText(event->globalPosition().toPoint() + QPoint(8, 8), text, this);
 }
 
@@ -432,12 +432,10 @@ void CollectiveLane::choose()
 /// Describes the current run, or all runs, for screen readers.
 void CollectiveLane::describe()
 {
-    setAccessibleDescription(
-        current_
-            ? rows_.text(*current_)
-            : tr("%1 collectives take %2, %3 of it exposed. Arrow keys go from one to the next, Return selects its "
-                 "module and its instant.")
-                  .arg(countText(sums_.runs), msText(sums_.ms), msText(sums_.exposedMs)));
+    setAccessibleDescription(current_ ? rows_.text(*current_)
+                                      : tr("%1 collectives take %2, %3 exposed. Arrow keys go to the next collective, "
+                                           "Return selects module and instant.")
+                                            .arg(countText(sums_.runs), msText(sums_.ms), msText(sums_.exposedMs)));
 }
 
 void CollectiveLane::keyPressEvent(QKeyEvent* event)

@@ -60,7 +60,7 @@ QString fitWordsOf(const FitSeries& series, const FitRow& row, bool ofSequences)
     if (run.stepMs > 0)
         words += FitChart::tr("step %1, ").arg(msText(run.stepMs));
     if (row.plan)
-        words += FitChart::tr("%1 of it recompute, ").arg(msText(run.recomputeMs));
+        words += FitChart::tr("%1 recompute, ").arg(msText(run.recomputeMs));
     words += FitChart::tr("peak %1, reserved %2; ").arg(bytesText(run.peak, 2), bytesText(run.card.reservedPeak, 2));
     return words
         + (row.isRecorded ? FitChart::tr("recorded") : FitChart::tr("calculated from recordings of other sizes"));

@@ -25,7 +25,7 @@ void TimelineView::setStep(StepTracePtr trace, TimelinePtr recorded)
     d_->recorded = d_->own;
     d_->planned.reset();
     d_->plan.reset();
-    d_->measured.reset();
+    d_->compared.reset();
     d_->answer.reset();
     d_->pin.reset();
     d_->setSelection({});
@@ -46,7 +46,7 @@ void TimelineView::setStep(StepTracePtr trace, TimelinePtr recorded)
 void TimelineView::setPlanned(TimelinePtr planned)
 {
     d_->plan = planned;
-    if (d_->measured || planned == d_->planned)
+    if (d_->compared || planned == d_->planned)
         return;
     const TimelinePtr before = d_->planned ? d_->planned : d_->recorded;
     d_->planned = std::move(planned);
@@ -55,14 +55,15 @@ void TimelineView::setPlanned(TimelinePtr planned)
     d_->updateMarks();
 }
 
-void TimelineView::setMeasured(TimelinePtr measured)
+void TimelineView::setCompared(TimelinePtr compared, bool isMeasured)
 {
-    if (measured == d_->measured)
+    if (compared == d_->compared)
         return;
     unpin(); // the pinned instant is of the previous stack
-    d_->measured = std::move(measured);
-    d_->recorded = d_->measured ? d_->measured : d_->own;
-    d_->planned = d_->measured ? d_->own : d_->plan;
+    d_->compared = std::move(compared);
+    d_->isMeasured = isMeasured;
+    d_->recorded = d_->compared ? d_->compared : d_->own;
+    d_->planned = d_->compared ? d_->own : d_->plan;
     d_->rescale();
     d_->updateMarks();
 }

@@ -30,9 +30,10 @@ public:
 
     void setStep(StepTracePtr trace, TimelinePtr recorded); ///< clears plan, zoom, pin and selection
     void setPlanned(TimelinePtr planned); ///< null: no plan; keeps zoom and selection
-    /// Sets measured memory, on the time axis of the step. Its outline replaces the recorded one, in front of it is the
-    /// stack of the step without a plan. Null: no comparison.
-    void setMeasured(TimelinePtr measured);
+    /// Sets the memory of a compared step, on the time axis of the step. The outline replaces the recorded one, in
+    /// front of the outline is the stack of the step without a plan. Null: no comparison. `isMeasured`: of this step on
+    /// a device, which the stack predicts; otherwise of any other step.
+    void setCompared(TimelinePtr compared, bool isMeasured);
     /// Ops that the plan treats differently from the plan with the next larger budget, on the plan's time axis; ms
     /// ascending.
     void setChanged(std::vector<TimelineChangedOp> changed);

@@ -345,8 +345,9 @@ void TimelineView::Private::updateLegend()
         for (const auto& band : visibleBands(*answer->overview))
             entries.push_back({band.title, band.color(theme), LegendEntry::Symbol::square});
         const TimelineRequest& drawn = answer->request;
-        if (measured)
-            entries.push_back({tr("Measured above predicted"), theme.secondText, LegendEntry::Symbol::hatch});
+        if (compared)
+            entries.push_back({isMeasured ? tr("Measured above predicted") : tr("Compared step above this step"),
+                               theme.secondText, LegendEntry::Symbol::hatch});
         else if (drawn.planned && drawn.planned->peak < drawn.recorded->peak)
             entries.push_back({tr("Saved by the plan"), theme.secondText, LegendEntry::Symbol::hatch});
     }

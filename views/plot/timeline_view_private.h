@@ -49,9 +49,9 @@ public:
         return answer && answer->list && answer->request.recorded == recorded && answer->request.planned == planned;
     }
     Bytes totalAt(double ms) const;
-    bool showsPlan() const { return planned && !measured; }
-    const QString& outlineName() const { return measured ? measuredName : recordedName; }
-    const QString& stackName() const { return measured ? predictedName : plannedName; }
+    bool showsPlan() const { return planned && !compared; }
+    QString outlineName() const { return !compared ? recordedName : isMeasured ? tr("Measured") : tr("Compared step"); }
+    QString stackName() const { return !compared ? plannedName : isMeasured ? tr("Predicted") : tr("This step"); }
 
     TimelineView* q;
     LegendBar* legend;
@@ -66,13 +66,12 @@ public:
     StepTracePtr trace;
     TimelinePtr own; ///< timeline of the recorded step
     TimelinePtr plan; ///< null: none
-    TimelinePtr measured; ///< null: no comparison
-    TimelinePtr recorded; ///< drawn as an outline: `own`, or `measured`
+    TimelinePtr compared; ///< null: no comparison
+    bool isMeasured = false; ///< `compared` is this step on a device
+    TimelinePtr recorded; ///< drawn as an outline: `own`, or `compared`
     TimelinePtr planned; ///< drawn as a stack: `plan`, or `own`; null: the stack of `recorded`
     QString recordedName = tr("Recorded");
     QString plannedName = tr("Planned");
-    const QString measuredName = tr("Measured");
-    const QString predictedName = tr("Predicted");
     AxisRange bytes{0, 1};
     ZoomStack zoom;
     double shortestMs = 1e-6;

@@ -27,6 +27,7 @@ constexpr double topMargin = 10;
 constexpr double rightMargin = 18;
 constexpr double bottomMargin = 44;
 constexpr double roomBelowZero = 9; ///< pixels
+constexpr double roomOfTitle = 8; ///< pixels above and below
 constexpr double cornerReach = 9; ///< pixels
 // Pixels that are painted around a point of the plan: the dot, and a count beside.
 constexpr double dotReach = 8;
@@ -102,6 +103,10 @@ void TradeOffChart::updateAxes(const Theme& theme)
         return AxisRange{-roomBelowZero * perPixel, std::max(most, 1e-6) + above * perPixel};
     };
     const auto plot = chart()->plotArea();
+    const QString title = tr("Recompute, ms");
+    const bool fits = QFontMetricsF(theme.caption).horizontalAdvance(title) + roomOfTitle <= plot.height();
+    if (const QString shown = fits ? title : tr("ms"); yAxis().titleText() != shown)
+        yAxis().setTitleText(shown);
     const auto kept = range(picture_.mostKept / mib, plot.width(), 36);
     const auto ms = range(picture_.mostMs, plot.height(), 18);
     const auto ticks = [](AxisRange shown, double mostSteps) {
@@ -345,9 +350,9 @@ TradeOffView::TradeOffView(QWidget* parent)
 QString TradeOffView::whyEmpty(const TradeOffPicture& picture) const
 {
     if (!info_)
-        return tr("Open a step to see what its memory costs");
+        return tr("Open a step to see the cost of less memory");
     if (!picture.selected)
-        return tr("Select a module to see what its memory costs to recompute");
+        return tr("Select a module to see the cost of recomputation");
     if (picture.selected->isLeaf)
         return tr("%1 has no modules inside: only a module with children is checkpointed")
             .arg(QString::fromStdString(fqn_));
@@ -364,7 +369,7 @@ void TradeOffView::showHead(const TradeOffPicture& picture)
             entries.push_back({tr("PyTorch's estimate"), theme.hatch, LegendEntry::Symbol::line});
         }
         if (!picture.others.empty())
-            entries.push_back({tr("others of its class"), theme.hatch, LegendEntry::Symbol::line});
+            entries.push_back({tr("others of the class"), theme.hatch, LegendEntry::Symbol::line});
         if (picture.hasPlan)
             entries.push_back({tr("chosen by the plan"), theme.accent, LegendEntry::Symbol::dot});
         if (picture.hasPlan && price_ > 0)

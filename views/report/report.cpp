@@ -6,8 +6,8 @@
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/cost/time_model.h"
+#include "core/trace/out_of_memory.h"
 #include "core/trace/remarks.h"
-#include "core/trace/whole_step.h"
 #include "views/report/report_parts.h"
 #include "views/theme/theme.h"
 
@@ -175,7 +175,7 @@ Verdict verdictOf(const Report& report)
     if (report.run)
         return verdictOf(*report.run, *report.of.card, false);
     return {false,
-            "Takes " + formatBytes(report.of.recorded->peak) + " at its peak",
+            "Takes " + formatBytes(report.of.recorded->peak) + " at the peak",
             report.of.card ? "" : "No card is known for this step",
             {}};
 }
@@ -199,7 +199,7 @@ std::string causesSection(const Report& report)
     for (const Cause& cause : report.causes)
         items += "<li>" + html::sentence(cause.sentence)
             + (cause.line.empty() ? "" : "<br><code>" + nameOf(cause.line) + "</code>") + "</li>\n";
-    return items.empty() ? items : section("Why the step takes its memory", "<ul>\n" + items + "</ul>\n");
+    return items.empty() ? items : section("Why the step takes this memory", "<ul>\n" + items + "</ul>\n");
 }
 
 std::string remarksOf(const Report& report)

@@ -284,8 +284,7 @@ std::string timelineSection(const Report& report)
                        + ", over time" + timesTag(trace.info) + "</p>\n" + legend(*list)
                        + chart(plane, axisOf(ms, time.ms, ' ' + std::string(time.name), 5),
                                axisOf(plane.y, unit.bytes, {}, 6), description, inside, readouts(trace, scene, ms))
-                       + "<p class=\"note screen\">Point at the chart, or tap it, for the values of an "
-                         "instant.</p>\n");
+                       + "<p class=\"note screen\">Point at the chart, or tap, for the values of an instant.</p>\n");
 }
 
 // The frontier.

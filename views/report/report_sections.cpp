@@ -44,7 +44,7 @@ std::string byCategory(const Report& report)
         if (recorded[i] > 0 || (planned && planned->atPeak[i] > 0))
             order.push_back(i);
     std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return recorded[i]; });
-    std::vector<Rows::Column> columns{{"Category"}, {"At the peak", true}, {"Of it", true}};
+    std::vector<Rows::Column> columns{{"Category"}, {"At the peak", true}, {"Share", true}};
     if (planned)
         columns.push_back({"With the plan", true});
     Rows rows(columns);
@@ -132,7 +132,7 @@ std::string byModule(const Report& report)
                                               [](const ModuleHolding& holding) { return holding.module.value; });
     const auto isKnown = [](const HeldRow& row) { return ModuleId(row.id).valid(); };
     if (std::ranges::none_of(all, isKnown))
-        return "<div>\n" + head + paragraph("The recording does not say which module made a block.") + "</div>\n";
+        return "<div>\n" + head + paragraph("The recording does not tell the modules of blocks.") + "</div>\n";
     const auto name = [&](std::uint32_t id) {
         return ModuleId(id).valid() ? nameOf(report.trace().moduleFqn(ModuleId(id))) : "No module";
     };
@@ -282,23 +282,23 @@ std::string planFigures(const Report& report)
     const Plan& plan = report.of.plan->plan;
     const StepInfo& info = report.trace().info;
     std::string text = report.of.policyFile.empty() ? "The plan is " + std::string(planStatusName(plan.status))
-            + (plan.gap > 0 ? ", at most " + percentOf(plan.gap) + " of its recomputation above the least possible"
+            + (plan.gap > 0 ? ", at most " + percentOf(plan.gap) + " of the recomputation above the least possible"
                             : "")
-                                                    : "The plan is that of the policy " + nameOf(report.of.policyFile);
-    text += ". Its peak is <em>" + bytesOf(plan.peak) + "</em>" + tag("planned") + " in place of "
+                                                    : "The plan comes from the policy " + nameOf(report.of.policyFile);
+    text += ". The peak is <em>" + bytesOf(plan.peak) + "</em>" + tag("planned") + " in place of "
         + bytesOf(plan.baselinePeak) + bytesTag(info) + ", for a budget of " + bytesOf(plan.budget)
-        + ". It recomputes <em>" + msOf(plan.recomputeMs) + "</em>";
+        + ". Recomputation takes <em>" + msOf(plan.recomputeMs) + "</em>";
     if (plan.stepMs > 0)
         text += ", " + percentOf(plan.recomputeMs / plan.stepMs) + " of the " + msOf(plan.stepMs)
             + " of forward and backward";
     text += timesTag(info) + '.';
     if (plan.offload.moved > 0)
-        text += " It moves <em>" + bytesOf(plan.offload.moved) + "</em> to the host and back in "
-            + msOf(plan.offload.copyMs) + ", of which the GPU waits for " + msOf(plan.offload.exposedMs)
-            + timesTag(info) + "; that takes " + bytesOf(plan.offload.host) + " of pinned host memory.";
+        text += " Offload moves <em>" + bytesOf(plan.offload.moved) + "</em> to the host and back in "
+            + msOf(plan.offload.copyMs) + "; the GPU waits for " + msOf(plan.offload.exposedMs) + timesTag(info)
+            + "; pinned host memory: " + bytesOf(plan.offload.host) + '.';
     if (plan.worldSize > 1)
         text += " The figures are of each of " + std::to_string(plan.worldSize)
-            + " ranks; gathered parameters, buffers of collectives and their time are left out.";
+            + " ranks; gathered parameters, buffers of collectives and time of collectives are left out.";
     return paragraph(text);
 }
 

@@ -347,7 +347,7 @@ BudgetBar::BudgetBar(QWidget* parent)
         row->addWidget(figure, 0, Qt::AlignVCenter);
     row->insertWidget(3, leastButton_, 0, Qt::AlignVCenter);
     leastButton_->hide();
-    leastButton_->setToolTip(tr("Set the smallest budget for which a plan exists"));
+    leastButton_->setToolTip(tr("Set the smallest budget that has a plan"));
     grey_.setSingleShot(true);
     grey_.setInterval(greyAfterMs);
     connect(&grey_, &QTimer::timeout, this, [this] { setMood(ResultFigure::Mood::old); });

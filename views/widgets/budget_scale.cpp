@@ -35,8 +35,8 @@ BudgetScale::BudgetScale(QWidget* parent)
     setMinimumWidth(240);
     setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
     setAccessibleName(tr("Budget"));
-    setAccessibleDescription(tr("Left and Right move the budget one step, Ctrl with them to the next plan of the "
-                                "frontier that runs on the card, Home to the least feasible budget, End to no "
+    setAccessibleDescription(tr("Left and Right move the budget a step, with Ctrl to the next plan of the frontier "
+                                "that runs on the card, Home to the least feasible budget, End to no "
                                 "checkpointing."));
 }
 

@@ -107,7 +107,7 @@ void FitPanel::layOut()
     export_->setCheckable(false);
     help_->setCheckable(false);
     help_->setObjectName(QStringLiteral("fitHelp"));
-    help_->setToolTip(tr("List what would make this step take less memory on its card, and what each change costs"));
+    help_->setToolTip(tr("List changes that save memory on the card, and the cost of each"));
     more_->setObjectName(QStringLiteral("fitMore"));
     more_->setToolTip(tr("Gradient accumulation, and memory that is left to other programs"));
     auto* head = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 4);
@@ -147,7 +147,7 @@ void FitPanel::layOut()
 /// The second row of fields, hidden until wanted.
 QWidget* FitPanel::makeMoreFields()
 {
-    globalBatch_->setToolTip(tr("Samples of an optimizer step: each batch is a divisor, and its gradients accumulate"));
+    globalBatch_->setToolTip(tr("Samples of an optimizer step: each batch is a divisor, and gradients accumulate"));
     globalBatch_->setPlaceholderText(tr("256"));
     share_->setToolTip(tr("The share of the card's memory that training may take, as 0.55"));
     share_->setPlaceholderText(tr("1"));
@@ -386,8 +386,8 @@ QString FitPanel::emptyWords() const
     if (!whyNot_.isEmpty())
         return whyNot_;
     return running_ ? tr("The first sizes are on the way")
-                    : tr("Which sizes run on a card, without a plan and with one, and which is fastest. Start records "
-                         "this step at other sizes.");
+                    : tr("Sizes that run on a card, with and without a plan, and the fastest. Start records this step "
+                         "at other sizes.");
 }
 
 void FitPanel::showResult(const FitResultPtr& result, bool ofSequences)

@@ -113,7 +113,7 @@ void Inspector::makeOptions(QVBoxLayout* column)
     offload_->setObjectName(QStringLiteral("pinOffload"));
     decided_->setToolTip(tr("The solver chooses what this module keeps"));
     keepAll_->setToolTip(tr("Pin: nothing of this module is recomputed"));
-    recompute_->setToolTip(tr("Pin: this module is checkpointed; the solver chooses how much it keeps"));
+    recompute_->setToolTip(tr("Pin: this module is checkpointed; the solver chooses how much the module keeps"));
     auto* group = new QButtonGroup(this);
     for (OptionButton* option : {decided_, keepAll_, recompute_, offload_}) {
         group->addButton(option);
@@ -190,8 +190,8 @@ QLayout* Inspector::makeSharding()
     worldSize_->setButtonSymbols(QAbstractSpinBox::NoButtons);
     worldSize_->setAlignment(Qt::AlignHCenter);
     worldSize_->setFixedWidth(86);
-    worldSize_->setToolTip(tr("FSDP divides parameters, gradients and optimizer state among so many GPUs; the plan is "
-                              "for one of them"));
+    worldSize_->setToolTip(
+        tr("FSDP divides parameters, gradients and optimizer state among so many GPUs; the plan is for a single GPU"));
     worldSize_->setAccessibleName(tr("GPUs that FSDP shards over"));
     connect(worldSize_, &QSpinBox::valueChanged, this, &Inspector::worldSizeWanted);
 

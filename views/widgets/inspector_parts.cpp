@@ -375,11 +375,11 @@ SolverChoice::SolverChoice(QWidget* parent)
     solver_->addItem(tr("exact search (dp)"));
     solver_->addItem(tr("greedy"));
     solver_->addItem(tr("integer programme (ilp)"));
-    cost_ = addRow("opsCost", tr("An op costs"),
-                   tr("What running an op a second time counts as, as torch.compile's "
-                      "activation_memory_budget_runtime_estimator"));
-    cost_->addItem(tr("its time in the step"));
-    cost_->addItem(tr("its flops"));
+    cost_ = addRow(
+        "opsCost", tr("An op costs"),
+        tr("Cost of running an op a second time, as in torch.compile's activation_memory_budget_runtime_estimator"));
+    cost_->addItem(tr("time in the step"));
+    cost_->addItem(tr("flops"));
     cost_->addItem({});
     connect(solver_, &QComboBox::activated, this,
             [this](int index) { Q_EMIT solverWanted(static_cast<OpsSolver>(index)); });

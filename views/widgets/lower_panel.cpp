@@ -78,11 +78,10 @@ LowerPanel::LowerPanel(TradeOffView* tradeOff, LiveBlocksModel* blocks, OpsModel
     switchRow->addWidget(showIcicle_);
     pages_->addWidget(makeTable(live_, makeLiveContent(), liveTitle_, tr("Live blocks"), switches));
     onlyChanged_->setObjectName(QStringLiteral("onlyFlips"));
-    onlyChanged_->setToolTip(
-        tr("Show the ops that the plan treats in another way than the one with the next more memory"));
+    onlyChanged_->setToolTip(tr("Show the ops that the next plan with more memory treats differently"));
     connect(onlyChanged_, &QToolButton::toggled, this, &LowerPanel::onlyChangedWanted);
     onlyModule_->setObjectName(QStringLiteral("onlyModule"));
-    onlyModule_->setToolTip(tr("Show the ops of the selected module in the range, not those of all modules"));
+    onlyModule_->setToolTip(tr("Show only the selected module's ops in the range"));
     onlyModule_->hide();
     connect(onlyModule_, &QToolButton::toggled, this, &LowerPanel::onlyModuleWanted);
     auto* opsSwitches = new QWidget(this);

@@ -175,8 +175,8 @@ ModulePanel::ModulePanel(ModuleTreeModel* model, QWidget* parent)
     , filter_(new QLineEdit(this))
     , tree_(new ModuleTreeView(this))
     , marks_(new QWidget(this))
-    , recomputed_(makeMark(PlanMark::checkpointed, tr("Modules that run again in backward: show only these")))
-    , moved_(makeMark(PlanMark::offloaded, tr("Modules whose saved tensors go to the host: show only these")))
+    , recomputed_(makeMark(PlanMark::checkpointed, tr("Show only modules that run again in backward")))
+    , moved_(makeMark(PlanMark::offloaded, tr("Show only modules with saved tensors that go to the host")))
     , nothing_(new WrappedLabel(tree_->viewport()))
 {
     nothing_->setObjectName(QStringLiteral("noModules"));
@@ -390,7 +390,7 @@ void ModulePanel::showNothing()
     nothing_->setVisible(proxy_->rowCount() == 0 && model_->rowCount() > 0);
     if (nothing_->isHidden())
         return;
-    nothing_->setText(!filter_->text().isEmpty() ? tr("No module has “%1” in its name.").arg(filter_->text())
+    nothing_->setText(!filter_->text().isEmpty() ? tr("No module's name contains “%1”.").arg(filter_->text())
                           : hasRange_            ? tr("No module inside of the model works in the range.")
                           : proxy_->mark() == PlanMark::offloaded ? tr("The plan offloads no module.")
                           : proxy_->mark() != PlanMark::none      ? tr("The plan recomputes no module.")

@@ -95,7 +95,7 @@ OpsPanel::OpsPanel(QWidget* parent)
     compileTitle_ = makeLabel(tr("For torch.compile"), "strong", this);
     compile_ = addText("compileLines", false);
     compile_->setProperty("code", true);
-    copy_ = new QPushButton(tr("Copy these lines"), plan_);
+    copy_ = new QPushButton(tr("Copy the lines"), plan_);
     copy_->setObjectName(QStringLiteral("copyCompile"));
     policyTitle_ = makeLabel(tr("As save lists for eager PyTorch"), "strong", this);
     policy_ = addText("opsPolicy", true);

@@ -67,7 +67,7 @@ SizeFields::SizeFields(QWidget* parent)
     , busy_(new QWidget(this))
     , progress_(makeProgressBar(busy_))
     , busyText_(makeLabel({}, "second", busy_))
-    , cancel_(makeCloseButton(tr("Keep the step as it is (Esc)"), busy_))
+    , cancel_(makeCloseButton(tr("Keep the step unchanged (Esc)"), busy_))
     , result_(new QLabel(this))
 {
     setObjectName(QStringLiteral("sizeFields"));

@@ -112,7 +112,7 @@ QString shortFolder(const QString& path)
 
 StartPage::StartPage(QWidget* parent)
     : QWidget(parent)
-    , title_(new QLabel(tr("Where does the memory go, and what would it cost to fit?"), this))
+    , title_(new QLabel(tr("Where does the memory go, and what does fitting cost?"), this))
     , demoRows_(new QVBoxLayout)
     , recentRows_(new QVBoxLayout)
     , demos_(new QWidget(this))

@@ -245,7 +245,7 @@ Tensor flattenIndices(const Tensor& indices, at::IntArrayRef sizes)
 void refuseOp(const c10::OperatorHandle& op, torch::jit::Stack*)
 {
     TORCH_CHECK_NOT_IMPLEMENTED(false, "The simulated device has no kernel for ", op.operator_name(),
-                                " of sparse tensors. Use dense ones, or measure this model on a GPU.");
+                                " of sparse tensors. Use dense tensors, or measure this model on a GPU.");
 }
 
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, library)

@@ -218,7 +218,7 @@ NamedTree TreeMaker::make(const std::map<std::string, at::Tensor>& tensors)
 Result<std::map<std::string, at::Tensor>> loadWeights(const ExportedProgram& program, at::Device device)
 {
     if (computes(device) && program.weightless())
-        return badInput(program.name + " was exported without weights; only --device sim can run it");
+        return badInput(program.name + " was exported without weights; only --device sim can run such a model");
     return Loader(program, device).load();
 }
 
@@ -265,7 +265,8 @@ Status checkDtype(const ExportedProgram& program, std::optional<at::ScalarType> 
         const at::ScalarType dtype = program.weights.at(input.name).meta.dtype;
         if (at::isFloatingType(dtype) && dtype != *asked)
             return badInput("--dtype " + dtypeName(*asked) + ": " + program.name + " was exported in "
-                            + dtypeName(dtype) + ", which its graph fixes; leave --dtype out, or export it again");
+                            + dtypeName(dtype)
+                            + ", and the graph fixes the type; leave --dtype out, or export the model again");
     }
     return {};
 }
@@ -296,7 +297,7 @@ Result<std::unique_ptr<ExportedModel>> ExportedModel::open(ExportedProgram progr
 {
     if (!request.settings.empty())
         return badInput("--set " + request.settings.front().first + ": " + program.name
-                        + " has no settings; they are for demo models");
+                        + " has no settings; only demo models have settings");
     RETURN_IF_ERROR(checkDtype(program, request.dtype));
     ASSIGN_OR_RETURN(auto sizes, chooseSizes(program, request));
     ASSIGN_OR_RETURN(auto tensors, loadWeights(program, request.device));
@@ -383,8 +384,8 @@ std::vector<at::Tensor> ExportedModel::forward()
 std::vector<std::string> ExportedModel::notes() const
 {
     if (program_.weightless() && !program_.tied)
-        return {"the file holds no weights, so that tied ones cannot be told and count as often as they are named; "
-                "torch_headroom.export notes them"};
+        return {"the file holds no weights, so that tied weights count once for each name; torch_headroom.export notes "
+                "tied weights"};
     return {};
 }
 

@@ -174,8 +174,8 @@ std::map<std::string, Weight> readWeights(const Json& document, const ZipArchive
             json::expected(value["tensor_meta"], "sizes that are numbers, of less than 2^56 elements");
         if (weight.bytes != 0 && weight.bytes < *needed)
             json::wrong(value, "tensor_meta",
-                        "needs " + std::to_string(*needed) + " bytes: expected them in " + weight.record
-                            + ", which has " + std::to_string(weight.bytes));
+                        "needs " + std::to_string(*needed) + " bytes, but " + weight.record + " has "
+                            + std::to_string(weight.bytes));
         return weight;
     };
     return at(document, "config", mapOf(readWeight));
@@ -192,12 +192,11 @@ void checkInputs(const ExportedProgram& program)
         const bool stored = input.kind != InputSpec::Kind::user && input.kind != InputSpec::Kind::constant;
         if (stored && !program.weights.contains(input.name))
             wrong("'" + input.name
-                  + "' is an input of the graph; expected its tensor among the file's weights or "
-                    "constants");
+                  + "' is an input of the graph; expected a tensor of that name among the file's weights or constants");
         if (input.argument.kind == Argument::Kind::value && !input.argument.elements.empty()
             && input.kind == InputSpec::Kind::user && !program.graph.tensors.contains(input.argument.elements[0].name)
             && !program.graph.numbers.contains(input.argument.elements[0].name))
-            wrong("input '" + input.argument.elements[0].name + "' has no shape; expected it among tensor_values");
+            wrong("input '" + input.argument.elements[0].name + "' has no shape; expected a shape among tensor_values");
     }
 }
 

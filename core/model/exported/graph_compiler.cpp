@@ -190,7 +190,7 @@ void Compiler::operatorCall(const Node& node, Names& names)
         else if (formal.default_value())
             argument.constant = *formal.default_value();
         else if (formal.type()->kind() != c10::TypeKind::OptionalType)
-            throw Uncompilable{"lacks its argument '" + formal.name() + "'"};
+            throw Uncompilable{"lacks the argument '" + formal.name() + "'"};
         const bool noDevice = argument.kind == Argument::Kind::constant && argument.constant.isNone();
         if (isFactory && formal.name() == "device" && noDevice)
             argument.constant = at::Device(at::kCPU);
@@ -209,7 +209,7 @@ void Compiler::sizeNode(const Node& node, Names& names)
     for (const auto& [name, argument] : node.inputs)
         compute.operands.push_back(operands_.makePlain(argument, names));
     if (node.outputs.size() != 1 || node.outputs.front().elements.size() != 1)
-        throw Uncompilable{"should have one result"};
+        throw Uncompilable{"should have a single result"};
     compute.result = define(node.outputs.front().elements.front().name, names);
     add(std::move(compute), &node);
 }
@@ -249,7 +249,7 @@ std::size_t Compiler::enterScope(const Node& node)
     }
     if (name == "wrap_with_autocast") {
         if (!constant(0).isString() || !constant(2).isBool())
-            throw Uncompilable{"should name a device type, an element type and whether it is enabled"};
+            throw Uncompilable{"should have a device type, an element type and a flag for autocast"};
         EnterAutocast scope;
         const at::Device device(constant(0).toStringRef());
         const bool everywhere = options_.device.type() == at::kPrivateUse1;
@@ -272,7 +272,7 @@ void Compiler::innerGraph(const Node& node, Names& names)
         throw Uncompilable{"should have a graph as argument"};
     const Graph& inner = *node.inputs[position].second.graph;
     if (inner.inputs.size() != node.inputs.size() - position - 1)
-        throw Uncompilable{"gives its graph another number of inputs than it takes"};
+        throw Uncompilable{"gives another number of inputs than the graph takes"};
     Names innerNames;
     for (std::size_t i = 0; i < inner.inputs.size(); ++i) {
         const Operand given = operands_.makePlain(node.inputs[position + 1 + i].second, names);
@@ -280,7 +280,7 @@ void Compiler::innerGraph(const Node& node, Names& names)
         if (formal.size() == 1 && given.elements.front().slot.valid())
             innerNames.insert_or_assign(formal.front().name, given.elements.front().slot);
         else if (!formal.empty())
-            throw Uncompilable{"gives its graph a constant, which Headroom does not run"};
+            throw Uncompilable{"gives a constant to a graph, and Headroom runs no such graph"};
     }
     const std::size_t depth = open_.size();
     graph(inner, innerNames);
@@ -294,7 +294,7 @@ void Compiler::innerGraph(const Node& node, Names& names)
     for (const Argument& output : node.outputs) {
         for (const Argument::Element& element : output.elements) {
             if (next >= results.size())
-                throw Uncompilable{"has more results than its graph"};
+                throw Uncompilable{"has more results than the graph"};
             if (!element.name.empty() && results[next].valid())
                 names.insert_or_assign(element.name, results[next]);
             ++next;
@@ -336,7 +336,7 @@ Slot Compiler::resultSlot(const Argument& output, const Names& names) const
     const auto found = names.find(output.elements.front().name);
     if (found == names.end())
         throw Uncompilable{exported_.name + ": the graph returns '" + output.elements.front().name
-                           + "', which no node makes"};
+                           + "', but no node makes that value"};
     return found->second;
 }
 

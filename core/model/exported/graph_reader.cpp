@@ -306,7 +306,7 @@ Graph readGraphAt(const Json& value, int depth)
 std::pair<const std::string&, const Json&> alternative(const Json& value)
 {
     if (!value.is_object() || value.size() != 1)
-        json::expected(value, "an object with one member");
+        json::expected(value, "an object with a single member");
     const auto member = value.begin();
     return {member.key(), member.value()};
 }
@@ -339,7 +339,7 @@ TensorMeta readTensorMeta(const Json& value)
     meta.requiresGrad = at(value, "requires_grad", json::boolean);
     at(value, "layout", readLayout);
     if (meta.sizes.size() != meta.strides.size())
-        json::wrong(value, "strides", "has another length than sizes: expected one stride for each size");
+        json::wrong(value, "strides", "has another length than sizes: expected a stride for each size");
     return meta;
 }
 

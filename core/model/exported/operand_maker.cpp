@@ -14,7 +14,7 @@ Slot slotOf(const std::string& name, const OperandMaker::Names& names)
 {
     const auto found = names.find(name);
     if (found == names.end())
-        throw Uncompilable{"uses '" + name + "', which no node before it makes"};
+        throw Uncompilable{"uses '" + name + "', but no earlier node makes that value"};
     return found->second;
 }
 
@@ -165,7 +165,7 @@ Operand OperandMaker::makePlain(const Argument& argument, const Names& names) co
         return {Operand::Kind::value, {elementOf(argument.elements.front(), names)}};
     if (argument.kind == Argument::Kind::constant)
         return {Operand::Kind::constant, {{Slot(), argument.constant}}};
-    throw Uncompilable{"got a list or a graph where it takes one value"};
+    throw Uncompilable{"takes a single value, but got a list or a graph"};
 }
 
 } // namespace headroom::exported

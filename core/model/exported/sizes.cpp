@@ -185,7 +185,8 @@ Status Chooser::choose(const Size* size, std::int64_t asked, const char* option,
     const std::string given = std::string(option) + " " + std::to_string(asked);
     if (!size)
         return asked == 0 ? Status()
-                          : badInput(given + ": " + program_.name + " has no " + name + " dimension; leave it out");
+                          : badInput(given + ": " + program_.name + " has no " + name + " dimension; leave "
+                                     + std::string(option) + " out");
     const auto symbol = symbolOf(*size);
     if (!symbol) {
         const auto fixed = evaluate(*size, chosen_.symbols);
@@ -193,7 +194,7 @@ Status Chooser::choose(const Size* size, std::int64_t asked, const char* option,
         if (asked == 0 || fixed == asked)
             return {};
         return badInput(given + ": " + program_.name + " was exported for a " + name + " of " + std::to_string(value)
-                        + " only; export it again with dynamic_shapes to choose another");
+                        + " only; export the model again with dynamic_shapes to choose another size");
     }
     const Range range = rangeOf(program_, *symbol);
     const std::int64_t least = range.least.value_or(1);
@@ -204,7 +205,7 @@ Status Chooser::choose(const Size* size, std::int64_t asked, const char* option,
     if (asked != 0) {
         const auto [before, isNew] = asked_.emplace(*symbol, asked);
         if (!isNew && before->second != asked)
-            return badInput(given + ": batch and sequence are one dimension of " + program_.name
+            return badInput(given + ": batch and sequence are the same dimension of " + program_.name
                             + "; give both the same size");
         chosen_.symbols[*symbol] = asked;
     }
@@ -340,7 +341,7 @@ template <class Work>
 Function unary(Work work)
 {
     return [=](const Values& v) -> IValue {
-        TORCH_CHECK(v.size() == 1, "one operand was expected");
+        TORCH_CHECK(v.size() == 1, "a single operand was expected");
         return work(v[0]);
     };
 }

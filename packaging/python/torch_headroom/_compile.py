@@ -75,8 +75,7 @@ def _let_higher_order_operators_through():
 
 
 _told = []
-_SENTENCE = ("torch.compile is left out, as Triton is not installed here: the model runs eagerly "
-             "(install it: pip install triton)")
+_SENTENCE = ("torch.compile is left out, as Triton is not installed here: the model runs eagerly (pip install triton)")
 
 
 def _eager_sentences():
@@ -87,7 +86,7 @@ def _eager_sentences():
 def _tell_eager():
     if not _told:
         print(f"torch-headroom: {_SENTENCE}", file=sys.stderr)
-        _told.append(f"{_SENTENCE}; compiled, it takes another time and mostly less memory")
+        _told.append(f"{_SENTENCE}; compiled, the model takes another time and mostly less memory")
 
 
 def _eager(function):
@@ -129,14 +128,14 @@ def _decision_sentences():
         yield (f"torch.compile chose {_times(AUTOTUNED)} between kernels without measuring: PyTorch's own, or the "
                "first template where there is none; on the card another may be faster and need other memory")
     if decided[PADDED]:
-        yield (f"torch.compile chose {_times(PADDED)} without measuring whether to pad a matrix multiplication: it "
-               "does where its own model calls it bound by computation; on the card it may not, and need less memory")
+        yield (f"torch.compile chose {_times(PADDED)} without measuring whether to pad a matrix multiplication: "
+               "torch.compile's model of the card decided; on the card the multiplication may stay unpadded and "
+               "need less memory")
     if decided[FUSED]:
-        yield (f"torch.compile chose {_times(FUSED)} without measuring how to fuse or split kernels: as it is by "
-               "default")
+        yield (f"torch.compile chose {_times(FUSED)} by default, without measuring, how to fuse or split kernels")
     if decided[IN_PYTHON]:
-        yield ("torch.compile wrote its wrappers in Python, not in C++ (cpp_wrapper): they allocate the same buffers "
-               "and launch each kernel later")
+        yield ("torch.compile wrote wrappers in Python, not in C++ (cpp_wrapper): wrappers in Python allocate the "
+               "same buffers and launch each kernel later")
 
 
 def _times(kind):
@@ -195,8 +194,8 @@ def _give_clocks(testing, card):
     def nvsmi(attributes):
         known = {"clocks.max.sm": clock_mhz(card), "clocks.current.sm": clock_mhz(card)}
         if unknown := [name for name in attributes if name not in known]:
-            raise HeadroomError(f"nvidia-smi was asked for {', '.join(unknown)}, which the GPU that Headroom simulates "
-                                f"does not have: it has {', '.join(known)}")
+            raise HeadroomError(f"nvidia-smi was asked for {', '.join(unknown)}, but Headroom's simulated GPU knows "
+                                f"only {', '.join(known)}")
         return [known[name] for name in attributes]
 
     testing.nvsmi = nvsmi
@@ -264,8 +263,8 @@ def _write_in_python(module):
             return compile_fx(*arguments, **named)
 
     def refuse(*arguments, **named):
-        raise HeadroomError("AOTInductor compiles and loads machine code for the card, which the GPU that Headroom "
-                            "simulates cannot run: record the model with torch.compile instead")
+        raise HeadroomError("AOTInductor compiles and loads machine code for the card, and Headroom's simulated GPU "
+                            "runs no machine code: record the model with torch.compile instead")
 
     module.compile_fx = compile_in_python
     module.compile_fx_aot = torch._C._aoti.AOTIModelPackageLoader = refuse
@@ -369,8 +368,8 @@ def _end_origins(module):
     module.CompiledFxGraph.__call__ = run_and_end
 
 
-_UNFORESEEN = ("compiled autograd ran a backward pass, which nothing had said before the step: its graph has two "
-               "inputs for a tensor that two ops saved, and its peak may differ; record a later step (--steps 2)")
+_UNFORESEEN = ("compiled autograd ran a backward pass, unforeseen before the step: the graph has two inputs for a "
+               "tensor that two ops saved, and the peak may differ; record a later step (--steps 2)")
 
 
 def _follow_autograd(module):

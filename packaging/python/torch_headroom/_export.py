@@ -72,13 +72,13 @@ def export(model, args, path, kwargs=None, dynamic_batch=False):
     """
     path = pathlib.Path(path)
     if path.suffix != ".pt2":
-        raise HeadroomError(f"{path}: the name of an exported model ends in .pt2, as torch.export wants it")
+        raise HeadroomError(f"{path}: the name of an exported model has to end in .pt2 (torch.export)")
     if not path.parent.is_dir():
-        raise HeadroomError(f"{path}: the folder {path.parent} is not there; create it first")
+        raise HeadroomError(f"{path}: there is no folder {path.parent}; create the folder first")
     if not isinstance(model, torch.nn.Module):
-        raise HeadroomError(f"the model is a {type(model).__name__}, which is no torch.nn.Module")
+        raise HeadroomError(f"the model is a {type(model).__name__}: expected a torch.nn.Module")
     if not isinstance(args, (tuple, list)):
-        raise HeadroomError("args is the tuple of the model's arguments: write (x,) for one")
+        raise HeadroomError("args is the tuple of the model's arguments: write (x,) for a single argument")
     if not isinstance(kwargs or {}, dict):
         raise HeadroomError("kwargs is a dict of the model's arguments by name")
     args, kwargs = tuple(args), dict(kwargs or {})

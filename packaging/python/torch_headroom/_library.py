@@ -48,7 +48,8 @@ def _check_torch(path, folder):
     here = _version_of(folder)
     if here != built_for:
         raise HeadroomError(f"torch-headroom was built for torch {built_for}, but this Python has torch {here}: "
-                            "install it again with `pip install --force-reinstall --no-deps packaging/python`")
+                            "install torch-headroom again with `pip install --force-reinstall --no-deps "
+                            "packaging/python`")
 
 
 def _declare(library):

@@ -113,9 +113,9 @@ sys.modules[__name__].__class__ = _CallableModule
 def _checked_output(path):
     path = pathlib.Path(path)
     if path.is_dir():
-        raise HeadroomError(f"{path} is a folder; name the step file in it, for example {path / 'step.hrs'}")
+        raise HeadroomError(f"{path} is a folder; name a step file in the folder, for example {path / 'step.hrs'}")
     if not path.parent.is_dir():
-        raise HeadroomError(f"{path}: the folder {path.parent} is not there; create it first")
+        raise HeadroomError(f"{path}: there is no folder {path.parent}; create the folder first")
     return path
 
 
@@ -128,7 +128,8 @@ def _print_gpus():
 
 _BY_HAND = (
     "there is no torch.optim optimizer, so the step was taken to end with the first call of a model after backward; "
-    "where several backward passes make one update, put the loop into `with torch_headroom.record(\"step.hrs\") as "
+    "where several backward passes make a single update, put the loop into `with "
+    "torch_headroom.record(\"step.hrs\") as "
     "rec:` and call rec.step() after each update"
 )
 
@@ -213,12 +214,12 @@ def _outcome_of(options, error):
     if isinstance(error, HeadroomError):
         return _Outcome(str(error), error.exit_code)
     if isinstance(error, PolicyError) and options.policy:
-        outcome = _Outcome(f"{script} does not train as it was recorded: {error}", 2)
+        outcome = _Outcome(f"{script} does not train as recorded: {error}", 2)
         outcome.policy_does_not_fit = True
         return outcome
     if isinstance(error, torch.OutOfMemoryError):
         place = _place_of(error)
-        origin = f" {place[0].upper()}{place[1:]}, asked for it" if place else ""
+        origin = f" {place[0].upper()}{place[1:]}, made the request" if place else ""
         problem = f"{script}: {str(error).splitlines()[0]}{origin}"
         if _goes_on_larger_card(options):
             return _Outcome(problem, 2, card_was_full=f"{_request_of(error)}{place and ' in '}{place}")
@@ -233,13 +234,13 @@ def _outcome_of(options, error):
     print("".join(own_traceback(error).format()), end="", file=sys.stderr)
     problem = f"{script} raised {_first_line(error)}"
     if isinstance(error, KeyError) and error.args and error.args[0] in NAMES:
-        problem += f": torchrun sets it; {ADVICE}"
+        problem += f": torchrun sets this variable; {ADVICE}"
     if isinstance(error, torch.distributed.DistStoreError):
-        problem += ": another rank would have written that into the store, and of the job only one runs"
+        problem += ": another rank would have written that into the store, but only this rank runs"
     placeholders = load().headroom_invented_values()
     if placeholders:
-        problem += (f" (placeholder values that the program had read from the simulated GPU: {placeholders}; "
-                    "they may be why)")
+        problem += (f" (placeholder values that the program had read from the simulated GPU: {placeholders}; the "
+                    "placeholders may be the cause)")
     return _Outcome(problem, 2)
 
 
@@ -355,7 +356,7 @@ def _last_step(options, loop, outcome):
             outcome.problem += f"; {options.output} holds step {loop.steps + 1} up to there"
             return True, outcome
         if loop.steps:
-            outcome.problem += f"; {options.output} holds step {loop.steps}, the last one that it completed"
+            outcome.problem += f"; {options.output} holds step {loop.steps}, the last complete step"
             return True, outcome
         outcome.problem += ", before a training step began"
         return False, outcome
@@ -364,7 +365,7 @@ def _last_step(options, loop, outcome):
                               "recorded")
     problem = f"{options.script} {loop.why_unfinished()}"
     if loop.keep_interrupted():
-        return True, _Outcome(f"{problem}; {options.output} holds what it did", 2)
+        return True, _Outcome(f"{problem}; {options.output} holds the step so far", 2)
     return False, _Outcome(problem, 2)
 
 
@@ -439,15 +440,15 @@ def _check_policy(options):
     except (PolicyError, OSError) as error:
         raise HeadroomError(str(error)) from None
     if options.activation_memory_budget and len(options.activation_memory_budget) > 1:
-        raise HeadroomError("--policy is the plan of one step: expected one fraction of --activation-memory-budget "
-                            "with it")
+        raise HeadroomError("--policy is the plan of a single step: expected a single fraction of "
+                            "--activation-memory-budget")
 
 
 def _record(options, card_was_full):
     take_launcher(options)
     if job_of(options) and options.device != "sim":
-        raise HeadroomError("--nproc-per-node records one process without the others, which a real GPU waits for: "
-                            "leave out --device")
+        raise HeadroomError("--nproc-per-node records a process without the others, and a real GPU would wait for "
+                            "the others: leave out --device")
     if options.script is None:
         raise HeadroomError("a script is missing: python -m torch_headroom.record train.py")
     if not options.module and not pathlib.Path(options.script).is_file():
@@ -475,7 +476,7 @@ def _record(options, card_was_full):
         limit(1e6)
     recorder, has_step, outcome = _record_script(options, progress, card_was_full)
     if outcome.card_was_full:
-        print(f"torch_headroom.record: {outcome.problem}; it is recorded again as on a larger card "
+        print(f"torch_headroom.record: {outcome.problem}; the script is recorded again as on a larger card "
               "(--limited ends here)", file=sys.stderr)
         request_rerun(outcome.card_was_full)
         return outcome.exit_code

@@ -36,30 +36,32 @@ def parser():
     options = _Parser(
         prog=f"python -m {_NAME}",
         usage="%(prog)s [options] (script.py | -m module) [arguments of the script]",
-        description="Runs a training script so that it fits on its GPU: records a step on the simulated card, plans "
+        description="Makes a training script fit on the GPU: records a step on the simulated card, plans "
         "what to recompute, and applies the plan when the script's model first trains.",
         epilog="Exit codes: those of the script; 2 bad usage, no step could be recorded, or the plan does not fit the "
         "script's model; 3 no plan runs on the card; 4 there is no GPU and --gpu is missing. The recording is kept in "
-        "$XDG_CACHE_HOME/torch-headroom/recordings, by default ~/.cache, and made again when the script, its "
-        "arguments, a module or file that it reads, or a variable of its environment changes.",
+        "$XDG_CACHE_HOME/torch-headroom/recordings, by default ~/.cache, and made again when the script, an "
+        "argument, a module or file that the script reads, or an environment variable changes.",
         allow_abbrev=False,
     )
     add = options.add_argument
-    add("--gpu", metavar="NAME", help="the card, in place of the one at hand; without a GPU the script trains on this "
+    add("--gpu", metavar="NAME", help="the card, in place of the machine's GPU; without a GPU the script trains on "
+                                      "this "
         "card, simulated (python -m torch_headroom.record --gpu list)")
     add("--budget", metavar="SIZE", help="what the caching allocator may reserve of the card, such as 8GB or 7.5GiB; "
         "by default all")
-    add("--offload", action="store_true", help="saved tensors may also go to pinned host memory, and come back before "
-        "backward needs them")
+    add("--offload", action="store_true", help="saved tensors may also go to pinned host memory, and come back in "
+                                               "time for backward")
     add("--host-memory", metavar="SIZE", help="with --offload: the most pinned host memory; by default any")
     add("--no-recompute", action="store_true", help="with --offload: recompute nothing")
-    add("--device", choices=("cuda", "sim", "cpu"), help="where the script trains: cuda, the GPU, which is the default "
-        "where there is one; sim, the simulated card, the default elsewhere; cpu, where memory has no limit")
+    add("--device", choices=("cuda", "sim", "cpu"), help="where the script trains: cuda, the GPU, the default on a "
+                                                         "machine with a GPU; sim, the simulated card, the default "
+                                                         "elsewhere; cpu, where memory has no limit")
     add("--dry-run", action="store_true", help="say what would be done, and do not train")
     add("--json", action="store_true", help="with --dry-run: print the plan as JSON, as torch-headroom plan does")
     add("-m", dest="module", action="store_true", help="the script is a module, as in `python -m`")
     add("script", nargs="?", help="the training script")
-    add("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    add("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     return options
 
 
@@ -96,13 +98,14 @@ def _check(options):
     if options.script is None:
         raise HeadroomError(f"a script is missing: python -m {_NAME} train.py")
     if options.script in _LAUNCHERS or int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        raise HeadroomError("a job of several processes is not planned by this command: record one of them with "
-                            "torch_headroom.record --nproc-per-node, plan it with torch-headroom plan --card, and call "
+        raise HeadroomError("this command does not plan a job of several processes: record a process with "
+                            "torch_headroom.record --nproc-per-node, plan that step with torch-headroom plan "
+                            "--card, and call "
                             "torch_headroom.apply() in the script")
     if not options.module and not pathlib.Path(options.script).is_file():
         raise HeadroomError(f"{options.script}: there is no such script")
     if options.json and not options.dry_run:
-        raise HeadroomError("--json prints a plan in place of the training: expected --dry-run beside it")
+        raise HeadroomError("--json prints a plan in place of the training: expected --dry-run as well")
 
 
 def _choose_gpu(options):
@@ -130,7 +133,7 @@ def _train(options, gpu, plan):
         training.install()
         process.run(options.script, options.arguments, options.module)
     except (PolicyError, HeadroomError) as error:
-        _say(f"{options.script} does not train as it was recorded: {error}")
+        _say(f"{options.script} does not train as recorded: {error}")
         return 2
     except SystemExit:
         raise

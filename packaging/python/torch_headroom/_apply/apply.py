@@ -109,7 +109,7 @@ class _Applied:
             if compiled:
                 raise PolicyError(f"{self.document.source}: module {entry.fqn} is compiled, and what a compiled graph "
                                   f"saves cannot go to the host: plan with --pin {entry.fqn}=recompute, or =save, or "
-                                  "leave torch.compile out for it")
+                                  "leave torch.compile out for this module")
             return OffloadedModule(self, module, entry, self.offloads)
         return CompiledRegion(self, module, entry, *compiled) if compiled else Region(self, module, entry)
 
@@ -138,7 +138,7 @@ class _Applied:
             with contextlib.suppress(AttributeError):
                 successor = self.root.get_submodule(path)
                 if id(successor) not in planned:
-                    region.refuse(f"the program has replaced it by a {type(successor).__name__} since "
+                    region.refuse(f"the program has replaced the module by a {type(successor).__name__} since "
                                   "torch_headroom.apply(): apply the policy after that, such as after a first forward")
 
     def is_of(self, document):
@@ -182,8 +182,8 @@ class _Applied:
             names = ", ".join(dict.fromkeys(name.partition(".")[0] for name in missing))
             count = f"{len(missing)} modules" if len(missing) > 1 else "a module"
             warnings.warn(
-                f"{self.document.source} has plans for {count} of {names}, to which it was not applied, and the step "
-                "may take more memory than was planned; apply it there too, or plan with --pin",
+                f"{self.document.source} has plans for {count} of {names}, but was not applied there, and the step "
+                "may take more memory than was planned; apply the policy there, too, or plan with --pin",
                 stacklevel=5)  # the user's line
 
 
@@ -193,8 +193,8 @@ def _warn_of_settings(document):
     missing = [option for option in _options(document.allocator_settings) if option not in _options(settings)]
     if missing:
         warnings.warn(
-            f"{document.source} was planned for a card with PYTORCH_CUDA_ALLOC_CONF={document.allocator_settings}, of "
-            f"which this process does not have {', '.join(missing)}: training may run out of memory; set the variable "
+            f"{document.source} was planned for a card with PYTORCH_CUDA_ALLOC_CONF={document.allocator_settings}, "
+            f"but this process lacks {', '.join(missing)}: training may run out of memory; set the variable "
             "before the program starts", stacklevel=3)
 
 
@@ -260,8 +260,9 @@ def _refuse_scripted_parts(fits):
         for name, part in module.named_modules() if not entry.offload else ():
             if isinstance(part, torch.jit.ScriptModule):
                 is_scripted = f"contains the scripted module {name}" if name else "is scripted"
-                raise PolicyError(f"module {entry.fqn} {is_scripted}, whose recomputation PyTorch cannot end: leave "
-                                  f"torch.jit out for it, or plan with --pin {entry.fqn}=save")
+                raise PolicyError(f"module {entry.fqn} {is_scripted}, and PyTorch cannot end the recomputation of a "
+                                  "scripted module: leave torch.jit out for this module, or plan with --pin "
+                                  f"{entry.fqn}=save")
 
 
 # Arguments of checkpoint() that checkpoint() does not pass to the function.
@@ -332,7 +333,7 @@ class MemoryWatch:
         if highest > self._policy.budget:
             self.is_on = False
             planned = f" ({self._policy.peak:,} bytes were planned)" if self._policy.peak else ""
-            self._warn(f"the step has taken {highest:,} bytes{planned}, more than its budget of "
+            self._warn(f"the step has taken {highest:,} bytes{planned}, more than the budget of "
                        f"{self._policy.budget:,}, as first seen {where}")
 
     def _compare_with_plan(self, where, planned, held):
@@ -347,5 +348,5 @@ class MemoryWatch:
         return sum(p.nbytes for p in parameters_of(self._model) if p.is_cuda and p.requires_grad and p.grad is None)
 
     def _warn(self, sentence):
-        warnings.warn(f"{self._policy.source}: {sentence}: it is another step than the one that was recorded, or "
-                      "something else is on the device, too", stacklevel=4)
+        warnings.warn(f"{self._policy.source}: {sentence}: this step differs from the recorded step, or something "
+                      "else is on the device, too", stacklevel=4)

@@ -16,8 +16,8 @@ import torch
 
 from .._modules import attributes_of, bases_of, has_member, is_a, keys_of, values_in
 
-CANNOT_RECOMPUTE = ("so that it cannot run again in backward; give it a copy (in transformers: use_cache=False) and "
-                    "record the step again, or leave the module out of the plan (--pin)")
+CANNOT_RECOMPUTE = ("so that the module cannot run again in backward; give the module a copy (in transformers: "
+                    "use_cache=False) and record the step again, or leave the module out of the plan (--pin)")
 
 
 class Unrepeatable(Exception):
@@ -47,7 +47,7 @@ class _Stub(torch.Tensor):
     def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
         if op is torch.ops.aten.detach.default:  # reads nothing
             return _new_stub(*_metadata(args[0])[:-1], False)
-        raise RuntimeError(f"{op} reads a tensor in the recomputation of a module whose forward did not: take the "
+        raise RuntimeError(f"{op} reads a tensor in the recomputation of a module, but not in the forward: take the "
                            "policy off with torch_headroom.remove(model), or leave the module out of the plan (--pin)")
 
 
@@ -209,7 +209,7 @@ class Walk:
         if kind == TENSOR:
             return self.tensor(value, path, inside)
         if kind == ONCE:
-            self.fail(path, f"is a {type(value).__name__}, which can be read only once, {CANNOT_RECOMPUTE}")
+            self.fail(path, f"is a {type(value).__name__} and can be read only once, {CANNOT_RECOMPUTE}")
         if kind == TUPLE or is_a(value, frozenset):
             values = values_in(value)
             items = self._values(values, range(len(values)), path, inside)
@@ -245,8 +245,9 @@ class Walk:
     def _count(self, more, path):
         self._left -= more
         if self._left < 0:
-            self.fail(path, f"holds more than {self._most:,} values, too many to keep for each call; give it only what it "
-                      "reads, or leave the module out of the plan (--pin)")
+            self.fail(path, f"holds more than {self._most:,} values, too many to keep for each call; give the "
+                            "module only arguments that the forward reads, or leave the module out of the plan "
+                            "(--pin)")
 
 
 def built(value, inputs, made):

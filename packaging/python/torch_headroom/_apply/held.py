@@ -52,7 +52,7 @@ class Arguments:
         for held in self._tensors:
             if version_of(held.tensor) != held.version:
                 raise Unrepeatable(
-                    f"its argument {_name_of(self._forward, held.path)} is changed in place {when}, {CANNOT_RECOMPUTE}")
+                    f"the argument {_name_of(self._forward, held.path)} is changed in place {when}, {CANNOT_RECOMPUTE}")
 
     def end_forward(self, unread):
         """Ends the call's forward. Keeps only tensors that checkpoint() does not hold, and of tensors in objects only
@@ -195,7 +195,7 @@ class _ArgumentWalk(copies.Walk):
         return tensor if held.place is None and not inside else held  # so that a tuple of tensors is not copied
 
     def fail(self, path, what):
-        raise Unrepeatable(f"its argument {_name_of(self._forward, path)} {what}")
+        raise Unrepeatable(f"the argument {_name_of(self._forward, path)} {what}")
 
 
 _MOST_IN_ATTRIBUTE = 1000  # largest number of values in an attribute that is kept

@@ -62,9 +62,9 @@ def _refuse_left(model, policy, parts, fits):
         left = [name for name in policy.objects_left if kind in _classes_by_name(name)]
         if left:
             names = ", ".join(name for name in policy.objects if name == fit.name or name in left)
-            raise PolicyError(f"{policy.source}: the step had {names} (the one that was called first in front), each "
-                              f"of which fits this {type(model).__name__}, and the plan checkpoints only {fit.name}: "
-                              f"say which it is, as in torch_headroom.apply(model, policy, object=\"{fit.name}\")")
+            raise PolicyError(f"{policy.source}: the step had {names} (in the order of first calls), each fits this "
+                              f"{type(model).__name__}, and the plan checkpoints only {fit.name}: name the object, "
+                              f"as in torch_headroom.apply(model, policy, object=\"{fit.name}\")")
 
 
 def _outermost(found):
@@ -86,7 +86,7 @@ def _parts(policy, part_name):
     if not entries and part_name in policy.objects:
         return {}
     if not entries:
-        raise PolicyError(f"{policy.source}: it checkpoints nothing of {part_name}; it has plans for {', '.join(parts)}")
+        raise PolicyError(f"{policy.source}: the plan checkpoints nothing of {part_name}, only {', '.join(parts)}")
     return {part_name: entries}
 
 
@@ -159,8 +159,8 @@ def _is_a(module, kind):
 
 def _several_names(model, fits):
     names = ", ".join(fit.name for fit in fits)
-    return (f"it has plans for {names} (the one that was called first in front), each of which fits this "
-            f"{type(model).__name__}: say which it is, as in torch_headroom.apply(model, policy, "
+    return (f"there are plans for {names} (in the order of first calls), and each fits this {type(model).__name__}: "
+            "name the object, as in torch_headroom.apply(model, policy, "
             f"object=\"{fits[0].name}\")")
 
 
@@ -170,9 +170,9 @@ def _several_modules(model, found):
     places = ", ".join(names[id(fit.base)] for fit in fits)
     alike = [part[0].name for part in found if len(part) > 1 and part[0].base is fits[0].base]
     if len(alike) == 1:
-        return f"its plan for {alike[0]} fits {places} of this model: apply it to the one of them that was recorded"
-    return (f"its plans for {', '.join(alike)} (the one that was called first in front) each fit {places} of this "
-            f"model: apply each to its own, as in torch_headroom.apply(model.{names[id(fits[0].base)]}, policy, "
+        return f"the plan for {alike[0]} fits {places} of this model: apply the plan to the recorded module"
+    return (f"the plans for {', '.join(alike)} (in the order of first calls) each fit {places} of this model: apply "
+            f"each plan to the recorded module, as in torch_headroom.apply(model.{names[id(fits[0].base)]}, policy, "
             f"object=\"{alike[0]}\")")
 
 
@@ -207,8 +207,8 @@ def _fewer(known, path):
         numbers = [key for key in known[above]._modules if key.isdecimal()]
         if not part.isdecimal() or not numbers:
             return ""
-        return (f"{f'its {above}' if above else 'it'} has {len(numbers)} modules: make the model as it was recorded, "
-                "or record the step and plan again")
+        return (f"{above if above else 'the model'} has {len(numbers)} modules: make the model as recorded, or "
+                "record the step and plan again")
     return ""
 
 
@@ -219,4 +219,4 @@ def _renamed(known, entry, path, planned, root):
             if other and other not in planned and (not entry.types or _is_a(module, entry.types[-1]))
             and re.sub(r"\d+", "", other) != re.sub(r"\d+", "", path)]
     close = difflib.get_close_matches(path, free, n=1)
-    return f"did you rename it to {root}.{close[0]}?" if close else ""
+    return f"was the module renamed to {root}.{close[0]}?" if close else ""

@@ -94,7 +94,7 @@ class OffloadedModule(PlannedModule):
         """Compares a forward with the recording. A forward that saves nothing does not count."""
         planned = self.policy.offload.saved
         if call.packs not in (0, planned) and call.difference is None:
-            call.differs(f"autograd saved {call.packs} tensors in its forward, {planned} when the step was recorded")
+            call.differs(f"autograd saved {call.packs} tensors in the forward, {planned} in the recorded step")
         if self.checked or not call.packs:
             return
         self.difference = call.difference and f"{call.difference}; {self.what_to_do()}"
@@ -118,8 +118,8 @@ class Offloads:
     def expect(self, source, fqn, offload):
         """Called for each module with tensors that move. Raises PolicyError without CUDA."""
         if not Cuda.is_available():
-            raise PolicyError(f"{source}: module {fqn}: its saved tensors go to pinned host memory, which needs CUDA: "
-                              f"train on a GPU, or plan with --pin {fqn}=save")
+            raise PolicyError(f"{source}: module {fqn}: saved tensors go to pinned host memory, and that needs "
+                              f"CUDA: train on a GPU, or plan with --pin {fqn}=save")
         self.ahead = max(self.ahead, offload.ahead)
 
     def results_of(self, module):
@@ -207,7 +207,7 @@ class _Call:
                 if storage is not None:
                     return _Moved(self, storage, tensor)
             else:
-                self.differs(f"the saved tensor {place} of its forward is {what}, which stays where it is")
+                self.differs(f"the saved tensor {place} of the forward is {what} and stays in place")
         return _Kept(self, tensor)
 
     def _moved(self, tensor, place):
@@ -221,8 +221,8 @@ class _Call:
             except _NoPinnedMemory as error:
                 self.module.refuse(str(error))
         elif not storage.is_as_saved_for(tensor):
-            return self.differs(f"the memory of the saved tensor {place} of its forward is changed in place after the "
-                                "first save")
+            return self.differs(f"the memory of the saved tensor {place} of the forward is changed in place after "
+                                "the first save")
         elif storage.newest == self.number:
             return storage
         storage.newest = self.number
@@ -277,8 +277,8 @@ class HostedResults:
     def take(self, key):
         """Returns the result of the op `key` to the recomputation, which alone holds the result from here on."""
         if key not in self._results:
-            raise RuntimeError(f"{key[0]} runs more often in the recomputation of module {self._module.policy.fqn} than in "
-                               "its forward: leave the module out of the plan (--pin)")
+            raise RuntimeError(f"{key[0]} runs more often in the recomputation of module {self._module.policy.fqn} "
+                               "than in the forward: leave the module out of the plan (--pin)")
         return tree_map(lambda value: value.tensor() if isinstance(value, (_Moved, _Kept)) else value,
                         self._results.pop(key))
 

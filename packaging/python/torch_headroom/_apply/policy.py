@@ -95,7 +95,7 @@ def read_policy(path) -> Policy:
         raise PolicyError(f"{source}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise PolicyError(
-            f"{source} is not a policy: not JSON ({error}); `torch-headroom plan -o` writes one") from None
+            f"{source} is not a policy: not JSON ({error}); `torch-headroom plan -o` writes a policy") from None
     return _Reader(source).policy(document)
 
 
@@ -104,12 +104,12 @@ def _text_of(source):
     kind = os.stat(source).st_mode
     if not stat.S_ISREG(kind):
         names = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-        raise PolicyError(f"{source}: cannot be read: it is not a regular file but "
+        raise PolicyError(f"{source}: cannot be read: expected a regular file, but found "
                           f"{names.get(stat.S_IFMT(kind), 'a device')}")
     with open(source, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
-        raise PolicyError(f"{source}: cannot be read: it has more than {_MOST_BYTES >> 20} MiB, which no policy has")
+        raise PolicyError(f"{source}: cannot be read: more than {_MOST_BYTES >> 20} MiB is too much for a policy")
     return content.decode()
 
 
@@ -123,7 +123,7 @@ class _Reader:
 
     def policy(self, document):
         if not isinstance(document, dict) or "headroom_policy" not in document:
-            self.fail("$", "expected an object with \"headroom_policy\", as `torch-headroom plan -o` writes it")
+            self.fail("$", "expected an object with \"headroom_policy\", written by `torch-headroom plan -o`")
         version = self.get(document, "$", "headroom_policy", int, "a whole number")
         if version != VERSION:
             self.fail("headroom_policy", f"version {version}; this package reads version {VERSION}: "
@@ -197,7 +197,8 @@ class _Reader:
                 saved.add((name, index))
             if "offload" in op and self.get(op, place, "offload", bool, "true or false"):
                 if (name, index) not in saved:
-                    self.fail(f"{place}.offload", "expected an op with \"save\", since only saved results go to the host")
+                    self.fail(f"{place}.offload", "expected an op with \"save\", since only saved results go to the "
+                                                  "host")
                 hosted.add((name, index))
             calls[name] += 1
         if hosted:

@@ -108,7 +108,8 @@ def _graph_without_tensors():
 def _unpack(packed):
     if packed.tensor is None:
         raise RuntimeError("backward through a recomputation: the tensor comes from a module that ran again in "
-                           "backward, and its graph is gone; use that of the forward, or leave the module out of the "
+                           "backward, and the graph is gone; use the tensor of the forward, or leave the module out "
+                           "of the "
                            "plan (--pin)")
     return packed.tensor
 

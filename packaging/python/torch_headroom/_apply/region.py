@@ -22,18 +22,19 @@ from .held import Arguments, Attributes, version_of
 from .policy import BUFFER, HeldBytes, ModulePolicy
 from .recompute import Recomputing, RandomState, beside_cached_casts, with_own_ops
 
-_OF_A_GRAPH = ("it was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone decides what is "
-               "recomputed: set torch._functorch.config.activation_memory_budget instead, which `python -m "
-               "torch_headroom.record --activation-memory-budget 0.25,0.5,0.75` compares, or plan the step recorded "
+_OF_A_GRAPH = ("the module was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone "
+               "decides what is recomputed: set torch._functorch.config.activation_memory_budget instead (compare "
+               "budgets with `python -m torch_headroom.record --activation-memory-budget 0.25,0.5,0.75`), or plan "
+               "the step recorded "
                "without torch.compile")
 
 
-OFFLOADED_IN_A_GRAPH = ("it runs inside of a graph of torch.compile, where PyTorch's partitioner alone decides what is "
-                        "saved: record the step again as it runs now, with torch.compile")
+OFFLOADED_IN_A_GRAPH = ("the module runs inside of a graph of torch.compile, where PyTorch's partitioner alone "
+                        "decides what is saved: record the step again with torch.compile")
 
 
-_NESTED = ("which the recorded step did not do: turn that off (in transformers and diffusers: "
-           "model.gradient_checkpointing_disable()), or record the step again as it runs now")
+_NESTED = ("unlike in the recorded step: turn that checkpoint off (in transformers and diffusers: "
+           "model.gradient_checkpointing_disable()), or record the step again")
 
 
 class _Running(threading.local):
@@ -92,7 +93,7 @@ class PlannedModule:
         return running.calls == 0 and (is_of_checkpoint(pack_hook()) or (in_backward() and in_reentrant_checkpoint()))
 
     def refuse_inside_of_a_checkpoint(self):
-        self.refuse(f"it runs inside of a checkpoint of the program's own, {_NESTED}")
+        self.refuse(f"the module runs inside of a checkpoint of the program, {_NESTED}")
 
     def refuse(self, sentence):
         self.applied.refuse(f"module {self.policy.fqn}: {sentence}")
@@ -107,10 +108,10 @@ class PlannedModule:
         """Returns what the user can do about a difference from the recording."""
         readers = self.applied.document.memory_readers
         if any(f"{reader}.".startswith(f"{self.policy.fqn}.") for reader in readers):
-            return ("it reads the card's memory, of which a plan leaves another part free, so that a step recorded "
-                    "again would differ again: give it a fixed number in place of that (a chunk size) first, or leave "
-                    f"it out of the plan with --pin {self.policy.fqn}=save")
-        return "record the step again as it runs now (same batch layout, dtype, autocast and device)"
+            return ("the module reads the card's memory, and free memory depends on the plan, so that a step "
+                    "recorded again would differ again: use a fixed number in place of the card's memory (a chunk "
+                    f"size) first, or leave the module out of the plan with --pin {self.policy.fqn}=save")
+        return "record the step again with the same batch layout, dtype, autocast and device as now"
 
 
 class Region(PlannedModule):
@@ -175,7 +176,7 @@ class Region(PlannedModule):
         Called at each op of a watched forward."""
         now = pack_hook()
         if (now is not hook and is_of_checkpoint(now)) or (not torch.is_grad_enabled() and in_reentrant_checkpoint()):
-            self.refuse(f"it checkpoints a part of itself, {_NESTED}")
+            self.refuse(f"the module checkpoints a part of the forward, {_NESTED}")
 
     def contexts(self, call):
         """Returns the contexts of a call, for the forward and the recomputation; `call` is None in a graph."""
@@ -237,8 +238,8 @@ class Region(PlannedModule):
             return
         self.difference = self.difference_of(calls)
         if self.difference and self.subclass and self.policy.saved:
-            self.refuse(f"its ops run inside of tensors of class {self.subclass}, where their results cannot be kept "
-                        f"for backward; plan with --pin {self.policy.fqn}=recompute, or =save")
+            self.refuse(f"the module's ops run inside of tensors of class {self.subclass}, where single results "
+                        f"cannot be kept for backward; plan with --pin {self.policy.fqn}=recompute, or =save")
         if self.difference and (self.difference is _OF_A_GRAPH or not self.subclass):
             if self.recomputed:
                 self.refuse(self.difference)
@@ -256,12 +257,12 @@ class Region(PlannedModule):
             if self.policy.is_of_a_graph() and BUFFER not in calls:
                 return _OF_A_GRAPH
             ran = f"ran {calls[name]} times" if calls[name] else "never ran"
-            return f"{name} {ran} in its forward, {count} times when the step was recorded; {self.what_to_do()}"
+            return f"{name} {ran} in the forward, {count} times in the recorded step; {self.what_to_do()}"
         return None
 
     def refuse_changed(self, name, when):
-        self.refuse(f"the policy saves the result of {name}, which {when} changes in place, so that backward would get "
-                    "another value; plan the step with torch-headroom plan, which recomputes such an op")
+        self.refuse(f"the policy saves the result of {name}, but {when} changes that result in place, so that "
+                    "backward would get another value; plan the step with torch-headroom plan to recompute such an op")
 
     def recomputes(self):
         where = f"in backward, at the recomputation of module {self.policy.fqn}"
@@ -343,8 +344,8 @@ class _Call:
             finally:
                 self._hook = None  # the hook holds the checkpoint, which holds this call
         try:
-            self._arguments.check("between its forward and its recomputation")
-            self._check_states("between its forward and its recomputation")
+            self._arguments.check("between forward and recomputation")
+            self._check_states("between forward and recomputation")
         except Unrepeatable as error:
             self._region.refuse(str(error))
         args, kwargs = self._arguments.for_recompute(inputs)
@@ -379,12 +380,12 @@ class _Call:
             if held.path not in self._region.computed_with or tensor is None:
                 continue
             if version_of(tensor) != version or held.path in self._region.changed:
-                raise Unrepeatable(f"it computes with its buffer or attribute `{held.path[1]}`, which is changed in "
-                                   f"place {when}, {CANNOT_RECOMPUTE}")
+                raise Unrepeatable(f"the module computes with the buffer or attribute `{held.path[1]}`, and that is "
+                                   f"changed in place {when}, {CANNOT_RECOMPUTE}")
 
     def end_forward(self):
-        self._arguments.check("by its forward")
-        self._check_states("by its forward")
+        self._arguments.check("by the forward")
+        self._check_states("by the forward")
         read, held = self._region.read, self._arguments.held()
         if self.watched:
             unread = {tensor for tensors in self._unread.values() for tensor in tensors}

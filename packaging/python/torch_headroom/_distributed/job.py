@@ -15,7 +15,7 @@ from .._library import HeadroomError
 
 # Environment variables that torchrun sets.
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
-ADVICE = "record one process of the job with --nproc-per-node N (and --nnodes N), as torchrun would start it"
+ADVICE = "record a process of the job with --nproc-per-node N (and --nnodes N), as for torchrun"
 
 
 class Job:
@@ -85,8 +85,7 @@ def _whole(text, option):
     # torchrun accepts MIN:MAX nodes, and "gpu" or "auto" processes, which depend on the machine.
     number = text.rpartition(":")[2]
     if not number.isdigit() or int(number) < 1:
-        raise HeadroomError(f"torchrun --{option} {text}: expected how many, as this machine is not the one that will "
-                            "run it")
+        raise HeadroomError(f"torchrun --{option} {text}: expected a number, as another machine will run the job")
     return int(number)
 
 
@@ -125,8 +124,7 @@ def job_of(options):
     """Returns the job that the recorder's options describe; None: the script runs alone."""
     if options.nproc_per_node is None:
         if options.nnodes != 1 or options.rank:
-            raise HeadroomError("--nnodes and --rank say which process of a job is recorded: --nproc-per-node is "
-                                "missing")
+            raise HeadroomError("--nnodes and --rank choose a process of a job: --nproc-per-node is missing")
         return None
     return Job(options.nproc_per_node, options.nnodes, options.rank)
 
@@ -149,7 +147,7 @@ def read(launcher, words):
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if result.returncode:
         lines = [line for line in result.stderr.strip().splitlines() if line.strip()]
-        raise HeadroomError(f"{launcher}: {lines[-1] if lines else 'it ended without a word'}")
+        raise HeadroomError(f"{launcher}: {lines[-1] if lines else 'ended without a message'}")
     return Launch(**json.loads(result.stdout.strip().splitlines()[-1]))
 
 

@@ -173,8 +173,8 @@ class _ObjectExchange:
         self._start(source)
         while not path.exists():
             if self._has_ended(source) and not path.exists():
-                raise HeadroomError(f"rank {source}, which was started for what it tells rank {self._job.rank}, ended "
-                                    f"before: {self._last_line(source)}")
+                raise HeadroomError(f"rank {source}, started to send to rank {self._job.rank}, ended too early: "
+                                    f"{self._last_line(source)}")
             time.sleep(_POLL_SECONDS)
         return pickle.loads(path.read_bytes())
 
@@ -210,7 +210,7 @@ class _ObjectExchange:
 
     def _last_line(self, rank):
         lines = (self._open_folder() / f"rank-{rank}.text").read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "no message"
 
 
 def _end_with_parent():
@@ -229,7 +229,7 @@ def _patch_objects(job, command_line):
 
     def recv_object_list(object_list, src=None, group=None, device=None, group_src=None, use_batch=False):
         if src is None and group_src is None:
-            raise HeadroomError("recv_object_list() takes from any rank: say which one, as only one is started")
+            raise HeadroomError("recv_object_list() takes from any rank: name the rank, as only that rank is started")
         source = other(src, group_src, group)
         object_list[:] = exchange.receive(exchange.next(f"{source}-to-{job.rank}"), source)
         return source
@@ -287,7 +287,8 @@ def _patch_unsupported():
 
 def _refusing(name):
     def refuse(*_, **__):
-        raise HeadroomError(f"{name} maps the memory of other ranks' GPUs, which are not there: record the step with "
+        raise HeadroomError(f"{name} maps the memory of other ranks' GPUs, and the simulation has no such GPUs: "
+                            "record the step with "
                             "NCCL's collectives (in torchtitan without async tensor parallelism)")
 
     return refuse
@@ -295,7 +296,7 @@ def _refusing(name):
 
 def _skipped(name, result):
     def call(*_, **__):
-        remarks.add(f"{name} was left out: the other ranks, which would write their parts, do not run")
+        remarks.add(f"{name} was left out: the other ranks that would take part do not run")
         return result()
 
     return call

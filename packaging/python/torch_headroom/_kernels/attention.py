@@ -191,8 +191,8 @@ _FA3_WIDTHS = (64, 96, 128, 192, 256)  # widths for which kernels are compiled
 
 def _ends(cu_seqlens_q, cu_seqlens_k):
     if (cu_seqlens_q is None) != (cu_seqlens_k is None):
-        raise HeadroomError("flash_attn_3 with sequences of different length on one side only is not in Headroom's "
-                            "table")
+        raise HeadroomError("flash_attn_3 with sequences of different length only for queries or only for keys is "
+                            "not in Headroom's table")
     return None if cu_seqlens_q is None else (cu_seqlens_q, cu_seqlens_k)
 
 

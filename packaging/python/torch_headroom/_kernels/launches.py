@@ -16,8 +16,8 @@ counts = collections.Counter()
 choices = set()
 
 # How a time is estimated. PRODUCTS: the kernel multiplies matrices, but the flops are unknown.
-BYTES, FLOPS = "their bytes", "their bytes and the flops given"
-TABLE, PRODUCTS = "their bytes and the flops of Headroom's table", "their bytes alone, though they multiply matrices"
+BYTES, FLOPS = "bytes", "bytes and the flops given"
+TABLE, PRODUCTS = "bytes and the flops of Headroom's table", "bytes alone, though the kernels multiply matrices"
 
 
 def launch(name, reads, writes, flops=0, how=None):
@@ -60,10 +60,10 @@ def _sentences():
     for (name, how), count in counts.items():
         by_estimate.setdefault(how, []).append(f"{name} ({count:,} ×)")
     for how, kernels in by_estimate.items():
-        yield f"kernels that are not PyTorch's, whose time is a guess by {how}: {', '.join(kernels)}"
+        yield f"kernels that are not PyTorch's, with a time guessed by {how}: {', '.join(kernels)}"
     if choices:
         kernels = ", ".join(sorted(choices))
-        yield f"configurations that are chosen by measuring on the card, of which the first was taken: {kernels}"
+        yield f"configurations that are chosen by measuring on the card, here taken as the first: {kernels}"
 
 
 remarks.add_source(remarks.KERNELS, _sentences, begin=counts.clear)

@@ -106,8 +106,8 @@ def _lamb(parameter, copy, exp_avg, exp_avg_sq, grad, *numbers):
 
 
 def _skip_cpu_optimizer(name, *_):
-    remarks.add(f"{name} of DeepSpeed, which runs on the CPU, was left out: it takes no memory of the GPU, and its "
-                "time, for which the GPU waits, is not part of the step's")
+    remarks.add(f"{name} of DeepSpeed runs on the CPU and was left out: no memory of the GPU is missing, but the "
+                "step's time lacks the GPU's wait for the CPU")
     return 0
 
 

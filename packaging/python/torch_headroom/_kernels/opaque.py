@@ -68,7 +68,7 @@ def _by_name(target, kernel, results):
     if colons:
         overload = getattr(getattr(torch.ops, namespace), op, None)
         if overload is None:
-            raise HeadroomError(f"torch_headroom.opaque: there is no op {target}: define it by torch.library first")
+            raise HeadroomError(f"torch_headroom.opaque: there is no op {target}: define the op by torch.library first")
         names = [argument.name for argument in overload.default._schema.arguments]
         _library_of(namespace).impl(op, lambda *arguments, **named: kernel(target, names, arguments, named),
                                     "PrivateUse1", allow_override=True)
@@ -105,7 +105,7 @@ def _argument(name, key, names, arguments, named):
         return named[key]
     position = names.index(key) if key in names else key
     if isinstance(position, str) or position >= len(arguments):
-        raise HeadroomError(f"torch_headroom.opaque: {name} was called without the argument {key!r} that it mutates")
+        raise HeadroomError(f"torch_headroom.opaque: {name} was called without the mutated argument {key!r}")
     return arguments[position]
 
 
@@ -159,7 +159,7 @@ EXTENSIONS |= {
 }
 
 # Modules without a stub: an import raises an error.
-REFUSED = {"flash_attn_3_cuda": "flash-attn 3 before its version 3.0"}
+REFUSED = {"flash_attn_3_cuda": "flash-attn 3 before version 3.0"}
 
 
 def spec_of(name):
@@ -172,8 +172,8 @@ class _Loader:
     def create_module(self, spec):
         if spec.name in REFUSED:
             raise ImportError(
-                f"{REFUSED[spec.name]} launches CUDA kernels of its own, which cannot run on the GPU that Headroom "
-                "simulates: choose PyTorch's implementation, or say what they read and write by "
+                f"{REFUSED[spec.name]} launches own CUDA kernels, and Headroom's simulated GPU runs no kernels: "
+                "choose PyTorch's implementation, or declare what the kernels read and write by "
                 "torch_headroom.opaque()", name=spec.name)
         EXTENSIONS[spec.name].check()
         return _Module(spec.name)
@@ -194,8 +194,8 @@ class _Module(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NoKernel(f"{self.__name__}.{name} is not among the kernels that Headroom knows: give it one by "
-                       f"torch_headroom.opaque({self.__name__!r}, {name!r}, …), which says what it makes")
+        raise NoKernel(f"{self.__name__}.{name} is not among the kernels that Headroom knows: declare the results "
+                       f"by torch_headroom.opaque({self.__name__!r}, {name!r}, …)")
 
 
 # Namespaces of torch.library in which all ops call PyTorch's kernels, or kernels of EXTENSIONS.

@@ -55,8 +55,8 @@ class FP8TensorMeta:
 
 
 def overlap_is_refused(*arguments, **named):
-    raise HeadroomError("TransformerEngine overlaps communication with matrix products in buffers of its own, which "
-                        "Headroom does not know: record without ub_overlap_… and initialize_ub()")
+    raise HeadroomError("TransformerEngine overlaps communication with matrix products in buffers that Headroom "
+                        "does not know: record without ub_overlap_… and initialize_ub()")
 
 
 def _refused(name):
@@ -283,8 +283,8 @@ def multi_tensor_quantize(tensor_list, quantizer_list):
 def split_quantize(tensor, split_sections, quantizer_list, disable_bulk_allocation=False):
     kinds = set(map(kind_of, quantizer_list))
     if not disable_bulk_allocation and (kinds == {MXFP8} or kinds == {BLOCK}):
-        raise HeadroomError("transformer_engine_torch.split_quantize, which puts several tensors with scales of blocks "
-                            "into one, is not among the kernels that Headroom knows: choose the recipe DelayedScaling "
+        raise HeadroomError("transformer_engine_torch.split_quantize with block scales is not among the kernels "
+                            "that Headroom knows: choose the recipe DelayedScaling "
                             "or Float8CurrentScaling, or bfloat16")
     return multi_tensor_quantize(torch.split(tensor.contiguous(), split_sections), quantizer_list)
 

@@ -53,8 +53,8 @@ def _properties(device):
 
 
 def _refuse_binary(*arguments):
-    raise HeadroomError("machine code cannot be loaded on the GPU that Headroom simulates: launch the kernel by "
-                        "kernel[grid](…), as an op of which only its bytes are known")
+    raise HeadroomError("machine code cannot be loaded on Headroom's simulated GPU: launch the kernel by "
+                        "kernel[grid](…); Headroom then knows the bytes")
 
 
 def benchmark(call, warmup=25, rep=100, grad_to_none=None, quantiles=None, return_mode="mean"):

@@ -24,8 +24,8 @@ from .training import loop_of_recording, train_until_recorded
 
 # In a recording process, the variable names a file with the answers of the program's earlier calls, as JSON.
 _EARLIER_ANSWERS = "_HEADROOM_FIT_ANSWERS"
-_NEW_OPTIMIZER = ("train_step makes a new optimizer in each call, so that no backward has the optimizer's state beside it: "
-                  "make model and optimizer before fit() to see a step of a training that goes on")
+_NEW_OPTIMIZER = ("train_step makes a new optimizer in each call, so that optimizer state never exists during "
+                  "backward: make model and optimizer before fit() to see a step of a longer training")
 _MEMORY_OF_RECORDING = 4 << 30  # bytes
 _answers = []  # of the calls of fit() in this process
 _earlier = []  # in a recording process: the answers of the calls before the recorded call
@@ -145,8 +145,8 @@ def fit(train_step, batch_sizes, gpu=None, *, seq=None, global_batch=None, share
         if number == len(_answers) + 1:
             _train(train_step, sizes, loop_of_recording())
         if len(_answers) == len(_earlier):
-            raise HeadroomError(f"call {len(_answers) + 1} of fit() is not the call {number} to record, and its answer "
-                                "is not known here: start the program itself")
+            raise HeadroomError(f"call {len(_answers) + 1} of fit() is not the call {number} to record, and the "
+                                "answer is not known here: start the program itself")
         _answers.append(_earlier[len(_answers)])
         return _result_of(_answers[-1])
     if not callable(train_step):

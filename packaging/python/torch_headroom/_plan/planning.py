@@ -90,7 +90,7 @@ class PlanForCard:
     def refusal(self):
         """Returns why no plan runs, and what would help."""
         better = self.result["card"].get("better_settings")
-        hint = f" With PYTORCH_CUDA_ALLOC_CONF={better['settings']} one runs." if better else ""
+        hint = f" With PYTORCH_CUDA_ALLOC_CONF={better['settings']} a plan runs." if better else ""
         return f"no plan runs on {self._where()}: {self.result['reason']}{hint}"
 
     def _other_sizes(self):
@@ -126,9 +126,9 @@ def gpu_at_hand():
     HeadroomError for a GPU that is not known."""
     found = json.loads(_run_planner())
     if found and not found["name"]:
-        raise HeadroomError(f"{found['title']} is no card that Headroom knows: say with gpu the one that is most like "
-                            "it (python -m torch_headroom.record --gpu list), and with budget what it has for the "
-                            "allocator", 4)
+        raise HeadroomError(f"{found['title']} is no card that Headroom knows: give the most similar card as gpu "
+                            "(python -m torch_headroom.record --gpu list), and the memory for the allocator as "
+                            "budget", 4)
     return found["name"] if found else None
 
 
@@ -146,9 +146,9 @@ def host_of(offload, host_memory, recompute=True):
     """Returns the `host` of plan_for_card(). `host_memory` is a size or None. Raises HeadroomError for a size without
     offload, and for a plan that neither recomputes nor offloads."""
     if not recompute and not offload:
-        raise HeadroomError("a plan without recomputation can only offload: expected --offload (offload=True) beside it")
+        raise HeadroomError("a plan without recomputation can only offload: expected --offload (offload=True) as well")
     if host_memory is not None and not offload:
-        raise HeadroomError("host memory is for offload alone: expected --offload (offload=True) beside it")
+        raise HeadroomError("host memory is for offload alone: expected --offload (offload=True) as well")
     if not offload:
         return -1
     return 0 if host_memory is None else bytes_of(host_memory, "host memory")

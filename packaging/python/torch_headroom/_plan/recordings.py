@@ -279,8 +279,9 @@ def this_program(caller):
     """Returns the Program of this process, for another run. `caller` names the function for sentences. Raises
     HeadroomError where the program cannot run again."""
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        raise HeadroomError(f"{caller} does not plan a job of several processes: record one of them with "
-                            "torch_headroom.record --nproc-per-node, plan it with torch-headroom plan --card, and call "
+        raise HeadroomError(f"{caller} does not plan a job of several processes: record a process with "
+                            "torch_headroom.record --nproc-per-node, plan that step with torch-headroom plan "
+                            "--card, and call "
                             "torch_headroom.apply()")
     main, words = sys.modules["__main__"], sys.orig_argv[1:]
     spec = getattr(main, "__spec__", None)
@@ -291,9 +292,9 @@ def this_program(caller):
     place = next((i for i, word in enumerate(words) if script and os.path.realpath(word) == os.path.realpath(script)),
                  None)
     if place is None:
-        raise HeadroomError(f"{caller} runs the program again to record its step, and this one has no script "
-                            "(a notebook, python -c, or torch_headroom.run, which plans it already): call it in a "
-                            "script that is started by python")
+        raise HeadroomError(f"{caller} runs the program again to record a step, and this program has no script (a "
+                            "notebook, python -c, or torch_headroom.run, where the program is planned already): "
+                            f"call {caller} in a script that is started by python")
     return Program(script, words[place + 1:])
 
 

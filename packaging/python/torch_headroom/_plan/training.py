@@ -46,8 +46,8 @@ class FirstTraining:
         """Returns a sentence if the policy was applied to nothing; empty otherwise."""
         if not self._missing or self._applied:
             return ""
-        return (f"the program called no {' and no '.join(self._missing)} under gradients, which the recorded step did: "
-                "the plan was not applied")
+        return (f"the program called no {' and no '.join(self._missing)} under gradients, but the recorded step "
+                "did: the plan was not applied")
 
     def apply_now(self, model):
         """Applies the policy to the models of the program, of which `model` is called first. Raises PolicyError."""
@@ -56,8 +56,8 @@ class FirstTraining:
         self._inventory = Inventory()
         self._find(without_compilation(model))
         if self._missing:
-            raise PolicyError(f"the recorded step had a {' and a '.join(self._missing)}, which the program does not "
-                              "have now: make the models before auto_checkpoint()")
+            raise PolicyError(f"the recorded step had a {' and a '.join(self._missing)}, but the program has none "
+                              "now: make the models before auto_checkpoint()")
 
     def _begin(self):
         import torch
@@ -202,7 +202,7 @@ def train_until_recorded(step, loop, name):
     for _ in range(loop.most_steps()):
         step()
     raise HeadroomError(f"{name} made no whole training step, as the program {loop.why_unfinished()}: expected the "
-                        "model's forward, backward and the step() of its optimizers")
+                        "model's forward, backward and the step() of the optimizers")
 
 
 def _gpu():

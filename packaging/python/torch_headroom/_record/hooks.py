@@ -23,8 +23,8 @@ def say_if_own(pack_hook):
     of torch or of an applied policy."""
     module = getattr(pack_hook, "__module__", None) or ""
     if module != torch.utils.checkpoint.__name__ and module.partition(".")[0] != __package__.partition(".")[0]:
-        remarks.add("the program keeps tensors for backward by hooks of its own (saved_tensors_hooks, save_on_cpu): "
-                    "these are part of the peak as they are, and no plan recomputes them")
+        remarks.add("the program keeps tensors for backward by own hooks (saved_tensors_hooks, save_on_cpu): the "
+                    "peak counts such tensors, and no plan recomputes such tensors")
 
 
 def _note_saved(context, *tensors):

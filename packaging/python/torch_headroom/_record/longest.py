@@ -53,7 +53,8 @@ class LongestBatches:
     def unused(self):
         """Returns a sentence if the program has read no data loader; empty otherwise."""
         return "" if self.sentence else (
-            "the program read no batch from a torch.utils.data.DataLoader before the recorded step ended, as --longest-batch "
+            "the program read no batch from a torch.utils.data.DataLoader before the recorded step ended, as "
+            "--longest-batch "
             "needs: leave the option out, and give the script the longest sample by an argument")
 
     def _batches(self, loader):
@@ -89,7 +90,8 @@ class LongestBatches:
         decides = ("all are equally long" if sizes[by_size[0]] == sizes[by_size[-1]]
                    else f"sample {by_size[0]} is the longest")
         return _Found(first, longest, len(loader), (
-            f"the longest {min(loader.batch_size, len(samples)):,} of {read} samples make the longest batch that the data "
+            f"the longest {min(loader.batch_size, len(samples)):,} of {read} samples make the longest batch that "
+            "the data "
             f"loader may shuffle: {_described(longest)}; {decides}"))
 
     def _among_batches(self, loader):
@@ -120,7 +122,8 @@ class LongestBatches:
             dataloader._BaseDataLoaderIter._next_index = original
         chosen = samples[index] if _is_map_style(loader) and index < len(samples) else []
         if not count:
-            raise HeadroomError("--longest-batch: a data loader of the program has no batch: expected a loader with data")
+            raise HeadroomError("--longest-batch: a data loader of the program has no batch: expected a loader with "
+                                "data")
         read = f"all {count:,}" if is_whole else f"the first {count:,}"
         sentence = (f"batch {index + 1:,} is the longest of {read} batches of the data loader: {_described(longest)}"
                     f"{_deciding_sample(loader, chosen if isinstance(chosen, list) else [chosen])}")
@@ -130,7 +133,7 @@ class LongestBatches:
 def _refuse_gpu(batch):
     if any(tensor.device.type != "cpu" for _, tensor in _tensors("", batch)):
         raise HeadroomError("--longest-batch: the data loader makes batches on the GPU, where the kept batches would "
-                            "count: expected batches on the CPU, which the loop moves to the GPU")
+                            "count: expected batches on the CPU that the loop moves to the GPU")
 
 
 def _shuffles(loader):
@@ -195,5 +198,5 @@ def _deciding_sample(loader, samples):
         return ""
     sizes = [_size(_read(loader, [sample])) for sample in samples]
     if min(sizes) == max(sizes):
-        return f"; all of its samples are equally long, from sample {samples[0]} on"
+        return f"; all samples are equally long, from sample {samples[0]} on"
     return f"; sample {samples[sizes.index(max(sizes))]} decides"

@@ -252,17 +252,17 @@ class ScriptLoop(Loop):
         if not self._recorder.recording:
             if not self._functional:
                 return "trained nothing: no module was called with gradients on"
-            return ("has no torch.optim optimizer and calls no module outside of torch.func: put its loop into "
+            return ("has no torch.optim optimizer and calls no module outside of torch.func: put the loop into "
                     "`with torch_headroom.record(\"step.hrs\") as rec:` and call rec.step() after each step")
         stepped, missing = (" and ".join(self._names[made_step]) for made_step in (True, False))
         if not stepped and not missing and self._has_gradients:
-            return ("took gradients only as a part of its forward (torch.autograd.grad() with create_graph or inside "
+            return ("took gradients only as a part of the forward (torch.autograd.grad() with create_graph or inside "
                     "of a module) and made no backward pass after that")
         if not stepped and not missing:
             return "made no backward pass"
         if not stepped:
-            return f"never called step() of its {missing}"
-        return f"called step() of its {stepped}, but never of its {missing}"
+            return f"never called step() of {missing}"
+        return f"called step() of {stepped}, but never of {missing}"
 
     def keep_interrupted(self, reason=""):
         """Keeps the unfinished step for writing. `reason` says what the script raised. Returns whether there is an

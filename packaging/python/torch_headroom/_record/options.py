@@ -54,23 +54,24 @@ def _fit_call(text):
 def parser():
     options = _Parser(
         prog="python -m torch_headroom.record",
-        usage="%(prog)s [options] [torchrun | accelerate launch | deepspeed [its options]] (script.py | -m module) "
+        usage="%(prog)s [options] [torchrun | accelerate launch | deepspeed [launcher options]] (script.py | -m "
+              "module) "
         "[arguments of the script]",
         description="Runs a training script with `cuda` standing for a simulated GPU, until one step is recorded.",
         epilog="Exit codes: 0 the step was recorded; 1 internal error; 2 bad usage, or the script failed before, or, "
-        "with --limited, ran out of the card's memory: the step so far is written where there is one; or --strict and "
+        "with --limited, ran out of the card's memory: the step so far is written if a step began; or --strict and "
         "a remark; 130 interrupted, nothing is written.",
         allow_abbrev=False,
     )
     add = options.add_argument
     flag = functools.partial(add, action="store_true")
     add("--gpu", default="h100-80gb", help="the GPU that the simulation stands for; list: print all")
-    add("--device", type=_device, default="sim", help="sim: the simulated GPU; cuda, cuda:N: the real one, measured")
+    add("--device", type=_device, default="sim", help="sim: the simulated GPU; cuda, cuda:N: a real GPU, measured")
     add("-o", "--output", default="step.hrs", help="the step file to write (default: %(default)s)")
-    add("--steps", type=_at_least_one, default=2, help="the step to record: 2, the default, has its optimizer state")
+    add("--steps", type=_at_least_one, default=2, help="the step to record: 2, the default, has optimizer state")
     memory = options.add_mutually_exclusive_group()
     memory.add_argument("--unlimited", action="store_true",
-                        help="let the step take more memory than the card has, to see all of it")
+                        help="let the step take more memory than the card has, to see the whole step")
     memory.add_argument("--limited", action="store_true",
                         help="end where the card's memory is full, with the step so far; by default such a script is "
                         "recorded again as on a larger card")
@@ -78,28 +79,29 @@ def parser():
         help="apply a policy when the script's model first trains, as torch_headroom.apply() in the script would")
     flag("--without-checkpointing", help="let what the script checkpoints itself save everything")
     add("--activation-memory-budget", type=_fractions, metavar="FRACTION[,…]",
-        help="what torch.compile's partitioner may save, as torch._functorch.config.activation_memory_budget; several: "
-        "a step for each, and one that is not compiled, in files of their own, and a table")
+        help="the share that torch.compile's partitioner may save "
+             "(torch._functorch.config.activation_memory_budget); several: a step file for each, a step file "
+             "without torch.compile, and a table")
     add("--nproc-per-node", type=_at_least_one, metavar="N",
-        help="record one of N processes of a distributed job, as torchrun starts them")
+        help="record a process of a distributed job with N processes, as for torchrun")
     add("--nnodes", type=_at_least_one, default=1, metavar="N", help="machines of that job (default: 1)")
-    add("--rank", type=int, default=0, help="which process of it (default: %(default)s)")
+    add("--rank", type=int, default=0, help="rank of the recorded process (default: %(default)s)")
     add("--longest-batch", type=_at_least_one, metavar="N",
         help="read up to N batches of each torch.utils.data.DataLoader before the training, and record a step with the "
         "longest batch")
     add("--fit-call", type=_fit_call, metavar="N:SIZE[,…]",
-        help="record the train_step of the script's N-th call of torch_headroom.fit() at these sizes")
+        help="record the train_step of the script's N-th call of torch_headroom.fit() at the given sizes")
     flag("--no-source-lines", help="leave the lines of the program that take the memory out of the step file")
     flag("--strict", help="exit code 2 where the step is in any way not what the card would do")
     add("--dependencies", metavar="FILE",
-        help="write the files and environment variables that the script has read, with their states, as JSON")
-    flag("--json", help="one JSON document on stdout; the script prints on stderr")
+        help="write the files and environment variables that the script has read, with states, as JSON")
+    flag("--json", help="print a JSON document on stdout; the script prints on stderr")
     flag("--progress", help="progress as JSON lines on stderr")
     flag("--version", help="print the version and exit")
     options.set_defaults(launched=None)  # the command line of a launcher other than torchrun
     flag("-m", dest="module", help="the script is a module, as in `python -m`")
     add("script", nargs="?", help="the training script")
-    add("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    add("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     return options
 
 
@@ -178,4 +180,4 @@ def _lines(points):
     yield "Times are of the time model `kernel`.\n"
     files = " ".join(point["step"] for point in points[:-1])
     yield f"\nBeside Headroom's own: torch-headroom ops-frontier {points[-1]['step']} --compiled {files}\n"
-    yield "To train with a point: torch._functorch.config.activation_memory_budget = its memory budget\n"
+    yield "To train with a point: torch._functorch.config.activation_memory_budget = memory budget of the point\n"

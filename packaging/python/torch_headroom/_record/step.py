@@ -25,12 +25,12 @@ from .._torch import compiling, in_backward
 from .hooks import say_if_own
 from .loop import sizes_of, sizes_with
 
-_REPLAYED = ("the step replays a CUDA graph: its ops are those that the capture recorded, and belong to no call of "
-             "a module, so that no plan recomputes them")
-_ON_SIDE_STREAM = ("the step ran on a stream of its own, as programs warm up before they capture a CUDA graph: if this "
-                   "one replays one later, record a replay (a higher number with --steps)")
+_REPLAYED = ("the step replays a CUDA graph: the ops come from the capture and belong to no call of a module, so "
+             "that no plan recomputes such ops")
+_ON_SIDE_STREAM = ("the step ran on a side stream, as in the warm-up before the capture of a CUDA graph: if the "
+                   "program replays a graph later, record a replay (a higher number with --steps)")
 _TIMED = "elapsed_time() was called {}, and told times of this machine: the card's are in the step"
-_ENDED_EARLY = "the step ended early, by {}: what comes after that is missing, and no plan can be made of it"
+_ENDED_EARLY = "the step ended early, by {}: the rest is missing, and no plan is possible"
 
 
 def _declared(library):
@@ -201,7 +201,8 @@ class StepRecorder:
         self.notes = []
         if self.calls_in_transforms:
             self.notes.append(f"{self.calls_in_transforms} calls of modules ran inside of torch.func (vmap, grad), "
-                              "where no checkpoint can be: their memory counts, but no plan recomputes them")
+                              "where no checkpoint is possible: memory of such calls counts, but no plan recomputes "
+                              "such calls")
         if timings.count:
             self.notes.append(_TIMED.format(timings))
         self.notes += [_REPLAYED] if self.replays else [_ON_SIDE_STREAM] if self._on_side_stream else []
@@ -239,7 +240,7 @@ class StepRecorder:
         if self.summary()["peak_bytes"]:
             return ""
         reason = ", as the model is on the CPU" if self._on_cpu else ""
-        return (f"step {self.step} used no memory of cuda{reason}: move the model and its input there before the "
+        return (f"step {self.step} used no memory of cuda{reason}: move the model and the input there before the "
                 'training, by model.cuda() or .to("cuda")')
 
     def _stop(self):

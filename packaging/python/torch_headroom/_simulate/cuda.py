@@ -7,6 +7,7 @@ driver, and the few classes made of CUDA objects.
 """
 
 import ctypes
+import functools
 import hashlib
 import os
 import sys
@@ -16,7 +17,7 @@ import time
 import torch
 
 from .._library import HeadroomError
-from .._torch import patch_around, substitute
+from .._torch import in_backward, patch_around, substitute
 from . import cuda_graphs, memory, placeholders
 
 
@@ -191,6 +192,25 @@ def patch(library, card):
     substitute(substitutes)
     # Python's threads must turn interception on; autograd's threads inherit the interception.
     patch_around(threading.Thread, "_bootstrap_inner", before=lambda _: library.headroom_intercept_thread())
+    torch.autograd._engine_run_backward = _returning_gradients(library, torch.autograd._engine_run_backward)
+
+
+def _returning_gradients(library, run_backward):
+    """Returns a replacement of `run_backward`. The replacement waits until autograd's thread has let go of the gradients
+    that torch.autograd.grad() returns. Without the wait, the op at which a dropped gradient is freed differs from run
+    to run."""
+
+    @functools.wraps(run_backward)
+    def run(outputs, *arguments, **named):
+        if named.get("accumulate_grad", True) or in_backward():
+            return run_backward(outputs, *arguments, **named)
+        library.headroom_begin_returning_gradients()
+        try:
+            return run_backward(outputs, *arguments, **named)
+        finally:
+            library.headroom_end_returning_gradients()
+
+    return run
 
 
 def at_first_use(action):
@@ -312,6 +332,6 @@ def _of_module(properties):
 
 def _no_sensor(name):
     def sensor(device=None):
-        raise HeadroomError(f"torch.cuda.{name}() reads a sensor, which a simulated GPU does not have")
+        raise HeadroomError(f"torch.cuda.{name}() reads a sensor, and a simulated GPU has no sensors")
 
     return sensor

@@ -115,8 +115,8 @@ class CUDAGraph:
     def __getattr__(self, name):
         if name.startswith("_"):
             raise AttributeError(name)
-        raise HeadroomError(f"torch.cuda.CUDAGraph.{name} is the CUDA driver's, which the GPU that Headroom simulates "
-                            "does not have")
+        raise HeadroomError(f"torch.cuda.CUDAGraph.{name} needs the CUDA driver, and Headroom's simulated GPU has "
+                            "no CUDA driver")
 
 
 @contextlib.contextmanager

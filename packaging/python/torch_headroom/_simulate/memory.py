@@ -93,9 +93,10 @@ def _memory_read_sentences():
     named = list(_reading_modules)[:_MOST_NAMED]
     more = len(_reading_modules) - len(named)
     places = " and ".join(named) if not more else f"{', '.join(named)} and {more} more"
-    return [f"the model reads the card's memory while it computes ({', '.join(_read_functions)}, in {places}): on the "
-            "card and under a plan it reads other numbers, and may run other ops and take other memory than recorded "
-            "and planned. Give it a fixed number in place of these (a chunk size), then record the step again"]
+    return [f"the model reads the card's memory while it computes ({', '.join(_read_functions)}, in {places}): on "
+            "the card and under a plan the model reads other numbers, and may run other ops and take other memory "
+            "than recorded and planned. Use a fixed number in place of the card's memory (a chunk size), then "
+            "record the step again"]
 
 
 remarks.add_source(remarks.MEMORY_READS, _memory_read_sentences, _forget_memory_reads)
@@ -196,7 +197,7 @@ def _raw_allocate(size, stream):
 def _enable_cache(enabled=True):
     if not enabled:
         raise HeadroomError("torch.cuda.caching_allocator_enable(False) takes each tensor's memory from the CUDA "
-                            "driver, whose rules Headroom does not simulate: leave the caching allocator on")
+                            "driver, and Headroom does not simulate the driver's rules: leave the caching allocator on")
 
 
 def _free_and_total(library):

@@ -71,17 +71,17 @@ timings = Placeholders()  # times between events, taken on this machine
 
 _SENTENCES = {
     decisions:
-        "the program asked {} whether something is true that nobody knows without data, and was given an answer: on "
-        "the card the step may go another way from there",
+        "the program asked {} for a truth value that depends on data, and got a placeholder: on the card the step "
+        "may go another way from there",
     sizes:
-        "the sizes of results are placeholders {}, as only data decides the sizes: on the card the results may be "
-        "smaller, and memory with them",
+        "the sizes of results are placeholders {}, as only data decides the sizes: on the card results, and so "
+        "memory, may be smaller",
     of_other_ranks:
-        "the program read what other ranks told {}, and they were taken to hold what this one holds: on the card the "
+        "the program read values of other ranks {}, here taken as equal to this rank's: on the card the "
         "step may go another way from there",
     queries:
-        "the program asked {} whether work of the card is done (query), and was told that it is: on the card it may "
-        "not be, and memory that waits for it lives longer",
+        "the program asked {} whether work of the card is done (query), and the answer was yes: on the card the "
+        "work may still run, and memory that waits for the work lives longer",
 }
 
 
@@ -136,9 +136,9 @@ class _Reads:
             self._end(around, frame, count)
 
     def _end(self, around, frame, reads):
-        _end(frame, f"{around.f_code.co_filename}:{around.f_lineno}: this loop has read {reads:,} values of the GPU "
-                    "that Headroom simulates, which has no data and invents them, and may never end: end it after a "
-                    "number of steps, or by values that are made on the CPU")
+        _end(frame, f"{around.f_code.co_filename}:{around.f_lineno}: this loop has read {reads:,} placeholder "
+                    "values of Headroom's simulated GPU, and may never end: end the loop after a number of steps, "
+                    "or by values that are made on the CPU")
 
 
 def _loops_around(frame):

@@ -19,15 +19,15 @@ _TRANSFORMER_ENGINE = "transformer_engine.common"
 
 
 def refuse_allocators(*arguments, **named):
-    raise HeadroomError("CUDAPluggableAllocator hands out memory of the CUDA driver, which the GPU that Headroom "
-                        "simulates does not have: record without it, by the rules of PyTorch's own allocator")
+    raise HeadroomError("CUDAPluggableAllocator hands out memory of the CUDA driver, and Headroom's simulated GPU "
+                        "has no CUDA driver: record with PyTorch's own allocator")
 
 
 def _refusing(name, what):
     """Returns a function that refuses what the CUDA driver does."""
 
     def refuse(*arguments, **named):
-        raise HeadroomError(f"{name} {what}, which the GPU that Headroom simulates does not have")
+        raise HeadroomError(f"{name} {what}, and Headroom's simulated GPU cannot do that")
 
     return refuse
 
@@ -42,11 +42,11 @@ _OF_THE_DRIVER = {
     "_gds_register_buffer": ("torch.cuda.gds", "needs the cuFile library"),
     "_gds_deregister_buffer": ("torch.cuda.gds", "needs the cuFile library"),
     "_gds_register_handle": ("torch.cuda.gds", "needs the cuFile library"),
-    "_nccl_all_reduce": ("torch.cuda.nccl.all_reduce", "runs several GPUs from one process"),
-    "_nccl_reduce": ("torch.cuda.nccl.reduce", "runs several GPUs from one process"),
-    "_nccl_broadcast": ("torch.cuda.nccl.broadcast", "runs several GPUs from one process"),
-    "_nccl_all_gather": ("torch.cuda.nccl.all_gather", "runs several GPUs from one process"),
-    "_nccl_reduce_scatter": ("torch.cuda.nccl.reduce_scatter", "runs several GPUs from one process"),
+    "_nccl_all_reduce": ("torch.cuda.nccl.all_reduce", "runs several GPUs from a single process"),
+    "_nccl_reduce": ("torch.cuda.nccl.reduce", "runs several GPUs from a single process"),
+    "_nccl_broadcast": ("torch.cuda.nccl.broadcast", "runs several GPUs from a single process"),
+    "_nccl_all_gather": ("torch.cuda.nccl.all_gather", "runs several GPUs from a single process"),
+    "_nccl_reduce_scatter": ("torch.cuda.nccl.reduce_scatter", "runs several GPUs from a single process"),
     "_nccl_init_rank": ("torch.cuda.nccl.init_rank", "joins GPUs of several processes"),
     "_cuda_tunableop_get_rotating_buffer_size": ("torch.cuda.tunable.get_rotating_buffer_size",
                                                  "depends on the cache that a driver reports"),
@@ -59,7 +59,7 @@ class _AssumedBuilt:
 
     def __bool__(self):
         remarks.add("xformers' extension module does not load on this machine, and was taken to load on the card: "
-                    "where it does not, either, xformers refuses to run there (python -m xformers.info)")
+                    "if the module does not load there, either, xformers refuses to run (python -m xformers.info)")
         return True
 
 
@@ -148,8 +148,8 @@ def _managed_freed(size):
 
 def _managed_memory_sentences():
     if _managed_bytes:
-        yield (f"{_managed_bytes:,} bytes are managed memory of paged optimizers, which is the host's and not part of "
-               "the peak: on the card it takes room only where there is some")
+        yield (f"{_managed_bytes:,} bytes are managed memory of paged optimizers, in the host's memory and not part "
+               "of the peak: on the card managed memory takes only free room")
 
 
 def patch():

@@ -35,7 +35,8 @@ def simulate(gpu="h100-80gb"):
     if simulated is not None:
         # fit() records the program for other cards than the program's own.
         if simulated["name"] != card["name"] and not fit_call():
-            raise HeadroomError(f"this process simulates {simulated['name']} already: start another one to simulate "
+            raise HeadroomError(f"this process simulates {simulated['name']} already: start another process to "
+                                "simulate "
                                 f"{card['name']}")
         return
     _refuse_late_call()
@@ -64,7 +65,7 @@ def _known_card(gpu):
     cards = {card["name"]: card for card in json.loads(load().headroom_devices())}
     name = gpu_name(gpu)
     if name not in cards:
-        raise HeadroomError(f"unknown GPU '{gpu}': expected one of {', '.join(cards)}")
+        raise HeadroomError(f"unknown GPU '{gpu}': expected {', '.join(cards)}")
     return cards[name]
 
 
@@ -91,8 +92,10 @@ def _refuse_late_call():
     if torch is None:
         return
     if hasattr(torch, "cuda") and torch.cuda.is_initialized():
-        raise HeadroomError("CUDA is already in use in this process, and a real GPU and a simulated one cannot be: "
-                            "call torch_headroom.simulate() in the first lines of the program, before anything imports "
+        raise HeadroomError("CUDA is already in use in this process, and a process has either real or simulated "
+                            "GPUs: call torch_headroom.simulate() in the first lines of the program, before "
+                            "anything imports "
                             "torch")
-    raise HeadroomError("torch was imported before torch_headroom.simulate(): call it in the first lines of the "
+    raise HeadroomError("torch was imported before torch_headroom.simulate(): call simulate() in the first lines of "
+                        "the "
                         "program, before anything imports torch (in a notebook: restart the kernel first)")

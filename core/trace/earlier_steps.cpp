@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/trace/earlier_steps.h"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <system_error>
+#include <vector>
+
+namespace headroom {
+
+Bytes savedForBackward(const StepTrace& step)
+{
+    std::vector<bool> made(step.storages.size(), false), counts(step.storages.size(), false);
+    bool begun = false;
+    for (std::uint32_t event = 0; event < step.events.size(); ++event) {
+        const std::uint32_t a = step.events.a[EventIndex(event)];
+        switch (step.events.kind[EventIndex(event)]) {
+        case EventKind::mark:
+            begun = begun || static_cast<Mark>(a) == Mark::stepBegin;
+            break;
+        case EventKind::alloc:
+            made[a] = begun;
+            break;
+        case EventKind::free: // what the program keeps is a state, such as a cache
+            counts[a] = made[a];
+            break;
+        default:
+            break;
+        }
+    }
+    Bytes saved = 0;
+    for (const StorageId storage : step.packs.storage) {
+        if (!storage.valid() || !counts[storage.value])
+            continue;
+        counts[storage.value] = false; // counted once, for the first pack
+        saved += step.storages.bytes[storage];
+    }
+    return saved;
+}
+
+std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step)
+{
+    const std::string_view text = step.info.setting(EarlierSteps::setting);
+    EarlierSteps earlier;
+    const char* const end = text.data() + text.size();
+    const auto [space, error] = std::from_chars(text.data(), end, earlier.least);
+    if (error != std::errc() || space == end || std::from_chars(space + 1, end, earlier.most).ec != std::errc())
+        return std::nullopt;
+    earlier.own = savedForBackward(step);
+    const bool differ = std::max(earlier.most - earlier.own, earlier.own - earlier.least) > earlier.own / 1000;
+    return differ ? std::optional(earlier) : std::nullopt;
+}
+
+std::set<std::string> modulesThatSave(const StepTrace& step)
+{
+    std::vector<bool> saves(step.modules.size(), false);
+    std::set<std::string> names;
+    CallId running;
+    bool isBackward = false;
+    for (std::uint32_t event = 0; event < step.events.size(); ++event) {
+        const std::uint32_t a = step.events.a[EventIndex(event)];
+        switch (step.events.kind[EventIndex(event)]) {
+        case EventKind::enter:
+            running = CallId(a);
+            break;
+        case EventKind::exit:
+            running = step.calls.parent[CallId(a)];
+            break;
+        case EventKind::mark:
+            isBackward = static_cast<Mark>(a) == Mark::forwardEnd;
+            break;
+        case EventKind::pack:
+            for (CallId call = running; !isBackward && call.valid(); call = step.calls.parent[call]) {
+                const ModuleId module = step.calls.module[call];
+                if (!saves[module.value])
+                    names.emplace(step.moduleFqn(module));
+                saves[module.value] = true;
+            }
+            break;
+        default:
+            break;
+        }
+    }
+    return names;
+}
+
+std::string leftOutSetting(const StepTrace& step, const std::set<std::string>& before)
+{
+    std::set<std::string, std::less<>> called;
+    for (const ModuleId module : step.calls.module)
+        called.emplace(step.moduleFqn(module));
+    std::int64_t count = 0;
+    std::string_view first;
+    for (const std::string& module : before) {
+        const std::string_view name = module;
+        const std::string_view around = name.substr(0, std::min(name.rfind('.'), name.size()));
+        if (called.contains(name)
+            || (around != name && before.contains(std::string(around)) && !called.contains(around)))
+            continue;
+        if (++count == 1)
+            first = name;
+    }
+    return count > 0 ? std::to_string(count) + ' ' + std::string(first) : std::string();
+}
+
+std::optional<LeftOutModules> leftOutModules(const StepTrace& step)
+{
+    const std::string_view text = step.info.setting(LeftOutModules::setting);
+    LeftOutModules leftOut;
+    const char* const end = text.data() + text.size();
+    const auto [space, error] = std::from_chars(text.data(), end, leftOut.count);
+    if (error != std::errc() || space == end || leftOut.count <= 0)
+        return std::nullopt;
+    leftOut.first.assign(space + 1, end);
+    return leftOut;
+}
+
+Bytes forwardsOutside(const StepTrace& step)
+{
+    const std::string_view text = step.info.setting(forwardsOutsideSetting);
+    Bytes bytes = 0;
+    std::from_chars(text.data(), text.data() + text.size(), bytes);
+    return std::max<Bytes>(bytes, 0);
+}
+
+} // namespace headroom

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/trace/step_trace.h"
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace headroom {
+
+/// Bytes of what the step makes and drops, and autograd saves for backward. Steps of equal sizes save equal bytes.
+Bytes savedForBackward(const StepTrace& step);
+
+/// Name of the setting (StepInfo::settings) with the most bytes that a forward outside of training steps took, such as
+/// a forward before the optimizer is made.
+constexpr std::string_view forwardsOutsideSetting = "bytes of forwards outside of steps";
+Bytes forwardsOutside(const StepTrace& step); ///< bytes of that setting; 0: there was no such forward
+
+/// Bytes that earlier steps of the program saved for backward, if more than a thousandth more or less than
+/// the recorded step. The program's steps are then of several sizes, and a later step may be larger.
+struct EarlierSteps
+{
+    /// Name of the setting (StepInfo::settings) that has the two figures, separated by a space.
+    static constexpr std::string_view setting = "bytes saved by earlier steps";
+    Bytes least = 0;
+    Bytes most = 0;
+    Bytes own = 0; ///< savedForBackward() of the recorded step
+};
+std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step); ///< nullopt: no difference, or not known
+
+/// Modules that saved tensors in earlier steps of the program and did not run in the recorded step, as layers that are
+/// dropped at random. A module inside of a module that did not run does not count.
+struct LeftOutModules
+{
+    /// Name of the setting (StepInfo::settings) that has the count and the first name, separated by a space.
+    static constexpr std::string_view setting = "modules of earlier steps only";
+    std::int64_t count = 0;
+    std::string first;
+};
+std::optional<LeftOutModules> leftOutModules(const StepTrace& step); ///< as in the setting; nullopt: none, or not known
+
+/// Names of the modules in which the forward of a step saves tensors, modules around those modules included.
+std::set<std::string> modulesThatSave(const StepTrace& step);
+
+/// Compares the calls of a step with modulesThatSave() of the steps before. Returns the value of the setting
+/// LeftOutModules::setting; empty if no module is left out.
+std::string leftOutSetting(const StepTrace& step, const std::set<std::string>& before);
+
+} // namespace headroom
