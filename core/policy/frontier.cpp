@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/policy/frontier.h"
-
 #include "core/base/curves.h"
 #include "core/base/try.h"
+#include "core/policy/step_planner.h"
+#include "core/policy/step_solver.h"
 
 #include <algorithm>
 #include <bit>

@@ -8,7 +8,9 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <random>
 #include <ranges>
+#include <tuple>
 #include <utility>
 
 namespace headroom {
@@ -16,48 +18,25 @@ namespace headroom {
 namespace {
 
 constexpr int mostOffloadTries = 6; ///< problems that are solved for one budget
-constexpr std::size_t mostRounded = 512; ///< whole plans near a solution of the linear relaxation
+constexpr std::size_t mostRounded = 64; ///< whole plans near a solution of the linear relaxation
+constexpr std::size_t mostCandidates = 32; ///< options of an arc that may replace that of such a plan at a time
+constexpr std::size_t mostRows = 100; ///< of Neighbours
 constexpr double goodGap = 0.02; ///< at this gap the rows are not searched
 constexpr double offloadGap = 0.01; ///< gap of a search in rows
 constexpr double narrower = 0.8; ///< the next time for hidden copies, if more copies were exposed than expected
 constexpr double exposedTolerance = 0.02; ///< exposed copies beyond the expected ones, as a share of the plan's time
 constexpr double shareOfRecompute = 0.5; ///< part of the remaining time for plans without offload
+constexpr double shareOfImproving = 0.35; ///< part of the remaining time for changes of proposed plans
 constexpr double shareOfSearch = 0.5; ///< part of the remaining time for a search of the rows
+constexpr double sharesOfTime[] = {1, 0.5, 0.25}; ///< time for copies in relaxations
+constexpr double leastGainMs = 1e-6;
+constexpr double excessTimes = 4; ///< cost of a byte above the budget, in times of the relaxation's price
+constexpr double strictTimes = 1e4; ///< the same where no plan may exceed the budget, in times of that cost
+constexpr int mostFailed = 60; ///< random replacements without a better plan
 constexpr std::size_t fewOptions = 60; ///< options beside those of the relaxation
 constexpr std::size_t manyOptions = 400;
 constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more options
 constexpr double leastRecomputeMs = 2;
-constexpr double leastMemoryLimitMs = 300;
-
-/// By module: the position of the part that the module is, or is inside of; -1: none. Modules inside follow the outer
-/// module.
-std::vector<int> partPositions(const StepTrace& trace, const PartTree& tree)
-{
-    std::vector<int> positions(trace.modules.size(), -1);
-    for (std::size_t part = 0; part < tree.parts.size(); ++part)
-        positions[tree.units[static_cast<std::size_t>(tree.parts[part])].module.value] = static_cast<int>(part);
-    for (std::uint32_t module = 0; module < trace.modules.size(); ++module)
-        if (const ModuleId parent = trace.modules.parent[ModuleId(module)];
-            parent.valid() && positions[module] < 0 && positions[parent.value] >= 0)
-            positions[module] = positions[parent.value];
-    return positions;
-}
-
-/// Sets the times of the work of `parts` parts in forward and backward. `positions` are those of partPositions().
-void setTimes(const StepTrace& trace, const std::vector<int>& positions, std::size_t parts, CopyLimits& limits)
-{
-    limits.forwardMs.assign(parts, 0);
-    limits.backwardMs.assign(parts, 0);
-    for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
-        const ModuleId module = trace.ops.module[OpId(op)];
-        const int position = module.valid() ? positions[module.value] : -1;
-        const Phase phase = trace.ops.phase[OpId(op)];
-        if (position < 0 || (phase != Phase::forward && phase != Phase::backward))
-            continue;
-        (phase == Phase::forward ? limits.forwardMs : limits.backwardMs)[static_cast<std::size_t>(position)]
-            += trace.ops.ms[OpId(op)];
-    }
-}
 
 double offloadCost(const Plan& plan)
 {
@@ -71,30 +50,38 @@ double offloadCost(const Plan& plan)
 class StepSolver::OffloadSearch
 {
 public:
-    OffloadSearch(const StepSolver& solver, const RowProblem& problem, Bytes budget, Bytes host,
+    OffloadSearch(const StepSolver& solver, const OffloadProblem& problem, Bytes budget, Bytes host,
                   const SearchLimit& limit)
         : solver_(solver)
-        , problem_(problem)
+        , problem_(problem.rows)
+        , schedule_(problem.schedule)
         , budget_(budget)
         , limit_(limit)
-        , positions_(partPositions(*solver.model_.trace(), solver.tree_))
+        , copies_(problem.copies)
+        , expected_(problem.expected)
+        , host_(host)
     {
-        const StepTrace& trace = *solver.model_.trace();
-        copies_.link = hostLinkOf(trace.info);
-        copies_.host = host_ = host;
-        setTimes(trace, positions_, solver.tree_.parts.size(), copies_);
-        forwardMs_ = std::accumulate(copies_.forwardMs.begin(), copies_.forwardMs.end(), 0.0);
+        copies_.host = expected_.host = host;
+        msPerByte_ = forwardMs_ = std::accumulate(copies_.forwardMs.begin(), copies_.forwardMs.end(), 0.0);
+        msPerByte_ /= static_cast<double>(budget);
     }
 
     Result<std::optional<PlanAnswer>> run()
     {
         const RowAnswer bound = relaxRows(problem_, budget_, atLeast, limit_, copies_, hints_);
         boundMs_ = withoutPrice(bound.boundMs);
-        RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); }));
+        const auto propose = [this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); };
+        RETURN_IF_ERROR(search(propose));
         RETURN_IF_ERROR(recomputeAlone());
+        if (isOpen() && best_) { // the upper bound of the memory leaves out plans that fit
+            counted_ = atLeast;
+            RETURN_IF_ERROR(search(propose));
+            counted_ = atMost;
+        }
         RETURN_IF_ERROR(searchRows(fewOptions));
         RETURN_IF_ERROR(raiseBound());
         RETURN_IF_ERROR(searchRows(manyOptions));
+        RETURN_IF_ERROR(improveBest());
         if (best_) {
             best_->plan.msPerGiB = bound.msPerGiB;
             best_->plan.boundMs = std::min(boundMs_, belowMs_);
@@ -145,7 +132,12 @@ private:
         return search([&](Bytes budget, const CopyLimits& copies) -> Result<std::optional<Proposed>> {
             RowAnswer answer = solveRows(problem_, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_),
                                          hints_, moreOptions);
-            return answer.plan ? std::optional(Proposed{*std::move(answer.plan), answer.plannedMs}) : std::nullopt;
+            if (!answer.plan)
+                return std::optional<Proposed>();
+            Draft draft = draftOf(std::move(answer.options), budget);
+            Neighbours neighbours = neighboursAt(budget, msPerByte_);
+            descend(draft, neighbours, limit);
+            return std::optional(proposed(std::move(draft), budget));
         });
     }
 
@@ -161,7 +153,7 @@ private:
         boundMs_ = std::max(boundMs_, withoutPrice(answer.boundMs));
         if (!answer.plan)
             return {};
-        RETURN_IF_ERROR(take(*std::move(answer.plan)));
+        RETURN_IF_ERROR(take(timed(draftOf(std::move(answer.options), budget_), budget_).plan));
         return {};
     }
 
@@ -172,103 +164,125 @@ private:
         double ms = 0;
     };
 
-    /// Proposes a plan near the solution of the linear relaxation. The plan before its improvement is tried, too:
-    /// memory that is left lets copies take longer.
+    /// A whole plan, of which single options are replaced.
+    struct Draft
+    {
+        OptionShares options;
+        PlanMemory memory;
+        Bytes excess = 0; ///< bytes above the budget
+        double ms = 0; ///< with exposed copies
+    };
+    /// What improve() works with: rows at events where plans exceeded the budget, and the ms that a byte above the
+    /// budget costs.
+    struct Neighbours
+    {
+        Bytes budget = 0;
+        double msPerByte = 0;
+        std::vector<RowProblem::Row> rows;
+
+        double costOf(double ms, double excess) const { return ms + msPerByte * std::max(0.0, excess); }
+        double costOf(const Draft& draft) const { return costOf(draft.ms, static_cast<double>(draft.excess)); }
+    };
+
+    static bool isBetter(const Draft& draft, const Draft& other)
+    {
+        return std::pair(std::max<Bytes>(0, draft.excess), draft.ms + leastGainMs)
+            < std::pair(std::max<Bytes>(0, other.excess), other.ms);
+    }
+
+    Draft draftOf(OptionShares options, Bytes budget) const
+    {
+        PlanMemory memory(problem_, counted_, options);
+        const Bytes excess = memory.highest() - budget;
+        Draft draft{std::move(options), std::move(memory), excess, 0};
+        draft.ms = timed(draft, budget).ms;
+        return draft;
+    }
+
+    /// The plan of a draft, and the time.
+    Proposed timed(const Draft& draft, Bytes budget) const
+    {
+        std::vector<double> again(problem_.positions(), 0);
+        double ms = 0;
+        bool moves = false;
+        for (const auto& [option, share] : draft.options) {
+            const LocalEffect& effect = problem_.effectOf(option);
+            moves = moves || effect.movedBytes > 0;
+            again[at(problem_.arcs()[option.arc].last - 1)] += effect.recomputeMs;
+            ms += effect.recomputeMs + (effect.movedBytes > 0 ? copyPrice * copyMs(copies_.link, effect) : 0);
+        }
+        Proposed proposed{problem_.planOf(draft.options), ms};
+        if (!moves)
+            return proposed;
+        CopySchedule::Found found = schedule_.find(std::move(proposed.plan), draft.memory, budget, again);
+        return {std::move(found.plan), ms + found.exposedMs};
+    }
+
+    /// Proposes a plan near the solutions of linear relaxations with less and less time for copies: what the relaxation
+    /// takes for hidden may be exposed.
     Result<std::optional<Proposed>> near(Bytes budget, const CopyLimits& copies)
     {
-        const RowAnswer answer = relaxRows(problem_, budget, atMost, limit_, copies, hints_);
-        const auto msOf = [&](const OptionShares& plan) { return rowsMs(plan, copies); };
-        std::optional<OptionShares> plan = rounded(answer.relaxed, budget, msOf);
-        if (!plan)
+        std::vector<Draft> found;
+        for (const double share : sharesOfTime) {
+            if (!found.empty() && limit_.reached())
+                break;
+            const RowAnswer answer = relaxRows(problem_, budget, counted_, limit_, shortened(copies, share), hints_);
+            std::optional<Draft> draft = rounded(answer.relaxed, budget);
+            if (!draft)
+                continue;
+            msPerByte_ = std::max(msPerByte_, answer.msPerGiB / static_cast<double>(GiB));
+            found.push_back(*std::move(draft));
+            if (isGood(found.back()))
+                break;
+        }
+        if (found.empty())
             return std::optional<Proposed>();
-        RETURN_IF_ERROR(take(problem_.planOf(*plan)));
-        plan = problem_.improved(*std::move(plan), atMost, budget, msOf, limit_);
-        return plan ? std::optional(Proposed{problem_.planOf(*plan), msOf(*plan)}) : std::nullopt;
+        Neighbours neighbours = neighboursAt(budget, msPerByte_);
+        const SearchLimit first = SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop);
+        std::ranges::stable_sort(found, isBetter);
+        for (Draft& draft : found)
+            descend(draft, neighbours, first);
+        Draft& best = *std::ranges::min_element(found, isBetter);
+        improve(best, neighbours, SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop));
+        return std::optional(proposed(std::move(best), budget));
     }
 
-    /// The time of a plan as the rows count it.
-    double rowsMs(const OptionShares& plan, const CopyLimits& copies) const
+    /// Improves the best plan in the time that is left.
+    Status improveBest()
     {
-        double ms = 0, out = 0, exposedOut = 0, exposedIn = 0, forward = 0, backward = 0;
-        auto position = problem_.positions();
-        for (const auto& [option, share] : std::views::reverse(plan)) {
-            const LocalEffect& effect = problem_.effectOf(option);
-            const double copy = effect.movedBytes > 0 ? copyMs(copies.link, effect) : 0;
-            ms += effect.recomputeMs + copyPrice * copy;
-            out += copy;
-            for (; position > at(problem_.arcs()[option.arc].first); --position) {
-                forward += copies.forwardMs[position - 1];
-                backward += copies.backwardMs[position - 1];
-            }
-            const double in = out * copies.link.toHost / copies.link.fromHost;
-            exposedOut = std::max(exposedOut, out - forward);
-            exposedIn = std::max(exposedIn, in - backward + copies.backwardMs[position] / 2);
-        }
-        return ms + exposedOut + exposedIn;
-    }
-
-    /// Tries proposals. Where a plan takes more memory than the rows expect, the next budget is smaller; where more
-    /// copies are exposed, the next proposal has less time for copies.
-    template <class Propose>
-    Status search(const Propose& propose)
-    {
-        CopyLimits copies = copies_;
-        Bytes rowsBudget = budget_;
-        for (int i = 0; i < mostOffloadTries && (i == 0 || !limit_.reached()); ++i) {
-            ASSIGN_OR_RETURN(std::optional<Proposed> proposed, propose(rowsBudget, copies));
-            if (!proposed)
-                break;
-            ASSIGN_OR_RETURN(const Tried tried, take(std::move(proposed->plan)));
-            if (tried.excess > 0)
-                rowsBudget -= tried.excess;
-            else if (tried.hostExcess > 0 && tried.hostExcess < copies.host)
-                copies.host -= tried.hostExcess;
-            else if (tried.hostExcess > 0 || tried.ms <= proposed->ms + exposedTolerance * tried.ms)
-                break;
-            else
-                shorten(copies);
-        }
+        if (!best_ || !isOpen() || !draft_)
+            return {};
+        Neighbours neighbours = neighboursAt(budget_, msPerByte_);
+        Draft draft = draftOf(*draft_, budget_);
+        improve(draft, neighbours, limit_);
+        RETURN_IF_ERROR(take(proposed(std::move(draft), budget_).plan));
         return {};
     }
 
-    static void shorten(CopyLimits& copies)
+    Proposed proposed(Draft draft, Bytes budget)
     {
-        for (std::vector<double>* times : {&copies.forwardMs, &copies.backwardMs})
-            for (double& ms : *times)
-                ms *= narrower;
-    }
-
-    /// What came of a plan: bytes above the budget and above the host memory, and the plan's time.
-    struct Tried
-    {
-        Bytes excess = 0;
-        Bytes hostExcess = 0;
-        double ms = 0;
-    };
-
-    /// Predicts a plan, and keeps the plan if it is the best one so far.
-    Result<Tried> take(CheckpointPlan regions)
-    {
-        ASSIGN_OR_RETURN(PlanAnswer found, solver_.predicted(std::move(regions)));
-        Tried tried;
-        tried.excess = found.timeline->peak - budget_;
-        tried.hostExcess = host_ > 0 ? found.timeline->hostBytes - host_ : 0;
-        tried.ms = found.plan.recomputeMs;
-        if (tried.excess > 0 || tried.hostExcess > 0 || tried.ms >= belowMs_)
-            return tried;
-        RETURN_IF_ERROR(spread(found));
-        tried.ms = offloadCost(found.plan);
-        if (tried.ms < belowMs_) {
-            belowMs_ = tried.ms;
-            best_ = std::move(found);
+        Proposed found = timed(draft, budget);
+        if (counted_ == atMost && budget == budget_ && draft.excess <= 0 && found.ms < draftMs_) {
+            draftMs_ = found.ms;
+            draft_ = std::move(draft.options);
         }
-        return tried;
+        return found;
     }
+
+    Neighbours neighboursAt(Bytes budget, double msPerByte) const
+    {
+        Neighbours neighbours{budget, excessTimes * msPerByte, {}};
+        for (const std::uint32_t event : hints_.events)
+            neighbours.rows.push_back(problem_.rowAt(event, counted_, budget));
+        return neighbours;
+    }
+
+    bool isGood(const Draft& draft) const { return draft.excess <= 0 && gapTo(boundMs_, draft.ms) <= goodGap; }
 
     /// A whole plan near the shares of a linear relaxation: of the few parts with several options, all choices are
     /// tried. The quickest that fits by the upper bound of the memory, or the one that exceeds the budget least.
     /// nullopt: there are no shares.
-    std::optional<OptionShares> rounded(const OptionShares& shares, Bytes budget, const RowProblem::PlanMs& msOf) const
+    std::optional<Draft> rounded(const OptionShares& shares, Bytes budget) const
     {
         std::vector<std::vector<ArcOption>> choices;
         for (std::size_t position = 0; position < problem_.positions();) {
@@ -291,221 +305,241 @@ private:
                 options.resize(1);
             combinations *= options.size();
         }
-        std::optional<OptionShares> best;
-        std::pair least{std::numeric_limits<Bytes>::max(), std::numeric_limits<double>::infinity()}; // excess, ms
-        for (std::size_t number = 0; number < combinations; ++number) {
-            OptionShares whole;
+        OptionShares whole;
+        for (const std::vector<ArcOption>& options : choices)
+            whole.emplace_back(options.front(), 1.0);
+        Draft draft = draftOf(std::move(whole), budget);
+        Draft best = draft;
+        for (std::size_t number = 1; number < combinations; ++number) {
             std::size_t rest = number;
-            for (const std::vector<ArcOption>& options : choices) {
-                whole.emplace_back(options[rest % options.size()], 1.0);
-                rest /= options.size();
-            }
-            const double ms = msOf(whole);
-            if (least.first == 0 && ms >= least.second)
+            for (std::size_t i = 0; i < choices.size(); rest /= choices[i++].size())
+                replace(draft, i, choices[i][rest % choices[i].size()].option);
+            draft.excess = draft.memory.highest() - budget;
+            if (std::max<Bytes>(0, draft.excess) > std::max<Bytes>(0, best.excess)
+                || (best.excess <= 0 && recomputeMs(draft.options) >= best.ms))
                 continue;
-            const double most = std::ranges::max(problem_.memoryUnder(whole, atMost));
-            if (const std::pair own(std::max<Bytes>(0, static_cast<Bytes>(most) - budget), ms); own < least) {
-                least = own;
-                best = std::move(whole);
-            }
+            draft.ms = timed(draft, budget).ms;
+            if (isBetter(draft, best))
+                best = draft;
         }
         return best;
     }
 
-    /// When the saved tensors of a module leave and come back.
-    using Times = std::map<ModuleId, Offload>;
+    static void replace(Draft& draft, std::size_t place, std::size_t option)
+    {
+        ArcOption& own = draft.options[place].first;
+        if (own.option != option)
+            draft.memory.replace(own, option);
+        own.option = option;
+    }
+
+    double recomputeMs(const OptionShares& options) const
+    {
+        double ms = 0;
+        for (const auto& [option, share] : options)
+            ms += problem_.effectOf(option).recomputeMs;
+        return ms;
+    }
+
+    /// The options of a place, and the least that the plan with each would cost, if that is below `belowMs`; the
+    /// cheapest ones, ascending.
+    std::vector<std::pair<double, std::size_t>> candidates(const Draft& draft, std::size_t place,
+                                                           const Neighbours& neighbours, double belowMs) const
+    {
+        const auto [arc, own] = draft.options[place].first;
+        std::vector<double> highest(problem_.optionCount(arc), 0);
+        for (const RowProblem::Row& row : neighbours.rows) {
+            const std::span<const double> changes = problem_.changesIn(row, arc);
+            if (changes.empty())
+                continue;
+            const double others
+                = static_cast<double>(draft.memory.highestIn(row.event, row.event + std::size_t{1})) - changes[own];
+            for (std::size_t option = 0; option < changes.size(); ++option)
+                highest[option] = std::max(highest[option], others + changes[option]);
+        }
+        const double others = recomputeMs(draft.options) - problem_.effectOf({arc, own}).recomputeMs;
+        std::vector<std::pair<double, std::size_t>> found;
+        for (std::size_t option = 0; option < highest.size(); ++option)
+            if (const double cost = neighbours.costOf(others + problem_.effectOf({arc, option}).recomputeMs,
+                                                      highest[option] - static_cast<double>(neighbours.budget));
+                cost < belowMs && option != own)
+                found.emplace_back(cost, option);
+        const auto kept = found.begin() + static_cast<std::ptrdiff_t>(std::min(found.size(), mostCandidates));
+        std::ranges::partial_sort(found, kept);
+        found.erase(kept, found.end());
+        return found;
+    }
+
+    void measure(Draft& draft, const Neighbours& neighbours) const
+    {
+        draft.excess = draft.memory.highest() - neighbours.budget;
+        draft.ms = timed(draft, neighbours.budget).ms;
+    }
+
+    /// Replaces single options as long as the plan becomes better and time is left, from the option at `place` on. On
+    /// the option the plan may exceed the budget.
+    void descend(Draft& draft, Neighbours& neighbours, const SearchLimit& limit, std::size_t place = 0) const
+    {
+        const Draft before = draft;
+        const double msPerByte = neighbours.msPerByte;
+        descendAtPrice(draft, neighbours, limit, place);
+        neighbours.msPerByte *= strictTimes;
+        if (draft.excess > 0)
+            descendAtPrice(draft, neighbours, limit, place);
+        if (isBetter(before, draft)) {
+            draft = before;
+            descendAtPrice(draft, neighbours, limit, place);
+        }
+        neighbours.msPerByte = msPerByte;
+    }
+
+    void descendAtPrice(Draft& draft, Neighbours& neighbours, const SearchLimit& limit, std::size_t place) const
+    {
+        double cost = neighbours.costOf(draft);
+        for (std::size_t unchanged = 0; unchanged < draft.options.size(); place = (place + 1) % draft.options.size()) {
+            ++unchanged;
+            const std::size_t before = draft.options[place].first.option;
+            const auto [excess, ms] = std::pair(draft.excess, draft.ms);
+            for (const auto& [least, option] : candidates(draft, place, neighbours, cost)) {
+                if (limit.reached())
+                    return;
+                replace(draft, place, option);
+                draft.excess = draft.memory.highest() - neighbours.budget;
+                draft.ms = recomputeMs(draft.options);
+                if (neighbours.costOf(draft) < cost)
+                    draft.ms = timed(draft, neighbours.budget).ms;
+                else if (neighbours.rows.size() < mostRows)
+                    neighbours.rows.push_back(problem_.rowAt(draft.memory.highestEvent(), counted_, neighbours.budget));
+                if (const double own = neighbours.costOf(draft); own < cost - leastGainMs) {
+                    cost = own;
+                    unchanged = 0;
+                    break;
+                }
+                replace(draft, place, before);
+                std::tie(draft.excess, draft.ms) = std::pair(excess, ms);
+            }
+        }
+    }
+
+    /// Whether two options can change places, and are not the same.
+    bool equalArcs(const ArcOption& a, const ArcOption& b) const
+    {
+        return a.option != b.option && problem_.arcs()[a.arc].kind == problem_.arcs()[b.arc].kind;
+    }
+
+    /// Leaves a plan that no single replacement makes better: replaces an option at random or exchanges two, then
+    /// others.
+    void improve(Draft& best, Neighbours& neighbours, const SearchLimit& limit) const
+    {
+        std::minstd_rand random; // the same sequence each time
+        const auto below = [&random](std::size_t count) { return static_cast<std::size_t>(random()) % count; };
+        for (int failed = 0; failed < mostFailed && !isGood(best) && !limit.reached(); ++failed) {
+            const std::size_t place = below(best.options.size()), other = below(best.options.size());
+            Draft draft = best;
+            if (failed % 2 == 0 && equalArcs(best.options[place].first, best.options[other].first)) {
+                replace(draft, place, best.options[other].first.option);
+                replace(draft, other, best.options[place].first.option);
+            } else if (const auto options
+                       = candidates(best, place, neighbours, std::numeric_limits<double>::infinity());
+                       !options.empty()) {
+                replace(draft, place, options[below(options.size())].second);
+            }
+            measure(draft, neighbours);
+            descend(draft, neighbours, limit, (place + 1) % best.options.size());
+            if (isBetter(draft, best)) {
+                best = std::move(draft);
+                failed = 0;
+            }
+        }
+    }
+
+    /// Tries proposals. Where a plan takes more memory than the rows expect, the next budget is smaller; where more
+    /// copies are exposed, the next proposal has less time for copies.
+    template <class Propose>
+    Status search(const Propose& propose)
+    {
+        CopyLimits copies = expected_;
+        Bytes rowsBudget = budget_;
+        for (int i = 0; i < mostOffloadTries && (i == 0 || !limit_.reached()); ++i) {
+            ASSIGN_OR_RETURN(std::optional<Proposed> proposed, propose(rowsBudget, copies));
+            if (!proposed)
+                break;
+            ASSIGN_OR_RETURN(const Tried tried, take(std::move(proposed->plan)));
+            if (tried.excess > 0)
+                rowsBudget -= tried.excess;
+            else if (tried.hostExcess > 0 && tried.hostExcess < copies.host)
+                copies.host -= tried.hostExcess;
+            else if (tried.hostExcess > 0 || tried.ms <= proposed->ms + exposedTolerance * tried.ms)
+                break;
+            else
+                copies = shortened(std::move(copies), narrower);
+        }
+        return {};
+    }
+
+    static CopyLimits shortened(CopyLimits copies, double share)
+    {
+        for (std::vector<double>* times : {&copies.forwardMs, &copies.backwardMs})
+            for (double& ms : *times)
+                ms *= share;
+        return copies;
+    }
+
+    /// What came of a plan: bytes above the budget and above the host memory, and the plan's time.
+    struct Tried
+    {
+        Bytes excess = 0;
+        Bytes hostExcess = 0;
+        double ms = 0;
+    };
+
+    /// Predicts a plan, and keeps the plan if it is the best one so far.
+    Result<Tried> take(CheckpointPlan regions)
+    {
+        ASSIGN_OR_RETURN(PlanAnswer found, solver_.predicted(std::move(regions)));
+        Tried tried;
+        tried.excess = found.timeline->peak - budget_;
+        tried.hostExcess = host_ > 0 ? found.timeline->hostBytes - host_ : 0;
+        tried.ms = found.plan.recomputeMs;
+        if (tried.excess > 0 || tried.hostExcess > 0 || tried.ms >= belowMs_)
+            return tried;
+        clock(found);
+        tried.ms = offloadCost(found.plan);
+        if (tried.ms < belowMs_) {
+            belowMs_ = tried.ms;
+            best_ = std::move(found);
+        }
+        return tried;
+    }
 
     void clock(PlanAnswer& found) const { setOffload(solver_.model_, found.regions, *found.timeline, found.plan); }
 
-    /// Lets tensors leave the device later, and come back earlier, as far as that hides copies and the memory is there.
-    Status spread(PlanAnswer& found) const
-    {
-        clock(found);
-        if (found.plan.offload.exposedMs <= 0)
-            return {};
-        ASSIGN_OR_RETURN(PlanAnswer later, solver_.predicted(withCounted(found.regions)));
-        ASSIGN_OR_RETURN(const Times times, timesThatHide(later.regions));
-        RETURN_IF_ERROR(shift(later, times, &Offload::wait));
-        RETURN_IF_ERROR(shift(later, times, &Offload::ahead));
-        clock(later);
-        if (offloadCost(later.plan) < offloadCost(found.plan)) {
-            later.plan.recomputeMs = later.timeline->recomputeMs;
-            found = std::move(later);
-        }
-        return {};
-    }
-
-    /// The positions of the parts that a module of a plan is, is inside of, or is around.
-    std::vector<int> positionsOf(ModuleId module) const
-    {
-        if (const int position = positions_[module.value]; position >= 0)
-            return {position};
-        std::vector<int> inside;
-        for (const PartTree::Around& around : solver_.tree_.around)
-            if (solver_.tree_.units[static_cast<std::size_t>(around.unit)].module == module)
-                for (int position = around.first; position < around.last; ++position)
-                    inside.push_back(position);
-        return inside;
-    }
-
-    /// The plan with the parts that it leaves as they are, from the first offloaded one on. Nothing of them moves, but
-    /// their calls count (Offload::moves), so that a copy may take as long as several of them run.
-    CheckpointPlan withCounted(CheckpointPlan regions) const
-    {
-        const StepModel& model = solver_.model_;
-        std::vector<bool> planned(solver_.tree_.parts.size(), false);
-        int first = std::numeric_limits<int>::max();
-        for (const CheckpointRegion& region : regions)
-            for (const int position : positionsOf(region.module)) {
-                planned[static_cast<std::size_t>(position)] = true;
-                if (region.offload)
-                    first = std::min(first, position);
-            }
-        const std::size_t known = regions.size();
-        for (auto position = static_cast<std::size_t>(first); position < planned.size(); ++position) {
-            const ModuleId module = solver_.tree_.units[static_cast<std::size_t>(solver_.tree_.parts[position])].module;
-            if (!planned[position] && model.index().obstaclesToOffload[module.value] == CheckpointObstacle::none)
-                regions.push_back({module, {}, Offload{0, 0, false}});
-        }
-        if (regions.size() > known)
-            std::ranges::sort(regions, {}, &CheckpointRegion::module);
-        return regions;
-    }
-
-    /// The times by which all copies would be hidden: of a plan whose tensors leave and come back at once, the waits
-    /// are taken out of the clock.
-    Result<Times> timesThatHide(const CheckpointPlan& plan) const
-    {
-        const StepTrace& trace = *solver_.model_.trace();
-        const StepIndex& index = solver_.model_.index();
-        ASSIGN_OR_RETURN(const Regions laidOut, layOut(trace, index, plan));
-        ASSIGN_OR_RETURN(StepClock clock, clockOf(trace, index, plan));
-        clock.offloads.resize(laidOut.regions.size());
-        const std::size_t calls = laidOut.numbered.size();
-        std::vector<double> ends(calls), begins(calls); // of the forwards and the backwards
-        double waited = 0;
-        for (std::size_t call = 0; call < calls; ++call) {
-            const TimedOffload& timed = clock.offloads[laidOut.numbered[call]];
-            ends[call] = timed.forwardEndMs - waited;
-            waited += timed.exposedOutMs;
-        }
-        for (std::size_t call = calls; call-- > 0;) {
-            const TimedOffload& timed = clock.offloads[laidOut.numbered[call]];
-            begins[call] = timed.backwardBeginMs - waited;
-            waited += timed.exposedMs - timed.exposedOutMs;
-        }
-        Times times;
-        double out = 0;
-        double in = std::numeric_limits<double>::infinity(); // the copies of the calls before must begin by then
-        for (std::size_t call = 0; call < calls; ++call) {
-            const Region& region = laidOut.regions[laidOut.numbered[call]];
-            if (region.firstMoved == region.endMoved)
-                continue;
-            double outMs = 0, inMs = 0;
-            for (std::uint32_t moved = region.firstMoved; moved < region.endMoved; ++moved) {
-                const Bytes bytes = trace.storages.bytes[laidOut.moved[moved].storage];
-                outMs += copies_.link.msToHost(bytes);
-                inMs += copies_.link.msFromHost(bytes);
-            }
-            out = std::max(out, call > 0 ? ends[call - 1] : 0.0) + outMs;
-            in = std::min(in, begins[call]) - inMs;
-            const auto left = std::ranges::find_if(ends.begin() + static_cast<std::ptrdiff_t>(call), ends.end(),
-                                                   [out](double end) { return end >= out; });
-            const auto back = std::ranges::find_if(begins.begin() + static_cast<std::ptrdiff_t>(call), begins.end(),
-                                                   [in](double begin) { return begin <= in; });
-            const auto apart = [call, calls](std::ptrdiff_t found) {
-                return static_cast<int>(std::min(found, static_cast<std::ptrdiff_t>(calls) - 1)
-                                        - static_cast<std::ptrdiff_t>(call));
-            };
-            Offload& when = times[trace.calls.module[region.call]];
-            when.wait = std::max(when.wait, apart(left - ends.begin()));
-            when.ahead = std::max(when.ahead, apart(back - begins.begin()));
-        }
-        return times;
-    }
-
-    /// Gives a member of Offload the value of `times` for as many of the first offloaded modules as the budget allows:
-    /// in forward the first calls have memory to spare, and in backward the same calls, which come last.
-    Status shift(PlanAnswer& found, const Times& times, int Offload::*member) const
-    {
-        std::vector<std::size_t> offloaded;
-        for (std::size_t region = 0; region < found.regions.size(); ++region)
-            if (times.contains(found.regions[region].module))
-                offloaded.push_back(region);
-        const StepIndex& index = solver_.model_.index();
-        std::ranges::sort(offloaded, {}, [&](std::size_t region) {
-            return index.callsOf[found.regions[region].module.value].front();
-        });
-        std::size_t fits = 0;
-        std::size_t tooMany = offloaded.size() + 1;
-        PlanAnswer best = found;
-        for (std::size_t count = offloaded.size(); fits + 1 < tooMany; count = (fits + tooMany) / 2) {
-            CheckpointPlan regions = found.regions;
-            for (std::size_t i = 0; i < count; ++i) {
-                CheckpointRegion& region = regions[offloaded[i]];
-                (*region.offload).*member = times.at(region.module).*member;
-            }
-            ASSIGN_OR_RETURN(PlanAnswer shifted, solver_.predicted(std::move(regions)));
-            if (shifted.timeline->peak <= budget_) {
-                fits = count;
-                best = std::move(shifted);
-            } else {
-                tooMany = count;
-            }
-        }
-        found.regions = std::move(best.regions);
-        found.timeline = std::move(best.timeline);
-        return {};
-    }
-
     const StepSolver& solver_;
     const RowProblem& problem_;
+    const CopySchedule& schedule_;
     Bytes budget_;
     double belowMs_ = std::numeric_limits<double>::infinity(); ///< of the best plan
     const SearchLimit& limit_;
     RowHints hints_;
-    std::vector<int> positions_; ///< partPositions()
-    CopyLimits copies_;
+    CopyLimits copies_, expected_;
     Bytes host_ = 0; ///< as CopyLimits::host, but of the request
+    RowProblem::Memory counted_ = atMost; ///< of drafts
     double forwardMs_ = 0; ///< of all parts
+    double msPerByte_ = 0; ///< largest price of memory in a relaxation
+    std::optional<OptionShares> draft_; ///< the best plan of the rows that fits
+    double draftMs_ = std::numeric_limits<double>::infinity(); ///< of draft_
     double boundMs_ = 0;
     std::optional<PlanAnswer> best_;
 };
-
-Result<const RowProblem*> StepSolver::offloadRows(const std::stop_token& stop) const
-{
-    const std::lock_guard lock(mutex_);
-    if (!offloadRows_) {
-        PartTree tree = tree_;
-        tree.offloads = true;
-        ASSIGN_OR_RETURN(offloadRows_, RowProblem::create(model_, *events_, tree, worldSize_, stop));
-    }
-    return &*offloadRows_;
-}
 
 Result<std::optional<PlanAnswer>> StepSolver::bestWithOffload(Bytes budget, Bytes host, const std::stop_token& stop,
                                                               double limitMs) const
 {
     if (minTimePlan_.timeline->peak <= budget)
         return bestBelow(budget, std::numeric_limits<double>::infinity(), stop, limitMs);
-    ASSIGN_OR_RETURN(const RowProblem* problem, offloadRows(stop));
+    ASSIGN_OR_RETURN(const OffloadProblem* problem, offloadProblem(stop));
     const SearchLimit limit = SearchLimit::after(limitMs, stop);
     return OffloadSearch(*this, *problem, budget, host, limit).run();
-}
-
-Result<Bytes> StepSolver::leastWithOffload(const std::stop_token& stop) const
-{
-    ASSIGN_OR_RETURN(const RowProblem* problem, offloadRows(stop));
-    const std::lock_guard lock(mutex_);
-    if (!leastWithOffload_) {
-        leastWithOffload_ = minMemoryPlan_.timeline->peak;
-        const SearchLimit limit = SearchLimit::after(leastMemoryLimitMs, stop);
-        if (std::optional<CheckpointPlan> plan = minMemoryInRows(*problem, *leastWithOffload_, limit)) {
-            ASSIGN_OR_RETURN(const PlanAnswer lean, predicted(std::move(*plan)));
-            leastWithOffload_ = std::min(*leastWithOffload_, lean.timeline->peak);
-        }
-    }
-    return *leastWithOffload_;
 }
 
 } // namespace headroom

@@ -10,7 +10,6 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 namespace headroom {
@@ -98,8 +97,6 @@ CheckpointPlan inStep(CheckpointPlan plan, ModuleId part)
 
 namespace {
 
-constexpr double leastImprovementMs = 1e-6;
-
 /// Sets of arcs that are joined pairwise.
 class JoinedArcs
 {
@@ -142,6 +139,16 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
     ASSIGN_OR_RETURN(problem.parts_, PartArcs::create(model, events, tree, layout.shared(), may, placeOf, stop));
     for (const PartArcs::Arc& arc : problem.parts_.arcs)
         problem.modules_.push_back(moduleOf(arc));
+    for (const PartArcs::Kind& kind : problem.parts_.kinds) {
+        const std::vector<LocalEffect>& options = kind.options.effects;
+        std::vector<double>& bytes = problem.changes_.emplace_back();
+        for (std::size_t change = 0; !options.empty() && change < options.front().changes.size(); ++change) {
+            for (const LocalEffect& effect : options)
+                bytes.push_back(static_cast<double>(effect.changes[change].after));
+            for (const LocalEffect& effect : options)
+                bytes.push_back(static_cast<double>(effect.changes[change].high));
+        }
+    }
     problem.positions_ = tree.parts.size();
     problem.atMost_.assign(layout.high().begin(), layout.high().end());
     const StepLayout least(model, events, modules, worldSize, asRecorded);
@@ -178,6 +185,15 @@ Bytes RowProblem::changeIn(const Row& row, const ArcOption& option) const
     return moment.atEvent ? change.high : change.after;
 }
 
+std::span<const double> RowProblem::changesIn(const Row& row, std::size_t arc) const
+{
+    const Row::Moment& moment = row.moments[arc];
+    if (moment.change < 0)
+        return {};
+    const std::size_t number = 2 * static_cast<std::size_t>(moment.change) + (moment.atEvent ? 1 : 0);
+    return std::span(changes_[parts_.arcs[arc].kind]).subspan(number * optionCount(arc), optionCount(arc));
+}
+
 std::vector<double> RowProblem::memoryUnder(const OptionShares& shares, Memory memory) const
 {
     const std::vector<Bytes>& without = base(memory);
@@ -203,74 +219,97 @@ std::vector<double> RowProblem::memoryUnder(const OptionShares& shares, Memory m
     return bytes;
 }
 
-std::optional<std::pair<double, OptionShares>> RowProblem::withAnotherOption(const OptionShares& whole,
-                                                                             std::size_t index, Memory memory,
-                                                                             Bytes budget, const PlanMs& msOf,
-                                                                             double belowMs) const
+namespace {
+
+constexpr std::size_t blockEvents = 64;
+
+} // namespace
+
+PlanMemory::PlanMemory(const RowProblem& problem, RowProblem::Memory memory, const OptionShares& plan)
+    : problem_(&problem)
+    , bytes_(problem.base(memory))
+    , added_(bytes_.size() / blockEvents + 1, 0)
+    , highest_(added_.size(), std::numeric_limits<Bytes>::min())
 {
-    const ArcOption own = whole[index].first;
-    const std::span<const std::uint32_t> events = arcs()[own.arc].replay->events();
-    if (events.empty())
-        return std::nullopt;
-    // What an option may add at each event of the part, and from there until the next event.
-    const std::vector<double> bytes = memoryUnder(whole, memory);
-    const auto freeIn = [&](std::size_t begin, std::size_t end) {
-        const auto first = bytes.begin();
-        return begin >= end ? budget
-                            : budget
-                - static_cast<Bytes>(*std::max_element(first + static_cast<std::ptrdiff_t>(begin),
-                                                       first + static_cast<std::ptrdiff_t>(end)));
-    };
-    if (freeIn(0, events.front()) < 0)
-        return std::nullopt;
-    std::vector<LocalEffect::Change> most(arcs()[own.arc].replay->changes(), {budget, budget});
-    for (std::size_t i = 0; i < events.size(); ++i) {
-        const auto number = static_cast<std::size_t>(arcs()[own.arc].replay->changeAt(i));
-        const LocalEffect::Change& change = effectOf(own).changes[number];
-        const std::size_t next = i + 1 < events.size() ? events[i + 1] : bytes.size();
-        most[number].high = std::min(most[number].high, freeIn(events[i], events[i] + 1) + change.high);
-        most[number].after = std::min(most[number].after, freeIn(events[i] + 1, next) + change.after);
-    }
-    std::vector<std::pair<double, std::size_t>> quicker;
-    OptionShares other = whole;
-    std::size_t& option = other[index].first.option;
-    for (option = 0; option < optionCount(own.arc); ++option)
-        if (const double ms = msOf(other); option != own.option && ms < belowMs)
-            quicker.emplace_back(ms, option);
-    std::ranges::sort(quicker);
-    for (const auto& [ms, found] : quicker)
-        if (std::ranges::equal(effectOf({own.arc, found}).changes, most,
-                               [](const LocalEffect::Change& a, const LocalEffect::Change& b) {
-                                   return a.high <= b.high && a.after <= b.after;
-                               })) {
-            option = found;
-            return std::pair(ms, std::move(other));
-        }
-    return std::nullopt;
+    for (std::size_t block = 0; block < highest_.size(); ++block)
+        findHighest(block);
+    for (const auto& [option, share] : plan)
+        change(option.arc, nullptr, &option.option);
 }
 
-std::optional<OptionShares> RowProblem::improved(OptionShares whole, Memory memory, Bytes budget, const PlanMs& msOf,
-                                                 const SearchLimit& limit) const
+void PlanMemory::change(std::size_t arc, const std::size_t* from, const std::size_t* to)
 {
-    double ms = msOf(whole);
-    if (std::ranges::max(memoryUnder(whole, memory)) > static_cast<double>(budget)) {
-        std::optional<std::pair<double, OptionShares>> best;
-        for (std::size_t index = 0; index < whole.size() && !(best && limit.reached()); ++index) {
-            const double belowMs = best ? best->first : std::numeric_limits<double>::infinity();
-            if (auto found = withAnotherOption(whole, index, memory, budget, msOf, belowMs))
-                best = std::move(found);
-        }
-        if (!best)
-            return std::nullopt;
-        std::tie(ms, whole) = *std::move(best);
+    const LocalReplay& replay = *problem_->arcs()[arc].replay;
+    const auto changesOf = [&](const std::size_t* option) {
+        return option ? std::span(problem_->effectOf({arc, *option}).changes) : std::span<const LocalEffect::Change>();
+    };
+    const std::span<const LocalEffect::Change> less = changesOf(from), more = changesOf(to);
+    const std::span<const std::uint32_t> events = replay.events();
+    for (std::size_t i = 0; i < events.size(); ++i) {
+        const auto number = static_cast<std::size_t>(replay.changeAt(i));
+        const std::size_t next = i + 1 < events.size() ? events[i + 1] : bytes_.size();
+        const Bytes high = (to ? more[number].high : 0) - (from ? less[number].high : 0);
+        const Bytes after = (to ? more[number].after : 0) - (from ? less[number].after : 0);
+        if (high != 0)
+            add(events[i], events[i] + std::size_t{1}, high);
+        if (after != 0)
+            add(events[i] + std::size_t{1}, next, after);
     }
-    for (bool better = true; std::exchange(better, false);)
-        for (std::size_t index = 0; index < whole.size() && !limit.reached(); ++index)
-            if (auto found = withAnotherOption(whole, index, memory, budget, msOf, ms - leastImprovementMs)) {
-                std::tie(ms, whole) = *std::move(found);
-                better = true;
-            }
-    return whole;
+    for (const std::size_t block : changed_)
+        findHighest(block);
+    changed_.clear();
+}
+
+void PlanMemory::add(std::size_t begin, std::size_t end, Bytes bytes)
+{
+    while (begin < end) {
+        const std::size_t block = begin / blockEvents;
+        const std::size_t stop = std::min(end, (block + 1) * blockEvents);
+        if (stop - begin == blockEvents) {
+            added_[block] += bytes;
+            highest_[block] += bytes;
+            begin = stop;
+            continue;
+        }
+        for (; begin < stop; ++begin)
+            bytes_[begin] += bytes;
+        if (changed_.empty() || changed_.back() != block)
+            changed_.push_back(block);
+    }
+}
+
+void PlanMemory::findHighest(std::size_t block)
+{
+    const std::size_t end = std::min(bytes_.size(), (block + 1) * blockEvents);
+    Bytes highest = std::numeric_limits<Bytes>::min();
+    for (std::size_t event = block * blockEvents; event < end; ++event)
+        highest = std::max(highest, bytes_[event]);
+    if (block * blockEvents < end)
+        highest_[block] = highest + added_[block];
+}
+
+Bytes PlanMemory::highestIn(std::size_t begin, std::size_t end) const
+{
+    Bytes highest = std::numeric_limits<Bytes>::min();
+    while (begin < end) {
+        const std::size_t block = begin / blockEvents;
+        const std::size_t stop = std::min(end, (block + 1) * blockEvents);
+        if (stop - begin == blockEvents || (begin % blockEvents == 0 && stop == bytes_.size()))
+            highest = std::max(highest, highest_[block]);
+        else
+            for (std::size_t event = begin; event < stop; ++event)
+                highest = std::max(highest, bytes_[event] + added_[block]);
+        begin = stop;
+    }
+    return highest;
+}
+
+std::uint32_t PlanMemory::highestEvent() const
+{
+    const auto block = static_cast<std::size_t>(std::ranges::max_element(highest_) - highest_.begin());
+    const auto begin = bytes_.begin() + static_cast<std::ptrdiff_t>(block * blockEvents);
+    const auto end = bytes_.begin() + static_cast<std::ptrdiff_t>(std::min(bytes_.size(), (block + 1) * blockEvents));
+    return static_cast<std::uint32_t>(std::max_element(begin, end) - bytes_.begin());
 }
 
 std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>& rows, const OptionSet& options) const

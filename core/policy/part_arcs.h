@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <span>
 #include <stop_token>
 #include <utility>
 #include <vector>
@@ -98,15 +98,10 @@ public:
     };
     Row rowAt(std::uint32_t event, Memory memory, Bytes most) const;
     Bytes changeIn(const Row& row, const ArcOption& option) const; ///< bytes that an option adds there
+    /// The same for all options of an arc; empty: all add nothing.
+    std::span<const double> changesIn(const Row& row, std::size_t arc) const;
 
     std::vector<double> memoryUnder(const OptionShares& shares, Memory memory) const; ///< by event
-
-    /// Replaces single options of a whole plan by options that take less time and fit, while there are any and time is
-    /// left. `msOf` is the time of a plan. nullopt: the plan does not fit, and no other way of a single arc changes
-    /// that.
-    using PlanMs = std::function<double(const OptionShares&)>;
-    std::optional<OptionShares> improved(OptionShares whole, Memory memory, Bytes budget, const PlanMs& msOf,
-                                         const SearchLimit& limit) const;
 
     /// Arcs that no row and no position connects with others, and the rows of such arcs. Each component is a separate
     /// problem.
@@ -119,21 +114,46 @@ public:
     std::vector<Component> components(const std::vector<Row>& rows, const OptionSet& options) const;
 
     CheckpointPlan planOf(const OptionShares& shares) const;
+    ModuleId moduleOf(std::size_t arc) const { return modules_[arc]; }
 
 private:
+    friend class PlanMemory;
     RowProblem() = default;
-    /// The quickest plan that fits with another way for the arc of whole[index], and its time; nullopt: none takes less
-    /// than `belowMs`.
-    std::optional<std::pair<double, OptionShares>> withAnotherOption(const OptionShares& whole, std::size_t index,
-                                                                     Memory memory, Bytes budget, const PlanMs& msOf,
-                                                                     double belowMs) const;
     const PartOptions& optionsOf(std::size_t arc) const { return parts_.kinds[parts_.arcs[arc].kind].options; }
     const std::vector<Bytes>& base(Memory memory) const { return memory == Memory::atLeast ? atLeast_ : atMost_; }
 
     PartArcs parts_;
+    std::vector<std::vector<double>> changes_; ///< by kind of arcs: bytes by Row::Moment, and there by option
     std::vector<ModuleId> modules_; ///< by arc
     std::size_t positions_ = 0;
     std::vector<Bytes> atLeast_, atMost_; ///< by event: memory without a plan
+};
+
+/// RowProblem::memoryUnder() of a whole plan, in which options are replaced: a replacement visits only the events of
+/// the option's arc, and blocks of events between.
+class PlanMemory
+{
+public:
+    PlanMemory(const RowProblem& problem, RowProblem::Memory memory, const OptionShares& plan);
+
+    void replace(const ArcOption& option, std::size_t by)
+    {
+        change(option.arc, &option.option, &by);
+    } ///< by an option of the same arc
+    Bytes highest() const { return highestIn(0, bytes_.size()); }
+    Bytes highestIn(std::size_t begin, std::size_t end) const; ///< of a range of events that is not empty
+    std::uint32_t highestEvent() const;
+
+private:
+    void change(std::size_t arc, const std::size_t* from, const std::size_t* to); ///< null: no option
+    void add(std::size_t begin, std::size_t end, Bytes bytes);
+    void findHighest(std::size_t block);
+
+    const RowProblem* problem_;
+    std::vector<Bytes> bytes_; ///< by event, without added_
+    std::vector<Bytes> added_; ///< by block, to all events
+    std::vector<Bytes> highest_; ///< by block, with added_
+    std::vector<std::size_t> changed_; ///< blocks with events that change() has changed
 };
 
 } // namespace headroom

@@ -3,6 +3,7 @@
 #include "core/policy/row_planner.h"
 
 #include "core/base/try.h"
+#include "core/plan/chain_problem.h"
 #include "core/plan/glpk_problem.h"
 #include "core/policy/policy_maker.h"
 
@@ -13,6 +14,8 @@
 #include <map>
 #include <numeric>
 #include <ranges>
+#include <span>
+#include <tuple>
 #include <utility>
 
 namespace headroom {
@@ -80,6 +83,22 @@ public:
         return hints;
     }
 
+    /// By arc: the options of least reduced cost in the relaxation, ascending.
+    std::vector<std::vector<std::size_t>> promisingOptions(std::size_t most) const
+    {
+        std::vector<std::vector<std::size_t>> options;
+        for (std::size_t arc = 0; arc < options_.size(); ++arc) {
+            const std::vector<double> costs = reducedCosts(arc);
+            std::vector<std::size_t>& order = options.emplace_back(costs.size());
+            std::iota(order.begin(), order.end(), std::size_t{0});
+            const std::size_t count = std::min(order.size(), most);
+            std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count), {},
+                                      [&](std::size_t option) { return costs[option]; });
+            order.resize(count);
+        }
+        return options;
+    }
+
     RowAnswer run(bool integer = true, std::size_t moreOptions = 0)
     {
         RowAnswer answer;
@@ -97,7 +116,7 @@ public:
         if (copies_ && !addBestOptions(belowMs_, moreOptions) && proof)
             return answer; // without all options there is no better bound
         search(answer);
-        if (answer.plan && !copies_ && addWaysUpTo(bestMs_))
+        if (answer.plan && !copies_ && addOptionsUpTo(bestMs_))
             search(answer);
         if (hasAllOptions_)
             answer.boundMs = std::max(answer.boundMs, std::min({boundMs_, bestMs_, belowMs_}));
@@ -134,9 +153,10 @@ private:
     /// Number of columns before the options: the memory above the budget (slack), and the exposed copies of each
     /// direction.
     std::size_t firstOption() const { return copies_ ? 3 : 1; }
-    /// Number of rows between the positions and the memory constraints: copies of each direction by position, and host
-    /// memory.
-    std::size_t copyRows() const { return copies_ ? 2 * problem_.positions() + 1 : 0; }
+    /// Number of rows between the positions and the memory constraints: copies of each direction by position, for a
+    /// bound the same for copies that the position's part itself cannot hide, and host memory.
+    std::size_t copyRows() const { return copies_ ? (isBound() ? 4 : 2) * problem_.positions() + 1 : 0; }
+    bool isBound() const { return copies_ && copies_->own; }
 
     /// What an option adds to the rows of copies.
     struct Copies
@@ -148,6 +168,8 @@ private:
     Copies copiesOf(const ArcOption& option) const
     {
         const LocalEffect& effect = problem_.effectOf(option);
+        if (effect.movedBytes <= 0)
+            return {};
         const double out = copyMs(copies_->link, effect);
         return {out, out * copies_->link.toHost / copies_->link.fromHost,
                 static_cast<double>(effect.pinned) / bytesPerUnit_};
@@ -158,74 +180,71 @@ private:
         return problem_.effectOf(option).recomputeMs + (copies_ ? copyPrice * copiesOf(option).out : 0);
     }
 
+    CopyLimits::Own ownOf(const ArcOption& option) const
+    {
+        return isBound() ? (*copies_->own)[option.arc][option.option] : CopyLimits::Own();
+    }
+
+    /// What an option has in the rows before the memory constraints: calls visit(row, coefficient).
+    template <class Visit>
+    void forEachTerm(const ArcOption& option, Visit visit) const
+    {
+        const PartArcs::Arc& arc = problem_.arcs()[option.arc];
+        for (int position = arc.first; position < arc.last; ++position)
+            visit(position, 1.0);
+        if (!copies_)
+            return;
+        const int positions = static_cast<int>(problem_.positions());
+        const Copies copies = copiesOf(option);
+        const double again = isBound() ? problem_.effectOf(option).recomputeMs : 0; // hides copies back
+        const CopyLimits::Own own = ownOf(option);
+        const auto visitBoth = [&](int row, double out, double in) {
+            if (out != 0)
+                visit(row, out);
+            if (in != 0)
+                visit(row + 1, in);
+        };
+        for (int position = 0; position < arc.last; ++position) {
+            const bool begins = position <= arc.first;
+            const double out = (begins ? copies.out : 0) - own.moreOutMs;
+            const double in = (begins ? copies.in : 0) - again - own.moreInMs;
+            visitBoth(positions + 2 * position, out, in);
+            if (position > 0 && isBound())
+                visitBoth(3 * positions + 2 * (position - 1), out, in);
+        }
+        if (isBound())
+            visitBoth(3 * positions + 2 * (arc.last - 1), own.tailMs, std::max(0.0, own.leadMs - again));
+        if (copies.host > 0 && copies_->host > 0)
+            visit(positions + static_cast<int>(copyRows()) - 1, copies.host);
+    }
+
     void addCopyRows(GlpkProblem& programme, const std::vector<ArcOption>& columns) const
     {
-        const std::size_t positions = problem_.positions();
-        std::vector<std::vector<GlpkProblem::Term>> out(positions, {{1, -1}}), in(positions, {{2, -1}});
-        std::vector<GlpkProblem::Term> host;
-        for (std::size_t i = 0; i < columns.size(); ++i) {
-            const Copies copies = copiesOf(columns[i]);
-            if (copies.out <= 0)
-                continue;
-            const int column = static_cast<int>(i + firstOption());
-            for (int position = 0; position <= problem_.arcs()[columns[i].arc].first; ++position) {
-                out[static_cast<std::size_t>(position)].push_back({column, copies.out});
-                in[static_cast<std::size_t>(position)].push_back({column, copies.in});
-            }
-            if (copies_->host > 0)
-                host.push_back({column, copies.host});
-        }
-        for (std::size_t position = 0; position < positions; ++position) {
-            const auto from = static_cast<std::ptrdiff_t>(position);
-            const auto sum
-                = [from](const std::vector<double>& ms) { return std::accumulate(ms.begin() + from, ms.end(), 0.0); };
-            programme.addRow(out[position], -GlpkProblem::infinity, sum(copies_->forwardMs));
+        const int positions = static_cast<int>(problem_.positions());
+        std::vector<std::vector<GlpkProblem::Term>> rows(copyRows());
+        for (int row = 0; at(row + 1) < rows.size(); ++row)
+            rows[at(row)].push_back({1 + row % 2, -1});
+        for (std::size_t i = 0; i < columns.size(); ++i)
+            forEachTerm(columns[i], [&](int row, double coefficient) {
+                if (row >= positions)
+                    rows[at(row - positions)].push_back({static_cast<int>(i + firstOption()), coefficient});
+            });
+        for (int row = 0; at(row + 1) < rows.size(); ++row) {
+            const std::vector<double>& ms = row % 2 == 0 ? copies_->forwardMs : copies_->backwardMs;
+            const int from = row < 2 * positions ? row / 2 : row / 2 - positions + 1;
             // A part's own backward needs the first tensors at its begin, and the last ones at its end.
-            programme.addRow(in[position], -GlpkProblem::infinity,
-                             sum(copies_->backwardMs) - copies_->backwardMs[position] / 2);
+            const double late = !isBound() && row % 2 == 1 ? ms[at(from)] / 2 : 0;
+            programme.addRow(rows[at(row)], -GlpkProblem::infinity,
+                             std::accumulate(ms.begin() + from, ms.end(), -late));
         }
-        programme.addRow(host, -GlpkProblem::infinity, static_cast<double>(copies_->host) / bytesPerUnit_);
-    }
-
-    /// Sums up what the duals of the rows of copies pay for a ms of copies that begin at a position.
-    void sumCopyDuals()
-    {
-        outDuals_.clear();
-        inDuals_.clear();
-        double out = 0, in = 0;
-        for (std::size_t row = problem_.positions(); outDuals_.size() < problem_.positions(); row += 2) {
-            outDuals_.push_back(out += duals_[row]);
-            inDuals_.push_back(in += duals_[row + 1]);
-        }
-    }
-
-    /// What the duals of the rows of copies pay for an option.
-    double paidForCopies(const ArcOption& option) const
-    {
-        const Copies copies = copiesOf(option);
-        if (copies.out <= 0)
-            return 0;
-        const auto position = static_cast<std::size_t>(problem_.arcs()[option.arc].first);
-        const double host = copies_->host > 0 ? duals_[3 * problem_.positions()] * copies.host : 0;
-        return outDuals_[position] * copies.out + inDuals_[position] * copies.in + host;
+        programme.addRow(rows.back(), -GlpkProblem::infinity, static_cast<double>(copies_->host) / bytesPerUnit_);
     }
 
     /// Adds an option to the programme of everything(), whose rows are those of setUp().
     void addTo(GlpkProblem& programme, const ArcOption& option) const
     {
-        const PartArcs::Arc& arc = problem_.arcs()[option.arc];
-        const int positions = static_cast<int>(problem_.positions());
         std::vector<std::pair<int, double>> rows;
-        for (int position = arc.first; position < arc.last; ++position)
-            rows.emplace_back(position, 1);
-        if (const Copies copies = copies_ ? copiesOf(option) : Copies(); copies.out > 0) {
-            for (int position = 0; position <= arc.first; ++position) {
-                rows.emplace_back(positions + 2 * position, copies.out);
-                rows.emplace_back(positions + 2 * position + 1, copies.in);
-            }
-            if (copies_->host > 0)
-                rows.emplace_back(3 * positions, copies.host);
-        }
+        forEachTerm(option, [&](int row, double coefficient) { rows.emplace_back(row, coefficient); });
         const auto first = static_cast<int>(problem_.positions() + copyRows());
         for (std::size_t row = 0; row < rows_.size(); ++row)
             if (const Bytes change = problem_.changeIn(rows_[row], option); change != 0)
@@ -311,8 +330,6 @@ private:
             duals_ = result.duals;
             relaxedMs_ = result.objective;
             relaxedShares_ = sharesIn(result.values, columns);
-            if (copies_)
-                sumCopyDuals();
             const std::size_t known = columns.size();
             addCheaperOptions(columns);
             if (columns.size() == known) {
@@ -325,19 +342,50 @@ private:
         return false;
     }
 
-    /// The reduced cost of an option: the ms minus what the relaxation's duals pay for the option.
-    double reducedCost(const ArcOption& option) const
+    /// The reduced costs of the options of an arc: the ms minus what the relaxation's duals pay for the option.
+    std::vector<double> reducedCosts(std::size_t arc) const
     {
-        const PartArcs::Arc& arc = problem_.arcs()[option.arc];
-        double cost = costOf(option);
-        cost -= std::accumulate(duals_.begin() + arc.first, duals_.begin() + arc.last, 0.0);
-        if (copies_)
-            cost -= paidForCopies(option);
-        const std::size_t first = problem_.positions() + copyRows();
-        for (std::size_t row = 0; first + row < duals_.size(); ++row) // rows of the relaxation
-            if (const double dual = duals_[first + row]; dual != 0)
-                cost -= dual * static_cast<double>(problem_.changeIn(rows_[row], option)) / bytesPerUnit_;
-        return cost;
+        const PartArcs::Arc& own = problem_.arcs()[arc];
+        double paid = std::accumulate(duals_.begin() + own.first, duals_.begin() + own.last, 0.0);
+        double out = 0, in = 0, allOut = 0, allIn = 0; // what the rows of copies pay for a ms
+        double tail = 0, lead = 0;
+        const std::size_t positions = problem_.positions();
+        for (std::size_t position = 0; copies_ && position < at(own.last); ++position) {
+            allOut += duals_[positions + 2 * position] + tail;
+            allIn += duals_[positions + 2 * position + 1] + lead;
+            if (position == at(own.first))
+                std::tie(out, in) = std::pair(allOut, allIn);
+            if (isBound())
+                std::tie(tail, lead)
+                    = std::pair(duals_[3 * positions + 2 * position], duals_[3 * positions + 2 * position + 1]);
+        }
+        std::vector<double> costs(problem_.optionCount(arc));
+        for (std::size_t option = 0; option < costs.size(); ++option) {
+            const double again = problem_.effectOf({arc, option}).recomputeMs;
+            costs[option] = again - paid;
+            if (!copies_)
+                continue;
+            const CopyLimits::Own ends = ownOf({arc, option});
+            if (isBound())
+                costs[option] += allIn * (again + ends.moreInMs) + allOut * ends.moreOutMs;
+            const Copies copies = copiesOf({arc, option});
+            if (copies.out <= 0)
+                continue;
+            costs[option] += (copyPrice - out) * copies.out - in * copies.in - tail * ends.tailMs
+                - lead * std::max(0.0, ends.leadMs - again);
+            if (copies_->host > 0)
+                costs[option] -= duals_[positions + copyRows() - 1] * copies.host;
+        }
+        const std::size_t first = positions + copyRows();
+        for (std::size_t row = 0; first + row < duals_.size(); ++row) { // rows of the relaxation
+            const double price = duals_[first + row] / bytesPerUnit_;
+            if (price == 0)
+                continue;
+            const std::span<const double> changes = problem_.changesIn(rows_[row], arc);
+            for (std::size_t option = 0; option < changes.size(); ++option)
+                costs[option] -= price * changes[option];
+        }
+        return costs;
     }
 
     /// Appends options that would make the relaxation cheaper.
@@ -345,10 +393,10 @@ private:
     {
         for (std::size_t arc = 0; arc < options_.size(); ++arc) {
             std::vector<std::pair<double, std::size_t>> cheaper;
+            const std::vector<double> costs = reducedCosts(arc);
             for (std::size_t option = 0; option < options_[arc].size(); ++option)
-                if (!options_[arc][option])
-                    if (const double cost = reducedCost({arc, option}); cost < -costTolerance)
-                        cheaper.emplace_back(cost, option);
+                if (costs[option] < -costTolerance && !options_[arc][option])
+                    cheaper.emplace_back(costs[option], option);
             std::ranges::sort(cheaper);
             cheaper.resize(std::min(cheaper.size(), newColumns));
             for (const auto& [cost, option] : cheaper) {
@@ -359,15 +407,17 @@ private:
     }
 
     /// Adds all options that a plan of less than `ms` may have. Returns whether options were added, and not too many.
-    bool addWaysUpTo(double ms)
+    bool addOptionsUpTo(double ms)
     {
         auto more = options_;
         std::size_t count = 0;
-        for (std::size_t arc = 0; arc < options_.size(); ++arc)
+        for (std::size_t arc = 0; arc < options_.size(); ++arc) {
+            const std::vector<double> costs = reducedCosts(arc);
             for (std::size_t option = 0; option < more[arc].size(); ++option) {
-                more[arc][option] = more[arc][option] || relaxedMs_ + reducedCost({arc, option}) < ms;
+                more[arc][option] = more[arc][option] || relaxedMs_ + costs[option] < ms;
                 count += more[arc][option] ? 1 : 0;
             }
+        }
         hasAllOptions_ = count <= mostColumns;
         return hasAllOptions_ && std::exchange(options_, std::move(more)) != options_;
     }
@@ -377,11 +427,12 @@ private:
     bool addBestOptions(double ms, std::size_t most)
     {
         std::vector<std::pair<double, ArcOption>> more;
-        for (std::size_t arc = 0; arc < options_.size(); ++arc)
+        for (std::size_t arc = 0; arc < options_.size(); ++arc) {
+            const std::vector<double> costs = reducedCosts(arc);
             for (std::size_t option = 0; option < options_[arc].size(); ++option)
-                if (!options_[arc][option])
-                    if (const double cost = reducedCost({arc, option}); relaxedMs_ + cost < ms)
-                        more.emplace_back(cost, ArcOption{arc, option});
+                if (!options_[arc][option] && relaxedMs_ + costs[option] < ms)
+                    more.emplace_back(costs[option], ArcOption{arc, option});
+        }
         hasAllOptions_ = more.size() <= most;
         if (!hasAllOptions_) {
             std::ranges::nth_element(more, more.begin() + static_cast<std::ptrdiff_t>(most), {},
@@ -440,6 +491,7 @@ private:
             if (all && !more && ms < bestMs_) {
                 bestMs_ = answer.plannedMs = ms;
                 answer.plan = problem_.planOf(shares);
+                answer.options = std::move(shares);
             }
         }
     }
@@ -457,7 +509,6 @@ private:
     OptionSet options_; ///< in the programme
     std::vector<Row> rows_;
     std::vector<double> duals_; ///< of the relaxation: by position, then by row
-    std::vector<double> outDuals_, inDuals_; ///< sumCopyDuals(), by position
     double relaxedMs_ = 0;
     OptionShares relaxedShares_;
     double boundMs_ = 0; ///< of the last search
@@ -478,11 +529,13 @@ RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory 
 }
 
 RowAnswer relaxRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, const SearchLimit& limit,
-                    const CopyLimits& copies, RowHints& hints)
+                    const CopyLimits& copies, RowHints& hints, std::size_t promising)
 {
     RowSearch search(problem, budget, budget, memory, 0, limit, copies);
     search.startFrom(hints);
     RowAnswer answer = search.run(false);
+    if (!answer.relaxed.empty() && promising > 0)
+        answer.promising = search.promisingOptions(promising);
     hints = search.hints();
     return answer;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/plan/plan.h"
+#include "core/policy/offload_copies.h"
 #include "core/policy/part_arcs.h"
 
 #include <compare>
@@ -18,8 +19,10 @@ namespace headroom {
 struct RowAnswer
 {
     std::optional<CheckpointPlan> plan; ///< empty: none was found
+    OptionShares options; ///< of the plan
     double plannedMs = 0; ///< time of the plan, with exposed copies
     OptionShares relaxed; ///< the solution of the linear relaxation; empty: none
+    std::vector<std::vector<std::size_t>> promising; ///< by arc: the options of least reduced cost there, ascending
     double boundMs = 0; ///< no plan that fits the rows takes less time; infinite if none fits
     double msPerGiB = 0; ///< ms that another GiB saves, by the linear relaxation
     std::int64_t nodes = 0; ///< of the search tree
@@ -35,17 +38,6 @@ struct RowHints
 /// Cost of a ms of hidden copies: of equal plans the plan that moves less is taken.
 inline constexpr double copyPrice = 1e-3;
 
-/// What the copies of a plan's offload may take. What a part and the later parts save goes to the host while these
-/// parts run forward, and comes back while the later parts run backward. A copy beyond that time is exposed, and costs
-/// as much as recomputation.
-struct CopyLimits
-{
-    HostLink link;
-    std::vector<double> forwardMs; ///< by position of the chain: time of the part's work in forward
-    std::vector<double> backwardMs;
-    Bytes host = 0; ///< most pinned host memory; 0: any
-};
-
 /// Plans a step that is no chain (models with a backward pass each, several backward passes of a model) by a MILP that
 /// chooses an option for each part. Memory is constrained by rows at single events. Rows are added lazily, where a
 /// solution so far exceeds the budget (cutting planes). Options are added where the linear relaxation could become
@@ -60,9 +52,10 @@ RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory 
                     double belowMs = std::numeric_limits<double>::infinity(), const RowHints& hints = {},
                     std::size_t moreOptions = 0);
 
-/// Solves only the linear relaxation: the answer has no plan. Starts from `hints`, and adds what was found.
+/// Solves only the linear relaxation: the answer has no plan, but for each arc at most `promising` options. Starts from
+/// `hints`, and adds what was found.
 RowAnswer relaxRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, const SearchLimit& limit,
-                    const CopyLimits& copies, RowHints& hints);
+                    const CopyLimits& copies, RowHints& hints, std::size_t promising = 0);
 
 /// The plan of least peak, by the upper bound of memory; empty if none of less than `most` bytes is found in time.
 std::optional<CheckpointPlan> minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit);

@@ -5,7 +5,6 @@
 #include "core/base/elapsed.h"
 #include "core/base/try.h"
 #include "core/plan/plan_units.h"
-#include "core/policy/frontier.h"
 #include "core/policy/part_arcs.h"
 #include "core/policy/part_tree.h"
 #include "core/policy/policy_maker.h"

@@ -34,6 +34,13 @@ struct FrontierPoint
 /// Receives intermediate results of a frontier that is being computed: from end to end, with fewer points.
 using FrontierWatch = std::function<void(std::vector<FrontierPoint>)>;
 
+class StepSolver;
+/// The frontier of memory and time, by ascending peak. Solves `points` budgets spread evenly, those far apart first,
+/// then budgets just below the points found, until all break points are known or `points` are found. A stop request
+/// ends the search early with the points so far. Calls `grown` with intermediate frontiers.
+Result<std::vector<FrontierPoint>> breakPoints(const StepSolver& options, const PlanRequest& request, int points,
+                                               const std::stop_token& stop, const FrontierWatch& grown = {});
+
 /// Whether the frontier has all break points, each proven optimal.
 bool isComplete(std::span<const FrontierPoint> frontier);
 

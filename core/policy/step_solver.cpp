@@ -30,6 +30,7 @@ constexpr double rowsGap = 0.005; ///< gap of a search in rows
 constexpr double leastRowsMs = 50; ///< the rows are not searched in less time after the tables
 constexpr double lateLimitMs = 200; ///< of a search of the tables after that of the rows
 constexpr double minMemoryLimitMs = 300; ///< of the search in rows for the plan of least peak
+constexpr double leastMemoryLimitMs = 300; ///< the same with offload
 
 /// Unlimited memory, small enough to add to.
 constexpr Bytes unlimitedBudget = std::numeric_limits<Bytes>::max() / 8;
@@ -355,6 +356,48 @@ Result<std::optional<PlanAnswer>> StepSolver::bestBelow(Bytes budget, double bel
     best.plan.boundMs = isProven ? ms : std::min(best.plan.boundMs, ms);
     best.plan.gap = gapOf(best);
     return std::optional(std::move(best));
+}
+
+Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::stop_token& stop) const
+{
+    const std::lock_guard lock(mutex_);
+    if (!offload_) {
+        PartTree tree = tree_;
+        tree.offloads = true;
+        ASSIGN_OR_RETURN(RowProblem rows, RowProblem::create(model_, *events_, tree, worldSize_, stop));
+        auto times = std::make_shared<const EventTimes>(eventTimes(*model_.trace(), model_.index()));
+        offload_.emplace(OffloadProblem{std::move(rows),
+                                        times,
+                                        copyLimits(model_, *times, tree),
+                                        expectedLimits(model_, tree),
+                                        {model_, *times, tree}});
+        std::vector<std::vector<CopyLimits::Own>> own;
+        for (std::size_t arc = 0; arc < offload_->rows.arcs().size(); ++arc) {
+            std::vector<CopyLimits::Own>& ofArc = own.emplace_back(offload_->rows.optionCount(arc));
+            for (std::size_t option = 0; offload_->copies.isChain && option < ofArc.size(); ++option)
+                if (offload_->rows.effectOf({arc, option}).movedBytes > 0
+                    || offload_->rows.arcs()[arc].last == static_cast<int>(offload_->rows.positions()))
+                    ofArc[option] = offload_->schedule.ownOf(offload_->rows.planOf({{{arc, option}, 1.0}}),
+                                                             offload_->rows.moduleOf(arc));
+        }
+        offload_->copies.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
+    }
+    return &*offload_;
+}
+
+Result<Bytes> StepSolver::leastWithOffload(const std::stop_token& stop) const
+{
+    ASSIGN_OR_RETURN(const OffloadProblem* problem, offloadProblem(stop));
+    const std::lock_guard lock(mutex_);
+    if (!leastWithOffload_) {
+        leastWithOffload_ = minMemoryPlan_.timeline->peak;
+        const SearchLimit limit = SearchLimit::after(leastMemoryLimitMs, stop);
+        if (std::optional<CheckpointPlan> plan = minMemoryInRows(problem->rows, *leastWithOffload_, limit)) {
+            ASSIGN_OR_RETURN(const PlanAnswer lean, predicted(std::move(*plan)));
+            leastWithOffload_ = std::min(*leastWithOffload_, lean.timeline->peak);
+        }
+    }
+    return *leastWithOffload_;
 }
 
 } // namespace headroom

@@ -56,7 +56,16 @@ private:
                                                 double limitMs) const;
     Status findEnds();
     Result<const RowProblem*> rows(const std::stop_token& stop) const; ///< creates them the first time
-    Result<const RowProblem*> offloadRows(const std::stop_token& stop) const; ///< the same, with options that offload
+    /// What a search with offload needs beside the request.
+    struct OffloadProblem
+    {
+        RowProblem rows; ///< with options that offload
+        std::shared_ptr<const EventTimes> times; ///< of the recorded step
+        CopyLimits copies; ///< for bounds
+        CopyLimits expected; ///< for proposals
+        CopySchedule schedule;
+    };
+    Result<const OffloadProblem*> offloadProblem(const std::stop_token& stop) const; ///< creates it the first time
     class OffloadSearch;
     Status findMinMemoryInRows(const std::stop_token& stop);
     Status searchChain(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;
@@ -78,7 +87,7 @@ private:
     bool isNoChain_ = false; ///< the plan that recomputes all parts is leaner than those of the tables
     mutable std::mutex mutex_;
     mutable std::optional<RowProblem> rows_;
-    mutable std::optional<RowProblem> offloadRows_;
+    mutable std::optional<OffloadProblem> offload_;
     mutable std::optional<Bytes> leastWithOffload_;
 };
 using StepSolverPtr = std::shared_ptr<const StepSolver>;

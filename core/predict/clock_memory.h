@@ -54,6 +54,12 @@ public:
     void reach(std::uint32_t event);
     /// The time when the CPU has issued all ops so far.
     double cpuMs() const { return cpu_; }
+    /// The time when the stream of the last op has run all work issued so far.
+    double gpuMs() const
+    {
+        const auto found = streams_.find(stream_);
+        return found == streams_.end() ? 0 : found->second;
+    }
     /// Ends the uses of a block by other streams. Returns the time when the other streams have run all work issued so
     /// far; nullopt without a use.
     std::optional<double> endUses(Block block);

@@ -47,6 +47,24 @@ Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const 
     return std::move(replay.memory()).finish();
 }
 
+EventTimes eventTimes(const StepTrace& trace, const StepIndex& index)
+{
+    const Regions none;
+    ReplayNotes notes;
+    Replay<ClockMemory> replay(trace, index, none, ClockMemory(trace), notes);
+    EventTimes times;
+    const auto count = [&](std::size_t events) {
+        times.cpuMs.resize(events, replay.memory().cpuMs());
+        times.gpuMs.resize(events, replay.memory().gpuMs());
+    };
+    for (const std::uint32_t event : index.memoryEvents) {
+        count(event + std::size_t{1});
+        replay.step(event);
+    }
+    count(trace.events.size() + 1);
+    return times;
+}
+
 namespace {
 
 /// When a module of a plan moves something; null: the module moves nothing.

@@ -68,6 +68,14 @@ Result<StepClock> clockOf(const StepTrace& trace, const CheckpointPlan& plan);
 /// Takes a StepIndex that the caller keeps for many plans. Error: as predict().
 Result<StepClock> clockOf(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan);
 
+/// By event: the time from the step's begin, of the CPU and of the GPU, when all ops before are issued and have run.
+struct EventTimes
+{
+    std::vector<double> cpuMs;
+    std::vector<double> gpuMs;
+};
+EventTimes eventTimes(const StepTrace& trace, const StepIndex& index); ///< of the recorded step
+
 /// The copies of an offloaded module, or of a module with hosted ops, all calls together.
 struct ModuleOffload
 {

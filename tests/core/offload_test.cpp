@@ -450,6 +450,28 @@ TEST(OffloadPlan, TheGapIsToPlansThatOffload)
     }
 }
 
+TEST(OffloadPlan, TensorsLeaveLaterAndComeBackEarlierWhereThatHidesCopies)
+{
+    const StepTracePtr trace = recorded("lora_3L_h100");
+    const StepPlanner planner = *StepPlanner::create(trace);
+    PlanRequest request;
+    request.offload = true;
+    request.budget = planner.recorded()->peak / 10 * 9;
+    const PlanAnswer found = *planner.solve(request);
+    ASSERT_TRUE(found.fits());
+    ASSERT_GT(found.plan.offload.moved, 0);
+    CheckpointPlan atOnce = found.regions;
+    bool later = false, earlier = false;
+    for (CheckpointRegion& region : atOnce)
+        if (region.offload && region.offload->moves) {
+            later = later || region.offload->wait > 0;
+            earlier = earlier || region.offload->ahead > 0;
+            region.offload = Offload{};
+        }
+    EXPECT_TRUE(later && earlier);
+    EXPECT_GT(clockOf(*trace, atOnce)->exposedCopyMs, found.plan.offload.exposedMs + 1);
+}
+
 TEST(OffloadPlan, WithoutRecomputationOnlyMovesTensors)
 {
     const StepTracePtr trace = recorded();

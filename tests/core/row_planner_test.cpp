@@ -2,16 +2,23 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 // Plans of steps that are no chain, against predictions of the whole step.
+#include "core/cost/op_issue.h"
+#include "core/cost/time_model.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/row_planner.h"
 #include "core/policy/step_planner.h"
+#include "core/predict/step_clock.h"
+#include "core/trace/phase_times.h"
 #include "core/trace/step_file.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace headroom {
 namespace {
@@ -22,18 +29,24 @@ using enum RowProblem::Memory;
 struct Step
 {
     explicit Step(const std::string& name)
-        : trace(*readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/" + name + ".hrs"))
-        , model(trace)
-        , events(*trace)
-        , problem(make())
+        : Step(*readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/" + name + ".hrs"), false)
     {
     }
 
-    RowProblem make() const
+    Step(StepTracePtr step, bool offloads)
+        : trace(std::move(step))
+        , model(trace)
+        , events(*trace)
+        , problem(make(offloads))
+    {
+    }
+
+    RowProblem make(bool offloads) const
     {
         const PlanRequest request;
         const PlanModules modules = *PlanModules::create(std::make_shared<const ModuleInfo>(*modulesToPlan(model)));
-        const PartTree tree = PartTree::create(model, modules, *planUnits(modules, request));
+        PartTree tree = PartTree::create(model, modules, *planUnits(modules, request));
+        tree.offloads = offloads;
         return *RowProblem::create(model, events, tree, request.worldSize, {});
     }
 
@@ -79,6 +92,87 @@ TEST(RowProblem, memoryOfEveryPlanIsBetweenBothSums)
                 ms += step.problem.effectOf(option).recomputeMs;
             EXPECT_NEAR(ms, predicted.recomputeMs, 1e-9 * (1 + ms));
         }
+    }
+}
+
+/// A recorded step with random times of its ops, and another link to the host: other limits bind then.
+StepTracePtr varied(const std::string& name, std::mt19937& random)
+{
+    const StepTracePtr step = *readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/" + name + ".hrs");
+    std::uniform_real_distribution<double> times(0.3, 1.7), link(4, 60); // GB/s
+    std::vector<double> ms;
+    for (std::uint32_t op = 0; op < step->ops.size(); ++op)
+        ms.push_back(step->ops.ms[OpId(op)] * times(random));
+    const auto own = std::make_shared<StepTrace>(*withOpTimes(step, std::move(ms), step->info.gpu, ""));
+    own->info.toHost = link(random);
+    own->info.fromHost = link(random);
+    return own;
+}
+
+struct Measured
+{
+    Bytes peak = 0;
+    double ms = 0; ///< recomputation and exposed copies
+};
+
+/// Plans that differ from good ones at each budget in a single option. The tensors leave and come back at random times.
+std::vector<Measured> manyPlans(const Step& step, const std::vector<Bytes>& budgets, std::mt19937& random)
+{
+    const RowProblem& problem = step.problem;
+    CopyLimits copies;
+    copies.link = hostLinkOf(step.trace->info);
+    copies.forwardMs.assign(problem.positions(), forwardBackwardMs(*step.trace) / 3 / double(problem.positions()));
+    copies.backwardMs = copies.forwardMs;
+    std::vector<OptionShares> plans;
+    for (const Bytes budget : budgets) {
+        const RowAnswer good
+            = solveRows(problem, budget, atMost, 0.01, SearchLimit::after(100, {}), copies, 1e9, {}, 100);
+        for (int i = 0; i < 30 && good.plan; ++i) {
+            ArcOption& other = plans.emplace_back(good.options)[random() % good.options.size()].first;
+            if (i > 0)
+                other.option = random() % problem.optionCount(other.arc);
+        }
+    }
+    std::vector<Measured> found;
+    for (const OptionShares& options : plans) {
+        CheckpointPlan plan = problem.planOf(options);
+        for (int i = 0; i < 4; ++i) {
+            const Timeline timeline = *step.model.predict(plan);
+            found.push_back({timeline.peak, timeline.recomputeMs + clockOf(*step.trace, plan)->exposedCopyMs});
+            for (CheckpointRegion& region : plan)
+                if (region.offload)
+                    region.offload = Offload{static_cast<int>(random() % 6), static_cast<int>(random() % 6)};
+        }
+    }
+    return found;
+}
+
+TEST(OffloadBound, noPlanTakesLess)
+{
+    std::mt19937 random(5);
+    for (const char* name : {"llama_6L_h100", "llama_6L_h100", "llama_6L_h100", "lora_3L_h100"}) {
+        const Step step(varied(name, random), true);
+        const StepPlanner planner = *StepPlanner::create(step.trace);
+        PlanRequest request;
+        request.offload = true;
+        request.budget = 1;
+        const Bytes least = planner.solve(request)->plan.leastBudget;
+        std::vector<Bytes> budgets;
+        std::vector<double> bounds;
+        for (int i = 0; i < 12; ++i) {
+            request.budget = least + (planner.recorded()->peak - least) / 12 * i;
+            const PlanAnswer answer = *planner.solve(request, {}, 40);
+            if (!answer.fits())
+                continue;
+            budgets.push_back(request.budget);
+            bounds.push_back(answer.plan.boundMs);
+        }
+        ASSERT_GT(budgets.size(), 8U);
+        for (const Measured& plan : manyPlans(step, budgets, random))
+            for (std::size_t i = 0; i < budgets.size(); ++i)
+                if (plan.peak <= budgets[i]) {
+                    EXPECT_GE(plan.ms, bounds[i] * (1 - 1e-9)) << name << ", " << budgets[i];
+                }
     }
 }
 

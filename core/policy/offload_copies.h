@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/cost/op_issue.h"
+#include "core/policy/part_arcs.h"
+#include "core/policy/part_tree.h"
+#include "core/predict/step_clock.h"
+#include "core/predict/step_model.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace headroom {
+
+/// The time that a step leaves for the copies of a plan's offload. What a part and the later parts save goes to the
+/// host while these parts run forward, and comes back while the later parts run backward; recomputation gives more
+/// time. A copy beyond that time is exposed, and costs as much as recomputation.
+///
+/// Why copyLimits() gives a bound: the copies of a direction run one after another. All copies to the host of the parts
+/// from a position on begin after the forward of the parts before, and end before the backward begins, or the device
+/// waits, or the tensors never leave: then a plan that keeps the tensors takes no more. Copies back end before the last
+/// use in a part's backward. What the device does between is work and recomputation of these parts, and idle time that
+/// the recorded step has or that the CPU's work for copies adds: each is counted in full. So each sum of copies is at
+/// most that time and the exposed time.
+struct CopyLimits
+{
+    HostLink link;
+    std::vector<double> forwardMs; ///< by position of the chain: time in forward
+    std::vector<double> backwardMs;
+    Bytes host = 0; ///< most pinned host memory; 0: any
+    bool isChain = false; ///< the parts run in sequence in forward, and in reverse order in backward, each once
+
+    /// An option's copies that no work of the option's part hides, and the time that a module around the last part has
+    /// beside the part.
+    struct Own
+    {
+        double tailMs = 0; ///< time of copies that are left when the part's forward ends
+        double leadMs = 0; ///< time by which the copies back must begin before the part's backward
+        double moreOutMs = 0, moreInMs = 0;
+    };
+    /// By arc, by option; null for limits that are no bound, but what plans likely have: there recomputation hides no
+    /// copies, and a part's backward hides half as much for the part's own copies.
+    std::shared_ptr<const std::vector<std::vector<Own>>> own;
+};
+
+/// The limits of a step's copies: no plan has more time. `times` are of the recorded step.
+CopyLimits copyLimits(const StepModel& model, const EventTimes& times, const PartTree& tree);
+CopyLimits expectedLimits(const StepModel& model, const PartTree& tree); ///< without `own`
+
+/// Finds when the tensors of a plan leave the device and come back, so that memory and the device's work hide as much
+/// of the copies as possible. Needs no replay of the step. Immutable.
+class CopySchedule
+{
+public:
+    /// `times` are of the recorded step, and must outlive the schedule.
+    CopySchedule(const StepModel& model, const EventTimes& times, const PartTree& tree);
+
+    struct Found
+    {
+        CheckpointPlan plan; ///< with Offload, and with parts that only count
+        double exposedMs = 0; ///< an estimate
+    };
+    /// `memory` is what the plan takes, all offloaded tensors away as long as possible. `againMs` is the time of
+    /// recomputation by part.
+    Found find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget, std::span<const double> againMs) const;
+
+    /// The copies that a plan of one part, or of one module around parts, exposes if all other copies wait.
+    CopyLimits::Own ownOf(const CheckpointPlan& plan, ModuleId part) const;
+
+private:
+    struct Copied
+    {
+        Bytes bytes = 0;
+        double packMs = 0; ///< time from the first pack to the end of the forward of the call
+        double useMs = 0; ///< time from the begin of the backward of the call to the first use
+    };
+    /// A call of a module that may move tensors, or only count.
+    struct Call
+    {
+        std::uint32_t enter = 0, exit = 0, firstUnpack = 0; ///< events
+        std::vector<Copied> copied; ///< in the order of the packs
+    };
+    class Search;
+
+    CheckpointPlan withCounted(CheckpointPlan plan) const;
+    int positionOf(ModuleId module) const { return positions_[module.value]; }
+
+    const EventTimes* times_;
+    HostLink link_;
+    std::vector<ModuleId> parts_; ///< by position
+    std::vector<bool> mayCount_; ///< by position
+    std::vector<std::vector<int>> partsIn_; ///< by module: the positions of the parts that the module contains
+    std::vector<int> positions_; ///< by module: the part that the module is, or is inside of; -1: none
+    std::vector<std::vector<Call>> calls_; ///< by module: the calls that save tensors
+};
+
+} // namespace headroom
