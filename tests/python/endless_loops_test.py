@@ -45,7 +45,7 @@ class Loops(unittest.TestCase):
         self.assertEqual(self.reads, reads)
 
     def is_ended(self, loop, most=11_000):
-        with self.assertRaisesRegex(placeholders.EndlessLoop, "this loop has read 1[01],000 values"):
+        with self.assertRaisesRegex(placeholders.EndlessLoop, "this loop has read 1[01],000 placeholder values"):
             loop(self.read)
         self.assertLess(self.reads, most)
 

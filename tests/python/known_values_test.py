@@ -290,7 +290,7 @@ class Loops(unittest.TestCase):
                 pass
         """)
         self.assertEqual(result.returncode, 1)
-        self.assertRegex(result.stderr, r"\A\S*train.py:10: this loop has read 10,000 values .* may never end: .*\n\Z")
+        self.assertRegex(result.stderr, r"\A\S*train.py:10: this loop has read 10,000 placeholder values .* may never end: .*\n\Z")
 
     def test_while_a_step_is_recorded(self):
         result = self.ended("""
@@ -306,7 +306,7 @@ class Loops(unittest.TestCase):
             optimizer.zero_grad()
         """, "-m", "torch_headroom.record", "-o", "step.hrs")
         self.assertEqual(result.returncode, 2)
-        self.assertRegex(result.stderr, r"\Atorch_headroom.record: \S*train.py:7: this loop has read 10,000 values .*\n\Z")
+        self.assertRegex(result.stderr, r"\Atorch_headroom.record: \S*train.py:7: this loop has read 10,000 placeholder values .*\n\Z")
 
     def test_in_another_thread(self):
         result = self.ended(self.HEAD + """
@@ -322,7 +322,7 @@ class Loops(unittest.TestCase):
         print("not here")
         """)
         self.assertEqual((result.returncode, result.stdout), (1, ""))
-        self.assertRegex(result.stderr, r"\A\S*train.py:9: this loop has read 10,000 values .*\n\Z")
+        self.assertRegex(result.stderr, r"\A\S*train.py:9: this loop has read 10,000 placeholder values .*\n\Z")
 
     def test_a_for_that_is_long(self):
         result = self.ended(self.HEAD + """
