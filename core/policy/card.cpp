@@ -132,10 +132,7 @@ std::vector<std::string> assumptions(const Card& card, const StepTrace& step,
                             + saved(sizes[2]) + " in turn, and a larger step may run out of memory");
     }
     if (const auto leftOut = leftOutModules(step))
-        sentences.push_back(
-            "the recorded step ran without " + leftOut->first
-            + (leftOut->count > 1 ? " and " + std::to_string(leftOut->count - 1) + " other modules" : "")
-            + ", which earlier steps ran: a step that runs all modules may run out of memory");
+        sentences.push_back(leftOutText(*leftOut) + ": a step that runs all modules may run out of memory");
     if (const Bytes most = forwardsOutside(step); most > 0)
         sentences.push_back("the program ran forward passes that are no training step and took " + formatBytes(most)
                             + " at most: a plan changes the places of the passes' blocks, so that the answer is an "

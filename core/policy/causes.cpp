@@ -189,15 +189,21 @@ private:
                 old.insert(block.storage);
         std::vector<StorageId> freed;
         Bytes bytes = 0;
-        for (std::uint32_t event = 0; event < step_.events.size() && !old.empty(); ++event) {
+        std::vector<StorageId> since; // freed since the last op
+        for (std::uint32_t event = 0; event < step_.events.size(); ++event) {
             const EventIndex at(event);
             const std::uint32_t a = step_.events.a[at];
             if (step_.events.kind[at] == EventKind::free && old.erase(StorageId(a)) > 0) {
-                freed.emplace_back(a);
-                bytes += step_.storages.bytes[StorageId(a)];
+                since.emplace_back(a);
             } else if (step_.events.kind[at] == EventKind::opBegin) {
+                since.clear();
                 for (const StorageId input : step_.ops.inputs[OpId(a)])
                     old.erase(input); // backward adds to the gradient
+            } else if (step_.events.kind[at] == EventKind::mark && static_cast<Mark>(a) == Mark::zeroGradEnd) {
+                for (const StorageId storage : std::exchange(since, {})) {
+                    freed.push_back(storage);
+                    bytes += step_.storages.bytes[storage];
+                }
             }
         }
         if (!isLargePart(bytes, leastShareOfGradients))

@@ -117,6 +117,13 @@ std::optional<LeftOutModules> leftOutModules(const StepTrace& step)
     return leftOut;
 }
 
+std::string leftOutText(const LeftOutModules& leftOut)
+{
+    return "the recorded step ran without "
+        + (leftOut.count > 1 ? std::to_string(leftOut.count) + " modules" : std::string("a module"))
+        + " that earlier steps ran (" + leftOut.first + ")";
+}
+
 Bytes forwardsOutside(const StepTrace& step)
 {
     const std::string_view text = step.info.setting(forwardsOutsideSetting);

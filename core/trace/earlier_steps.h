@@ -42,6 +42,7 @@ struct LeftOutModules
     std::string first;
 };
 std::optional<LeftOutModules> leftOutModules(const StepTrace& step); ///< as in the setting; nullopt: none, or not known
+std::string leftOutText(const LeftOutModules& leftOut); ///< returns the begin of a sentence
 
 /// Names of the modules in which the forward of a step saves tensors, modules around those modules included.
 std::set<std::string> modulesThatSave(const StepTrace& step);

@@ -444,12 +444,9 @@ std::vector<std::string> remarks(const StepTrace& step)
     if (std::string growth = growthRemark(step); !growth.empty())
         sentences.push_back(std::move(growth));
     if (const auto leftOut = leftOutModules(step))
-        sentences.push_back(
-            "the recorded step ran without "
-            + (leftOut->count > 1 ? std::to_string(leftOut->count) + " modules" : "a module")
-            + " that earlier steps ran (" + leftOut->first
-            + "), as layers that are dropped at random: a step that runs all modules takes more memory. "
-              "Turn the dropping off for the recording, as by layerdrop=0");
+        sentences.push_back(leftOutText(*leftOut)
+                            + ", as layers that are dropped at random: a step that runs all modules takes more memory. "
+                              "Turn the dropping off for the recording, as by layerdrop=0");
     return sentences;
 }
 

@@ -458,7 +458,7 @@ class Failures(Recorded):
         for options, sentence in (
             (["--gpu", "voodoo-2"], "unknown GPU 'voodoo-2'"),
             (["--steps", "0"], "expected a whole number of at least 1, not 0"),
-            (["-o", "nowhere/step.hrs"], "the folder nowhere is not there"),
+            (["-o", "nowhere/step.hrs"], "there is no folder nowhere"),
             (["--frobnicate"], "--frobnicate"),
         ):
             with self.subTest(options):
