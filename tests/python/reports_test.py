@@ -380,12 +380,12 @@ class Reports(Recorded):
                 losses = [head(features).square().mean() for head in heads]
                 tasks = [torch.autograd.grad(loss, shared, retain_graph=True) for loss in losses]
                 combined = [torch.stack(gradients).mean(0) for gradients in zip(*tasks)]
-                optimizer.zero_grad()
                 sum(losses).backward()
                 for parameter, gradient in zip(shared, combined):
                     parameter.grad.copy_(gradient)
                 nn.utils.clip_grad_norm_(shared, 1.0)
                 optimizer.step()
+                optimizer.zero_grad()
             """)
 
     def test_a_clipped_teacher_gets_gradients(self):

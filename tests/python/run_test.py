@@ -163,10 +163,13 @@ class Kept(Runs):
         script = self.written(_NET + """
     class Dropped(Block):
         calls = 0
+        def __init__(self, step):
+            super().__init__()
+            self.step = step
         def forward(self, x):
             self.calls += 1
-            return super().forward(x) if self.calls != 2 else x
-    model = Net(Block(), Dropped(), Block()).to(device)
+            return super().forward(x) if self.calls != self.step else x
+    model = Net(Block(), Dropped(2), Dropped(1)).to(device)
     optimizer = torch.optim.AdamW(model.parameters())
     for step in range(5):
         model(torch.randn(2048, 128, device=device)).pow(2).mean().backward()
