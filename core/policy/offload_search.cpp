@@ -431,6 +431,8 @@ private:
     /// others.
     void improve(Draft& best, Neighbours& neighbours, const SearchLimit& limit) const
     {
+        if (best.options.empty()) // a step without parts that have options
+            return;
         std::minstd_rand random; // the same sequence each time
         const auto below = [&random](std::size_t count) { return static_cast<std::size_t>(random()) % count; };
         for (int failed = 0; failed < mostFailed && !isGood(best) && !limit.reached(); ++failed) {
