@@ -48,6 +48,11 @@ Bytes AllocatorRules::segmentSize(Bytes size) const noexcept
     return (size + largeRounding - 1) / largeRounding * largeRounding;
 }
 
+bool AllocatorRules::splits(Bytes size, Bytes rest, bool isSmall) const noexcept
+{
+    return isSmall || expandableSegments ? rest >= minBlock : size < maxSplit && rest > smallSize;
+}
+
 Bytes AllocatorRules::limit() const noexcept
 {
     const Bytes whole = total > 0 ? total : capacity;

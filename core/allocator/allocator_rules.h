@@ -44,6 +44,9 @@ struct AllocatorRules
 
     Bytes roundSize(Bytes requested) const noexcept; ///< returns the size of the block for a request
     Bytes segmentSize(Bytes size) const noexcept; ///< returns the size of a new segment for a block of `size` bytes
+    /// Returns whether `rest` bytes behind a block of `size` bytes are split off, as a free block. `isSmall`: of the
+    /// small pool.
+    bool splits(Bytes size, Bytes rest, bool isSmall) const noexcept;
     Bytes limit() const noexcept; ///< returns the bytes that memoryFraction allows; unlimited if not set
     bool collectsGarbage() const noexcept { return garbageCollection > 0 && limit() != unlimited; }
 

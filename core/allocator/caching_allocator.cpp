@@ -169,9 +169,7 @@ CachingAllocator::Block CachingAllocator::hand(Chunk* chunk, const Request& requ
     const bool wasSplit = chunk->isSplit();
     const Bytes before = chunk->size;
     const Bytes rest = before - request.size;
-    const bool divide = request.pool->small || rules_.expandableSegments
-        ? rest >= rules_.minBlock
-        : request.size < rules_.maxSplit && rest > rules_.smallSize;
+    const bool divide = rules_.splits(request.size, rest, request.pool->small);
     if (divide)
         insertFree(cut(chunk, request.size));
     if (!chunk->range && (wasSplit || divide)) {

@@ -118,10 +118,7 @@ private:
         if (end <= own)
             return size;
         const auto rest = static_cast<Bytes>(end - own);
-        const bool isSplit = segment.small || rules_.expandableSegments
-            ? rest >= rules_.minBlock
-            : size < rules_.maxSplit && rest > rules_.smallSize;
-        return isSplit ? size : size + rest;
+        return rules_.splits(size, rest, segment.small) ? size : size + rest;
     }
 
     const AllocatorRules& rules_;

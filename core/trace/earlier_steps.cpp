@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <functional>
 #include <system_error>
 #include <vector>
 
@@ -88,9 +87,15 @@ std::set<std::string> modulesThatSave(const StepTrace& step)
 
 std::string leftOutSetting(const StepTrace& step, const std::set<std::string>& before)
 {
-    std::set<std::string, std::less<>> called;
+    if (before.empty())
+        return {};
+    std::vector<bool> isCalled(step.modules.size(), false);
     for (const ModuleId module : step.calls.module)
-        called.emplace(step.moduleFqn(module));
+        isCalled[module.value] = true;
+    std::set<std::string_view> called;
+    for (std::uint32_t module = 0; module < isCalled.size(); ++module)
+        if (isCalled[module])
+            called.insert(step.moduleFqn(ModuleId(module)));
     std::int64_t count = 0;
     std::string_view first;
     for (const std::string& module : before) {
