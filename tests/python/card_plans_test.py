@@ -184,7 +184,7 @@ class CardPlans(unittest.TestCase):
         document = {"headroom_policy": 1, "model": "Sequential", "modules": [], "budget_bytes": 1,
                     "allocator_settings": "expandable_segments:True,roundup_power2_divisions:[256:1,>:4]"}
         self.policy.write_text(json.dumps(document))
-        cases = {"expandable_segments:True": "does not have roundup_power2_divisions:[256:1,>:4]:",
+        cases = {"expandable_segments:True": "lacks roundup_power2_divisions:[256:1,>:4]:",
                  "roundup_power2_divisions:[256:1,>:4], expandable_segments:True": None}
         for settings, sentence in cases.items():
             with self.subTest(settings=settings), warnings.catch_warnings(record=True) as caught:
