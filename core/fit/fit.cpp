@@ -44,7 +44,7 @@ private:
     {
         if (!rows_.runs(first))
             return std::nullopt;
-        const SizeIndex most = *last(first, [&](SizeIndex index) { return rows_.hasRoom(index); });
+        const SizeIndex most = rows_.lastWithRoom(first);
         return rows_.runs(most) ? most : divided(first, most, [&](SizeIndex index) { return rows_.runs(index); });
     }
 
@@ -181,9 +181,7 @@ private:
         if (plain && most)
             for (SizeIndex quarter = 1; quarter < 4; ++quarter)
                 show(*plain + (*most - *plain) * quarter / 4);
-        for (const SizeIndex index : shown)
-            if (!rows_.stopped())
-                rows_.plannedRow(index);
+        rows_.planRows(shown);
         if (rows_.stopped())
             return {};
         rows_.keep(shown);
@@ -206,8 +204,7 @@ private:
             if (!best || rows_.isRecorded(*best))
                 return;
             rows_.record({*best});
-            for (const SizeIndex index : shown)
-                rows_.plannedRow(index);
+            rows_.planRows(shown);
         }
     }
 
@@ -233,9 +230,7 @@ private:
         for (SizeIndex index = 0; index < all.size(); ++index)
             all[index] = index;
         rows_.record(all);
-        for (const SizeIndex index : all)
-            if (!rows_.stopped())
-                rows_.plannedRow(index);
+        rows_.planRows({all.begin(), all.end()});
         std::erase_if(all, [&](SizeIndex index) { return !rows_.row(index).failure.empty(); });
         noteDifferencesOfList(all);
         return {};

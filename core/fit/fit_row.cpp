@@ -73,13 +73,22 @@ void setPlan(FitRow& row, const StepPlanner& planner, PlanAnswer answer)
     row.planned = std::move(run);
 }
 
-Status readPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop)
+Result<StepPlannerPtr> plannerOf(const FitRow& row)
+{
+    ASSIGN_OR_RETURN(StepPlanner planner, StepPlanner::create(row.step.step));
+    return std::make_shared<const StepPlanner>(std::move(planner));
+}
+
+Status readPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, StepPlannerPtr planner,
+                const std::stop_token& stop)
 {
     ASSIGN_OR_RETURN(const Card card, cardOf(request, gpu.name, *row.step.step));
-    ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(row.step.step));
+    if (!planner) {
+        ASSIGN_OR_RETURN(planner, plannerOf(row));
+    }
     ASSIGN_OR_RETURN(PlanAnswer answer,
-                     planForCard(planner, {}, std::make_shared<const Card>(card), stop, LeastMemory::left));
-    setPlan(row, planner, std::move(answer));
+                     planForCard(*planner, {}, std::make_shared<const Card>(card), stop, LeastMemory::left));
+    setPlan(row, *planner, std::move(answer));
     return {};
 }
 
@@ -158,21 +167,25 @@ FitRow rowWithoutPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow r
     return row;
 }
 
-bool hasRoomForPlan(const FitRequest& request, const DeviceSpec& gpu, const FitRow& row, const std::stop_token& stop)
+std::optional<PlanRoom> roomForPlan(const FitRequest& request, const DeviceSpec& gpu, const FitRow& row,
+                                    const std::stop_token& stop)
 {
     const Result<Card> card = cardOf(request, gpu.name, *row.step.step);
-    const Result<StepPlanner> planner = StepPlanner::create(row.step.step);
+    const Result<StepPlannerPtr> planner = plannerOf(row);
     if (!card || !planner)
-        return false;
+        return std::nullopt;
     PlanRequest least;
     least.budget = 1; // the answer names the least budget
-    const Result<PlanAnswer> answer = planner->solve(least, stop);
-    return answer && answer->plan.leastBudget <= card->forTensors();
+    const Result<PlanAnswer> answer = (*planner)->solve(least, stop);
+    if (!answer || answer->plan.status == PlanStatus::stopped)
+        return std::nullopt;
+    return PlanRoom{card->forTensors() - answer->plan.leastBudget, *planner};
 }
 
-void addPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop)
+void addPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, StepPlannerPtr planner,
+             const std::stop_token& stop)
 {
-    if (const Status read = readPlan(request, gpu, row, stop); !read)
+    if (const Status read = readPlan(request, gpu, row, std::move(planner), stop); !read)
         row.failure = read.error().message;
 }
 

@@ -3,7 +3,11 @@
 #pragma once
 
 #include "core/fit/fit.h"
+#include "core/policy/step_planner.h"
 #include "core/predict/step_model.h"
+
+#include <memory>
+#include <optional>
 
 namespace headroom {
 
@@ -21,12 +25,24 @@ double stepMsOf(const StepModel& model, const CheckpointPlan& regions, double re
 /// stands for `gpu`. An error becomes the row's failure.
 FitRow rowWithoutPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow row, const std::stop_token& stop);
 
-/// Whether the plan of the least memory has room on the GPU, by the sum of bytes: necessary for a plan that runs, and
-/// found much quicker. False if no plan can be made.
-bool hasRoomForPlan(const FitRequest& request, const DeviceSpec& gpu, const FitRow& row, const std::stop_token& stop);
+using StepPlannerPtr = std::shared_ptr<const StepPlanner>;
 
-/// Adds the best plan for the GPU (planForCard()) and the run with it. An error becomes the row's failure.
-void addPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop);
+/// The bytes that the GPU has for a step, beside the plan of the least memory.
+struct PlanRoom
+{
+    Bytes left = 0; ///< below 0: no plan has room
+    StepPlannerPtr planner; ///< of the step; null: dropped
+};
+
+/// The room of a plan by the sum of bytes: necessary for a plan that runs, and found much quicker. nullopt: no plan can
+/// be made.
+std::optional<PlanRoom> roomForPlan(const FitRequest& request, const DeviceSpec& gpu, const FitRow& row,
+                                    const std::stop_token& stop);
+
+/// Adds the best plan for the GPU (planForCard()) and the run with it. An error becomes the row's failure. `planner`:
+/// of a step that is equal to the row's; null: not made yet.
+void addPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, StepPlannerPtr planner,
+             const std::stop_token& stop);
 
 /// Gives a row that does not run the plan of another row, whose step has the same structure, if `row` runs with the
 /// plan.

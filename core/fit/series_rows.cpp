@@ -7,10 +7,26 @@
 #include "core/fit/learned_step.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
+#include <queue>
+#include <thread>
 #include <utility>
 
 namespace headroom {
+namespace {
+
+constexpr std::size_t mostPlansAtOnce = 4; ///< a planner of a large step takes hundreds of megabytes
+
+std::size_t plansAtOnce()
+{
+    return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, mostPlansAtOnce);
+}
+
+} // namespace
 
 bool Recordings::standFor(const std::string& other) const
 {
@@ -69,7 +85,15 @@ StepSize SeriesRows::sizeAt(SizeIndex index) const
 
 std::string SeriesRows::nameOf(SizeIndex index) const
 {
-    return request_.sizeName + " " + std::to_string(varied_.at(index));
+    return namesOf({index});
+}
+
+std::string SeriesRows::namesOf(const std::vector<SizeIndex>& indexes) const
+{
+    std::string names = request_.sizeName;
+    for (const SizeIndex index : indexes)
+        names += (index == indexes.front() ? " " : ", ") + std::to_string(varied_.at(index));
+    return names;
 }
 
 SeriesRows::SizeIndex SeriesRows::twice(SizeIndex index) const
@@ -128,16 +152,14 @@ void SeriesRows::record(const std::vector<SizeIndex>& indexes)
 {
     std::vector<StepSize> sizes;
     std::vector<SizeIndex> missing;
-    std::string names;
     for (const SizeIndex index : indexes)
         if (!isRecorded(index)) {
             sizes.push_back(recordedSize(sizeAt(index)));
             missing.push_back(index);
-            names += (names.empty() ? "" : ", ") + std::to_string(varied_.at(index));
         }
     if (sizes.empty() || stopped())
         return;
-    publish("recording " + request_.sizeName + " " + names);
+    publish("recording " + namesOf(missing));
     std::vector<Result<RecordedStep>> results = record_(sizes, recordings_.gpu, stop_);
     asked_ += static_cast<int>(sizes.size());
     for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -213,13 +235,61 @@ const FitRow& SeriesRows::row(SizeIndex index)
 
 const FitRow& SeriesRows::plannedRow(SizeIndex index)
 {
-    FitRow& at = rowOf(index);
-    if (at.failure.empty() && !at.plain.runs() && !at.planned) {
-        publish("planning " + nameOf(index));
-        addPlan(request_, gpu_, at, stop_);
+    planRows({index});
+    return rowOf(index);
+}
+
+/// Makes the rows of all indexes: a recording that says otherwise than the calculation removes rows.
+void SeriesRows::makeRows(const std::set<SizeIndex>& indexes)
+{
+    const auto isMissing = [&](SizeIndex index) { return !rows_.contains(index); };
+    for (auto next = indexes.begin(); next != indexes.end(); next = std::ranges::find_if(indexes, isMissing))
+        rowOf(*next);
+}
+
+void SeriesRows::planRows(const std::set<SizeIndex>& indexes)
+{
+    makeRows(indexes);
+    std::vector<SizeIndex> open;
+    std::vector<FitRow> planned; // by place in `open`
+    std::vector<StepPlannerPtr> planners;
+    for (const SizeIndex index : indexes) {
+        const FitRow& at = rows_.at(index);
+        if (!at.failure.empty() || at.plain.runs() || at.planned)
+            continue;
+        open.push_back(index);
+        planned.push_back(at);
+        const auto room = rooms_.find(index);
+        planners.push_back(room != rooms_.end() && room->second ? std::move(room->second->planner) : nullptr);
+    }
+    if (open.empty() || stopped())
+        return;
+    publish("planning " + namesOf(open));
+    std::mutex mutex;
+    std::condition_variable ended;
+    std::queue<std::size_t> results; // places in `open`
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+        for (std::size_t at = next++; at < open.size(); at = next++) {
+            if (!stopped())
+                addPlan(request_, gpu_, planned[at], std::move(planners[at]), stop_);
+            const std::lock_guard lock(mutex);
+            results.push(at);
+            ended.notify_one();
+        }
+    };
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < std::min(open.size(), plansAtOnce()); ++i)
+        threads.emplace_back(work);
+    for (std::size_t left = open.size(); left > 0; --left) {
+        std::unique_lock lock(mutex);
+        ended.wait(lock, [&] { return !results.empty(); });
+        const std::size_t at = results.front();
+        results.pop();
+        lock.unlock();
+        rows_.at(open[at]) = std::move(planned[at]);
         publish("");
     }
-    return at;
 }
 
 bool SeriesRows::runsPlain(SizeIndex index)
@@ -235,12 +305,68 @@ bool SeriesRows::runs(SizeIndex index)
 bool SeriesRows::hasRoom(SizeIndex index)
 {
     const FitRow& at = row(index);
-    if (!at.failure.empty() || at.runs())
+    if (!at.failure.empty() || at.plain.runs())
         return at.failure.empty();
-    const auto known = rooms_.find(index);
-    if (known != rooms_.end())
-        return known->second;
-    return rooms_.emplace(index, hasRoomForPlan(request_, gpu_, at, stop_)).first->second;
+    auto known = rooms_.find(index);
+    if (known == rooms_.end()) {
+        publish("looking for the least memory of " + nameOf(index));
+        known = rooms_.emplace(index, roomForPlan(request_, gpu_, at, stop_)).first;
+        dropPlanners();
+    }
+    return known->second && known->second->left >= 0;
+}
+
+/// Keeps the planners of the sizes at the edge alone: planners take much memory.
+void SeriesRows::dropPlanners()
+{
+    const auto hasRoom = [](const auto& room) { return room.second && room.second->left >= 0; };
+    const auto bad = std::ranges::find_if_not(rooms_, hasRoom);
+    for (auto at = rooms_.begin(); at != rooms_.end(); ++at)
+        if (at->second && at != bad && std::next(at) != bad)
+            at->second->planner = nullptr;
+}
+
+/// The size at which the room ends, if what is left is linear in the size; twice `good` where too little is known.
+SeriesRows::SizeIndex SeriesRows::placeOfEdge(SizeIndex good, std::optional<SizeIndex> bad) const
+{
+    const SizeIndex beyond = bad.value_or(std::min(twice(twice(twice(good))) + 1, varied_.count()));
+    const auto leftAt = [&](SizeIndex index) -> std::optional<double> {
+        const auto room = rooms_.find(index);
+        if (room == rooms_.end() || !room->second)
+            return std::nullopt;
+        return static_cast<double>(room->second->left);
+    };
+    const std::optional<double> left = leftAt(good);
+    std::optional<SizeIndex> other = bad;
+    if (!other)
+        for (const auto& [index, room] : rooms_)
+            if (index < good)
+                other = index;
+    const std::optional<double> leftOfOther = other ? leftAt(*other) : std::nullopt;
+    double place = bad ? static_cast<double>(good + (*bad - good) / 2) : static_cast<double>(twice(good));
+    if (left && leftOfOther) {
+        const double distance = static_cast<double>(*other) - static_cast<double>(good);
+        const double perIndex = (*leftOfOther - *left) / distance;
+        if (perIndex < 0)
+            place = static_cast<double>(good) + std::floor(*left / -perIndex);
+    }
+    place = std::clamp(place, static_cast<double>(good + 1), static_cast<double>(beyond - 1));
+    return static_cast<SizeIndex>(place);
+}
+
+SeriesRows::SizeIndex SeriesRows::lastWithRoom(SizeIndex good)
+{
+    constexpr int triesOfLine = 3; ///< after these the range is halved in turn: what is left is not linear
+    std::optional<SizeIndex> bad;
+    for (int tries = 0; good + 1 < bad.value_or(varied_.count()) && !stopped(); ++tries) {
+        const SizeIndex next
+            = bad && tries >= triesOfLine && tries % 2 == 1 ? good + (*bad - good) / 2 : placeOfEdge(good, bad);
+        if (hasRoom(next))
+            good = next;
+        else
+            bad = next;
+    }
+    return good;
 }
 
 void SeriesRows::takePlansOfLarger()

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "core/fit/fit.h"
+#include "core/fit/fit_row.h"
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -49,6 +51,7 @@ public:
 
     StepSize sizeAt(SizeIndex index) const;
     std::string nameOf(SizeIndex index) const; ///< "--batch 8"
+    std::string namesOf(const std::vector<SizeIndex>& indexes) const; ///< "--batch 8, 16"
     SizeIndex twice(SizeIndex index) const; ///< the index of twice the size, or of the next size
 
     /// Limits the range to the sizes that the program takes. Error (badInput): the program takes none of the range.
@@ -64,8 +67,11 @@ public:
     const FitRow& plannedRow(SizeIndex index);
     bool runsPlain(SizeIndex index);
     bool runs(SizeIndex index);
-    /// Whether the size runs, or a plan has room for its blocks, fragmentation aside.
-    bool hasRoom(SizeIndex index);
+    /// Plans rows that do not run without a plan, several at once.
+    void planRows(const std::set<SizeIndex>& indexes);
+    /// The last size from `good` on that runs, or of which a plan has room for the blocks, fragmentation aside. `good`
+    /// is such a size. The bytes that plans leave are about linear in the size, so that few sizes are looked at.
+    SizeIndex lastWithRoom(SizeIndex good);
     double rateOf(const FitRun& run) const; ///< what makes a size the fastest: samples, of sequence lengths tokens
     /// Gives rows that do not run the plan of the next larger size that does, where it runs.
     void takePlansOfLarger();
@@ -76,6 +82,10 @@ public:
     FitSeries finish();
 
 private:
+    void makeRows(const std::set<SizeIndex>& indexes);
+    bool hasRoom(SizeIndex index);
+    SizeIndex placeOfEdge(SizeIndex good, std::optional<SizeIndex> bad) const;
+    void dropPlanners();
     FitRow newRow(SizeIndex index);
     FitRow& rowOf(SizeIndex index);
     bool becomesRecorded(SizeIndex index, const RecordedStep& recorded);
@@ -92,7 +102,7 @@ private:
     bool variesSequence_;
     FitSeries series_;
     std::map<SizeIndex, FitRow> rows_;
-    std::map<SizeIndex, bool> rooms_; ///< hasRoomForPlan() of rows without a plan
+    std::map<SizeIndex, std::optional<PlanRoom>> rooms_; ///< roomForPlan() of rows that do not run without a plan
     int asked_ = 0;
 };
 
