@@ -179,8 +179,10 @@ private:
             }
         // Where the fastest size with a plan is, between the largest ones without and with it.
         if (plain && most)
-            for (SizeIndex quarter = 1; quarter < 4; ++quarter)
-                show(*plain + (*most - *plain) * quarter / 4);
+            for (SizeIndex quarter = 1; quarter < 4; ++quarter) {
+                const SizeIndex wanted = *plain + (*most - *plain) * quarter / 4;
+                show(rows_.plannedNear(wanted, shown, (*most - *plain) / nearby).value_or(wanted));
+            }
         rows_.planRows(shown);
         if (rows_.stopped())
             return {};
@@ -246,6 +248,8 @@ private:
                          + std::to_string(rows_.varied().at(recorded.back()))
                          + " are equal to the byte: the program does not use " + request_.sizeName);
     }
+
+    static constexpr SizeIndex nearby = 16; ///< part of a range in which one size stands for another
 
     SeriesRows& rows_;
     const FitRequest& request_;

@@ -292,6 +292,18 @@ void SeriesRows::planRows(const std::set<SizeIndex>& indexes)
     }
 }
 
+std::optional<SeriesRows::SizeIndex> SeriesRows::plannedNear(SizeIndex index, const std::set<SizeIndex>& shown,
+                                                             SizeIndex distance) const
+{
+    const auto distanceOf = [&](SizeIndex other) { return other < index ? index - other : other - index; };
+    std::set<SizeIndex> known = shown;
+    for (const auto& [at, row] : rows_)
+        if (row.planned)
+            known.insert(at);
+    const auto nearest = std::ranges::min_element(known, {}, distanceOf);
+    return nearest != known.end() && distanceOf(*nearest) <= distance ? std::optional(*nearest) : std::nullopt;
+}
+
 bool SeriesRows::runsPlain(SizeIndex index)
 {
     return row(index).failure.empty() && row(index).plain.runs();

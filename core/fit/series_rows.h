@@ -69,6 +69,8 @@ public:
     bool runs(SizeIndex index);
     /// Plans rows that do not run without a plan, several at once.
     void planRows(const std::set<SizeIndex>& indexes);
+    /// The size nearest to `index` that has a plan or will be planned, as one of `shown`; nullopt: none is so near.
+    std::optional<SizeIndex> plannedNear(SizeIndex index, const std::set<SizeIndex>& shown, SizeIndex distance) const;
     /// The last size from `good` on that runs, or of which a plan has room for the blocks, fragmentation aside. `good`
     /// is such a size. The bytes that plans leave are about linear in the size, so that few sizes are looked at.
     SizeIndex lastWithRoom(SizeIndex good);

@@ -163,8 +163,9 @@ std::vector<CheckpointPlan> arrangements(const StepModel& model, const Checkpoin
 namespace {
 
 constexpr Bytes stepsOfRange = 400;
-constexpr Bytes coarserSteps = 100; ///< after `patienceMs`
-constexpr double patienceMs = 5000;
+constexpr Bytes coarserSteps = 100; ///< after `patience`
+constexpr std::int64_t patience = 12'000'000; ///< some five seconds, counted in work: the answer follows from the step
+constexpr std::int64_t workOfChange = 2; ///< of a change of memory that is replayed, in labels of a search
 constexpr double solveLimitMs = 150; ///< of each search after the first, whose bound is shown
 constexpr double otherOrderTolerance = 1e-3; ///< by which the time of a plan in another order may be longer
 constexpr double leastGain = 0.01; ///< share of forward and backward that other settings have to save
@@ -305,15 +306,18 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
     const Plan bound = next.plan;
     const Bytes range = bound.baselinePeak - bound.leastBudget;
     std::optional<Plan> last; // that was tried
+    std::int64_t work = next.plan.nodes;
     while (next.plan.status != PlanStatus::infeasible && next.plan.status != PlanStatus::stopped) {
         if (!last || !isSamePlan(*last, next.plan)) {
+            const int tried = verdict.tried;
             ASSIGN_OR_RETURN(const bool runs, tryOrders(planner, next, verdict));
             if (runs)
                 break;
+            work += workOfChange * static_cast<std::int64_t>(next.timeline->changes.size()) * (verdict.tried - tried);
         }
         last = next.plan;
         const Bytes budget = std::min(request.budget, bound.baselinePeak);
-        request.budget = elapsedMs(begin) < patienceMs
+        request.budget = work < patience
             ? nextBudget(bound, next.plan.peak, budget, range, card->forTensors())
             : next.plan.peak - std::max<Bytes>(range / coarserSteps, 1);
         if (request.budget < bound.leastBudget)
@@ -324,6 +328,7 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
         if (request.budget < 1)
             break;
         ASSIGN_OR_RETURN(next, planner.solve(request, stop, solveLimitMs));
+        work += next.plan.nodes;
     }
     if (!verdict.run.runs && next.plan.status != PlanStatus::stopped) {
         const bool isLeft = least == LeastMemory::left;
