@@ -317,9 +317,8 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
         }
         last = next.plan;
         const Bytes budget = std::min(request.budget, bound.baselinePeak);
-        request.budget = work < patience
-            ? nextBudget(bound, next.plan.peak, budget, range, card->forTensors())
-            : next.plan.peak - std::max<Bytes>(range / coarserSteps, 1);
+        request.budget = work < patience ? nextBudget(bound, next.plan.peak, budget, range, card->forTensors())
+                                         : next.plan.peak - std::max<Bytes>(range / coarserSteps, 1);
         if (request.budget < bound.leastBudget)
             request.budget = budget > bound.leastBudget ? bound.leastBudget : bound.leastBudget - 1;
         // With a limit of host memory plans exist below the least budget that is known.

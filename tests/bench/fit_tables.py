@@ -95,13 +95,25 @@ def table(headroom, name):
     return json.loads(done.stdout), seconds, used_seconds() - used
 
 
+def named(series):
+    """The batches that a table names: the largest without a plan, the largest, and the fastest with its samples/s."""
+    def row(index):
+        return series["rows"][series[index]] if series[index] is not None else None
+
+    batches = [row(index) and row(index)["batch"] for index in ("largest_without_plan", "largest", "fastest")]
+    fastest = row("fastest")
+    run = fastest and (fastest["plain"] if fastest["plain"]["runs"] else fastest["planned"])
+    return f"{series['gpu']:<16}{batches[0]!s:>8}{batches[1]!s:>8}{batches[2]!s:>8}{run['samples_per_second']:>10.2f}"
+
+
 def main():
     headroom, *names = sys.argv[1:]
     for name in names or MODELS:
         document, seconds, used = table(headroom, name)
-        print(f"{name}: {seconds:.1f} s, {used:.1f} s of the processor, {document['cache']['recorded']} recordings")
-        if directory := os.environ.get("TABLES"):
-            json.dump(document, open(f"{directory}/{name}.json", "w"), indent=1)
+        print(f"{name}: {seconds:.1f} s, {used:.1f} s of the processor, {document['cache']['recorded']} recordings\n"
+              f"{'card':<16}{'plain':>8}{'largest':>8}{'fastest':>8}{'samples/s':>10}")
+        for series in document["series"]:
+            print(named(series), flush=True)
 
 
 if __name__ == "__main__":

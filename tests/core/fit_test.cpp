@@ -143,6 +143,22 @@ TEST(Fit, TheLargestSizesAreThoseOfATrialOfEach)
     EXPECT_EQ(rows[0].plain.card.reservedPeak, found.rows.at(*found.largestPlain).plain.card.reservedPeak);
 }
 
+TEST(Fit, TheEdgeOfPlansIsFoundAtFewSizes)
+{
+    Program program;
+    std::set<std::string> looked;
+    const FitWatch watch = [&](const FitSeries&, const std::string& next) {
+        if (next.starts_with("looking for the least memory of "))
+            looked.insert(next);
+    };
+    const Result<FitResult> result = program.fit(requestOf(Sizes::range(1, 0, 1)), watch);
+    ASSERT_TRUE(result) << result.error().message;
+    const FitSeries& found = result->series.front();
+    EXPECT_GT(batchAt(found, found.largest), 4 * batchAt(found, found.largestPlain)) << "halving would take long";
+    EXPECT_GE(looked.size(), 2U);
+    EXPECT_LE(looked.size(), 6U) << "what a plan leaves is about linear in the batch";
+}
+
 TEST(Fit, ARecordingThatSaysOtherwiseCounts)
 {
     // From 100 on the program takes another buffer, which two small recordings do not show.
