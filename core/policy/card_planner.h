@@ -22,7 +22,7 @@ enum class LeastMemory { searched, left };
 
 /// Plans a step for a card: what counts is not the bytes that the step allocates but that each step of training finds
 /// room, from the first one on (runOnCard). Plans of lower peaks may fragment more, so the planner tries plans from the
-/// largest budget downwards, at most 1/400 of the range apart (1/100 after five seconds), each also in other orders
+/// largest budget downwards, at most 1/400 of the range apart (1/100 after much work), each also in other orders
 /// (arrangements()), and takes the first that runs. `request.budget` is not used. Stopped by `stop`, the plan has
 /// status `stopped`.
 ///

@@ -107,9 +107,10 @@ def named(series):
 
 
 def main():
-    headroom, *names = sys.argv[1:]
-    for name in names or MODELS:
-        document, seconds, used = table(headroom, name)
+    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(MODELS):
+        sys.exit(f"fit_tables.py: expected the program torch-headroom, and any of the models {', '.join(MODELS)}")
+    for name in sys.argv[2:] or MODELS:
+        document, seconds, used = table(sys.argv[1], name)
         print(f"{name}: {seconds:.1f} s, {used:.1f} s of the processor, {document['cache']['recorded']} recordings\n"
               f"{'card':<16}{'plain':>8}{'largest':>8}{'fastest':>8}{'samples/s':>10}")
         for series in document["series"]:
@@ -117,7 +118,7 @@ def main():
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--train":
+    if sys.argv[1:2] == ["--train"]:
         train(sys.argv[2], int(sys.argv[3]))
     else:
         main()
