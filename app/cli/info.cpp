@@ -95,6 +95,8 @@ Json cardJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocat
     } else {
         run = simulateAllocator(trace, timeline, own.rules, card.workspaces);
     }
+    const bool fits = !onCard || onCard->runs;
+    const Bytes reserved = fits ? std::min(run.stats.reservedPeak, card.rules.capacity) : run.stats.reservedPeak;
     return {{"total_bytes", memory.total},
             {"context_bytes", memory.context},
             {"workspace_bytes", memory.workspaces},
@@ -104,7 +106,8 @@ Json cardJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocat
             {"allocated_peak_bytes", run.stats.allocatedPeak},
             {"reserved_peak_bytes", run.stats.reservedPeak},
             {"needed_bytes", run.mostHeld + memory.context + memory.nccl.bytes},
-            {"fits", !onCard || onCard->runs}};
+            {"used_bytes", reserved + memory.context + memory.nccl.bytes},
+            {"fits", fits}};
 }
 
 /// Returns why the step takes its memory.
@@ -261,14 +264,14 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
     const std::string nccl
         = card.is_null() ? std::string() : ncclText({card["communicators"], card["nccl_bytes"].get<Bytes>()});
     if (!card.is_null())
-        out << "\nCard      " << exactBytes(card["needed_bytes"].get<Bytes>()) << " of "
-            << formatBytes(card["total_bytes"].get<Bytes>()) << " with CUDA's context ("
-            << formatBytes(card["context_bytes"].get<Bytes>()) << "), cuBLAS's workspaces ("
-            << formatBytes(card["workspace_bytes"].get<Bytes>()) << ") and cuDNN's (estimated, at most "
-            << formatBytes(card["convolution_workspace_bytes"].get<Bytes>()) << ")"
-            << (nccl.empty() ? "" : ", and " + nccl) << (card["fits"].get<bool>() ? "" : ": out of memory")
+        out << "\nCard      " << exactBytes(card["used_bytes"].get<Bytes>()) << " of "
+            << formatBytes(card["total_bytes"].get<Bytes>()) << (card["fits"].get<bool>() ? "" : ": out of memory")
             << "\n          " << exactBytes(card["reserved_peak_bytes"].get<Bytes>())
-            << " reserved with the workspaces";
+            << " reserved with cuBLAS's workspaces (" << formatBytes(card["workspace_bytes"].get<Bytes>())
+            << ") and cuDNN's (estimated, at most " << formatBytes(card["convolution_workspace_bytes"].get<Bytes>())
+            << "), CUDA's context (" << formatBytes(card["context_bytes"].get<Bytes>()) << ")"
+            << (nccl.empty() ? "" : ", and " + nccl) << "\n          " << exactBytes(card["needed_bytes"].get<Bytes>())
+            << " at least, without free blocks of the allocator";
     for (const std::string& remark : remarks(trace))
         if (std::ranges::find(found, remark, &Cause::remark) == found.end())
             out << "\nRemark    " << remark;

@@ -28,12 +28,13 @@ Result<StepTracePtr> stepToPlan(const char* file)
     return std::move(timed.step);
 }
 
-Result<std::string> plan(const char* file, const char* gpu, Bytes budget, const std::optional<std::string>& settings,
-                         const char* policyFile, const PlanRequest& request)
+Result<std::string> plan(const char* file, const char* gpu, Bytes budget, Bytes margin,
+                         const std::optional<std::string>& settings, const char* policyFile, const PlanRequest& request)
 {
     ASSIGN_OR_RETURN(const StepTracePtr step, stepToPlan(file));
     ASSIGN_OR_RETURN(const DeviceSpec spec, findDeviceSpec(gpuName(gpu)));
     ASSIGN_OR_RETURN(Card card, cardFor(spec, *step, settings.value_or(recordedAllocatorSettings(step->info))));
+    card.margin = margin;
     // A share, not a smaller card: with expandable segments PyTorch runs out of the two in different ways.
     if (budget > 0)
         card.rules.memoryFraction = static_cast<double>(budget) / static_cast<double>(spec.memory);
@@ -54,8 +55,8 @@ Result<std::string> plan(const char* file, const char* gpu, Bytes budget, const 
 
 using namespace headroom;
 
-const char* headroom_plan(const char* step, const char* gpu, std::int64_t budget, const char* settings,
-                          const char* policy, std::int64_t hostMemory, int recompute)
+const char* headroom_plan(const char* step, const char* gpu, std::int64_t budget, std::int64_t margin,
+                          const char* settings, const char* policy, std::int64_t hostMemory, int recompute)
 {
     return python::guardedText([&] {
         const auto chosen = settings != nullptr ? std::optional<std::string>(settings) : std::nullopt;
@@ -63,7 +64,7 @@ const char* headroom_plan(const char* step, const char* gpu, std::int64_t budget
         request.offload = hostMemory >= 0;
         request.hostMemory = std::max<Bytes>(hostMemory, 0);
         request.recompute = recompute != 0;
-        return python::plan(step, gpu, budget, chosen, policy, request);
+        return python::plan(step, gpu, budget, margin, chosen, policy, request);
     });
 }
 

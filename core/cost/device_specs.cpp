@@ -53,18 +53,23 @@ std::span<const DeviceSpec> deviceSpecs()
 namespace {
 
 /// The words of a GPU's name in small letters: "NVIDIA GeForce RTX 4090" → nvidia, geforce, rtx, 4090.
-std::set<std::string> wordsOf(std::string_view name)
+std::vector<std::string> wordsOf(std::string_view name)
 {
-    std::set<std::string> words;
+    std::vector<std::string> words;
     std::string word;
     for (const char c : std::string(name) + ' ') {
         const auto letter = static_cast<unsigned char>(c);
         if (std::isalnum(letter))
             word += static_cast<char>(std::tolower(letter));
         else if (!word.empty())
-            words.insert(std::exchange(word, {}));
+            words.push_back(std::exchange(word, {}));
     }
     return words;
+}
+
+std::set<std::string> setOf(const std::vector<std::string>& words)
+{
+    return {words.begin(), words.end()};
 }
 
 /// Words that people leave out of a GPU's name: "rtx", and the memory, as "24gb".
@@ -77,11 +82,11 @@ bool isOptional(const std::string& word)
 /// out no word of the name that others do not leave out.
 std::vector<DeviceSpec> gpusMeantBy(std::string_view text)
 {
-    const std::set<std::string> given = wordsOf(text);
+    const std::set<std::string> given = setOf(wordsOf(text));
     std::vector<DeviceSpec> result;
     for (const DeviceSpec& spec : deviceSpecs()) {
-        const std::set<std::string> name = wordsOf(spec.name);
-        std::set<std::string> known = wordsOf(spec.title);
+        const std::set<std::string> name = setOf(wordsOf(spec.name));
+        std::set<std::string> known = setOf(wordsOf(spec.title));
         known.insert(name.begin(), name.end());
         known.insert("nvidia");
         const bool isMeant = std::ranges::includes(known, given)
@@ -156,15 +161,9 @@ bool isCard(const DeviceSpec& spec, const GpuFacts& facts)
 std::string nameOf(const GpuFacts& facts)
 {
     std::string name;
-    for (const char c : facts.name) {
-        const auto letter = static_cast<unsigned char>(c);
-        if (std::isalnum(letter))
-            name += static_cast<char>(std::tolower(letter));
-        else if (!name.empty() && name.back() != '-')
-            name += '-';
-    }
-    return name + (name.ends_with('-') ? "" : "-")
-        + std::to_string(std::llround(static_cast<double>(facts.memory) / static_cast<double>(GiB))) + "gb";
+    for (const std::string& word : wordsOf(facts.name))
+        name += word + '-';
+    return name + std::to_string(std::llround(static_cast<double>(facts.memory) / static_cast<double>(GiB))) + "gb";
 }
 
 /// The clocks and the bus of an entry of resources/devices.json.

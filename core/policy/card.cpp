@@ -50,6 +50,7 @@ CardRun answerOf(const StepTrace& step, const AllocatorRun& run)
     result.reservedPeak = result.reservedWithoutWorkspaces = run.stats.reservedPeak;
     result.retries = run.stats.retries;
     result.repeats = run.repeats || run.step == 1;
+    result.wasFull = run.wasFull;
     if (run.failure) {
         result.failedStep = run.step;
         result.reason = outOfMemorySentence(step, *run.failure);
@@ -105,6 +106,7 @@ CardRun runWithSizes(const Card& card, const StepTrace& step, const Timeline& ti
     const AllocatorRun elsewhere = simulated(withoutWorkspaces(card, card.workspaces.keptBytes()));
     CardRun without = answerOf(step, elsewhere);
     result.repeats = result.repeats && without.repeats;
+    result.wasFull = result.wasFull || without.wasFull;
     const bool memoryMatters = elsewhere.wasFull || card.rules.collectsGarbage();
     if (without.runs && memoryMatters && card.workspaces.keptBytes() > 0) {
         without = answerOf(step, simulated(withoutWorkspaces(card, 0)));
@@ -144,8 +146,12 @@ std::vector<std::string> assumptions(const Card& card, const StepTrace& step,
         sentences.push_back("the size is memory for tensors, fragmentation included: memory of cuBLAS and cuDNN in the "
                             "allocator comes on top");
     if (run.runs && !run.repeats)
-        sentences.push_back("the memory is so tight that segments go back and are taken anew, and the layout of "
-                            "segments did not repeat within the replayed steps: a later step may run out of memory");
+        sentences.push_back(run.wasFull
+                                ? "the memory is so tight that segments go back and are taken anew, and the layout "
+                                  "of segments did not repeat within the replayed steps: a later step may run out "
+                                  "of memory"
+                                : "the layout of segments did not repeat within the replayed steps: a later step "
+                                  "may reserve more");
     return sentences;
 }
 

@@ -53,6 +53,7 @@ struct CardRun
     Bytes left = 0; ///< what the card gives, margin included, without reservedPeak
     std::int64_t retries = 0; ///< times in a step that the card was full and unused segments went back
     bool repeats = true; ///< the run was followed until segments repeat
+    bool wasFull = false; ///< the card was full in some step, and segments went back
     int failedStep = 0; ///< the step that runs out of memory, from 1; 0: none
     std::string reason; ///< where and why, as a sentence without an end; empty: the training runs
     std::optional<AllocatorRun::Failure> failure; ///< the request without room; nullopt: the training runs

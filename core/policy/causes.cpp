@@ -14,6 +14,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -108,62 +109,13 @@ private:
         }
     }
 
-    /// Whether an op outside of backward and of the optimizer makes another tensor of gradients. Clipping does not:
-    /// norms, and changes in place of a list of gradients.
-    bool computesWithGradients(OpId op) const
-    {
-        const unsigned flags = step_.ops.flags[op];
-        const bool changesList = (flags & opInPlace) != 0 && step_.ops.outputs[op].empty();
-        return step_.ops.phase[op] == Phase::forward && (flags & opView) == 0 && !changesList
-            && step_.opName(op).find("norm") == std::string_view::npos;
-    }
-
-    /// Gradients that live while the optimizer runs and that none of its ops reads, though the optimizer reads others.
-    /// Nor does the program compute with these gradients.
     void unusedGradients()
     {
-        struct Gradient
-        {
-            std::size_t madeBefore = 0; ///< number of the optimizer's ops before the gradient
-            bool isMade = false;
-            bool isDropped = false; ///< before the optimizer runs, as by zero_grad() between two backward passes
-            bool isRead = false;
-        };
-        std::vector<Gradient> gradients(step_.storages.size());
-        std::size_t optimizerOps = 0;
-        bool anyRead = false;
-        for (std::uint32_t event = 0; event < step_.events.size(); ++event) {
-            const EventIndex at(event);
-            const std::uint32_t a = step_.events.a[at];
-            const EventKind kind = step_.events.kind[at];
-            // Backward adds to a gradient that an earlier step left.
-            if ((kind == EventKind::alloc && step_.storages.category[StorageId(a)] == Category::gradient)
-                || (kind == EventKind::retype && static_cast<Category>(step_.events.b[at]) == Category::gradient)) {
-                gradients[a].isMade = true;
-                gradients[a].madeBefore = optimizerOps;
-            } else if (kind == EventKind::free && gradients[a].isMade) {
-                gradients[a].isDropped = gradients[a].madeBefore == optimizerOps;
-            } else if (kind == EventKind::opBegin && step_.ops.phase[OpId(a)] == Phase::optimizer) {
-                ++optimizerOps;
-                for (const StorageId input : step_.ops.inputs[OpId(a)]) {
-                    gradients[input.value].isRead = true;
-                    anyRead = anyRead || gradients[input.value].isMade;
-                }
-            } else if (kind == EventKind::opBegin && computesWithGradients(OpId(a))) {
-                const auto outputs = step_.ops.outputs[OpId(a)];
-                for (const StorageId input : step_.ops.inputs[OpId(a)])
-                    gradients[input.value].isRead
-                        = gradients[input.value].isRead || std::ranges::find(outputs, input) == outputs.end();
-            }
-        }
-        std::vector<StorageId> unused;
+        const std::vector<StorageId> unused = headroom::unusedGradients(step_);
         Bytes bytes = 0;
-        for (std::uint32_t row = 0; row < gradients.size(); ++row)
-            if (gradients[row].isMade && !gradients[row].isRead && !gradients[row].isDropped) {
-                unused.emplace_back(row);
-                bytes += step_.storages.bytes[StorageId(row)];
-            }
-        if (!anyRead || bytes < MiB || !isLargePart(bytes, leastShareOfGrowth))
+        for (const StorageId storage : unused)
+            bytes += step_.storages.bytes[storage];
+        if (bytes < MiB || !isLargePart(bytes, leastShareOfGrowth))
             return;
         add(CauseKind::unusedGradients, bytes,
             "backward makes " + formatBytes(bytes)
@@ -456,10 +408,19 @@ private:
                     mainLine(held.second));
     }
 
-    /// Returns the sizes of the vocabularies: rows of embeddings, and columns of softmax over classes.
-    std::set<std::int64_t> vocabularies() const
+    struct Vocabularies
     {
-        std::set<std::int64_t> sizes;
+        std::set<std::int64_t> columns; ///< sizes of the last dimension of logits
+        std::set<std::pair<std::int64_t, std::int64_t>> inside; ///< sizes of another dimension, and elements of logits
+    };
+
+    /// Returns the numbers of classes of the step's log_softmax ops. Without such an op, as under a fused loss, the
+    /// rows of embeddings count.
+    Vocabularies vocabularies() const
+    {
+        Vocabularies found;
+        std::set<std::int64_t> words;
+        bool hasLoss = false;
         for (std::uint32_t row = 0; row < step_.ops.size(); ++row) {
             const std::string_view name = step_.opName(OpId(row));
             const bool isEmbedding = name.starts_with("aten.embedding.");
@@ -467,30 +428,55 @@ private:
                 continue;
             const OpSignature signature = decodedSignature(step_.signatureOf(OpId(row)));
             const TensorShape* const shape = isEmbedding ? signature.tensor(0) : signature.result();
-            if (shape && !shape->sizes.empty())
-                sizes.insert(isEmbedding ? shape->sizes.front() : shape->sizes.back());
+            if (!shape || shape->sizes.empty())
+                continue;
+            if (isEmbedding) {
+                words.insert(shape->sizes.front());
+                continue;
+            }
+            hasLoss = true;
+            const auto rank = static_cast<std::int64_t>(shape->sizes.size());
+            const std::int64_t dimension = (signature.integer(1, 0, -1) + rank) % rank;
+            const std::int64_t classes = shape->sizes[static_cast<std::size_t>(dimension)];
+            if (classes < leastVocabulary)
+                continue;
+            if (dimension + 1 == rank)
+                found.columns.insert(classes);
+            else
+                found.inside.emplace(classes, elementsOf(*shape));
         }
-        sizes.erase(sizes.begin(), sizes.lower_bound(leastVocabulary));
-        return sizes;
+        if (!hasLoss)
+            found.columns.insert(words.lower_bound(leastVocabulary), words.end());
+        return found;
     }
 
-    /// Returns the vocabulary of a block that has a column for each of its words; 0: none.
-    std::int64_t vocabularyOf(const LiveBlock& block, const std::set<std::int64_t>& known) const
+    static std::int64_t elementsOf(const TensorShape& shape)
     {
-        if (!block.creator.valid() || known.empty())
+        return std::accumulate(shape.sizes.begin(), shape.sizes.end(), std::int64_t{1}, std::multiplies());
+    }
+
+    /// Returns the vocabulary of a block that has an element for each class and row; 0: none.
+    std::int64_t vocabularyOf(const LiveBlock& block, const Vocabularies& known) const
+    {
+        if (!block.creator.valid() || (known.columns.empty() && known.inside.empty()))
             return 0;
         for (const OpSignature::Value& value : decodedSignature(step_.signatureOf(block.creator)).results)
-            for (const TensorShape& shape : value.tensors)
-                if (shape.sizes.size() > 1 && known.contains(shape.sizes.back())
-                    && bytesOf(shape) == step_.storages.requested[block.storage])
+            for (const TensorShape& shape : value.tensors) {
+                if (shape.sizes.size() < 2 || bytesOf(shape) != step_.storages.requested[block.storage])
+                    continue;
+                if (known.columns.contains(shape.sizes.back()))
                     return shape.sizes.back();
+                for (const auto& [classes, elements] : known.inside)
+                    if (elements == elementsOf(shape) && std::ranges::find(shape.sizes, classes) != shape.sizes.end())
+                        return classes;
+            }
         return 0;
     }
 
     void logits()
     {
         std::map<std::int64_t, std::pair<Bytes, std::vector<StorageId>>> byVocabulary;
-        const std::set<std::int64_t> known = vocabularies();
+        const Vocabularies known = vocabularies();
         for (const LiveBlock& block : atPeak_)
             if (const std::int64_t vocabulary = vocabularyOf(block, known); vocabulary > 0) {
                 byVocabulary[vocabulary].first += block.bytes;
@@ -502,7 +488,8 @@ private:
                     "logits are the peak: " + formatBytes(held.first) + " of " + formatBytes(timeline_.peak) + " in "
                         + std::to_string(held.second.size()) + (held.second.size() == 1 ? " tensor" : " tensors")
                         + " of " + groupedDigits(vocabulary)
-                        + " columns. Compute the loss in chunks, or by a fused linear cross-entropy",
+                        + (known.columns.contains(vocabulary) ? " columns" : " classes")
+                        + ". Compute the loss in chunks, or by a fused linear cross-entropy",
                     mainLine(held.second));
     }
 

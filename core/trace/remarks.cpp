@@ -259,6 +259,88 @@ private:
     bool hasBackward_ = false;
 };
 
+/// Follows gradients through a step.
+class Gradients
+{
+public:
+    explicit Gradients(const StepTrace& step)
+        : step_(step)
+        , gradients_(step.storages.size())
+    {
+        for (std::uint32_t event = 0; event < step.events.size(); ++event)
+            apply(EventIndex(event));
+    }
+
+    std::vector<StorageId> unused() const
+    {
+        std::vector<StorageId> found;
+        for (std::uint32_t row = 0; anyRead_ && row < gradients_.size(); ++row)
+            if (gradients_[row].isMade && !gradients_[row].isRead && !gradients_[row].isDropped)
+                found.emplace_back(row);
+        return found;
+    }
+
+private:
+    struct Gradient
+    {
+        std::size_t madeBefore = 0; ///< number of the optimizer's ops before the gradient
+        bool isLeft = false; ///< by an earlier step
+        bool isMade = false;
+        bool isDropped = false; ///< before the optimizer runs, as by zero_grad() between two backward passes
+        bool isRead = false;
+    };
+
+    void apply(EventIndex event)
+    {
+        const std::uint32_t a = step_.events.a[event];
+        const EventKind kind = step_.events.kind[event];
+        if (kind == EventKind::opBegin)
+            run(OpId(a));
+        else if (kind == EventKind::mark)
+            hasBegun_ = hasBegun_ || static_cast<Mark>(a) == Mark::stepBegin;
+        else if ((kind == EventKind::alloc && step_.storages.category[StorageId(a)] == Category::gradient)
+                 || (kind == EventKind::retype && static_cast<Category>(step_.events.b[event]) == Category::gradient))
+            gradients_[a] = {optimizerOps_, !hasBegun_, hasBegun_, false, gradients_[a].isRead};
+        else if (kind == EventKind::free && gradients_[a].isMade)
+            gradients_[a].isDropped = gradients_[a].madeBefore == optimizerOps_;
+    }
+
+    void run(OpId op)
+    {
+        const Phase phase = step_.ops.phase[op];
+        optimizerOps_ += phase == Phase::optimizer;
+        const auto outputs = step_.ops.outputs[op];
+        for (const StorageId input : step_.ops.inputs[op]) {
+            Gradient& gradient = gradients_[input.value];
+            if (phase == Phase::optimizer) {
+                gradient.isRead = true;
+                anyRead_ = anyRead_ || gradient.isMade;
+            } else if (phase == Phase::backward && gradient.isLeft) { // backward adds to the gradient
+                gradient.isMade = true;
+                gradient.madeBefore = optimizerOps_;
+            } else if (computesWithGradients(op) && std::ranges::find(outputs, input) == outputs.end()) {
+                gradient.isRead = true;
+            }
+        }
+    }
+
+    /// Whether an op outside of backward and of the optimizer makes another tensor of gradients. Clipping does not:
+    /// norms, and changes in place of a list of gradients.
+    bool computesWithGradients(OpId op) const
+    {
+        const unsigned flags = step_.ops.flags[op];
+        const bool changesList = (flags & opInPlace) != 0 && step_.ops.outputs[op].empty();
+        return step_.ops.phase[op] == Phase::forward && (flags & opView) == 0 && !changesList
+            && step_.opName(op).find("norm") == std::string_view::npos;
+    }
+
+    const StepTrace& step_;
+    std::vector<Gradient> gradients_; ///< by storage
+    std::size_t optimizerOps_ = 0;
+    bool hasBegun_ = false;
+    bool anyRead_ = false;
+};
+
 } // namespace
 
 KeptActivations keptActivations(const StepTrace& step)
@@ -284,6 +366,11 @@ std::vector<UnusedForward> unusedForwards(const StepTrace& step)
         });
     std::erase_if(found, [](const UnusedForward& unused) { return unused.bytes < leastGrowth; });
     return found;
+}
+
+std::vector<StorageId> unusedGradients(const StepTrace& step)
+{
+    return Gradients(step).unused();
 }
 
 Bytes keptByGraphs(const StepTrace& step)

@@ -50,6 +50,10 @@ struct UnusedForward
 std::vector<UnusedForward> unusedForwards(const StepTrace& step); ///< none in a step without backward
 std::string unusedForwardRemark(const UnusedForward& unused);
 
+/// Returns the gradients that backward makes, that live while an optimizer runs, and that neither an optimizer nor the
+/// program reads. None in a step without an optimizer that reads gradients of the step.
+std::vector<StorageId> unusedGradients(const StepTrace& step);
+
 /// Returns a sentence if every step of the program takes more than the step before; empty if not.
 std::string growthRemark(const StepTrace& step);
 

@@ -388,6 +388,65 @@ class Reports(Recorded):
                 optimizer.zero_grad()
             """)
 
+    def test_gradients_of_another_optimizer_are_used(self):
+        """A GAN: the critic's steps run while the generator's gradients of the step before are alive."""
+        script = self.written("""
+            import torch
+            from torch import nn
+            generator = nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 3072)).cuda()
+            critic = nn.Sequential(nn.Linear(3072, 1024), nn.LeakyReLU(0.2), nn.Linear(1024, 1)).cuda()
+            first, second = (torch.optim.Adam(m.parameters(), 1e-4) for m in (generator, critic))
+            for _ in range(3):
+                for _ in range(3):
+                    with torch.no_grad():
+                        fake = generator(torch.randn(512, 256, device="cuda"))
+                    loss = critic(fake).mean() - critic(torch.randn(512, 3072, device="cuda")).mean()
+                    second.zero_grad()
+                    loss.backward()
+                    second.step()
+                loss = -critic(generator(torch.randn(512, 256, device="cuda"))).mean()
+                first.zero_grad()
+                loss.backward()
+                first.step()
+            """)
+        self.assertEqual(self.run_script(script, "--gpu", "a100-80gb").returncode, 0)
+        causes = self.info(self.step)
+        self.assertIn("until zero_grad() frees the gradients unread", causes[0])
+        self.assertNotIn("no optimizer reads", "\n".join(causes))
+
+    def test_activations_are_no_logits(self):
+        """The time of a sequence is the last dimension of the loss, and positions are as many as features."""
+        self.check_no_cause("""
+            import torch
+            from torch import nn
+            body = nn.Sequential(nn.Conv1d(64, 256, 3, padding=1), nn.ReLU(), nn.Conv1d(256, 256, 3, padding=1), nn.ReLU())
+            positions, head = nn.Embedding(1600, 64).cuda(), nn.Linear(256, 40).cuda()
+            body.cuda()
+            optimizer = torch.optim.AdamW([*body.parameters(), *positions.parameters(), *head.parameters()])
+            place = torch.arange(1600, device="cuda")
+            for _ in range(3):
+                x, y = torch.randn(16, 1600, 64, device="cuda"), torch.randint(0, 40, (16, 1600), device="cuda")
+                logits = head(body((x + positions(place)).transpose(1, 2)).transpose(1, 2))
+                loss = nn.functional.cross_entropy(logits.transpose(1, 2), y)
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            """)
+
+    def test_logits_with_classes_in_the_middle(self):
+        self.check("""
+            import torch
+            from torch import nn
+            embed, head = nn.Embedding(32000, 256).cuda(), nn.Linear(256, 32000, bias=False).cuda()
+            optimizer = torch.optim.SGD([*embed.parameters(), *head.parameters()], 0.1)
+            for _ in range(3):
+                tokens = torch.randint(0, 32000, (4, 1024), device="cuda")
+                loss = nn.functional.cross_entropy(head(embed(tokens)).transpose(1, 2), tokens)  # here
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """, r"logits are the peak: .* of 32,000 classes\. Compute the loss in chunks", "# here")
+
     def test_a_clipped_teacher_gets_gradients(self):
         self.check("""
             import torch

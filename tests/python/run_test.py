@@ -329,6 +329,21 @@ class OnTheCard(Runs):
         self.check(_SCRIPTS / "language_model.py", 0.95)
 
 
+    def test_memory_that_comes_after_the_recorded_step(self):
+        script = self.written(_NET + "    model = net()\n" + _LOOP + """
+        if step == 3:
+            kept = torch.zeros(20 << 20, dtype=torch.uint8, device=device)
+""")
+        budget = self.budget(script, share=1.05, **_NO_WORKSPACES)
+        done = self.run_script("--gpu", _GPU, "--budget", budget, script, **_NO_WORKSPACES)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.splitlines()[-1], r"train\.py: out of memory on [0-9.]+ MiB of NVIDIA A100-\S+, though "
+                                                       r"the recorded step leaves .* --margin SIZE$")
+        done = self.run_script("--gpu", _GPU, "--budget", budget, "--margin", "12MiB", script, **_NO_WORKSPACES)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("checkpointed", done.stderr)
+
+
 class Refused(Runs):
     def test_wrong_usage(self):
         script = self.written("")

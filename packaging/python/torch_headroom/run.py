@@ -50,6 +50,8 @@ def parser():
         "card, simulated (python -m torch_headroom.record --gpu list)")
     add("--budget", metavar="SIZE", help="what the caching allocator may reserve of the card, such as 8GB or 7.5GiB; "
         "by default all")
+    add("--margin", metavar="SIZE", help="memory of the card, or of the budget, to leave free for what the recorded step "
+        "does not show; by default none")
     add("--offload", action="store_true", help="saved tensors may also go to pinned host memory, and come back in "
                                                "time for backward")
     add("--host-memory", metavar="SIZE", help="with --offload: the most pinned host memory; by default any")
@@ -75,7 +77,8 @@ def main(arguments=None):
         kept = recorded(program, gpu, _say)
         plan = plan_for_card(kept, gpu, bytes_of(options.budget) if options.budget else 0, may_change_settings=True,
                              host=host_of(options.offload, options.host_memory, not options.no_recompute),
-                             recompute=not options.no_recompute)
+                             recompute=not options.no_recompute,
+                             margin=bytes_of(options.margin, "margin") if options.margin else 0)
     except HeadroomError as error:
         _say(error)
         return error.exit_code
@@ -138,7 +141,10 @@ def _train(options, gpu, plan):
     except SystemExit:
         raise
     except BaseException as error:
-        return _report(error)
+        code = _report(error)
+        if isinstance(error, sys.modules["torch"].OutOfMemoryError if "torch" in sys.modules else ()):
+            _say(f"{options.script}: {plan.out_of_memory()}")
+        return code
     if training.unapplied():
         _say(f"{options.script}: {training.unapplied()}")
         return 2

@@ -93,6 +93,12 @@ class PlanForCard:
         hint = f" With PYTORCH_CUDA_ALLOC_CONF={better['settings']} a plan runs." if better else ""
         return f"no plan runs on {self._where()}: {self.result['reason']}{hint}"
 
+    def out_of_memory(self):
+        """Returns what to do if a program runs out of memory under the plan."""
+        return (f"out of memory on {self._where()}, though the recorded step leaves {self._texts['left']} there: the "
+                "program takes memory that the recorded step does not show, such as a copy of the weights, a later "
+                "evaluation or a larger batch. Plan with more memory left free: --margin SIZE")
+
     def _other_sizes(self):
         """Returns what is said where the program's steps differ in size."""
         card = self.result["card"]
@@ -106,16 +112,16 @@ def _modules(count):
     return f"{count} module{'s' * (count > 1)}"
 
 
-def plan_for_card(kept, gpu, budget, may_change_settings, host=-1, recompute=True):
+def plan_for_card(kept, gpu, budget, may_change_settings, host=-1, recompute=True, margin=0):
     """Plans a step (recordings.Kept) for the card `gpu`. The allocator may reserve `budget` bytes; 0: all memory that
-    the card gives. `host` is the most pinned host memory for offload, in bytes; 0: any; -1: without offload. Without
+    the card gives; `margin` of these bytes stay free. `host` is the most pinned host memory for offload, in bytes; 0: any; -1: without offload. Without
     `recompute` the plan only offloads. With `may_change_settings`, where no plan runs and the user has chosen no
     settings of the allocator, the plan is made for other settings if a plan is possible there. Plans are kept beside
     the step. Raises HeadroomError, with exit code 3 where no plan runs."""
-    plan = _kept_plan(kept, gpu, budget, None, host, recompute)
+    plan = _kept_plan(kept, gpu, budget, margin, None, host, recompute)
     better = plan.result["card"].get("better_settings")
     if better and not plan.runs and may_change_settings and not any(name in os.environ for name in ALLOCATOR_VARIABLES):
-        plan = _kept_plan(kept, gpu, budget, better["settings"], host, recompute)
+        plan = _kept_plan(kept, gpu, budget, margin, better["settings"], host, recompute)
     if not plan.runs:
         raise HeadroomError(plan.refusal(), 3)
     return plan
@@ -154,12 +160,12 @@ def host_of(offload, host_memory, recompute=True):
     return 0 if host_memory is None else bytes_of(host_memory, "host memory")
 
 
-def _kept_plan(kept, gpu, budget, settings, host, recompute):
-    key = hashlib.sha256(json.dumps([gpu, budget, settings, host, recompute]).encode()).hexdigest()[:16]
+def _kept_plan(kept, gpu, budget, margin, settings, host, recompute):
+    key = hashlib.sha256(json.dumps([gpu, budget, margin, settings, host, recompute]).encode()).hexdigest()[:16]
     path, policy = kept.folder / f"plan-{key}.json", kept.folder / f"policy-{key}.json"
     planned = _read(path)
     if planned is None:
-        text = _run_planner(str(kept.step), gpu, str(budget), json.dumps(settings), str(policy), str(host),
+        text = _run_planner(str(kept.step), gpu, str(budget), str(margin), json.dumps(settings), str(policy), str(host),
                             str(int(recompute)))
         with tempfile.NamedTemporaryFile("w", dir=kept.folder, delete=False) as file:
             file.write(text)
@@ -187,13 +193,13 @@ def _run_planner(*words):
     return done.stdout
 
 
-def _plan(step, gpu, budget, settings, policy, host, recompute):
+def _plan(step, gpu, budget, margin, settings, policy, host, recompute):
     library = load()
     library.headroom_plan.restype = ctypes.c_char_p
-    library.headroom_plan.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_char_p,
-                                      ctypes.c_char_p, ctypes.c_int64, ctypes.c_int]
+    library.headroom_plan.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64,
+                                      ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int]
     settings = json.loads(settings)
-    text = library.headroom_plan(os.fsencode(step), gpu.encode(), int(budget),
+    text = library.headroom_plan(os.fsencode(step), gpu.encode(), int(budget), int(margin),
                                  None if settings is None else settings.encode(), os.fsencode(policy), int(host),
                                  int(recompute))
     if text is None:

@@ -49,18 +49,24 @@ class Placeholders:
 
     def clear(self):
         self.count = 0
-        self.first = None  # place in the program; None in autograd's threads
+        self.first = ""  # place in the program, or node of autograd
 
     def add(self, frame):
         self.count += 1
-        if self.first is None and frame is not None:
-            self.first = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        self.first = self.first or _place(frame)
 
     def __str__(self):
-        place = f" at {self.first}" if self.first else ""
         if self.count == 1:
-            return f"once{place}"
-        return f"{self.count} times" + (f", first{place}" if place else "")
+            return f"once {self.first}".rstrip()
+        return f"{self.count} times" + (f", first {self.first}" if self.first else "")
+
+
+def _place(frame):
+    """Returns "at FILE:LINE", or the node of the backward pass where no line of the program runs; "" elsewhere."""
+    if frame is not None:
+        return f"at {frame.f_code.co_filename}:{frame.f_lineno}"
+    node = torch._C._current_autograd_node()
+    return f"in {node.name()} of the backward pass" if node else ""
 
 
 decisions = Placeholders()  # truth values on which the program branches
