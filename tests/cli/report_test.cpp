@@ -103,6 +103,31 @@ TEST_F(ReportTest, ACardThatIsTooSmallForEveryPlan)
     EXPECT_THAT(page, Not(HasSubstr("With the plan")));
 }
 
+/// How often a text is in a page.
+std::size_t timesIn(std::string_view page, std::string_view text)
+{
+    std::size_t times = 0;
+    for (std::size_t at = page.find(text); at != std::string_view::npos; at = page.find(text, at + text.size()))
+        ++times;
+    return times;
+}
+
+TEST_F(ReportTest, SaysOnceWhyNoPlanFits)
+{
+    const std::string ofBudget = report({stepPath(), "--budget", "1MiB"});
+    EXPECT_EQ(timesIn(ofBudget, "No plan fits 1.00 MiB"), 1U);
+    EXPECT_EQ(timesIn(ofBudget, "ith all recomputed that may be"), 1U);
+    for (const char* card : {"1MiB", "180MiB"}) {
+        const std::string ofCard = report({stepPath(), "--card", card});
+        const auto plan = headroomProgram({"plan", stepPath(), "--card", card, "--json"}).json();
+        const std::string reason = plan["card"]["reason"];
+        ASSERT_FALSE(reason.empty());
+        EXPECT_EQ(timesIn(ofCard, reason.substr(1)), 1U) << reason;
+        EXPECT_EQ(timesIn(ofCard, "No plan that was tried"),
+                  plan["reason"].get<std::string>().starts_with("No plan that was tried") ? 1U : 0U);
+    }
+}
+
 TEST_F(ReportTest, ASnapshotHasNoPlan)
 {
     const std::string page = report({HEADROOM_TEST_DATA "/snapshots/full.pickle"});
