@@ -143,7 +143,11 @@ public:
     void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
 
 private:
-    QRectF cardArea() const { return geometry().plot.adjusted(2, 2, -2, 0); }
+    /// A low or narrow plot alone has no room for the card beside the cursor. Right of the plot is the budget.
+    QRectF cardArea() const
+    {
+        return {canvas().topLeft() + QPointF(2, 2), QPointF(geometry().plot.right() - 2, canvas().bottom() - 2)};
+    }
 
     std::optional<HoverCard> card_;
     QPointF point_;
