@@ -144,6 +144,39 @@ TEST_F(ReportTest, NamesAreText)
         EXPECT_THAT(page, Not(HasSubstr(forbidden)));
 }
 
+TEST_F(ReportTest, NamesAreTextInTheTerminalAndInPictures)
+{
+    ASSERT_NO_FATAL_FAILURE(writeHostileStep(path("hostile.hrs")));
+    const std::string step = path("hostile.hrs");
+    const auto expectText = [](const std::string& text, const std::string& what) {
+        for (const char* forbidden : {"\x1b", "\xE2\x80\xAE", "</script>\n\""})
+            EXPECT_THAT(text, Not(HasSubstr(forbidden))) << what;
+    };
+    for (const std::vector<std::string>& arguments :
+         std::vector<std::vector<std::string>>{{"info", step},
+                                               {"info", step, "--at", "0"},
+                                               {"modules", step},
+                                               {"ops", step},
+                                               {"compare", step, step},
+                                               {"compare", step, step, "--by", "line"},
+                                               {"plan", step, "--budget", "1MiB"},
+                                               {"plan", step, "--card", "1MiB"},
+                                               {"allocator", step}}) {
+        const Finished finished = headroomProgram(arguments);
+        expectText(finished.out + finished.err, arguments.front());
+    }
+    for (const char* picture : {"peak.svg", "peak.folded", "timeline.svg"}) {
+        const std::string option = std::string(picture).starts_with("peak") ? "--peak" : "--timeline";
+        const Finished finished = headroomProgram({"export", step, option, path(picture)});
+        ASSERT_EQ(finished.exitCode, 0) << finished.err;
+        const std::string text = readFile(path(picture));
+        expectText(text, picture);
+        if (std::string(picture).ends_with(".svg")) {
+            EXPECT_THAT(text, Not(HasSubstr("<script"))) << picture;
+        }
+    }
+}
+
 TEST_F(ReportTest, AStepOfManyOpsFitsIntoTwoMegabytes)
 {
     const StepTracePtr large = makeSyntheticStep(syntheticOptions(900'000));
