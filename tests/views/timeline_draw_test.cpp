@@ -10,9 +10,6 @@
 #include "views/plot/timeline_paint.h"
 #include "views/plot/timeline_readout.h"
 
-#include <QImage>
-#include <QPainter>
-
 #include <gmock/gmock.h>
 
 namespace headroom {
@@ -205,30 +202,6 @@ TEST(Geometry, PeaksLabelHasRoomAboveIt)
         const AxisMap y{range, height, 0};
         EXPECT_GE(y.toPixel(static_cast<double>(70 * GiB)), 27) << height;
     }
-}
-
-TEST(PaintPeaks, TheLabelOfALowerPeakIsReadableOnTheStack)
-{
-    const Theme theme = Theme::make(true);
-    QImage image(400, 100, QImage::Format_RGB32);
-    image.fill(theme.categories.front());
-    const TimelineGeometry geometry = TimelineGeometry::of(QRectF(0, 0, 400, 100), {0, 10}, {0, 10});
-    const std::vector<PeakMark> marks{{5, 9, QStringLiteral("This step peak"), QStringLiteral("9 B"), true},
-                                      {5, 6, QStringLiteral("Compared step peak"), QStringLiteral("6 B"), false}};
-    const std::vector<PlacedPeak> placed = placePeaks(marks, geometry, theme, {});
-    ASSERT_EQ(placed.size(), 2U);
-    EXPECT_FALSE(placed[0].label.intersects(placed[1].label));
-    QPainter painter(&image);
-    paintPeaks(painter, placed, theme);
-    const QPoint inLabel = placed[1].label.topLeft().toPoint() + QPoint(4, 3);
-    EXPECT_EQ(image.pixelColor(inLabel).rgb(), theme.card.rgb()) << "nothing of the stack is seen behind the text";
-}
-
-TEST(PlaceBeside, ALowPlotHasItsCardBesideTheCursor)
-{
-    const QRectF canvas(0, 0, 530, 320);
-    const QPointF cursor(265, 150);
-    EXPECT_FALSE(placeBeside(cursor, {218, 190}, canvas, {}, 12).contains(cursor));
 }
 
 TEST(PlaceBeside, AvoidsLabelsWhereThereIsRoom)

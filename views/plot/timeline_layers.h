@@ -143,10 +143,12 @@ public:
     void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
 
 private:
-    /// A low or narrow plot alone has no room for the card beside the cursor. Right of the plot is the budget.
+    /// The plot and the axis beside: a narrow plot alone has no room for the card beside the cursor.
     QRectF cardArea() const
     {
-        return {canvas().topLeft() + QPointF(2, 2), QPointF(geometry().plot.right() - 2, canvas().bottom() - 2)};
+        QRectF area = geometry().plot.adjusted(0, 2, -2, 0);
+        area.setLeft(canvas().left() + 2);
+        return area;
     }
 
     std::optional<HoverCard> card_;
