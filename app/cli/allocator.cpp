@@ -5,6 +5,7 @@
 #include "app/cli/table.h"
 #include "core/allocator/replay.h"
 #include "core/base/atomic_write.h"
+#include "core/base/printable_text.h"
 #include "core/base/try.h"
 #include "core/policy/card.h"
 #include "core/predict/predict.h"
@@ -145,7 +146,7 @@ void printAllocator(const Json& json, std::ostream& out)
             << groupedDigits(recorded["same_reserved"].get<std::int64_t>()) << " of "
             << groupedDigits(recorded["events"].get<std::int64_t>()) << " events\n";
     if (const Json& failure = json["out_of_memory"]; !failure.is_null())
-        out << "Does not fit: " << failure["reason"].get<std::string>() << '\n';
+        out << "Does not fit: " << printableText(failure["reason"].get<std::string>()) << '\n';
 }
 
 /// Returns a line for each change of memory.

@@ -171,13 +171,13 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator
 std::string inModule(const StepTrace& trace, const OutOfMemory& failure)
 {
     const std::string_view module = trace.moduleFqn(trace.ops.module[failure.op]);
-    return module.empty() ? std::string() : " in " + std::string(module);
+    return module.empty() ? std::string() : " in " + printableText(module);
 }
 
 /// Prints how the step was recorded.
 void printHow(const StepInfo& info, std::ostream& out)
 {
-    out << info.model << ": ";
+    out << printableText(info.model) << ": ";
     if (info.source == "snapshot") {
         out << "memory snapshot of " << info.device << "\n\n";
         return;
@@ -246,7 +246,7 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
     out << "Peak      " << exactBytes(timeline.peak) << " at " << formatMs(peak.ms) << " of "
         << formatMs(timeline.durationMs) << axisNote(trace) << ", " << peak.phase;
     if (!peak.op.empty())
-        out << ", " << peak.op << " in " << peak.module;
+        out << ", " << printableText(peak.op) << " in " << printableText(peak.module);
     if (const std::string line = SourceLines(trace).text(peakOp(timeline)); !line.empty())
         out << "\n          " << line;
     out << "\nActive    " << exactBytes(allocator.stats.activePeak) << " in the caching allocator's blocks"

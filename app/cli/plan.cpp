@@ -5,6 +5,7 @@
 #include "app/cli/command.h"
 #include "app/cli/obstacles.h"
 #include "app/cli/table.h"
+#include "core/base/printable_text.h"
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/plan/piecewise.h"
@@ -137,7 +138,7 @@ void printCard(const CardVerdict& on, std::ostream& out)
         out << "Card          runs on " << what << with << ":\n              " << exactBytes(on.run.reservedPeak)
             << " reserved at most, " << formatBytes(on.run.left) << " left\n";
     else
-        out << "Card          does not run on " << what << with << ":\n              " << on.run.reason
+        out << "Card          does not run on " << what << with << ":\n              " << printableText(on.run.reason)
             << "\n              (step " << on.run.failedStep << " of training)\n";
     if (on.run.runs && on.run.retries > 0)
         out << "              Requests that wait until unused segments went back: " << on.run.retries
@@ -156,7 +157,7 @@ void printCard(const CardVerdict& on, std::ostream& out)
 void printRemarks(const PlanSource& source, std::ostream& out)
 {
     for (const std::string& remark : source.trace ? planRemarks(*source.trace) : std::vector<std::string>())
-        out << "Remark        " << remark << '\n';
+        out << "Remark        " << printableText(remark) << '\n';
 }
 
 /// Prints the offloaded modules: what each moves, and how long the GPU waits for the copies.
@@ -220,7 +221,7 @@ void print(const PlanAnswer& answer, const PlanSource& source, const PlanCommand
     if (plan.msPerGiB > 0)
         out << "Price         " << formatNumber(plan.msPerGiB, 2) << " ms per GiB\n";
     if (!plan.binding.module.empty())
-        out << "Tightest      " << plan.binding.module << ", " << plan.binding.phase << '\n';
+        out << "Tightest      " << printableText(plan.binding.module) << ", " << plan.binding.phase << '\n';
     if (answer.timeline && !plansExactly(arguments))
         out << "On the device " << exactBytes(answer.timeline->peak)
             << "\n              The predicted peak of the step under this plan: everything counts, optimizer state "

@@ -81,6 +81,7 @@ Status addPlan(ReportRequest& request, const StepPlanner& planner, const ReportA
         addVerdict(answer, request.card, *request.trace);
     } else {
         ASSIGN_OR_RETURN(answer, planForCardAndSettings(planner, {}, request.card));
+        request.isPlannedForCard = true;
     }
     if (answer.fits())
         request.policy = answer.policy(planner.model());

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/table.h"
 
+#include "core/base/printable_text.h"
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -30,6 +32,8 @@ Table::Table(std::vector<Heading> headings)
 void Table::addRow(std::vector<std::string> cells)
 {
     assert(cells.size() == headings_.size());
+    for (std::string& cell : cells)
+        cell = printableText(cell);
     rows_.push_back(std::move(cells));
 }
 

@@ -113,8 +113,10 @@ public:
         std::size_t freeCount = 0; ///< number of free blocks of this pool and stream
         Stats stats; ///< after every unused segment was released
 
-        /// Whether the free bytes in segments are enough for the block, but lie in pieces.
-        bool isFragmentation() const noexcept { return stats.reserved - stats.active >= size; }
+        bool isFragmentation() const noexcept
+        {
+            return headroom::isFragmentation(size, stats.reserved - stats.active, deviceFree, stats.reserved);
+        }
     };
     const OutOfMemory& outOfMemory() const noexcept { return outOfMemory_; }
     Bytes largestFree() const; ///< returns the size of the largest free block of any pool and stream

@@ -25,11 +25,12 @@ constexpr const char* expandable = "expandable_segments:True";
 class Search
 {
 public:
-    Search(StepTracePtr step, Card card, const RecordVariant& record, std::stop_token stop)
+    Search(StepTracePtr step, Card card, const RecordVariant& record, std::stop_token stop, PlanAnswerPtr planned)
         : step_(std::move(step))
         , card_(std::move(card))
         , record_(record)
         , stop_(std::move(stop))
+        , planned_(std::move(planned))
         , model_(step_)
     {
         changes_.before.peak = model_.recorded()->peak;
@@ -155,9 +156,13 @@ private:
             return {};
         if (changes_.before.run.runs || !plannable(*step_))
             return {}; // the best plan recomputes nothing, or there is none
-        ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(step_));
-        const auto card = std::make_shared<const Card>(card_);
-        ASSIGN_OR_RETURN(PlanAnswer answer, planForCard(planner, {}, card, stop_));
+        if (!planned_) {
+            ASSIGN_OR_RETURN(const StepPlanner planner, StepPlanner::create(step_));
+            const auto card = std::make_shared<const Card>(card_);
+            ASSIGN_OR_RETURN(PlanAnswer answer, planForCard(planner, {}, card, stop_, LeastMemory::left));
+            planned_ = std::make_shared<const PlanAnswer>(std::move(answer));
+        }
+        const PlanAnswer& answer = *planned_;
         Change change;
         change.cost = ChangeCost::time;
         change.what = "activation checkpointing, as planned";
@@ -166,10 +171,10 @@ private:
         if (answer.card)
             change.run = answer.card->run;
         change.run.runs = answer.runs();
-        change.stepMs = answer.fits() ? stepMsOf(planner.model(), answer.regions, answer.plan.recomputeMs) : 0;
+        change.stepMs = answer.fits() ? stepMsOf(model_, answer.regions, answer.plan.recomputeMs) : 0;
         change.addedMs = answer.fits() ? change.stepMs - changes_.before.stepMs : 0;
         if (answer.fits())
-            change.plan = std::make_shared<const PlanAnswer>(std::move(answer));
+            change.plan = planned_;
         add(std::move(change));
         return {};
     }
@@ -262,6 +267,7 @@ private:
     Card card_;
     const RecordVariant& record_;
     std::stop_token stop_;
+    PlanAnswerPtr planned_;
     StepModel model_;
     Changes changes_;
 };
@@ -280,9 +286,9 @@ std::string_view changeSource(const Change& change)
 }
 
 Result<Changes> changesThatHelp(const StepTracePtr& step, const Card& card, const RecordVariant& record,
-                                const std::stop_token& stop)
+                                const std::stop_token& stop, PlanAnswerPtr planned)
 {
-    return Search(step, card, record, stop).run();
+    return Search(step, card, record, stop, std::move(planned)).run();
 }
 
 nlohmann::ordered_json toJson(const Changes& changes)

@@ -74,10 +74,11 @@ struct Changes
 /// cleared to None, a fused optimizer, a loss in chunks, the best plan, half the batch with gradients accumulated,
 /// autocast and bfloat16, an 8-bit optimizer, sharding over 2, 4 and 8 GPUs (perRank(), without gathered parameters),
 /// and the smallest larger cards. Half the batch, autocast and bfloat16 are there only if `record` records them, since
-/// other kernels run then; the other changes are calculated from the step. `step` has times on the card's GPU. Error
-/// (badInput): as StepPlanner::create().
+/// other kernels run then; the other changes are calculated from the step. `step` has times on the card's GPU.
+/// `planned`: the answer of planForCard() for the step on the card; null: the step is planned here. Error (badInput):
+/// as StepPlanner::create().
 Result<Changes> changesThatHelp(const StepTracePtr& step, const Card& card, const RecordVariant& record = {},
-                                const std::stop_token& stop = {});
+                                const std::stop_token& stop = {}, PlanAnswerPtr planned = {});
 
 /// The document of `torch-headroom fit --changes --json`.
 nlohmann::ordered_json toJson(const Changes& changes);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/card.h"
 
+#include "core/base/elapsed.h"
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/trace/earlier_steps.h"
@@ -225,6 +226,8 @@ CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timel
 Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline)
 {
     constexpr Bytes precision = 2 * MiB;
+    constexpr double limitMs = 10'000;
+    const auto begin = std::chrono::steady_clock::now();
     const bool isShare = card.rules.memoryFraction > 0 && card.rules.total > 0;
     const auto total = static_cast<double>(card.rules.total);
     const Bytes given = std::min(card.rules.capacity, card.rules.limit());
@@ -237,7 +240,7 @@ Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline)
     if (runsThere) // some capacity above the found least may be too small
         enough = std::min(enough, given);
     Bytes tooLittle = card.margin + timeline.peak - 1;
-    while (enough - tooLittle > precision) {
+    while (enough - tooLittle > precision && elapsedMs(begin) < limitMs) {
         const Bytes middle = tooLittle + (enough - tooLittle) / 2;
         if (isShare)
             card.rules.memoryFraction = static_cast<double>(middle) / total;

@@ -78,7 +78,8 @@ CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timel
 
 /// The least capacity, to 2 MiB and margin included, for a training run of the timeline on a card with the settings and
 /// workspaces of `card`; the least share of the GPU in bytes, if the program has a share (per_process_memory_fraction).
-/// With less memory PyTorch gives unused segments back, so that a run may fit below its reserved peak.
+/// With less memory PyTorch gives unused segments back, so that a run may fit below its reserved peak. For a large step
+/// the search ends after ten seconds, and the result is a capacity that is enough.
 Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline);
 
 } // namespace headroom

@@ -4,6 +4,7 @@
 
 #include "core/base/elapsed.h"
 #include "core/base/try.h"
+#include "core/plan/plan.h"
 
 #include <algorithm>
 #include <chrono>
@@ -163,16 +164,17 @@ std::vector<CheckpointPlan> arrangements(const StepModel& model, const Checkpoin
 namespace {
 
 constexpr Bytes stepsOfRange = 400;
-constexpr Bytes coarserSteps = 100; ///< after `patience`
-constexpr std::int64_t patience = 12'000'000; ///< some five seconds, counted in work: the answer follows from the step
+constexpr Bytes coarserSteps = 100; ///< after Patience::fine
+constexpr Bytes leastStepOfRange = 16; ///< after Patience::coarse: a shorter rest is not halved
 constexpr std::int64_t workOfChange = 2; ///< of a change of memory that is replayed, in labels of a search
+constexpr double sideSearchLimitMs = 15'000; ///< of a search for the least memory, or for other settings
 constexpr double solveLimitMs = 150; ///< of each search after the first, whose bound is shown
 constexpr double otherOrderTolerance = 1e-3; ///< by which the time of a plan in another order may be longer
 constexpr double leastGain = 0.01; ///< share of forward and backward that other settings have to save
 
 /// The plan that runs with the least memory among plans from the least budget up, each in all orders. The reserved peak
-/// on an unlimited card, of one run each, tells which plans are worth a search for their least memory. Once stopped,
-/// its result is of the plans that were looked at so far.
+/// on an unlimited card, of one run each, tells which plans are worth a search for their least memory. Once stopped, or
+/// after sideSearchLimitMs for each of the two parts, its result is of the plans that were looked at so far.
 Result<std::pair<PlanAnswer, Bytes>> leastOfAll(const StepPlanner& planner, PlanRequest request, Card card,
                                                 const Plan& bound, const std::stop_token& stop)
 {
@@ -183,12 +185,13 @@ Result<std::pair<PlanAnswer, Bytes>> leastOfAll(const StepPlanner& planner, Plan
     free.rules.capacity = 0;
     free.rules.memoryFraction = 0;
     std::vector<std::pair<Bytes, PlanAnswer>> plans; // by reserved peak
-    for (int i = 0; i < budgets && !(stop.stop_requested() && i > 0); ++i) {
+    SearchLimit limit = SearchLimit::after(sideSearchLimitMs, stop);
+    for (int i = 0; i < budgets && !(limit.reached() && i > 0); ++i) {
         request.budget = bound.leastBudget + (bound.baselinePeak - bound.leastBudget) / budgets * i;
         ASSIGN_OR_RETURN(const PlanAnswer planned, planner.solve(request));
         plans.emplace_back(runOnCard(free, step, *planned.timeline).reservedPeak, planned);
         for (CheckpointPlan& regions : arrangements(planner.model(), planned.regions)) {
-            if (stop.stop_requested())
+            if (limit.reached())
                 break;
             Result<PlanAnswer> other = planner.withRegions(planned, std::move(regions));
             if (other) // every module among them can be checkpointed
@@ -197,7 +200,8 @@ Result<std::pair<PlanAnswer, Bytes>> leastOfAll(const StepPlanner& planner, Plan
     }
     std::ranges::stable_sort(plans, {}, &std::pair<Bytes, PlanAnswer>::first);
     std::pair<PlanAnswer, Bytes> best{{}, std::numeric_limits<Bytes>::max()};
-    for (std::size_t i = 0; i < std::min(plans.size(), searched) && !(stop.stop_requested() && i > 0); ++i)
+    limit = SearchLimit::after(sideSearchLimitMs, stop);
+    for (std::size_t i = 0; i < std::min(plans.size(), searched) && !(limit.reached() && i > 0); ++i)
         if (const Bytes least = leastMemory(card, step, *plans[i].second.timeline); least < best.second)
             best = {std::move(plans[i].second), least};
     return best;
@@ -296,7 +300,7 @@ std::vector<AllocatorRules> alternatives(const AllocatorRules& rules)
 } // namespace
 
 Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, const CardPtr& card,
-                               const std::stop_token& stop, LeastMemory least)
+                               const std::stop_token& stop, LeastMemory least, const Patience& patience)
 {
     const auto begin = std::chrono::steady_clock::now();
     const StepTrace& step = *planner.trace();
@@ -317,8 +321,13 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
         }
         last = next.plan;
         const Bytes budget = std::min(request.budget, bound.baselinePeak);
-        request.budget = work < patience ? nextBudget(bound, next.plan.peak, budget, range, card->forTensors())
-                                         : next.plan.peak - std::max<Bytes>(range / coarserSteps, 1);
+        const Bytes peak = next.plan.peak;
+        if (work < patience.fine)
+            request.budget = nextBudget(bound, peak, budget, range, card->forTensors());
+        else if (work < patience.coarse)
+            request.budget = peak - std::max<Bytes>(range / coarserSteps, 1);
+        else // below the least budget the next lines set the least budget
+            request.budget = peak - std::max({(peak - bound.leastBudget) / 2, range / leastStepOfRange, Bytes{1}});
         if (request.budget < bound.leastBudget)
             request.budget = budget > bound.leastBudget ? bound.leastBudget : bound.leastBudget - 1;
         // With a limit of host memory plans exist below the least budget that is known.
@@ -355,8 +364,10 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
 }
 
 Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner, const PlanRequest& request,
-                                                     const PlanAnswer& found, const std::stop_token& stop)
+                                                     const PlanAnswer& found, const std::stop_token& stop,
+                                                     const Patience& patience)
 {
+    const auto begin = std::chrono::steady_clock::now();
     const Plan& plan = found.plan;
     std::optional<BetterSettings> best;
     if (found.runs() && plan.gap == 0)
@@ -364,10 +375,14 @@ Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner,
     const double before = found.runs() ? plan.recomputeMs : std::numeric_limits<double>::infinity();
     double least = found.runs() ? before - leastGain * plan.stepMs : before;
     Card card = *found.card->card;
-    for (const AllocatorRules& rules : alternatives(card.rules)) {
+    const std::vector<AllocatorRules> all = alternatives(card.rules);
+    for (const AllocatorRules& rules : all) {
+        if (&rules != &all.front() && elapsedMs(begin) > sideSearchLimitMs)
+            break;
         card.rules = rules;
-        ASSIGN_OR_RETURN(const PlanAnswer other,
-                         planForCard(planner, request, std::make_shared<const Card>(card), stop));
+        ASSIGN_OR_RETURN(
+            const PlanAnswer other,
+            planForCard(planner, request, std::make_shared<const Card>(card), stop, LeastMemory::left, patience));
         if (stop.stop_requested())
             return std::optional<BetterSettings>();
         const double ms = other.plan.recomputeMs;

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/causes.h"
 
+#include "core/allocator/allocator_rules.h"
 #include "core/cost/op_signature.h"
 #include "core/timeline/live_tree.h"
+#include "core/trace/earlier_steps.h"
 #include "core/trace/out_of_memory.h"
 #include "core/trace/remarks.h"
 #include "core/trace/source_lines.h"
@@ -166,39 +168,10 @@ private:
             mainLine(freed));
     }
 
-    /// The most memory between two steps, above the memory at the step's start.
-    struct Outside
-    {
-        Bytes peak = 0;
-        std::map<Bytes, std::size_t> blocks; ///< number of blocks at the peak that were allocated there, by size
-    };
-
-    Outside mostBetweenSteps() const
-    {
-        const StepTrace::Outside& rows = step_.betweenSteps;
-        Outside most;
-        std::map<Bytes, std::size_t> blocks;
-        Bytes now = 0;
-        for (std::uint32_t row = 0; row < rows.size(); ++row) {
-            const Bytes bytes = roundedToBlock(rows.bytes[row]);
-            if (rows.kind[row] == OutsideKind::alloc) {
-                now += bytes;
-                ++blocks[bytes];
-                if (now > most.peak)
-                    most = {now, blocks};
-            } else if (rows.kind[row] != OutsideKind::emptyCache) {
-                now -= bytes;
-                if (rows.kind[row] == OutsideKind::free)
-                    --blocks[bytes];
-            }
-        }
-        return most;
-    }
-
     void betweenSteps()
     {
         constexpr std::size_t leastKept = 4; ///< blocks of equal size that look like outputs in a list
-        const Outside most = mostBetweenSteps();
+        const MemoryBetweenSteps most = mostBetweenSteps(step_);
         const Bytes level = total(timeline_.start) + most.peak;
         if (static_cast<double>(level - timeline_.peak) < leastRiseBetweenSteps * static_cast<double>(timeline_.peak))
             return;
@@ -334,21 +307,26 @@ private:
 
     void fragmentation()
     {
-        const auto addBlock = [this](Bytes block, Bytes free, const std::string& pieces, OpId op) {
+        const auto addBlock = [this](Bytes block, Bytes free, Bytes deviceFree, const std::string& pieces, OpId op) {
+            const std::string left
+                = free < block ? "the device has " + formatBytes(deviceFree) + " left and " : std::string();
             add(CauseKind::fragmentation, free,
-                "fragmentation: a block of " + formatBytes(block) + " finds no room, while the allocator holds "
-                    + formatBytes(free) + " free, in " + pieces
+                "fragmentation: a block of " + formatBytes(block) + " finds no room, while " + left
+                    + "the allocator holds " + formatBytes(free) + " free, in " + pieces
                     + ". Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
                 lines_.lineOf(op));
         };
-        for (const OutOfMemory& failure : outOfMemoryEvents(step_))
-            if (const Bytes free = reservedAt(failure) - failure.active; free >= failure.requested)
-                return addBlock(failure.requested, free, piecesOf(failure), failure.op);
+        for (const OutOfMemory& failure : outOfMemoryEvents(step_)) {
+            const Bytes reserved = reservedAt(failure);
+            const Bytes free = reserved - failure.active;
+            if (isFragmentation(failure.requested, free, failure.deviceFree, reserved))
+                return addBlock(failure.requested, free, failure.deviceFree, piecesOf(failure), failure.op);
+        }
         if (!run_ || run_->runs || !run_->failure || !run_->failure->memory.isFragmentation())
             return;
         const CachingAllocator::OutOfMemory& memory = run_->failure->memory;
         const Bytes largest = memory.freeBlocks.empty() ? 0 : memory.freeBlocks.front();
-        addBlock(memory.size, memory.stats.reserved - memory.stats.active,
+        addBlock(memory.size, memory.stats.reserved - memory.stats.active, memory.deviceFree,
                  "pieces " + (largest > 0 ? "of at most " + formatBytes(largest) : "of other pools or streams"),
                  run_->failure->op);
     }

@@ -129,6 +129,28 @@ std::string leftOutText(const LeftOutModules& leftOut)
         + " that earlier steps ran (" + leftOut.first + ")";
 }
 
+MemoryBetweenSteps mostBetweenSteps(const StepTrace& step)
+{
+    const StepTrace::Outside& rows = step.betweenSteps;
+    MemoryBetweenSteps most;
+    std::map<Bytes, std::size_t> blocks;
+    Bytes now = 0;
+    for (std::uint32_t row = 0; row < rows.size(); ++row) {
+        const Bytes bytes = roundedToBlock(rows.bytes[row]);
+        if (rows.kind[row] == OutsideKind::alloc) {
+            now += bytes;
+            ++blocks[bytes];
+            if (now > most.peak)
+                most = {now, blocks};
+        } else if (rows.kind[row] != OutsideKind::emptyCache) {
+            now -= bytes;
+            if (rows.kind[row] == OutsideKind::free)
+                --blocks[bytes];
+        }
+    }
+    return most;
+}
+
 Bytes forwardsOutside(const StepTrace& step)
 {
     const std::string_view text = step.info.setting(forwardsOutsideSetting);

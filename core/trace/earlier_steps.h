@@ -4,7 +4,9 @@
 
 #include "core/trace/step_trace.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -43,6 +45,14 @@ struct LeftOutModules
 };
 std::optional<LeftOutModules> leftOutModules(const StepTrace& step); ///< as in the setting; nullopt: none, or not known
 std::string leftOutText(const LeftOutModules& leftOut); ///< returns the begin of a sentence
+
+/// The most memory between two steps, above the memory at the step's start.
+struct MemoryBetweenSteps
+{
+    Bytes peak = 0;
+    std::map<Bytes, std::size_t> blocks; ///< number of blocks at the peak that were allocated there, by size
+};
+MemoryBetweenSteps mostBetweenSteps(const StepTrace& step);
 
 /// Names of the modules in which the forward of a step saves tensors, modules around those modules included.
 std::set<std::string> modulesThatSave(const StepTrace& step);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/trace/out_of_memory.h"
 
+#include "core/allocator/allocator_rules.h"
 #include "core/trace/memory_event.h"
 
 #include <charconv>
@@ -176,9 +177,10 @@ std::string whyOutOfMemory(const OutOfMemory& event)
     text += " beside the " + formatBytes(event.reserved) + " that PyTorch had reserved";
     const Bytes cached = event.reserved - event.active;
     const std::string pieces = piecesText(event);
-    if (cached >= event.requested)
+    if (isFragmentation(event.requested, cached, event.deviceFree, event.reserved))
         return text + ", of which " + formatBytes(cached) + " were not in use, but in "
-            + (pieces.empty() ? "no single free block that was large enough" : pieces) + ": fragmentation.";
+            + (pieces.empty() ? "no single free block that was large enough" : pieces)
+            + (cached < event.requested ? ", enough together with what the device had left" : "") + ": fragmentation.";
     return text + ", of which " + formatBytes(event.active) + " were in use.";
 }
 

@@ -6,6 +6,7 @@
 // while the budget is dragged.
 #include "core/plan/op_policy.h"
 #include "core/plan/piecewise.h"
+#include "core/policy/card_planner.h"
 #include "core/policy/step_planner.h"
 #include "tests/core/synthetic_step.h"
 
@@ -30,7 +31,8 @@ const PiecewisePlanner& plannerOf(const char* model)
     const auto found = planners.find(model);
     if (found != planners.end())
         return found->second;
-    const auto info = std::make_shared<const ModuleInfo>(*readModuleInfo(reference(std::string(model) + "_modinfo.json")));
+    const auto info
+        = std::make_shared<const ModuleInfo>(*readModuleInfo(reference(std::string(model) + "_modinfo.json")));
     return planners.emplace(model, *PiecewisePlanner::create(info)).first->second;
 }
 
@@ -144,6 +146,24 @@ void planStep(benchmark::State& state)
     state.counters["events"] = static_cast<double>(trace->events.size());
 }
 BENCHMARK(planStep)->Arg(4)->Arg(12)->Arg(24)->Arg(96)->Unit(benchmark::kMillisecond);
+
+/// A plan for a card, for a step of so many blocks that all differ.
+void planDifferentBlocksForACard(benchmark::State& state)
+{
+    const int blocks = static_cast<int>(state.range(0));
+    const StepPlanner planner = *StepPlanner::create(makeSyntheticStep({.blocks = blocks, .kinds = blocks}));
+    PlanRequest request;
+    request.budget = 1;
+    const Bytes least = planner.solve(request)->plan.leastBudget;
+    const Bytes middle = least + (planner.recorded()->peak - least) / 2;
+    const auto card = std::make_shared<const Card>(*cardFor(std::to_string(middle), *planner.trace(), std::nullopt));
+    for (auto _ : state) {
+        const PlanAnswer found = *planForCard(planner, {}, card);
+        state.counters["tried"] = found.card->tried;
+        state.counters["gap"] = found.plan.gap;
+    }
+}
+BENCHMARK(planDifferentBlocksForACard)->Arg(96)->Arg(2500)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 } // namespace
 } // namespace headroom

@@ -103,6 +103,31 @@ TEST_F(ReportTest, ACardThatIsTooSmallForEveryPlan)
     EXPECT_THAT(page, Not(HasSubstr("With the plan")));
 }
 
+/// How often a text is in a page.
+std::size_t timesIn(std::string_view page, std::string_view text)
+{
+    std::size_t times = 0;
+    for (std::size_t at = page.find(text); at != std::string_view::npos; at = page.find(text, at + text.size()))
+        ++times;
+    return times;
+}
+
+TEST_F(ReportTest, SaysOnceWhyNoPlanFits)
+{
+    const std::string ofBudget = report({stepPath(), "--budget", "1MiB"});
+    EXPECT_EQ(timesIn(ofBudget, "No plan fits 1.00 MiB"), 1U);
+    EXPECT_EQ(timesIn(ofBudget, "ith all recomputed that may be"), 1U);
+    for (const char* card : {"1MiB", "180MiB"}) {
+        const std::string ofCard = report({stepPath(), "--card", card});
+        const auto plan = headroomProgram({"plan", stepPath(), "--card", card, "--json"}).json();
+        const std::string reason = plan["card"]["reason"];
+        ASSERT_FALSE(reason.empty());
+        EXPECT_EQ(timesIn(ofCard, reason.substr(1)), 1U) << reason;
+        EXPECT_EQ(timesIn(ofCard, "No plan that was tried"),
+                  plan["reason"].get<std::string>().starts_with("No plan that was tried") ? 1U : 0U);
+    }
+}
+
 TEST_F(ReportTest, ASnapshotHasNoPlan)
 {
     const std::string page = report({HEADROOM_TEST_DATA "/snapshots/full.pickle"});
@@ -117,6 +142,39 @@ TEST_F(ReportTest, NamesAreText)
     EXPECT_THAT(page, HasSubstr("a&lt;script&gt;"));
     for (const char* forbidden : {"<script", "\x1b", "\xE2\x80\xAE"})
         EXPECT_THAT(page, Not(HasSubstr(forbidden)));
+}
+
+TEST_F(ReportTest, NamesAreTextInTheTerminalAndInPictures)
+{
+    ASSERT_NO_FATAL_FAILURE(writeHostileStep(path("hostile.hrs")));
+    const std::string step = path("hostile.hrs");
+    const auto expectText = [](const std::string& text, const std::string& what) {
+        for (const char* forbidden : {"\x1b", "\xE2\x80\xAE", "</script>\n\""})
+            EXPECT_THAT(text, Not(HasSubstr(forbidden))) << what;
+    };
+    for (const std::vector<std::string>& arguments :
+         std::vector<std::vector<std::string>>{{"info", step},
+                                               {"info", step, "--at", "0"},
+                                               {"modules", step},
+                                               {"ops", step},
+                                               {"compare", step, step},
+                                               {"compare", step, step, "--by", "line"},
+                                               {"plan", step, "--budget", "1MiB"},
+                                               {"plan", step, "--card", "1MiB"},
+                                               {"allocator", step}}) {
+        const Finished finished = headroomProgram(arguments);
+        expectText(finished.out + finished.err, arguments.front());
+    }
+    for (const char* picture : {"peak.svg", "peak.folded", "timeline.svg"}) {
+        const std::string option = std::string(picture).starts_with("peak") ? "--peak" : "--timeline";
+        const Finished finished = headroomProgram({"export", step, option, path(picture)});
+        ASSERT_EQ(finished.exitCode, 0) << finished.err;
+        const std::string text = readFile(path(picture));
+        expectText(text, picture);
+        if (std::string(picture).ends_with(".svg")) {
+            EXPECT_THAT(text, Not(HasSubstr("<script"))) << picture;
+        }
+    }
 }
 
 TEST_F(ReportTest, AStepOfManyOpsFitsIntoTwoMegabytes)

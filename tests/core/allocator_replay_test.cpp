@@ -551,5 +551,16 @@ TEST(AllocatorReplay, FragmentationIsAReasonOfItsOwn)
               "pieces of at most 4.00 MiB for this pool and stream: fragmentation");
 }
 
+TEST(AllocatorReplay, FreePiecesAndTheDevicesRestAreFragmentationTogether)
+{
+    const auto isOne = [](Bytes unused, Bytes deviceFree) { return isFragmentation(300, unused, deviceFree, 1000); };
+    EXPECT_TRUE(isOne(300, 0));
+    EXPECT_TRUE(isOne(100, 200));
+    EXPECT_FALSE(isOne(100, 199));
+    EXPECT_FALSE(isOne(100, 300)) << "the device has room: a share of the card or a larger segment is refused";
+    EXPECT_TRUE(isOne(20, 280));
+    EXPECT_FALSE(isOne(19, 299)) << "the memory is full";
+}
+
 } // namespace
 } // namespace headroom

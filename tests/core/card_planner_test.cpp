@@ -74,6 +74,27 @@ TEST_F(CardPlanner, PlansRunAndTrialOfBudgetsFindsNoBetterOne)
         }
 }
 
+TEST_F(CardPlanner, WithoutPatienceFewPlansAreTried)
+{
+    constexpr int mostBudgets = 7; // halves of the range, the least budget and the card's own
+    const int orders = 4; // the planner's and those of arrangements()
+    int most = 0;
+    for (const double part : {0.0, 0.02, 0.05, 0.1, 0.3, 0.6}) {
+        const Card memory = card(share(part));
+        const auto onCard = std::make_shared<const Card>(memory);
+        const Result<PlanAnswer> found
+            = planForCard(*planner_, {}, onCard, {}, LeastMemory::left, {.fine = 0, .coarse = 0});
+        ASSERT_TRUE(found) << found.error().message;
+        EXPECT_LE(found->card->tried, mostBudgets * orders) << part;
+        most = std::max(most, found->card->tried);
+        if (found->runs()) {
+            EXPECT_TRUE(runOnCard(memory, step(), *found->timeline).runs) << part;
+            EXPECT_GE(found->plan.recomputeMs, planOn(*planner_, memory)->plan.recomputeMs) << part;
+        }
+    }
+    EXPECT_GT(most, orders) << "a plan failed, and another budget was tried";
+}
+
 TEST_F(CardPlanner, ALargeCardNeedsNoPlan)
 {
     const Result<PlanAnswer> found = planOn(*planner_, card(4 * peak_));

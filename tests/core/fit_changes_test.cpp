@@ -3,6 +3,7 @@
 #include "core/fit/changes.h"
 
 #include "core/fit/changed_step.h"
+#include "core/policy/card_planner.h"
 #include "core/predict/step_model.h"
 #include "core/trace/step_file.h"
 
@@ -103,6 +104,20 @@ TEST(Changes, AreInOrderOfCostAndFreeSomething)
     const nlohmann::ordered_json json = toJson(*found);
     EXPECT_EQ(json["changes"].size(), names.size());
     EXPECT_EQ(json["changes"][0]["source"], "calculated");
+}
+
+TEST(Changes, AKnownPlanIsNotMadeAgain)
+{
+    const StepTracePtr step = gpt2();
+    const auto card = std::make_shared<const Card>(*cardFor(std::to_string(peakOf(step) * 3 / 4), *step, ""));
+    const auto planned = std::make_shared<const PlanAnswer>(*planForCard(*StepPlanner::create(step), {}, card));
+    ASSERT_TRUE(planned->runs());
+    const Result<Changes> found = changesThatHelp(step, *card, {}, {}, planned);
+    ASSERT_TRUE(found) << found.error().message;
+    const auto change = std::ranges::find(found->list, ChangeCost::time, &Change::cost);
+    ASSERT_NE(change, found->list.end());
+    EXPECT_EQ(change->plan, planned);
+    EXPECT_EQ(change->peak, planned->plan.peak);
 }
 
 TEST(Changes, VariantsOfTheProgramAreRecorded)

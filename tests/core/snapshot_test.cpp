@@ -334,6 +334,11 @@ TEST(OutOfMemory, FragmentationIsNamed)
     event.largest.resize(1);
     EXPECT_THAT(whyOutOfMemory(event), HasSubstr("not in use, but in a piece of 512.00 MiB: fragmentation."));
     event.active = 19 * GiB;
+    EXPECT_THAT(
+        whyOutOfMemory(event),
+        HasSubstr("of which 1.00 GiB were not in use, but in a piece of 512.00 MiB, enough together with what the "
+                  "device had left: fragmentation."));
+    event.active += MiB;
     EXPECT_THAT(whyOutOfMemory(event), HasSubstr("of which 19.00 GiB were in use."));
     event.reserved = 0;
     EXPECT_EQ(whyOutOfMemory(event), "The program asked for 2.00 GiB, and the device had 1.00 GiB left.");

@@ -7,6 +7,7 @@
 #include "tests/core/synthetic_step.h"
 #include "tests/views/made_up.h"
 #include "views/plot/timeline_canvas.h"
+#include "views/plot/timeline_paint.h"
 #include "views/plot/timeline_view.h"
 #include "views/theme/theme.h"
 
@@ -15,6 +16,7 @@
 #include <QApplication>
 #include <QChart>
 #include <QGraphicsLineItem>
+#include <QPainter>
 #include <QSignalSpy>
 #include <QTest>
 #include <QToolButton>
@@ -540,6 +542,35 @@ private Q_SLOTS:
             QVERIFY(!card.isEmpty());
             QVERIFY2(canvas_->geometryOfPlot().plot.contains(card), qPrintable(QString::number(height)));
         }
+    }
+
+    void cardOfTheCursorLeavesTheCursorFreeInANarrowPlot()
+    {
+        view_->resize(545, 340);
+        waitUntilPainted();
+        const QRectF plot = canvas_->geometryOfPlot().plot;
+        for (int x = static_cast<int>(plot.left()) + 4; x < plot.right(); x += 6) {
+            hover({x, static_cast<int>(plot.center().y())});
+            const QRectF card = canvas_->cursorLayer().cardRect();
+            if (!card.isEmpty())
+                QVERIFY2(card.right() < x || card.left() > x, qPrintable(QString::number(x)));
+        }
+    }
+
+    void labelOfALowerPeakIsReadableOnTheStack()
+    {
+        const Theme theme = Theme::make(true);
+        QImage image(400, 100, QImage::Format_RGB32);
+        image.fill(theme.categories.front());
+        const std::vector<PeakMark> marks{{5, 9, QStringLiteral("This step peak"), QStringLiteral("9 B"), true},
+                                          {5, 6, QStringLiteral("Compared step peak"), QStringLiteral("6 B"), false}};
+        const std::vector<PlacedPeak> placed
+            = placePeaks(marks, TimelineGeometry::of(QRectF(0, 0, 400, 100), {0, 10}, {0, 10}), theme, {});
+        QCOMPARE(placed.size(), 2U);
+        QVERIFY(!placed[0].label.intersects(placed[1].label));
+        QPainter painter(&image);
+        paintPeaks(painter, placed, theme);
+        QCOMPARE(image.pixelColor(placed[1].label.topLeft().toPoint() + QPoint(4, 3)), theme.card);
     }
 
     void followsTheLook()

@@ -393,6 +393,7 @@ private Q_SLOTS:
         QVERIFY(child<QWidget>("comparisonTitle")->isVisible());
         QCOMPARE(window_->page().lowerPanel()->page(), LowerPanel::Page::peaks);
         auto* panel = window_->findChild<PeakPanel*>();
+        QVERIFY(panel->table()->isVisibleTo(panel));
         const PeakTables& peaks = *window_->session().peaks();
         QVERIFY2(panel->text().startsWith(QString::fromStdString(
                      "other.hrs peaks " + exactBytes(peaks.peakB - peaks.peakA) + " above step.hrs.")),
@@ -418,6 +419,7 @@ private Q_SLOTS:
         window_->actions().stopComparing->trigger();
         QVERIFY(!window_->session().peaks());
         QCOMPARE(table->rowCount(), 0);
+        QVERIFY2(!panel->table()->isVisibleTo(panel), "nothing is compared: a sentence, without an empty table");
         QVERIFY(!child<QWidget>("comparisonTitle")->isVisible());
     }
 

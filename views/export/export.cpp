@@ -3,6 +3,7 @@
 #include "views/export/export.h"
 
 #include "core/base/atomic_write.h"
+#include "core/base/printable_text.h"
 #include "core/base/try.h"
 #include "core/fit/fit_report.h"
 #include "views/export/export_tables.h"
@@ -101,7 +102,7 @@ QByteArray svg(const Picture& picture)
     generator.setResolution(pixelsPerInch);
     generator.setSize(picture.size);
     generator.setViewBox(QRect(QPoint(0, 0), picture.size));
-    generator.setTitle(picture.title);
+    generator.setTitle(picture.title.toHtmlEscaped()); // Qt writes the text as given
     generator.setDescription(QStringLiteral("Drawn by Headroom"));
     QPainter painter(&generator);
     picture.paint(painter);
@@ -166,7 +167,7 @@ Status writePicture(const std::string& title, const ExportOptions& options, cons
         return writeAtomically(path, table());
     loadFonts();
     const QByteArray bytes = pictureFormats().at(suffix)(
-        {QString::fromStdString(title), QSize(options.width, options.height), options.scale, paint});
+        {QString::fromStdString(printableText(title)), QSize(options.width, options.height), options.scale, paint});
     return writeAtomically(path, {bytes.constData(), static_cast<std::size_t>(bytes.size())});
 }
 
@@ -239,7 +240,8 @@ QRectF paintFrame(QPainter& painter, const ExportOptions& options, const std::st
         painter.setFont(theme.selection);
         painter.setPen(theme.text);
         const auto shown
-            = QFontMetricsF(theme.selection).elidedText(QString::fromStdString(title), Qt::ElideMiddle, inner.width());
+            = QFontMetricsF(theme.selection)
+                  .elidedText(QString::fromStdString(printableText(title)), Qt::ElideMiddle, inner.width());
         painter.drawText(QRectF(inner.topLeft(), QSizeF(inner.width(), 24)), Qt::AlignLeft | Qt::AlignVCenter, shown);
         inner.setTop(inner.top() + 30);
     }

@@ -125,12 +125,11 @@ std::vector<PlacedPeak> placePeaks(const std::vector<PeakMark>& marks, const Tim
 void paintPeaks(QPainter& painter, const std::vector<PlacedPeak>& peaks, const Theme& theme)
 {
     painter.setRenderHint(QPainter::Antialiasing);
-    auto plate = theme.card;
-    plate.setAlphaF(0.88f);
     for (const auto& peak : peaks) {
         const auto ink = peak.mark.planned ? theme.text : theme.secondText;
-        painter.setPen(Qt::NoPen);
-        painter.setBrush(plate);
+        // The label of the lower peak may lie on the stack.
+        painter.setPen(QPen(theme.line, 1));
+        painter.setBrush(theme.card);
         painter.drawRoundedRect(peak.label, 3, 3);
         const auto inner = peak.label.adjusted(labelPadding, 0, -labelPadding, 0);
         painter.setPen(ink);

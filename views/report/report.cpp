@@ -65,7 +65,9 @@ Result<Report> makeReport(ReportRequest request, const std::stop_token& stop)
     if (const TimelinePtr planned = report.planned())
         report.plannedHeld = heldAtPeak(trace, *planned);
     if (report.of.card && runsOnCards(trace.info, trace)) {
-        ASSIGN_OR_RETURN(report.changes, changesThatHelp(report.of.trace, *report.of.card, {}, stop));
+        ASSIGN_OR_RETURN(report.changes,
+                         changesThatHelp(report.of.trace, *report.of.card, {}, stop,
+                                         report.of.isPlannedForCard ? report.of.plan : nullptr));
         report.run = report.changes->before.run;
     }
     report.causes = causesOf(trace, *report.of.recorded, report.run ? report.run : runOf(report.of));
@@ -155,6 +157,19 @@ Verdict verdictOf(const CardRun& run, const Card& card, bool withPlan)
             formatBytes(run.reservedPeak) + " reserved at most, " + formatBytes(run.left) + " left", run.assumptions};
 }
 
+/// The reason is here and not in the plan's section.
+Verdict verdictWithoutPlan(const PlanAnswer& plan)
+{
+    Verdict verdict{true, "No plan fits " + formatBytes(plan.plan.budget), plan.plan.reason, {}};
+    if (plan.card) {
+        verdict.head = "No plan runs on " + cardName(*plan.card->card);
+        verdict.assumptions = plan.card->run.assumptions;
+    }
+    if (const std::string beginning = verdict.head + ": "; verdict.why.starts_with(beginning))
+        verdict.why.erase(0, beginning.size());
+    return verdict;
+}
+
 Verdict verdictOf(const Report& report)
 {
     const StepTrace& trace = report.trace();
@@ -163,13 +178,10 @@ Verdict verdictOf(const Report& report)
     if (const std::string_view raised = trace.info.endedEarly(); !raised.empty())
         return {true, "The step ended early", std::string(raised), {}};
     const PlanAnswer* const plan = report.of.plan.get();
-    if (plan && plan->card && !plan->fits())
-        return {true, "No plan runs on " + cardName(*plan->card->card), plan->card->run.reason,
-                plan->card->run.assumptions};
+    if (plan && !plan->fits())
+        return verdictWithoutPlan(*plan);
     if (plan && plan->card)
         return verdictOf(plan->card->run, *plan->card->card, true);
-    if (plan && !plan->fits())
-        return {true, "No plan fits " + formatBytes(plan->plan.budget), plan->plan.reason, {}};
     if (plan)
         return {false, "Fits " + formatBytes(plan->plan.budget) + " with the plan", {}, {}};
     if (report.run)

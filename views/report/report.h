@@ -26,6 +26,7 @@ struct ReportRequest
     TimelinePtr recorded; ///< the step without a plan
     CardPtr card; ///< where training has to run; null: no card is known
     PlanAnswerPtr plan; ///< null: no plan was asked for
+    bool isPlannedForCard = false; ///< the plan is that of planForCard() for `card`, without other wishes
     std::string policyFile; ///< the plan is that of a policy; empty: a planner's
     std::optional<Policy> policy; ///< of the plan; nullopt: none fits, or the plan is by op
     std::string whyNoPlan; ///< why no plan can be made of the step, a sentence without an end; empty: plans can be made

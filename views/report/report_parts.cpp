@@ -22,17 +22,6 @@ bool isInside(char c)
     return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; // of a character in UTF-8
 }
 
-/// Whether the three bytes are a mark of text direction: U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069.
-bool isDirection(std::string_view three)
-{
-    if (three.size() < 3 || three[0] != '\xE2')
-        return false;
-    const auto last = static_cast<unsigned char>(three[2]);
-    if (three[1] == '\x80')
-        return last == 0x8E || last == 0x8F || (last >= 0xAA && last <= 0xAE);
-    return three[1] == '\x81' && last >= 0xA6 && last <= 0xA9;
-}
-
 std::string_view entityOf(char c)
 {
     switch (c) {
@@ -68,17 +57,10 @@ std::string shortened(std::string_view text)
 
 std::string escaped(std::string_view text)
 {
-    const std::string shown = printableText(text);
     std::string made;
-    for (std::size_t i = 0; i < shown.size(); ++i) {
-        if (isDirection(std::string_view(shown).substr(i))) {
-            made += '?';
-            i += 2;
-        } else if (const std::string_view entity = entityOf(shown[i]); !entity.empty()) {
-            made += entity;
-        } else {
-            made += shown[i];
-        }
+    for (const char c : printableText(text)) {
+        const std::string_view entity = entityOf(c);
+        made += entity.empty() ? std::string_view(&c, 1) : entity;
     }
     return made;
 }

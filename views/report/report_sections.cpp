@@ -313,6 +313,15 @@ std::string betterSettingsLine(const PlanAnswer& plan)
         + tag("planned") + '.');
 }
 
+/// How the plan of least memory fails on the card, unless the plan's reason says so.
+std::string failureOf(const PlanAnswer& plan)
+{
+    if (!plan.card || plan.card->run.reason.empty()
+        || plan.plan.reason.find(plan.card->run.reason) != std::string::npos)
+        return {};
+    return " The plan of least memory does not run: " + escaped(plan.card->run.reason) + '.';
+}
+
 std::string obstacles(const Report& report)
 {
     if (!report.of.modules)
@@ -344,7 +353,9 @@ std::string planSection(const Report& report)
                                  "<code>--policy</code> adds a plan to the report."));
     const PlanAnswer& plan = *report.of.plan;
     if (!plan.fits())
-        return section(title, paragraph(sentence(plan.plan.reason)) + betterSettingsLine(plan) + obstacles(report));
+        return section(title,
+                       paragraph("No plan fits; the reason is at the top of the page." + failureOf(plan))
+                           + betterSettingsLine(plan) + obstacles(report));
     std::string content = planFigures(report) + betterSettingsLine(plan);
     if (plan.mode() == PlanMode::ops && !report.of.policy)
         content += paragraph("The plan is by op; the window shows what happens to each op.");

@@ -72,7 +72,9 @@ void PeakPanel::showTables()
 {
     model_->setTables(tables_, shown_);
     for (QAbstractButton* button : switch_->buttons())
-        button->setEnabled(tables_ != nullptr);
+        button->setVisible(tables_ != nullptr);
+    table_->setVisible(tables_ != nullptr);
+    cause_->setAlignment(tables_ ? Qt::AlignLeft | Qt::AlignTop : Qt::AlignCenter);
     if (!tables_) {
         cause_->setText(tr("Compare the open step with another step, a memory snapshot or a trace of torch.profiler: "
                            "File → Compare with."));
