@@ -62,14 +62,4 @@ Result<AllocatorRules> withAllocatorSettings(AllocatorRules rules, std::string_v
 /// Returns the settings that differ from PyTorch's defaults, in the syntax of PYTORCH_CUDA_ALLOC_CONF.
 std::string allocatorSettings(const AllocatorRules& rules);
 
-/// Whether a request fails only since the free memory lies in pieces: the `unused` bytes of the reserved ones would
-/// serve the request, by themselves or together with what the device has left. In the second case unused bytes below
-/// 1/50 of the reserved ones do not count: the memory is then full.
-constexpr bool isFragmentation(Bytes request, Bytes unused, Bytes deviceFree, Bytes reserved) noexcept
-{
-    constexpr Bytes leastShare = 50;
-    return unused >= request
-        || (deviceFree < request && unused + deviceFree >= request && unused >= reserved / leastShare);
-}
-
 } // namespace headroom

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/allocator/allocator_rules.h"
+#include "core/trace/out_of_memory.h"
 
 #include <array>
 #include <cstdint>

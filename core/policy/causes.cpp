@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/causes.h"
 
-#include "core/allocator/allocator_rules.h"
 #include "core/cost/op_signature.h"
 #include "core/timeline/live_tree.h"
 #include "core/trace/earlier_steps.h"

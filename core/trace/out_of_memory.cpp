@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/trace/out_of_memory.h"
 
-#include "core/allocator/allocator_rules.h"
 #include "core/trace/memory_event.h"
 
 #include <charconv>

@@ -29,6 +29,16 @@ struct OutOfMemory
     std::vector<Piece> largest; ///< the largest pieces in descending order
 };
 
+/// Whether a request fails only since the free memory lies in pieces: the `unused` bytes of the reserved ones would
+/// serve the request, by themselves or together with what the device has left. In the second case unused bytes below
+/// 1/50 of the reserved ones do not count: the memory is then full.
+constexpr bool isFragmentation(Bytes request, Bytes unused, Bytes deviceFree, Bytes reserved) noexcept
+{
+    constexpr Bytes leastShare = 50;
+    return unused >= request
+        || (deviceFree < request && unused + deviceFree >= request && unused >= reserved / leastShare);
+}
+
 /// Returns all failed allocations of a step, in order.
 std::vector<OutOfMemory> outOfMemoryEvents(const StepTrace& step);
 /// Takes other times: `ms` has one value for each op of the step.

@@ -544,19 +544,6 @@ private Q_SLOTS:
         }
     }
 
-    void cardOfTheCursorLeavesTheCursorFreeInANarrowPlot()
-    {
-        view_->resize(545, 340);
-        waitUntilPainted();
-        const QRectF plot = canvas_->geometryOfPlot().plot;
-        for (int x = static_cast<int>(plot.left()) + 4; x < plot.right(); x += 6) {
-            hover({x, static_cast<int>(plot.center().y())});
-            const QRectF card = canvas_->cursorLayer().cardRect();
-            if (!card.isEmpty())
-                QVERIFY2(card.right() < x || card.left() > x, qPrintable(QString::number(x)));
-        }
-    }
-
     void labelOfALowerPeakIsReadableOnTheStack()
     {
         const Theme theme = Theme::make(true);

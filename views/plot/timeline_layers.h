@@ -143,13 +143,7 @@ public:
     void paint(QPainter* painter, const QStyleOptionGraphicsItem*, QWidget*) override;
 
 private:
-    /// The plot and the axis beside: a narrow plot alone has no room for the card beside the cursor.
-    QRectF cardArea() const
-    {
-        QRectF area = geometry().plot.adjusted(0, 2, -2, 0);
-        area.setLeft(canvas().left() + 2);
-        return area;
-    }
+    QRectF cardArea() const { return geometry().plot.adjusted(2, 2, -2, 0); }
 
     std::optional<HoverCard> card_;
     QPointF point_;
