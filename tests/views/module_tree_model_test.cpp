@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/step_model.h"
+#include "core/trace/step_trace_builder.h"
 #include "tests/core/synthetic_step.h"
 #include "views/models/module_tree_model.h"
 #include "views/models/table_delegate.h"
@@ -46,6 +47,27 @@ private Q_SLOTS:
         QCOMPARE(top[11], QStringLiteral("layers.10")); // natural order: after layers.9
         QCOMPARE(top.last(), QStringLiteral("output"));
         QCOMPARE(top.size(), 14);
+    }
+
+    void aModelThatDidNotRunIsOneRowAtTheTop()
+    {
+        StepTraceBuilder builder;
+        const ModuleId root = builder.addModule("models", "Models", {});
+        std::vector<ModuleId> blocks;
+        for (const std::string net : {"models.Net", "models.Net_2"}) { // the second: an average of weights
+            const ModuleId model = builder.addModule(net, "Net", root);
+            const ModuleId layers = builder.addModule(net + ".layers", "ModuleList", model);
+            blocks.push_back(builder.addModule(net + ".layers.0", "Linear", layers));
+        }
+        builder.mark(Mark::stepBegin);
+        builder.exit(builder.enter(blocks.front(), {}), {});
+        const StepTracePtr step = *builder.finish();
+        model_->setStep(step, std::vector<ModuleEffect>(step->modules.size()));
+        QCOMPARE(model_->rowCount(), 2);
+        QCOMPARE(model_->index(0, 0).data().toString(), QStringLiteral("Net.layers.0"));
+        const QModelIndex average = model_->index(1, 0);
+        QCOMPARE(average.data().toString(), QStringLiteral("Net_2"));
+        QCOMPARE(model_->index(0, 0, model_->index(0, 0, average)).data().toString(), QStringLiteral("layers.0"));
     }
 
     void childrenAreNamedBelowTheirParent()

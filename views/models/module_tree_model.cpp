@@ -22,20 +22,21 @@ bool same(const ModuleEffect& a, const ModuleEffect& b)
     return a.recorded == b.recorded && a.kept == b.kept && a.recomputeMs == b.recomputeMs;
 }
 
-/// By ModuleId: whether the module has no row: the root, or a container that never ran.
+/// By ModuleId: whether the module has no row: the root, or a container that never ran, of modules that did. A model
+/// that did not run at all, such as an average of weights, keeps its containers, and so has one row at the top.
 std::vector<bool> passedThrough(const StepTrace& trace)
 {
     std::vector<bool> ran(trace.modules.size(), false);
-    std::vector<bool> hasChildren(trace.modules.size(), false);
+    std::vector<bool> ranInside(trace.modules.size(), false);
     for (const ModuleId module : trace.calls.module)
         ran[module.value] = true;
-    for (const ModuleId parent : trace.modules.parent) {
-        if (parent.valid())
-            hasChildren[parent.value] = true;
-    }
     std::vector<bool> passed(trace.modules.size(), false);
-    for (std::size_t i = 0; i < passed.size(); ++i)
-        passed[i] = hasChildren[i] && (i == 0 || !ran[i]);
+    for (std::size_t i = passed.size(); i-- > 0;) { // children come after their parents
+        const ModuleId parent = trace.modules.parent[ModuleId(static_cast<std::uint32_t>(i))];
+        if (parent.valid() && (ran[i] || ranInside[i]))
+            ranInside[parent.value] = true;
+        passed[i] = i == 0 ? passed.size() > 1 : !ran[i] && ranInside[i];
+    }
     return passed;
 }
 
