@@ -142,7 +142,8 @@ def _train(options, gpu, plan):
         raise
     except BaseException as error:
         code = _report(error)
-        if isinstance(error, sys.modules["torch"].OutOfMemoryError if "torch" in sys.modules else ()):
+        torch = sys.modules.get("torch")  # a script without torch may fail, too
+        if torch and isinstance(error, torch.OutOfMemoryError):
             _say(f"{options.script}: {plan.out_of_memory()}")
         return code
     if training.unapplied():

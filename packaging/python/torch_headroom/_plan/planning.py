@@ -114,8 +114,8 @@ def _modules(count):
 
 def plan_for_card(kept, gpu, budget, may_change_settings, host=-1, recompute=True, margin=0):
     """Plans a step (recordings.Kept) for the card `gpu`. The allocator may reserve `budget` bytes; 0: all memory that
-    the card gives; `margin` of these bytes stay free. `host` is the most pinned host memory for offload, in bytes; 0: any; -1: without offload. Without
-    `recompute` the plan only offloads. With `may_change_settings`, where no plan runs and the user has chosen no
+    the card gives; `margin` of these bytes stay free. `host` is the most pinned host memory for offload, in bytes; 0: any;
+    -1: without offload. Without `recompute` the plan only offloads. With `may_change_settings`, where no plan runs and the user has chosen no
     settings of the allocator, the plan is made for other settings if a plan is possible there. Plans are kept beside
     the step. Raises HeadroomError, with exit code 3 where no plan runs."""
     plan = _kept_plan(kept, gpu, budget, margin, None, host, recompute)

@@ -168,9 +168,9 @@ def auto_checkpoint(model, step, budget=None, gpu=None, offload=False, host_memo
 
     `step()` runs one training step: forward, backward and the optimizer's step. Only the recording process calls
     step(). `budget` is the memory that the caching allocator may reserve, as "8GB", "7.5GiB" or a number of bytes; by
-    default all that the card gives. The program is held to the budget. `margin` is the part of this memory that the plan
-    leaves free, for what the recorded step does not show; by default none. `gpu` is the card, by default the card at hand,
-    or the card that this process simulates.
+    default all that the card gives. The program is held to the budget. `margin` is the part of this memory that the
+    plan leaves free, for what the recorded step does not show; by default none. `gpu` is the card, by default the card
+    at hand, or the card that this process simulates.
 
     Call auto_checkpoint() when the model and the optimizer are made, in a program that is a script or module: a
     notebook cannot run again. The program's work before the call is done a second time, in the recording process, which
