@@ -96,7 +96,9 @@ Json cardJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocat
         run = simulateAllocator(trace, timeline, own.rules, card.workspaces);
     }
     const bool fits = !onCard || onCard->runs;
-    const Bytes reserved = fits ? std::min(run.stats.reservedPeak, card.rules.capacity) : run.stats.reservedPeak;
+    // The run above knows no capacity; on the card the allocator returns unused segments before the card is full.
+    const Bytes reserved
+        = onCard && fits ? std::min(run.stats.reservedPeak, card.rules.capacity) : run.stats.reservedPeak;
     return {{"total_bytes", memory.total},
             {"context_bytes", memory.context},
             {"workspace_bytes", memory.workspaces},

@@ -3,6 +3,7 @@
 #include "core/policy/causes.h"
 
 #include "core/cost/op_signature.h"
+#include "core/cost/op_work.h"
 #include "core/timeline/live_tree.h"
 #include "core/trace/earlier_steps.h"
 #include "core/trace/out_of_memory.h"
@@ -15,7 +16,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -388,7 +388,7 @@ private:
     struct Vocabularies
     {
         std::set<std::int64_t> columns; ///< sizes of the last dimension of logits
-        std::set<std::pair<std::int64_t, std::int64_t>> inside; ///< sizes of another dimension, and elements of logits
+        std::set<std::pair<std::int64_t, double>> inside; ///< sizes of another dimension, and elements of logits
     };
 
     /// Returns the numbers of classes of the step's log_softmax ops. Without such an op, as under a fused loss, the
@@ -420,16 +420,11 @@ private:
             if (dimension + 1 == rank)
                 found.columns.insert(classes);
             else
-                found.inside.emplace(classes, elementsOf(*shape));
+                found.inside.emplace(classes, numel(*shape));
         }
         if (!hasLoss)
             found.columns.insert(words.lower_bound(leastVocabulary), words.end());
         return found;
-    }
-
-    static std::int64_t elementsOf(const TensorShape& shape)
-    {
-        return std::accumulate(shape.sizes.begin(), shape.sizes.end(), std::int64_t{1}, std::multiplies());
     }
 
     /// Returns the vocabulary of a block that has an element for each class and row; 0: none.
@@ -444,7 +439,7 @@ private:
                 if (known.columns.contains(shape.sizes.back()))
                     return shape.sizes.back();
                 for (const auto& [classes, elements] : known.inside)
-                    if (elements == elementsOf(shape) && std::ranges::find(shape.sizes, classes) != shape.sizes.end())
+                    if (elements == numel(shape) && std::ranges::find(shape.sizes, classes) != shape.sizes.end())
                         return classes;
             }
         return 0;
