@@ -15,11 +15,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
+#include <thread>
 #include <unistd.h>
 
 namespace headroom {
@@ -167,6 +170,18 @@ std::string withoutProgram(std::string line)
     return line;
 }
 
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* forkServers = "HEADROOM_FORK_SERVERS"; ///< variable: the folder of the sockets
+
+/// Whether this process was given fork servers.
+bool hasForkServers()
+{
+    return std::getenv(forkServers) != nullptr; // NOLINT(concurrency-mt-unsafe): nothing sets it
+}
+
+constexpr auto pollPause = std::chrono::milliseconds(10);
+
 } // namespace
 
 Result<VariedArgument> parseVaried(std::string_view text, std::int64_t step)
@@ -284,6 +299,46 @@ struct FitRecorder::Job
     bool isKept = false; ///< of a model: the step is in the cache
 };
 
+/// A recording that a script's fork servers take as their model.
+struct FitRecorder::Known
+{
+    StepProcess process; ///< python -m torch_headroom._plan.recordings GPU WORDS
+    fs::path folder;
+    Clock::duration time;
+};
+
+/// A process that has imported what a script imports, and records the script's steps for a card in forks of itself:
+/// packaging/python/torch_headroom/_record/fork_server.py. The process ends with this object.
+class FitRecorder::ForkServer
+{
+public:
+    /// `address`: the socket, which exists once the server serves. `patience`: of wait().
+    ForkServer(StepProcess process, fs::path address, Clock::duration patience)
+        : address_(std::move(address))
+        , latest_(Clock::now() + patience)
+        , thread_([this, process = std::move(process)](const std::stop_token& stop) {
+            runProcesses(std::span(&process, 1), 1, stop);
+            hasEnded_ = true;
+        })
+    {
+    }
+
+    bool serves() const { return fs::exists(address_); }
+
+    /// Waits until the server serves, has ended, or has taken `patience` since it was started.
+    void wait(const std::stop_token& stop) const
+    {
+        while (!serves() && !hasEnded_ && !stop.stop_requested() && Clock::now() < latest_)
+            std::this_thread::sleep_for(pollPause);
+    }
+
+private:
+    fs::path address_;
+    Clock::time_point latest_;
+    std::atomic<bool> hasEnded_ = false;
+    std::jthread thread_; ///< last: uses the others
+};
+
 FitRecorder::FitRecorder(FitProgram program, int jobs, Bytes limit)
     : program_(std::move(program))
     , jobs_(jobs)
@@ -297,6 +352,7 @@ FitRecorder::FitRecorder(FitProgram program, int jobs, Bytes limit)
 
 FitRecorder::~FitRecorder()
 {
+    servers_.clear();
     std::error_code ignored;
     if (!messages_.empty())
         fs::remove_all(messages_, ignored);
@@ -323,6 +379,8 @@ Result<FitRecorder::Job> FitRecorder::jobOf(const StepSize& size, const std::vec
     if (program_.isScript) {
         process.program = program_.python;
         process.arguments = {"-m", "torch_headroom._plan.recordings", gpu};
+        if (!hasForkServers())
+            process.environment.emplace_back(forkServers, messages_.string());
         process.arguments.insert(process.arguments.end(), words.begin(), words.end());
         std::string varied;
         for (const auto& [argument, value] : givenSizes(program_, size))
@@ -360,6 +418,8 @@ Result<RecordedStep> FitRecorder::resultOf(Job& job, int code)
                 job.isKept = !json::at(answer, "recorded", json::boolean);
                 return true;
             }));
+        if (!job.isKept && !known_)
+            known_ = std::make_unique<Known>(Known{job.process, job.file.parent_path(), recordingTime_});
     } else if (!job.isKept) {
         RETURN_IF_ERROR(writeAtomically(job.file.string() + ".json", job.key));
     }
@@ -396,7 +456,9 @@ std::vector<Result<RecordedStep>> FitRecorder::runOnce(std::vector<Result<Job>>&
     for (const Result<Job>& job : jobs)
         if (job && !job->isKept)
             processes.push_back(job->process);
+    const Clock::time_point begin = Clock::now();
     const std::vector<int> codes = runProcesses(processes, jobs_, stop);
+    recordingTime_ = Clock::now() - begin;
     std::vector<Result<RecordedStep>> results;
     std::size_t next = 0;
     for (Result<Job>& job : jobs) {
@@ -408,13 +470,36 @@ std::vector<Result<RecordedStep>> FitRecorder::runOnce(std::vector<Result<Job>>&
     return results;
 }
 
+FitRecorder::ForkServer* FitRecorder::serverFor(const std::string& gpu)
+{
+    if (!known_ || hasForkServers())
+        return nullptr;
+    std::unique_ptr<ForkServer>& server = servers_[gpu];
+    const auto serves = [](const auto& other) { return other.second && other.second->serves(); };
+    const bool isProven = std::ranges::any_of(servers_, serves);
+    if (server || (!isProven && known_->process.arguments[2] != gpu))
+        return server.get();
+    StepProcess process = known_->process;
+    const std::vector<std::string> words(process.arguments.begin() + 3, process.arguments.end());
+    process.arguments = {"-m", "torch_headroom._record.fork_server", messages_.string(), gpu, known_->folder.string()};
+    if (!isProven) // a fork has to record the known step, to the byte
+        process.arguments.insert(process.arguments.end(), words.begin(), words.end());
+    process.output = process.messages = messages_ / (gpu + ".log");
+    server = std::make_unique<ForkServer>(std::move(process), messages_ / gpu, 2 * known_->time);
+    return server.get();
+}
+
 std::vector<Result<RecordedStep>> FitRecorder::record(std::span<const StepSize> sizes, const std::string& gpu,
                                                       const std::stop_token& stop)
 {
     std::vector<Result<Job>> jobs;
     for (const StepSize& size : sizes)
         jobs.push_back(jobOf(size, {}, gpu));
-    return run(std::move(jobs), stop);
+    if (ForkServer* server = serverFor(gpu))
+        server->wait(stop);
+    std::vector<Result<RecordedStep>> steps = run(std::move(jobs), stop);
+    serverFor(gpu); // starts the server for later calls
+    return steps;
 }
 
 Result<RecordedStep> FitRecorder::recordVariant(const StepSize& size, const std::vector<std::string>& options,

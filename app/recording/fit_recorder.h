@@ -4,7 +4,9 @@
 
 #include "core/fit/fit.h"
 
+#include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -98,6 +100,10 @@ public:
 
 private:
     struct Job;
+    struct Known;
+    class ForkServer;
+    /// The fork server of a script for a card, which is started where it can be: after the first recording. Null: none.
+    ForkServer* serverFor(const std::string& gpu);
     Result<Job> jobOf(const StepSize& size, const std::vector<std::string>& options, const std::string& gpu);
     std::vector<Result<RecordedStep>> run(std::vector<Result<Job>> jobs, const std::stop_token& stop);
     std::vector<Result<RecordedStep>> runOnce(std::vector<Result<Job>>& jobs, const std::stop_token& stop);
@@ -109,6 +115,9 @@ private:
     std::filesystem::path messages_; ///< folder of what the processes print
     int started_ = 0;
     std::set<std::string> used_; ///< names in the cache of what this run has used
+    std::chrono::nanoseconds recordingTime_{}; ///< of the latest recordings
+    std::unique_ptr<Known> known_; ///< of a script: the first recording
+    std::map<std::string, std::unique_ptr<ForkServer>> servers_; ///< by card; sockets are in messages_
 };
 
 } // namespace headroom

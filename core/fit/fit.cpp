@@ -39,13 +39,27 @@ public:
     }
 
 private:
-    /// The last index from `first` on of the sizes that run: the last with room, or, where plans fragment, one before.
+    /// The last index from `first` on of the sizes that run: the last with room, or, where plans fragment, one a little
+    /// before.
     std::optional<SizeIndex> lastThatRuns(SizeIndex first)
     {
-        if (!rows_.runs(first))
+        const auto runs = [&](SizeIndex index) { return rows_.runs(index); };
+        if (!runs(first))
             return std::nullopt;
         const SizeIndex most = rows_.lastWithRoom(first);
-        return rows_.runs(most) ? most : divided(first, most, [&](SizeIndex index) { return rows_.runs(index); });
+        const auto before = [&](SizeIndex distance) { return most - std::min(distance, most - first); };
+        SizeIndex bad = most + 1;
+        for (SizeIndex distance = 0; !rows_.stopped(); distance = 4 * distance + 3) {
+            const SizeIndex near = before(distance);
+            const SizeIndex far = before(2 * distance + 1);
+            rows_.planRows({near, far}); // at once
+            if (runs(near))
+                return divided(near, bad, runs);
+            if (runs(far))
+                return divided(far, near, runs);
+            bad = far;
+        }
+        return first;
     }
 
     /// Doubles a size from `good` on, which runs, while `runs` holds. Returns the last size, and in `bad` the first

@@ -26,6 +26,36 @@ std::size_t plansAtOnce()
     return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, mostPlansAtOnce);
 }
 
+/// Calls `work` with 0 to `count` - 1 in other threads, plansAtOnce() at a time, and `done` with each number in this
+/// thread, after the work.
+template <class Work, class Done>
+void workInThreads(std::size_t count, const Work& work, const Done& done)
+{
+    std::mutex mutex;
+    std::condition_variable ended;
+    std::queue<std::size_t> results;
+    std::atomic<std::size_t> next = 0;
+    const auto run = [&] {
+        for (std::size_t at = next++; at < count; at = next++) {
+            work(at);
+            const std::lock_guard lock(mutex);
+            results.push(at);
+            ended.notify_one();
+        }
+    };
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < std::min(count, plansAtOnce()); ++i)
+        threads.emplace_back(run);
+    for (std::size_t left = count; left > 0; --left) {
+        std::unique_lock lock(mutex);
+        ended.wait(lock, [&] { return !results.empty(); });
+        const std::size_t at = results.front();
+        results.pop();
+        lock.unlock();
+        done(at);
+    }
+}
+
 } // namespace
 
 bool Recordings::standFor(const std::string& other) const
@@ -265,31 +295,16 @@ void SeriesRows::planRows(const std::set<SizeIndex>& indexes)
     if (open.empty() || stopped())
         return;
     publish("planning " + namesOf(open));
-    std::mutex mutex;
-    std::condition_variable ended;
-    std::queue<std::size_t> results; // places in `open`
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&] {
-        for (std::size_t at = next++; at < open.size(); at = next++) {
+    workInThreads(
+        open.size(),
+        [&](std::size_t at) {
             if (!stopped())
                 addPlan(request_, gpu_, planned[at], std::move(planners[at]), stop_);
-            const std::lock_guard lock(mutex);
-            results.push(at);
-            ended.notify_one();
-        }
-    };
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < std::min(open.size(), plansAtOnce()); ++i)
-        threads.emplace_back(work);
-    for (std::size_t left = open.size(); left > 0; --left) {
-        std::unique_lock lock(mutex);
-        ended.wait(lock, [&] { return !results.empty(); });
-        const std::size_t at = results.front();
-        results.pop();
-        lock.unlock();
-        rows_.at(open[at]) = std::move(planned[at]);
-        publish("");
-    }
+        },
+        [&](std::size_t at) {
+            rows_.at(open[at]) = std::move(planned[at]);
+            publish("");
+        });
 }
 
 std::optional<SeriesRows::SizeIndex> SeriesRows::plannedNear(SizeIndex index, const std::set<SizeIndex>& shown,
@@ -314,18 +329,29 @@ bool SeriesRows::runs(SizeIndex index)
     return runsPlain(index) || plannedRow(index).runs();
 }
 
-bool SeriesRows::hasRoom(SizeIndex index)
+void SeriesRows::findRooms(const std::set<SizeIndex>& indexes)
 {
-    const FitRow& at = row(index);
+    makeRows(indexes);
+    std::vector<SizeIndex> open;
+    for (const SizeIndex index : indexes)
+        if (const FitRow& at = rows_.at(index); at.failure.empty() && !at.plain.runs() && !rooms_.contains(index))
+            open.push_back(index);
+    if (open.empty())
+        return;
+    publish("looking for the least memory of " + namesOf(open));
+    std::vector<std::optional<PlanRoom>> rooms(open.size());
+    workInThreads(
+        open.size(), [&](std::size_t at) { rooms[at] = roomForPlan(request_, gpu_, rows_.at(open[at]), stop_); },
+        [&](std::size_t at) { rooms_.emplace(open[at], std::move(rooms[at])); });
+}
+
+bool SeriesRows::hasRoom(SizeIndex index) const
+{
+    const FitRow& at = rows_.at(index);
     if (!at.failure.empty() || at.plain.runs())
         return at.failure.empty();
-    auto known = rooms_.find(index);
-    if (known == rooms_.end()) {
-        publish("looking for the least memory of " + nameOf(index));
-        known = rooms_.emplace(index, roomForPlan(request_, gpu_, at, stop_)).first;
-        dropPlanners();
-    }
-    return known->second && known->second->left >= 0;
+    const auto room = rooms_.find(index);
+    return room != rooms_.end() && room->second && room->second->left >= 0;
 }
 
 /// Keeps the planners of the sizes at the edge alone: planners take much memory.
@@ -371,12 +397,21 @@ SeriesRows::SizeIndex SeriesRows::lastWithRoom(SizeIndex good)
     constexpr int triesOfLine = 3; ///< after these the range is halved in turn: what is left is not linear
     std::optional<SizeIndex> bad;
     for (int tries = 0; good + 1 < bad.value_or(varied_.count()) && !stopped(); ++tries) {
-        const SizeIndex next
+        const SizeIndex place
             = bad && tries >= triesOfLine && tries % 2 == 1 ? good + (*bad - good) / 2 : placeOfEdge(good, bad);
-        if (hasRoom(next))
-            good = next;
-        else
-            bad = next;
+        // Two sizes at once: the two that a line begins with, then those on both sides of the edge.
+        std::set<SizeIndex> looked{place};
+        if (const SizeIndex second = tries == 0 ? twice(place) : place + 1; second < bad.value_or(varied_.count()))
+            looked.insert(second);
+        findRooms(looked);
+        for (const SizeIndex index : looked) {
+            if (!hasRoom(index)) {
+                bad = index;
+                break;
+            }
+            good = index;
+        }
+        dropPlanners();
     }
     return good;
 }

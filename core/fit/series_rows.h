@@ -85,7 +85,8 @@ public:
 
 private:
     void makeRows(const std::set<SizeIndex>& indexes);
-    bool hasRoom(SizeIndex index);
+    void findRooms(const std::set<SizeIndex>& indexes); ///< of rows that do not run without a plan, several at once
+    bool hasRoom(SizeIndex index) const; ///< after findRooms()
     SizeIndex placeOfEdge(SizeIndex good, std::optional<SizeIndex> bad) const;
     void dropPlanners();
     FitRow newRow(SizeIndex index);

@@ -20,6 +20,8 @@ import support
 
 support.need("torch")
 
+from recorded_script import fork_servers  # noqa: E402
+
 HEADROOM = sys.argv.pop(1)
 _GPU = "t4-16gb"
 _SCRIPT = """
@@ -61,7 +63,7 @@ class LongestBatch(unittest.TestCase):
 
     def started(self, *command):
         return subprocess.run([*map(str, command)], cwd=self.folder, capture_output=True, text=True, timeout=300,
-                              env=os.environ | {"XDG_CACHE_HOME": str(self.folder / "cache")})
+                              env=os.environ | fork_servers(_GPU) | {"XDG_CACHE_HOME": str(self.folder / "cache")})
 
     def script(self, *lines):
         path = self.folder / "train.py"

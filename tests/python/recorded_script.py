@@ -1,7 +1,11 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests that run `python -m torch_headroom.record` on a script."""
+"""Tests that record scripts, in forks of a process that has imported torch."""
 
+import atexit
+import collections
+import contextlib
+import functools
 import json
 import pathlib
 import subprocess
@@ -9,6 +13,39 @@ import sys
 import tempfile
 import textwrap
 import unittest
+
+from torch_headroom._record.fork_server import ForkServer, record_at
+
+_tools = contextlib.ExitStack()
+atexit.register(_tools.close)
+_cards = collections.Counter()  # the recordings for each card: the first is a process of its own
+
+
+@functools.cache
+def _servers():
+    """Returns the folder of this process's fork servers."""
+    return _tools.enter_context(tempfile.TemporaryDirectory())
+
+
+@functools.cache
+def _serve(gpu):
+    """Returns whether a fork server serves for a card, until this process ends."""
+    return _tools.enter_context(ForkServer(_servers(), gpu)).wait()
+
+
+def fork_servers(*gpus):
+    """Returns the environment of programs that record scripts for cards."""
+    for gpu in gpus:
+        _serve(gpu)
+    return {"HEADROOM_FORK_SERVERS": _servers()}
+
+
+def _card_of(options):
+    """Returns the card that options of the recorder name; empty: the real one."""
+    options = list(map(str, options))
+    if "--device" in options:
+        return ""
+    return options[options.index("--gpu") + 1] if "--gpu" in options else "h100-80gb"
 
 
 class Recorded(unittest.TestCase):
@@ -22,6 +59,15 @@ class Recorded(unittest.TestCase):
 
     def run_script(self, script, *options, arguments=()):
         command = self.command(script, *options, arguments=arguments)
+        gpu = _card_of(options)
+        _cards[gpu] += 1
+        if gpu and _cards[gpu] > 1 and _serve(gpu):
+            with tempfile.TemporaryFile("w+", errors="replace") as output, tempfile.TemporaryFile("w+") as errors:
+                code = record_at(_servers(), gpu, command[3:], output, errors, self.folder.name)
+                output.seek(0)
+                errors.seek(0)
+                if code is not None:
+                    return subprocess.CompletedProcess(command, code, output.read(), errors.read())
         return subprocess.run(command, capture_output=True, text=True, cwd=self.folder.name, timeout=300)
 
     def written(self, text):

@@ -18,6 +18,8 @@ import support
 
 support.need("torch")
 
+from recorded_script import fork_servers  # noqa: E402
+
 _GPU = "a100-80gb"
 _HAS_GPU = pathlib.Path("/dev/nvidia0").exists()
 _SCRIPTS = pathlib.Path(__file__).with_name("scripts")
@@ -64,7 +66,7 @@ class Runs(unittest.TestCase):
         return path
 
     def started(self, *command, **environment):
-        environment = os.environ | {"XDG_CACHE_HOME": str(self.folder / "cache")} | environment
+        environment = os.environ | fork_servers(_GPU) | {"XDG_CACHE_HOME": str(self.folder / "cache")} | environment
         return subprocess.run([sys.executable, *map(str, command)], cwd=self.folder, capture_output=True, text=True,
                               timeout=300, env=environment)
 

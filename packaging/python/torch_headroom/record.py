@@ -379,7 +379,7 @@ def _script_prints_on_stderr():
 
 
 @contextlib.contextmanager
-def _lasting_objects():
+def lasting_objects():
     """Objects created inside, such as torch's, live as long as the process and are excluded from garbage collection,
     which takes a fifth of the time of a script that imports transformers."""
     gc.disable()
@@ -468,7 +468,7 @@ def _record(options, card_was_full):
             print(json.dumps({"done": round(done, 4), "stage": stage}), file=sys.stderr, flush=True)
 
     progress("load", 0)
-    with _lasting_objects():
+    with lasting_objects():
         _prepare(options)
     if (options.unlimited or card_was_full) and options.device == "sim":
         limit = load().headroom_enlarge_card

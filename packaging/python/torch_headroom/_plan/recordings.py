@@ -26,6 +26,7 @@ from .._library import OWN_FOLDER, HeadroomError, library_path
 _LARGEST = 16 << 20  # bytes of a file that counts by its content
 _NO_FILES = tuple(folder + os.sep for folder in ("/proc", "/sys", "/dev"))
 _INSTALLED = tuple({os.path.realpath(folder) + os.sep for folder in sysconfig.get_paths().values()})
+_PACKAGES = tuple({sysconfig.get_path(kind) + os.sep for kind in ("purelib", "platlib")})
 _OWN = os.path.realpath(OWN_FOLDER) + os.sep
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
@@ -45,7 +46,8 @@ class Dependencies:
         modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
         files = dict.fromkeys(os.path.realpath(file) for file in (*modules, *self._read) if isinstance(file, str))
         states = {file: state_of(file) for file in files if self._counts(file)}
-        pathlib.Path(path).write_text(json.dumps({"files": states, "variables": self._variables}))
+        pathlib.Path(path).write_text(json.dumps({"files": states, "variables": self._variables,
+                                                  "modules": _installed_modules()}))
 
     def _counts(self, file):
         return not (file in self._written or file.startswith(_NO_FILES) or file.endswith(".pyc")) and os.path.isfile(
@@ -79,6 +81,19 @@ class Dependencies:
         kind.__getitem__, kind.__setitem__ = noted_read, noted_write
 
 
+def _installed_modules():
+    """Returns the names of the installed modules that this process has imported, without those of Python and Headroom,
+    in the order of the imports."""
+    files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+    return [name for name, file in files.items() if isinstance(file, str) and file.startswith(_PACKAGES)
+            and not os.path.realpath(file).startswith(_OWN)]
+
+
+def modules_of(folder):
+    """Returns the installed modules that the program of a recording has imported, in the order of the imports."""
+    return json.loads((pathlib.Path(folder) / "dependencies.json").read_text())["modules"]
+
+
 def change_since(path):
     """Returns what has changed since a file of Dependencies was written, in words; empty: nothing."""
     known = json.loads(pathlib.Path(path).read_text())
@@ -109,11 +124,14 @@ def _is_read_by_program():
     return frame is not None and not os.path.realpath(frame.f_code.co_filename).startswith((*_INSTALLED, _OWN))
 
 
+# Names the folder of fork servers (_record/fork_server.py), where recordings run if a server serves the card.
+_FORK_SERVERS = "HEADROOM_FORK_SERVERS"
 # Variables that decide what PyTorch and libraries around PyTorch run, whoever reads the variables.
 _DECIDING = ("ACCELERATE_", "CUBLAS", "CUDA_", "CUDNN_", "DS_", "HEADROOM_", "HF_", "NCCL_", "NVIDIA_", "OMP_",
              "PYTHON", "PYTORCH_", "TORCH", "TRANSFORMERS_", "TRITON_")
-_SET_BY_TORCH = ("CUDA_MODULE_LOADING", "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_COMPILE_THREADS",
-                 "TORCH_COMPILE_CACHE_KEY_TAG")  # or by simulate(), in a process that uses torch; decide nothing
+_DECIDING_NOTHING = ("CUDA_MODULE_LOADING", "TORCHINDUCTOR_CACHE_DIR", "TORCHINDUCTOR_COMPILE_THREADS",
+                     "TORCH_COMPILE_CACHE_KEY_TAG",  # torch or simulate() sets these
+                     _FORK_SERVERS)
 _LIMIT = 4 << 30  # bytes of all recordings, as FitRecorder::defaultLimit
 _LAST_LINES = 40  # lines that a script printed before the script failed
 
@@ -207,12 +225,16 @@ def _listed(folder):
         return []
 
 
+def deciding_variables(environment):
+    """Returns the part of an environment that decides what PyTorch and libraries around PyTorch run."""
+    return {name: value for name, value in environment.items()
+            if name.startswith(_DECIDING) and name not in _DECIDING_NOTHING}
+
+
 def _key(program, gpu):
-    deciding = {name: value for name, value in os.environ.items()
-                if name.startswith(_DECIDING) and name not in _SET_BY_TORCH}
     script = program.script if program.is_module else os.path.realpath(program.script)
     words = [program.options, program.is_module, script, program.arguments, os.getcwd(), sys.executable, sys.version, gpu,
-             deciding, state_of(os.path.realpath(library_path()))]
+             deciding_variables(os.environ), state_of(os.path.realpath(library_path()))]
     return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -239,17 +261,28 @@ def _record(program, gpu, folder, in_search):
         raise HeadroomError(f"no step could be recorded: {sentence.partition(f'; {folder}')[0]}", done)
 
 
+def recorder_words(folder, gpu, program):
+    """Returns the recorder's arguments for a recording in a folder; `program` are Program.words()."""
+    return ["-o", os.path.join(folder, "step.hrs"), "--dependencies", os.path.join(folder, "dependencies.json"), "--gpu",
+            gpu, *program]
+
+
 def _run_recorder(program, gpu, folder):
     """Returns the exit code and what was printed on stderr."""
-    command = [sys.executable, "-m", "torch_headroom.record", "-o", str(folder / "step.hrs"), "--dependencies",
-               str(folder / "dependencies.json"), "--gpu", gpu, *program.words()]
+    from .._record.fork_server import record_at
+
+    words = recorder_words(folder, gpu, program.words())
     with open(folder / "record.log", "wb") as output, open(folder / "record.err", "w+b") as errors:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+        servers = os.environ.get(_FORK_SERVERS)
+        code = record_at(servers, gpu, words, output, errors) if servers else None
+        if code is None:
+            command = [sys.executable, "-m", "torch_headroom.record", *words]
+            code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors).returncode
         errors.seek(0)
         printed = errors.read().decode(errors="replace")
-    if done.returncode in (130, -2):
+    if code in (130, -2):
         raise KeyboardInterrupt
-    return done.returncode, printed
+    return code, printed
 
 
 def _own_sentences(printed):
@@ -298,10 +331,13 @@ def this_program(caller):
     return Program(script, words[place + 1:])
 
 
+# An option of the recordings for `fit`: the step is whole where the card has too little memory.
+IN_SEARCH = ("--unlimited",)
+
+
 def _main(gpu, *words):
     try:
-        # The step is whole where the card has too little memory: `fit` says whether the step runs there.
-        kept = recorded(program_of(["--unlimited", *words]), gpu, lambda sentence: None, in_search=True)
+        kept = recorded(program_of([*IN_SEARCH, *words]), gpu, lambda sentence: None, in_search=True)
     except HeadroomError as error:
         print(error, file=sys.stderr)
         return error.exit_code

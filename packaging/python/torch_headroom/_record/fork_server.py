@@ -1,0 +1,219 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A fork server for recordings, as multiprocessing has one for functions: a process that simulates a card and has
+imported torch, which takes seconds. Each recording runs in a fork of the process.
+
+    python -m torch_headroom._record.fork_server FOLDER GPU [RECORDING [WORDS...]]
+
+serves on the Unix socket FOLDER/GPU until the process is ended. With RECORDING, a folder of a kept recording, the
+installed modules that the recorded program has imported are imported, too; with WORDS, the recorder's for that program,
+nothing is served unless a fork records the same step to the byte: a program may set variables that torch or another
+library reads at import, or depend on the order of imports. A request is refused if its environment differs from the
+server's in a variable that a library may read at import."""
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import pathlib
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+from .._plan.recordings import IN_SEARCH, deciding_variables, modules_of, recorder_words
+from .._simulate.simulate import simulate
+from ..record import lasting_objects, main
+from .process import supervise
+
+# What every recording imports; torch._dynamo: every optimizer of torch does.
+_MODULES = ("torch", "torch._dynamo", "torch.distributed", "torch_headroom._remarks", "torch_headroom._record.hooks",
+            "torch_headroom._record.loop", "torch_headroom._record.step", "torch_headroom._plan.training",
+            "torch_headroom._distributed.ranks", "torch_headroom._simulate.placeholders")
+_LENGTH = struct.Struct("=i")  # of a request in bytes; also the exit code
+_SET_PARENT_DEATH_SIGNAL = 1  # of Linux's prctl()
+_POLL = 0.02  # seconds
+
+
+class ForkServer:
+    """A fork server for recordings on a card, with its socket in a folder. A context manager: the server ends with the
+    block."""
+
+    def __init__(self, folder, gpu):
+        self._folder, self._gpu = folder, gpu
+
+    def __enter__(self):
+        command = [sys.executable, "-m", __spec__.name, self._folder, self._gpu]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *error):
+        self._process.terminate()
+        self._process.wait()
+
+    def wait(self):
+        """Returns whether the server serves, once this is known."""
+        while not os.path.exists(_address(self._folder, self._gpu)):
+            if self._process.poll() is not None:
+                return False
+            time.sleep(_POLL)
+        return True
+
+
+def record_at(folder, gpu, words, output, errors, place=None):
+    """Runs `python -m torch_headroom.record WORDS` in a fork of the server for a card that has its socket in a folder.
+    Returns the exit code as subprocess.run() does; None: no such server serves, or the server refuses the environment.
+    `output` and `errors` are files that receive stdout and stderr, `place` is the working folder (default: this
+    process's). The recording ends with this process."""
+    request = {"words": list(map(str, words)), "environment": dict(os.environ), "folder": str(place or os.getcwd())}
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(_address(folder, gpu))
+            data = json.dumps(request).encode()
+            socket.send_fds(connection, [_LENGTH.pack(len(data))], [output.fileno(), errors.fileno()])
+            connection.sendall(data)
+            answer = connection.recv(_LENGTH.size)
+        except OSError:
+            return None
+    return _LENGTH.unpack(answer)[0] if answer else None
+
+
+def _address(folder, gpu):
+    return os.path.join(folder, gpu)
+
+
+def _serve(folder, gpu, recording="", *words):
+    before = dict(os.environ)
+    with lasting_objects():
+        simulate(gpu)
+        _import(recording)
+    changed = {name: value for name, value in os.environ.items() if before.get(name) != value}
+    address = _address(folder, gpu)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(f"{address}.new")
+    listener.listen(64)
+    if words and not _records_the_same(folder, gpu, recording, words, changed):
+        sys.exit("a fork does not record the step of a process of its own")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
+    os.rename(f"{address}.new", address)  # the socket exists once the server serves
+    while True:
+        connection, _ = listener.accept()
+        if _fork() == 0:
+            listener.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _answer(connection, before, changed)
+            os._exit(0)
+        connection.close()
+
+
+def _import(recording):
+    modules = modules_of(recording) if recording else ()
+    for module in (*_MODULES, *modules):
+        with contextlib.suppress(Exception):  # the program's own import says what is wrong
+            importlib.import_module(module)
+    if threading.active_count() > 1:
+        sys.exit("a module has started a thread, which a fork would not have")
+
+
+def _records_the_same(folder, gpu, recording, words, changed):
+    """Returns whether the recorder's words, without those of the card and of `fit`, record in a fork what the recording
+    holds."""
+    own = pathlib.Path(folder, f"{gpu}.proof")
+    own.mkdir()
+    child = _fork()
+    if child == 0:
+        files = [os.open(own / name, os.O_WRONLY | os.O_CREAT) for name in ("record.log", "record.err")]
+        request = {"folder": os.getcwd(), "environment": dict(os.environ),
+                   "words": recorder_words(own, gpu, [*IN_SEARCH, *words])}
+        _record(request, files, changed)
+    os.waitpid(child, 0)
+    step = own / "step.hrs"
+    return step.is_file() and step.read_bytes() == pathlib.Path(recording, "step.hrs").read_bytes()
+
+
+def _fork():
+    """As os.fork(); the child ends with its parent."""
+    parent, child = os.getpid(), os.fork()
+    if child == 0:
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+    return child
+
+
+def _answer(connection, before, changed):
+    """Runs the recording of a request, and answers with the exit code; without an answer where the environment differs
+    from `before` in what torch reads. `changed` are the variables that simulate() has set."""
+    request, files = _received(connection)
+    if request is None or not _is_same(request["environment"], before):
+        return
+    child = _fork()
+    if child == 0:
+        connection.close()
+        _record(request, files, changed)
+    for file in files:
+        os.close(file)
+    poller = select.poll()
+    poller.register(connection, 0)  # only the end of the client
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            with contextlib.suppress(OSError):
+                connection.send(_LENGTH.pack(os.waitstatus_to_exitcode(status)))
+            return
+        if poller.poll(_POLL * 1000):
+            os.kill(child, signal.SIGTERM)
+            os.waitpid(child, 0)
+            return
+
+
+def _is_same(environment, other):
+    """Returns whether both environments have the same values of variables that libraries read. The sizes of `fit`,
+    which are in HEADROOM_VARIED, may differ."""
+    own, others = (deciding_variables(variables) | {"HEADROOM_VARIED": ""} for variables in (environment, other))
+    return own == others
+
+
+def _received(connection):
+    """Returns a request, and the files for stdout and stderr; None: the client has ended."""
+    try:
+        begin, files, _, _ = socket.recv_fds(connection, _LENGTH.size, 2)
+        (left,), data = _LENGTH.unpack(begin), b""
+        while left > len(data):
+            part = connection.recv(left - len(data))
+            if not part:
+                return None, files
+            data += part
+    except (OSError, struct.error):
+        return None, ()
+    return json.loads(data), files
+
+
+def _record(request, files, changed):
+    """Runs the recording of a request, and ends this process."""
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        os.chdir(request["folder"])
+        os.environ.clear()
+        os.environ.update(request["environment"] | changed)
+        for number, file in enumerate(files, 1):
+            os.dup2(file, number)
+            os.close(file)
+        sys.path[0] = os.getcwd()
+        sys.argv = ["torch_headroom.record", *request["words"]]
+        sys.orig_argv = [sys.executable, "-m", *sys.argv]
+        code = supervise(main, "torch_headroom.record")
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve(*sys.argv[1:])
