@@ -297,13 +297,14 @@ struct FitRecorder::Job
     fs::path file; ///< of a model: the step in the cache
     std::string key; ///< of a model: what decides the step
     bool isKept = false; ///< of a model: the step is in the cache
+    std::string gpu; ///< of a script
+    std::vector<std::string> words; ///< of a script: its words on the recorder's command line
 };
 
-/// A recording that a script's fork servers take as their model.
+/// The recording that a script's fork servers take as their model.
 struct FitRecorder::Known
 {
-    StepProcess process; ///< python -m torch_headroom._plan.recordings GPU WORDS
-    fs::path folder;
+    Job job;
     Clock::duration time;
 };
 
@@ -382,6 +383,8 @@ Result<FitRecorder::Job> FitRecorder::jobOf(const StepSize& size, const std::vec
         if (!hasForkServers())
             process.environment.emplace_back(forkServers, messages_.string());
         process.arguments.insert(process.arguments.end(), words.begin(), words.end());
+        job.gpu = gpu;
+        job.words = std::move(words);
         std::string varied;
         for (const auto& [argument, value] : givenSizes(program_, size))
             if (argument.isVariable()) {
@@ -419,7 +422,7 @@ Result<RecordedStep> FitRecorder::resultOf(Job& job, int code)
                 return true;
             }));
         if (!job.isKept && !known_)
-            known_ = std::make_unique<Known>(Known{job.process, job.file.parent_path(), recordingTime_});
+            known_ = std::make_unique<Known>(Known{job, recordingTime_});
     } else if (!job.isKept) {
         RETURN_IF_ERROR(writeAtomically(job.file.string() + ".json", job.key));
     }
@@ -477,13 +480,13 @@ FitRecorder::ForkServer* FitRecorder::serverFor(const std::string& gpu)
     std::unique_ptr<ForkServer>& server = servers_[gpu];
     const auto serves = [](const auto& other) { return other.second && other.second->serves(); };
     const bool isProven = std::ranges::any_of(servers_, serves);
-    if (server || (!isProven && known_->process.arguments[2] != gpu))
+    if (server || (!isProven && known_->job.gpu != gpu))
         return server.get();
-    StepProcess process = known_->process;
-    const std::vector<std::string> words(process.arguments.begin() + 3, process.arguments.end());
-    process.arguments = {"-m", "torch_headroom._record.fork_server", messages_.string(), gpu, known_->folder.string()};
+    StepProcess process = known_->job.process;
+    process.arguments = {"-m", "torch_headroom._record.fork_server", messages_.string(), gpu,
+                         known_->job.file.parent_path().string()};
     if (!isProven) // a fork has to record the known step, to the byte
-        process.arguments.insert(process.arguments.end(), words.begin(), words.end());
+        process.arguments.insert(process.arguments.end(), known_->job.words.begin(), known_->job.words.end());
     process.output = process.messages = messages_ / (gpu + ".log");
     server = std::make_unique<ForkServer>(std::move(process), messages_ / gpu, 2 * known_->time);
     return server.get();

@@ -287,6 +287,35 @@ class Reports(Recorded):
                                  "# here")
         self.assertIn("expandable_segments", lines[0])
 
+    def test_what_the_device_has_left_and_the_free_pieces_would_do_together(self):
+        """The same, where neither the card nor the allocator has the block's bytes alone."""
+        script = self.written("""
+            import torch_headroom
+            torch_headroom.simulate("a100-80gb")
+            import torch
+            from torch.cuda import memory
+            memory._record_memory_history(stacks="python")
+            def large(gib):
+                return torch.empty(gib << 30, dtype=torch.uint8, device="cuda")  # here
+            held = large(60)
+            kept = []
+            for _ in range(4):
+                passing = large(2)
+                del passing
+                kept.append(torch.empty(100 << 20, dtype=torch.uint8, device="cuda"))
+                kept.append(torch.empty(1900 << 20, dtype=torch.uint8, device="cuda"))
+            del kept[1::2]
+            try:
+                large(12)
+            except torch.OutOfMemoryError:
+                memory._dump_snapshot("snapshot.pickle")
+            """)
+        result = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=self.folder.name, timeout=300)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.check_lines(self.info(self.step.with_name("snapshot.pickle")),
+                         r"fragmentation: a block of 12\.00 GiB finds no room, while the device has 1\d\.\d\d GiB left and "
+                         r"the allocator holds 7\.\d\d GiB free, in pieces of at most 1\.\d\d GiB", "# here")
+
     def test_logits_of_a_large_vocabulary(self):
         """NVIDIA-NeMo/Automodel 3907: all logits of a sequence, of 128,256 words, are made for the loss."""
         self.check("""

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/theme/theme.h"
 #include "views/widgets/inspector.h"
+#include "views/widgets/inspector_parts.h"
 #include "views/widgets/labels.h"
 
 #include <QApplication>
@@ -54,6 +55,17 @@ private Q_SLOTS:
         inspector_ = std::make_unique<Inspector>();
         inspector_->resize(290, 700);
         inspector_->show();
+    }
+
+    void optionsThatDifferAreNotCalledTheSame()
+    {
+        CurveTable table;
+        table.setPoints(
+            {{0, 3e9, 0}, {0.002, 2.99e9, 0.1}, {0.5, 1.5e9, 1}, {0.996, 1.2e7, 2}, {0.9999, 1e6, 3}, {1, 0, 4}}, 2);
+        QCOMPARE(table.accessibleDescription(),
+                 QStringLiteral("keeps everything, no recompute; discards 0.2 %, +0.10 ms; discards 50 %, +1.00 ms, "
+                                "chosen by the plan; discards 99.6 %, +2.00 ms; discards 99.9 %, +3.00 ms; discards "
+                                "everything, +4.00 ms"));
     }
 
     void aLongNameBreaksAfterDotsAndUnderscores()

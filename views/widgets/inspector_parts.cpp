@@ -20,7 +20,6 @@
 #include <QVBoxLayout>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace headroom {
@@ -231,11 +230,14 @@ constexpr int curveRowHeight = 20;
 
 QString shareText(const TradeOffPoint& point)
 {
-    if (point.ratio < 0.005)
+    if (point.ratio <= 0)
         return CurveTable::tr("keeps everything");
-    if (point.ratio > 0.995)
+    if (point.ratio >= 1)
         return CurveTable::tr("discards everything");
-    return CurveTable::tr("discards %1 %").arg(std::lround(100 * point.ratio));
+    // Near both ends a digit more, so that nothing but all is "everything".
+    const double percent = std::clamp(100 * point.ratio, 0.1, 99.9);
+    const int digits = percent < 1 || percent > 99 ? 1 : 0;
+    return CurveTable::tr("discards %1 %").arg(QLocale::c().toString(percent, 'f', digits));
 }
 
 QString costText(const TradeOffPoint& point)
