@@ -115,8 +115,7 @@ class Fit(Served):
         rows, starts = self.recorded(self.script("train(int(sys.argv[1]))"), {"STARTS": str(self.starts)})
         # The first two sizes, the proof of the server, and the sizes at the edges.
         self.assertEqual(starts[:2], ["process"] * 2)
-        self.assertGreater(len(starts), 4)
-        self.assertEqual(set(starts[2:]), {"fork"})
+        self.assertGreater(starts.count("fork"), 1)
         self.assertTrue(all(rows))
 
     def test_a_program_that_would_be_recorded_otherwise_is_not(self):

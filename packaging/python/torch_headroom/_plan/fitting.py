@@ -19,7 +19,7 @@ import tempfile
 
 from .._library import HeadroomError, check, load
 from .planning import bytes_of, gpu_at_hand
-from .recordings import Program, enforce_limit, recorded, this_program
+from .recordings import IN_SEARCH, Program, enforce_limit, recorded, this_program
 from .training import loop_of_recording, train_until_recorded
 
 # In a recording process, the variable names a file with the answers of the program's earlier calls, as JSON.
@@ -337,7 +337,7 @@ class _Search:
     def _recorded(self, size, gpu):
         sizes = ",".join(str(size[name]) for name in self._sizes)
         program = Program(self._program["script"], self._program["arguments"], self._program["is_module"],
-                          ["--unlimited", "--fit-call", f"{self._number}:{sizes}"])
+                          [*IN_SEARCH, "--fit-call", f"{self._number}:{sizes}"])
         try:
             kept = recorded(program, gpu, lambda sentence: None, in_search=True)
         except HeadroomError as error:

@@ -23,6 +23,8 @@ import tempfile
 
 from .._library import OWN_FOLDER, HeadroomError, library_path
 
+# An option of the recordings for `fit`: the step is whole where the card has too little memory.
+IN_SEARCH = ("--unlimited",)
 _LARGEST = 16 << 20  # bytes of a file that counts by its content
 _NO_FILES = tuple(folder + os.sep for folder in ("/proc", "/sys", "/dev"))
 _INSTALLED = tuple({os.path.realpath(folder) + os.sep for folder in sysconfig.get_paths().values()})
@@ -329,10 +331,6 @@ def this_program(caller):
                             "notebook, python -c, or torch_headroom.run, where the program is planned already): "
                             f"call {caller} in a script that is started by python")
     return Program(script, words[place + 1:])
-
-
-# An option of the recordings for `fit`: the step is whole where the card has too little memory.
-IN_SEARCH = ("--unlimited",)
 
 
 def _main(gpu, *words):
