@@ -115,6 +115,7 @@ constexpr int pillPadding = 7;
 constexpr int pillHeight = 16;
 constexpr int smallestPill = 24;
 constexpr int shortPill = 56; // width of "100 %": a number is shown whole or not at all
+constexpr int leastName = 24; // of a name beside a short pill
 constexpr int nameMargin = 3;
 constexpr int longestBar = 54;
 constexpr int numberWidth = 36; // width of "2210" with a gap
@@ -213,10 +214,12 @@ void ModuleDelegate::paintModule(QPainter& painter, const Cell& cell) const
 
     // The name has priority: long pills get the rest of the width.
     QRect rest = QRect(QPoint(0, 0), cell.size).adjusted(nameMargin, 0, -gap, 0);
-    int room = rest.width() - qCeil(lineWidth(font, cell.text)) - gap;
+    const int name = qCeil(lineWidth(font, cell.text));
+    int room = rest.width() - name - gap;
     const bool moves = cell.mark == PlanMark::offloaded || cell.mark == PlanMark::insideOffloaded;
     const auto pill = [&](const QString& text, Pill look) {
-        const int width = text.isEmpty() ? 0 : paintPill(painter, rest, text, look, room);
+        const QRect box = rest.adjusted(std::min(name, leastName) + gap, 0, 0, 0);
+        const int width = text.isEmpty() ? 0 : paintPill(painter, box, text, look, room);
         rest.setRight(rest.right() - width - (width > 0 ? gap : 0));
         room -= width + (width > 0 ? gap : 0);
     };
