@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/python/python_frames.h"
+#include "app/python/recording_api.h"
 
 #include "core/device/source_frames.h"
 

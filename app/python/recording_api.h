@@ -90,3 +90,7 @@ HEADROOM_PYTHON_API const char* headroom_recording_summary();
 
 /// Returns the report as text: the lines that `torch-headroom record` prints for this JSON.
 HEADROOM_PYTHON_API const char* headroom_recording_text(const char* summary);
+
+/// Records from now on which line of the program runs each op and allocates each block. Frames of files that begin with
+/// `ownFolder` are left out, and so are frames of Python's own frozen modules.
+HEADROOM_PYTHON_API void headroom_record_source_lines(const char* ownFolder);

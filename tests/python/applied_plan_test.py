@@ -28,7 +28,7 @@ from applied_models import CASES  # noqa: E402
 from torch_headroom._apply.recompute import OwnOps, is_cached_cast  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-BUDGETS = 10
+BUDGETS = 6
 
 
 class Program:

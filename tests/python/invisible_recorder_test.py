@@ -7,7 +7,6 @@
 HEADROOM is the program of that name."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -95,11 +94,13 @@ class Recording(Recorded):
 
     def record(self, script, *options, **environment):
         command = self.command(_FAULTS / script, "--json", "--gpu", "a100-80gb", *options)
-        return self.answer(command, env={**os.environ, **environment})
+        return self.document(self.run_recorder(command, **environment))
 
-    def answer(self, command, **options):
-        result = subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=self.folder.name, timeout=600,
-                                **options)
+    def answer(self, command):
+        return self.document(subprocess.run([*map(str, command)], capture_output=True, text=True, cwd=self.folder.name,
+                                            timeout=600))
+
+    def document(self, result):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         return json.loads(result.stdout)
 

@@ -165,8 +165,7 @@ class Offered(Recorded):
         path = path or FAULTS / name
         command = [str(self.executed) if word == self.step and "POLICY" in environment else word
                    for word in self.command(path, "--json", "--gpu", "a100-80gb", *options)]
-        return subprocess.run(command, capture_output=True, text=True, cwd=self.folder.name, timeout=300,
-                              env={**os.environ, **environment})
+        return self.run_recorder(command, **environment)
 
     def record(self, name, *options, **environment):
         result = self.run_fault(name, *options, **environment)

@@ -7,12 +7,14 @@ import collections
 import contextlib
 import functools
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import textwrap
 import unittest
+import unittest.mock
 
 from torch_headroom._record.fork_server import ForkServer, record_at
 
@@ -40,12 +42,12 @@ def fork_servers(*gpus):
     return {"HEADROOM_FORK_SERVERS": _servers()}
 
 
-def _card_of(options):
-    """Returns the card that options of the recorder name; empty: the real one."""
-    options = list(map(str, options))
-    if "--device" in options:
+def _card_of(command):
+    """Returns the card that a command of the recorder names; empty: the real one."""
+    words = list(map(str, command))
+    if "--device" in words:
         return ""
-    return options[options.index("--gpu") + 1] if "--gpu" in options else "h100-80gb"
+    return words[words.index("--gpu") + 1] if "--gpu" in words else "h100-80gb"
 
 
 class Recorded(unittest.TestCase):
@@ -58,17 +60,21 @@ class Recorded(unittest.TestCase):
         return [sys.executable, "-m", "torch_headroom.record", "-o", self.step, *options, script, *arguments]
 
     def run_script(self, script, *options, arguments=()):
-        command = self.command(script, *options, arguments=arguments)
-        gpu = _card_of(options)
+        return self.run_recorder(self.command(script, *options, arguments=arguments))
+
+    def run_recorder(self, command, **environment):
+        """Runs a command as command() returns it, with further variables."""
+        gpu = _card_of(command)
         _cards[gpu] += 1
-        if gpu and _cards[gpu] > 1 and _serve(gpu):
-            with tempfile.TemporaryFile("w+", errors="replace") as output, tempfile.TemporaryFile("w+") as errors:
-                code = record_at(_servers(), gpu, command[3:], output, errors, self.folder.name)
-                output.seek(0)
-                errors.seek(0)
-                if code is not None:
-                    return subprocess.CompletedProcess(command, code, output.read(), errors.read())
-        return subprocess.run(command, capture_output=True, text=True, cwd=self.folder.name, timeout=300)
+        with unittest.mock.patch.dict(os.environ, environment):
+            if gpu and _cards[gpu] > 1 and _serve(gpu):
+                with tempfile.TemporaryFile("w+", errors="replace") as output, tempfile.TemporaryFile("w+") as errors:
+                    code = record_at(_servers(), gpu, command[3:], output, errors, self.folder.name)
+                    output.seek(0)
+                    errors.seek(0)
+                    if code is not None:
+                        return subprocess.CompletedProcess(command, code, output.read(), errors.read())
+            return subprocess.run(command, capture_output=True, text=True, cwd=self.folder.name, timeout=300)
 
     def written(self, text):
         path = pathlib.Path(self.folder.name) / "train.py"
