@@ -12,8 +12,11 @@
 #include <QHelpEvent>
 #include <QLabel>
 #include <QSet>
+#include <QStandardItemModel>
 #include <QTest>
+#include <QTextDocumentFragment>
 #include <QToolTip>
+#include <QTreeView>
 
 #include <array>
 #include <cmath>
@@ -278,6 +281,44 @@ private Q_SLOTS:
         QCOMPARE(shortenedName(font, whole, 1000), whole);
         QCOMPARE(shortenedName(font, whole, lineWidth(font, whole) - 1),
                  QStringLiteral("Trade-off of t.h.0.attn.c_attn"));
+    }
+
+    void namesInToolTipsAreText_data()
+    {
+        QTest::addColumn<QString>("name");
+        QTest::newRow("tags") << QStringLiteral("Net.<b>layer</b><script>");
+        QTest::newRow("a picture") << QStringLiteral("<img src=\"file:///dev/zero\">");
+        QTest::newRow("a lambda") << QStringLiteral("<lambda> at a & b");
+        QTest::newRow("lines") << QStringLiteral("Net.<i>layer</i>\n2 GiB");
+    }
+
+    void namesInToolTipsAreText()
+    {
+        QFETCH(QString, name);
+        const auto shown = [] {
+            const QString text = QToolTip::text();
+            return Qt::mightBeRichText(text) ? QTextDocumentFragment::fromHtml(text).toPlainText() : text;
+        };
+        WrappedToolTips wraps(nullptr);
+        QWidget widget;
+        widget.setToolTip(name);
+        QStandardItemModel model;
+        auto* const item = new QStandardItem(QStringLiteral("name"));
+        item->setToolTip(name);
+        model.appendRow(item);
+        QTreeView tree;
+        tree.setModel(&model);
+        tree.show();
+        widget.show();
+        QVERIFY(QTest::qWaitForWindowExposed(&tree));
+        for (QWidget* at : {&widget, tree.viewport()}) {
+            QToolTip::hideText();
+            QTRY_VERIFY(!QToolTip::isVisible());
+            QHelpEvent help(QEvent::ToolTip, {5, 5}, at->mapToGlobal(QPoint(5, 5)));
+            QApplication::sendEvent(at, &help);
+            QTRY_COMPARE(shown().replace(QChar::Nbsp, u' '), name);
+        }
+        QToolTip::hideText();
     }
 
     void longToolTipsAreLaidOutInLines()

@@ -3,6 +3,7 @@
 #include "views/plot/collective_lane.h"
 
 #include "views/plot/number_text.h"
+#include "views/theme/looks.h"
 #include "views/theme/theme.h"
 
 #include <QCoreApplication>
@@ -385,7 +386,7 @@ void CollectiveLane::mouseMoveEvent(QMouseEvent* event)
     QString text = rows_.text(found->run);
     if (found->more > 0)
         text += QLatin1Char('\n') + tr("and %1 more here: zoom in to separate").arg(found->more);
-    QToolTip::showText(event->globalPosition().toPoint() + QPoint(8, 8), text, this);
+    WrappedToolTips::show(event->globalPosition().toPoint() + QPoint(8, 8), text, this);
 }
 
 void CollectiveLane::mousePressEvent(QMouseEvent* event)
@@ -408,7 +409,7 @@ void CollectiveLane::goTo(std::optional<std::size_t> run)
     describe();
     update();
     const QPointF below(std::clamp(axis().toPixel(at.begin), left_, right_), rowRect(rows_.row(*run)).bottom());
-    QToolTip::showText(mapToGlobal(below.toPoint()), rows_.text(*run), this);
+    WrappedToolTips::show(mapToGlobal(below.toPoint()), rows_.text(*run), this);
 }
 
 /// Goes to the next run that belongs to the selection.

@@ -456,7 +456,7 @@ void FitChart::mouseMoveEvent(QMouseEvent* event)
     setCursor(place ? Qt::PointingHandCursor : Qt::ArrowCursor);
     go(place);
     if (place)
-        QToolTip::showText(event->globalPosition().toPoint(), WrappedToolTips::wrapped(pointAt(*place).words), this);
+        WrappedToolTips::show(event->globalPosition().toPoint(), pointAt(*place).words, this);
     else
         QToolTip::hideText();
 }
@@ -485,8 +485,8 @@ void FitChart::keyPressEvent(QKeyEvent* event)
     const std::size_t last = picture_.curves[at->curve].points.size() - 1;
     const auto show = [this](std::optional<Place> place) {
         go(place);
-        QToolTip::showText(mapToGlobal(plane().at(place->curve, pointAt(*place)).toPoint()),
-                           WrappedToolTips::wrapped(pointAt(*place).words), this);
+        WrappedToolTips::show(mapToGlobal(plane().at(place->curve, pointAt(*place)).toPoint()), pointAt(*place).words,
+                              this);
     };
     switch (event->key()) {
     case Qt::Key_Left:

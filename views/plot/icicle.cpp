@@ -295,7 +295,7 @@ bool IcicleView::event(QEvent* event)
     if (node == LiveTree::none)
         QToolTip::hideText();
     else
-        QToolTip::showText(help->globalPos(), icicleText(*tree_, node).toHtmlEscaped(), this);
+        WrappedToolTips::show(help->globalPos(), icicleText(*tree_, node), this);
     return true;
 }
 

@@ -210,8 +210,8 @@ void TradeOffChart::mouseMoveEvent(QMouseEvent* event)
     }
     viewport()->setCursor(corner >= 0 ? Qt::PointingHandCursor : Qt::ArrowCursor);
     if (corner >= 0)
-        QToolTip::showText(event->globalPosition().toPoint(), words(picture_.curve[static_cast<std::size_t>(corner)]),
-                           this);
+        WrappedToolTips::show(event->globalPosition().toPoint(),
+                              words(picture_.curve[static_cast<std::size_t>(corner)]), this);
     else
         QToolTip::hideText();
 }

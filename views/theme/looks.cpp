@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/theme/looks.h"
 
+#include <QAbstractItemView>
 #include <QAccessible>
 #include <QApplication>
 #include <QDBusConnection>
@@ -11,6 +12,7 @@
 #include <QDBusVariant>
 #include <QFrame>
 #include <QGuiApplication>
+#include <QHeaderView>
 #include <QHelpEvent>
 #include <QLabel>
 #include <QMenu>
@@ -126,8 +128,6 @@ WrappedToolTips::WrappedToolTips(QObject* parent)
 
 QString WrappedToolTips::wrapped(const QString& tip)
 {
-    if (Qt::mightBeRichText(tip))
-        return tip;
     QStringList lines;
     for (const QString& paragraph : tip.split(u'\n')) {
         QString line;
@@ -138,18 +138,38 @@ QString WrappedToolTips::wrapped(const QString& tip)
         }
         lines << line;
     }
-    return lines.join(u'\n');
+    const QString text = lines.join(u'\n');
+    return Qt::mightBeRichText(text) ? Qt::convertFromPlainText(text) : text;
 }
+
+void WrappedToolTips::show(const QPoint& place, const QString& tip, QWidget* widget)
+{
+    QToolTip::showText(place, wrapped(tip), widget);
+}
+
+namespace {
+
+/// The tool tip of a widget at a place, or of the item there.
+QString toolTipAt(const QWidget& widget, const QPoint& place)
+{
+    const auto* view = qobject_cast<const QAbstractItemView*>(widget.parentWidget());
+    if (!widget.toolTip().isEmpty() || !view || view->viewport() != &widget || qobject_cast<const QHeaderView*>(view))
+        return widget.toolTip();
+    return view->indexAt(place).data(Qt::ToolTipRole).toString();
+}
+
+} // namespace
 
 bool WrappedToolTips::eventFilter(QObject* watched, QEvent* event)
 {
-    const auto* widget = event->type() == QEvent::ToolTip ? qobject_cast<QWidget*>(watched) : nullptr;
-    if (!widget || widget->toolTip().isEmpty())
+    auto* const widget = event->type() == QEvent::ToolTip ? qobject_cast<QWidget*>(watched) : nullptr;
+    if (!widget)
         return false;
-    const QString tip = wrapped(widget->toolTip());
-    if (tip == widget->toolTip())
+    const auto* const help = static_cast<QHelpEvent*>(event);
+    const QString tip = toolTipAt(*widget, help->pos());
+    if (tip.isEmpty() || tip == wrapped(tip))
         return false;
-    QToolTip::showText(static_cast<QHelpEvent*>(event)->globalPos(), tip, const_cast<QWidget*>(widget));
+    show(help->globalPos(), tip, widget);
     return true;
 }
 

@@ -58,8 +58,8 @@ void setDanger(QLabel& label, bool danger);
 /// Tells screen readers that the widget shows a message.
 void announce(QWidget& widget);
 
-/// Lays long tool tips of all widgets out in lines of `tipColumns` characters: Qt shows a plain text in one line, which
-/// does not fit on the screen.
+/// Lays long tool tips of all widgets and items out in lines of `tipColumns` characters: Qt shows a plain text in one
+/// line, which does not fit on the screen. Tool tips are text: tags in a user's names are shown as typed.
 class WrappedToolTips : public QObject
 {
 public:
@@ -68,6 +68,8 @@ public:
     explicit WrappedToolTips(QObject* parent); ///< works while the object lives
 
     static QString wrapped(const QString& tip);
+    /// QToolTip::showText() of a text, as the tool tips of widgets are shown.
+    static void show(const QPoint& place, const QString& tip, QWidget* widget);
 
 protected:
     bool eventFilter(QObject* watched, QEvent* event) override;

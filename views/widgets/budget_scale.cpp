@@ -8,7 +8,6 @@
 #include <QHelpEvent>
 #include <QMouseEvent>
 #include <QPainter>
-#include <QToolTip>
 
 #include <algorithm>
 #include <cmath>
@@ -314,10 +313,10 @@ bool BudgetScale::event(QEvent* event)
         return BytesControl::event(event);
     const auto* help = static_cast<QHelpEvent*>(event);
     if (const auto label = labelAt(help->pos())) {
-        QToolTip::showText(help->globalPos(),
-                           label->card ? tr("A plan runs on %1: %2").arg(label->text, bytesText(label->bytes, 2))
-                                       : tr("%1: %2").arg(label->text, bytesText(label->bytes, 2)),
-                           this);
+        WrappedToolTips::show(help->globalPos(),
+                              label->card ? tr("A plan runs on %1: %2").arg(label->text, bytesText(label->bytes, 2))
+                                          : tr("%1: %2").arg(label->text, bytesText(label->bytes, 2)),
+                              this);
         return true;
     }
     const Bytes budget = static_cast<Bytes>(map().toData(help->pos().x()));
@@ -333,7 +332,7 @@ bool BudgetScale::event(QEvent* event)
         else if (!recompute_.empty())
             words += tr("; no plan without offload");
     }
-    QToolTip::showText(help->globalPos(), words, this);
+    WrappedToolTips::show(help->globalPos(), words, this);
     return true;
 }
 
