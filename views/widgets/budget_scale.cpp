@@ -3,6 +3,7 @@
 #include "views/widgets/budget_bar.h"
 
 #include "views/plot/number_text.h"
+#include "views/theme/looks.h"
 
 #include <QFontMetricsF>
 #include <QHelpEvent>
