@@ -30,7 +30,7 @@ RecordDialog::RecordDialog(const RecordRequest& request, const QString& recorder
     , request_(request)
     , recorder_(recorder)
     , destination_(destination)
-    , command_(new QLabel)
+    , command_(makeLabel(nullptr))
     , record_(new QPushButton(tr("Record")))
 {
     setObjectName(QStringLiteral("recordSheet"));
@@ -40,11 +40,11 @@ RecordDialog::RecordDialog(const RecordRequest& request, const QString& recorder
     auto* title = new ElidedLabel(ElidedLabel::Elide::middle, this);
     title->setText(windowTitle());
     title->setProperty("selection", true);
-    auto* words = new QLabel(
+    auto* words = makeLabel(
+        this,
         request.isScript() ? tr("Runs the script unmodified until its second training step, with “cuda” standing for "
                                 "the simulated GPU, and opens that step.")
-                           : tr("Runs two training steps of the model on a simulated GPU and opens the second."),
-        this);
+                           : tr("Runs two training steps of the model on a simulated GPU and opens the second."));
     words->setWordWrap(true);
     words->setProperty("second", true);
     column->addWidget(title);
@@ -74,7 +74,6 @@ QWidget* RecordDialog::makeCommand()
     command_->setObjectName(QStringLiteral("recordCommand"));
     command_->setProperty("code", true);
     command_->setAccessibleName(tr("Command that records"));
-    command_->setTextFormat(Qt::PlainText);
     command_->setWordWrap(true);
     command_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
     auto* copy = new QPushButton(tr("&Copy"), box);

@@ -83,9 +83,9 @@ constexpr double silenceSeconds = 30; // a recording without output for this lon
 
 RecordingBar::RecordingBar(QWidget* parent)
     : QFrame(parent)
-    , mark_(new QLabel(QStringLiteral("!"), this))
-    , message_(new QLabel(this))
-    , times_(new QLabel(this))
+    , mark_(makeLabel(this, QStringLiteral("!")))
+    , message_(makeLabel(this))
+    , times_(makeLabel(this))
     , progress_(makeProgressBar(this))
     , output_(makeSegment(tr("Output"), this))
     , action_(new QPushButton(this))

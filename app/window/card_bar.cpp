@@ -24,7 +24,7 @@ CardBar::CardBar(Session& session, QWidget* parent)
     : QWidget(parent)
     , session_(session)
     , card_(new QToolButton(this))
-    , mark_(new QLabel(this))
+    , mark_(makeLabel(this))
     , verdict_(new ElidedLabel(ElidedLabel::Elide::end, this, 2))
     , buttons_{new QPushButton(this), new QPushButton(this), new QPushButton(this)}
 {

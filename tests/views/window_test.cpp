@@ -82,6 +82,18 @@ private:
     }
 
 private Q_SLOTS:
+    /// Names of the user may have tags: Qt would take a label with them for HTML.
+    void labelsSayWhatTheirTextIs()
+    {
+        openStep();
+        QTRY_VERIFY(window().page().timeline()->upToDate());
+        for (const QLabel* label : window().findChildren<QLabel*>())
+            QVERIFY2(label->inherits("QTipLabel") || label->textFormat() != Qt::AutoText,
+                     qPrintable(label->objectName() + QStringLiteral(": ") + label->text()));
+        auto* name = window().findChild<QLabel*>(QStringLiteral("stepName"));
+        QCOMPARE(name->textFormat(), Qt::PlainText);
+    }
+
     void aRangeFiltersEveryTable()
     {
         openStep();

@@ -31,9 +31,16 @@ constexpr int progressSteps = 1000;
 
 } // namespace
 
-QLabel* makeLabel(const QString& text, const char* look, QWidget* parent)
+QLabel* makeLabel(QWidget* parent, const QString& text)
 {
     auto* label = new QLabel(text, parent);
+    label->setTextFormat(Qt::PlainText);
+    return label;
+}
+
+QLabel* makeLabel(const QString& text, const char* look, QWidget* parent)
+{
+    auto* label = makeLabel(parent, text);
     label->setProperty(look, true);
     return label;
 }

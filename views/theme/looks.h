@@ -23,7 +23,9 @@ namespace headroom {
 // Widgets with a look of Theme::styleSheet(), which they ask for by dynamic properties. `parent` may be null: a layout
 // sets it.
 
-/// A label with one of the style sheet's looks for text: "second", "strong", "title", …
+/// A label of plain text: tags in a user's names are shown as typed.
+QLabel* makeLabel(QWidget* parent, const QString& text = {});
+/// The same with one of the style sheet's looks for text: "second", "strong", "title", …
 QLabel* makeLabel(const QString& text, const char* look, QWidget* parent = nullptr);
 
 /// Makes a label a link with a plain text, for the mouse and the keyboard.

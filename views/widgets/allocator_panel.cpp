@@ -184,7 +184,7 @@ void ReservedPlot::drawLegend(QPainter& painter, const QRectF& area) const
 AllocatorPanel::AllocatorPanel(QWidget* parent)
     : QWidget(parent)
     , settings_(new QLineEdit(this))
-    , words_(new QLabel(this))
+    , words_(makeLabel(this))
     , plot_(new ReservedPlot(this))
 {
     settings_->setObjectName(QStringLiteral("allocatorSettings"));
@@ -197,7 +197,7 @@ AllocatorPanel::AllocatorPanel(QWidget* parent)
 
     auto* row = new QHBoxLayout;
     row->setSpacing(8);
-    auto* settingsLabel = new QLabel(tr("&Settings"), this);
+    auto* settingsLabel = makeLabel(this, tr("&Settings"));
     settingsLabel->setBuddy(settings_);
     row->addWidget(settingsLabel);
     row->addWidget(settings_, 1);

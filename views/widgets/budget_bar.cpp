@@ -87,7 +87,7 @@ void ResultFigure::paintEvent(QPaintEvent*)
 BudgetEdit::BudgetEdit(QWidget* parent)
     : QWidget(parent)
     , line_(new QLineEdit(this))
-    , unit_(new QLabel(this))
+    , unit_(makeLabel(this))
 {
     auto* row = makeLayout<QHBoxLayout>(this, {0, 0, 0, 0}, 4);
     row->addWidget(line_);

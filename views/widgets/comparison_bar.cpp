@@ -48,8 +48,7 @@ QLabel* ComparisonBar::figure(QWidget* column, const QString& caption)
 {
     auto* lines = makeLayout<QVBoxLayout>(column, {0, 0, 0, 0}, 1);
     auto* head = makeLabel(caption, "second", column);
-    auto* value = new QLabel(column);
-    value->setTextFormat(Qt::PlainText);
+    auto* value = makeLabel(column);
     lines->addWidget(head);
     lines->addWidget(value);
     return value;

@@ -92,7 +92,7 @@ void FitPanel::layOut()
     auto* fields = makeLayout<QHBoxLayout>(nullptr, {0, 0, 0, 0}, 8);
     fields->addWidget(card_);
     for (const auto& [text, edit] : {std::pair(tr("&Batch"), batch_), std::pair(tr("Se&quence"), sequence_)}) {
-        auto* label = new QLabel(text, this);
+        auto* label = makeLabel(this, text);
         label->setBuddy(edit);
         fields->addWidget(label);
         fields->addWidget(edit, 1);
@@ -157,7 +157,7 @@ QWidget* FitPanel::makeMoreFields()
     auto* fields = makeLayout<QHBoxLayout>(row, {0, 0, 0, 0}, 8);
     for (const auto& [text, edit] : {std::pair(tr("&Global batch"), globalBatch_), std::pair(tr("S&hare"), share_),
                                      std::pair(tr("Besi&de"), beside_)}) {
-        auto* label = new QLabel(text, row);
+        auto* label = makeLabel(row, text);
         label->setBuddy(edit);
         fields->addWidget(label);
         fields->addWidget(edit, 1);

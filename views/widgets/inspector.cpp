@@ -67,7 +67,7 @@ void Inspector::makeHead(QVBoxLayout* column)
     name_->setProperty("selection", true);
     description_ = makeText(this, "moduleDescription", true);
     column->addWidget(name_);
-    line_ = new QLabel(this);
+    line_ = makeLabel(this);
     line_->setObjectName(QStringLiteral("moduleLine"));
     line_->setWordWrap(true);
     line_->hide();
@@ -226,7 +226,7 @@ void Inspector::setModule(const ModuleFacts& facts)
     options_->setVisible(possible);
     whyNot_->setText(facts.whyNot);
     whyNot_->setVisible(!facts.whyNot.isEmpty());
-    reason_->setText(facts.reason);
+    reason_->setHtml(facts.reason);
     reason_->setVisible(!facts.reason.isEmpty());
     if (!possible)
         return;
@@ -269,7 +269,7 @@ void Inspector::setInfeasible(const std::optional<InfeasibleFacts>& facts)
     if (!facts)
         return;
     infeasibleHeadline_->setText(facts->headline);
-    infeasibleReason_->setText(facts->reason);
+    infeasibleReason_->setHtml(facts->reason);
     infeasibleReason_->setVisible(!facts->reason.isEmpty());
     infeasibleAdvice_->setText(facts->advice);
     infeasibleAdvice_->setVisible(!facts->advice.isEmpty());

@@ -300,7 +300,7 @@ VerifyRow::VerifyRow(QWidget* parent)
     : QWidget(parent)
     , button_(new QPushButton(tr("Verify"), this))
     , progress_(makeProgressBar(this))
-    , text_(new QLabel(this))
+    , text_(makeLabel(this))
 {
     setObjectName(QStringLiteral("verifyRow"));
     button_->setObjectName(QStringLiteral("verifyButton"));

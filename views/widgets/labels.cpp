@@ -67,6 +67,7 @@ constexpr int narrowest = 120;
 WrappedLabel::WrappedLabel(QWidget* parent)
     : QLabel(parent)
 {
+    setTextFormat(Qt::PlainText);
     setWordWrap(true);
     setAlignment(Qt::AlignLeft | Qt::AlignTop); // in the middle plain text may begin between two pixels
     connect(QGuiApplication::clipboard(), &QClipboard::changed, this, &WrappedLabel::mendCopy);
@@ -74,18 +75,29 @@ WrappedLabel::WrappedLabel(QWidget* parent)
 
 void WrappedLabel::setText(const QString& text)
 {
-    if (text == text_)
+    set(text, false);
+}
+
+void WrappedLabel::setHtml(const QString& html)
+{
+    set(html, true);
+}
+
+void WrappedLabel::set(const QString& text, bool isHtml)
+{
+    if (text == text_ && isHtml == isHtml_)
         return;
     text_ = text;
+    isHtml_ = isHtml;
+    setTextFormat(isHtml ? Qt::RichText : Qt::PlainText);
     showText();
 }
 
 void WrappedLabel::showText()
 {
     static const QRegularExpression gap(QStringLiteral("(<[^>]*>|\\s|%1)+").arg(breakPoint));
-    const bool isRich = Qt::mightBeRichText(text_);
     QFont widest = font();
-    widest.setBold(isRich);
+    widest.setBold(isHtml_);
     QString shown = withBreakPoints(text_);
     elided_.clear();
     for (const QString& part : shown.split(gap, Qt::SkipEmptyParts)) {
@@ -97,7 +109,7 @@ void WrappedLabel::showText()
     }
     for (const auto& [fitting, part] : elided_)
         shown.replace(part, fitting);
-    const QString whole = isRich ? QTextDocumentFragment::fromHtml(text_).toPlainText() : text_;
+    const QString whole = isHtml_ ? QTextDocumentFragment::fromHtml(text_).toPlainText() : text_;
     setAccessibleName(shown == text_ ? QString() : whole);
     setToolTip(elided_.isEmpty() ? QString() : whole);
     if (shown != QLabel::text())

@@ -48,6 +48,7 @@ public:
     explicit WrappedLabel(QWidget* parent = nullptr);
 
     void setText(const QString& text);
+    void setHtml(const QString& html); ///< names of the user are escaped
     const QString& text() const noexcept { return text_; } ///< as set: QLabel::text() has the break points
 
     QSize sizeHint() const override { return minimumSizeHint(); }
@@ -62,6 +63,7 @@ protected:
     void focusOutEvent(QFocusEvent* event) override;
 
 private:
+    void set(const QString& text, bool isHtml);
     void setSelectable(bool selectable);
     void showText();
     void mendCopy(QClipboard::Mode mode);
@@ -73,6 +75,7 @@ private:
     };
     mutable std::array<Height, 3> heights_; ///< the latest first
     QString text_;
+    bool isHtml_ = false;
     QList<std::pair<QString, QString>> elided_; ///< elided parts of the shown text, and the whole parts
 };
 

@@ -28,8 +28,8 @@ constexpr int doneMs = 8000;
 
 MessageBar::MessageBar(QWidget* parent)
     : QFrame(parent)
-    , mark_(new QLabel(this))
-    , message_(new QLabel(this))
+    , mark_(makeLabel(this))
+    , message_(makeLabel(this))
     , progress_(makeProgressBar(this))
     , action_(new QPushButton(this))
     , close_(makeCloseButton(tr("Close this message"), this))
@@ -177,8 +177,7 @@ void RemarksButton::setSentences(const QString& text, const QString& title, cons
     auto* page = new QWidget;
     auto* column = makeLayout<QVBoxLayout>(page, {remarkMargin, remarkMargin - 4, remarkMargin, remarkMargin - 4}, 8);
     const auto add = [&](const QString& line) {
-        auto* label = new QLabel(line);
-        label->setTextFormat(Qt::PlainText);
+        auto* label = makeLabel(nullptr, line);
         label->setWordWrap(true);
         label->setFixedWidth(popupWidth);
         column->addWidget(label);

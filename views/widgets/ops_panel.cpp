@@ -86,6 +86,7 @@ OpsPanel::OpsPanel(QWidget* parent)
         column->addWidget(part);
 
     summary_ = addText("opsSummary", true);
+    summary_->setTextFormat(Qt::RichText);
     changedTitle_ = makeLabel({}, "strong", this);
     changedTitle_->setObjectName(QStringLiteral("flipsTitle"));
     changedTitle_->setWordWrap(true);
@@ -99,6 +100,7 @@ OpsPanel::OpsPanel(QWidget* parent)
     copy_->setObjectName(QStringLiteral("copyCompile"));
     policyTitle_ = makeLabel(tr("As save lists for eager PyTorch"), "strong", this);
     policy_ = addText("opsPolicy", true);
+    policy_->setTextFormat(Qt::RichText);
     export_ = new QPushButton(tr("Export policy…"), plan_);
     export_->setObjectName(QStringLiteral("exportSaveLists"));
 
@@ -116,7 +118,7 @@ OpsPanel::OpsPanel(QWidget* parent)
 
 QLabel* OpsPanel::addText(const char* name, bool second)
 {
-    auto* label = new QLabel(this);
+    auto* label = makeLabel(this);
     label->setObjectName(QLatin1String(name));
     label->setWordWrap(true);
     label->setTextInteractionFlags(Qt::TextSelectableByMouse);

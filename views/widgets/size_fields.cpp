@@ -68,7 +68,7 @@ SizeFields::SizeFields(QWidget* parent)
     , progress_(makeProgressBar(busy_))
     , busyText_(makeLabel({}, "second", busy_))
     , cancel_(makeCloseButton(tr("Keep the step unchanged (Esc)"), busy_))
-    , result_(new QLabel(this))
+    , result_(makeLabel(this))
 {
     setObjectName(QStringLiteral("sizeFields"));
     progress_->setFixedWidth(72);

@@ -112,7 +112,7 @@ QString shortFolder(const QString& path)
 
 StartPage::StartPage(QWidget* parent)
     : QWidget(parent)
-    , title_(new QLabel(tr("Where does the memory go, and what does fitting cost?"), this))
+    , title_(makeLabel(this, tr("Where does the memory go, and what does fitting cost?")))
     , demoRows_(new QVBoxLayout)
     , recentRows_(new QVBoxLayout)
     , demos_(new QWidget(this))
@@ -165,9 +165,9 @@ QWidget* StartPage::makeDropZone()
     auto* zone = new DropZone(this);
     auto* row = makeLayout<QHBoxLayout>(zone, {20, 22, 20, 22});
     auto* words
-        = new QLabel(tr("Drop a training script (.py), a model (.pt2, TorchScript .pt), a recorded step (.hrs), a "
-                        "memory snapshot (.pickle) or a trace of torch.profiler (.json) anywhere in this window."),
-                     zone);
+        = makeLabel(zone,
+                    tr("Drop a training script (.py), a model (.pt2, TorchScript .pt), a recorded step (.hrs), a "
+                       "memory snapshot (.pickle) or a trace of torch.profiler (.json) anywhere in this window."));
     words->setWordWrap(true);
     auto* open = new QPushButton(tr("Open…"), zone);
     open->setObjectName(QStringLiteral("openButton"));
@@ -182,10 +182,9 @@ QWidget* StartPage::makeOwnStep()
 {
     QFrame* card = makeCard(this);
     auto* column = makeLayout<QVBoxLayout>(card, {14, 12, 14, 12});
-    auto* words
-        = new QLabel(tr("Your script runs unmodified until its second training step, with “cuda” standing for a "
-                        "simulated GPU: no card is needed."),
-                     card);
+    auto* words = makeLabel(card,
+                            tr("Your script runs unmodified until its second training step, with “cuda” standing for a "
+                               "simulated GPU: no card is needed."));
     words->setWordWrap(true);
     auto* choose = new QPushButton(tr("Choose script…"), card);
     choose->setObjectName(QStringLiteral("scriptButton"));
@@ -195,7 +194,7 @@ QWidget* StartPage::makeOwnStep()
     top->addSpacing(12);
     top->addWidget(choose);
     auto* elsewhere = makeLabel(tr("On another machine:"), "second", card);
-    auto* command = new QLabel(ownCommand, card);
+    auto* command = makeLabel(card, ownCommand);
     command->setObjectName(QStringLiteral("command"));
     command->setProperty("code", true);
     command->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
