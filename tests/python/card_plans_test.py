@@ -144,37 +144,36 @@ class CardPlans(unittest.TestCase):
 
     def test_sizes_that_fit_run_and_the_next_do_not(self):
         """Each step that `fit` names, executed with and without the plan."""
-        for gigabytes in (2.4,):
-            with self.subTest(gigabytes=gigabytes):
-                settings = f"per_process_memory_fraction:{gigabytes * 1e9 / _TOTAL}"
-                folder = self.step.with_name(f"policies-{gigabytes}")
-                done = subprocess.run([HEADROOM, "fit", _SCRIPT, "--json", "--gpu", "a100-80gb", "--python", sys.executable,
-                                       "--vary", "env:ROWS=1..", "--settings", settings, "--policies", folder],
-                                      capture_output=True, text=True,
-                                      env=os.environ | {"XDG_CACHE_HOME": str(self.step.parent)})
-                self.assertEqual(done.returncode, 0, done.stderr)
-                series, = json.loads(done.stdout)["series"]
-                rows = {row["batch"]: row for row in series["rows"]}
-                plain, largest, fastest = (series["rows"][series[name]]["batch"]
-                                           for name in ("largest_without_plan", "largest", "fastest"))
-                self.assertLess(plain, largest, "no plan is needed")
+        gigabytes = 2.4
+        settings = f"per_process_memory_fraction:{gigabytes * 1e9 / _TOTAL}"
+        folder = self.step.with_name(f"policies-{gigabytes}")
+        done = subprocess.run([HEADROOM, "fit", _SCRIPT, "--json", "--gpu", "a100-80gb", "--python", sys.executable,
+                               "--vary", "env:ROWS=1..", "--settings", settings, "--policies", folder],
+                              capture_output=True, text=True,
+                              env=os.environ | {"XDG_CACHE_HOME": str(self.step.parent)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        series, = json.loads(done.stdout)["series"]
+        rows = {row["batch"]: row for row in series["rows"]}
+        plain, largest, fastest = (series["rows"][series[name]]["batch"]
+                                   for name in ("largest_without_plan", "largest", "fastest"))
+        self.assertLess(plain, largest, "no plan is needed")
 
-                def trained(batch, policy=None):
-                    return self.trained(settings, ROWS=str(batch), **({"POLICY": str(policy)} if policy else {}))
+        def trained(batch, policy=None):
+            return self.trained(settings, ROWS=str(batch), **({"POLICY": str(policy)} if policy else {}))
 
-                def check(batch, run, policy=None):
-                    reserved, runs = trained(batch, policy)
-                    self.assertTrue(runs)
-                    workspaces = run["reserved_peak_bytes"] - reserved  # cuBLAS's, which the simulated card has not
-                    self.assertTrue(0 <= workspaces <= 32 << 20, (batch, workspaces))
+        def check(batch, run, policy=None):
+            reserved, runs = trained(batch, policy)
+            self.assertTrue(runs)
+            workspaces = run["reserved_peak_bytes"] - reserved  # cuBLAS's, which the simulated card has not
+            self.assertTrue(0 <= workspaces <= 32 << 20, (batch, workspaces))
 
-                check(plain, rows[plain]["plain"])
-                self.assertFalse(trained(plain + 1)[1])
-                policies = {int(path.stem.rpartition("-")[2]): path for path in folder.iterdir()}
-                self.assertEqual(set(policies), {largest, fastest} - {plain})
-                for batch, policy in policies.items():
-                    check(batch, rows[batch]["planned"], policy)
-                self.assertFalse(trained(largest + 1, policies[largest])[1])
+        check(plain, rows[plain]["plain"])
+        self.assertFalse(trained(plain + 1)[1])
+        policies = {int(path.stem.rpartition("-")[2]): path for path in folder.iterdir()}
+        self.assertEqual(set(policies), {largest, fastest} - {plain})
+        for batch, policy in policies.items():
+            check(batch, rows[batch]["planned"], policy)
+        self.assertFalse(trained(largest + 1, policies[largest])[1])
 
     def test_apply_warns_of_other_settings(self):
         import torch

@@ -45,6 +45,7 @@ class Fit(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.cache = self.folder / "cache" / "torch-headroom" / "recordings"
+        self.environment = os.environ | fork_servers(_GPU) | {"XDG_CACHE_HOME": str(self.folder / "cache")}
 
     def script(self, *lines, name="train.py"):
         path = self.folder / name
@@ -53,7 +54,7 @@ class Fit(unittest.TestCase):
 
     def started(self, *words, code=0):
         done = subprocess.run([HEADROOM, "fit", *map(str, words)], cwd=self.folder, capture_output=True, text=True,
-                              timeout=500, env=os.environ | fork_servers(_GPU) | {"XDG_CACHE_HOME": str(self.folder / "cache")})
+                              timeout=500, env=self.environment)
         self.assertEqual(done.returncode, code, done.stderr)
         return done
 
@@ -216,8 +217,7 @@ class Kept(Fit):
         command = [HEADROOM, "fit", script, "--json", "--gpu", _GPU, "--python", sys.executable, "--vary", "batch=2,4",
                    "--cache-size", "1MiB"]
         runs = [subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                 env=os.environ | fork_servers(_GPU) | {"XDG_CACHE_HOME": str(self.folder / "cache")})
-                for _ in range(2)]
+                                 env=self.environment) for _ in range(2)]
         found = [run.communicate() for run in runs]
         self.assertEqual([run.returncode for run in runs], [0] * 2, found)
         rows = [json.loads(output)["series"][0]["rows"] for output, _ in found]

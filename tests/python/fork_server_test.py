@@ -19,7 +19,8 @@ import support
 
 support.need("torch")
 
-from torch_headroom._record.fork_server import ForkServer, record_at  # noqa: E402
+from recorded_script import ForkServer  # noqa: E402
+from torch_headroom._record.fork_server import record_at  # noqa: E402
 
 HEADROOM = sys.argv.pop(1)
 _GPU = "t4-16gb"

@@ -13,14 +13,40 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 import unittest.mock
 
-from torch_headroom._record.fork_server import ForkServer, record_at
+from torch_headroom._record.fork_server import record_at
 
 _tools = contextlib.ExitStack()
 atexit.register(_tools.close)
 _cards = collections.Counter()  # the recordings for each card: the first is a process of its own
+
+
+class ForkServer:
+    """A fork server for recordings on a card, with its socket in a folder. A context manager: the server ends with the
+    block."""
+
+    def __init__(self, folder, gpu):
+        self._address = pathlib.Path(folder, gpu)
+
+    def __enter__(self):
+        command = [sys.executable, "-m", "torch_headroom._record.fork_server", self._address.parent, self._address.name]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *error):
+        self._process.terminate()
+        self._process.wait()
+
+    def wait(self):
+        """Returns whether the server serves, once this is known."""
+        while not self._address.exists():
+            if self._process.poll() is not None:
+                return False
+            time.sleep(0.02)
+        return True
 
 
 @functools.cache

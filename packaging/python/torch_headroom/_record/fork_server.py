@@ -12,7 +12,6 @@ library reads at import, or depend on the order of imports. A request is refused
 server's in a variable that a library may read at import."""
 
 import contextlib
-import ctypes
 import importlib
 import json
 import os
@@ -21,48 +20,20 @@ import select
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import threading
-import time
 
 from .._plan.recordings import IN_SEARCH, deciding_variables, modules_of, recorder_words
 from .._simulate.simulate import simulate
 from ..record import lasting_objects, main
-from .process import supervise
+from .process import fork, supervise
 
 # What every recording imports; torch._dynamo: every optimizer of torch does.
 _MODULES = ("torch", "torch._dynamo", "torch.distributed", "torch_headroom._remarks", "torch_headroom._record.hooks",
             "torch_headroom._record.loop", "torch_headroom._record.step", "torch_headroom._plan.training",
             "torch_headroom._distributed.ranks", "torch_headroom._simulate.placeholders")
 _LENGTH = struct.Struct("=i")  # of a request in bytes; also the exit code
-_SET_PARENT_DEATH_SIGNAL = 1  # of Linux's prctl()
 _POLL = 0.02  # seconds
-
-
-class ForkServer:
-    """A fork server for recordings on a card, with its socket in a folder. A context manager: the server ends with the
-    block."""
-
-    def __init__(self, folder, gpu):
-        self._folder, self._gpu = folder, gpu
-
-    def __enter__(self):
-        command = [sys.executable, "-m", __spec__.name, self._folder, self._gpu]
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-        return self
-
-    def __exit__(self, *error):
-        self._process.terminate()
-        self._process.wait()
-
-    def wait(self):
-        """Returns whether the server serves, once this is known."""
-        while not os.path.exists(_address(self._folder, self._gpu)):
-            if self._process.poll() is not None:
-                return False
-            time.sleep(_POLL)
-        return True
 
 
 def record_at(folder, gpu, words, output, errors, place=None):
@@ -103,7 +74,7 @@ def _serve(folder, gpu, recording="", *words):
     os.rename(f"{address}.new", address)  # the socket exists once the server serves
     while True:
         connection, _ = listener.accept()
-        if _fork() == 0:
+        if fork(signal.SIGTERM) == 0:
             listener.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _answer(connection, before, changed)
@@ -125,7 +96,7 @@ def _records_the_same(folder, gpu, recording, words, changed):
     holds."""
     own = pathlib.Path(folder, f"{gpu}.proof")
     own.mkdir()
-    child = _fork()
+    child = fork(signal.SIGTERM)
     if child == 0:
         files = [os.open(own / name, os.O_WRONLY | os.O_CREAT) for name in ("record.log", "record.err")]
         request = {"folder": os.getcwd(), "environment": dict(os.environ),
@@ -136,23 +107,13 @@ def _records_the_same(folder, gpu, recording, words, changed):
     return step.is_file() and step.read_bytes() == pathlib.Path(recording, "step.hrs").read_bytes()
 
 
-def _fork():
-    """As os.fork(); the child ends with its parent."""
-    parent, child = os.getpid(), os.fork()
-    if child == 0:
-        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-    return child
-
-
 def _answer(connection, before, changed):
     """Runs the recording of a request, and answers with the exit code; without an answer where the environment differs
     from `before` in what torch reads. `changed` are the variables that simulate() has set."""
     request, files = _received(connection)
     if request is None or not _is_same(request["environment"], before):
         return
-    child = _fork()
+    child = fork(signal.SIGTERM)
     if child == 0:
         connection.close()
         _record(request, files, changed)

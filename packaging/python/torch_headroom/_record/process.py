@@ -47,11 +47,20 @@ def request_rerun(reason):
     _reason[:len(text) + 1] = text + b"\0"
 
 
+def fork(number):
+    """As os.fork(); the child gets the signal `number` when its parent ends."""
+    parent, child = os.getpid(), os.fork()
+    if child == 0:
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, number, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+    return child
+
+
 def supervise(work, program):
     """Runs `work` in a new process; `work` is given the reason for another run, empty at first. Returns the exit code
     of the work; ends this process by the signal that ended the new process."""
-    prctl = ctypes.CDLL(None).prctl
-    prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     parent = os.getpid()
     # Not the ignored signals, as nohup ignores SIGHUP: an ignored signal comes all the same where a process waits for
     # the signal.
@@ -63,11 +72,8 @@ def supervise(work, program):
         sys.stdout.flush()
         sys.stderr.flush()
         _reason[0] = 0
-        child = os.fork()
+        child = fork(signal.SIGKILL)
         if child == 0:
-            prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != parent:
-                os._exit(1)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             return work(reason)
         status, request = _await(child, requests)
