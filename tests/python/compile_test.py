@@ -29,7 +29,6 @@ from torch.nn import functional as F  # noqa: E402
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch_headroom import _compile  # noqa: E402
-from torch_headroom._library import HeadroomError  # noqa: E402
 from wrapper_memory import Plan, rounded  # noqa: E402
 
 HEADROOM = sys.argv.pop()
@@ -483,9 +482,9 @@ class Choices(Compiled):
 
     def test_machine_code_is_refused(self):
         model, data = Net().cuda(), batch()
-        with self.assertRaisesRegex(HeadroomError, "AOTInductor.*torch.compile"):
+        with self.assertRaisesRegex(torch_headroom.HeadroomError, "AOTInductor.*torch.compile"):
             torch._inductor.aoti_compile_and_package(torch.export.export(model, data))
-        with self.assertRaisesRegex(HeadroomError, "AOTInductor.*torch.compile"):
+        with self.assertRaisesRegex(torch_headroom.HeadroomError, "AOTInductor.*torch.compile"):
             torch._C._aoti.AOTIModelPackageLoader("model.pt2", "model", False, 1, -1)
 
     def test_backends_without_kernels_of_their_own(self):

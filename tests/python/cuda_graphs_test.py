@@ -20,7 +20,6 @@ torch = support.simulated("a100-80gb")
 
 import torch_headroom  # noqa: E402
 from torch import nn  # noqa: E402
-from torch_headroom._library import HeadroomError  # noqa: E402
 
 HEADROOM = sys.argv.pop()
 MIB = 1 << 20
@@ -226,7 +225,7 @@ class OfTheProgram(Graphs):
         with torch.cuda.graph(graph):
             y = x * 2
         del x
-        with self.assertRaisesRegex(HeadroomError, "aten::mul on memory that the program has freed"):
+        with self.assertRaisesRegex(torch_headroom.HeadroomError, "aten::mul on memory that the program has freed"):
             graph.replay()
         del y
 

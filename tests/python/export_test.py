@@ -20,7 +20,6 @@ torch = support.simulated("a100-80gb")
 
 import torch_headroom  # noqa: E402
 from torch_headroom._export import tied_weights  # noqa: E402
-from torch_headroom._library import HeadroomError  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.export.passes import move_to_device_pass  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
@@ -144,7 +143,7 @@ class Files(Exported):
 
 class Refused(Exported):
     def refused(self, sentence, *arguments, **named):
-        with self.assertRaises(HeadroomError) as caught:
+        with self.assertRaises(torch_headroom.HeadroomError) as caught:
             torch_headroom.export(*arguments, **named)
         message = str(caught.exception)
         self.assertIn(sentence, message)

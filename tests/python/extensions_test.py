@@ -17,7 +17,6 @@ import torch_headroom  # noqa: E402
 from kernel_calls import allocated_by, flops_of, shapes  # noqa: E402
 from torch_headroom import _remarks as remarks  # noqa: E402
 from torch_headroom._kernels import attention, launches  # noqa: E402
-from torch_headroom._library import HeadroomError  # noqa: E402
 
 # The halves in Python, of which only it matters that they are there.
 PACKAGES = pathlib.Path(tempfile.mkdtemp())
@@ -129,7 +128,7 @@ class FlashAttention(Extensions):
         self.q = self.q.float()
         with self.assertRaisesRegex(RuntimeError, "float16 and bfloat16"):
             self.forward()
-        with self.assertRaisesRegex(HeadroomError, "torch_headroom.opaque"):
+        with self.assertRaisesRegex(torch_headroom.HeadroomError, "torch_headroom.opaque"):
             self.kernels.fwd_kvcache
         self.assertFalse(hasattr(self.kernels, "fwd_kvcache"))
 
@@ -258,7 +257,7 @@ class OwnKernels(unittest.TestCase):
         import kernels_of_mine
 
         self.assertEqual(shapes(kernels_of_mine.forward(self.x)), [((3,), "float32"), None])
-        with self.assertRaisesRegex(HeadroomError, "kernels_of_mine.backward"):
+        with self.assertRaisesRegex(torch_headroom.HeadroomError, "kernels_of_mine.backward"):
             kernels_of_mine.backward(self.x)
 
     def test_an_op(self):
@@ -271,9 +270,9 @@ class OwnKernels(unittest.TestCase):
         library._destroy()
 
     def test_names_of_nothing(self):
-        with self.assertRaisesRegex(HeadroomError, "expected module.function"):
+        with self.assertRaisesRegex(torch_headroom.HeadroomError, "expected module.function"):
             torch_headroom.opaque("kernel", results=torch.empty_like)
-        with self.assertRaisesRegex(HeadroomError, "there is no op opaque_test::none"):
+        with self.assertRaisesRegex(torch_headroom.HeadroomError, "there is no op opaque_test::none"):
             torch_headroom.opaque("opaque_test::none", results=torch.empty_like)
 
 

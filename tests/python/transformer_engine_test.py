@@ -20,9 +20,9 @@ import support
 torch = support.simulated("h100-80gb")
 
 from kernel_calls import allocated_by, flops_of, shapes  # noqa: E402
+import torch_headroom  # noqa: E402
 from torch_headroom._apply import recompute  # noqa: E402
 from torch_headroom._kernels import transformer_engine  # noqa: E402
-from torch_headroom._library import HeadroomError  # noqa: E402
 
 HALF = {"dtype": torch.bfloat16, "device": "cuda"}
 BLOCK = 512  # what the smallest tensor takes
@@ -103,11 +103,11 @@ class Import(TransformerEngine):
             common.load_framework_extension("jax")
 
     def test_what_is_not_known_is_refused_where_it_is_called(self):
-        with self.assertRaisesRegex(HeadroomError, "transformer_engine_torch.ep_dispatch"):
+        with self.assertRaisesRegex(torch_headroom.HeadroomError, "transformer_engine_torch.ep_dispatch"):
             self.tex.ep_dispatch
-        with self.assertRaisesRegex(HeadroomError, "ub_overlap"):
+        with self.assertRaisesRegex(torch_headroom.HeadroomError, "ub_overlap"):
             self.tex.CommOverlapHelper()
-        with self.assertRaisesRegex(HeadroomError, "NVFP4Quantizer is not among"):
+        with self.assertRaisesRegex(torch_headroom.HeadroomError, "NVFP4Quantizer is not among"):
             self.tex.quantize(torch.empty(32, 32, **HALF), quantizer("NVFP4Quantizer"))
 
     def test_numbers_of_enumerations(self):
@@ -285,7 +285,7 @@ class Attention(TransformerEngine):
         self.assertEqual(flops_of(lambda: prepare(x))[0], "transformer_engine_torch.fa_prepare_fwd")
 
     def test_attention_of_float8_is_refused(self):
-        with self.assertRaisesRegex(HeadroomError, "fp8_dpa"):
+        with self.assertRaisesRegex(torch_headroom.HeadroomError, "fp8_dpa"):
             self.tex.fused_attn_bwd(*[None] * 28, quantizer("Float8Quantizer"), None, None, False)
 
 
