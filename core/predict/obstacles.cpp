@@ -300,7 +300,8 @@ private:
 
     static bool isOfProgram(Category category)
     {
-        return category == Category::activation || category == Category::temporary || category == Category::other;
+        return category == Category::activation || category == Category::temporary || category == Category::other
+            || category == Category::parameter; // whose data the program has replaced
     }
 
     /// By module: whether the recorder notes the module or a module around it: names with a comma between them.

@@ -10,6 +10,7 @@ import copy
 import gc
 import json
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,7 @@ import torch_headroom  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.ao.quantization import FusedMovingAvgObsFakeQuantize, default_fake_quant  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
-from torch.nn.utils import parametrizations, spectral_norm  # noqa: E402
+from torch.nn.utils import parametrizations, parametrize, spectral_norm  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch_headroom._apply.region import _UPDATING_STATISTICS, uses_of  # noqa: E402
 
@@ -209,7 +210,35 @@ class CountOnTheCpu(Part):
         return x / int(self.calls)
 
 
-PLANNED = (BatchNorm, Count)
+class OwnGenerators(Part):
+    """Draws from generators of Python and, if at hand, NumPy."""
+
+    def add_state(self):
+        self.generators = [random.Random(3)]
+        try:
+            import numpy
+        except ImportError:
+            return
+        self.generators += [numpy.random.default_rng(1), numpy.random.RandomState(2)]
+
+    def inner(self, x):
+        for generator in self.generators:
+            x = torch.sin(x * generator.uniform(0.5, 1.5))
+        return x
+
+
+class DataReplaced(Count):
+    def forward(self, x):
+        self.first.weight.data = self.first.weight.data * 0.9
+        return super().forward(x)
+
+
+class WeightNorm(SpectralNorm):
+    def add_state(self):
+        self.first = parametrizations.weight_norm(self.first)
+
+
+PLANNED = (BatchNorm, Count, OwnGenerators)
 REFUSED = {
     FakeQuantize: "an op of the module computes with a state that the op itself changes",
     OwnOp: "an op of the module computes with a state that the op itself changes",
@@ -318,6 +347,78 @@ class States(unittest.TestCase):
         for part in EQUAL_BUT_REFUSED:
             with self.subTest(part=part.__name__):
                 self.assertIn("changed in place", self.plan(part))
+
+    def check_loss(self, loss_of, part=Count):
+        """Checks the gradients of two steps with a loss that reads parameters in another way than a plain call."""
+        def gradients(net):
+            torch.manual_seed(1)
+            optimizer, made = torch.optim.SGD(net.parameters(), lr=0.1), []
+            for _ in range(2):
+                loss_of(net, torch.randn(ROWS, WIDTH))
+                made += [parameter.grad.clone() for parameter in net.parameters() if parameter.grad is not None]
+                optimizer.step()
+                optimizer.zero_grad()
+            return made
+
+        net = Net(part)
+        expected = gradients(copy.deepcopy(net))
+        self.assertTrue(equal(expected, gradients(torch_headroom.apply(net, self.own_policy()))))
+
+    def test_a_call_with_other_parameters(self):
+        def loss(net, x):
+            names = {name: parameter * 0.8 for name, parameter in net.named_parameters()}
+            torch.func.functional_call(net, names, (x,)).square().mean().backward()
+
+        self.check_loss(loss)
+
+    def test_a_call_with_the_parameters_of_another_model(self):
+        other = Net(Count)
+
+        def loss(net, x):
+            names = {name: parameter for name, parameter in other.named_parameters()}
+            (torch.func.functional_call(net, names, (x,)).square().mean() + net(x).square().mean()).backward()
+
+        self.check_loss(loss)
+        self.assertTrue(all(parameter.grad is not None for parameter in other.parameters()))
+
+    def test_parameters_that_are_frozen_in_the_forward_alone(self):
+        def loss(net, x):
+            x.requires_grad_()
+            for parameter in net.blocks[1].parameters():
+                parameter.requires_grad_(False)
+            found = net(x).square().mean()
+            for parameter in net.blocks[1].parameters():
+                parameter.requires_grad_(True)
+            found.backward()
+            self.assertTrue(all(parameter.requires_grad for parameter in net.parameters()))
+
+        self.check_loss(loss)
+
+    def test_cached_weights_of_parametrizations(self):
+        def inside(net, x):
+            with parametrize.cached():
+                (net(x).square().mean() + net(2 * x).mean()).backward()
+
+        def outside(net, x):
+            with parametrize.cached():
+                found = net(x).square().mean() + net(2 * x).mean()
+            found.backward()
+
+        self.check_loss(inside, WeightNorm)
+        self.check_loss(outside, WeightNorm)
+
+    def test_parameters_that_get_other_data(self):
+        self.assertIn("a tensor that the program replaces before backward", self.plan(DataReplaced))
+        with self.assertRaisesRegex(torch_headroom.PolicyError, "`weight` is replaced by the forward"):
+            steps(torch_headroom.apply(Net(DataReplaced), self.own_policy()))
+
+        def loss(net, x):
+            found, weight = net(x).square().mean(), net.blocks[0].first.weight
+            weight.data = weight.data / 2
+            found.backward()
+
+        with self.assertRaisesRegex(torch_headroom.PolicyError, "`weight` is replaced between forward and"):
+            self.check_loss(loss)
 
     def test_a_state_on_the_cpu(self):
         """The recording of a step on the card has no ops on the CPU, so that only `apply` sees it."""

@@ -6,10 +6,13 @@ runs again. Tensors are never copied."""
 from __future__ import annotations
 
 import collections
+import copy as copying
 import enum
 import functools
 import io
 import operator
+import random
+import sys
 import types
 
 import torch
@@ -88,9 +91,17 @@ def kind_of(cls):
     return kind
 
 
+def _generators():
+    """Returns the classes of random number generators with a state, besides torch.Generator."""
+    numpys = sys.modules.get("numpy.random")
+    return (random.Random,) if numpys is None else (random.Random, numpys.Generator, numpys.RandomState)
+
+
 def _find_kind(cls):
-    if issubclass(cls, _LEAVES):
+    if issubclass(cls, (*_LEAVES, random.SystemRandom)):
         return LEAF
+    if issubclass(cls, _generators()):
+        return RANDOM
     for classes, kind in _CONTAINERS:
         if issubclass(cls, classes):
             return kind
@@ -144,7 +155,7 @@ class Copy:
         if self.kind == OBJECT:
             return (types.SimpleNamespace if issubclass(cls, types.SimpleNamespace) else object).__new__(cls)
         if self.kind == RANDOM:
-            return self.option.clone_state()
+            return _generator_like(self.option)
         if self.kind == DEQUE:
             copy = collections.deque.__new__(cls)
             collections.deque.__init__(copy, (), self.option)
@@ -170,6 +181,11 @@ class Copy:
             place = (collections.OrderedDict if is_a(copy, collections.OrderedDict) else dict).__setitem__
             for key, item in zip(self.keys, items):
                 place(copy, key, item)
+
+
+def _generator_like(generator):
+    """Returns a new random number generator with the same state."""
+    return (torch.Generator.clone_state if is_a(generator, torch.Generator) else copying.deepcopy)(generator)
 
 
 def _name_of_key(key, place):
@@ -223,7 +239,7 @@ class Walk:
     def _mutable(self, kind, value, path, inside):
         cls = type(value)
         if kind == RANDOM:
-            return Copy(kind, cls, torch.Generator.clone_state(value))
+            return Copy(kind, cls, _generator_like(value))
         option = (collections.deque.maxlen.__get__(value) if kind == DEQUE
                   else _DEFAULT.__get__(value) if issubclass(cls, collections.defaultdict) else None)
         copy = self._know(value, Copy(kind, cls, option))  # registered first: an object may contain itself

@@ -9,15 +9,16 @@ tensors that the region read are held; a stub without memory replaces each other
 
 Attributes and buffers of the region's modules are kept, too. A forward may replace attributes (a state from call to
 call, a count, a list to which the forward appends), and the recomputation begins with the attributes of the call.
-Tensors, numbers, strings, random number generators and containers of such values are kept; other objects and parameters
-are not. A tensor in an attribute is held only if the region reads the tensor. All tensors of an attribute have one
-path.
+Tensors, numbers, strings, random number generators and containers of such values are kept; other objects are not. A
+tensor in an attribute is held only if the region reads the tensor. All tensors of an attribute have one path. A plain
+tensor in the place of a parameter (torch.func.functional_call) is kept as an attribute; Parameters keeps the rest.
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import inspect
 import weakref
 
@@ -200,6 +201,7 @@ class _ArgumentWalk(copies.Walk):
 
 _MOST_IN_ATTRIBUTE = 1000  # largest number of values in an attribute that is kept
 _OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training"} | {"forward"}
+_SHARDED = "_is_fsdp_managed_module"  # FullyShardedDataParallel's mark of modules whose parameters get other data
 _IMMUTABLE = frozenset((bool, int, float, str, type(None)))
 _NUMBERS_AND_TEXTS = (str, bytes, int, float, complex, type(None), torch.Size, enum.Enum)
 _NOT_KEPT = object()
@@ -214,15 +216,16 @@ class Attributes:
         for place, owner in _owners(root):
             # Fast path: most attributes are numbers.
             self._kept.append((owner, {name: value if type(value) in _IMMUTABLE else walk.recipe(value, (place, name))
-                                       for name, value in owner.items() if name not in _OF_MODULES}))
+                                       for name, value in owner.items()
+                                       if name not in _OF_MODULES and not is_a(value, torch.nn.Parameter)}))
         self.tensors = walk.tensors
 
     @contextlib.contextmanager
     def restored(self, root):
         """A context with the attributes of the call. At the end, all attributes and buffers are as before the context:
-        the program expects the forward's attributes. Parameters are left out: fully_shard exchanges parameters until
-        backward ends."""
-        before = [(owner, dict(owner)) for _, owner in _owners(root)]
+        the program expects the forward's attributes."""
+        owners = [owner for _, owner in _owners(root)] + [owner for owner, _ in self._kept]
+        before = [(owner, dict(owner)) for owner in {id(owner): owner for owner in owners}.values()]
         made = {}
         for owner, recipes in self._kept:
             _put_back(owner, recipes, made)
@@ -233,6 +236,60 @@ class Attributes:
                 for name in owner.keys() - values.keys():
                     del owner[name]
                 owner.update(values)
+
+
+class Parameters:
+    """The parameters of a module and of all inner modules, at one call. Parameters that a library shards are left out:
+    such a library exchanges parameters, or the parameters' data, until backward ends."""
+
+    def __init__(self, root):
+        self._known = []  # (dict of a module, name, parameter, whether a gradient is wanted, storage)
+        for module in root.modules():
+            if module._parameters and _SHARDED not in module.__dict__:
+                self._known += [(module._parameters, name, weakref.ref(value), value.requires_grad, _data_of(value))
+                                for name, value in module._parameters.items() if _is_own(value)]
+
+    def check(self, when):
+        """Raises Unrepeatable if a parameter is gone or has got other data since the call began."""
+        for _, name, known, _, data in self._known:
+            value = known()
+            if value is None or _data_of(value) != data:
+                raise Unrepeatable(f"the parameter `{name}` is replaced {when}, or the parameter's `.data` is, so that "
+                                   "a recomputation in backward would read other values; leave the module out of the "
+                                   "plan (--pin)")
+
+    @contextlib.contextmanager
+    def restored(self):
+        """A context in which the modules have the parameters of the call, and each wants a gradient as at the call: a
+        program may freeze a part of a model, or put back what functional_call() replaced, before backward."""
+        undo = []
+        for owner, name, known, wants, _ in self._known:
+            value, now = known(), owner.get(name)
+            if now is not value and (now is None or _is_plain_tensor(now)):
+                undo.append(functools.partial(owner.__setitem__, name, now))
+                owner[name] = value
+            if value.requires_grad != wants:
+                undo.append(functools.partial(value.requires_grad_, not wants))
+                value.requires_grad_(wants)
+        try:
+            yield
+        finally:
+            for put_back in reversed(undo):
+                put_back()
+
+
+def _is_own(value):
+    """Returns whether a parameter changes only if the program changes the parameter."""
+    return (value is not None and is_a(value, torch.nn.Parameter) and _is_plain_tensor(value)
+            and "ds_id" not in attributes_of(value))  # DeepSpeed's mark of partitioned parameters
+
+
+def _is_plain_tensor(value):
+    return is_plain(type(value)) and value.layout == torch.strided
+
+
+def _data_of(value):
+    return value.untyped_storage()._cdata
 
 
 class AttributesInCalls:
@@ -313,14 +370,16 @@ class _AttributeWalk(copies.Walk):
 
 
 def _owners(root):
-    """Yields the dicts with attributes, and the dicts with buffers, of a module and all inner modules, after the
-    module's number."""
+    """Yields the dicts with attributes, with buffers, and with plain tensors in place of parameters, of a module and
+    all inner modules, after the module's number."""
     found, waiting = {id(root)}, [root]
     while waiting:
         module = waiting.pop()
         yield len(found) - len(waiting), attributes_of(module)
         if module._buffers:
             yield len(found) - len(waiting), module._buffers
+        if torch.Tensor in map(type, module._parameters.values()) and _SHARDED not in module.__dict__:
+            yield len(found) - len(waiting), module._parameters
         for child in module._modules.values():
             if child is not None and id(child) not in found:
                 found.add(id(child))
@@ -337,7 +396,7 @@ def _is_kept(name, value):
 def _put_back(owner, recipes, made):
     """Gives a module the attributes of the call. Of other attributes, only attributes that are not kept stay."""
     for name in owner.keys() - recipes.keys() - _OF_MODULES:
-        if _is_kept(name, owner[name]):
+        if _is_kept(name, owner[name]) and not is_a(owner[name], torch.nn.Parameter):
             del owner[name]
     for name, recipe in recipes.items():
         value = recipe if type(recipe) in _IMMUTABLE else built(recipe, (), made)

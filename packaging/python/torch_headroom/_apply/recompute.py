@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The state around a forward that is recomputed in backward: RNG, attention kernels, autocast and the ops themselves
-are as at the first run, and the recomputation leaves nothing behind.
+"""The state around a forward that is recomputed in backward: RNG, attention kernels, autocast, cached weights of
+parametrizations and the ops themselves are as at the first run, and the recomputation leaves nothing behind.
 
 checkpoint() itself restores PyTorch's own generators and autocast. But torch.autocast caches the casts of weights until
 the context ends, and linear() and scaled_dot_product_attention() of torch.nn.functional run other ops under a dispatch
@@ -16,28 +16,34 @@ import weakref
 
 import torch
 from torch.nn.attention import _cur_sdpa_kernel_backends, _sdpa_kernel
+from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .._torch import pack_hook
 
 
 class RandomState:
-    """RNG and attention state of the process that a forward may read, as at the construction of this object."""
+    """RNG, attention state and cached weights of the process that the forward of `module` may read, as at the
+    construction of this object."""
 
-    def __init__(self):
+    def __init__(self, module):
         self._random = _random_state()
         self._attention = _attention_kernels()
+        self._weights = _cached_weights(module)
 
     @contextlib.contextmanager
     def restored(self):
         """A context with the state, in which a forward is recomputed."""
         generators, kernels = _random_state(), _attention_kernels()
+        weights = parametrize._cache_enabled, parametrize._cache
         _set_random_state(self._random)
         _set_attention_kernels(kernels, self._attention)
+        parametrize._cache_enabled, parametrize._cache = self._weights[0], dict(self._weights[1])
         try:
             with _graph_without_tensors():
                 yield
         finally:
+            parametrize._cache_enabled, parametrize._cache = weights
             _set_attention_kernels(self._attention, kernels)
             _set_random_state(generators)
 
@@ -58,6 +64,15 @@ def _set_random_state(state):
     random.setstate(pythons)
     if numpys is not None:
         _numpys_generator().set_state(numpys)
+
+
+def _cached_weights(module):
+    """Returns whether torch.nn.utils.parametrize.cached() is on, and the cached weights of a module and of all inner
+    modules."""
+    if not parametrize._cache:
+        return parametrize._cache_enabled, {}
+    inside = set(map(id, module.modules()))
+    return parametrize._cache_enabled, {key: weight for key, weight in parametrize._cache.items() if key[0] in inside}
 
 
 def _attention_kernels():

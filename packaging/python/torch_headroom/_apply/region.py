@@ -18,7 +18,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 from .._modules import is_plain, tensors_of
 from .._torch import in_backward, in_reentrant_checkpoint, is_of_checkpoint, pack_hook, saves_in_checkpoint
 from .copies import CANNOT_RECOMPUTE, Unrepeatable
-from .held import Arguments, Attributes, version_of
+from .held import Arguments, Attributes, Parameters, version_of
 from .policy import BUFFER, HeldBytes, ModulePolicy
 from .recompute import Recomputing, RandomState, beside_cached_casts, with_own_ops
 
@@ -285,8 +285,8 @@ class _Call:
         self._forward = forward
         self._first = args, kwargs
         self._arguments = Arguments(forward, args, kwargs)
-        self._random_state = RandomState()
-        self._attributes = Attributes(module)
+        self._random_state = RandomState(module)
+        self._attributes, self._parameters = Attributes(module), Parameters(module)
         self.watched = not region.settled or any(held.path not in region.read for held in self._attributes.tensors)
         self.number = None  # of the forward, among the calls of the policy's modules that save a tensor
         self.hosted = region.applied.offloads.results_of(region)
@@ -350,7 +350,7 @@ class _Call:
             self._region.refuse(str(error))
         args, kwargs = self._arguments.for_recompute(inputs)
         try:
-            with self._random_state.restored(), self._attributes.restored(self._module):
+            with self._random_state.restored(), self._attributes.restored(self._module), self._parameters.restored():
                 return self._forward(*args, **kwargs)
         except RuntimeError as error:
             if not any(change in str(error) for change in _CHANGED):
@@ -374,7 +374,9 @@ class _Call:
 
     def _check_states(self, when):
         """Raises Unrepeatable if a buffer or an attribute was changed in place since the call began and the forward
-        computes with the value. Ops with several results change arguments without a new version."""
+        computes with the value, or if a parameter was replaced. Ops with several results change arguments without a
+        new version."""
+        self._parameters.check(when)
         for held, known, version in self._versions:
             tensor = known()
             if held.path not in self._region.computed_with or tensor is None:
