@@ -377,4 +377,19 @@ void checkDevices(const c10::OperatorHandle& op, const Stack& stack, DeviceCheck
     }
 }
 
+void checkGenerators(const c10::OperatorHandle& op, const Stack& stack)
+{
+    const auto values = argumentsOf(op, stack);
+    std::optional<c10::DeviceType> expected;
+    for (const c10::IValue& value : values)
+        forEachTensor(value, [&](const Tensor& tensor) { expected = expected.value_or(tensor.device().type()); });
+    for (const c10::IValue& value : values) {
+        if (!expected || !value.isGenerator() || !value.toGenerator().defined())
+            continue;
+        const c10::DeviceType found = value.toGenerator().device().type();
+        TORCH_CHECK(found == *expected, "Expected a '", *expected, "' device type for generator but found '", found,
+                    "'");
+    }
+}
+
 } // namespace headroom::sim

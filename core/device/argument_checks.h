@@ -30,6 +30,9 @@ DeviceCheck deviceCheckOf(const c10::OperatorHandle& op);
 /// simulated device and on another.
 void checkDevices(const c10::OperatorHandle& op, const torch::jit::Stack& stack, DeviceCheck check);
 
+/// Throws as the kernels of random ops do if a generator is of another device than the op's tensors.
+void checkGenerators(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+
 /// Throws as CUDA's kernel does if the dtypes of an op's arguments are not what the kernel computes with.
 struct TypeCheck
 {

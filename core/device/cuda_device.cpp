@@ -68,6 +68,8 @@ bool checkArguments(const c10::OperatorHandle& op, const Stack& stack)
     if (sparse)
         return true;
     const OpTraits& traits = traitsOf(op);
+    if (traits.takesGenerator)
+        checkGenerators(op, stack);
     if (onCpu)
         checkDevices(op, stack, traits.devices);
     if (traits.types.check)

@@ -118,6 +118,9 @@ OpTraits read(const c10::OperatorHandle& op)
     traits.computable = !op.hasTag(at::Tag::nondeterministic_seeded) && !traits.keepsValues
         && name.find("empty") == std::string_view::npos && op.hasComputedKernelForDispatchKey(DispatchKey::CPU);
     traits.devices = deviceCheckOf(op);
+    traits.takesGenerator = std::ranges::any_of(schema.arguments(), [](const c10::Argument& argument) {
+        return *argument.type() == *c10::getTypePtr<std::optional<at::Generator>>();
+    });
     traits.types = typeCheckOf(op);
     const auto& arguments = schema.arguments();
     for (std::size_t i = 0; i < std::min(arguments.size(), maxArguments); ++i) {

@@ -47,6 +47,7 @@ struct OpTraits
     bool ofOneNumber = false; ///< maps tensors of a single number to such a tensor: logical_not, any
     bool wholeByCuda = false; ///< only CUDA's kernel takes integers: histc, for the tokens of each expert
     DeviceCheck devices = DeviceCheck::none; ///< how CUDA's kernel checks that its tensors are on one device
+    bool takesGenerator = false; ///< of random numbers
     TypeCheck types; ///< the dtypes that CUDA's kernel takes
     Partly partly; ///< how known elements of the arguments make elements of the result known
     std::uint64_t written = 0;

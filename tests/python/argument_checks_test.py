@@ -108,6 +108,16 @@ class Devices(Refused):
         self.refused(indices, lambda: other[zeros(2)])
         self.refused(indices, lambda: other.index_put_((zeros(2),), torch.tensor(1.0)))
 
+    def test_generators(self):
+        x, here, card = rand(20, 100), torch.Generator(), torch.Generator(CUDA)
+        for work in (lambda: torch.randn(3, device=CUDA, generator=here), lambda: x.normal_(generator=here),
+                     lambda: torch.multinomial(x.softmax(-1), 1, generator=here), lambda: x.exponential_(generator=here),
+                     lambda: torch.randperm(8, device=CUDA, generator=here), lambda: torch.bernoulli(x, generator=here)):
+            self.refused("Expected a 'cuda' device type for generator but found 'cpu'", work)
+        self.refused("Expected a 'cpu' device type for generator but found 'cuda'",
+                     lambda: torch.randn(3, generator=card))
+        self.assertTrue(torch.randn(3, device=CUDA, generator=card).is_cuda)
+
     def test_what_a_card_takes(self):
         x, index = rand(20, 100), zeros(2, device=CPU)
         number = torch.tensor(2.0)
