@@ -152,6 +152,11 @@ bool canUse(SDPBackend backend, const sdp_params& p, Card card)
 
 } // namespace
 
+bool canUseBackend(SDPBackend backend, const sdp_params& parameters, int computeCapability)
+{
+    return canUse(backend, parameters, Card{computeCapability});
+}
+
 SDPBackend attentionBackend(const sdp_params& parameters, int computeCapability)
 {
     const Card card{computeCapability};

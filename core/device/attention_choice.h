@@ -12,6 +12,9 @@ namespace headroom::sim {
 /// 13 wheel (9.19). The switches of torch.backends.cuda.sdp_kernel are obeyed.
 at::SDPBackend attentionBackend(const sdp::sdp_params& parameters, int computeCapability);
 
+/// Returns whether scaled_dot_product_attention may use a kernel on such a card.
+bool canUseBackend(at::SDPBackend backend, const sdp::sdp_params& parameters, int computeCapability);
+
 /// Returns the number of the at::SDPBackend that _fused_sdp_choice names on the simulated card.
 std::int64_t fusedAttentionChoice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                   const std::optional<at::Tensor>& mask, double dropout, bool causal,

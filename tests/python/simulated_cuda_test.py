@@ -419,6 +419,30 @@ class Autograd(unittest.TestCase):
         with torch.inference_mode():
             self.assertEqual(F.scaled_dot_product_attention(query, query, query).shape, query.shape)
 
+    def test_what_attention_can_use(self):
+        from torch.backends import cuda
+
+        def can_use(dtype, mask=None, size=64):
+            query = torch.randn(2, 4, 128, size, device="cuda", dtype=dtype)
+            parameters = cuda.SDPAParams(query, query, query, mask, 0.0, False, False)
+            return [answer(parameters) for answer in (cuda.can_use_flash_attention, cuda.can_use_efficient_attention,
+                                                      cuda.can_use_cudnn_attention)]
+
+        self.assertEqual(can_use(torch.bfloat16), [True, True, True])
+        self.assertEqual(can_use(torch.float32), [False, True, False])
+        self.assertEqual(can_use(torch.float16, torch.zeros(128, 128, device="cuda")), [False, True, True])
+        self.assertEqual(can_use(torch.bfloat16, size=256), [True, True, False])
+
+    def test_sequences_of_different_length(self):
+        parts = [torch.randn(length, 64, device="cuda", dtype=torch.bfloat16) for length in (64, 40, 17)]
+        linear = torch.nn.Linear(64, 64).to("cuda", torch.bfloat16)
+        x = linear(torch.nested.as_nested_tensor(parts, layout=torch.jagged)).unflatten(-1, (1, 64)).transpose(1, 2)
+        y = F.scaled_dot_product_attention(x, x, x).transpose(1, 2).flatten(-2)
+        padded = y.to_padded_tensor(0.0)
+        self.assertEqual(padded.shape, (3, 64, 64))
+        padded.float().sum().backward()
+        self.assertEqual(linear.weight.grad.shape, (64, 64))
+
     def test_layers(self):
         def run(layer, *inputs):
             outputs = layer.cuda()(*(tensor.cuda() for tensor in inputs))

@@ -191,6 +191,14 @@ void checkInputs(const Tensor& query, const Tensor& key, const Tensor& value, co
                 mask->dtype(), " and  query.dtype: ", query.dtype(), " instead.");
 }
 
+/// torch.backends.cuda.can_use_flash_attention() and the others; `backend` is the number of an SDPBackend.
+bool canUseAttention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
+                     double dropout, bool causal, bool gqa, std::int64_t backend)
+{
+    const sdp::sdp_params parameters{query, key, value, mask, dropout, causal, gqa};
+    return canUseBackend(static_cast<SDPBackend>(backend), parameters, simulatedState().spec.computeCapability);
+}
+
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& userMask,
                  double dropout, bool causal, std::optional<double> scale, bool gqa)
 {
@@ -231,6 +239,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_scaled_dot_product_cudnn_attention_backward", cudnnBackward);
     library.impl("_fused_sdp_choice", fusedAttentionChoice);
     library.impl("scaled_dot_product_attention", attention);
+}
+
+TORCH_LIBRARY_FRAGMENT(headroom, library)
+{
+    library.def("can_use_attention(Tensor query, Tensor key, Tensor value, Tensor? mask, float dropout, bool causal, "
+                "bool gqa, int backend) -> bool",
+                canUseAttention);
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, library)

@@ -261,6 +261,13 @@ Tensor& indexSelectOut(const Tensor& self, std::int64_t dim, const Tensor& index
     return out;
 }
 
+Tensor paddedToJagged(const Tensor& dense, at::TensorList offsets, std::optional<c10::SymInt> rows)
+{
+    std::vector<std::int64_t> sizes = dense.sizes().slice(offsets.size() + 1).vec();
+    sizes.insert(sizes.begin(), rows ? number(*rows) : offsets.back().max().item<std::int64_t>());
+    return emptyTensor(sizes, dense.scalar_type());
+}
+
 std::tuple<Tensor, Tensor> dropout(const Tensor& input, double, std::optional<bool>)
 {
     return {emptyLike(input), emptyLike(input, at::kBool)};
@@ -282,6 +289,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("_embedding_bag_backward", anyEmbeddingBagBackward);
     library.impl("_embedding_bag_per_sample_weights_backward", embeddingBagWeightsBackward);
     library.impl("index_select.out", indexSelectOut);
+    library.impl("_padded_dense_to_jagged_forward", paddedToJagged);
     library.impl("native_dropout", dropout);
     library.impl("native_dropout_backward", dropoutBackward);
 }

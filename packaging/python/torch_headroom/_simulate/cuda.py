@@ -15,6 +15,7 @@ import threading
 import time
 
 import torch
+from torch.nn.attention import SDPBackend
 
 from .._library import HeadroomError
 from .._torch import in_backward, patch_around, substitute
@@ -282,7 +283,33 @@ def _driver_functions(properties):
         "_cuda_setStream": set_stream,
         "_cuda_getStreamFromExternal": stream_of_handle,
         "_cuda_synchronize": lambda: torch._C._accelerator_synchronizeDevice(0),
+        "_can_use_flash_attention": _can_use(SDPBackend.FLASH_ATTENTION),
+        "_can_use_mem_efficient_attention": _can_use(SDPBackend.EFFICIENT_ATTENTION),
+        "_can_use_cudnn_attention": _can_use(SDPBackend.CUDNN_ATTENTION),
     }
+
+
+def _can_use(backend):
+    """Returns a function that says whether the card has a kernel of attention for sdp_params."""
+
+    def can_use(params, debug=False):
+        tensors = params.query, params.key, params.value
+        if backend == SDPBackend.CUDNN_ATTENTION and any(tensor.is_nested for tensor in tensors):
+            return False
+        mask = None if params.attn_mask is None else _shape_like(params.attn_mask)
+        return torch.ops.headroom.can_use_attention(*map(_shape_like, tensors), mask, params.dropout, params.is_causal,
+                                                    params.enable_gqa, int(backend))
+
+    return can_use
+
+
+def _shape_like(tensor):
+    """Returns a tensor without memory for the rules of attention: a jagged tensor as with sequences of one length."""
+    if tensor.is_nested:
+        sizes = [size if isinstance(size, int) else 8 for size in tensor.shape]
+        return torch.empty(sizes, dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta",
+                               requires_grad=tensor.requires_grad)
 
 
 _BLAS_HANDLE = 0x5600_0000_0000  # like an address; no library can use it
