@@ -204,7 +204,7 @@ public:
 
     std::vector<UnusedForward> found() const
     {
-        if (!hasBackward_)
+        if (!hasBackward_ || !step_.info.endedEarly().empty())
             return {};
         const std::vector<bool> needed = storagesInUse();
         std::map<ModuleId, std::set<StorageId>> kept;
@@ -345,6 +345,8 @@ private:
 
 KeptActivations keptActivations(const StepTrace& step)
 {
+    if (!step.info.endedEarly().empty()) // what is alive then is alive for the rest of the step
+        return {};
     LiveActivations live(step);
     for (std::uint32_t event = 0; event < step.events.size(); ++event)
         applyRecordedEvent(live, step, event);

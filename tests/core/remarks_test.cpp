@@ -139,6 +139,17 @@ TEST(Remarks, GradientsThatHoldAGraphAreGrowth)
     EXPECT_EQ(keptActivations(*step).more, 114 * MiB);
 }
 
+TEST(Remarks, AStepThatEndedEarlyShowsNoGrowth)
+{
+    StepTraceBuilder builder; // an exception in the forward
+    builder.addModule("Net", "Net", {});
+    builder.alloc(2 * MiB, Category::activation, {});
+    builder.mark(Mark::stepBegin);
+    builder.pack(builder.alloc(40 * MiB, Category::activation, {}), {});
+    builder.info.settings.emplace_back("ended early", "ValueError: bad sample");
+    EXPECT_EQ(keptActivations(**builder.finish()).more, 0);
+}
+
 TEST(Remarks, GrowthIsFoundOverStepsOfDifferentShapes)
 {
     const auto step = [](Bytes earlier, Bytes outputBefore, Bytes output, Bytes graph) {
