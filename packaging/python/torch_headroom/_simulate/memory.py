@@ -418,6 +418,7 @@ def _history_functions(library):
         context = "all" if entries_have_context else "state" if has_context else None
         record("all" if enabled else None, context, "all" if of_cpp else "python", max_entries, clear_history)
 
+    @notes_memory_reads
     def snapshot(pool=None):
         found, entries = _read_history(library, True)
         if pool is not None:
