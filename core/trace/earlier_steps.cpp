@@ -159,4 +159,35 @@ Bytes forwardsOutside(const StepTrace& step)
     return std::max<Bytes>(bytes, 0);
 }
 
+std::vector<bool> savedAtTheEnd(const StepTrace& step)
+{
+    std::vector<bool> released(step.packs.size(), false);
+    std::vector<bool> saved(step.storages.size(), false);
+    for (std::uint32_t event = 0; event < step.events.size(); ++event)
+        if (step.events.kind[EventIndex(event)] == EventKind::release)
+            released[step.events.a[EventIndex(event)]] = true;
+    for (std::uint32_t pack = 0; pack < step.packs.size(); ++pack)
+        if (const StorageId storage = step.packs.storage[PackId(pack)]; storage.valid() && !released[pack])
+            saved[storage.value] = true;
+    return saved;
+}
+
+bool retainsGraph(const StepTrace& step)
+{
+    const std::vector<bool> saved = savedAtTheEnd(step);
+    std::vector<bool> used(step.storages.size(), false);
+    for (std::uint32_t event = 0; event < step.events.size(); ++event)
+        if (const EventIndex at(event); step.events.kind[at] == EventKind::unpack)
+            if (const StorageId storage = step.packs.storage[PackId(step.events.a[at])]; storage.valid())
+                used[storage.value] = true;
+    Bytes kept = 0;
+    Bytes usedOfKept = 0;
+    for (std::uint32_t storage = 0; storage < saved.size(); ++storage) {
+        const bool counts = saved[storage] && step.storages.category[StorageId(storage)] != Category::parameter;
+        kept += counts ? step.storages.bytes[StorageId(storage)] : 0;
+        usedOfKept += counts && used[storage] ? step.storages.bytes[StorageId(storage)] : 0;
+    }
+    return usedOfKept > kept / 2;
+}
+
 } // namespace headroom

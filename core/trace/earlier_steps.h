@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace headroom {
 
@@ -60,5 +61,11 @@ std::set<std::string> modulesThatSave(const StepTrace& step);
 /// Compares the calls of a step with modulesThatSave() of the steps before. Returns the value of the setting
 /// LeftOutModules::setting; empty if no module is left out.
 std::string leftOutSetting(const StepTrace& step, const std::set<std::string>& before);
+
+/// By storage: whether autograd holds a saved tensor when the step ends.
+std::vector<bool> savedAtTheEnd(const StepTrace& step);
+
+/// Whether most of what autograd holds when the step ends was used by a backward pass that kept the graph.
+bool retainsGraph(const StepTrace& step);
 
 } // namespace headroom

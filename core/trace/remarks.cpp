@@ -147,20 +147,6 @@ private:
     Bytes foundBytes_ = 0; ///< activations that were live when the step began
 };
 
-/// By storage: whether autograd saves the storage when the step ends.
-std::vector<bool> savedAtTheEnd(const StepTrace& step)
-{
-    std::vector<bool> released(step.packs.size(), false);
-    std::vector<bool> saved(step.storages.size(), false);
-    for (std::uint32_t event = 0; event < step.events.size(); ++event)
-        if (step.events.kind[EventIndex(event)] == EventKind::release)
-            released[step.events.a[EventIndex(event)]] = true;
-    for (std::uint32_t pack = 0; pack < step.packs.size(); ++pack)
-        if (const StorageId storage = step.packs.storage[PackId(pack)]; storage.valid() && !released[pack])
-            saved[storage.value] = true;
-    return saved;
-}
-
 /// Finds calls of modules with saved tensors that no backward pass uses.
 class UnusedForwards
 {
@@ -423,12 +409,15 @@ std::string noteOnCarriedGraph(const StepTrace& step)
     const Bytes found = keptActivations(step).found;
     if (kept < leastGrowth || found < leastGrowth)
         return {};
-    return "the step begins with " + formatBytes(found)
-        + " of activations that the step before left alive in a graph without a backward (as of a teacher's output, "
-          "until the program replaces the output). Plans count these activations as recorded, though checkpoints "
-          "reduce the number: the executed peak may be lower than planned, and a lower budget possible. Run that "
-          "forward under torch.no_grad(), or delete the output before the next forward (del), and record the step "
-          "again";
+    const bool retained = retainsGraph(step);
+    return "the step begins with " + formatBytes(found) + " of activations that the step before left alive in a graph "
+        + (retained ? "that backward(retain_graph=True) keeps"
+                    : "without a backward (as of a teacher's output, until the program replaces the output)")
+        + ". Plans count these activations as recorded, though checkpoints reduce the number: the executed peak may be "
+          "lower than planned, and a lower budget possible. "
+        + (retained ? "Leave retain_graph out, or delete the loss and the output"
+                    : "Run that forward under torch.no_grad(), or delete the output")
+        + " before the next forward (del), and record the step again";
 }
 
 std::vector<FallbackOp> fallbackOps(const StepTrace& step)

@@ -15,9 +15,11 @@
 namespace headroom {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 /// A step that finds activations, frees some of them and leaves new ones.
 StepTracePtr stepThatKeeps(Bytes found, Bytes freed, Bytes left)
@@ -286,7 +288,7 @@ TEST(Remarks, AForwardWithoutABackwardIsNamed)
 // A teacher's output is not detached: its graph lives until the next step's output replaces it.
 TEST(Remarks, aGraphOfTheStepBeforeIsNamedBesideAPlan)
 {
-    const auto stepWith = [](bool heldByTheProgram, bool released) {
+    const auto stepWith = [](bool heldByTheProgram, bool released, bool used = false) {
         StepTraceBuilder builder;
         builder.addModule("Net", "Net", {});
         const StorageId old = builder.alloc(40 * MiB, Category::activation, {});
@@ -296,6 +298,10 @@ TEST(Remarks, aGraphOfTheStepBeforeIsNamedBesideAPlan)
         if (!heldByTheProgram)
             builder.free(saved);
         builder.free(old);
+        if (used) {
+            builder.unpack(pack);
+            builder.unpackEnd(pack);
+        }
         builder.mark(Mark::backwardEnd);
         if (released)
             builder.release(pack);
@@ -306,6 +312,9 @@ TEST(Remarks, aGraphOfTheStepBeforeIsNamedBesideAPlan)
         planRemarks(*stepWith(false, false)),
         ElementsAre(HasSubstr("the step begins with 40.00 MiB of activations that the step before left alive in a "
                               "graph without a backward")));
+    EXPECT_THAT(planRemarks(*stepWith(false, false, true)),
+                ElementsAre(AllOf(HasSubstr("left alive in a graph that backward(retain_graph=True) keeps"),
+                                  HasSubstr("Leave retain_graph out"), Not(HasSubstr("no_grad")))));
     EXPECT_THAT(remarks(*stepWith(false, false)), IsEmpty()) << "the step is as on the card";
     EXPECT_THAT(planRemarks(*stepWith(true, true)), IsEmpty())
         << "an output that the program keeps is the same in a plan";
