@@ -65,17 +65,13 @@ std::vector<OpId> beginsOfOptimizerSteps(const StepTrace& trace)
     return begins;
 }
 
-/// Returns when an optimizer's step that begins with `op` begins on the timeline's axis: the n-th run of ops of the
-/// optimizer is the n-th span of that phase.
-double beginOfOptimizerMs(const StepTrace& trace, const Timeline& timeline, OpId op)
+/// Returns when an op begins on the timeline's axis; infinite: the timeline has no runs of ops. The span of the
+/// optimizer's phase begins earlier, with ops between backward and the optimizer, such as those of clip_grad_norm_.
+double beginMs(const Timeline& timeline, OpId op)
 {
-    std::size_t runs = 0;
-    for (std::uint32_t i = 0; i <= op.value; ++i)
-        runs += trace.ops.phase[OpId(i)] == Phase::optimizer
-            && (i == 0 || trace.ops.phase[OpId(i - 1)] != Phase::optimizer);
-    for (const PhaseSpan& span : timeline.phases)
-        if (span.phase == Phase::optimizer && --runs == 0)
-            return span.beginMs;
+    for (const OpRun& run : timeline.runs)
+        if (run.op == op)
+            return run.beginMs;
     return std::numeric_limits<double>::infinity();
 }
 
@@ -114,7 +110,7 @@ FirstStep firstStep(const StepTrace& trace, const Timeline& timeline, const std:
         }
         const auto [ms, isNew] = known.try_emplace(begin);
         if (isNew)
-            ms->second = beginOfOptimizerMs(trace, timeline, begin);
+            ms->second = beginMs(timeline, begin);
         first.made.push_back({begin, storage, ms->second});
     }
     std::ranges::sort(first.made, {}, [](const FirstStep::Made& made) { return std::pair(made.op, made.storage); });

@@ -310,6 +310,35 @@ TEST(AllocatorReplay, OptimizerStateIsMadeBesideTheGradientsWhereItsOpsWorkInPla
     EXPECT_EQ(run.stats.reservedPeak, 134 * MiB) << "the state does not lie in what zero_grad() frees";
 }
 
+/// As clip_grad_norm_ does, whose ops run after backward and before the optimizer's step.
+TEST(AllocatorReplay, OptimizerStateLiesWhereTheTemporariesOfAClipWere)
+{
+    StepTraceBuilder builder;
+    const ModuleId net = builder.addModule("Net", "Net", {});
+    builder.alloc(64 * MiB, Category::parameter, {});
+    const StorageId state = builder.alloc(30 * MiB, Category::optimizer, {});
+    builder.mark(Mark::stepBegin);
+    builder.mark(Mark::forwardEnd);
+    builder.mark(Mark::backwardEnd);
+    const OpId norm = builder.beginOp({builder.string("aten._foreach_norm.Scalar"), {}, net, {}, {}, Phase::forward});
+    const StorageId norms = builder.alloc(30 * MiB, Category::temporary, norm);
+    StepTraceBuilder::OpResult result;
+    result.ms = 2;
+    builder.endOp(norm, result);
+    builder.free(norms);
+    const OpId op = builder.beginOp({builder.string("aten._fused_adamw_.default"), {}, net, {}, {}, Phase::optimizer});
+    const std::vector<StorageId> inputs{state};
+    result.inputs = inputs;
+    builder.endOp(op, result);
+    builder.mark(Mark::stepEnd);
+    const StepTracePtr trace = *builder.finish();
+    AllocatorRules card;
+    card.capacity = 100 * MiB;
+    const AllocatorRun full = simulateAllocator(*trace, *predict(*trace, {}), card);
+    ASSERT_TRUE(full.failure) << "from the second step on the norms have a place beside the state";
+    EXPECT_EQ(full.step, 2) << "in the first step the state lies where the norms were";
+}
+
 /// As CUDA's context on a real device, and what libraries take there while the step runs.
 TEST(AllocatorReplay, WhatIsNotPyTorchsTakesNoSegment)
 {
