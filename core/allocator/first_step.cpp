@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -55,28 +56,111 @@ std::set<StorageId> leftovers(const StepTrace& trace, const std::vector<Bytes>& 
     return replaced;
 }
 
-/// Returns for each op of the optimizer the first op of the same optimizer step.
-std::vector<OpId> beginsOfOptimizerSteps(const StepTrace& trace)
+bool isOptimizers(const StepTrace& trace, std::uint32_t op)
 {
-    std::vector<OpId> begins(trace.ops.size());
-    for (std::uint32_t i = 0; i < begins.size(); ++i)
-        if (trace.ops.phase[OpId(i)] == Phase::optimizer)
-            begins[i] = i > 0 && begins[i - 1] ? begins[i - 1] : OpId(i);
+    return trace.ops.phase[OpId(op)] == Phase::optimizer;
+}
+
+/// Whether the op works on a list of tensors. Optimizers with such ops make the state of a parameter group before the
+/// group's first op.
+bool takesLists(const StepTrace& trace, OpId op)
+{
+    const std::string_view name = trace.opName(op);
+    return name.starts_with("aten._foreach_") || name.starts_with("aten._fused_");
+}
+
+/// Returns for each op of the optimizer the first op of the same parameter group. State of an earlier group is older;
+/// ids are by age. Ops on single tensors count as a single group for each run of ops.
+std::vector<OpId> beginsOfGroups(const StepTrace& trace, const std::vector<bool>& isState)
+{
+    constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+    const auto count = static_cast<std::uint32_t>(trace.ops.size());
+    std::vector<OpId> begins(count);
+    std::vector<std::uint32_t> oldest(count, none); // state that the op or a later op of the run uses
+    const auto visitState = [&](std::uint32_t op, const auto& visit) {
+        for (const StorageId input : trace.ops.inputs[OpId(op)])
+            if (isState[input.value])
+                visit(input.value);
+    };
+    for (std::uint32_t i = count; i-- > 0;) {
+        if (!isOptimizers(trace, i))
+            continue;
+        oldest[i] = i + 1 < count ? oldest[i + 1] : none;
+        visitState(i, [&](std::uint32_t state) { oldest[i] = std::min(oldest[i], state); });
+    }
+    std::uint32_t end = 0; // one after the newest state that the group has used; 0: none
+    for (std::uint32_t i = 0; i < count; ++i) {
+        if (!isOptimizers(trace, i))
+            continue;
+        const bool isFirst = i == 0 || !isOptimizers(trace, i - 1);
+        if (isFirst || (end > 0 && end <= oldest[i] && oldest[i] != none && takesLists(trace, OpId(i)))) {
+            begins[i] = OpId(i);
+            end = 0;
+        } else {
+            begins[i] = begins[i - 1];
+        }
+        visitState(i, [&](std::uint32_t state) { end = std::max(end, state + 1); });
+    }
     return begins;
 }
 
-/// Returns when an optimizer's step that begins with `op` begins on the timeline's axis: the n-th run of ops of the
-/// optimizer is the n-th span of that phase.
-double beginOfOptimizerMs(const StepTrace& trace, const Timeline& timeline, OpId op)
+/// Whether the op is the first of SGD on momentum: `momentum * state + gradient`. SGD's first step copies the gradient
+/// there, weight decay included.
+bool beginsMomentum(const StepTrace& trace, OpId op)
 {
-    std::size_t runs = 0;
-    for (std::uint32_t i = 0; i <= op.value; ++i)
-        runs += trace.ops.phase[OpId(i)] == Phase::optimizer
-            && (i == 0 || trace.ops.phase[OpId(i - 1)] != Phase::optimizer);
-    for (const PhaseSpan& span : timeline.phases)
-        if (span.phase == Phase::optimizer && --runs == 0)
-            return span.beginMs;
+    const OpId next(op.value + 1);
+    if (next.value >= trace.ops.size() || trace.ops.inputs[op].empty() || trace.ops.inputs[next].empty())
+        return false;
+    const std::string_view first = trace.opName(op), second = trace.opName(next);
+    const bool areSums = (first == "aten._foreach_mul_.Scalar" && second == "aten._foreach_add_.List")
+        || (first == "aten.mul_.Tensor" && second == "aten.add_.Tensor");
+    return areSums && trace.ops.inputs[op].front() == trace.ops.inputs[next].front();
+}
+
+/// Returns when an op begins on the timeline's axis; infinite: the timeline has no runs of ops. The span of the
+/// optimizer's phase begins earlier, with ops between backward and the optimizer, such as those of clip_grad_norm_.
+double beginMs(const Timeline& timeline, OpId op)
+{
+    for (const OpRun& run : timeline.runs)
+        if (run.op == op)
+            return run.beginMs;
     return std::numeric_limits<double>::infinity();
+}
+
+/// Returns the op before that a storage is made that `use` uses first. GradScaler makes the growth tracker with the
+/// scale.
+OpId madeBefore(const StepTrace& trace, const std::vector<OpId>& uses, StorageId storage)
+{
+    const OpId use = uses[storage.value];
+    if (trace.opName(use) != "aten._amp_update_scale_.default")
+        return use;
+    const StorageId scale = trace.ops.inputs[use].front();
+    return uses[scale.value];
+}
+
+/// Returns the storages of `present` that the program made in a step, as GradScaler's scale: an op uses the storage,
+/// and no block that the program made before training fits.
+std::vector<StorageId> madeInSteps(const StepTrace& trace, const std::set<StorageId>& present,
+                                   const std::vector<OpId>& uses)
+{
+    std::vector<StorageId> made;
+    const auto& before = trace.beforeTraining;
+    std::map<std::pair<Bytes, std::uint32_t>, int> blocks; // number by rounded bytes and place
+    for (std::uint32_t row = 0; row < before.size(); ++row) {
+        if (before.kind[row] == OutsideKind::alloc)
+            ++blocks[{roundedToBlock(before.bytes[row]), before.stream[row]}];
+        else if (before.kind[row] == OutsideKind::free)
+            --blocks[{roundedToBlock(before.bytes[before.block[row]]), before.stream[before.block[row]]}];
+    }
+    for (const StorageId storage : present) {
+        const std::uint32_t place = trace.storages.stream.size() > 0 ? trace.storages.stream[storage] : 0;
+        const Category category = trace.storages.category[storage];
+        const bool isOfModel = category == Category::parameter || category == Category::buffer;
+        if (--blocks[{trace.storages.bytes[storage], place}] < 0 && uses[storage.value] && !isOfModel
+            && category != Category::input)
+            made.push_back(storage);
+    }
+    return made;
 }
 
 } // namespace
@@ -99,7 +183,15 @@ FirstStep firstStep(const StepTrace& trace, const Timeline& timeline, const std:
         else if (!isOfTraining && !replaced.contains(storage))
             first.present.insert(storage);
     }
-    const std::vector<OpId> begins = beginsOfOptimizerSteps(trace);
+    if (trace.beforeTraining.size() > 0)
+        for (const StorageId storage : madeInSteps(trace, first.present, uses)) {
+            first.present.erase(storage);
+            first.made.push_back({madeBefore(trace, uses, storage), storage, std::numeric_limits<double>::infinity()});
+        }
+    std::vector<bool> isState(trace.storages.size(), false);
+    for (const StorageId storage : later)
+        isState[storage.value] = categories[storage.value] == Category::optimizer;
+    const std::vector<OpId> begins = beginsOfGroups(trace, isState);
     std::map<OpId, double> known; // when optimizer steps begin
     for (const StorageId storage : later) {
         const OpId use = uses[storage.value];
@@ -107,14 +199,14 @@ FirstStep firstStep(const StepTrace& trace, const Timeline& timeline, const std:
             first.present.insert(storage);
             continue;
         }
-        const OpId begin = begins[use.value];
+        const OpId begin = begins[use.value] && beginsMomentum(trace, use) ? use : begins[use.value];
         if (!begin) {
             first.made.push_back({use, storage, std::numeric_limits<double>::infinity()});
             continue;
         }
         const auto [ms, isNew] = known.try_emplace(begin);
         if (isNew)
-            ms->second = beginOfOptimizerMs(trace, timeline, begin);
+            ms->second = beginMs(timeline, begin);
         first.made.push_back({begin, storage, ms->second});
     }
     std::ranges::sort(first.made, {}, [](const FirstStep::Made& made) { return std::pair(made.op, made.storage); });

@@ -310,6 +310,107 @@ TEST(AllocatorReplay, OptimizerStateIsMadeBesideTheGradientsWhereItsOpsWorkInPla
     EXPECT_EQ(run.stats.reservedPeak, 134 * MiB) << "the state does not lie in what zero_grad() frees";
 }
 
+/// Runs an op that takes 1 ms. `created`: bytes of a temporary that the op allocates; 0: none, an invalid storage.
+StorageId runOp(StepTraceBuilder& builder, ModuleId net, const char* name, Phase phase, std::vector<StorageId> inputs,
+                Bytes created = 0)
+{
+    const OpId op = builder.beginOp({builder.string(name), {}, net, {}, {}, phase});
+    const StorageId temporary = created > 0 ? builder.alloc(created, Category::temporary, op) : StorageId();
+    StepTraceBuilder::OpResult result;
+    result.inputs = inputs;
+    result.ms = 1;
+    builder.endOp(op, result);
+    return temporary;
+}
+
+/// As clip_grad_norm_ does, whose ops run after backward and before the optimizer's step.
+TEST(AllocatorReplay, OptimizerStateLiesWhereTheTemporariesOfAClipWere)
+{
+    StepTraceBuilder builder;
+    const ModuleId net = builder.addModule("Net", "Net", {});
+    builder.alloc(64 * MiB, Category::parameter, {});
+    const StorageId state = builder.alloc(30 * MiB, Category::optimizer, {});
+    builder.mark(Mark::stepBegin);
+    builder.mark(Mark::forwardEnd);
+    builder.mark(Mark::backwardEnd);
+    builder.free(runOp(builder, net, "aten._foreach_norm.Scalar", Phase::forward, {}, 30 * MiB));
+    runOp(builder, net, "aten._fused_adamw_.default", Phase::optimizer, {state});
+    builder.mark(Mark::stepEnd);
+    const AllocatorRun full = replayed(**builder.finish(), 100 * MiB);
+    ASSERT_TRUE(full.failure) << "from the second step on the norms have a place beside the state";
+    EXPECT_EQ(full.step, 2) << "in the first step the state lies where the norms were";
+}
+
+/// A step on a 64 MiB parameter with two parameter groups, whose optimizer makes a temporary of 30 MiB for the first
+/// group, which has 12 MiB of state. The second group has 30 MiB of state, and another 12 MiB if `isMixed`: the state
+/// of a group with two dtypes, whose ops run after each other.
+StepTracePtr stepWithGroups(bool isMixed)
+{
+    StepTraceBuilder builder;
+    const ModuleId net = builder.addModule("Net", "Net", {});
+    builder.alloc(64 * MiB, Category::parameter, {});
+    StorageId second = isMixed ? builder.alloc(30 * MiB, Category::optimizer, {}) : StorageId();
+    const StorageId first = builder.alloc(12 * MiB, Category::optimizer, {});
+    if (!isMixed)
+        second = builder.alloc(30 * MiB, Category::optimizer, {});
+    builder.mark(Mark::stepBegin);
+    builder.mark(Mark::forwardEnd);
+    builder.mark(Mark::backwardEnd);
+    builder.free(runOp(builder, net, "aten._foreach_sqrt.default", Phase::optimizer, {first}, 30 * MiB));
+    runOp(builder, net, "aten._foreach_lerp_.Scalar", Phase::optimizer, {second});
+    builder.mark(Mark::stepEnd);
+    return *builder.finish();
+}
+
+TEST(AllocatorReplay, StateOfAParameterGroupLiesWhereTheTemporariesOfTheGroupBeforeWere)
+{
+    EXPECT_EQ(replayed(*stepWithGroups(false), 110 * MiB).step, 2) << "the first step has room for both in turn";
+    EXPECT_EQ(replayed(*stepWithGroups(true), 110 * MiB).step, 1) << "the state of a group is made at once";
+}
+
+/// SGD's first step copies the gradients, to which weight decay was added, to the momentum.
+TEST(AllocatorReplay, MomentumIsMadeBesideTheGradientsWithWeightDecay)
+{
+    StepTraceBuilder builder;
+    const ModuleId net = builder.addModule("Net", "Net", {});
+    builder.alloc(64 * MiB, Category::parameter, {});
+    const StorageId momentum = builder.alloc(30 * MiB, Category::optimizer, {});
+    builder.mark(Mark::stepBegin);
+    const StorageId activation = builder.alloc(40 * MiB, Category::activation, {});
+    builder.mark(Mark::forwardEnd);
+    builder.free(activation);
+    builder.mark(Mark::backwardEnd);
+    const StorageId decayed = runOp(builder, net, "aten._foreach_add.List", Phase::optimizer, {}, 30 * MiB);
+    runOp(builder, net, "aten._foreach_mul_.Scalar", Phase::optimizer, {momentum});
+    runOp(builder, net, "aten._foreach_add_.List", Phase::optimizer, {momentum, decayed});
+    builder.free(decayed);
+    builder.mark(Mark::stepEnd);
+    EXPECT_EQ(replayed(**builder.finish()).stats.reservedPeak, 134 * MiB)
+        << "the momentum does not lie in the place of activations";
+}
+
+/// As GradScaler's scale and growth tracker, made when the scaler first scales a loss.
+TEST(AllocatorReplay, WhatTheFirstStepMakesLiesWhereItsActivationsWere)
+{
+    StepTraceBuilder builder;
+    const ModuleId net = builder.addModule("Net", "Net", {});
+    builder.alloc(64 * MiB, Category::parameter, {});
+    const StorageId scale = builder.alloc(12 * MiB, Category::activation, {});
+    const StorageId tracker = builder.alloc(12 * MiB, Category::activation, {});
+    builder.mark(Mark::stepBegin);
+    const StorageId activation = builder.alloc(40 * MiB, Category::activation, {});
+    builder.free(activation);
+    builder.free(runOp(builder, net, "aten.mul.Tensor", Phase::forward, {scale}, 28 * MiB));
+    builder.mark(Mark::forwardEnd);
+    builder.mark(Mark::backwardEnd);
+    runOp(builder, net, "aten._amp_update_scale_.default", Phase::forward, {scale, tracker});
+    builder.mark(Mark::stepEnd);
+    using enum OutsideKind;
+    builder.setOutside({{alloc}, {64 * MiB}, {0}, {0}}, {});
+    EXPECT_EQ(replayed(**builder.finish()).stats.reservedPeak, 172 * MiB)
+        << "64, 40 for both, 28 beside, and 40 for the second step's activation";
+}
+
 /// As CUDA's context on a real device, and what libraries take there while the step runs.
 TEST(AllocatorReplay, WhatIsNotPyTorchsTakesNoSegment)
 {

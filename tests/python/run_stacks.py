@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Unmodified scripts under `python -m torch_headroom.run`, each on a simulated card that is 20 % smaller than what it
-reserves without a plan, for five steps. Prints a table: the predicted reserved peak without workspaces, which the
-simulated card has none of, beside its max_memory_reserved(), or why the script is refused.
+reserves without a plan, for five steps, or as many as the variable STEPS says. Prints a table: the predicted reserved
+peak without workspaces, which the simulated card has none of, beside its max_memory_reserved(), or why the script is
+refused. The prediction is of all steps until the layout of segments repeats, at most 24.
 
     run_stacks.py 'VARIABLE=VALUE… SCRIPT ARGUMENTS'…
     run_stacks.py --measured OUTPUT [options of torch_headroom.run] SCRIPT     what it starts itself
@@ -19,7 +20,11 @@ import sys
 import tempfile
 import unittest.mock
 
-GPU, SHARE, STEPS, PATIENCE = "a100-80gb", 0.8, 5, 600
+GPU, SHARE, PATIENCE = "a100-80gb", 0.8, 600
+
+
+def steps():
+    return int(os.environ.get("STEPS", 5))
 
 
 def measured(output, arguments):
@@ -39,7 +44,7 @@ def measured(output, arguments):
         def stepped(optimizer, *_):
             last[id(optimizer)] = last.get(id(optimizer), 0) + 1
             found["steps"] = max(last.values())
-            if found["steps"] > STEPS:
+            if found["steps"] > steps():
                 sys.exit()
 
         register_optimizer_step_post_hook(stepped)
@@ -88,7 +93,7 @@ def row(command, folder):
         return [name, "", "", "", f"took more than {PATIENCE} s"]
     found = json.loads(output.read_text())
     what = "runs" if code == 0 else "out of memory" if "OutOfMemoryError" in errors else f"exit code {code}: {sentence}"
-    ran = f"{min(found['steps'], STEPS)} steps, {what}" + (f" ({card['settings']})" if card["settings"] else "")
+    ran = f"{min(found['steps'], steps())} steps, {what}" + (f" ({card['settings']})" if card["settings"] else "")
     predicted = card["reserved_peak_without_workspaces_bytes"]
     return [name, f"{budget:,}", f"{predicted:,}", f"{found['reserved']:,}", ran]
 

@@ -293,7 +293,8 @@ class _Call:
         self._unread = {}  # storage -> tensors
         self._hook = self._depth = None  # in the forward: pack_hook() of the checkpoint, running.calls
         if self.watched:
-            self._await(self._arguments.held())
+            if not region.policy.is_of_a_graph():  # generated code reads tensors without an op
+                self._await(self._arguments.held())
             self._await([held for held in self._attributes.tensors if not region.read.get(held.path)])
         self._states = {}  # storage -> attributes
         self._versions = []  # (attribute, tensor, number of changes when the call began)
