@@ -253,13 +253,17 @@ private:
         return read;
     }
 
-    /// Whether a module, or a module around the module, runs in the step.
-    bool runs(ModuleId module) const
+    /// By module: whether the module, or a module around the module, runs in the step.
+    std::vector<bool> runningModules() const
     {
-        for (; module.valid(); module = step_.modules.parent[module])
-            if (std::ranges::find(step_.calls.module, module) != step_.calls.module.end())
-                return true;
-        return false;
+        std::vector<bool> runs(step_.modules.size(), false);
+        for (const ModuleId module : step_.calls.module)
+            runs[module.value] = true;
+        for (std::uint32_t row = 0; row < runs.size(); ++row)
+            for (ModuleId around = step_.modules.parent[ModuleId(row)]; around.valid() && !runs[row];
+                 around = step_.modules.parent[around])
+                runs[row] = runs[around.value];
+        return runs;
     }
 
     /// Memory at the peak that the step finds and that none of the step's ops reads: results of the step before until
@@ -268,6 +272,7 @@ private:
     void unreadMemory()
     {
         const std::vector<bool> read = readStorages();
+        const std::vector<bool> runs = runningModules();
         const StorageOwners owners(step_);
         std::set<StorageId> stay, named;
         for (const LiveBlock& block : liveBlocks(step_, timeline_, timeline_.changes.size()))
@@ -300,7 +305,7 @@ private:
             const bool stays = stay.contains(block.storage);
             const std::uint32_t line = lines_.lineOf(block.storage);
             const std::uint32_t row = owners.registeredRow(block.storage);
-            if (row != StorageOwners::none ? !stays || runs(step_.registered.module[row])
+            if (row != StorageOwners::none ? !stays || runs[step_.registered.module[row].value]
                     : stays                ? !isData(block.category) || linesOfData.contains(line)
                                            : !isData(block.category) || !linesOfResults.contains(line))
                 continue;
