@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/causes.h"
 
-#include "core/policy/peak_shapes.h"
+#include "core/policy/cause_finders.h"
 #include "core/timeline/live_tree.h"
 #include "core/timeline/storage_owners.h"
 #include "core/trace/earlier_steps.h"
@@ -56,7 +56,9 @@ public:
             memoryReaders();
             betweenSteps();
         } else {
-            growthOfSnapshot();
+            std::optional<FoundCause> growth = growthOfSnapshot(step_, timeline_, lines_);
+            if (growth && isLargePart(growth->bytes, leastShareOfGrowth))
+                add(growth->kind, growth->bytes, std::move(growth->sentence), growth->line);
         }
         fragmentation();
         const std::size_t before = causes_.size();
@@ -65,7 +67,7 @@ public:
             zeroedGradients();
             unreadMemory();
         }
-        for (ShapeCause& cause : causesByShape(step_, atPeak_, timeline_.peak))
+        for (FoundCause& cause : causesByShape(step_, atPeak_, timeline_.peak))
             add(cause.kind, cause.bytes, std::move(cause.sentence), mainLine(cause.storages));
         sortFrom(before);
         optimizerState();
@@ -348,92 +350,6 @@ private:
                 + " live there together: outputs that are kept, as in a list, take their bytes even without a graph. "
                   "Keep output.cpu(), or the figures that count";
         add(CauseKind::betweenSteps, level, sentence, SourceLines::none);
-    }
-
-    /// What a line of a snapshot holds, from step to step of the program.
-    struct LineGrowth
-    {
-        std::map<StorageId, Bytes> alive;
-        Bytes bytes = 0; ///< of `alive`
-        std::vector<Bytes> levels; ///< `bytes` when each step begins; without steps, before each allocation
-
-        /// Whether the line holds more and more: several blocks of several steps, or one that becomes longer by equal
-        /// parts, as a result of torch.cat(). A block that a larger one replaces, as of a longer batch, is no growth.
-        bool isGrowth(bool hasSteps) const
-        {
-            constexpr std::size_t leastRises = 3;
-            std::set<Bytes> rises;
-            std::size_t count = 0;
-            for (std::size_t at = 1; at < levels.size(); ++at) {
-                const Bytes rise = levels[at] - levels[at - 1];
-                if (rise < 0)
-                    return false;
-                if (rise > 0 && levels[at - 1] > 0) {
-                    rises.insert(rise);
-                    ++count;
-                }
-            }
-            // Layers of one forward may be allocated by one line, too.
-            return count >= leastRises
-                && (alive.size() == 1 ? rises.size() == 1 : hasSteps && alive.size() >= leastRises);
-        }
-    };
-
-    /// A snapshot has no steps of its own: a step begins with the first allocation of a forward after a backward pass
-    /// or an optimizer.
-    void growthOfSnapshot()
-    {
-        std::map<std::uint32_t, LineGrowth> growths;
-        Phase last = Phase::forward;
-        std::size_t steps = 0;
-        const auto beginStep = [&] {
-            for (auto& [line, growth] : growths) {
-                if (steps == 0)
-                    growth.levels.clear();
-                growth.levels.resize(steps, 0); // a line that appears later has held nothing before
-                growth.levels.push_back(growth.bytes);
-            }
-            ++steps;
-        };
-        for (const MemoryChange& change : timeline_.changes) {
-            if (change.op.valid() && change.delta > 0) {
-                const Phase phase = step_.ops.phase[change.op];
-                if (phase == Phase::forward && last != Phase::forward)
-                    beginStep();
-                last = phase;
-            }
-            const std::uint32_t line = lines_.lineOf(change.storage);
-            if (line == SourceLines::none)
-                continue;
-            LineGrowth& growth = growths[line];
-            if (steps == 0 && change.delta > 0)
-                growth.levels.push_back(growth.bytes);
-            growth.bytes += change.delta;
-            if (change.delta > 0)
-                growth.alive[change.storage] = change.delta;
-            else
-                growth.alive.erase(change.storage);
-        }
-        const bool hasSteps = steps > 0;
-        if (hasSteps)
-            beginStep(); // of what the last step leaves
-        std::erase_if(growths, [&](const auto& entry) {
-            return !entry.second.isGrowth(hasSteps) || !isLargePart(entry.second.bytes, leastShareOfGrowth);
-        });
-        if (growths.empty())
-            return;
-        const auto most = std::ranges::max_element(growths, {}, [](const auto& entry) { return entry.second.bytes; });
-        const LineGrowth& growth = most->second;
-        const std::size_t blocks = growth.alive.size();
-        const auto first = std::ranges::find_if(growth.levels, [](Bytes level) { return level > 0; });
-        const auto rises = growth.levels.end() - first - 1;
-        add(CauseKind::growth, growth.bytes,
-            "memory grows: a line has " + formatBytes(growth.bytes) + " in " + std::to_string(blocks)
-                + (blocks == 1 ? " block" : " blocks") + ", and took "
-                + formatBytes((growth.levels.back() - *first) / rises) + " more in each of " + std::to_string(rises)
-                + (hasSteps ? " steps" : " calls")
-                + ". A kept loss or output holds the autograd graph: keep loss.item() or output.detach().cpu()",
-            most->first);
     }
 
     /// Returns the bytes that the allocator had reserved when a request failed; 0: not known. Of a simulated card the

@@ -497,6 +497,51 @@ class Reports(Recorded):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertNotIn("losses live together", "\n".join(self.info(self.step)))  # heads of the same features
 
+    def test_an_inference_keeps_its_predictions(self):
+        """MarvinLvn/voice-type-classifier 12, devnen/Chatterbox-TTS-Server 166: a list, and a cache with graphs."""
+        script = self.written("""
+            import torch_headroom
+            torch_headroom.simulate("a100-80gb")
+            import torch
+            from torch import nn
+            from torch.cuda import memory
+            class Layers(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layers = nn.ModuleList([nn.Conv2d(8, 8, 3, padding=1) for _ in range(6)])
+                def forward(self, x):
+                    kept = []
+                    for layer in self.layers:
+                        kept.append(layer(x))
+                        x = kept[-1] + torch.randn_like(x)
+                    return x
+            net, cache = Layers().cuda(), {}
+            def data():
+                return torch.randn(4, 8, 128, 128, device="cuda")
+            def predictions():
+                with torch.no_grad():
+                    return [net(data()) for _ in range(8)]  # list
+            def voices():
+                for name in range(6):
+                    cache[name] = net(data()).mean((2, 3))  # cache
+            def each():
+                for _ in range(8):
+                    net(data()).argmax(1).cpu()
+            def one():
+                return net(data())
+            for function in predictions, voices, each, one:
+                memory._record_memory_history(stacks="python", clear_history=True)
+                result = function()
+                memory._dump_snapshot(function.__name__)
+                del result
+            """)
+        result = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=self.folder.name, timeout=300)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for name, comment in ("predictions", "# list"), ("voices", "# cache"):
+            self.check_lines(self.info(self.step.with_name(name)), r"memory grows: .* more in each of \d calls", comment)
+        for name in "each", "one":
+            self.assertNotIn("memory grows", "\n".join(self.info(self.step.with_name(name))))
+
     def check_no_cause(self, script):
         result = self.run_script(self.written(script), "--gpu", "a100-80gb")
         self.assertEqual(result.returncode, 0, result.stderr)

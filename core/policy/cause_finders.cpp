@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/policy/peak_shapes.h"
+#include "core/policy/cause_finders.h"
 
 #include "core/cost/op_signature.h"
 #include "core/cost/op_work.h"
@@ -44,17 +44,17 @@ std::string sizesText(const std::vector<std::int64_t>& sizes)
     return text;
 }
 
-class ShapeCauses
+class ShapeFinder
 {
 public:
-    ShapeCauses(const StepTrace& step, const std::vector<LiveBlock>& atPeak, Bytes peak)
+    ShapeFinder(const StepTrace& step, const std::vector<LiveBlock>& atPeak, Bytes peak)
         : step_(step)
         , atPeak_(atPeak)
         , peak_(peak)
     {
     }
 
-    std::vector<ShapeCause> find()
+    std::vector<FoundCause> find()
     {
         attention();
         logits();
@@ -80,7 +80,7 @@ private:
 
     void add(CauseKind kind, const Held& held, std::string sentence)
     {
-        causes_.push_back({kind, held.first, std::move(sentence), held.second});
+        causes_.push_back({kind, held.first, std::move(sentence), held.second, SourceLines::none});
         named_.insert(held.second.begin(), held.second.end());
     }
 
@@ -287,15 +287,166 @@ private:
     const StepTrace& step_;
     const std::vector<LiveBlock>& atPeak_;
     const Bytes peak_;
-    std::vector<ShapeCause> causes_;
+    std::vector<FoundCause> causes_;
     std::set<StorageId> named_; ///< in causes_
+};
+
+/// What a line of a snapshot holds, from step to step of the program or from call to call of a model.
+struct LineGrowth
+{
+    std::map<StorageId, Bytes> alive;
+    Bytes bytes = 0; ///< of `alive`
+    std::vector<Bytes> levels; ///< `bytes` when each step or call begins; else before each allocation
+
+    void change(const MemoryChange& change)
+    {
+        bytes += change.delta;
+        if (change.delta > 0)
+            alive[change.storage] = change.delta;
+        else
+            alive.erase(change.storage);
+    }
+
+    /// Whether the line holds more and more: several blocks of several steps or calls, or one that becomes longer by
+    /// equal parts, as a result of torch.cat(). A block that a larger one replaces, as of a longer batch, is no growth.
+    bool isGrowth(bool isRepeated) const
+    {
+        constexpr std::size_t leastRises = 3;
+        std::set<Bytes> rises;
+        std::size_t count = 0;
+        for (std::size_t at = 1; at < levels.size(); ++at) {
+            const Bytes rise = levels[at] - levels[at - 1];
+            if (rise < 0)
+                return false;
+            if (rise > 0 && levels[at - 1] > 0) {
+                rises.insert(rise);
+                ++count;
+            }
+        }
+        // Layers of one forward may be allocated by one line, too.
+        return count >= leastRises
+            && (alive.size() == 1 ? rises.size() == 1 : isRepeated && alive.size() >= leastRises);
+    }
+};
+
+class SnapshotGrowth
+{
+public:
+    SnapshotGrowth(const StepTrace& step, const Timeline& timeline, const SourceLines& lines)
+        : step_(step)
+        , lines_(lines)
+    {
+        for (const MemoryChange& change : timeline.changes)
+            apply(change);
+        if (steps_ > 0)
+            beginStep(); // of what the last step leaves
+    }
+
+    std::optional<FoundCause> find() const
+    {
+        std::optional<FoundCause> most;
+        const auto offer = [&](std::uint32_t line, const LineGrowth& growth, bool isRepeated, std::string_view times) {
+            if (!growth.isGrowth(isRepeated) || (most && most->bytes >= growth.bytes))
+                return;
+            const auto first = std::ranges::find_if(growth.levels, [](Bytes level) { return level > 0; });
+            const auto rises = growth.levels.end() - first - 1;
+            const std::size_t blocks = growth.alive.size();
+            most = {CauseKind::growth,
+                    growth.bytes,
+                    "memory grows: a line has " + formatBytes(growth.bytes) + " in " + std::to_string(blocks)
+                        + (blocks == 1 ? " block" : " blocks") + ", and took "
+                        + formatBytes((growth.levels.back() - *first) / rises) + " more in each of "
+                        + std::to_string(rises) + std::string(times)
+                        + ". A kept loss or output holds the autograd graph: keep loss.item() or "
+                          "output.detach().cpu()",
+                    {},
+                    line};
+        };
+        for (const auto& [line, growth] : growths_)
+            offer(line, growth, steps_ > 0, steps_ > 0 ? " steps" : " calls");
+        for (const auto& [frame, growth] : calls_)
+            if (steps_ == 0)
+                offer(lines_.lineOf(frame), growth, true, " calls");
+        return most;
+    }
+
+private:
+    /// A snapshot has no steps of its own: a step begins with the first allocation of a forward after a backward pass
+    /// or an optimizer. Without steps, a call of a model begins where the program allocated outside of the model.
+    void apply(const MemoryChange& change)
+    {
+        const FrameId caller = callerOfModel(frameOf(step_, change.storage));
+        if (change.op.valid() && change.delta > 0) {
+            const Phase phase = step_.ops.phase[change.op];
+            if (phase == Phase::forward && lastPhase_ != Phase::forward)
+                beginStep();
+            lastPhase_ = phase;
+            if (caller.valid() && caller != lastCaller_)
+                calls_[caller].levels.push_back(calls_[caller].bytes);
+            lastCaller_ = caller;
+        }
+        if (caller.valid())
+            calls_[caller].change(change);
+        const std::uint32_t line = lines_.lineOf(change.storage);
+        if (line == SourceLines::none)
+            return;
+        LineGrowth& growth = growths_[line];
+        if (steps_ == 0 && change.delta > 0)
+            growth.levels.push_back(growth.bytes);
+        growth.change(change);
+    }
+
+    void beginStep()
+    {
+        for (auto& [line, growth] : growths_) {
+            if (steps_ == 0)
+                growth.levels.clear();
+            growth.levels.resize(steps_, 0); // a line that appears later has held nothing before
+            growth.levels.push_back(growth.bytes);
+        }
+        ++steps_;
+    }
+
+    /// Returns the frame of the program that called the outermost module around a frame; invalid: the frame is outside
+    /// of modules.
+    FrameId callerOfModel(FrameId frame)
+    {
+        if (!frame.valid())
+            return {};
+        const auto [entry, isNew] = callers_.try_emplace(frame);
+        if (!isNew)
+            return entry->second;
+        FrameId caller;
+        for (FrameId inner = frame; inner.valid(); inner = step_.frames.caller[inner]) {
+            const FrameId outer = step_.frames.caller[inner];
+            if (outer.valid() && fileOf(inner).ends_with("torch/nn/modules/module.py") && !isLibraryFile(fileOf(outer)))
+                caller = outer;
+        }
+        return callers_[frame] = caller;
+    }
+
+    std::string_view fileOf(FrameId frame) const { return step_.strings[step_.frames.file[frame]]; }
+
+    const StepTrace& step_;
+    const SourceLines& lines_;
+    std::map<std::uint32_t, LineGrowth> growths_; ///< by line
+    std::map<FrameId, LineGrowth> calls_; ///< by the frame that calls a model
+    std::map<FrameId, FrameId> callers_; ///< callerOfModel() of a frame
+    Phase lastPhase_ = Phase::forward;
+    FrameId lastCaller_;
+    std::size_t steps_ = 0;
 };
 
 } // namespace
 
-std::vector<ShapeCause> causesByShape(const StepTrace& step, const std::vector<LiveBlock>& atPeak, Bytes peak)
+std::optional<FoundCause> growthOfSnapshot(const StepTrace& step, const Timeline& timeline, const SourceLines& lines)
 {
-    return ShapeCauses(step, atPeak, peak).find();
+    return SnapshotGrowth(step, timeline, lines).find();
+}
+
+std::vector<FoundCause> causesByShape(const StepTrace& step, const std::vector<LiveBlock>& atPeak, Bytes peak)
+{
+    return ShapeFinder(step, atPeak, peak).find();
 }
 
 } // namespace headroom
