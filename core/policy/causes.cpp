@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/causes.h"
 
-#include "core/cost/op_signature.h"
-#include "core/cost/op_work.h"
+#include "core/policy/cause_finders.h"
 #include "core/timeline/live_tree.h"
+#include "core/timeline/storage_owners.h"
 #include "core/trace/earlier_steps.h"
 #include "core/trace/out_of_memory.h"
 #include "core/trace/remarks.h"
@@ -23,14 +23,13 @@ namespace headroom {
 
 namespace {
 
-constexpr std::int64_t leastVocabulary = 1024; ///< fewer classes make no large logits
-
 /// Shares of the peak from which a finding is a cause.
-constexpr double leastShareOfLogits = 0.2;
-constexpr double leastShareOfScores = 0.3;
 constexpr double leastShareOfState = 0.3;
 constexpr double leastShareOfGrowth = 0.02;
 constexpr double leastShareOfGradients = 0.05;
+constexpr double leastShareOfUnread = 0.1;
+constexpr double leastShareOfGraphs = 0.3;
+constexpr double leastShareOfKept = 0.2; ///< of the memory between two steps
 constexpr double leastRiseBetweenSteps = 0.1; ///< above the step's peak
 
 class Causes
@@ -49,19 +48,28 @@ public:
     {
         if (step_.info.source.empty()) {
             growth();
+            const std::size_t before = causes_.size();
             unusedForwards();
             unusedGradients();
+            summedLosses();
+            sortFrom(before);
             memoryReaders();
-            oldGradients();
             betweenSteps();
         } else {
-            growthOfSnapshot();
+            std::optional<FoundCause> growth = growthOfSnapshot(step_, timeline_, lines_);
+            if (growth && isLargePart(growth->bytes, leastShareOfGrowth))
+                add(growth->kind, growth->bytes, std::move(growth->sentence), growth->line);
         }
         fragmentation();
-        const auto before = static_cast<std::ptrdiff_t>(causes_.size());
-        attention();
-        logits();
-        std::ranges::stable_sort(causes_.begin() + before, causes_.end(), std::greater(), &Cause::bytes);
+        const std::size_t before = causes_.size();
+        if (step_.info.source.empty()) {
+            oldGradients();
+            zeroedGradients();
+            unreadMemory();
+        }
+        for (FoundCause& cause : causesByShape(step_, atPeak_, timeline_.peak))
+            add(cause.kind, cause.bytes, std::move(cause.sentence), mainLine(cause.storages));
+        sortFrom(before);
         optimizerState();
         return std::move(causes_);
     }
@@ -70,6 +78,13 @@ private:
     bool isLargePart(Bytes bytes, double share) const
     {
         return static_cast<double>(bytes) >= share * static_cast<double>(timeline_.peak);
+    }
+
+    /// Sorts the causes from an index on, most bytes first.
+    void sortFrom(std::size_t index)
+    {
+        std::ranges::stable_sort(causes_.begin() + static_cast<std::ptrdiff_t>(index), causes_.end(), std::greater(),
+                                 &Cause::bytes);
     }
 
     /// Adds a cause at a line of lines_, which may be `none`.
@@ -108,6 +123,23 @@ private:
             const std::string remark = unusedForwardRemark(unused);
             add(CauseKind::unusedForward, unused.bytes, remark, mainLine(unused.storages), remark);
         }
+    }
+
+    void summedLosses()
+    {
+        const SummedLosses found = headroom::summedLosses(step_);
+        std::set<StorageId> saved(found.storages.begin(), found.storages.end());
+        Bytes bytes = 0;
+        for (const LiveBlock& block : atPeak_)
+            bytes += saved.contains(block.storage) ? block.bytes : 0;
+        if (found.losses < 3 || !isLargePart(bytes - found.largest, leastShareOfGraphs))
+            return;
+        add(CauseKind::summedLosses, bytes,
+            "the graphs of " + std::to_string(found.losses) + " losses live together: " + formatBytes(bytes) + " of "
+                + formatBytes(timeline_.peak)
+                + ", until a single backward(). Call backward() for each loss, before the next forward: the gradients "
+                  "add up to the same",
+            mainLine(found.storages));
     }
 
     void unusedGradients()
@@ -167,6 +199,137 @@ private:
             mainLine(freed));
     }
 
+    /// Gradients of the step before that zero_grad(set_to_none=False) fills with zeros, and that are alive at the peak
+    /// before backward adds to them. Without the gradients, another instant may be the peak.
+    void zeroedGradients()
+    {
+        std::map<StorageId, Bytes> old;
+        for (const LiveBlock& block : atPeak_)
+            if (block.category == Category::gradient && !block.creator.valid())
+                old.emplace(block.storage, block.bytes);
+        std::set<StorageId> zeroed;
+        std::map<StorageId, OpId> firstUse;
+        for (std::uint32_t row = 0; row < step_.ops.size() && !old.empty(); ++row) {
+            const std::string_view name = step_.opName(OpId(row));
+            const bool isZero = name.starts_with("aten._foreach_zero_.") || name.starts_with("aten.zero_.");
+            for (const StorageId input : step_.ops.inputs[OpId(row)])
+                if (old.contains(input) && isZero)
+                    zeroed.insert(input);
+                else if (old.contains(input))
+                    firstUse.emplace(input, OpId(row));
+        }
+        std::map<OpId, Bytes> needed; // from an op on
+        std::vector<StorageId> storages;
+        Bytes unneeded = 0; // at the present instant
+        for (const StorageId storage : zeroed)
+            if (const auto use = firstUse.find(storage); use != firstUse.end()) {
+                needed[use->second] += old[storage];
+                unneeded += old[storage];
+                storages.push_back(storage);
+            }
+        Bytes live = total(timeline_.start);
+        Bytes peak = live - unneeded; // without the gradients
+        for (const MemoryChange& change : timeline_.changes) {
+            while (change.op.valid() && !needed.empty() && needed.begin()->first <= change.op) {
+                unneeded -= needed.begin()->second;
+                needed.erase(needed.begin());
+            }
+            live += change.delta;
+            peak = std::max(peak, live - unneeded);
+        }
+        const Bytes bytes = timeline_.peak - peak;
+        if (!storages.empty() && isLargePart(bytes, leastShareOfGradients))
+            add(CauseKind::oldGradients, bytes,
+                "gradients of zeros take " + formatBytes(bytes)
+                    + " of the peak until backward adds to the gradients: call zero_grad() with set_to_none=True",
+                mainLine(storages));
+    }
+
+    /// By storage: whether an op of the step reads the storage.
+    std::vector<bool> readStorages() const
+    {
+        std::vector<bool> read(step_.storages.size(), false);
+        for (std::uint32_t row = 0; row < step_.ops.size(); ++row)
+            for (const StorageId input : step_.ops.inputs[OpId(row)])
+                read[input.value] = true;
+        return read;
+    }
+
+    /// By module: whether the module, or a module around the module, runs in the step.
+    std::vector<bool> runningModules() const
+    {
+        std::vector<bool> runs(step_.modules.size(), false);
+        for (const ModuleId module : step_.calls.module)
+            runs[module.value] = true;
+        for (std::uint32_t row = 0; row < runs.size(); ++row)
+            for (ModuleId around = step_.modules.parent[ModuleId(row)]; around.valid() && !runs[row];
+                 around = step_.modules.parent[around])
+                runs[row] = runs[around.value];
+        return runs;
+    }
+
+    /// Memory at the peak that the step finds and that none of the step's ops reads: results of the step before until
+    /// the program replaces the results, and what lives throughout. A line that makes what the step reads, such as the
+    /// next batch, does not count.
+    void unreadMemory()
+    {
+        const std::vector<bool> read = readStorages();
+        const std::vector<bool> runs = runningModules();
+        const StorageOwners owners(step_);
+        std::set<StorageId> stay, named;
+        for (const LiveBlock& block : liveBlocks(step_, timeline_, timeline_.changes.size()))
+            stay.insert(block.storage);
+        if (!causes_.empty() && causes_.front().kind == CauseKind::growth)
+            for (const KeptActivations& kept : {keptActivations(step_), keptBetweenSteps(step_)})
+                named.insert(kept.storages.begin(), kept.storages.end());
+        const auto isData = [](Category category) {
+            return category == Category::activation || category == Category::temporary || category == Category::input
+                || category == Category::other;
+        };
+        std::set<std::uint32_t> linesOfData{SourceLines::none};
+        std::set<std::uint32_t> linesOfResults; // of forwards, and of what autograd saves
+        if (hasSourceLines(step_))
+            linesOfResults.insert(SourceLines::none); // what only autograd holds when the step begins
+        std::set<StorageId> packed(step_.packs.storage.begin(), step_.packs.storage.end());
+        for (std::uint32_t row = 0; row < read.size(); ++row) {
+            const StorageId storage(row);
+            const OpId creator = step_.storages.creator[storage];
+            if (isData(step_.storages.category[storage]) && (read[row] || creator.valid()))
+                linesOfData.insert(lines_.lineOf(storage));
+            if (creator.valid() && !step_.ops.inputs[creator].empty()
+                && (step_.ops.call[creator].valid() || packed.contains(storage)))
+                linesOfResults.insert(lines_.lineOf(storage));
+        }
+        std::pair<Bytes, std::vector<StorageId>> before, unread;
+        for (const LiveBlock& block : atPeak_) {
+            if (block.creator.valid() || read[block.storage.value] || named.contains(block.storage))
+                continue;
+            const bool stays = stay.contains(block.storage);
+            const std::uint32_t line = lines_.lineOf(block.storage);
+            const std::uint32_t row = owners.registeredRow(block.storage);
+            if (row != StorageOwners::none ? !stays || runs[step_.registered.module[row].value]
+                    : stays                ? !isData(block.category) || linesOfData.contains(line)
+                                           : !isData(block.category) || !linesOfResults.contains(line))
+                continue;
+            auto& [bytes, storages] = stays ? unread : before;
+            bytes += block.bytes;
+            storages.push_back(block.storage);
+        }
+        if (isLargePart(before.first, leastShareOfUnread))
+            add(CauseKind::carried, before.first,
+                "results of the step before take " + formatBytes(before.first)
+                    + " of the peak, until the program replaces the results: an output, a loss, or the graph that "
+                      "backward(retain_graph=True) leaves. Delete such results (del) at the end of the step",
+                mainLine(before.second));
+        if (isLargePart(unread.first, leastShareOfUnread))
+            add(CauseKind::unread, unread.first,
+                formatBytes(unread.first)
+                    + " of the peak are blocks that no op of the step reads, as of a loaded checkpoint, or of a "
+                      "model that does not run: delete the last name that holds the blocks, or move the blocks to the "
+                      "CPU",
+                mainLine(unread.second));
+    }
+
     void betweenSteps()
     {
         constexpr std::size_t leastKept = 4; ///< blocks of equal size that look like outputs in a list
@@ -182,97 +345,11 @@ private:
                 && block.first * static_cast<Bytes>(block.second) > kept.first * static_cast<Bytes>(kept.second))
                 kept = block;
         if (const Bytes bytes = kept.first * static_cast<Bytes>(kept.second);
-            static_cast<double>(bytes) >= leastShareOfLogits * static_cast<double>(level))
+            static_cast<double>(bytes) >= leastShareOfKept * static_cast<double>(level))
             sentence += ". " + std::to_string(kept.second) + " blocks of " + formatBytes(kept.first)
                 + " live there together: outputs that are kept, as in a list, take their bytes even without a graph. "
                   "Keep output.cpu(), or the figures that count";
         add(CauseKind::betweenSteps, level, sentence, SourceLines::none);
-    }
-
-    /// What a line of a snapshot holds, from step to step of the program.
-    struct LineGrowth
-    {
-        std::map<StorageId, Bytes> alive;
-        Bytes bytes = 0; ///< of `alive`
-        std::vector<Bytes> levels; ///< `bytes` when each step begins; without steps, before each allocation
-
-        /// Whether the line holds more and more: several blocks of several steps, or one that becomes longer by equal
-        /// parts, as a result of torch.cat(). A block that a larger one replaces, as of a longer batch, is no growth.
-        bool isGrowth(bool hasSteps) const
-        {
-            constexpr std::size_t leastRises = 3;
-            std::set<Bytes> rises;
-            std::size_t count = 0;
-            for (std::size_t at = 1; at < levels.size(); ++at) {
-                const Bytes rise = levels[at] - levels[at - 1];
-                if (rise < 0)
-                    return false;
-                if (rise > 0 && levels[at - 1] > 0) {
-                    rises.insert(rise);
-                    ++count;
-                }
-            }
-            // Layers of one forward may be allocated by one line, too.
-            return count >= leastRises
-                && (alive.size() == 1 ? rises.size() == 1 : hasSteps && alive.size() >= leastRises);
-        }
-    };
-
-    /// A snapshot has no steps of its own: a step begins with the first allocation of a forward after a backward pass
-    /// or an optimizer.
-    void growthOfSnapshot()
-    {
-        std::map<std::uint32_t, LineGrowth> growths;
-        Phase last = Phase::forward;
-        std::size_t steps = 0;
-        const auto beginStep = [&] {
-            for (auto& [line, growth] : growths) {
-                if (steps == 0)
-                    growth.levels.clear();
-                growth.levels.resize(steps, 0); // a line that appears later has held nothing before
-                growth.levels.push_back(growth.bytes);
-            }
-            ++steps;
-        };
-        for (const MemoryChange& change : timeline_.changes) {
-            if (change.op.valid() && change.delta > 0) {
-                const Phase phase = step_.ops.phase[change.op];
-                if (phase == Phase::forward && last != Phase::forward)
-                    beginStep();
-                last = phase;
-            }
-            const std::uint32_t line = lines_.lineOf(change.storage);
-            if (line == SourceLines::none)
-                continue;
-            LineGrowth& growth = growths[line];
-            if (steps == 0 && change.delta > 0)
-                growth.levels.push_back(growth.bytes);
-            growth.bytes += change.delta;
-            if (change.delta > 0)
-                growth.alive[change.storage] = change.delta;
-            else
-                growth.alive.erase(change.storage);
-        }
-        const bool hasSteps = steps > 0;
-        if (hasSteps)
-            beginStep(); // of what the last step leaves
-        std::erase_if(growths, [&](const auto& entry) {
-            return !entry.second.isGrowth(hasSteps) || !isLargePart(entry.second.bytes, leastShareOfGrowth);
-        });
-        if (growths.empty())
-            return;
-        const auto most = std::ranges::max_element(growths, {}, [](const auto& entry) { return entry.second.bytes; });
-        const LineGrowth& growth = most->second;
-        const std::size_t blocks = growth.alive.size();
-        const auto first = std::ranges::find_if(growth.levels, [](Bytes level) { return level > 0; });
-        const auto rises = growth.levels.end() - first - 1;
-        add(CauseKind::growth, growth.bytes,
-            "memory grows: a line has " + formatBytes(growth.bytes) + " in " + std::to_string(blocks)
-                + (blocks == 1 ? " block" : " blocks") + ", and took "
-                + formatBytes((growth.levels.back() - *first) / rises) + " more in each of " + std::to_string(rises)
-                + (hasSteps ? " steps" : " calls")
-                + ". A kept loss or output holds the autograd graph: keep loss.item() or output.detach().cpu()",
-            most->first);
     }
 
     /// Returns the bytes that the allocator had reserved when a request failed; 0: not known. Of a simulated card the
@@ -330,141 +407,6 @@ private:
                  run_->failure->op);
     }
 
-    using Extent = std::pair<std::int64_t, std::int64_t>; ///< the last two sizes: queries and keys
-
-    /// Returns the extents of results of batched products that a softmax reads or makes: scores of attention.
-    std::set<Extent> scoreExtents() const
-    {
-        constexpr std::int64_t leastKeys = 256;
-        std::set<Extent> products, softmaxes, both;
-        for (std::uint32_t row = 0; row < step_.ops.size(); ++row) {
-            const std::string_view name = step_.opName(OpId(row));
-            const bool isProduct = name.starts_with("aten.bmm.") || name.starts_with("aten.baddbmm.");
-            if (!isProduct && !name.starts_with("aten._softmax.") && !name.starts_with("aten._safe_softmax."))
-                continue;
-            const OpSignature signature = decodedSignature(step_.signatureOf(OpId(row)));
-            const TensorShape* const shape = signature.result();
-            if (shape && shape->sizes.size() > 2 && shape->sizes.back() >= leastKeys)
-                (isProduct ? products : softmaxes).emplace(*(shape->sizes.end() - 2), shape->sizes.back());
-        }
-        std::ranges::set_intersection(products, softmaxes, std::inserter(both, both.end()));
-        return both;
-    }
-
-    void attention()
-    {
-        const std::set<Extent> known = scoreExtents();
-        if (known.empty())
-            return;
-        std::map<Extent, std::pair<Bytes, std::vector<StorageId>>> byExtent;
-        for (const LiveBlock& block : atPeak_) {
-            if (!block.creator.valid())
-                continue;
-            for (const OpSignature::Value& value : decodedSignature(step_.signatureOf(block.creator)).results)
-                for (const TensorShape& shape : value.tensors) {
-                    const std::size_t rank = shape.sizes.size();
-                    const Extent extent = rank > 2 ? Extent(shape.sizes[rank - 2], shape.sizes[rank - 1]) : Extent();
-                    if (!known.contains(extent) || bytesOf(shape) != step_.storages.requested[block.storage])
-                        continue;
-                    auto& held = byExtent[extent];
-                    if (held.second.empty() || held.second.back() != block.storage) {
-                        held.first += block.bytes;
-                        held.second.push_back(block.storage);
-                    }
-                }
-        }
-        for (const auto& [extent, held] : byExtent)
-            if (isLargePart(held.first, leastShareOfScores))
-                add(CauseKind::attention, held.first,
-                    "scores of attention are the peak: " + formatBytes(held.first) + " of "
-                        + formatBytes(timeline_.peak) + " in " + std::to_string(held.second.size())
-                        + (held.second.size() == 1 ? " tensor" : " tensors") + " of " + groupedDigits(extent.first)
-                        + " queries and " + groupedDigits(extent.second)
-                        + " keys. Call scaled_dot_product_attention, whose flash and memory-efficient kernels keep no "
-                          "scores",
-                    mainLine(held.second));
-    }
-
-    struct Vocabularies
-    {
-        std::set<std::int64_t> columns; ///< sizes of the last dimension of logits
-        std::set<std::pair<std::int64_t, double>> inside; ///< sizes of another dimension, and elements of logits
-    };
-
-    /// Returns the numbers of classes of the step's log_softmax ops. Without such an op, as under a fused loss, the
-    /// rows of embeddings count.
-    Vocabularies vocabularies() const
-    {
-        Vocabularies found;
-        std::set<std::int64_t> words;
-        bool hasLoss = false;
-        for (std::uint32_t row = 0; row < step_.ops.size(); ++row) {
-            const std::string_view name = step_.opName(OpId(row));
-            const bool isEmbedding = name.starts_with("aten.embedding.");
-            if (!isEmbedding && !name.starts_with("aten._log_softmax."))
-                continue;
-            const OpSignature signature = decodedSignature(step_.signatureOf(OpId(row)));
-            const TensorShape* const shape = isEmbedding ? signature.tensor(0) : signature.result();
-            if (!shape || shape->sizes.empty())
-                continue;
-            if (isEmbedding) {
-                words.insert(shape->sizes.front());
-                continue;
-            }
-            hasLoss = true;
-            const auto rank = static_cast<std::int64_t>(shape->sizes.size());
-            const std::int64_t dimension = (signature.integer(1, 0, -1) + rank) % rank;
-            const std::int64_t classes = shape->sizes[static_cast<std::size_t>(dimension)];
-            if (classes < leastVocabulary)
-                continue;
-            if (dimension + 1 == rank)
-                found.columns.insert(classes);
-            else
-                found.inside.emplace(classes, numel(*shape));
-        }
-        if (!hasLoss)
-            found.columns.insert(words.lower_bound(leastVocabulary), words.end());
-        return found;
-    }
-
-    /// Returns the vocabulary of a block that has an element for each class and row; 0: none.
-    std::int64_t vocabularyOf(const LiveBlock& block, const Vocabularies& known) const
-    {
-        if (!block.creator.valid() || (known.columns.empty() && known.inside.empty()))
-            return 0;
-        for (const OpSignature::Value& value : decodedSignature(step_.signatureOf(block.creator)).results)
-            for (const TensorShape& shape : value.tensors) {
-                if (shape.sizes.size() < 2 || bytesOf(shape) != step_.storages.requested[block.storage])
-                    continue;
-                if (known.columns.contains(shape.sizes.back()))
-                    return shape.sizes.back();
-                for (const auto& [classes, elements] : known.inside)
-                    if (elements == numel(shape) && std::ranges::find(shape.sizes, classes) != shape.sizes.end())
-                        return classes;
-            }
-        return 0;
-    }
-
-    void logits()
-    {
-        std::map<std::int64_t, std::pair<Bytes, std::vector<StorageId>>> byVocabulary;
-        const Vocabularies known = vocabularies();
-        for (const LiveBlock& block : atPeak_)
-            if (const std::int64_t vocabulary = vocabularyOf(block, known); vocabulary > 0) {
-                byVocabulary[vocabulary].first += block.bytes;
-                byVocabulary[vocabulary].second.push_back(block.storage);
-            }
-        for (const auto& [vocabulary, held] : byVocabulary)
-            if (isLargePart(held.first, leastShareOfLogits))
-                add(CauseKind::logits, held.first,
-                    "logits are the peak: " + formatBytes(held.first) + " of " + formatBytes(timeline_.peak) + " in "
-                        + std::to_string(held.second.size()) + (held.second.size() == 1 ? " tensor" : " tensors")
-                        + " of " + groupedDigits(vocabulary)
-                        + (known.columns.contains(vocabulary) ? " columns" : " classes")
-                        + ". Compute the loss in chunks, or by a fused linear cross-entropy",
-                    mainLine(held.second));
-    }
-
     void optimizerState()
     {
         const auto at = [&](Category category) { return timeline_.atPeak[static_cast<std::size_t>(category)]; };
@@ -495,9 +437,10 @@ private:
 
 std::string_view causeName(CauseKind kind)
 {
-    static constexpr std::array<std::string_view, 10> names{
-        "growth",        "unused_forward", "unused_gradients", "memory_reader", "old_gradients",
-        "between_steps", "fragmentation",  "attention",        "logits",        "optimizer_state"};
+    static constexpr std::array<std::string_view, 14> names{
+        "growth",        "unused_forward", "unused_gradients", "summed_losses",  "memory_reader",
+        "old_gradients", "carried",        "unread",           "between_steps",  "fragmentation",
+        "attention",     "logits",         "expansion",        "optimizer_state"};
     return names[static_cast<std::size_t>(kind)];
 }
 

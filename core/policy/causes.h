@@ -18,12 +18,16 @@ enum class CauseKind {
     growth, ///< every step leaves more alive than the step before
     unusedForward, ///< a forward with gradients on that no backward pass uses
     unusedGradients, ///< gradients of parameters that no optimizer updates
+    summedLosses, ///< graphs of several losses, kept for a single backward pass
     memoryReader, ///< a forward chose its size by the card's free memory
-    oldGradients, ///< gradients of the step before, that zero_grad() frees after the peak
+    oldGradients, ///< gradients of the step before, that zero_grad() frees after the peak, or fills with zeros
+    carried, ///< results of the step before that the program replaces after the peak
+    unread, ///< blocks that no op of the step reads
     betweenSteps, ///< memory between two steps, as of an evaluation, is higher than the step's
     fragmentation, ///< the card has the bytes, in pieces
     attention, ///< scores of attention, as wide as the sequence
     logits, ///< results as wide as a vocabulary
+    expansion, ///< results much larger than their inputs, as of broadcasting
     optimizerState, ///< the optimizer's state is larger than the weights
 };
 std::string_view causeName(CauseKind kind); ///< "growth", "unused_forward", … as in JSON

@@ -55,6 +55,38 @@ struct MemoryBetweenSteps
 };
 MemoryBetweenSteps mostBetweenSteps(const StepTrace& step);
 
+/// Least bytes that a step keeps beyond its end, or saves for nothing, for a remark.
+inline constexpr Bytes leastGrowth = MiB;
+
+/// Whether a tensor of this category may be the graph of a step, or a result.
+constexpr bool isOfGraph(Category category)
+{
+    return category == Category::activation || category == Category::temporary || category == Category::gradient
+        || category == Category::other;
+}
+
+/// Activations, temporaries and gradients that the program holds beyond the step's end (a loss that is summed up
+/// holds the graph).
+struct KeptActivations
+{
+    Bytes found = 0; ///< activations of earlier steps, when this step begins
+    /// Of earlier steps, when this step ends, without one gradient of each parameter, and without what the forward
+    /// reads and no line of this step makes anew.
+    Bytes earlier = 0;
+    Bytes gradients = 0; ///< part of `earlier`: more than one gradient of each parameter
+    Bytes recurring = 0; ///< part of `earlier` that the forward does not read, from lines that make `more`
+    Bytes more = 0; ///< what the step has made and leaves, without replacements of what was found
+    bool inGraph = false; ///< at least half of `more` is saved by autograd when the step ends
+    std::vector<StorageId> storages; ///< that the step found or made, and leaves; ascending
+};
+KeptActivations keptActivations(const StepTrace& step);
+
+/// Returns what the program keeps between two steps, such as predictions of an evaluation: blocks of a size of which
+/// the step finds those of at least two earlier periods, and reads none.
+KeptActivations keptBetweenSteps(const StepTrace& step);
+
+bool isGrowth(const KeptActivations& kept); ///< whether every step leaves more than the step before
+
 /// Names of the modules in which the forward of a step saves tensors, modules around those modules included.
 std::set<std::string> modulesThatSave(const StepTrace& step);
 

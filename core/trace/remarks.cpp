@@ -4,9 +4,9 @@
 
 #include "core/base/bytes.h"
 #include "core/trace/earlier_steps.h"
-#include "core/trace/memory_event.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -17,135 +17,6 @@
 namespace headroom {
 
 namespace {
-
-constexpr Bytes leastGrowth = MiB; ///< of a step that keeps activations, for a remark
-
-/// Whether a tensor of this category may be the graph of a step, or a result.
-bool isOfGraph(Category category)
-{
-    return category == Category::activation || category == Category::temporary || category == Category::gradient
-        || category == Category::other;
-}
-
-/// The activations, gradients and temporaries that are live.
-class LiveActivations : public TimelessMemory
-{
-public:
-    explicit LiveActivations(const StepTrace& step)
-        : categories_(step.storages.category.begin(), step.storages.category.end())
-        , found_(categories_.size(), false)
-        , foundInput_(categories_.size(), false)
-        , isLate_(categories_.size(), false)
-    {
-        for (const Bytes bytes : step.storages.bytes)
-            blocks_.push_back({bytes, 0});
-    }
-
-    void hold(std::uint32_t storage)
-    {
-        blocks_[storage].hold();
-        isLate_[storage] = isUpdated_;
-    }
-    void drop(std::uint32_t storage) { blocks_[storage].drop(); }
-    void resize(std::uint32_t storage, Bytes bytes) { blocks_[storage].resize(bytes); }
-    void retype(StorageId storage, Category category) { categories_[storage.value] = category; }
-    void mark(Mark mark)
-    {
-        if (mark == Mark::stepEnd) {
-            isUpdated_ = true;
-            isLate_.assign(isLate_.size(), false);
-        }
-        if (mark != Mark::stepBegin)
-            return;
-        for (std::uint32_t storage = 0; storage < blocks_.size(); ++storage) {
-            found_[storage] = live(storage) > 0;
-            foundInput_[storage] = categories_[storage] == Category::input && blocks_[storage].live() > 0;
-            foundBytes_ += categories_[storage] == Category::activation ? live(storage) : 0;
-        }
-    }
-
-    /// `ofAutograd`: by storage, whether autograd saves the storage when the step ends.
-    KeptActivations kept(const StepTrace& step, const std::vector<bool>& ofAutograd) const
-    {
-        KeptActivations kept;
-        kept.found = foundBytes_;
-        Bytes gradients = 0; // of earlier steps
-        Bytes parameters = 0;
-        std::multiset<Bytes> made, madeLate;
-        std::vector<Bytes> gone, goneInputs;
-        std::set<Bytes> extended;
-        Bytes inGraph = 0;
-        for (std::uint32_t storage = 0; storage < blocks_.size(); ++storage) {
-            const Bytes bytes = live(storage);
-            parameters += categories_[storage] == Category::parameter ? blocks_[storage].bytes : 0;
-            if (found_[storage] && bytes == 0) {
-                gone.push_back(blocks_[storage].bytes);
-            } else if (found_[storage]) {
-                (categories_[storage] == Category::gradient ? gradients : kept.earlier) += bytes;
-            } else if (const Bytes older = bytes > 0 ? extendedBytes(step, StorageId(storage)) : 0; older > 0) {
-                kept.earlier += older;
-                kept.more += bytes - older;
-                extended.insert(older);
-            } else if (bytes > 0) {
-                (isLate_[storage] ? madeLate : made).insert(bytes);
-            }
-            if (foundInput_[storage] && blocks_[storage].live() == 0)
-                goneInputs.push_back(blocks_[storage].bytes);
-            if (bytes > 0)
-                kept.storages.emplace_back(storage);
-            inGraph += !found_[storage] && ofAutograd[storage] ? bytes : 0;
-        }
-        kept.earlier += std::max<Bytes>(0, gradients - parameters); // each parameter may have a gradient
-        // The program may make the next step's input before the recording ends. No module has had that input yet.
-        made.merge(withoutReplacements(std::move(madeLate), goneInputs));
-        // What was appended to is gone, but is no reason to take another block for a replacement.
-        std::erase_if(gone, [&](Bytes bytes) { return extended.contains(bytes) && !made.contains(bytes); });
-        made = withoutReplacements(std::move(made), gone);
-        kept.more = std::accumulate(made.begin(), made.end(), kept.more);
-        kept.inGraph = inGraph >= kept.more / 2;
-        return kept;
-    }
-
-private:
-    /// Returns the bytes of a block that the step found and dropped, to which torch.cat() appended to make `storage`;
-    /// 0: none.
-    Bytes extendedBytes(const StepTrace& step, StorageId storage) const
-    {
-        const OpId creator = step.storages.creator[storage];
-        if (!creator.valid() || !step.opName(creator).starts_with("aten.cat."))
-            return 0;
-        for (const StorageId input : step.ops.inputs[creator])
-            if (const Bytes bytes = blocks_[input.value].bytes;
-                found_[input.value] && live(input.value) == 0 && bytes < blocks_[storage.value].bytes)
-                return bytes;
-        return 0;
-    }
-
-    /// What the step has made, without what replaces something that is gone: blocks of the same size, else the largest,
-    /// since a step of another shape replaces an output by an output of another size.
-    static std::multiset<Bytes> withoutReplacements(std::multiset<Bytes> made, const std::vector<Bytes>& gone)
-    {
-        std::size_t others = 0;
-        for (const Bytes bytes : gone)
-            if (const auto same = made.find(bytes); same != made.end())
-                made.erase(same);
-            else
-                ++others;
-        for (; others > 0 && !made.empty(); --others)
-            made.erase(std::prev(made.end()));
-        return made;
-    }
-
-    Bytes live(std::uint32_t storage) const { return isOfGraph(categories_[storage]) ? blocks_[storage].live() : 0; }
-
-    std::vector<HeldBlock> blocks_; ///< by storage
-    std::vector<Category> categories_;
-    std::vector<bool> found_; ///< live when the step began
-    std::vector<bool> foundInput_; ///< an input of the model, live when the step began
-    std::vector<bool> isLate_; ///< made after the last update of the parameters
-    bool isUpdated_ = false; ///< an optimizer has made a step
-    Bytes foundBytes_ = 0; ///< activations that were live when the step began
-};
 
 /// Finds calls of modules with saved tensors that no backward pass uses.
 class UnusedForwards
@@ -327,17 +198,62 @@ private:
     bool anyRead_ = false;
 };
 
-} // namespace
-
-KeptActivations keptActivations(const StepTrace& step)
+/// Parts of the forward that share no activation: sets of storages, joined by ops. Adding up single numbers joins
+/// nothing.
+class ForwardParts
 {
-    if (!step.info.endedEarly().empty()) // what is alive then is alive for the rest of the step
-        return {};
-    LiveActivations live(step);
-    for (std::uint32_t event = 0; event < step.events.size(); ++event)
-        applyRecordedEvent(live, step, event);
-    return live.kept(step, savedAtTheEnd(step));
-}
+public:
+    explicit ForwardParts(const StepTrace& step)
+        : step_(step)
+        , parents_(step.storages.size())
+    {
+        std::iota(parents_.begin(), parents_.end(), 0U);
+        for (std::uint32_t row = 0; row < step.ops.size(); ++row)
+            if (step.ops.phase[OpId(row)] == Phase::forward)
+                join(OpId(row));
+    }
+
+    std::uint32_t of(StorageId storage)
+    {
+        std::uint32_t part = storage.value;
+        while (parents_[part] != part)
+            part = parents_[part] = parents_[parents_[part]];
+        return part;
+    }
+
+    /// Whether an op of the forward makes the storage from more than weights: a cast of weights is shared by all parts.
+    bool isMade(StorageId storage) const
+    {
+        const OpId creator = step_.storages.creator[storage];
+        return creator.valid() && step_.ops.phase[creator] == Phase::forward
+            && (step_.ops.flags[creator] & opAutocastCast) == 0;
+    }
+
+private:
+    void join(OpId op)
+    {
+        constexpr Bytes number = 8;
+        static constexpr std::array<std::string_view, 5> sums{"aten.add.", "aten.add_.", "aten.sub.", "aten.stack.",
+                                                              "aten.cat."};
+        const auto isNumber = [this](StorageId storage) { return step_.storages.requested[storage] <= number; };
+        const std::string_view name = step_.opName(op);
+        if (std::ranges::all_of(step_.ops.inputs[op], isNumber)
+            && std::ranges::any_of(sums, [&](std::string_view sum) { return name.starts_with(sum); }))
+            return;
+        StorageId first;
+        for (const auto& storages : {step_.ops.inputs[op], step_.ops.outputs[op]})
+            for (const StorageId storage : storages)
+                if (isMade(storage)) {
+                    first = first.valid() ? first : storage;
+                    parents_[of(storage)] = of(first);
+                }
+    }
+
+    const StepTrace& step_;
+    std::vector<std::uint32_t> parents_; ///< by storage: another storage of the part, or itself
+};
+
+} // namespace
 
 std::vector<UnusedForward> unusedForwards(const StepTrace& step)
 {
@@ -345,7 +261,7 @@ std::vector<UnusedForward> unusedForwards(const StepTrace& step)
     if (found.empty() || growthRemark(step).empty())
         return found;
     // What the program keeps is growth; the same bytes have one cause.
-    const std::vector<StorageId> kept = keptActivations(step).storages; // ascending
+    const std::vector<StorageId> kept = keptActivations(step).storages;
     for (UnusedForward& unused : found)
         std::erase_if(unused.storages, [&](StorageId storage) {
             const bool isKept = std::ranges::binary_search(kept, storage);
@@ -359,6 +275,35 @@ std::vector<UnusedForward> unusedForwards(const StepTrace& step)
 std::vector<StorageId> unusedGradients(const StepTrace& step)
 {
     return Gradients(step).unused();
+}
+
+SummedLosses summedLosses(const StepTrace& step)
+{
+    ForwardParts parts(step);
+    std::map<std::uint32_t, std::map<std::uint32_t, std::set<StorageId>>> used; // by backward pass and part
+    for (std::uint32_t row = 0; row < step.events.size(); ++row) {
+        const EventIndex event(row);
+        if (step.events.kind[event] != EventKind::unpack)
+            continue;
+        const StorageId storage = step.packs.storage[PackId(step.events.a[event])];
+        if (storage.valid() && parts.isMade(storage))
+            used[step.events.b[event]][parts.of(storage)].insert(storage);
+    }
+    SummedLosses most;
+    for (const auto& [pass, graphs] : used) {
+        SummedLosses found;
+        for (const auto& [part, storages] : graphs) {
+            Bytes bytes = 0;
+            for (const StorageId storage : storages)
+                bytes += step.storages.bytes[storage];
+            found.largest = std::max(found.largest, bytes);
+            found.losses += bytes >= leastGrowth ? 1 : 0;
+            found.storages.insert(found.storages.end(), storages.begin(), storages.end());
+        }
+        if (found.losses > most.losses)
+            most = std::move(found);
+    }
+    return most;
 }
 
 Bytes keptByGraphs(const StepTrace& step)
@@ -439,56 +384,6 @@ std::string unusedForwardRemark(const UnusedForward& unused)
         + " that autograd kept for the module: call the module inside of torch.no_grad()";
 }
 
-bool isGrowth(const KeptActivations& kept)
-{
-    return kept.more >= leastGrowth && (kept.earlier >= kept.more / 2 || (kept.inGraph && kept.earlier > 0));
-}
-
-KeptActivations keptBetweenSteps(const StepTrace& step)
-{
-    const StepTrace::Outside& rows = step.betweenSteps;
-    std::map<Bytes, std::int64_t> kept; // blocks that the period adds, by size
-    for (std::uint32_t row = 0; row < rows.size(); ++row)
-        if (rows.kind[row] != OutsideKind::emptyCache)
-            kept[roundedToBlock(rows.bytes[row])] += rows.kind[row] == OutsideKind::alloc ? 1 : -1;
-    if (kept.empty())
-        return {};
-    std::map<Bytes, std::vector<StorageId>> found;
-    std::set<StorageId> older, read;
-    bool begun = false;
-    for (std::uint32_t event = 0; event < step.events.size(); ++event) {
-        const EventIndex at(event);
-        const std::uint32_t a = step.events.a[at];
-        const EventKind kind = step.events.kind[at];
-        begun = begun || (kind == EventKind::mark && static_cast<Mark>(a) == Mark::stepBegin);
-        if (kind == EventKind::alloc && !begun) {
-            older.insert(StorageId(a));
-            const Category category = step.storages.category[StorageId(a)];
-            if (category == Category::activation || category == Category::temporary || category == Category::input
-                || category == Category::other)
-                found[step.storages.bytes[StorageId(a)]].emplace_back(a);
-        } else if (kind == EventKind::free) {
-            read.insert(StorageId(a));
-            if (begun && older.contains(StorageId(a)))
-                --kept[step.storages.bytes[StorageId(a)]]; // as a batch that was made before the step
-        } else if (kind == EventKind::opBegin) {
-            read.insert(step.ops.inputs[OpId(a)].begin(), step.ops.inputs[OpId(a)].end());
-        }
-    }
-    KeptActivations result;
-    for (const auto& [bytes, blocks] : kept) {
-        std::vector<StorageId>& old = found[bytes];
-        std::erase_if(old, [&](StorageId storage) { return read.contains(storage); });
-        if (blocks <= 0 || static_cast<std::int64_t>(old.size()) < 2 * blocks)
-            continue;
-        result.more += blocks * bytes;
-        result.earlier += static_cast<Bytes>(old.size()) * bytes;
-        result.storages.insert(result.storages.end(), old.begin(), old.end());
-    }
-    result.found = result.earlier;
-    return result;
-}
-
 std::string growthRemark(const StepTrace& step)
 {
     const KeptActivations kept = keptActivations(step);
@@ -499,13 +394,16 @@ std::string growthRemark(const StepTrace& step)
               "of evaluations in a list. Keep output.cpu(), or the figures that count";
     if (!isGrowth(kept))
         return {};
-    return "the program keeps " + formatBytes(kept.earlier) + " of activations of earlier steps, and this step adds "
-        + formatBytes(kept.more) + ": every step takes more than the step before, and the peak is of this step only. "
+    const bool areGradients = kept.gradients > kept.earlier / 2;
+    return "the program keeps " + formatBytes(kept.earlier) + " of " + (areGradients ? "gradients" : "activations")
+        + " of earlier steps, and this step adds " + formatBytes(kept.more)
+        + ": every step takes more than the step before, and the peak is of this step only. "
         + (kept.inGraph
                ? "A kept loss or output holds the autograd graph, and so does a gradient made with create_graph: keep "
                  "loss.item() or output.detach(), and clear such gradients by zero_grad(set_to_none=True)"
-               : "Kept outputs, as in a list or by torch.cat(), take memory even without a graph: keep output.cpu(), "
-                 "or the figures that count");
+               : areGradients ? "Gradients in a list live on after zero_grad(): keep norms, or gradient.cpu()"
+                              : "Kept outputs, as in a list or by torch.cat(), take memory even without a graph: keep "
+                                "output.cpu(), or the figures that count");
 }
 
 std::vector<std::string> remarks(const StepTrace& step)

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/trace/earlier_steps.h"
 #include "core/trace/step_trace.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,24 +23,6 @@ struct FallbackOp
 };
 std::vector<FallbackOp> fallbackOps(const StepTrace& step);
 
-/// Activations, temporaries and gradients that the program holds beyond the step's end (a loss that is summed up
-/// holds the graph).
-struct KeptActivations
-{
-    Bytes found = 0; ///< activations of earlier steps, when this step begins
-    Bytes earlier = 0; ///< of earlier steps, when this step ends, without one gradient of each parameter
-    Bytes more = 0; ///< what the step has made and leaves, without replacements of what was found
-    bool inGraph = false; ///< at least half of `more` is saved by autograd when the step ends
-    std::vector<StorageId> storages; ///< that the step found or made, and leaves
-};
-KeptActivations keptActivations(const StepTrace& step);
-
-/// Returns what the program keeps between two steps, such as predictions of an evaluation: blocks of a size of which
-/// the step finds those of at least two earlier periods, and reads none.
-KeptActivations keptBetweenSteps(const StepTrace& step);
-
-bool isGrowth(const KeptActivations& kept); ///< whether every step leaves more than the step before
-
 /// Forwards with gradients on, of one module, whose saved tensors no backward pass used: torch.no_grad() is missing.
 struct UnusedForward
 {
@@ -53,6 +37,16 @@ std::string unusedForwardRemark(const UnusedForward& unused);
 /// Returns the gradients that backward makes, that live while an optimizer runs, and that neither an optimizer nor the
 /// program reads. None in a step without an optimizer that reads gradients of the step.
 std::vector<StorageId> unusedGradients(const StepTrace& step);
+
+/// Losses that a single backward pass uses and that could each have a backward pass, since nothing but a sum joins the
+/// losses: minibatches before a single backward().
+struct SummedLosses
+{
+    std::size_t losses = 0;
+    Bytes largest = 0; ///< bytes of the largest graph
+    std::vector<StorageId> storages; ///< saved for all losses
+};
+SummedLosses summedLosses(const StepTrace& step); ///< of the backward pass with most losses
 
 /// Returns a sentence if every step of the program takes more than the step before; empty if not.
 std::string growthRemark(const StepTrace& step);

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -137,7 +138,7 @@ TEST(Remarks, GradientsThatHoldAGraphAreGrowth)
     builder.alloc(64 * MiB, Category::gradient, {});
     builder.mark(Mark::backwardEnd);
     const StepTracePtr step = *builder.finish();
-    EXPECT_EQ(keptActivations(*step).earlier, 20 * MiB);
+    EXPECT_EQ(keptActivations(*step).earlier, 84 * MiB) << "each parameter may have a single gradient";
     EXPECT_EQ(keptActivations(*step).more, 114 * MiB);
 }
 
@@ -150,6 +151,45 @@ TEST(Remarks, AStepThatEndedEarlyShowsNoGrowth)
     builder.pack(builder.alloc(40 * MiB, Category::activation, {}), {});
     builder.info.settings.emplace_back("ended early", "ValueError: bad sample");
     EXPECT_EQ(keptActivations(**builder.finish()).more, 0);
+}
+
+TEST(Remarks, GradientsInAListAreGrowth)
+{
+    const auto step = [](bool isInList) {
+        StepTraceBuilder builder; // zero_grad() between two steps
+        builder.addModule("Net", "Net", {});
+        builder.alloc(64 * MiB, Category::parameter, {});
+        const StorageId older = builder.alloc(64 * MiB, Category::gradient, {});
+        builder.mark(Mark::stepBegin);
+        if (!isInList)
+            builder.free(older);
+        builder.mark(Mark::forwardEnd);
+        builder.alloc(64 * MiB, Category::gradient, {});
+        builder.mark(Mark::backwardEnd);
+        return *builder.finish();
+    };
+    EXPECT_THAT(remarks(*step(true)),
+                ElementsAre(HasSubstr("keeps 64.00 MiB of gradients of earlier steps, and this step adds 64.00 MiB")));
+    EXPECT_THAT(remarks(*step(false)), IsEmpty());
+}
+
+TEST(Remarks, DataThatTheForwardReadsIsNoGrowth)
+{
+    const auto step = [](bool isRead) {
+        StepTraceBuilder builder; // the graph of a validation lives until the next validation
+        const ModuleId root = builder.addModule("Net", "Net", {});
+        const StorageId found = builder.alloc(MiB, Category::activation, {}); // labels of the first batch, or a loss
+        builder.mark(Mark::stepBegin);
+        const OpId op = builder.beginOp({builder.string("aten.mm.default"), {}, root, {}, {}, Phase::forward});
+        const StorageId saved = builder.alloc(40 * MiB, Category::activation, {});
+        const std::array inputs{found};
+        builder.endOp(op, {.inputs = std::span(inputs).first(isRead ? 1 : 0)});
+        builder.pack(saved, op);
+        return *builder.finish();
+    };
+    EXPECT_THAT(remarks(*step(true)), IsEmpty());
+    EXPECT_THAT(remarks(*step(false)), ElementsAre(HasSubstr("every step takes more")))
+        << "a loss that was kept before";
 }
 
 TEST(Remarks, GrowthIsFoundOverStepsOfDifferentShapes)
@@ -283,6 +323,43 @@ TEST(Remarks, AForwardWithoutABackwardIsNamed)
                             "autograd kept for the module: call the module inside of torch.no_grad()"));
     EXPECT_THAT(remarks(*stepWithTeacher(true, 512)), IsEmpty()) << "too little to matter";
     EXPECT_THAT(remarks(*stepWithTeacher(false, 24 * MiB)), IsEmpty()) << "a step that ended in its forward";
+}
+
+TEST(Remarks, SummedLossesHaveGraphsOfTheirOwn)
+{
+    const auto lossesOf = [](bool share, std::string_view join) {
+        StepTraceBuilder builder;
+        const ModuleId root = builder.addModule("Net", "Net", {});
+        builder.mark(Mark::stepBegin);
+        const auto run = [&](std::string_view name, Bytes bytes, std::vector<StorageId> inputs) {
+            const OpId op = builder.beginOp({builder.string(name), {}, root, {}, {}, Phase::forward});
+            const std::array outputs{builder.alloc(bytes, Category::activation, op)};
+            builder.endOp(op, {.inputs = inputs, .outputs = outputs});
+            return outputs.front();
+        };
+        std::vector<PackId> packs;
+        std::vector<StorageId> losses;
+        const StorageId shared = run("aten.relu.default", 8 * MiB, {});
+        for (int i = 0; i < 3; ++i) {
+            const StorageId saved
+                = run("aten.mm.default", 8 * MiB, share ? std::vector{shared} : std::vector<StorageId>());
+            packs.push_back(builder.pack(saved, {}));
+            losses.push_back(run("aten.mean.default", 4, {saved}));
+        }
+        run(join, 4, losses);
+        builder.mark(Mark::forwardEnd);
+        for (const PackId pack : packs) {
+            builder.unpack(pack);
+            builder.unpackEnd(pack);
+        }
+        builder.mark(Mark::backwardEnd);
+        return summedLosses(**builder.finish());
+    };
+    EXPECT_EQ(lossesOf(false, "aten.add.Tensor").losses, 3U);
+    EXPECT_EQ(lossesOf(false, "aten.add.Tensor").largest, 8 * MiB);
+    EXPECT_EQ(lossesOf(false, "aten.add.Tensor").storages.size(), 3U);
+    EXPECT_EQ(lossesOf(true, "aten.add.Tensor").losses, 1U) << "heads of the same features";
+    EXPECT_EQ(lossesOf(false, "aten.mul.Tensor").losses, 1U) << "a product needs all factors";
 }
 
 // A teacher's output is not detached: its graph lives until the next step's output replaces it.

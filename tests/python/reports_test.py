@@ -29,11 +29,11 @@ class Reports(Recorded):
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout.splitlines()
 
-    def check(self, script, cause, comment, gpu="a100-80gb"):
+    def check(self, script, cause, comment, gpu="a100-80gb", options=()):
         """The first line of `info` begins with `cause`, and the second names the line of the script with `comment`."""
-        result = self.run_script(self.written(script), "--gpu", gpu)
+        result = self.run_script(self.written(script), "--gpu", gpu, *options)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.check_lines(self.info(self.step), cause, comment)
+        return self.check_lines(self.info(self.step), cause, comment)
 
     def check_lines(self, lines, cause, comment):
         script = self.step.with_name("train.py").read_text()
@@ -351,6 +351,196 @@ class Reports(Recorded):
                 loss.backward()
                 optimizer.step()
             """, r"backward makes \S+ MiB of gradients that no optimizer reads, as of a teacher", "# here")
+
+    def test_a_validation_after_several_steps(self):
+        """zoogzog/chexnet 12: the sum of a validation's losses holds the graphs of all batches. Nothing grows."""
+        self.check("""
+            import torch
+            from torch import nn
+            net = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 14)).cuda()
+            optimizer = torch.optim.Adam(net.parameters())
+            criterion = nn.BCEWithLogitsLoss()
+            def batch():
+                return torch.randn(8, 3, 128, 128).cuda(), torch.rand(8, 14).cuda()
+            def validate():
+                total = 0
+                for _ in range(4):
+                    images, labels = batch()
+                    output = net(images)  # here
+                    total += criterion(output, labels)
+                return total / 4
+            for epoch in range(3):
+                for _ in range(2):
+                    images, labels = batch()
+                    loss = criterion(net(images), labels)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                mean = validate()
+            """, "Sequential ran 4 times with gradients on, .*no_grad", "# here", options=("--steps", "3"))
+
+    def test_a_checkpoint_stays_on_the_gpu(self):
+        """karpathy/nanoGPT 158: what was loaded to resume the training has a name until the end."""
+        self.check("""
+            import io, torch
+            from torch import nn
+            def build():
+                return nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(6)]).cuda()
+            file = io.BytesIO()
+            torch.save({"model": build().state_dict()}, file)
+            file.seek(0)
+            checkpoint = torch.load(file, map_location="cuda")  # here
+            model = build()
+            model.load_state_dict(checkpoint["model"])
+            optimizer = torch.optim.AdamW(model.parameters())
+            for _ in range(3):
+                model(torch.randn(64, 1024, device="cuda")).square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            """, r"24\.\d+ MiB of the peak are blocks that no op of the step reads, as of a loaded checkpoint", "# here")
+
+    def test_gradients_are_filled_with_zeros(self):
+        """MIC-DKFZ/nnUNet 1630, pytorch/pytorch 92731: zero_grad(set_to_none=False) keeps gradients in the forward."""
+        script = """
+            import torch
+            from torch import nn
+            model = nn.Sequential(*[nn.Sequential(nn.Linear(1024, 1024), nn.GELU()) for _ in range(12)]).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(4):
+                for _ in range(COUNT):
+                    model(torch.randn(4096, 1024, device="cuda")).square().mean().backward()  # here
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=False)
+            """
+        self.check(script.replace("COUNT", "1"), r"gradients of zeros take 4\d\.\d+ MiB of the peak", "# here")
+        self.check_no_cause(script.replace("COUNT", "2"))  # the second forward needs the gradients of the first
+
+    def test_a_retained_graph_lives_during_the_next_forward(self):
+        """hosseinshn/GradNorm 9, pytorch/pytorch 4890: del output, loss ends the graph of the step before."""
+        self.check("""
+            import torch
+            from torch import nn
+            model = nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Linear(2048, 2048), nn.GELU(), nn.Linear(2048, 2)).cuda()
+            optimizer = torch.optim.Adam(model.parameters(), 1e-4)
+            for _ in range(4):
+                output = model(torch.randn(4096, 512, device="cuda"))  # here
+                first, second = output[:, 0].square().mean(), output[:, 1].abs().mean()
+                optimizer.zero_grad()
+                first.backward(retain_graph=True)
+                second.backward(retain_graph=True)
+                optimizer.step()
+            """, r"results of the step before take 1[23]\d\.\d+ MiB of the peak, .*retain_graph", "# here")
+
+    def test_boxes_of_all_anchors(self):
+        """facebookresearch/maskrcnn-benchmark 18, open-mmlab/mmdetection 1575: overlaps of all anchors and all boxes."""
+        self.check("""
+            import torch
+            from torch import nn
+            net = nn.Sequential(nn.Conv2d(3, 32, 3, 2, 1), nn.ReLU(), nn.Conv2d(32, 36, 3, 2, 1)).cuda()
+            optimizer = torch.optim.SGD(net.parameters(), 0.1)
+            def overlaps(first, second):
+                least = torch.max(first[:, None, :2], second[:, :2])
+                most = torch.min(first[:, None, 2:], second[:, 2:])
+                return (most - least).clamp(min=0).prod(2)  # here
+            for _ in range(3):
+                scores = net(torch.randn(1, 3, 256, 256, device="cuda"))
+                anchors, boxes = torch.rand(36 * 64 * 64, 4, device="cuda"), torch.rand(500, 4, device="cuda")
+                matched = overlaps(boxes, anchors).amax(0) > 0.5
+                loss = nn.functional.binary_cross_entropy_with_logits(scores.flatten(), matched.float())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """, "results much larger than their inputs are the peak, .* of 500 × 147,456 × 2 elements", "# here")
+
+    def test_distances_of_all_pairs(self):
+        """hcw-00/PatchCore_anomaly_detection 19, pytorch/pytorch 57720: by expand(), and by torch.cdist()."""
+        script = """
+            import torch
+            from torch import nn
+            encoder = nn.Linear(64, 32).cuda()
+            optimizer = torch.optim.Adam(encoder.parameters())
+            def by_expand(x, y):
+                shape = len(x), len(y), x.shape[1]
+                return (x[:, None].expand(shape) - y[None].expand(shape)).pow(2).sum(2)  # expand
+            for _ in range(3):
+                a, b = encoder(torch.randn(1500, 64, device="cuda")), encoder(torch.randn(1500, 64, device="cuda"))
+                loss = by_expand(a, b).amin(1).mean()  # cdist
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """
+        cause = "results much larger than their inputs are the peak, .* of 1,500 × 1,500 "
+        self.check(script, cause + "× 32 elements", "# expand")
+        self.check(script.replace("by_expand(a, b)", "torch.cdist(a, b)"), cause + "elements", "# cdist")
+
+    def test_losses_are_summed_before_a_single_backward(self):
+        """OATML/non-parametric-transformers 6: the losses of all minibatches have a single backward pass."""
+        script = """
+            import torch
+            from torch import nn
+            body, head = nn.Sequential(nn.Linear(512, 2048), nn.GELU()).cuda(), nn.Linear(2048, 10).cuda()
+            optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()])
+            labels = torch.zeros(2048, dtype=torch.long, device="cuda")
+            for epoch in range(3):
+                optimizer.zero_grad()
+                total = 0
+                for batch in range(8):
+                    if batch == 0 or SEPARATE:
+                        features = body(torch.randn(2048, 512, device="cuda"))  # here
+                    total = total + nn.functional.cross_entropy(head(features), labels)
+                total.backward()
+                optimizer.step()
+            """
+        self.check(script.replace("SEPARATE", "True"),
+                   r"the graphs of 8 losses live together: \S+ MiB of .*Call backward\(\) for each loss", "# here")
+        result = self.run_script(self.written(script.replace("SEPARATE", "False")), "--gpu", "a100-80gb")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("losses live together", "\n".join(self.info(self.step)))  # heads of the same features
+
+    def test_an_inference_keeps_its_predictions(self):
+        """MarvinLvn/voice-type-classifier 12, devnen/Chatterbox-TTS-Server 166: a list, and a cache with graphs."""
+        script = self.written("""
+            import torch_headroom
+            torch_headroom.simulate("a100-80gb")
+            import torch
+            from torch import nn
+            from torch.cuda import memory
+            class Layers(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.layers = nn.ModuleList([nn.Conv2d(8, 8, 3, padding=1) for _ in range(6)])
+                def forward(self, x):
+                    kept = []
+                    for layer in self.layers:
+                        kept.append(layer(x))
+                        x = kept[-1] + torch.randn_like(x)
+                    return x
+            net, cache = Layers().cuda(), {}
+            def data():
+                return torch.randn(4, 8, 128, 128, device="cuda")
+            def predictions():
+                with torch.no_grad():
+                    return [net(data()) for _ in range(8)]  # list
+            def voices():
+                for name in range(6):
+                    cache[name] = net(data()).mean((2, 3))  # cache
+            def each():
+                for _ in range(8):
+                    net(data()).argmax(1).cpu()
+            def one():
+                return net(data())
+            for function in predictions, voices, each, one:
+                memory._record_memory_history(stacks="python", clear_history=True)
+                result = function()
+                memory._dump_snapshot(function.__name__)
+                del result
+            """)
+        result = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=self.folder.name, timeout=300)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for name, comment in ("predictions", "# list"), ("voices", "# cache"):
+            self.check_lines(self.info(self.step.with_name(name)), r"memory grows: .* more in each of \d calls", comment)
+        for name in "each", "one":
+            self.assertNotIn("memory grows", "\n".join(self.info(self.step.with_name(name))))
 
     def check_no_cause(self, script):
         result = self.run_script(self.written(script), "--gpu", "a100-80gb")
