@@ -257,6 +257,11 @@ void wrapped(at::IntArrayRef modules, at::TensorList tensors)
         recording().tree.wrapped.push_back({idOf<ModuleId>(modules[i]), tensors[i]});
 }
 
+void leaf(const at::Tensor& tensor, std::int64_t category)
+{
+    recording().tree.leaves.push_back({tensor, static_cast<Category>(category)});
+}
+
 void inputs(at::TensorList tensors)
 {
     for (const at::Tensor& tensor : tensors)
@@ -326,6 +331,7 @@ TORCH_LIBRARY(torch_headroom, library)
 {
     library.def("registered(int[] modules, str[] names, Tensor[] tensors, bool[] buffers) -> ()");
     library.def("wrapped(int[] modules, Tensor[] tensors) -> ()");
+    library.def("leaf(Tensor tensor, int category) -> ()");
     library.def("inputs(Tensor[] tensors) -> ()");
     library.def("retype(Tensor[] tensors, int category) -> ()");
     library.def("retype_parts(Tensor tensor, int category) -> ()"); // implemented in Python
@@ -342,6 +348,7 @@ void implement(torch::Library& library)
 {
     library.impl("registered", &registered);
     library.impl("wrapped", &wrapped);
+    library.impl("leaf", &leaf);
     library.impl("inputs", &inputs);
     library.impl("retype", &retype);
     library.impl("unsharded", &unsharded);

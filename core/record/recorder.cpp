@@ -115,6 +115,10 @@ void Recorder::State::declareModel()
     }
     for (const auto& [tensor, category] : declared)
         recording->declare(tensor, category);
+    for (const ModelTree::Leaf& leaf : tree.leaves) {
+        recording->declare(leaf.tensor, leaf.category);
+        recording->declare(leaf.tensor.grad(), Category::gradient);
+    }
 }
 
 void Recorder::State::registerModel()
@@ -127,6 +131,9 @@ void Recorder::State::registerModel()
         if (recording->addLeaf(tensor, registered.module))
             gradientHooks.add(recording, tensor);
     }
+    for (const ModelTree::Leaf& leaf : tree.leaves)
+        if (leaf.tensor.requires_grad() && leaf.tensor.is_leaf())
+            gradientHooks.add(recording, leaf.tensor);
     for (const auto& [module, tensor] : tree.wrapped)
         if (tensor.requires_grad() && tensor.is_leaf() && recording->addLeaf(tensor, module))
             gradientHooks.add(recording, tensor);

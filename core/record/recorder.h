@@ -42,9 +42,16 @@ struct ModelTree
         ModuleId module; ///< owner
         at::Tensor tensor;
     };
+    /// A tensor that an optimizer updates, and that is no parameter of a module.
+    struct Leaf
+    {
+        at::Tensor tensor;
+        Category category = Category::parameter; ///< parameter, or optimizer: a master weight
+    };
     std::vector<Module> modules;
     std::vector<Registered> registered;
     std::vector<Wrapped> wrapped;
+    std::vector<Leaf> leaves;
 };
 
 /// Records a training step below autograd: every op of forward, backward and optimizer with its module, every storage

@@ -183,6 +183,23 @@ std::string whyOutOfMemory(const OutOfMemory& event)
     return text + ", of which " + formatBytes(event.active) + " were in use.";
 }
 
+std::string failureRemark(const StepTrace& step)
+{
+    std::vector<OutOfMemory> events = outOfMemoryEvents(step);
+    std::erase_if(events, [&](const OutOfMemory& event) {
+        return step.ops.phase[event.op] != Phase::forward && step.ops.phase[event.op] != Phase::backward;
+    });
+    if (events.empty() || !step.info.endedEarly().empty() || endedOutOfMemory(step))
+        return {};
+    const std::string_view module = step.moduleFqn(step.ops.module[events.front().op]);
+    return "the program ran out of memory " + std::to_string(events.size()) + (events.size() == 1 ? " time" : " times")
+        + (module.empty() ? "" : ", first in " + std::string(module))
+        + ", and went on: where other memory is free, as on the card or under a plan, the program may run other ops "
+          "and "
+          "take other memory than recorded and planned. Use fixed sizes (of slices, of a batch), then record the step "
+          "again";
+}
+
 Status checkWhole(const StepTrace& step, const std::string& consequence)
 {
     const std::string missing = ", and the rest is missing, so that " + consequence;

@@ -54,6 +54,9 @@ std::string piecesText(const OutOfMemory& event);
 /// Returns a sentence that explains why the allocation failed.
 std::string whyOutOfMemory(const OutOfMemory& event);
 
+/// Returns a remark if the program went on after it ran out of memory in forward or backward; empty otherwise.
+std::string failureRemark(const StepTrace& step);
+
 /// Returns an error unless the step was recorded to its end: the error says what ended the step, the
 /// `consequence` ("no plan can be made of it") and what to do.
 Status checkWhole(const StepTrace& step, const std::string& consequence);

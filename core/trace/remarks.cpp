@@ -4,6 +4,7 @@
 
 #include "core/base/bytes.h"
 #include "core/trace/earlier_steps.h"
+#include "core/trace/out_of_memory.h"
 
 #include <algorithm>
 #include <array>
@@ -352,7 +353,7 @@ std::string noteOnCarriedGraph(const StepTrace& step)
 {
     const Bytes kept = keptByGraphs(step);
     const Bytes found = keptActivations(step).found;
-    if (kept < leastGrowth || found < leastGrowth)
+    if (kept < leastGrowth || found < leastGrowth || !growthRemark(step).empty())
         return {};
     const bool retained = retainsGraph(step);
     return "the step begins with " + formatBytes(found) + " of activations that the step before left alive in a graph "
@@ -419,6 +420,8 @@ std::vector<std::string> remarks(const StepTrace& step)
         sentences.push_back(unusedForwardRemark(unused));
     if (std::string growth = growthRemark(step); !growth.empty())
         sentences.push_back(std::move(growth));
+    if (const std::string failure = failureRemark(step); !failure.empty())
+        sentences.push_back(failure);
     if (const auto leftOut = leftOutModules(step))
         sentences.push_back(leftOutText(*leftOut)
                             + ", as layers that are dropped at random: a step that runs all modules takes more memory. "

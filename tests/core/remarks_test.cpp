@@ -362,6 +362,23 @@ TEST(Remarks, SummedLossesHaveGraphsOfTheirOwn)
     EXPECT_EQ(lossesOf(false, "aten.mul.Tensor").losses, 1U) << "a product needs all factors";
 }
 
+TEST(Remarks, AProgramThatGoesOnAfterOutOfMemoryIsTold)
+{
+    const auto stepWith = [](bool goesOn) {
+        StepTraceBuilder builder;
+        const ModuleId net = builder.addModule("Net", "Net", {});
+        builder.mark(Mark::stepBegin);
+        const CallId call = builder.enter(net, {});
+        builder.endOp(builder.outOfMemory({}, GiB, MiB), {});
+        if (goesOn)
+            builder.endOp(builder.beginOp({builder.string("aten.mm"), {}, net, call, {}, Phase::forward}), {});
+        builder.exit(call, {});
+        return *builder.finish();
+    };
+    EXPECT_THAT(remarks(*stepWith(true)), ElementsAre(HasSubstr("the program ran out of memory 1 time")));
+    EXPECT_THAT(remarks(*stepWith(false)), IsEmpty());
+}
+
 // A teacher's output is not detached: its graph lives until the next step's output replaces it.
 TEST(Remarks, aGraphOfTheStepBeforeIsNamedBesideAPlan)
 {

@@ -140,6 +140,11 @@ class Environment(unittest.TestCase):
         result = self.ran("torch.ones(1, device='cuda')", PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:1")
         self.assertRegex(result.stderr, r"(ValueError|RuntimeError): .*max_split_size_mb too small")
 
+    def test_another_backend_is_refused(self):
+        for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+            result = self.ran("", **{name: "max_split_size_mb:64, backend: cudaMallocAsync"})
+            self.assertIn(f"{name} asks for backend:cudaMallocAsync, and Headroom's simulated GPU has only", result.stderr)
+
 
 class Steps(Recorded):
     """A script that needs 18.2 of 24 GB, and runs with expandable segments only."""

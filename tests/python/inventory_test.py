@@ -83,6 +83,16 @@ class Inventory(unittest.TestCase):
         self.assertEqual(inventory.optimizers(), [late])
         self.assertEqual(list(map(id, inventory.roots())), [id(second), id(first), id(copied)])
 
+    def test_tensors_of_an_optimizer_that_are_no_parameters_of_modules(self):
+        half = nn.Linear(4, 3).bfloat16()
+        masters = [parameter.detach().float().requires_grad_() for parameter in half.parameters()]
+        point = torch.zeros(5, 2, requires_grad=True)
+        view = nn.Parameter(half.weight.detach().view(-1))
+        optimizers = [torch.optim.SGD([*masters, point], lr=0.1), torch.optim.SGD([*half.parameters(), view], lr=0.1)]
+        leaves = _modules.leaves_of(optimizers, list(half.parameters()))
+        self.assertEqual([(id(tensor), category) for tensor, category in leaves],
+                         [*((id(master), _modules.OPTIMIZER) for master in masters), (id(point), _modules.PARAMETER)])
+
 
 if __name__ == "__main__":
     unittest.main()

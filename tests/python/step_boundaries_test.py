@@ -59,6 +59,22 @@ _WHOLE_NETWORK = """
         graph.replay()
         {eagerly_outside}
 """
+_MASTERS = """
+    import torch
+    model = torch.nn.Linear(1024, 1024, bias=False).cuda().bfloat16()
+    masters = [parameter.detach().float().requires_grad_() for parameter in model.parameters()]
+    points = torch.nn.Parameter(torch.randn(1024, 512, device="cuda"))  # of no module
+    optimizer = torch.optim.SGD([*masters, points], lr=0.1, momentum=0.9)
+    for _ in range(3):
+        (model(torch.randn(64, 1024, device="cuda").bfloat16()).float().square().mean() + points.sigmoid().mean()).backward()
+        for master, parameter in zip(masters, model.parameters()):
+            master.grad, parameter.grad = parameter.grad.float(), None
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            for master, parameter in zip(masters, model.parameters()):
+                parameter.copy_(master)
+"""
 _DRY_RUN = 'print(critic(generator(torch.randn(4, 64, device="cuda"))).shape)'
 
 
@@ -66,6 +82,14 @@ class Steps(Recorded):
     def step_of(self, *options, before="", between="", script=_ADVERSARIAL):
         document = self.recorded(script.format(before=before, between=between), *options)
         return document["ops"], document["peak_bytes"], document["phases"]
+
+    def test_masters_and_parameters_of_no_module(self):
+        phases = self.step_of(script=_MASTERS)[2]
+        self.assertEqual(phases["start"]["parameter"], (2 << 20) + (2 << 20))
+        self.assertEqual(phases["start"]["optimizer"], (4 << 20) + (4 << 20) + (2 << 20))
+        self.assertEqual(phases["after_backward"]["gradient"], (2 << 20) + (2 << 20))
+        self.assertEqual(phases["after_step"]["gradient"], (4 << 20) + (2 << 20))
+        self.assertEqual(phases["start"]["other"], 0)
 
     def test_a_look_at_the_output_begins_none(self):
         plain = self.step_of()

@@ -427,7 +427,28 @@ class ModuleNames:
                 torch.ops.torch_headroom.wrapped.default(owners_of_wrapped, wrapped)
 
 
-GRADIENT, OPTIMIZER, UNSHARDED_PARAMETER, UNSHARDED_GRADIENT, COMMUNICATION = 2, 5, 9, 10, 11
+def storage_of(tensor):
+    """Returns a number for the storage of a plain tensor, without a draw of deferred values."""
+    return torch._C._storage_id(tensor) if torch._C._has_storage(tensor) else id(tensor)
+
+
+def leaves_of(optimizers, parameters):
+    """Returns the tensors that optimizers update and that are no parameters of modules: pairs of a plain tensor and a
+    category. Masters of parameters in half precision, of the same shape or flat, belong to the optimizer; other tensors
+    are parameters, as of a scene of points."""
+    known = {id(parameter) for parameter in parameters} | {storage_of(parameter)
+                                                           for parameter in parameters if is_plain(type(parameter))}
+    halves = {parameter.shape for parameter in parameters if parameter.dtype in (torch.float16, torch.bfloat16)}
+    found = []
+    for tensor in tensors_of([group["params"] for optimizer in optimizers for group in optimizer.param_groups]):
+        if id(tensor) in known or not is_plain(type(tensor)) or storage_of(tensor) in known:
+            continue
+        is_master = halves and tensor.dtype == torch.float32 and (tensor.dim() == 1 or tensor.shape in halves)
+        found.append((tensor, OPTIMIZER if is_master else PARAMETER))
+    return found
+
+
+PARAMETER, GRADIENT, OPTIMIZER, UNSHARDED_PARAMETER, UNSHARDED_GRADIENT, COMMUNICATION = 0, 2, 5, 9, 10, 11
 
 
 # The library defines the operator, and calls the operator for a gradient that is a wrapper, such as a DTensor.

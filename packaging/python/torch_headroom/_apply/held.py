@@ -26,7 +26,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from .._modules import attributes_of, inner_tensors, is_a, is_plain
+from .._modules import attributes_of, inner_tensors, is_a, is_plain, storage_of
 from . import copies
 from .copies import CANNOT_RECOMPUTE, Held, Unrepeatable, built, kind_of, stub
 
@@ -246,14 +246,14 @@ class Parameters:
         self._known = []  # (dict of a module, name, parameter, whether a gradient is wanted, storage)
         for module in root.modules():
             if module._parameters and _SHARDED not in module.__dict__:
-                self._known += [(module._parameters, name, weakref.ref(value), value.requires_grad, _data_of(value))
+                self._known += [(module._parameters, name, weakref.ref(value), value.requires_grad, storage_of(value))
                                 for name, value in module._parameters.items() if _is_own(value)]
 
     def check(self, when):
         """Raises Unrepeatable if a parameter is gone or has got other data since the call began."""
         for _, name, known, _, data in self._known:
             value = known()
-            if value is None or _data_of(value) != data:
+            if value is None or storage_of(value) != data:
                 raise Unrepeatable(f"the parameter `{name}` is replaced {when}, or the parameter's `.data` is, so that "
                                    "a recomputation in backward would read other values; leave the module out of the "
                                    "plan (--pin)")
@@ -286,10 +286,6 @@ def _is_own(value):
 
 def _is_plain_tensor(value):
     return is_plain(type(value)) and value.layout == torch.strided
-
-
-def _data_of(value):
-    return value.untyped_storage()._cdata
 
 
 class AttributesInCalls:

@@ -307,6 +307,7 @@ class Hooks:
     def _before_step(self, optimizer, args, kwargs):
         recorder = self._recorder
         recorder.inventory.add_optimizer(optimizer)
+        recorder.update_begins(optimizer)
         self._at(Instant.OPTIMIZER_BEGIN)
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         if not recorder.recording or not callable(closure):

@@ -16,8 +16,8 @@ from .._apply.held import AttributesInCalls, HeldInCalls
 from .._compile import CompiledBackward
 from .._distributed import sharding
 from .._library import OWN_FOLDER, Instant, check, load
-from .._modules import (GRADIENT, Inventory, ModuleNames, implement_parts, implement_retype_parts, is_plain, retype,
-                        state_tensors, tensors_of)
+from .._modules import (GRADIENT, Inventory, ModuleNames, implement_parts, implement_retype_parts, is_plain, leaves_of,
+                        retype, state_tensors, tensors_of)
 from .._simulate import cuda_graphs, simulated_card
 from .._simulate.memory import follow_memory_reads, modules_that_read_memory, read, settings_in_use
 from .._simulate.placeholders import decisions, timings
@@ -133,7 +133,10 @@ class StepRecorder:
         self._held, self._attributes = HeldInCalls(places), AttributesInCalls(places)
         self._sizes = sizes_of(arguments)
         sharding.declare_zero(self._names.living())
-        ops.optimizer_state.default([t for o in self.inventory.optimizers() for t in state_tensors(o)])
+        optimizers = self.inventory.optimizers()
+        for tensor, category in leaves_of(optimizers, self._parameters()):
+            ops.leaf.default(tensor, category)
+        ops.optimizer_state.default([t for o in optimizers for t in state_tensors(o)])
         # The library itself finds gradients of plain parameters.
         retype([p.grad for p in self._parameters() if not is_plain(type(p))], GRADIENT)
         remarks.begin()
@@ -185,6 +188,12 @@ class StepRecorder:
         """Drops the tensors that the module has not replaced until the end of the call."""
         if begun:
             torch.ops.torch_headroom.not_held.default(call, self._attributes.unchanged(module, begun))
+
+    def update_begins(self, optimizer):
+        """Gives gradients that the program has assigned to an optimizer's tensors, such as master weights, their
+        category."""
+        if self.recording:
+            retype([tensor.grad for tensor, _ in leaves_of([optimizer], self._parameters())], GRADIENT)
 
     def gradients_are_made(self):
         """Gives the gradients that a replay made the category of gradients, as autograd's hooks do otherwise."""

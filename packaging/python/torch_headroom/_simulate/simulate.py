@@ -12,6 +12,7 @@ import sys
 
 from .._library import OWN_FOLDER, HeadroomError, check, gpu_name, load, torch_folder
 from .._plan.fitting import fit_call
+from .._plan.planning import ALLOCATOR_VARIABLES
 from . import set_simulated_card, simulated_card
 
 
@@ -40,6 +41,7 @@ def simulate(gpu="h100-80gb"):
                                 f"{card['name']}")
         return
     _refuse_late_call()
+    _refuse_other_backend()
     library = load()
     _load_cuda()
     library.headroom_claim_cuda()
@@ -59,6 +61,15 @@ def simulate(gpu="h100-80gb"):
     _compile.patch(card)
     cuda_graphs.patch()
     set_simulated_card(card)
+
+
+def _refuse_other_backend():
+    """PyTorch reads this option when the libraries are loaded, and would then reach the driver."""
+    for name in ALLOCATOR_VARIABLES:
+        for option in os.environ.get(name, "").replace(" ", "").split(","):
+            if option.startswith("backend:") and option != "backend:native":
+                raise HeadroomError(f"{name} asks for {option}, and Headroom's simulated GPU has only backend:native: "
+                                    "take the option out")
 
 
 def _known_card(gpu):
