@@ -144,17 +144,29 @@ private:
 
     void unusedGradients()
     {
-        const std::vector<StorageId> unused = headroom::unusedGradients(step_);
-        Bytes bytes = 0;
-        for (const StorageId storage : unused)
-            bytes += step_.storages.bytes[storage];
-        if (bytes < MiB || !isLargePart(bytes, leastShareOfGrowth))
+        std::vector<StorageId> storages = headroom::unusedGradients(step_);
+        if (storages.empty())
             return;
-        add(CauseKind::unusedGradients, bytes,
+        Bytes bytes = 0;
+        for (const StorageId storage : storages)
+            bytes += step_.storages.bytes[storage];
+        const std::vector<StorageId> saved = savedForUnused(step_, storages);
+        Bytes savedBytes = 0;
+        for (const LiveBlock& block : atPeak_)
+            if (std::ranges::binary_search(saved, block.storage)) {
+                savedBytes += block.bytes;
+                storages.push_back(block.storage);
+            }
+        const Bytes all = bytes + savedBytes;
+        if (all < MiB || !isLargePart(all, leastShareOfGrowth))
+            return;
+        add(CauseKind::unusedGradients, all,
             "backward makes " + formatBytes(bytes)
-                + " of gradients that no optimizer reads, as of a teacher or of a frozen model: call "
-                  "requires_grad_(False) on the parameters, or run the forward under torch.no_grad()",
-            mainLine(unused));
+                + " of gradients that no optimizer reads, as of a teacher or of a frozen model"
+                + (savedBytes > 0 ? ", from " + formatBytes(savedBytes) + " that the forward saves for nothing else"
+                                  : std::string())
+                + ": call requires_grad_(False) on the parameters, or run the forward under torch.no_grad()",
+            mainLine(storages));
     }
 
     void memoryReaders()
