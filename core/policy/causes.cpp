@@ -144,17 +144,29 @@ private:
 
     void unusedGradients()
     {
-        const std::vector<StorageId> unused = headroom::unusedGradients(step_);
-        Bytes bytes = 0;
-        for (const StorageId storage : unused)
-            bytes += step_.storages.bytes[storage];
-        if (bytes < MiB || !isLargePart(bytes, leastShareOfGrowth))
+        std::vector<StorageId> storages = headroom::unusedGradients(step_);
+        if (storages.empty())
             return;
-        add(CauseKind::unusedGradients, bytes,
+        Bytes bytes = 0;
+        for (const StorageId storage : storages)
+            bytes += step_.storages.bytes[storage];
+        const std::vector<StorageId> saved = savedForUnused(step_, storages);
+        Bytes savedBytes = 0;
+        for (const LiveBlock& block : atPeak_)
+            if (std::ranges::binary_search(saved, block.storage)) {
+                savedBytes += block.bytes;
+                storages.push_back(block.storage);
+            }
+        const Bytes all = bytes + savedBytes;
+        if (all < MiB || !isLargePart(all, leastShareOfGrowth))
+            return;
+        add(CauseKind::unusedGradients, all,
             "backward makes " + formatBytes(bytes)
-                + " of gradients that no optimizer reads, as of a teacher or of a frozen model: call "
-                  "requires_grad_(False) on the parameters, or run the forward under torch.no_grad()",
-            mainLine(unused));
+                + " of gradients that no optimizer reads, as of a teacher or of a frozen model"
+                + (savedBytes > 0 ? ", from " + formatBytes(savedBytes) + " that the forward saves for nothing else"
+                                  : std::string())
+                + ": call requires_grad_(False) on the parameters, or run the forward under torch.no_grad()",
+            mainLine(storages));
     }
 
     void memoryReaders()
@@ -255,26 +267,12 @@ private:
         return read;
     }
 
-    /// By module: whether the module, or a module around the module, runs in the step.
-    std::vector<bool> runningModules() const
-    {
-        std::vector<bool> runs(step_.modules.size(), false);
-        for (const ModuleId module : step_.calls.module)
-            runs[module.value] = true;
-        for (std::uint32_t row = 0; row < runs.size(); ++row)
-            for (ModuleId around = step_.modules.parent[ModuleId(row)]; around.valid() && !runs[row];
-                 around = step_.modules.parent[around])
-                runs[row] = runs[around.value];
-        return runs;
-    }
-
     /// Memory at the peak that the step finds and that none of the step's ops reads: results of the step before until
     /// the program replaces the results, and what lives throughout. A line that makes what the step reads, such as the
     /// next batch, does not count.
     void unreadMemory()
     {
         const std::vector<bool> read = readStorages();
-        const std::vector<bool> runs = runningModules();
         const StorageOwners owners(step_);
         std::set<StorageId> stay, named;
         for (const LiveBlock& block : liveBlocks(step_, timeline_, timeline_.changes.size()))
@@ -306,10 +304,8 @@ private:
                 continue;
             const bool stays = stay.contains(block.storage);
             const std::uint32_t line = lines_.lineOf(block.storage);
-            const std::uint32_t row = owners.registeredRow(block.storage);
-            if (row != StorageOwners::none ? !stays || runs[step_.registered.module[row].value]
-                    : stays                ? !isData(block.category) || linesOfData.contains(line)
-                                           : !isData(block.category) || !linesOfResults.contains(line))
+            if (!isData(block.category) || owners.registeredRow(block.storage) != StorageOwners::none
+                || (stays ? linesOfData.contains(line) : !linesOfResults.contains(line)))
                 continue;
             auto& [bytes, storages] = stays ? unread : before;
             bytes += block.bytes;
@@ -324,9 +320,8 @@ private:
         if (isLargePart(unread.first, leastShareOfUnread))
             add(CauseKind::unread, unread.first,
                 formatBytes(unread.first)
-                    + " of the peak are blocks that no op of the step reads, as of a loaded checkpoint, or of a "
-                      "model that does not run: delete the last name that holds the blocks, or move the blocks to the "
-                      "CPU",
+                    + " of the peak are blocks that no op of the step reads, as of a loaded checkpoint: delete the "
+                      "last name that holds the blocks, or load to the CPU",
                 mainLine(unread.second));
     }
 

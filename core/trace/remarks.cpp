@@ -278,6 +278,43 @@ std::vector<StorageId> unusedGradients(const StepTrace& step)
     return Gradients(step).unused();
 }
 
+std::vector<StorageId> savedForUnused(const StepTrace& step, const std::vector<StorageId>& unused)
+{
+    const auto isBackward = [&](OpId op) { return op.valid() && step.ops.phase[op] == Phase::backward; };
+    std::vector<bool> isNeeded(step.storages.size(), true); // results of backward: what is kept, or is read by others
+    for (std::uint32_t event = 0; event < step.events.size(); ++event)
+        if (const std::uint32_t a = step.events.a[EventIndex(event)];
+            step.events.kind[EventIndex(event)] == EventKind::free && isBackward(step.storages.creator[StorageId(a)]))
+            isNeeded[a] = false;
+    for (const StorageId storage : unused)
+        isNeeded[storage.value] = false;
+    std::vector<bool> isRead(step.storages.size(), false);
+    for (auto row = static_cast<std::uint32_t>(step.ops.size()); row-- > 0;) {
+        const OpId op(row);
+        const unsigned flags = step.ops.flags[op];
+        const auto needs = [&](StorageId storage) { return isNeeded[storage.value]; };
+        const bool isOfBackward = isBackward(op) && (flags & opRecomputed) == 0;
+        if ((flags & opView) != 0
+            || (isOfBackward && std::ranges::none_of(step.ops.outputs[op], needs)
+                && std::ranges::none_of(step.ops.mutated[op], needs)))
+            continue;
+        for (const StorageId input : step.ops.inputs[op]) {
+            isNeeded[input.value] = true;
+            isRead[input.value] = isRead[input.value] || isOfBackward || (flags & opRecomputed) != 0;
+        }
+    }
+    std::set<StorageId> saved;
+    for (std::uint32_t event = 0; event < step.events.size(); ++event) {
+        if (step.events.kind[EventIndex(event)] != EventKind::unpack)
+            continue;
+        const StorageId storage = step.packs.storage[PackId(step.events.a[EventIndex(event)])];
+        if (storage.valid() && !isRead[storage.value] && step.storages.creator[storage].valid()
+            && isOfGraph(step.storages.category[storage]))
+            saved.insert(storage);
+    }
+    return {saved.begin(), saved.end()};
+}
+
 SummedLosses summedLosses(const StepTrace& step)
 {
     ForwardParts parts(step);

@@ -38,6 +38,10 @@ std::string unusedForwardRemark(const UnusedForward& unused);
 /// program reads. None in a step without an optimizer that reads gradients of the step.
 std::vector<StorageId> unusedGradients(const StepTrace& step);
 
+/// Returns what the forward saves only for gradients in `unused`: backward reads the storages, but no op that such a
+/// storage leads to makes a gradient that is read.
+std::vector<StorageId> savedForUnused(const StepTrace& step, const std::vector<StorageId>& unused);
+
 /// Losses that a single backward pass uses and that could each have a backward pass, since nothing but a sum joins the
 /// losses: minibatches before a single backward().
 struct SummedLosses

@@ -325,6 +325,42 @@ TEST(Remarks, AForwardWithoutABackwardIsNamed)
     EXPECT_THAT(remarks(*stepWithTeacher(false, 24 * MiB)), IsEmpty()) << "a step that ended in its forward";
 }
 
+TEST(Remarks, WhatAFrozenModelSavesIsForNothing)
+{
+    const auto savedWith = [](bool leadsOn) { // a head is trained; `leadsOn`: so are weights before the frozen model
+        StepTraceBuilder builder;
+        const ModuleId root = builder.addModule("Net", "Net", {});
+        builder.mark(Mark::stepBegin);
+        const auto run = [&](Phase phase, Category category, std::vector<StorageId> inputs) {
+            const OpId op = builder.beginOp({builder.string("aten.mm.default"), {}, root, {}, {}, phase});
+            const std::array outputs{builder.alloc(8 * MiB, category, op)};
+            builder.endOp(op, {.inputs = inputs, .outputs = outputs});
+            return outputs.front();
+        };
+        const StorageId frozen = run(Phase::forward, Category::activation, {});
+        const StorageId features = run(Phase::forward, Category::activation, {frozen});
+        const std::array packs{builder.pack(features, {}), builder.pack(frozen, {})};
+        builder.mark(Mark::forwardEnd);
+        for (const PackId pack : packs) {
+            builder.unpack(pack);
+            builder.unpackEnd(pack);
+        }
+        run(Phase::backward, Category::gradient, {features}); // of the head
+        const StorageId gradient = run(Phase::backward, Category::temporary, {});
+        const StorageId unused = run(Phase::backward, Category::gradient, {gradient, frozen});
+        const StorageId before = run(Phase::backward, Category::temporary, {gradient, frozen});
+        if (leadsOn)
+            run(Phase::backward, Category::gradient, {before});
+        builder.free(gradient);
+        builder.free(before);
+        builder.mark(Mark::backwardEnd);
+        const StepTracePtr step = *builder.finish();
+        return savedForUnused(*step, {unused}) == std::vector{frozen};
+    };
+    EXPECT_TRUE(savedWith(false));
+    EXPECT_FALSE(savedWith(true));
+}
+
 TEST(Remarks, SummedLossesHaveGraphsOfTheirOwn)
 {
     const auto lossesOf = [](bool share, std::string_view join) {

@@ -681,6 +681,25 @@ class Reports(Recorded):
                 optimizer.step()
             """, r"backward makes \S+ MiB of gradients that no optimizer reads, as of a teacher", "# here")
 
+    def test_a_frozen_backbone_saves_activations(self):
+        script = """
+            import torch
+            from torch import nn
+            backbone = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3), nn.ReLU(), nn.Conv2d(64, 256, 3, 2, 1), nn.ReLU())
+            net = nn.Sequential(backbone, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 10)).cuda()
+            images = nn.Parameter(torch.randn(16, 3, 128, 128, device="cuda"))
+            optimizer = torch.optim.SGD(net[3].parameters(), 0.1)
+            for _ in range(3):
+                output = net(images.detach())  # here
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(output, torch.zeros(16, dtype=torch.long, device="cuda")).backward()
+                optimizer.step()
+            """
+        cause = r"backward makes \d+\.\d+ KiB of gradients that no optimizer reads, as of a teacher or of a frozen model"
+        self.check(script, cause + r", from \d\d\.\d+ MiB that the forward saves for nothing else", "# here")
+        self.check_no_cause(script.replace("(net[3].parameters()", "([images, *net[3].parameters()]")
+                            .replace("images.detach()", "images"))  # the backbone leads to an input that is trained
+
     def test_a_sum_of_validation_losses(self):
         """pytorch/pytorch 4932, 4420: each loss of a validation is added up, and all graphs live until its end."""
         self.check("""

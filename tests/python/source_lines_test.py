@@ -95,7 +95,8 @@ class SourceLines(Recorded):
     def test_gradients_that_no_optimizer_reads_are_named(self):
         cause = self.cause("loss = loss + (teacher(x) - out).square().mean()")
         self.assertEqual(cause["cause"], "unused_gradients")
-        self.assertEqual(cause["bytes"], 3 * 4 * (2 * 512 * 2048 + 2048 + 512))
+        self.assertIn("makes 24.03 MiB of gradients", cause["sentence"])
+        self.assertGreater(cause["bytes"], 3 * 4 * (2 * 512 * 2048 + 2048 + 512))  # and what the teacher's forward saves
 
     def test_logits_are_named(self):
         cause = self.cause("loss = nn.functional.cross_entropy(head(out), torch.zeros(4096, dtype=torch.long, device='cuda'))")
