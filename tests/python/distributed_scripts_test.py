@@ -161,6 +161,18 @@ class Jobs(Distributed):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.noted("distributed"), {"world_size": 8, "ranks_per_node": 4, "rank": 4})
 
+    def test_the_only_process_of_a_job(self):
+        """A script that was not started by torchrun, and makes a group of NCCL of its own."""
+        for how in ("ddp", "fsdp2"):
+            script = self.written(f"""
+                import os, runpy
+                os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")
+                runpy.run_path({str(_LLAMA)!r}, run_name="__main__")
+            """)
+            alone = self.run_script(script, "--json", arguments=[how])
+            self.assertEqual(alone.returncode, 0, alone.stderr)
+            self.assertEqual(json.loads(alone.stdout)["phases"], self.sharded(how, processes=1)["phases"])
+
     def test_values_are_those_of_equal_ranks(self):
         self.recorded("""
             import torch, torch.distributed as dist, torch.distributed._functional_collectives as functional

@@ -156,9 +156,11 @@ def _simulate(gpu):
     from ._simulate.simulate import simulate
 
     simulate(gpu)
+    from ._distributed.ranks import enter
     from ._simulate.placeholders import set_seeds
 
     set_seeds()
+    enter(None, ())
 
 
 def _report(error):

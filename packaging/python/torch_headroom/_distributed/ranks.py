@@ -19,6 +19,7 @@ import concurrent.futures
 import ctypes
 import datetime
 import fcntl
+import functools
 import itertools
 import os
 import pathlib
@@ -35,19 +36,24 @@ import torch.distributed as dist
 from .. import _remarks as remarks
 from .._library import HeadroomError, load
 from .._torch import change_after_import
-from .job import ADVICE
+from .job import ADVICE, Job
 
 _PATIENCE = datetime.timedelta(seconds=5)  # timeout for a key that another rank would write into a store
 
 
 def enter(job, command_line):
-    """Makes this process one rank of `job`, if `job` is not None. Call before the program starts, and after
-    torch_headroom.simulate(). `command_line` holds the recorder's options and the script's arguments."""
+    """Makes this process one rank of `job`. Without a job, the process becomes the only rank of a job when the program
+    starts a process group. Call before the program starts, and after torch_headroom.simulate(). `command_line` holds
+    the recorder's options and the script's arguments."""
     if not dist.is_available():
         return
     if job is None:
-        dist.distributed_c10d.rendezvous = _rendezvous_alone
-        return
+        dist.distributed_c10d.rendezvous = functools.partial(_rendezvous_alone, command_line)
+    else:
+        _join(job, command_line)
+
+
+def _join(job, command_line):
     from .._simulate import cuda
 
     os.environ.update(job.environment())
@@ -61,16 +67,15 @@ def enter(job, command_line):
     _patch_unsupported()
 
 
-def _rendezvous_alone(url, rank=-1, world_size=-1, **options):
-    from torch.distributed.rendezvous import rendezvous
-
+def _rendezvous_alone(command_line, url, rank=-1, world_size=-1, **options):
     missing = [name for name in ("RANK", "WORLD_SIZE") if name not in os.environ]
     if url.startswith("env") and missing:
         raise HeadroomError(f"the script starts a process group, and {' and '.join(missing)} are not set: {ADVICE}")
     processes = world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", 1))
     if processes > 1:
         raise HeadroomError(f"the script waits for the other {processes - 1} of {processes} processes: {ADVICE}")
-    return rendezvous(url, rank, world_size, **options)
+    _join(Job(1), command_line)
+    return dist.distributed_c10d.rendezvous(url, rank, world_size, **options)
 
 
 class _Store(dist.HashStore):
