@@ -64,7 +64,10 @@ def simulate(gpu="h100-80gb"):
 
 
 def _refuse_other_backend():
-    """PyTorch reads this option when the libraries are loaded, and would then reach the driver."""
+    """PyTorch reads the option when the libraries are loaded, and would then reach the driver."""
+    if "PYTORCH_NO_CUDA_MEMORY_CACHING" in os.environ:
+        raise HeadroomError("PYTORCH_NO_CUDA_MEMORY_CACHING turns PyTorch's caching allocator off, and Headroom's "
+                            "simulated GPU has no other allocator: unset the variable")
     for name in ALLOCATOR_VARIABLES:
         for option in os.environ.get(name, "").replace(" ", "").split(","):
             if option.startswith("backend:") and option != "backend:native":
