@@ -163,7 +163,7 @@ class Jobs(Distributed):
 
     def test_the_only_process_of_a_job(self):
         """A script that was not started by torchrun, and makes a group of NCCL of its own."""
-        for how in ("ddp", "fsdp2"):
+        for how in ("fsdp2", "fsdp1", "ddp"):
             script = self.written(f"""
                 import os, runpy
                 os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")

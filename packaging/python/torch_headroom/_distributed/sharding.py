@@ -4,6 +4,7 @@
 (torch/distributed/_tools/fsdp2_mem_tracker.py). DeepSpeed's ZeRO: master weights, flat gradients, buckets, gathered
 parameters (github.com/deepspeedai/DeepSpeed, deepspeed/runtime/zero, version 0.19)."""
 
+import functools
 import sys
 import weakref
 
@@ -62,13 +63,16 @@ class _Units:
 
 
 def install_fsdp_hooks(replace, recorder):
-    """Installs the hooks. `replace(owner, name, make)` replaces owner.name by make(original)."""
-    if recorder.job is not None:
-        import torch.distributed.fsdp  # noqa: F401  (the script may import it only after the hooks are installed)
-    if _FSDP2 in sys.modules:
-        units = _Units(recorder.numbers)
-        _install_fsdp2(replace, units)
-        _install_fsdp1(replace, units)
+    """Installs the hooks, now or after the program's import of FSDP. `replace(owner, name, make)`, a method of an object
+    that lives while the hooks are wanted, replaces owner.name by make(original)."""
+    units, wanted = _Units(recorder.numbers), weakref.WeakMethod(replace)
+
+    def install(change, _):
+        if wanted() is not None:
+            change(wanted(), units)
+
+    change_after_import(_FSDP2, functools.partial(install, _install_fsdp2))
+    change_after_import(_FSDP1, functools.partial(install, _install_fsdp1))
 
 
 def _install_fsdp2(replace, units):

@@ -169,8 +169,11 @@ class Hooks:
     def remove(self):
         while self._undo:
             self._undo.pop()()
+        self._undo = None
 
     def _replace(self, owner, name, make):
+        if self._undo is None:  # the program imports a library after the recording
+            return
         calls = _calls_of(owner, name)
         calls.append(functools.wraps(calls[-1])(make(calls[-1])))
         self._undo.append(calls.pop)
