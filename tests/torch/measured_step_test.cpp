@@ -189,7 +189,7 @@ TEST(AddressedMemory, ReservedBytesAndStreamsComeIntoTheStep)
     StepInfo info;
     info.simulated = false;
     Recorder recorder(info, device->spec(), device);
-    recorder.setModel({{{"Net", "Net", ModuleId()}}, {}, {}});
+    recorder.setModel({{{"Net", "Net", ModuleId()}}, {}, {}, {}});
     recorder.begin();
     memory.reservedMore(2 * MiB);
     memory.allocated(card + 4096, 512);
@@ -285,7 +285,7 @@ Result<StepTracePtr> recordFullCard(bool throws)
     StepInfo info;
     info.simulated = false;
     Recorder recorder(info, device->spec(), device);
-    recorder.setModel({{{"Net", "Net", ModuleId()}, {"Net.layer", "Layer", ModuleId(0)}}, {}, {}});
+    recorder.setModel({{{"Net", "Net", ModuleId()}, {"Net.layer", "Layer", ModuleId(0)}}, {}, {}, {}});
     recorder.begin();
     const CallId call = Recorder::enter(ModuleId(1), {input});
     card.refuse(1, throws);
