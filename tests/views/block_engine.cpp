@@ -125,7 +125,7 @@ Result<std::vector<FrontierPoint>> BlockEngine::frontier(const PlanRequest& requ
     if (!open)
         return open.error();
     std::vector<FrontierPoint> all;
-    for (std::size_t count = 0; count <= open->size() && !stop.stop_requested(); ++count) {
+    for (std::size_t count = 0; count == 0 || (count <= open->size() && !stop.stop_requested()); ++count) {
         if (count > 0)
             chosen.push_back((*open)[count - 1]);
         const Timeline timeline = predict(*trace(), planned(request, chosen).regions).value();
