@@ -12,10 +12,11 @@ namespace headroom {
 /// How the memory of a program's first step differs from the recorded step. The recorded step begins with gradients,
 /// optimizer state and leftovers of the step before.
 ///
-/// The first step begins with parameters, buffers and data. Optimizer state is made before the first op of the parameter
-/// group, as in torch.optim, and SGD's momentum where SGD copies the gradients. A gradient that the program never frees
-/// is made by the first op that uses the gradient, and so is what the program made in a step, as GradScaler's scale.
-/// Leftovers do not exist: a leftover is a storage of the step before that the recorded step replaces.
+/// The first step begins with parameters, buffers and data. Optimizer state is made before the first op of the
+/// parameter group, as in torch.optim, and SGD's momentum where SGD copies the gradients. A gradient that the program
+/// never frees is made by the first op that uses the gradient, and so is what the program made in a step, as
+/// GradScaler's scale. Leftovers do not exist: a leftover is a storage of the step before that the recorded step
+/// replaces.
 struct FirstStep
 {
     /// A storage that gets a block in the step.
