@@ -165,7 +165,7 @@ Result<PlanAnswer> BlockEngine::planForCard(const PlanRequest& request, const Ca
         return open.error();
     PlanAnswer found;
     CardVerdict verdict{card, {}};
-    for (std::size_t count = 0; count <= open->size() && !stop.stop_requested(); ++count) {
+    for (std::size_t count = 0; count == 0 || (count <= open->size() && !stop.stop_requested()); ++count) {
         if (count > 0)
             chosen.push_back((*open)[count - 1]);
         found = planned(request, chosen);
