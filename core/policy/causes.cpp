@@ -177,13 +177,20 @@ private:
                 add(CauseKind::memoryReader, 0, remark, SourceLines::none, remark);
     }
 
+    /// Returns the gradients of the step before that are alive at the peak, with their bytes.
+    std::map<StorageId, Bytes> gradientsOfStepBefore() const
+    {
+        std::map<StorageId, Bytes> found;
+        for (const LiveBlock& block : atPeak_)
+            if (block.category == Category::gradient && !block.creator.valid())
+                found.emplace(block.storage, block.bytes);
+        return found;
+    }
+
     /// Gradients of the step before that are alive at the peak, and that zero_grad() frees afterwards, unread.
     void oldGradients()
     {
-        std::set<StorageId> old;
-        for (const LiveBlock& block : atPeak_)
-            if (block.category == Category::gradient && !block.creator.valid())
-                old.insert(block.storage);
+        std::map<StorageId, Bytes> old = gradientsOfStepBefore();
         std::vector<StorageId> freed;
         Bytes bytes = 0;
         std::vector<StorageId> since; // freed since the last op
@@ -215,10 +222,7 @@ private:
     /// before backward adds to them. Without the gradients, another instant may be the peak.
     void zeroedGradients()
     {
-        std::map<StorageId, Bytes> old;
-        for (const LiveBlock& block : atPeak_)
-            if (block.category == Category::gradient && !block.creator.valid())
-                old.emplace(block.storage, block.bytes);
+        const std::map<StorageId, Bytes> old = gradientsOfStepBefore();
         std::set<StorageId> zeroed;
         std::map<StorageId, OpId> firstUse;
         for (std::uint32_t row = 0; row < step_.ops.size() && !old.empty(); ++row) {
@@ -235,8 +239,8 @@ private:
         Bytes unneeded = 0; // at the present instant
         for (const StorageId storage : zeroed)
             if (const auto use = firstUse.find(storage); use != firstUse.end()) {
-                needed[use->second] += old[storage];
-                unneeded += old[storage];
+                needed[use->second] += old.at(storage);
+                unneeded += old.at(storage);
                 storages.push_back(storage);
             }
         Bytes live = total(timeline_.start);
@@ -280,10 +284,6 @@ private:
         if (!causes_.empty() && causes_.front().kind == CauseKind::growth)
             for (const KeptActivations& kept : {keptActivations(step_), keptBetweenSteps(step_)})
                 named.insert(kept.storages.begin(), kept.storages.end());
-        const auto isData = [](Category category) {
-            return category == Category::activation || category == Category::temporary || category == Category::input
-                || category == Category::other;
-        };
         std::set<std::uint32_t> linesOfData{SourceLines::none};
         std::set<std::uint32_t> linesOfResults; // of forwards, and of what autograd saves
         if (hasSourceLines(step_))

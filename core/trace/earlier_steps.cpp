@@ -357,9 +357,7 @@ KeptActivations keptBetweenSteps(const StepTrace& step)
         begun = begun || (kind == EventKind::mark && static_cast<Mark>(a) == Mark::stepBegin);
         if (kind == EventKind::alloc && !begun) {
             older.insert(StorageId(a));
-            const Category category = step.storages.category[StorageId(a)];
-            if (category == Category::activation || category == Category::temporary || category == Category::input
-                || category == Category::other)
+            if (isData(step.storages.category[StorageId(a)]))
                 found[step.storages.bytes[StorageId(a)]].emplace_back(a);
         } else if (kind == EventKind::free) {
             read.insert(StorageId(a));

@@ -65,6 +65,13 @@ constexpr bool isOfGraph(Category category)
         || category == Category::other;
 }
 
+/// Whether a tensor of this category may be the program's data, or a result.
+constexpr bool isData(Category category)
+{
+    return category == Category::activation || category == Category::temporary || category == Category::input
+        || category == Category::other;
+}
+
 /// Activations, temporaries and gradients that the program holds beyond the step's end (a loss that is summed up
 /// holds the graph).
 struct KeptActivations

@@ -19,8 +19,8 @@ Importing this package does not import torch, since simulate() must come first.
 import importlib
 
 _HOMES = {"simulate": "_simulate.simulate", "record": "record", "export": "_export", "apply": "_apply.apply",
-          "remove": "_apply.apply", "auto_checkpoint": "_plan.training", "opaque": "_kernels.opaque", "fit": "_plan.fitting",
-          "PolicyError": "_apply.policy", "HeadroomError": "_library"}
+          "remove": "_apply.apply", "auto_checkpoint": "_plan.training", "opaque": "_kernels.opaque",
+          "fit": "_plan.fitting", "PolicyError": "_apply.policy", "HeadroomError": "_library"}
 
 __all__ = sorted(_HOMES)
 
