@@ -10,6 +10,7 @@
 #include "app/recording/step_processes.h"
 #include "core/base/try.h"
 #include "core/fit/fit_report.h"
+#include "core/trace/earlier_steps.h"
 
 #include <CLI/CLI.hpp>
 
@@ -110,7 +111,7 @@ std::string longestBatch(const FitResult& result)
 {
     for (const FitSeries& series : result.series)
         if (series.largest && series.rows[*series.largest].step.step)
-            if (const std::string_view said = series.rows[*series.largest].step.step->info.setting("longest batch");
+            if (const std::string_view said = series.rows[*series.largest].step.step->info.setting(longestBatchSetting);
                 !said.empty())
                 return "at batch " + std::to_string(series.rows[*series.largest].size.batch) + ", " + std::string(said);
     return {};

@@ -176,6 +176,13 @@ void at(int instant)
     }
 }
 
+void addSetting(StepTracePtr& step, std::string_view name, std::string_view value)
+{
+    StepTrace noted = *step;
+    noted.info.settings.emplace_back(name, value);
+    step = std::make_shared<const StepTrace>(std::move(noted));
+}
+
 Status finish(std::string_view json)
 {
     Recording& running = recording();
@@ -212,15 +219,20 @@ Status finish(std::string_view json)
     if (!trace)
         return trace.error();
     running.finished = std::move(*trace);
-    if (const std::string leftOut = leftOutSetting(*running.finished, running.saving); !leftOut.empty()) {
-        StepTrace noted = *running.finished;
-        noted.info.settings.emplace_back(LeftOutModules::setting, leftOut);
-        running.finished = std::make_shared<const StepTrace>(std::move(noted));
-    }
+    if (const std::string leftOut = leftOutSetting(*running.finished, running.saving); !leftOut.empty())
+        addSetting(running.finished, LeftOutModules::setting, leftOut);
     running.saving.merge(modulesThatSave(*running.finished));
     const Bytes saved = savedForBackward(*running.finished);
     const EarlierSteps earlier = running.earlier.value_or(EarlierSteps{saved, saved});
     running.earlier = EarlierSteps{std::min(earlier.least, saved), std::max(earlier.most, saved)};
+    return {};
+}
+
+Status addSetting(std::string_view name, std::string_view value)
+{
+    if (!recording().finished)
+        return Error{ErrorKind::internal, "no step was recorded"};
+    addSetting(recording().finished, name, value);
     return {};
 }
 
@@ -420,6 +432,11 @@ void headroom_recording_end_tracing()
 {
     if (python::recording().real)
         python::recording().real->stopTracing();
+}
+
+int headroom_recording_add_setting(const char* name, const char* value)
+{
+    return python::guarded([&] { return python::addSetting(name, value); });
 }
 
 int headroom_recording_write(const char* path)

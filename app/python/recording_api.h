@@ -81,6 +81,9 @@ HEADROOM_PYTHON_API void headroom_recording_discard();
 /// Stops tracing on a real GPU until the next recording: tracing costs time.
 HEADROOM_PYTHON_API void headroom_recording_end_tracing();
 
+/// Adds a setting (StepInfo::settings) to the finished step.
+HEADROOM_PYTHON_API int headroom_recording_add_setting(const char* name, const char* value);
+
 /// Writes the finished step to a new file, which is then renamed to `path`.
 HEADROOM_PYTHON_API int headroom_recording_write(const char* path);
 

@@ -66,7 +66,7 @@ std::vector<double> sizesOf(const EarlierSteps& earlier)
     const auto own = static_cast<double>(std::max<Bytes>(earlier.own, 1));
     const double most = std::max(static_cast<double>(earlier.most) / own, 1.0);
     const double least = std::min(static_cast<double>(earlier.least) / own, 1.0);
-    const double larger = most + (most - least);
+    const double larger = earlier.mayGrow ? most + (most - least) : most;
     return {least, 1.0, larger, (1 + least) / 2, (1 + larger) / 2};
 }
 
@@ -124,16 +124,21 @@ std::vector<std::string> assumptions(const Card& card, const StepTrace& step,
                                      const std::optional<EarlierSteps>& earlier, const CardRun& run)
 {
     std::vector<std::string> sentences;
+    std::string sizesDiffer;
     if (earlier) {
         const auto own = static_cast<double>(earlier->own);
         const auto saved = [&](double size) { return formatBytes(static_cast<Bytes>(size * own)); };
         const std::vector<double> sizes = sizesOf(*earlier);
-        sentences.push_back("the program's steps differ in size: autograd saves " + formatBytes(earlier->own)
-                            + " in the recorded step, and " + formatBytes(earlier->least)
-                            + (earlier->most > earlier->least ? " to " + formatBytes(earlier->most) : std::string())
-                            + " in earlier steps; the answer holds for steps that save " + saved(sizes[0]) + " to "
-                            + saved(sizes[2]) + " in turn, and a larger step may run out of memory");
+        sizesDiffer = "the program's steps differ in size: autograd saves " + formatBytes(earlier->own)
+            + " in the recorded step, and " + formatBytes(earlier->least)
+            + (earlier->most > earlier->least ? " to " + formatBytes(earlier->most) : std::string())
+            + " in earlier steps; the answer holds for steps that save " + saved(sizes[0]) + " to " + saved(sizes[2])
+            + (earlier->mayGrow ? " in turn, and a larger step may run out of memory" : " in turn");
     }
+    if (const std::string_view larger = step.info.setting(largerBatchSetting); !larger.empty())
+        sizesDiffer.append(sizesDiffer.empty() ? "" : "; ").append(larger);
+    if (!sizesDiffer.empty())
+        sentences.push_back(std::move(sizesDiffer));
     if (const auto leftOut = leftOutModules(step))
         sentences.push_back(leftOutText(*leftOut) + ": a step that runs all modules may run out of memory");
     if (const Bytes most = forwardsOutside(step); most > 0)
@@ -177,7 +182,8 @@ nlohmann::ordered_json cardRunJson(const Card& card, const StepTrace& step, cons
     json["reserved_peak_without_workspaces_bytes"] = run.reservedWithoutWorkspaces;
     json["left_bytes"] = run.left;
     json["margin_bytes"] = card.margin;
-    json["steps_differ"] = otherEarlierSteps(step).has_value() || leftOutModules(step).has_value();
+    json["steps_differ"] = otherEarlierSteps(step).has_value() || leftOutModules(step).has_value()
+        || !step.info.setting(largerBatchSetting).empty();
     json["assumptions"] = run.assumptions;
     json["retries"] = run.retries;
     json["reason"] = run.reason;

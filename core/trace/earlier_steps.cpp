@@ -212,6 +212,7 @@ std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step)
     if (error != std::errc() || space == end || std::from_chars(space + 1, end, earlier.most).ec != std::errc())
         return std::nullopt;
     earlier.own = savedForBackward(step);
+    earlier.mayGrow = step.info.setting(longestBatchSetting).empty();
     const bool differ = std::max(earlier.most - earlier.own, earlier.own - earlier.least) > earlier.own / 1000;
     return differ ? std::optional(earlier) : std::nullopt;
 }

@@ -23,6 +23,10 @@ Bytes savedForBackward(const StepTrace& step);
 constexpr std::string_view forwardsOutsideSetting = "bytes of forwards outside of steps";
 Bytes forwardsOutside(const StepTrace& step); ///< bytes of that setting; 0: there was no such forward
 
+/// Name of the setting (StepInfo::settings) that says which batch of the program's data loader is the longest, if the
+/// recorded step is that of the longest batch. The text is for people.
+constexpr std::string_view longestBatchSetting = "longest batch";
+
 /// Bytes that earlier steps of the program saved for backward, if more than a thousandth more or less than
 /// the recorded step. The program's steps are then of several sizes, and a later step may be larger.
 struct EarlierSteps
@@ -32,8 +36,13 @@ struct EarlierSteps
     Bytes least = 0;
     Bytes most = 0;
     Bytes own = 0; ///< savedForBackward() of the recorded step
+    bool mayGrow = true; ///< false: the recorded step is that of the longest batch (longestBatchSetting)
 };
 std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step); ///< nullopt: no difference, or not known
+
+/// Name of the setting (StepInfo::settings) that says which batch of the program's data loader is larger than all until
+/// the recorded step. Steps after the recorded step may then be larger. The text is for people.
+constexpr std::string_view largerBatchSetting = "larger batch to come";
 
 /// Modules that saved tensors in earlier steps of the program and did not run in the recorded step, as layers that are
 /// dropped at random. A module inside of a module that did not run does not count.

@@ -215,6 +215,9 @@ TEST_F(StepsOfSeveralSizes, OneIsLargerThanTheLargestByWhatTheyDifferBy)
     EXPECT_THAT(sizes(0.9, 0.95), ElementsAre(near(0.9), 1, near(1.1), near(0.95), near(1.05)));
     EXPECT_THAT(sizes(1.1, 1.2), ElementsAre(1, 1, near(1.4), 1, near(1.2)));
     EXPECT_THAT(sizes(0.9, 1.2), ElementsAre(near(0.9), 1, near(1.5), near(0.95), near(1.25)));
+    StepTrace longest = with(0.9, 1);
+    longest.info.settings.emplace_back(longestBatchSetting, "batch 5 is the longest of all 12 batches");
+    EXPECT_THAT(sizesOfSteps(longest), ElementsAre(near(0.9), 1, 1, near(0.95), 1));
     for (const char* text : {"", "7", "7 ", "x 7", "7 x"}) {
         StepTrace other = step();
         other.info.settings.emplace_back(EarlierSteps::setting, text);
@@ -229,6 +232,9 @@ TEST_F(StepsOfSeveralSizes, APlanRunsWithAllOfThem)
     EXPECT_THAT(
         runOnCard(memory, differs, *planner_->recorded()).assumptions,
         testing::ElementsAre(HasSubstr("the program's steps differ in size"), HasSubstr("memory of cuBLAS and cuDNN")));
+    StepTrace larger = step();
+    larger.info.settings.emplace_back(largerBatchSetting, "batch 7 has ids of 4 × 96");
+    EXPECT_THAT(runOnCard(memory, larger, *planner_->recorded()).assumptions.front(), "batch 7 has ids of 4 × 96");
     const Result<PlanAnswer> usual = planOn(*planner_, memory);
     ASSERT_TRUE(usual) << usual.error().message;
     const Timeline& timeline = *usual->timeline;

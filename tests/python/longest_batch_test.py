@@ -138,6 +138,54 @@ class LongestBatch(unittest.TestCase):
         # All sizes have the longest sample, so that few are recorded.
         self.assertLessEqual(found["cache"]["recorded"], 4)
 
+    def to_come(self, line):
+        """What the recorder says about batches after the recorded step."""
+        done = self.started(sys.executable, "-m", "torch_headroom.record", "--gpu", _GPU, "--json", "--strict", "-o",
+                            "step.hrs", self.script(line))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        notes = json.loads(done.stdout)["notes"]
+        return next((note for note in notes if note.startswith("a later step may")), "").partition(" (")[0]
+
+    def test_larger_batches_after_the_recorded_step_are_told(self):
+        loader = "DataLoader(Texts(), batch_size=4, collate_fn=padded"
+        sentence = ("a later step may take more memory: batch {} of the data loader after the recorded step has ids of "
+                    "4 × 96, and no batch until there has more than 4 × {}")
+        for others in ("", ", num_workers=2"):
+            self.assertEqual(self.to_come(f"train({loader}{others}))"), sentence.format(3, 28))
+        # The loop of accelerate is a batch ahead of the program.
+        self.assertEqual(self.to_come("def ahead(batches):\n"
+                                      "    batches = iter(batches)\n"
+                                      "    batch = next(batches)\n"
+                                      "    for following in batches:\n"
+                                      "        yield batch\n"
+                                      "        batch = following\n"
+                                      f"train(ahead({loader})))"), sentence.format(2, 37))
+        self.assertEqual(self.to_come(f"train({loader}), accumulate=3)"), "", "the longest batch is in the step")
+        self.assertEqual(self.to_come(f"lengths[0] = 96\ntrain({loader}))"), "")
+        self.assertEqual(self.to_come("class Broken(Texts):\n"
+                                      "    def __getitem__(self, index):\n"
+                                      "        return super().__getitem__(index) if index < 8 else 1 / 0\n"
+                                      f"train({loader.replace('Texts', 'Broken')}))"), "")
+        planned = json.loads(self.started(HEADROOM, "plan", "step.hrs", "--card", _GPU, "--json").stdout)
+        self.assertFalse(planned["card"]["steps_differ"])
+        self.to_come(f"train({loader}))")
+        planned = json.loads(self.started(HEADROOM, "plan", "step.hrs", "--card", _GPU, "--json").stdout)
+        self.assertTrue(planned["card"]["steps_differ"])
+        self.assertIn("ids of 4 × 96", planned["card"]["assumptions"][0])
+
+    def test_run_tells_larger_batches_and_plans_for_the_longest(self):
+        script = self.script("train(DataLoader(Texts(), batch_size=4, collate_fn=padded))")
+        run = [sys.executable, "-m", "torch_headroom.run", "--dry-run", "--json", "--gpu", _GPU]
+        recorded, longest = (self.started(*run, *options, script) for options in ((), ("--longest-batch", "100")))
+        self.assertIn("ids of 4 × 96, and no batch until there has more than 4 × 28", recorded.stderr)
+        self.assertNotIn("a later step may take more memory", longest.stderr)
+        self.assertNotIn("a larger step may run out of memory", longest.stderr)
+        peaks = [json.loads(done.stdout)["peak_bytes"] for done in (recorded, longest)]
+        self.assertLess(*peaks)
+        done = self.started(*run, "--longest-batch", "0", script)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--longest-batch: expected a whole number of at least 1, not 0", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

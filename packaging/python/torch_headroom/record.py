@@ -269,7 +269,7 @@ def _record_script(options, progress, card_was_full):
     before. Returns the recorder, whether the recorder has a step, and how the script ended."""
     from . import _remarks as remarks
     from ._record.hooks import Hooks
-    from ._record.longest import LongestBatches
+    from ._record.longest import BatchesToCome, LongestBatches
     from ._record.loop import Finished, ScriptLoop
     from ._record.process import end_children, end_data_workers
     from ._plan.training import FirstTraining
@@ -294,10 +294,14 @@ def _record_script(options, progress, card_was_full):
     hooks.install()
     training = FirstTraining(options.policy)
     training.install()
-    longest = None
+    longest = to_come = None
     if options.longest_batch:
         longest = LongestBatches(options.longest_batch, lambda sentence: recorder.note("longest batch", sentence))
         longest.install()
+    else:
+        to_come = BatchesToCome()
+        to_come.install()
+        loop.before_end = to_come.read
     outcome, finished = _Outcome(), False
     with _Interrupts() as interrupts:
         try:
@@ -311,8 +315,7 @@ def _record_script(options, progress, card_was_full):
             outcome.reason = _reason(error)
         finally:
             hooks.remove()
-            if longest:
-                longest.remove()
+            (longest or to_come).remove()
             end_data_workers()
     if options.activation_memory_budget and not compiling.count:
         recorder.notes.append("--activation-memory-budget decided nothing, as the script compiled nothing")
@@ -330,6 +333,9 @@ def _record_script(options, progress, card_was_full):
             return recorder, False, _Outcome(f"{options.script}: {problem}", 2, finished)
     if longest and longest.sentence:
         recorder.notes.append(longest.sentence)
+    if to_come and to_come.sentence:
+        recorder.notes.append(to_come.sentence)
+        recorder.add_setting("larger batch to come", to_come.sentence)
     if finished:
         return recorder, *_unless_on_cpu(options, recorder, _Outcome(ended_early=True))
     if outcome.exit_code == 1 or outcome.card_was_full or outcome.policy_does_not_fit:

@@ -22,6 +22,7 @@ from ._plan.planning import ALLOCATOR_VARIABLES, bytes_of, gpu_at_hand, host_of,
 from ._plan.recordings import Program, recorded
 from ._plan.training import FirstTraining
 from ._record import process
+from ._record.options import at_least_one
 
 _NAME = "torch_headroom.run"
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
@@ -56,6 +57,8 @@ def parser():
                                                "time for backward")
     add("--host-memory", metavar="SIZE", help="with --offload: the most pinned host memory; by default any")
     add("--no-recompute", action="store_true", help="with --offload: recompute nothing")
+    add("--longest-batch", metavar="N", type=at_least_one, help="plan for the longest of the first N batches of each "
+        "torch.utils.data.DataLoader; by default for the recorded step's batch")
     add("--device", choices=("cuda", "sim", "cpu"), help="where the script trains: cuda, the GPU, the default on a "
                                                          "machine with a GPU; sim, the simulated card, the default "
                                                          "elsewhere; cpu, where memory has no limit")
@@ -73,7 +76,7 @@ def main(arguments=None):
         options = parser().parse_args(arguments)
         _check(options)
         gpu = _choose_gpu(options)
-        program = Program(options.script, options.arguments, options.module)
+        program = Program(options.script, options.arguments, options.module, longest_batch=options.longest_batch)
         kept = recorded(program, gpu, _say)
         plan = plan_for_card(kept, gpu, bytes_of(options.budget) if options.budget else 0, may_change_settings=True,
                              host=host_of(options.offload, options.host_memory, not options.no_recompute),

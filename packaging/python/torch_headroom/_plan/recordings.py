@@ -145,10 +145,13 @@ def cache_folder():
 
 
 class Program:
-    """A program that trains: a script, or a module with `is_module`, and the arguments. `options` are the recorder's."""
+    """A program that trains: a script, or a module with `is_module`, and the arguments. `options` are the recorder's.
+    With `longest_batch` the step is that of the longest of so many batches."""
 
-    def __init__(self, script, arguments=(), is_module=False, options=()):
+    def __init__(self, script, arguments=(), is_module=False, options=(), longest_batch=None):
         self.script, self.arguments, self.is_module, self.options = script, list(arguments), is_module, list(options)
+        if longest_batch:
+            self.options += ["--longest-batch", str(longest_batch)]
 
     def words(self):
         """Returns the program's words on the command line of the recorder."""
@@ -310,7 +313,7 @@ def program_of(words):
     raise HeadroomError("a script is missing: expected a file that ends in .py, or -m module")
 
 
-def this_program(caller):
+def this_program(caller, longest_batch=None):
     """Returns the Program of this process, for another run. `caller` names the function for sentences. Raises
     HeadroomError where the program cannot run again."""
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
@@ -322,7 +325,7 @@ def this_program(caller):
     spec = getattr(main, "__spec__", None)
     if spec is not None and "-m" in words:
         place = words.index("-m") + 1
-        return Program(words[place], words[place + 1:], is_module=True)
+        return Program(words[place], words[place + 1:], is_module=True, longest_batch=longest_batch)
     script = getattr(main, "__file__", None)
     place = next((i for i, word in enumerate(words) if script and os.path.realpath(word) == os.path.realpath(script)),
                  None)
@@ -330,7 +333,7 @@ def this_program(caller):
         raise HeadroomError(f"{caller} runs the program again to record a step, and this program has no script (a "
                             "notebook, python -c, or torch_headroom.run, where the program is planned already): "
                             f"call {caller} in a script that is started by python")
-    return Program(script, words[place + 1:])
+    return Program(script, words[place + 1:], longest_batch=longest_batch)
 
 
 def _main(gpu, *words):

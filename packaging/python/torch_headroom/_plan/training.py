@@ -157,7 +157,7 @@ class _AfterTorch(importlib.abc.MetaPathFinder):
 
 
 def auto_checkpoint(model, step, budget=None, gpu=None, offload=False, host_memory=None, recompute=True,
-                    margin=None):
+                    margin=None, longest_batch=None):
     """Checkpoints `model` so that training runs on the card, with the least recompute time. Returns what was done:
     `modules` (names of the checkpointed modules), `recompute_ms`, `step_ms`, `reserved_peak_bytes`, `left_bytes`,
     `policy` (a path, None if the step fits without a plan). str() of the result is a sentence.
@@ -169,7 +169,8 @@ def auto_checkpoint(model, step, budget=None, gpu=None, offload=False, host_memo
     `step()` runs one training step: forward, backward and the optimizer's step. Only the recording process calls
     step(). `budget` is the memory that the caching allocator may reserve, as "8GB", "7.5GiB" or a number of bytes; by
     default all that the card gives. The program is held to the budget. `margin` is the part of this memory that the
-    plan leaves free, for what the recorded step does not show; by default none. `gpu` is the card, by default the card
+    plan leaves free, for what the recorded step does not show; by default none. With `longest_batch` the plan is for the
+    longest of so many batches of each torch.utils.data.DataLoader; by default for the recorded step's batch. `gpu` is the card, by default the card
     at hand, or the card that this process simulates.
 
     Call auto_checkpoint() when the model and the optimizer are made, in a program that is a script or module: a
@@ -184,7 +185,7 @@ def auto_checkpoint(model, step, budget=None, gpu=None, offload=False, host_memo
     if loop is not None and not loop.fit_call:
         train_until_recorded(step, loop, "step()")
         return None
-    program, gpu = this_program("auto_checkpoint()"), gpu or _gpu()
+    program, gpu = this_program("auto_checkpoint()", longest_batch), gpu or _gpu()
     kept = recorded(program, gpu, lambda sentence: print(f"torch_headroom: {sentence}", file=sys.stderr, flush=True))
     plan = plan_for_card(kept, gpu, bytes_of(budget) if budget is not None else 0, may_change_settings=False,
                          host=host_of(offload, host_memory, recompute), recompute=recompute,

@@ -1,15 +1,21 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The longest batch of a program's data loaders, for `--longest-batch N`.
+"""The longest batch of a program's data loaders, for `--longest-batch N`, and without that option the batches after
+the recorded step.
 
 When the program first reads a torch.utils.data.DataLoader, what N batches consist of is read, and nothing is trained. A
 loader that shuffles its samples may put any samples into a batch: the samples are read, and the longest samples make the
 longest batch. Of other loaders the batches are read, with the program's own workers, sampler and collate function. The
 loader then gives its first batch, and from the second batch on the longest batch, as often as the loader has batches. So
-the recorded step is that of the longest batch, with any number of micro-batches."""
+the recorded step is that of the longest batch, with any number of micro-batches.
+
+Without the option the loaders give their batches as ever. After the recorded step, and before the program ends, the
+next batches are read: a later step with a larger batch takes more memory than the recorded step."""
 
 import copy
 import itertools
+import math
+import time
 import weakref
 
 import torch
@@ -130,8 +136,79 @@ class LongestBatches:
         return _Found(first, longest, count if is_whole else None, sentence)
 
 
+class BatchesToCome:
+    """Compares the batches that the program's data loaders would give after the recorded step with the batches until
+    there."""
+
+    _MOST = 64  # batches to read
+    _SECONDS = 1.0  # after which no further batch is read
+
+    def __init__(self):
+        self._largest = weakref.WeakKeyDictionary()  # iterator of a loader -> (size, shapes) of the largest batch given
+        self._latest = lambda: None  # weak reference to the iterator that gave the latest batch
+        self._original = dataloader._BaseDataLoaderIter.__next__
+        self.sentence = ""  # about a larger batch; empty: there is none
+
+    def install(self):
+        def give(iterator):
+            batch = self._original(iterator)
+            if torch.utils.data.get_worker_info() is None:
+                size = _size(batch)
+                if iterator not in self._largest or size > self._largest[iterator][0]:
+                    self._largest[iterator] = size, _shapes(batch)
+                self._latest = weakref.ref(iterator)
+            return batch
+
+        dataloader._BaseDataLoaderIter.__next__ = give
+
+    def remove(self):
+        dataloader._BaseDataLoaderIter.__next__ = self._original
+
+    def read(self):
+        """Reads the next batches of the loader that gave the latest batch."""
+        iterator = self._latest()
+        if iterator is None:
+            return
+        begin, larger = time.monotonic(), self._largest[iterator]
+        try:
+            for number in range(1, self._MOST + 1):
+                batch = self._original(iterator)
+                if _on_gpu(batch):
+                    return
+                if _size(batch) > larger[0]:
+                    larger, at = (_size(batch), _shapes(batch)), number
+                if time.monotonic() - begin > self._SECONDS:
+                    break
+        except Exception:  # the loader has no more batches, or the program would have failed here
+            pass
+        if larger is not self._largest[iterator]:
+            grown, before = _growth(self._largest[iterator], larger)
+            self.sentence = (f"a later step may take more memory: batch {at} of the data loader after the "
+                             f"recorded step has {grown}, and no batch until there has more than {before} "
+                             "(--longest-batch N records the step of the longest of N batches)")
+
+
+def _shapes(batch):
+    return [(name, tuple(tensor.shape)) for name, tensor in _tensors("", batch)]
+
+
+def _growth(known, larger):
+    """Returns what the batch `larger`, a (size, shapes), has more than the batch `known`, and what the latter has, in
+    words."""
+    (size, shapes), (larger_size, larger_shapes) = known, larger
+    pairs = [(before, after) for before, after in zip(shapes, larger_shapes) if before[0] == after[0]]
+    if not pairs or len(shapes) != len(larger_shapes):
+        return f"{larger_size:,} elements", f"{size:,}"
+    before, after = max(pairs, key=lambda pair: math.prod(pair[1][1]) / max(math.prod(pair[0][1]), 1))
+    return _in_words(*after), _in_words("", before[1])
+
+
+def _on_gpu(batch):
+    return any(tensor.device.type != "cpu" for _, tensor in _tensors("", batch))
+
+
 def _refuse_gpu(batch):
-    if any(tensor.device.type != "cpu" for _, tensor in _tensors("", batch)):
+    if _on_gpu(batch):
         raise HeadroomError("--longest-batch: the data loader makes batches on the GPU, where the kept batches would "
                             "count: expected batches on the CPU that the loop moves to the GPU")
 
@@ -180,10 +257,12 @@ def _items(value):
 def _described(batch):
     """Returns the shape of the largest tensor of a batch, with its name where the batch has names."""
     name, tensor = max(_tensors("", batch), key=lambda pair: pair[1].numel(), default=("", None))
-    if tensor is None:
-        return f"{_size(batch):,} elements"
-    shape = " × ".join(f"{size:,}" for size in tensor.shape) or "1"
-    return f"{name} of {shape}" if name else shape
+    return f"{_size(batch):,} elements" if tensor is None else _in_words(name, tensor.shape)
+
+
+def _in_words(name, shape):
+    sizes = " × ".join(f"{size:,}" for size in shape) or "1"
+    return f"{name} of {sizes}" if name else sizes
 
 
 def _tensors(name, value):

@@ -70,6 +70,7 @@ class ScriptLoop(Loop):
         self.fit_call = fit_call
         self._progress = progress
         self.steps = 0  # number of completed steps
+        self.before_end = None  # a function to call after the requested step, before the program is ended
         self._done = 0  # finished share of the running step
         self.awaits_forward = True
         self._complete = False  # the optimizers have made a step, but the end is missing
@@ -291,6 +292,8 @@ class ScriptLoop(Loop):
         self._recorder.finish(self.steps)
         self.awaits_forward = True
         if self.steps >= self.requested:
+            if self.before_end:
+                self.before_end()
             raise Finished
 
     def _report(self, stage, done):

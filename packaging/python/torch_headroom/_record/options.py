@@ -20,7 +20,8 @@ class _Parser(argparse.ArgumentParser):
         raise HeadroomError(f"{message} (see python -m torch_headroom.record --help)")
 
 
-def _at_least_one(text):
+def at_least_one(text):
+    """The type of an argument that is a positive number."""
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, not {text}")
     return int(text)
@@ -68,7 +69,7 @@ def parser():
     add("--gpu", default="h100-80gb", help="the GPU that the simulation stands for; list: print all")
     add("--device", type=_device, default="sim", help="sim: the simulated GPU; cuda, cuda:N: a real GPU, measured")
     add("-o", "--output", default="step.hrs", help="the step file to write (default: %(default)s)")
-    add("--steps", type=_at_least_one, default=2, help="the step to record: 2, the default, has optimizer state")
+    add("--steps", type=at_least_one, default=2, help="the step to record: 2, the default, has optimizer state")
     memory = options.add_mutually_exclusive_group()
     memory.add_argument("--unlimited", action="store_true",
                         help="let the step take more memory than the card has, to see the whole step")
@@ -82,11 +83,11 @@ def parser():
         help="the share that torch.compile's partitioner may save "
              "(torch._functorch.config.activation_memory_budget); several: a step file for each, a step file "
              "without torch.compile, and a table")
-    add("--nproc-per-node", type=_at_least_one, metavar="N",
+    add("--nproc-per-node", type=at_least_one, metavar="N",
         help="record a process of a distributed job with N processes, as for torchrun")
-    add("--nnodes", type=_at_least_one, default=1, metavar="N", help="machines of that job (default: 1)")
+    add("--nnodes", type=at_least_one, default=1, metavar="N", help="machines of that job (default: 1)")
     add("--rank", type=int, default=0, help="rank of the recorded process (default: %(default)s)")
-    add("--longest-batch", type=_at_least_one, metavar="N",
+    add("--longest-batch", type=at_least_one, metavar="N",
         help="read up to N batches of each torch.utils.data.DataLoader before the training, and record a step with the "
         "longest batch")
     add("--fit-call", type=_fit_call, metavar="N:SIZE[,…]",

@@ -231,6 +231,10 @@ class StepRecorder:
         """Stops tracing, which costs the program time."""
         self.library.headroom_recording_end_tracing()
 
+    def add_setting(self, name, value):
+        """Adds a setting to the finished step."""
+        check(self.library.headroom_recording_add_setting(name.encode(), _readable(value).encode()))
+
     def write(self, path):
         check(self.library.headroom_recording_write(os.fsencode(path)))
 
