@@ -167,7 +167,7 @@ class LongestBatch(unittest.TestCase):
                                       "        return super().__getitem__(index) if index < 8 else 1 / 0\n"
                                       f"train({loader.replace('Texts', 'Broken')}))"), "")
         planned = json.loads(self.started(HEADROOM, "plan", "step.hrs", "--card", _GPU, "--json").stdout)
-        self.assertFalse(planned["card"]["steps_differ"])
+        self.assertNotIn("a later step may take", str(planned["card"]["assumptions"]))
         self.to_come(f"train({loader}))")
         planned = json.loads(self.started(HEADROOM, "plan", "step.hrs", "--card", _GPU, "--json").stdout)
         self.assertTrue(planned["card"]["steps_differ"])
