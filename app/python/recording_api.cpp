@@ -236,6 +236,35 @@ Status addSetting(std::string_view name, std::string_view value)
     return {};
 }
 
+/// StepTrace::memory of a step with other rows in StepTrace::betweenSteps.
+struct StepWithEvaluation
+{
+    std::shared_ptr<const void> step;
+    StepTraceBuilder::Outside betweenSteps;
+};
+
+Status addEvaluation()
+{
+    Recording& running = recording();
+    if (!running.finished)
+        return Error{ErrorKind::internal, "no step was recorded"};
+    if (!running.outside)
+        return {};
+    running.outside->stepBegins(); // ends the time outside of steps
+    running.outside->keepStep();
+    running.outside->stepEnds();
+    auto memory = std::make_shared<const StepWithEvaluation>(running.finished->memory, running.outside->betweenSteps());
+    StepTrace noted = *running.finished;
+    const StepTraceBuilder::Outside& rows = memory->betweenSteps;
+    noted.betweenSteps = {rows.kind, rows.bytes, rows.stream, rows.block};
+    noted.memory = std::move(memory);
+    for (std::string& remark : running.outside->remarks())
+        if (std::ranges::find(noted.info.remarks, remark) == noted.info.remarks.end())
+            noted.info.remarks.push_back(std::move(remark));
+    running.finished = std::make_shared<const StepTrace>(std::move(noted));
+    return {};
+}
+
 Status write(const char* path)
 {
     if (!recording().finished)
@@ -437,6 +466,11 @@ void headroom_recording_end_tracing()
 int headroom_recording_add_setting(const char* name, const char* value)
 {
     return python::guarded([&] { return python::addSetting(name, value); });
+}
+
+int headroom_recording_add_evaluation()
+{
+    return python::guarded(python::addEvaluation);
 }
 
 int headroom_recording_write(const char* path)

@@ -84,6 +84,10 @@ HEADROOM_PYTHON_API void headroom_recording_end_tracing();
 /// Adds a setting (StepInfo::settings) to the finished step.
 HEADROOM_PYTHON_API int headroom_recording_add_setting(const char* name, const char* value);
 
+/// Adds the evaluation after the finished step: the time from the step's end until now counts as a time between two
+/// steps (StepTrace::betweenSteps).
+HEADROOM_PYTHON_API int headroom_recording_add_evaluation();
+
 /// Writes the finished step to a new file, which is then renamed to `path`.
 HEADROOM_PYTHON_API int headroom_recording_write(const char* path);
 

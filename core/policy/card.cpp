@@ -141,6 +141,11 @@ std::vector<std::string> assumptions(const Card& card, const StepTrace& step,
         sentences.push_back(std::move(sizesDiffer));
     if (const auto leftOut = leftOutModules(step))
         sentences.push_back(leftOutText(*leftOut) + ": a step that runs all modules may run out of memory");
+    if (const std::string_view evaluation = step.info.setting(evaluationSetting); !evaluation.empty())
+        sentences.push_back(
+            std::string(evaluation)
+            + ": what a longer evaluation keeps on the GPU, such as the outputs of all batches, comes on "
+              "top");
     if (const Bytes most = forwardsOutside(step); most > 0)
         sentences.push_back("the program ran forward passes that are no training step and took " + formatBytes(most)
                             + " at most: a plan changes the places of the passes' blocks, so that the answer is an "

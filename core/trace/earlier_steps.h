@@ -44,6 +44,10 @@ std::optional<EarlierSteps> otherEarlierSteps(const StepTrace& step); ///< nullo
 /// the recorded step. Steps after the recorded step may then be larger. The text is for people.
 constexpr std::string_view largerBatchSetting = "larger batch to come";
 
+/// Name of the setting (StepInfo::settings) that says with what an evaluation after the step was recorded
+/// (StepTrace::betweenSteps). The text is for people.
+constexpr std::string_view evaluationSetting = "evaluation";
+
 /// Modules that saved tensors in earlier steps of the program and did not run in the recorded step, as layers that are
 /// dropped at random. A module inside of a module that did not run does not count.
 struct LeftOutModules

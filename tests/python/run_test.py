@@ -313,6 +313,27 @@ class OnTheCard(Runs):
         self.assertLessEqual(measured["reserved"], budget)
         return answer, measured["reserved"]
 
+    def test_an_evaluation_counts(self):
+        script = self.written(_NET + """
+    from torch.utils.data import DataLoader, TensorDataset
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters())
+    small, large = (DataLoader(TensorDataset(torch.randn(count, 128)), batch_size=count // 4)
+                    for count in (1024, 65536))
+    for epoch in range(3):
+        for batch, in small:
+            model(batch.to(device)).pow(2).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        with torch.no_grad():
+            for batch, in large:
+                model(batch.to(device))
+        """)
+        answer, reserved = self.check(script, share=1, **_NO_WORKSPACES)
+        self.assertEqual(reserved, answer["card"]["reserved_peak_bytes"])
+        without, _ = self.dry_run("--no-evaluation", script, **_NO_WORKSPACES)
+        self.assertLess(without["card"]["reserved_peak_bytes"], reserved / 2)
+
     def test_the_reserved_peak_is_the_predicted_one(self):
         answer, reserved = self.check(_SCRIPTS / "card_gpt.py", **_NO_WORKSPACES)
         self.assertEqual(reserved, answer["card"]["reserved_peak_bytes"])

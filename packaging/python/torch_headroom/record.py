@@ -269,7 +269,7 @@ def _record_script(options, progress, card_was_full):
     before. Returns the recorder, whether the recorder has a step, and how the script ended."""
     from . import _remarks as remarks
     from ._record.hooks import Hooks
-    from ._record.longest import BatchesToCome, LongestBatches
+    from ._record.loaders import BatchesToCome, Evaluation, LongestBatches
     from ._record.loop import Finished, ScriptLoop
     from ._record.process import end_children, end_data_workers
     from ._plan.training import FirstTraining
@@ -302,6 +302,11 @@ def _record_script(options, progress, card_was_full):
         to_come = BatchesToCome()
         to_come.install()
         loop.before_end = to_come.read
+    evaluation = None
+    if options.evaluation:
+        evaluation = loop.evaluation = Evaluation((longest or to_come).latest)
+        if longest:
+            longest.evaluation = evaluation
     outcome, finished = _Outcome(), False
     with _Interrupts() as interrupts:
         try:
@@ -311,14 +316,20 @@ def _record_script(options, progress, card_was_full):
         except KeyboardInterrupt:
             interrupts.seen = True
         except (Exception, SystemExit) as error:
-            outcome = _outcome_of(options, error)
-            outcome.reason = _reason(error)
+            if evaluation and evaluation.takes(error, _goes_on_larger_card(options)):
+                evaluation.failure = _first_line(error)
+            else:
+                outcome = _outcome_of(options, error)
+                outcome.reason = _reason(error)
         finally:
             hooks.remove()
+            was_to_evaluate = evaluation and evaluation.end()
             (longest or to_come).remove()
             end_data_workers()
     if options.activation_memory_budget and not compiling.count:
         recorder.notes.append("--activation-memory-budget decided nothing, as the script compiled nothing")
+    if was_to_evaluate and not outcome.problem:
+        finished = finished or loop.script_ended()
     if finished:
         end_children()
     if interrupts.seen:
@@ -336,6 +347,12 @@ def _record_script(options, progress, card_was_full):
     if to_come and to_come.sentence:
         recorder.notes.append(to_come.sentence)
         recorder.add_setting("larger batch to come", to_come.sentence)
+    if finished and was_to_evaluate:
+        recorder.discard()  # of a step that the program began
+        recorder.add_evaluation()
+        recorder.notes.append(evaluation.sentence())
+        if evaluation.has_run:
+            recorder.add_setting("evaluation", evaluation.sentence())
     if finished:
         return recorder, *_unless_on_cpu(options, recorder, _Outcome(ended_early=True))
     if outcome.exit_code == 1 or outcome.card_was_full or outcome.policy_does_not_fit:

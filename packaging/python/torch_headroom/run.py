@@ -59,6 +59,8 @@ def parser():
     add("--no-recompute", action="store_true", help="with --offload: recompute nothing")
     add("--longest-batch", metavar="N", type=at_least_one, help="plan for the longest of the first N batches of each "
         "torch.utils.data.DataLoader; by default for the recorded step's batch")
+    add("--no-evaluation", action="store_true", help="record no evaluation; by default the recording goes on to the "
+        "evaluation that follows the step, by a Trainer of transformers or at the end of an epoch")
     add("--device", choices=("cuda", "sim", "cpu"), help="where the script trains: cuda, the GPU, the default on a "
                                                          "machine with a GPU; sim, the simulated card, the default "
                                                          "elsewhere; cpu, where memory has no limit")
@@ -76,7 +78,8 @@ def main(arguments=None):
         options = parser().parse_args(arguments)
         _check(options)
         gpu = _choose_gpu(options)
-        program = Program(options.script, options.arguments, options.module, longest_batch=options.longest_batch)
+        program = Program(options.script, options.arguments, options.module,
+                          () if options.no_evaluation else ["--evaluation"], options.longest_batch)
         kept = recorded(program, gpu, _say)
         plan = plan_for_card(kept, gpu, bytes_of(options.budget) if options.budget else 0, may_change_settings=True,
                              host=host_of(options.offload, options.host_memory, not options.no_recompute),

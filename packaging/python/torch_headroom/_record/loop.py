@@ -71,6 +71,7 @@ class ScriptLoop(Loop):
         self._progress = progress
         self.steps = 0  # number of completed steps
         self.before_end = None  # a function to call after the requested step, before the program is ended
+        self.evaluation = None  # loaders.Evaluation, if an evaluation after the step is recorded
         self._done = 0  # finished share of the running step
         self.awaits_forward = True
         self._complete = False  # the optimizers have made a step, but the end is missing
@@ -104,7 +105,11 @@ class ScriptLoop(Loop):
             return
         if self._complete:
             self._end()
+        if self.evaluation and not torch.is_grad_enabled():
+            self.evaluation.called()
         if torch.is_grad_enabled() and any(p.requires_grad for p in parameters_of(module)):
+            if self.evaluation:
+                self.evaluation.step_begins()
             if self._early:
                 self._recorder.discard()
             self._recorder.inventory.add_root(module)
@@ -294,7 +299,9 @@ class ScriptLoop(Loop):
         if self.steps >= self.requested:
             if self.before_end:
                 self.before_end()
-            raise Finished
+                self.before_end = None
+            if not (self.evaluation and self.evaluation.step_ended()):
+                raise Finished
 
     def _report(self, stage, done):
         self._done = done

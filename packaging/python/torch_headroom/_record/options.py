@@ -90,6 +90,8 @@ def parser():
     add("--longest-batch", type=at_least_one, metavar="N",
         help="read up to N batches of each torch.utils.data.DataLoader before the training, and record a step with the "
         "longest batch")
+    flag("--evaluation", help="after the recorded step let the epoch end, so that the program evaluates, and record the "
+        "evaluation's memory for the verdict on a card")
     add("--fit-call", type=_fit_call, metavar="N:SIZE[,…]",
         help="record the train_step of the script's N-th call of torch_headroom.fit() at the given sizes")
     flag("--no-source-lines", help="leave the lines of the program that take the memory out of the step file")
@@ -122,6 +124,8 @@ def same_recording(options):
         arguments += ["--activation-memory-budget", str(options.activation_memory_budget[0])]
     if options.longest_batch:
         arguments += ["--longest-batch", str(options.longest_batch)]
+    if options.evaluation:
+        arguments.append("--evaluation")
     if options.fit_call:
         number, sizes = options.fit_call
         arguments += ["--fit-call", f"{number}:{','.join(map(str, sizes))}"]

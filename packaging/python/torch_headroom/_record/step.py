@@ -235,6 +235,10 @@ class StepRecorder:
         """Adds a setting to the finished step."""
         check(self.library.headroom_recording_add_setting(name.encode(), _readable(value).encode()))
 
+    def add_evaluation(self):
+        """Adds the memory that the program took after the finished step until now."""
+        check(self.library.headroom_recording_add_evaluation())
+
     def write(self, path):
         check(self.library.headroom_recording_write(os.fsencode(path)))
 

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`--longest-batch N` of the recorder and of `torch-headroom fit`: the step is that of the longest batch of the script's
-data loader, which the output names.
+"""What the recorder does with a script's data loaders. `--longest-batch N` of the recorder and of `torch-headroom fit`:
+the step is that of the longest batch, which the output names. Larger batches after the recorded step. `--evaluation`.
 
-    longest_batch_test.py HEADROOM
+    loaders_test.py HEADROOM
 """
 
 import json
@@ -55,7 +55,7 @@ _SCRIPT = """
 """
 
 
-class LongestBatch(unittest.TestCase):
+class Loaders(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -185,6 +185,99 @@ class LongestBatch(unittest.TestCase):
         done = self.started(*run, "--longest-batch", "0", script)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--longest-batch: expected a whole number of at least 1, not 0", done.stderr)
+
+    def evaluated(self, *lines, exit_code=0):
+        """Returns what the recorder says about the evaluation, and the peaks of the step and of the allocator."""
+        script = self.script(*textwrap.dedent("""
+            import pathlib
+            results = pathlib.Path("results")
+            results.mkdir(exist_ok=True)
+            (results / "best.pt").write_text("precious")
+            large = DataLoader(Texts(), 45, collate_fn=padded)
+            seen = []
+            @torch.no_grad()
+            def evaluate():
+                seen.extend(tuple(batch["ids"].shape) for batch in large if model(batch["ids"].cuda()).sum() == 0)
+        """).splitlines(), *lines)
+        found = []
+        for options in ((), ("--evaluation",)):
+            done = self.started(sys.executable, "-m", "torch_headroom.record", "--gpu", _GPU, "--json", "-o", "step.hrs",
+                                *options, script)
+            self.assertEqual(done.returncode, exit_code, done.stderr)
+            document = json.loads(done.stdout)
+            card = json.loads(self.started(HEADROOM, "plan", "step.hrs", "--card", _GPU, "--json").stdout)["card"]
+            found.append((document, card))
+        self.assertEqual((self.folder / "results" / "best.pt").read_text(), "precious")
+        (usual, _), (document, card) = found
+        self.assertEqual(usual["peak_bytes"], document["peak_bytes"], "the step is the same")
+        self.assertEqual([note for note in usual["notes"] if "evaluation" in note], [])
+        [note] = [note for note in document["notes"] if "evaluation" in note] or [""]
+        return note, [card["reserved_peak_bytes"] for _, card in found], document, card
+
+    RECORDED = ("an evaluation after the step is recorded, with two batches of a data loader: the first, and the largest "
+                "of the next")
+
+    def test_an_evaluation_at_the_end_of_the_epoch(self):
+        epochs = ("for epoch in range(3):",
+                  "    train(DataLoader(Texts(), batch_size=4, collate_fn=padded))",
+                  "    {}",
+                  "    torch.save(model.state_dict(), 'results/best.pt')",
+                  "    (results / 'best.pt').write_text('numbers')")
+        for loop in (epochs, ("for epoch in range(1):", *epochs[1:])):
+            note, (usual, reserved), _, card = self.evaluated(*"\n".join(loop).format("evaluate()").splitlines())
+            self.assertEqual(note, self.RECORDED)
+            self.assertGreaterEqual(reserved - usual, 45 * 96 * 256 * 4)
+            self.assertIn(self.RECORDED, str(card["assumptions"]))
+        for line, sentence in {"pass": " before the program went on or wrote a file",
+                               "raise ValueError('nothing to see')": ": the program raised ValueError: nothing to see",
+                               "open('results/best.pt', 'wb')": " before the program went on or wrote a file",
+                               "results.rename('other')": " before the program went on or wrote a file"}.items():
+            note, (usual, reserved), *_ = self.evaluated(*"\n".join(epochs).format(line).splitlines())
+            self.assertEqual((note, reserved), (f"no evaluation followed the recorded step{sentence}", usual))
+
+    def test_a_program_without_loaders_ends_with_the_step(self):
+        note, peaks, *_ = self.evaluated("for _ in range(5):",
+                                         "    train([{'ids': torch.zeros(4, 8, dtype=torch.long)}])", "    evaluate()")
+        self.assertEqual(note, "")
+
+    def test_a_loop_that_reads_ahead(self):
+        note, (usual, reserved), *_ = self.evaluated("def ahead(batches):",
+                                                     "    batches = iter(batches)",
+                                                     "    batch = next(batches)",
+                                                     "    for following in batches:",
+                                                     "        yield batch",
+                                                     "        batch = following",
+                                                     "    yield batch",
+                                                     "lengths[:] = [20] * 45",
+                                                     "train(ahead(DataLoader(Texts(), 4, collate_fn=padded)))",
+                                                     "evaluate()")
+        self.assertEqual(note, self.RECORDED)
+        self.assertGreater(reserved, usual)
+
+    def test_the_largest_of_the_batches_is_evaluated(self):
+        note, *_ = self.evaluated("large = DataLoader(Texts(), 4, collate_fn=padded)",
+                                  "train(DataLoader(Texts(), batch_size=4, collate_fn=padded))", "seen.clear()",
+                                  "evaluate()", "assert seen == [(4, 16), (4, 96)], seen", "raise KeyError(str(seen))")
+        self.assertEqual(note, self.RECORDED)
+
+    def test_a_trainer_of_transformers_evaluates(self):
+        support.need("transformers", "accelerate")
+        note, (usual, reserved), document, _ = self.evaluated(
+            "del model, optimizer",
+            "from transformers import Trainer, TrainingArguments, GPT2Config, GPT2LMHeadModel",
+            "class Sentences(torch.utils.data.Dataset):",
+            "    def __len__(self):",
+            "        return 64",
+            "    def __getitem__(self, index):",
+            "        return {'input_ids': torch.ones(64, dtype=torch.long), 'labels': torch.ones(64, dtype=torch.long)}",
+            "net = GPT2LMHeadModel(GPT2Config(n_layer=2, n_embd=128, n_head=4, vocab_size=4096))",
+            "arguments = TrainingArguments('results', per_device_train_batch_size=2, per_device_eval_batch_size=32,",
+            "                              eval_strategy='steps', eval_steps=7, save_strategy='best', max_steps=20,",
+            "                              metric_for_best_model='loss', report_to=[])",
+            "Trainer(net, arguments, train_dataset=Sentences(), eval_dataset=Sentences()).train()")
+        self.assertEqual(note, self.RECORDED)
+        self.assertGreater(reserved, usual)
+        self.assertEqual(os.listdir(self.folder / "results"), ["best.pt"], "no checkpoint was written")
 
 
 if __name__ == "__main__":

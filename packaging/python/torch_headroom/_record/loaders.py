@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The longest batch of a program's data loaders, for `--longest-batch N`, and without that option the batches after
-the recorded step.
+"""A program's data loaders: the longest batch, for `--longest-batch N`, without that option the batches after the
+recorded step, and the end of an epoch, for `--evaluation`.
 
 When the program first reads a torch.utils.data.DataLoader, what N batches consist of is read, and nothing is trained. A
 loader that shuffles its samples may put any samples into a batch: the samples are read, and the longest samples make the
@@ -10,11 +10,19 @@ loader then gives its first batch, and from the second batch on the longest batc
 the recorded step is that of the longest batch, with any number of micro-batches.
 
 Without the option the loaders give their batches as ever. After the recorded step, and before the program ends, the
-next batches are read: a later step with a larger batch takes more memory than the recorded step."""
+next batches are read: a later step with a larger batch takes more memory than the recorded step.
 
+With `--evaluation` the epoch ends after the recorded step, so that the program evaluates. A Trainer of transformers is
+told to evaluate. The program ends with the evaluation, or where the program would write a file."""
+
+import contextlib
 import copy
 import itertools
 import math
+import os
+import sys
+import tempfile
+import threading
 import time
 import weakref
 
@@ -22,6 +30,7 @@ import torch
 from torch.utils.data import DataLoader, RandomSampler, SubsetRandomSampler, WeightedRandomSampler, dataloader
 
 from .._library import HeadroomError
+from .loop import Finished
 
 
 class _Found:
@@ -34,6 +43,10 @@ class _Found:
         self.is_begun = False  # the first batch was given
 
 
+class _Iterator:
+    """Stands for an iterator of a loader that gives the longest batch."""
+
+
 class LongestBatches:
     """Makes the data loaders of this process give the longest of their first `most` batches. `note` is called with a
     sentence about the longest batch when the program begins to read another loader."""
@@ -43,6 +56,8 @@ class LongestBatches:
         self._found = weakref.WeakKeyDictionary()  # loader -> _Found
         self._original = DataLoader.__iter__
         self._searches = False
+        self._latest = lambda: None  # weak reference to the _Iterator that gave the latest batch
+        self.evaluation = None  # Evaluation, if an evaluation is recorded
         self.sentence = ""  # about the loader that gave the latest batch; empty: no batch was read
 
     def install(self):
@@ -63,7 +78,12 @@ class LongestBatches:
             "--longest-batch "
             "needs: leave the option out, and give the script the longest sample by an argument")
 
+    def latest(self):
+        """Returns what stands for the iterator that gave the latest batch; None: there is none."""
+        return self._latest()
+
     def _batches(self, loader):
+        iterator = _Iterator()
         if loader not in self._found:
             self._searches = True
             try:
@@ -72,6 +92,9 @@ class LongestBatches:
                 self._searches = False
         found = self._found[loader]
         for _ in itertools.count() if found.count is None else range(found.count):
+            if self.evaluation and self.evaluation.ends(iterator):
+                return
+            self._latest = weakref.ref(iterator)
             if self.sentence != found.sentence:
                 self.sentence = found.sentence
                 self._note(found.sentence)
@@ -136,12 +159,23 @@ class LongestBatches:
         return _Found(first, longest, count if is_whole else None, sentence)
 
 
+_MOST_TO_READ = 64  # batches
+_SECONDS_TO_READ = 1.0  # after which no further batch is read
+
+
+def _next_batches(read):
+    """Yields the next batches of a loader, of which `read` returns one."""
+    begin = time.monotonic()
+    with contextlib.suppress(Exception):  # the loader has no more batches, or the program would have failed here
+        for _ in range(_MOST_TO_READ):
+            yield read()
+            if time.monotonic() - begin > _SECONDS_TO_READ:
+                return
+
+
 class BatchesToCome:
     """Compares the batches that the program's data loaders would give after the recorded step with the batches until
     there."""
-
-    _MOST = 64  # batches to read
-    _SECONDS = 1.0  # after which no further batch is read
 
     def __init__(self):
         self._largest = weakref.WeakKeyDictionary()  # iterator of a loader -> (size, shapes) of the largest batch given
@@ -169,23 +203,178 @@ class BatchesToCome:
         iterator = self._latest()
         if iterator is None:
             return
-        begin, larger = time.monotonic(), self._largest[iterator]
-        try:
-            for number in range(1, self._MOST + 1):
-                batch = self._original(iterator)
-                if _on_gpu(batch):
-                    return
-                if _size(batch) > larger[0]:
-                    larger, at = (_size(batch), _shapes(batch)), number
-                if time.monotonic() - begin > self._SECONDS:
-                    break
-        except Exception:  # the loader has no more batches, or the program would have failed here
-            pass
+        larger = self._largest[iterator]
+        for number, batch in enumerate(_next_batches(lambda: self._original(iterator)), 1):
+            if _on_gpu(batch):
+                return
+            if _size(batch) > larger[0]:
+                larger, at = (_size(batch), _shapes(batch)), number
         if larger is not self._largest[iterator]:
             grown, before = _growth(self._largest[iterator], larger)
             self.sentence = (f"a later step may take more memory: batch {at} of the data loader after the "
                              f"recorded step has {grown}, and no batch until there has more than {before} "
                              "(--longest-batch N records the step of the longest of N batches)")
+
+    def latest(self):
+        """Returns the iterator of a loader that gave the latest batch; None: there is none."""
+        return self._latest()
+
+
+class Evaluation:
+    """Leads the program from the recorded step to an evaluation. `latest` returns the iterator that gave the latest
+    batch; ScriptLoop calls the other methods."""
+
+    _BATCHES = 2  # of each loader in an evaluation: the first, and the largest of the next
+    _SECONDS = 60.0  # that the evaluation may take
+    _STEPS = 4  # that the program may make, with batches that a loop has read ahead, until the epoch ends
+
+    def __init__(self, latest):
+        self._latest = latest
+        self.began = False
+        self.has_run = False  # a module was called in the evaluation
+        self.failure = ""  # what the program raised after the recorded step
+        self._cut = None  # the iterator that ends early
+        self._is_cut = False
+        self._given = weakref.WeakKeyDictionary()  # iterator -> number of batches since the recorded step
+        self._evaluating = lambda: None  # weak reference to the iterator that gives batches to evaluate
+        self._steps, self._deadline = 0, math.inf
+        self._patches = []
+
+    def step_ended(self):
+        """Called after the requested step, and each later step. Returns whether the program goes on."""
+        if not self.began:
+            self.began = self._begin()
+            return self.began
+        self._steps += 1
+        return self._steps < self._STEPS
+
+    def step_begins(self):
+        """Called before a training step. A loop that reads ahead still has batches of the iterator that has ended."""
+        if self.has_run or (self._is_cut and self._latest() is not self._cut):
+            raise Finished
+
+    def called(self):
+        """Called before a module that is called without gradients."""
+        if self.began and time.monotonic() > self._deadline:
+            raise Finished
+        if self.began and (self._is_cut or self._cut is None):
+            self.has_run = True
+            self._evaluating = weakref.ref(self._latest()) if self._latest() is not None else self._evaluating
+
+    def takes(self, error, may_record_again):
+        """Returns whether an error of the program only ends the evaluation. A card without room for the evaluation is
+        an answer if the recorder `may_record_again`, as on a larger card."""
+        return self.began and not (may_record_again and isinstance(error, torch.OutOfMemoryError))
+
+    def end(self):
+        """Puts torch and other libraries back. Returns whether the program was to evaluate."""
+        self.began, began = False, self.began
+        while self._patches:
+            setattr(*self._patches.pop())
+        return began
+
+    def sentence(self):
+        """Returns what was recorded."""
+        if self.has_run:
+            return ("an evaluation after the step is recorded, with two batches of a data loader: the first, and the "
+                    "largest of the next")
+        why = f": the program raised {self.failure}" if self.failure else " before the program went on or wrote a file"
+        return f"no evaluation followed the recorded step{why}"
+
+    def _begin(self):
+        trainer = _running_trainer()
+        if trainer is not None:
+            if trainer.args.eval_strategy == "no":
+                return False
+            self._evaluate_by(sys.modules["transformers.trainer_callback"].DefaultFlowCallback)
+        else:
+            self._cut = self._latest()
+            if self._cut is None:
+                return False
+        self._deadline = time.monotonic() + self._SECONDS
+        self._patch(dataloader._BaseDataLoaderIter, "__next__", self._give)
+        self._leave_files_alone()
+        return True
+
+    def _patch(self, owner, name, function):
+        original = getattr(owner, name)
+        self._patches.append((owner, name, original))
+        setattr(owner, name, lambda *args, **kwargs: function(original, *args, **kwargs))
+
+    def ends(self, iterator):
+        """Returns whether an iterator gives no further batch."""
+        if not self.began:
+            return False
+        if iterator is self._cut:
+            self._is_cut = True
+            return True
+        given = self._given[iterator] = self._given.get(iterator, 0) + 1
+        return iterator is self._evaluating() and given > self._BATCHES
+
+    def _give(self, original, iterator):
+        if self.ends(iterator):
+            raise StopIteration
+        batches = _next_batches(lambda: original(iterator)) if iterator is self._evaluating() else ()
+        largest = max(batches, key=_size, default=None)
+        return original(iterator) if largest is None else largest
+
+    def _evaluate_by(self, flow):
+        """Makes a Trainer of transformers evaluate."""
+        def step_ends(original, callback, args, state, control, **kwargs):
+            control = original(callback, args, state, control, **kwargs)
+            control.should_evaluate = True
+            return control
+
+        def evaluated(original, callback, *args, **kwargs):
+            raise Finished
+
+        self._patch(flow, "on_step_end", step_ends)
+        self._patch(flow, "on_evaluate", evaluated)
+
+    def _leave_files_alone(self):
+        """The program computes no numbers: results of the evaluation must not replace files."""
+        def save(original, value, file, *args, **kwargs):
+            if not isinstance(file, (str, os.PathLike)):
+                original(value, file, *args, **kwargs)
+
+        self._patch(torch, "save", save)
+        if "safetensors.torch" in sys.modules:
+            self._patch(sys.modules["safetensors.torch"], "serialize_file", lambda original, *args, **kwargs: None)
+        tempfile.gettempdir()  # which writes a file the first time
+        sys.addaudithook(self._end_before_write)
+
+    def _end_before_write(self, event, arguments):
+        if self.began and event in _WRITING_EVENTS and threading.current_thread() is threading.main_thread():
+            if _WRITING_EVENTS[event](*arguments):
+                raise Finished
+
+
+def _running_trainer():
+    """Returns the Trainer of transformers whose loop runs; None: no Trainer runs."""
+    frame = sys._getframe() if "transformers.trainer_callback" in sys.modules else None
+    while frame is not None:
+        if frame.f_code.co_name == "_inner_training_loop":
+            return frame.f_locals.get("self")
+        frame = frame.f_back
+    return None
+
+
+def _is_of_user(path, *_):
+    """Returns whether a program's result may be in the file, not a temporary file, device or compiled module."""
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        return False
+    path = os.path.realpath(os.fsdecode(path))
+    is_temporary = path.startswith(tempfile.gettempdir() + os.sep) and not path.startswith(os.getcwd() + os.sep)
+    return not (is_temporary or path.startswith(("/dev/", "/proc/")) or ".pyc" in path)
+
+
+def _writes(path, mode, flags):
+    return (bool(set(mode or "") & set("wax+")) or bool((flags or 0) & (os.O_WRONLY | os.O_RDWR))) and _is_of_user(path)
+
+
+# Events of Python's audit hooks for files, with functions that return whether a file of the user changes.
+_WRITING_EVENTS = {"open": _writes, **dict.fromkeys(("os.remove", "os.rename", "os.rmdir", "os.truncate",
+                                                     "shutil.rmtree", "sqlite3.connect"), _is_of_user)}
 
 
 def _shapes(batch):
