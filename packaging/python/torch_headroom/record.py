@@ -269,7 +269,7 @@ def _record_script(options, progress, card_was_full):
     before. Returns the recorder, whether the recorder has a step, and how the script ended."""
     from . import _remarks as remarks
     from ._record.hooks import Hooks
-    from ._record.loaders import BatchesToCome, Evaluation, LongestBatches
+    from ._record.loaders import Loaders
     from ._record.loop import Finished, ScriptLoop
     from ._record.process import end_children, end_data_workers
     from ._plan.training import FirstTraining
@@ -294,19 +294,8 @@ def _record_script(options, progress, card_was_full):
     hooks.install()
     training = FirstTraining(options.policy)
     training.install()
-    longest = to_come = None
-    if options.longest_batch:
-        longest = LongestBatches(options.longest_batch, lambda sentence: recorder.note("longest batch", sentence))
-        longest.install()
-    else:
-        to_come = BatchesToCome()
-        to_come.install()
-        loop.before_end = to_come.read
-    evaluation = None
-    if options.evaluation:
-        evaluation = loop.evaluation = Evaluation((longest or to_come).latest)
-        if longest:
-            longest.evaluation = evaluation
+    loaders = Loaders(recorder, loop, options.longest_batch, options.evaluation)
+    loaders.install()
     outcome, finished = _Outcome(), False
     with _Interrupts() as interrupts:
         try:
@@ -316,19 +305,16 @@ def _record_script(options, progress, card_was_full):
         except KeyboardInterrupt:
             interrupts.seen = True
         except (Exception, SystemExit) as error:
-            if evaluation and evaluation.takes(error, _goes_on_larger_card(options)):
-                evaluation.failure = _first_line(error)
-            else:
+            if not loaders.take(error, _goes_on_larger_card(options)):
                 outcome = _outcome_of(options, error)
                 outcome.reason = _reason(error)
         finally:
             hooks.remove()
-            was_to_evaluate = evaluation and evaluation.end()
-            (longest or to_come).remove()
+            loaders.remove()
             end_data_workers()
     if options.activation_memory_budget and not compiling.count:
         recorder.notes.append("--activation-memory-budget decided nothing, as the script compiled nothing")
-    if was_to_evaluate and not outcome.problem:
+    if loaders.was_to_evaluate and not outcome.problem:
         finished = finished or loop.script_ended()
     if finished:
         end_children()
@@ -338,27 +324,19 @@ def _record_script(options, progress, card_was_full):
     if loop.by_hand:
         recorder.notes.append(_BY_HAND)
     if finished or not outcome.problem:
-        problem = training.unapplied() or (longest and longest.unused())
+        problem = training.unapplied() or loaders.unused()
         if problem:
             recorder.discard()
             return recorder, False, _Outcome(f"{options.script}: {problem}", 2, finished)
-    if longest and longest.sentence:
-        recorder.notes.append(longest.sentence)
-    if to_come and to_come.sentence:
-        recorder.notes.append(to_come.sentence)
-        recorder.add_setting("larger batch to come", to_come.sentence)
-    if finished and was_to_evaluate:
-        recorder.discard()  # of a step that the program began
-        recorder.add_evaluation()
-        recorder.notes.append(evaluation.sentence())
-        if evaluation.has_run:
-            recorder.add_setting("evaluation", evaluation.sentence())
     if finished:
+        loaders.describe()
         return recorder, *_unless_on_cpu(options, recorder, _Outcome(ended_early=True))
     if outcome.exit_code == 1 or outcome.card_was_full or outcome.policy_does_not_fit:
         recorder.discard()
         return recorder, False, outcome
     has_step, outcome = _last_step(options, loop, outcome)
+    if has_step:
+        loaders.describe()
     if not has_step or outcome.exit_code:
         return recorder, has_step, outcome
     return recorder, *_unless_on_cpu(options, recorder, outcome)

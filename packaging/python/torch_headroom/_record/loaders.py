@@ -43,6 +43,57 @@ class _Found:
         self.is_begun = False  # the first batch was given
 
 
+class Loaders:
+    """What the recorder does with the program's data loaders. `longest_batch` and `evaluation` are the options; `recorder`
+    is the StepRecorder, and `loop` the ScriptLoop."""
+
+    def __init__(self, recorder, loop, longest_batch, evaluation):
+        self._recorder = recorder
+        if longest_batch:
+            self._batches = LongestBatches(longest_batch, lambda sentence: recorder.note("longest batch", sentence))
+        else:
+            self._batches = BatchesToCome()
+            loop.before_end = self._batches.read
+        self._evaluation = None
+        if evaluation:
+            self._evaluation = loop.evaluation = self._batches.evaluation = Evaluation(self._batches.latest)
+        self.was_to_evaluate = False
+
+    def install(self):
+        self._batches.install()
+
+    def remove(self):
+        """Puts torch back. Sets `was_to_evaluate`: the program was led to an evaluation."""
+        self.was_to_evaluate = bool(self._evaluation and self._evaluation.end())
+        self._batches.remove()
+
+    def take(self, error, may_record_again):
+        """Returns whether an error of the program only ends the evaluation. A card without room for the evaluation is
+        an answer if the recorder `may_record_again`, as on a larger card."""
+        if not self._evaluation or not self._evaluation.began or (
+                may_record_again and isinstance(error, torch.OutOfMemoryError)):
+            return False
+        self._evaluation.failure = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
+        return True
+
+    def unused(self):
+        """Returns a sentence if an option needs a data loader, and the program has read none; empty otherwise."""
+        return self._batches.unused()
+
+    def describe(self):
+        """Adds what is known of batches and the evaluation to the finished step and the recorder's notes."""
+        if self._batches.sentence:
+            self._recorder.notes.append(self._batches.sentence)
+        if self._batches.setting and self._batches.sentence:
+            self._recorder.add_setting(self._batches.setting, self._batches.sentence)
+        if self.was_to_evaluate:
+            self._recorder.discard()  # of a step that the program began
+            self._recorder.add_evaluation()
+            self._recorder.notes.append(self._evaluation.sentence())
+            if self._evaluation.has_run:
+                self._recorder.add_setting("evaluation", self._evaluation.sentence())
+
+
 class _Iterator:
     """Stands for an iterator of a loader that gives the longest batch."""
 
@@ -50,6 +101,8 @@ class _Iterator:
 class LongestBatches:
     """Makes the data loaders of this process give the longest of their first `most` batches. `note` is called with a
     sentence about the longest batch when the program begins to read another loader."""
+
+    setting = ""  # the setting of the step is made before the step
 
     def __init__(self, most, note):
         self._most, self._note = most, note
@@ -177,7 +230,10 @@ class BatchesToCome:
     """Compares the batches that the program's data loaders would give after the recorded step with the batches until
     there."""
 
+    setting = "larger batch to come"  # of the step, with `sentence`
+
     def __init__(self):
+        self.evaluation = None  # Evaluation, if an evaluation is recorded
         self._largest = weakref.WeakKeyDictionary()  # iterator of a loader -> (size, shapes) of the largest batch given
         self._latest = lambda: None  # weak reference to the iterator that gave the latest batch
         self._original = dataloader._BaseDataLoaderIter.__next__
@@ -218,6 +274,9 @@ class BatchesToCome:
     def latest(self):
         """Returns the iterator of a loader that gave the latest batch; None: there is none."""
         return self._latest()
+
+    def unused(self):
+        return ""
 
 
 class Evaluation:
@@ -260,11 +319,6 @@ class Evaluation:
         if self.began and (self._is_cut or self._cut is None):
             self.has_run = True
             self._evaluating = weakref.ref(self._latest()) if self._latest() is not None else self._evaluating
-
-    def takes(self, error, may_record_again):
-        """Returns whether an error of the program only ends the evaluation. A card without room for the evaluation is
-        an answer if the recorder `may_record_again`, as on a larger card."""
-        return self.began and not (may_record_again and isinstance(error, torch.OutOfMemoryError))
 
     def end(self):
         """Puts torch and other libraries back. Returns whether the program was to evaluate."""
