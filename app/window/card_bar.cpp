@@ -152,24 +152,24 @@ void CardBar::showOffers(const std::vector<CardOffer>& offers)
 
 void CardBar::take(const CardOffer& offer)
 {
-    switch (offer.kind) {
-    case CardOffer::Kind::budget:
+    switch (offer.action) {
+    case CardOffer::Action::budget:
         session_.setMode(PlanMode::modules);
         session_.commitBudget(offer.budget);
         break;
-    case CardOffer::Kind::settings:
+    case CardOffer::Action::settings:
         session_.setMode(PlanMode::modules);
         session_.chooseAllocator(offer.settings);
         Q_EMIT planWanted();
         break;
-    case CardOffer::Kind::copy:
+    case CardOffer::Action::copy:
         QGuiApplication::clipboard()->setText(
             QStringLiteral("PYTORCH_CUDA_ALLOC_CONF=%1").arg(QString::fromStdString(offer.settings)));
         break;
-    case CardOffer::Kind::recordLarger:
+    case CardOffer::Action::recordLarger:
         Q_EMIT largerWanted();
         break;
-    case CardOffer::Kind::help:
+    case CardOffer::Action::help:
         Q_EMIT helpWanted();
         break;
     }

@@ -60,14 +60,14 @@ std::vector<CardOffer> offersOf(const Session& session, bool runs)
     std::vector<CardOffer> offers;
     const PlanAnswerPtr& plan = session.cardPlan();
     if (const Bytes budget = session.cardBudget(); budget > 0 && !runs)
-        offers.push_back({CardOffer::Kind::budget, tr("Use %1 (runs)").arg(bytesText(budget, 2)),
+        offers.push_back({CardOffer::Action::budget, tr("Use %1 (runs)").arg(bytesText(budget, 2)),
                           tr("Set the budget of the plan that recomputes least on this card"), budget});
     if (plan && plan->card->better) {
         const BetterSettings& better = *plan->card->better;
         const QString name = settingsTitle(better.settings);
         const QString variable = tr("PYTORCH_CUDA_ALLOC_CONF=%1").arg(QString::fromStdString(better.settings));
         offers.push_back(
-            {CardOffer::Kind::settings,
+            {CardOffer::Action::settings,
              runs ? tr("Save %1 with %2").arg(msText(better.savedMs), name)
                   : tr("Use %1 with %2").arg(bytesText(better.peak, 2), name),
              tr("Plan for the card with %1. The policy carries the setting; training has to set it.").arg(variable), 0,
@@ -76,11 +76,11 @@ std::vector<CardOffer> offersOf(const Session& session, bool runs)
     const std::optional<std::string>& chosen = session.cardChoice().settings;
     if (runs && chosen && !chosen->empty())
         offers.push_back(
-            {CardOffer::Kind::copy, tr("Copy variable"),
+            {CardOffer::Action::copy, tr("Copy variable"),
              tr("Copy PYTORCH_CUDA_ALLOC_CONF=%1 to set for training").arg(QString::fromStdString(*chosen)), 0,
              *chosen});
     if (plan && !plan->preliminary && !plan->runs())
-        offers.push_back({CardOffer::Kind::help, tr("What would help"),
+        offers.push_back({CardOffer::Action::help, tr("What would help"),
                           tr("List changes that make the step take less memory, and what each costs")});
     return offers;
 }
@@ -104,7 +104,7 @@ CardLine endedEarly(const Session& session)
                   sentence(QString::fromStdString(whyOutOfMemory(trace, outOfMemoryEvents(trace).back()))),
                   {}};
     if (!recordedScript(trace).isEmpty())
-        line.offers.push_back({CardOffer::Kind::recordLarger, tr("Record again as on a larger card"),
+        line.offers.push_back({CardOffer::Action::recordLarger, tr("Record again as on a larger card"),
                                tr("Record the whole step, to plan for the card (--unlimited)")});
     return line;
 }

@@ -31,12 +31,12 @@ QString chosenCard(const Session& session);
 /// Something that the user can do about the card, with a single click.
 struct CardOffer
 {
-    enum class Kind { budget, settings, copy, recordLarger, help };
-    Kind kind;
+    enum class Action { budget, settings, copy, recordLarger, help };
+    Action action;
     QString text;
     QString tip;
-    Bytes budget = 0; ///< of Kind::budget
-    std::string settings = {}; ///< of the other kinds: as in PYTORCH_CUDA_ALLOC_CONF
+    Bytes budget = 0; ///< of Action::budget
+    std::string settings = {}; ///< of the other actions: as in PYTORCH_CUDA_ALLOC_CONF
 };
 
 /// What is known of the shown plan on the chosen card.

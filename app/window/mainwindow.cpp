@@ -96,7 +96,7 @@ MainWindow::MainWindow(Parts parts, Settings& settings, QWidget* parent)
     layOut();
     wireSession();
     wireActions();
-    wireDesks();
+    wireControllers();
     wireFit(parts.recordingsFolder);
     wireMessages();
     start_->setDemos(demoModels());
@@ -171,7 +171,7 @@ void MainWindow::wireActions()
     });
 }
 
-void MainWindow::wireDesks()
+void MainWindow::wireControllers()
 {
     Actions& a = *actions_;
     connect(opener_, &Opener::opened, this, [this](bool budgetWasGiven) {

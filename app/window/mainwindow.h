@@ -94,7 +94,7 @@ private:
     void layOut();
     void wireSession();
     void wireActions();
-    void wireDesks();
+    void wireControllers();
     void wireFit(const QString& folder);
     void wireMessages();
 

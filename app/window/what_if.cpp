@@ -227,8 +227,8 @@ void WhatIf::start()
         return;
     }
     QStringList arguments = recordArguments(session_.step()->trace());
-    for (auto wish = wanted_.begin(); wish != wanted_.end(); ++wish)
-        arguments = withOption(arguments, optionOf(wish.key()), wish.value());
+    for (auto wanted = wanted_.begin(); wanted != wanted_.end(); ++wanted)
+        arguments = withOption(arguments, optionOf(wanted.key()), wanted.value());
     record(recorderCommand(records_.recorder(), arguments, sizesText()));
 }
 
@@ -237,8 +237,8 @@ void WhatIf::recordScript()
 {
     const StepTrace& trace = session_.step()->trace();
     QStringList arguments = recordArguments(trace);
-    for (auto wish = wanted_.begin(); wish != wanted_.end(); ++wish)
-        arguments = withScriptSize(arguments, wish.key(), *wish);
+    for (auto wanted = wanted_.begin(); wanted != wanted_.end(); ++wanted)
+        arguments = withScriptSize(arguments, wanted.key(), *wanted);
     records_.withPython(
         trace,
         [this, arguments, folder = recordedFolder(trace), asked = wanted_](const QString& python) {
@@ -265,8 +265,8 @@ bool WhatIf::wantsTheSame() const
     QMap<QString, QString> has{{card, QString::fromStdString(info.gpu)}};
     for (const StepInfo::Dimension& dimension : sizesOf(*session_.step()->file))
         has.insert(QString::fromStdString(dimension.name), QString::number(dimension.value));
-    for (auto wish = wanted_.begin(); wish != wanted_.end(); ++wish) {
-        if (*wish != has.value(wish.key()))
+    for (auto wanted = wanted_.begin(); wanted != wanted_.end(); ++wanted) {
+        if (*wanted != has.value(wanted.key()))
             return false;
     }
     return true;
@@ -275,8 +275,8 @@ bool WhatIf::wantsTheSame() const
 QString WhatIf::sizesText() const
 {
     QStringList words;
-    for (auto wish = wanted_.begin(); wish != wanted_.end(); ++wish)
-        words << QStringLiteral("%1 %2").arg(wish.key()).arg(wish.value());
+    for (auto wanted = wanted_.begin(); wanted != wanted_.end(); ++wanted)
+        words << QStringLiteral("%1 %2").arg(wanted.key()).arg(wanted.value());
     return words.join(QStringLiteral(", "));
 }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/compare/peak_comparison.h"
 
-#include "core/base/common_places.h"
+#include "core/base/common_subsequence.h"
 #include "core/compare/step_comparison.h"
 
 #include <algorithm>
@@ -169,7 +169,8 @@ OpChanges opChanges(const PeakSide& a, const PeakSide& b)
     const std::size_t edits = mostPairingSteps / std::max<std::size_t>(keysA.size() + keysB.size(), 1);
     std::vector<std::uint32_t> pairOfA(keysA.size(), UINT32_MAX);
     std::vector<bool> pairedB(keysB.size(), false);
-    for (const auto& [i, j] : commonPlaces(keysA, keysB, static_cast<int>(std::clamp<std::size_t>(edits, 16, 400)))) {
+    for (const auto& [i, j] :
+         commonSubsequence(keysA, keysB, static_cast<int>(std::clamp<std::size_t>(edits, 16, 400)))) {
         pairOfA[i] = j;
         pairedB[j] = true;
     }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/compare/peak_rows.h"
 
-#include "core/base/common_places.h"
+#include "core/base/common_subsequence.h"
 
 #include <functional>
 #include <map>
@@ -80,7 +80,7 @@ private:
             return;
         for (const std::uint32_t line : linesA)
             namesA_[line] += ", only in A";
-        for (const auto& [i, j] : commonPlaces(opsOf(a_, linesA), opsOf(b_, linesB))) {
+        for (const auto& [i, j] : commonSubsequence(opsOf(a_, linesA), opsOf(b_, linesB))) {
             const std::uint32_t line = linesA[i];
             const std::uint32_t other = linesB[j];
             if (numberA(line) != numberB(other))

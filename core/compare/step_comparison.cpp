@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/compare/step_comparison.h"
 
-#include "core/base/common_places.h"
+#include "core/base/common_subsequence.h"
 #include "core/predict/predict.h"
 
 #include <algorithm>
@@ -131,7 +131,7 @@ OpPairs pairOps(const StepTrace& first, const StepTrace& second)
     const std::vector<Key> b = keys.of(second);
     OpPairs pairs;
     pairs.second.assign(a.size(), OpId());
-    for (const auto& [i, j] : longestCommonPlaces(a, b, mostDifferences)) {
+    for (const auto& [i, j] : longestCommonSubsequence(a, b, mostDifferences)) {
         pairs.second[i] = OpId(j);
         ++pairs.count;
     }

@@ -51,17 +51,17 @@ at::Tensor ModuleBuilder::create(ModuleId owner, std::string_view name, at::IntA
 {
     at::Tensor tensor = at::empty(sizes, options_.dtype(dtype));
     if (computes(tensor.device())) {
-        switch (initial.kind) {
-        case Initial::Kind::zero:
+        switch (initial.distribution) {
+        case Initial::Distribution::zero:
             tensor.zero_();
             break;
-        case Initial::Kind::one:
+        case Initial::Distribution::one:
             tensor.fill_(1);
             break;
-        case Initial::Kind::normal:
+        case Initial::Distribution::normal:
             tensor.normal_(0, initial.scale);
             break;
-        case Initial::Kind::uniform:
+        case Initial::Distribution::uniform:
             tensor.uniform_(-initial.scale, initial.scale);
             break;
         }

@@ -30,13 +30,13 @@ namespace headroom::demo {
 /// The initial values of a new parameter or buffer. Tensors on the simulated device have no values.
 struct Initial
 {
-    enum class Kind { zero, one, normal, uniform } kind = Kind::zero;
+    enum class Distribution { zero, one, normal, uniform } distribution = Distribution::zero;
     double scale = 1; ///< standard deviation of normal, bound of uniform
 
-    static Initial zero() { return {Kind::zero, 0}; }
-    static Initial one() { return {Kind::one, 1}; }
-    static Initial normal(double deviation) { return {Kind::normal, deviation}; }
-    static Initial uniform(double bound) { return {Kind::uniform, bound}; }
+    static Initial zero() { return {Distribution::zero, 0}; }
+    static Initial one() { return {Distribution::one, 1}; }
+    static Initial normal(double deviation) { return {Distribution::normal, deviation}; }
+    static Initial uniform(double bound) { return {Distribution::uniform, bound}; }
 };
 
 /// Builds a ModelTree as nn.Module's constructors do. Modules are in the order of model.modules(): a module before its

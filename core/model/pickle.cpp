@@ -21,7 +21,7 @@ Pickle PickleReader::read()
     if (input().size() >= UINT32_MAX)
         throw WrongPickle{"is larger than 4 GiB"};
     run();
-    if (at(root()).kind == Kind::function || at(root()).kind == Kind::storage)
+    if (at(root()).type == Type::function || at(root()).type == Type::storage)
         throw WrongPickle{"is no value"};
     pickle_.root_ = root();
     return std::move(pickle_);
@@ -55,7 +55,7 @@ Pickle::Index PickleReader::make(Value value)
 
 Pickle::Index PickleReader::tuple(Items items)
 {
-    const Index made = make({Kind::tuple, 0, {}, {}});
+    const Index made = make({Type::tuple, 0, {}, {}});
     adopt(made, items);
     return made;
 }
@@ -64,9 +64,9 @@ void PickleReader::adopt(Index owner, Items items)
 {
     Extent& extent = extents_[owner];
     for (const Index item : items) {
-        const bool inTuple = at(owner).kind == Kind::tuple;
-        if (item == owner || (at(item).kind == Kind::function && !inTuple)
-            || (at(item).kind == Kind::storage && !inTuple))
+        const bool inTuple = at(owner).type == Type::tuple;
+        if (item == owner || (at(item).type == Type::function && !inTuple)
+            || (at(item).type == Type::storage && !inTuple))
             throw WrongPickle{"holds a value in a wrong place"};
         extents_[item].inside = true;
         extent.depth = std::max(extent.depth, extents_[item].depth + 1);
@@ -77,9 +77,9 @@ void PickleReader::adopt(Index owner, Items items)
         throw WrongPickle{"holds values that are nested too deep"};
 }
 
-Pickle::Index PickleReader::open(Index container, Kind kind)
+Pickle::Index PickleReader::open(Index container, Type type)
 {
-    if (at(container).kind != kind || extents_[container].inside)
+    if (at(container).type != type || extents_[container].inside)
         throw WrongPickle{"adds to something that is no open list or dictionary"};
     return container;
 }
@@ -87,11 +87,11 @@ Pickle::Index PickleReader::open(Index container, Kind kind)
 void PickleReader::setItems(Index dictionary, Items items)
 {
     for (std::size_t i = 0; i < items.size(); i += 2) {
-        const Kind key = at(items[i]).kind;
-        if (key != Kind::text && key != Kind::integer && key != Kind::real && key != Kind::boolean)
+        const Type key = at(items[i]).type;
+        if (key != Type::text && key != Type::integer && key != Type::real && key != Type::boolean)
             throw WrongPickle{"holds a dictionary with a key that is no text and no number"};
     }
-    adopt(open(dictionary, Kind::dictionary), items);
+    adopt(open(dictionary, Type::dictionary), items);
 }
 
 Result<Pickle> Pickle::read(std::span<const std::byte> bytes, const std::string& name)
@@ -107,17 +107,17 @@ Result<Pickle> Pickle::read(std::span<const std::byte> bytes, const std::string&
 
 const Pickle::Value* Pickle::find(const Value& dictionary, std::string_view key) const
 {
-    if (dictionary.kind != Kind::dictionary)
+    if (dictionary.type != Type::dictionary)
         return nullptr;
     for (std::size_t i = 0; i + 1 < dictionary.items.size(); i += 2)
-        if (values_[dictionary.items[i]].kind == Kind::text && values_[dictionary.items[i]].text == key)
+        if (values_[dictionary.items[i]].type == Type::text && values_[dictionary.items[i]].text == key)
             return &values_[dictionary.items[i + 1]];
     return nullptr;
 }
 
 namespace {
 
-using Kind = Pickle::Kind;
+using Type = Pickle::Type;
 using Value = Pickle::Value;
 
 struct StorageType
@@ -152,16 +152,16 @@ bool isClass(std::string_view name)
     return name.starts_with("__torch__") && !name.starts_with("__torch__.torch.classes.");
 }
 
-/// Returns the element kind of a function that makes a typed list from a list; nullopt for other functions.
-std::optional<Kind> listElement(std::string_view name)
+/// Returns the element type of a function that makes a typed list from a list; nullopt for other functions.
+std::optional<Type> listElement(std::string_view name)
 {
-    constexpr std::array<std::pair<std::string_view, Kind>, 4> makers{{
-        {"torch.jit._pickle.build_intlist", Kind::integer},
-        {"torch.jit._pickle.build_doublelist", Kind::real},
-        {"torch.jit._pickle.build_boollist", Kind::boolean},
-        {"torch.jit._pickle.build_tensorlist", Kind::tensor},
+    constexpr std::array<std::pair<std::string_view, Type>, 4> makers{{
+        {"torch.jit._pickle.build_intlist", Type::integer},
+        {"torch.jit._pickle.build_doublelist", Type::real},
+        {"torch.jit._pickle.build_boollist", Type::boolean},
+        {"torch.jit._pickle.build_tensorlist", Type::tensor},
     }};
-    const auto found = std::ranges::find(makers, name, &std::pair<std::string_view, Kind>::first);
+    const auto found = std::ranges::find(makers, name, &std::pair<std::string_view, Type>::first);
     return found == makers.end() ? std::nullopt : std::optional(found->second);
 }
 
@@ -221,7 +221,7 @@ Pickle::Index PickleReader::global()
     std::string name = module + "." + std::string(input().line(longestName));
     if (!isKnown(name))
         throw WrongPickle{"uses " + name + ", and Headroom reads no such class in a TorchScript file"};
-    return make({Kind::function, 0, std::move(name), {}});
+    return make({Type::function, 0, std::move(name), {}});
 }
 
 Pickle::Index PickleReader::reduce()
@@ -230,9 +230,9 @@ Pickle::Index PickleReader::reduce()
     const Index functionIndex = pop();
     const std::string name = at(functionIndex).text;
     const Value arguments = at(argumentsIndex);
-    if (at(functionIndex).kind != Kind::function || arguments.kind != Kind::tuple)
+    if (at(functionIndex).type != Type::function || arguments.type != Type::tuple)
         throw WrongPickle{"calls something that cannot be called"};
-    const auto argument = [&](std::size_t index) { return at(arguments.items[index]).kind; };
+    const auto argument = [&](std::size_t index) { return at(arguments.items[index]).type; };
     if (name == rebuildTensor)
         return tensor(arguments);
     if (name == restoreTypeTag)
@@ -241,10 +241,10 @@ Pickle::Index PickleReader::reduce()
         return typedList(*element, arguments);
     if (name == orderedDict && arguments.items.empty())
         return dictionary();
-    if (name == deviceClass && arguments.items.size() == 1 && argument(0) == Kind::text)
-        return make({Kind::device, 0, at(arguments.items[0]).text, {}});
-    if (name == complexNumber && arguments.items.size() == 2 && argument(0) == Kind::real && argument(1) == Kind::real)
-        return make({Kind::complex, 0, {}, {}});
+    if (name == deviceClass && arguments.items.size() == 1 && argument(0) == Type::text)
+        return make({Type::device, 0, at(arguments.items[0]).text, {}});
+    if (name == complexNumber && arguments.items.size() == 2 && argument(0) == Type::real && argument(1) == Type::real)
+        return make({Type::complex, 0, {}, {}});
     throw WrongPickle{"calls " + name + " with arguments that torch.jit.save does not write"};
 }
 
@@ -252,16 +252,16 @@ Pickle::Index PickleReader::makeObject()
 {
     const Index arguments = pop();
     const Index type = pop();
-    if (at(type).kind != Kind::function || !isClass(at(type).text) || at(arguments).kind != Kind::tuple
+    if (at(type).type != Type::function || !isClass(at(type).text) || at(arguments).type != Type::tuple
         || !at(arguments).items.empty())
         throw WrongPickle{"makes an object of something that is no class"};
-    return make({Kind::object, 0, at(type).text, {}});
+    return make({Type::object, 0, at(type).text, {}});
 }
 
 Pickle::Index PickleReader::build()
 {
     const Index state = pop();
-    const Index object = open(pop(), Kind::object);
+    const Index object = open(pop(), Type::object);
     if (!at(object).items.empty())
         throw WrongPickle{"gives an object state twice"};
     adopt(object, {&state, 1});
@@ -273,14 +273,14 @@ Pickle::Index PickleReader::storage()
 {
     const Index index = pop();
     const std::vector<Index> parts = at(index).items;
-    const std::array kinds{Kind::text, Kind::function, Kind::text, Kind::text, Kind::integer};
-    if (at(index).kind != Kind::tuple || !haveKinds(parts, kinds) || at(parts[0]).text != "storage"
+    const std::array types{Type::text, Type::function, Type::text, Type::text, Type::integer};
+    if (at(index).type != Type::tuple || !haveTypes(parts, types) || at(parts[0]).text != "storage"
         || at(parts[4]).integer < 0)
         throw WrongPickle{"refers to a storage in a way that torch.jit.save does not write"};
     const StorageType* type = storageType(at(parts[1]).text);
     if (!type)
         throw WrongPickle{"holds a storage of the unknown type " + at(parts[1]).text};
-    Value value{Kind::storage, at(parts[4]).integer, at(parts[2]).text, {}};
+    Value value{Type::storage, at(parts[4]).integer, at(parts[2]).text, {}};
     value.items = {parts[1]};
     return make(std::move(value));
 }
@@ -289,8 +289,8 @@ Pickle::Index PickleReader::storage()
 Pickle::Index PickleReader::tensor(const Value& arguments)
 {
     const std::vector<Index>& parts = arguments.items;
-    const std::array kinds{Kind::storage, Kind::integer, Kind::tuple, Kind::tuple, Kind::boolean, Kind::dictionary};
-    if (!haveKinds(parts, kinds) || !at(parts[5]).items.empty())
+    const std::array types{Type::storage, Type::integer, Type::tuple, Type::tuple, Type::boolean, Type::dictionary};
+    if (!haveTypes(parts, types) || !at(parts[5]).items.empty())
         throw WrongPickle{"rebuilds a tensor in a way that torch.jit.save does not write"};
     const Value& storage = at(parts[0]);
     Pickle::Tensor tensor;
@@ -306,16 +306,16 @@ Pickle::Index PickleReader::tensor(const Value& arguments)
     if (tensor.requiresGrad && !at::isFloatingType(tensor.dtype) && !at::isComplexType(tensor.dtype))
         throw WrongPickle{"holds a tensor of integers that requires a gradient"};
     pickle_.tensors_.push_back(std::move(tensor));
-    return make({Kind::tensor, static_cast<std::int64_t>(pickle_.tensors_.size()) - 1, {}, {}});
+    return make({Type::tensor, static_cast<std::int64_t>(pickle_.tensors_.size()) - 1, {}, {}});
 }
 
-Pickle::Index PickleReader::typedList(Kind element, const Value& arguments)
+Pickle::Index PickleReader::typedList(Type element, const Value& arguments)
 {
-    if (arguments.items.size() != 1 || at(arguments.items[0]).kind != Kind::list)
+    if (arguments.items.size() != 1 || at(arguments.items[0]).type != Type::list)
         throw WrongPickle{"makes a list of something that is none"};
     const Index list = arguments.items[0];
     for (const Index item : at(list).items)
-        if (at(item).kind != element)
+        if (at(item).type != element)
             throw WrongPickle{"makes a list of values of another type"};
     extents_[list].inside = true; // libtorch copies the list here
     return list;
@@ -324,25 +324,25 @@ Pickle::Index PickleReader::typedList(Kind element, const Value& arguments)
 Pickle::Index PickleReader::typeTag(const Value& arguments)
 {
     const std::vector<Index>& parts = arguments.items;
-    if (parts.size() != 2 || at(parts[1]).kind != Kind::text || !isType(at(parts[1]).text))
+    if (parts.size() != 2 || at(parts[1]).type != Type::text || !isType(at(parts[1]).text))
         throw WrongPickle{"holds a type that TorchScript does not know"};
-    const Kind kind = at(parts[0]).kind;
-    if (kind != Kind::list && kind != Kind::dictionary)
+    const Type type = at(parts[0]).type;
+    if (type != Type::list && type != Type::dictionary)
         throw WrongPickle{"gives a type to something that is no list and no dictionary"};
     extents_[parts[0]].inside = true;
     return parts[0];
 }
 
-bool PickleReader::haveKinds(const std::vector<Index>& values, std::span<const Kind> kinds) const
+bool PickleReader::haveTypes(const std::vector<Index>& values, std::span<const Type> types) const
 {
-    return std::ranges::equal(values, kinds, {}, [this](Index value) { return pickle_.value(value).kind; });
+    return std::ranges::equal(values, types, {}, [this](Index value) { return pickle_.value(value).type; });
 }
 
 std::vector<std::int64_t> PickleReader::integers(Index tuple)
 {
     std::vector<std::int64_t> numbers;
     for (const Index item : at(tuple).items) {
-        if (at(item).kind != Kind::integer)
+        if (at(item).type != Type::integer)
             throw WrongPickle{"holds a tensor with a shape that is not made of integers"};
         numbers.push_back(at(item).integer);
     }

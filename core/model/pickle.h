@@ -24,7 +24,7 @@ class Pickle
 public:
     using Index = std::uint32_t; ///< index of a value, or of a tensor
 
-    enum class Kind : std::uint8_t {
+    enum class Type : std::uint8_t {
         none,
         boolean,
         integer,
@@ -43,7 +43,7 @@ public:
 
     struct Value
     {
-        Kind kind = Kind::none;
+        Type type = Type::none;
         std::int64_t integer = 0; ///< the value of an integer, or 0 or 1 for a boolean
         std::string text;
         std::vector<Index> items;
@@ -94,7 +94,7 @@ public:
 private:
     friend class PickleMachine<PickleReader, Pickle::Index>;
     using Index = Pickle::Index;
-    using Kind = Pickle::Kind;
+    using Type = Pickle::Type;
     using Value = Pickle::Value;
 
     /// The extent of a value with nested values.
@@ -107,22 +107,22 @@ private:
     static constexpr int newestProtocol = 2;
 
     Index none() { return make({}); }
-    Index boolean(bool value) { return make({Kind::boolean, value, {}, {}}); }
-    Index integer(std::int64_t value) { return make({Kind::integer, value, {}, {}}); }
-    Index real(std::string_view) { return make({Kind::real, 0, {}, {}}); }
-    Index text(std::string_view text) { return make({Kind::text, 0, std::string(text), {}}); }
+    Index boolean(bool value) { return make({Type::boolean, value, {}, {}}); }
+    Index integer(std::int64_t value) { return make({Type::integer, value, {}, {}}); }
+    Index real(std::string_view) { return make({Type::real, 0, {}, {}}); }
+    Index text(std::string_view text) { return make({Type::text, 0, std::string(text), {}}); }
     Index bytes(std::string_view) { return none(); } // never called: protocol 2 has no opcode for this
-    Index list() { return make({Kind::list, 0, {}, {}}); }
-    Index dictionary() { return make({Kind::dictionary, 0, {}, {}}); }
+    Index list() { return make({Type::list, 0, {}, {}}); }
+    Index dictionary() { return make({Type::dictionary, 0, {}, {}}); }
     Index tuple(Items items);
-    void append(Index list, Items items) { adopt(open(list, Kind::list), items); }
+    void append(Index list, Items items) { adopt(open(list, Type::list), items); }
     void setItems(Index dictionary, Items items);
     void other(PickleOpcode opcode);
 
     Index make(Value value);
     Value& at(Index index) { return pickle_.values_[index]; }
     void adopt(Index owner, Items items); ///< appends values to another value
-    Index open(Index container, Kind kind); ///< returns the container if of this kind and still open to changes
+    Index open(Index container, Type type); ///< returns the container if of this type and still open to changes
 
     Index global();
     Index reduce();
@@ -130,9 +130,9 @@ private:
     Index build();
     Index storage();
     Index tensor(const Value& arguments);
-    Index typedList(Kind element, const Value& arguments);
+    Index typedList(Type element, const Value& arguments);
     Index typeTag(const Value& arguments);
-    bool haveKinds(const std::vector<Index>& values, std::span<const Kind> kinds) const;
+    bool haveTypes(const std::vector<Index>& values, std::span<const Type> types) const;
     std::vector<std::int64_t> integers(Index tuple);
 
     Pickle pickle_;

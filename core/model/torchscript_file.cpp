@@ -241,7 +241,7 @@ std::optional<TorchScriptLines::Line> tracedLine(std::string_view text)
 
 bool isSequence(const Pickle::Value& value)
 {
-    return value.kind == Pickle::Kind::list || value.kind == Pickle::Kind::tuple;
+    return value.type == Pickle::Type::list || value.type == Pickle::Type::tuple;
 }
 
 /// Reads the items of a list or tuple with `size` items or, if `size` is 0, with any number.
@@ -265,7 +265,7 @@ void TorchScriptLines::add(const std::string& codeFile, Pickle record)
     std::int64_t last = 0;
     for (const Pickle::Value* entry : itemsOf(record, *parts[2])) {
         const auto fields = itemsOf(record, *entry, 3); // offset, (source, begin, end), tag
-        if (fields.empty() || fields[0]->kind != Pickle::Kind::integer || fields[0]->integer < last)
+        if (fields.empty() || fields[0]->type != Pickle::Type::integer || fields[0]->integer < last)
             return;
         last = fields[0]->integer;
     }

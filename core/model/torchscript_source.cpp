@@ -141,7 +141,7 @@ void InputMaker::findTraced(std::size_t arguments)
         return;
     const Pickle& pickle = *file_.tracedInputs();
     const Pickle::Value* list = pickle.find(pickle.root(), "forward");
-    if (list && list->kind == Pickle::Kind::list && list->items.size() <= arguments)
+    if (list && list->type == Pickle::Type::list && list->items.size() <= arguments)
         traced_ = list;
 }
 
@@ -180,7 +180,7 @@ std::optional<InputMaker::Known> InputMaker::knownTensor(const c10::Argument& ar
 {
     std::optional<Known> known;
     const Pickle::Value* value = traced(index);
-    if (value && value->kind == Pickle::Kind::tensor)
+    if (value && value->type == Pickle::Type::tensor)
         known = ofTrace(*value);
     const auto asked = std::ranges::find(request_.inputs, argument.name(), &InputShape::name);
     if (asked == request_.inputs.end())
@@ -245,22 +245,22 @@ c10::IValue InputMaker::tracedValue(const Pickle::Value& value, const std::strin
 {
     const Pickle& pickle = *file_.tracedInputs();
     const auto item = [&](std::size_t index) { return tracedValue(pickle.value(value.items[index]), name); };
-    switch (value.kind) {
-    case Pickle::Kind::tensor:
+    switch (value.type) {
+    case Pickle::Type::tensor:
         return tensor(ofTrace(value), name);
-    case Pickle::Kind::tuple: {
+    case Pickle::Type::tuple: {
         std::vector<c10::IValue> items;
         for (std::size_t i = 0; i < value.items.size(); ++i)
             items.push_back(item(i));
         return c10::ivalue::Tuple::create(std::move(items));
     }
-    case Pickle::Kind::list: {
+    case Pickle::Type::list: {
         c10::List<at::Tensor> list;
         for (std::size_t i = 0; i < value.items.size(); ++i)
             list.push_back(item(i).toTensor());
         return list;
     }
-    case Pickle::Kind::dictionary: {
+    case Pickle::Type::dictionary: {
         c10::Dict<std::string, at::Tensor> dictionary;
         for (std::size_t i = 0; i + 1 < value.items.size(); i += 2)
             dictionary.insert(pickle.value(value.items[i]).text, item(i + 1).toTensor());

@@ -67,49 +67,49 @@ std::vector<Item> findItems(const SacStats& stats)
 }
 
 /// Items of equal memory and time: only the number of saved items matters. Large modules have hundreds of items of each
-/// kind.
-struct Kind
+/// group.
+struct ItemGroup
 {
     Bytes memory = 0;
     double ms = 0;
     std::vector<std::size_t> items;
 };
 
-/// The kinds of items to decide on, by descending time per byte.
-std::vector<Kind> findKinds(const std::vector<Item>& items, Bytes room)
+/// The groups of items to decide on, by descending time per byte.
+std::vector<ItemGroup> findGroups(const std::vector<Item>& items, Bytes room)
 {
-    std::map<std::pair<Bytes, double>, std::vector<std::size_t>> kinds;
+    std::map<std::pair<Bytes, double>, std::vector<std::size_t>> groups;
     for (std::size_t i = 0; i < items.size(); ++i)
         if (!items[i].saved && !items[i].recomputed && items[i].ms > 0 && items[i].memory <= room)
-            kinds[{items[i].memory, items[i].ms}].push_back(i);
-    std::vector<Kind> found;
-    for (auto& [key, members] : kinds)
+            groups[{items[i].memory, items[i].ms}].push_back(i);
+    std::vector<ItemGroup> found;
+    for (auto& [key, members] : groups)
         found.push_back({key.first, key.second, std::move(members)});
-    std::ranges::stable_sort(found, [](const Kind& a, const Kind& b) {
+    std::ranges::stable_sort(found, [](const ItemGroup& a, const ItemGroup& b) {
         return a.ms * static_cast<double>(b.memory) > b.ms * static_cast<double>(a.memory);
     });
     return found;
 }
 
-/// Finds how many items of each kind to save, for the most time saved within `room` bytes, exact in whole bytes.
+/// Finds how many items of each group to save, for the most time saved within `room` bytes, exact in whole bytes.
 ///
-/// Kinds are decided singly, in the order of findKinds(). A label is the memory and time of a choice so far. A label is
-/// dropped if another label dominates, or if the label's bound (the other kinds taken in fractions) is not above the
-/// best choice so far. If more than `mostLabels` are left (only with hundreds of sizes that have no common divisor),
-/// labels must be better by a share. This share becomes the gap.
+/// Groups are decided singly, in the order of findGroups(). A label is the memory and time of a choice so far. A label
+/// is dropped if another label dominates, or if the label's bound (the other groups taken in fractions) is not above
+/// the best choice so far. If more than `mostLabels` are left (only with hundreds of sizes that have no common
+/// divisor), labels must be better by a share. This share becomes the gap.
 class Knapsack
 {
 public:
-    Knapsack(const std::vector<Kind>& kinds, Bytes room)
-        : kinds_(kinds)
+    Knapsack(const std::vector<ItemGroup>& groups, Bytes room)
+        : groups_(groups)
         , room_(room)
-        , best_(kinds.size())
+        , best_(groups.size())
     {
     }
 
     void solve();
 
-    const std::vector<std::size_t>& counts() const { return best_; } ///< how many of each kind to save
+    const std::vector<std::size_t>& counts() const { return best_; } ///< how many of each group to save
     double gap() const { return gap_; } ///< no other choice saves more than (1 + gap) times as much time
 
 private:
@@ -120,42 +120,42 @@ private:
         Bytes memory = 0;
         double ms = 0;
         double bound = 0; ///< upper bound of the time of every choice that begins like this
-        std::uint32_t before = 0; ///< index of the label of the kind before
-        std::uint32_t count = 0; ///< number of items of this kind
+        std::uint32_t before = 0; ///< index of the label of the group before
+        std::uint32_t count = 0; ///< number of items of this group
     };
     struct Completion
     {
-        double ms = 0; ///< time of the other kinds, each taken as often as possible
-        double bound = 0; ///< the same, but the first kind that does not fit completely taken in part
+        double ms = 0; ///< time of the other groups, each taken as often as possible
+        double bound = 0; ///< the same, but the first group that does not fit completely taken in part
     };
-    std::size_t fitting(std::size_t kind, Bytes left) const;
-    Completion complete(std::size_t kind, Bytes left) const;
+    std::size_t fitting(std::size_t group, Bytes left) const;
+    Completion complete(std::size_t group, Bytes left) const;
     void remember(Label label);
     void extend();
     bool promising(const Label& label) const { return label.bound > bestMs_ * (1 + gap_); }
 
-    const std::vector<Kind>& kinds_;
+    const std::vector<ItemGroup>& groups_;
     Bytes room_;
-    std::vector<std::vector<Label>> labels_; ///< by kind
+    std::vector<std::vector<Label>> labels_; ///< by group
     std::vector<std::size_t> best_;
     double bestMs_ = -1;
     double gap_ = 0;
 };
 
-std::size_t Knapsack::fitting(std::size_t kind, Bytes left) const
+std::size_t Knapsack::fitting(std::size_t group, Bytes left) const
 {
-    const std::size_t count = kinds_[kind].items.size();
-    const Bytes memory = kinds_[kind].memory;
+    const std::size_t count = groups_[group].items.size();
+    const Bytes memory = groups_[group].memory;
     return memory == 0 ? count : std::min(count, static_cast<std::size_t>(left / memory));
 }
 
-Knapsack::Completion Knapsack::complete(std::size_t kind, Bytes left) const
+Knapsack::Completion Knapsack::complete(std::size_t group, Bytes left) const
 {
     Completion completion;
     bool whole = true;
-    for (; kind < kinds_.size(); ++kind) {
-        const Kind& next = kinds_[kind];
-        const std::size_t count = fitting(kind, left);
+    for (; group < groups_.size(); ++group) {
+        const ItemGroup& next = groups_[group];
+        const std::size_t count = fitting(group, left);
         completion.ms += next.ms * static_cast<double>(count);
         left -= next.memory * static_cast<Bytes>(count);
         if (whole && count < next.items.size()) {
@@ -168,34 +168,34 @@ Knapsack::Completion Knapsack::complete(std::size_t kind, Bytes left) const
     return completion;
 }
 
-/// Sets the best choice: the choice of `label` for the kinds decided so far, then each kind as often as possible.
+/// Sets the best choice: the choice of `label` for the groups decided so far, then each group as often as possible.
 void Knapsack::remember(Label label)
 {
     Bytes left = room_ - label.memory;
-    for (std::size_t kind = labels_.size(); kind < kinds_.size(); ++kind) {
-        best_[kind] = fitting(kind, left);
-        left -= kinds_[kind].memory * static_cast<Bytes>(best_[kind]);
+    for (std::size_t group = labels_.size(); group < groups_.size(); ++group) {
+        best_[group] = fitting(group, left);
+        left -= groups_[group].memory * static_cast<Bytes>(best_[group]);
     }
-    for (std::size_t kind = labels_.size(); kind-- > 0;) {
-        best_[kind] = label.count;
-        if (kind > 0)
-            label = labels_[kind - 1][label.before];
+    for (std::size_t group = labels_.size(); group-- > 0;) {
+        best_[group] = label.count;
+        if (group > 0)
+            label = labels_[group - 1][label.before];
     }
 }
 
-/// Decides the next kind.
+/// Decides the next group.
 void Knapsack::extend()
 {
-    const std::size_t kind = labels_.size();
-    const Kind& item = kinds_[kind];
+    const std::size_t group = labels_.size();
+    const ItemGroup& item = groups_[group];
     labels_.emplace_back();
     const std::vector<Label> start{Label{}};
-    const std::vector<Label>& labels = kind == 0 ? start : labels_[kind - 1];
+    const std::vector<Label>& labels = group == 0 ? start : labels_[group - 1];
     std::vector<Label> longer;
     for (std::size_t before = 0; before < labels.size(); ++before) {
         Label label{labels[before].memory, labels[before].ms, 0, static_cast<std::uint32_t>(before), 0};
         for (; label.count <= item.items.size() && label.memory <= room_; ++label.count) {
-            const Completion rest = complete(kind + 1, room_ - label.memory);
+            const Completion rest = complete(group + 1, room_ - label.memory);
             label.bound = label.ms + rest.bound;
             if (label.ms + rest.ms > bestMs_) {
                 bestMs_ = label.ms + rest.ms;
@@ -222,7 +222,7 @@ void Knapsack::extend()
 
 void Knapsack::solve()
 {
-    while (labels_.size() < kinds_.size())
+    while (labels_.size() < groups_.size())
         extend();
 }
 
@@ -255,13 +255,13 @@ Result<OpPolicy> opPolicy(const SacStats& stats, double memoryBudget)
                          + " B, and the memory budget is " + groupedDigits(allowed) + " B of " + groupedDigits(all)
                          + " B; raise the budget to at least the former."};
 
-    const std::vector<Kind> kinds = findKinds(items, room);
-    Knapsack knapsack(kinds, room);
+    const std::vector<ItemGroup> groups = findGroups(items, room);
+    Knapsack knapsack(groups, room);
     knapsack.solve();
     policy.gap = knapsack.gap();
-    for (std::size_t kind = 0; kind < kinds.size(); ++kind)
-        for (std::size_t i = 0; i < knapsack.counts()[kind]; ++i)
-            saved[kinds[kind].items[i]] = true;
+    for (std::size_t group = 0; group < groups.size(); ++group)
+        for (std::size_t i = 0; i < knapsack.counts()[group]; ++i)
+            saved[groups[group].items[i]] = true;
     for (std::size_t i = 0; i < items.size(); ++i) {
         if (!saved[i])
             policy.recomputeMs += items[i].ms;

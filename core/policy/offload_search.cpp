@@ -424,7 +424,7 @@ private:
     /// Whether two options can change places, and are not the same.
     bool equalArcs(const ArcOption& a, const ArcOption& b) const
     {
-        return a.option != b.option && problem_.arcs()[a.arc].kind == problem_.arcs()[b.arc].kind;
+        return a.option != b.option && problem_.arcs()[a.arc].arcClass == problem_.arcs()[b.arc].arcClass;
     }
 
     /// Leaves a plan that no single replacement makes better: replaces an option at random or exchanges two, then

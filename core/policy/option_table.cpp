@@ -49,8 +49,8 @@ public:
         less_.resize(arcs_.size());
         table_.plans_.resize(arcs_.size());
         table_.modules_.resize(arcs_.size());
-        for (std::size_t kind = 0; kind < kinds_.size(); ++kind)
-            fill(kind);
+        for (std::size_t arcClass = 0; arcClass < classes_.size(); ++arcClass)
+            fill(arcClass);
         countDeviations();
         dropBeaten();
         return std::move(table_);
@@ -83,9 +83,9 @@ private:
         ASSIGN_OR_RETURN(PartArcs found,
                          PartArcs::create(model_, events_, tree_, layout_.shared(), may, placeOf, stop_));
         arcs_ = std::move(found.arcs);
-        kinds_ = std::move(found.kinds);
-        for (const PartArcs::Kind& kind : kinds_)
-            ranges_.push_back(rangeOf(kind.options.effects));
+        classes_ = std::move(found.classes);
+        for (const PartArcs::ArcClass& arcClass : classes_)
+            ranges_.push_back(rangeOf(arcClass.options.effects));
         for (const Arc& arc : arcs_)
             places_.push_back(placeIn(layout_, arc));
         return {};
@@ -112,20 +112,22 @@ private:
         return range;
     }
 
-    StepLayout::Place narrowed(const StepLayout::Place& place, std::size_t kind) const
+    StepLayout::Place narrowed(const StepLayout::Place& place, std::size_t arcClass) const
     {
-        return kinds_[kind].options.effects.empty() ? place : place.between(ranges_[kind].least, ranges_[kind].most);
+        return classes_[arcClass].options.effects.empty()
+            ? place
+            : place.between(ranges_[arcClass].least, ranges_[arcClass].most);
     }
 
-    void fill(std::size_t kind)
+    void fill(std::size_t arcClass)
     {
-        const PartOptions& options = kinds_[kind].options;
+        const PartOptions& options = classes_[arcClass].options;
         const auto plans = std::make_shared<const std::vector<CheckpointPlan>>(options.plans);
-        const std::size_t first = kinds_[kind].arcs.front();
-        for (const std::size_t index : kinds_[kind].arcs) {
+        const std::size_t first = classes_[arcClass].arcs.front();
+        for (const std::size_t index : classes_[arcClass].arcs) {
             const Arc& arc = arcs_[index];
             ChainArc& pessimistic = table_.problem_.arcs[index] = {arc.first, arc.last, {}};
-            const StepLayout::Place place = narrowed(places_[index], kind);
+            const StepLayout::Place place = narrowed(places_[index], arcClass);
             for (const LocalEffect& effect : options.effects) {
                 const PartMemory memory = place.of(effect);
                 pessimistic.options.push_back({memory.held, memory.high, picoseconds(effect.recomputeMs)});
@@ -135,7 +137,7 @@ private:
             table_.modules_[index] = moduleOf(arc);
             if (arc.last - arc.first == 1 && sameSums(pessimistic.options, table_.problem_.arcs[first].options))
                 table_.problem_.classes[static_cast<std::size_t>(arc.first)]
-                    = table_.relaxed_.classes[static_cast<std::size_t>(arc.first)] = static_cast<int>(kind);
+                    = table_.relaxed_.classes[static_cast<std::size_t>(arc.first)] = static_cast<int>(arcClass);
             PartDeviations deviations = places_[index].deviations(options.effects);
             more_[index] = std::move(deviations.more);
             less_[index] = std::move(deviations.less);
@@ -190,11 +192,11 @@ private:
     void measureAgain(const StepLayout& layout, ChainProblem& problem) const
     {
         for (std::size_t number = 0; number < arcs_.size(); ++number) {
-            const std::size_t kind = arcs_[number].kind;
-            const StepLayout::Place place = narrowed(placeIn(layout, arcs_[number]), kind);
+            const std::size_t arcClass = arcs_[number].arcClass;
+            const StepLayout::Place place = narrowed(placeIn(layout, arcs_[number]), arcClass);
             auto& options = problem.arcs[number].options;
             for (std::size_t o = 0; o < options.size(); ++o) {
-                const PartMemory memory = place.of(kinds_[kind].options.effects[o]);
+                const PartMemory memory = place.of(classes_[arcClass].options.effects[o]);
                 options[o] = {memory.held, memory.high, options[o].time};
             }
         }
@@ -250,13 +252,15 @@ private:
                                boundary_ ? std::nullopt : table_.otherBoundary_);
         std::vector<std::vector<PartDeviations::Stretch>> less(arcs_.size());
         for (std::size_t number = 0; number < arcs_.size(); ++number)
-            less[number] = placeIn(other, arcs_[number]).deviations(kinds_[arcs_[number].kind].options.effects).less;
+            less[number]
+                = placeIn(other, arcs_[number]).deviations(classes_[arcs_[number].arcClass].options.effects).less;
         relax(other, less, table_.elsewhere_.emplace(table_.relaxed_));
-        for (const PartArcs::Kind& kind : kinds_) // equal parts at one boundary may differ at the other boundary
-            for (const std::size_t number : kind.arcs) {
+        for (const PartArcs::ArcClass& arcClass :
+             classes_) // equal parts at one boundary may differ at the other boundary
+            for (const std::size_t number : arcClass.arcs) {
                 const auto& arcs = table_.elsewhere_->arcs;
                 const ChainArc& arc = arcs[number];
-                if (!sameSums(arc.options, arcs[kind.arcs.front()].options))
+                if (!sameSums(arc.options, arcs[arcClass.arcs.front()].options))
                     table_.elsewhere_->classes[static_cast<std::size_t>(arc.first)] = -1;
             }
     }
@@ -270,9 +274,9 @@ private:
         std::map<std::pair<int, std::size_t>, std::vector<bool>> kept; // by class, or by arc without a class
         const auto keptOf = [&](std::size_t arc) -> std::vector<bool>& {
             const ChainArc& own = table_.problem_.arcs[arc];
-            const int kind
+            const int arcClass
                 = own.last - own.first == 1 ? table_.problem_.classes[static_cast<std::size_t>(own.first)] : -1;
-            std::vector<bool>& mask = kept[{kind, kind < 0 ? arc : 0}];
+            std::vector<bool>& mask = kept[{arcClass, arcClass < 0 ? arc : 0}];
             mask.resize(own.options.size(), false);
             return mask;
         };
@@ -335,8 +339,8 @@ private:
     const std::stop_token& stop_;
     std::optional<std::uint32_t> boundary_; ///< as requested
     std::vector<Arc> arcs_;
-    std::vector<PartArcs::Kind> kinds_;
-    std::vector<Range> ranges_; ///< by kind
+    std::vector<PartArcs::ArcClass> classes_;
+    std::vector<Range> ranges_; ///< by class of arcs
     std::vector<StepLayout::Place> places_; ///< by arc
     std::vector<std::vector<PartDeviations::Stretch>> more_, less_; ///< by arc
     std::vector<PartDeviations::Stretch> casts_; ///< castsThatMayBeGone()

@@ -66,24 +66,24 @@ Result<PartArcs> PartArcs::create(const StepModel& model, const StorageEvents& e
     PartArcs found;
     found.arcs = arcsOf(tree);
     LocalNotes notes;
-    std::map<std::vector<std::uint64_t>, std::size_t> kindOf;
+    std::map<std::vector<std::uint64_t>, std::size_t> classOf;
     for (std::size_t number = 0; number < found.arcs.size(); ++number) {
         if (stop.stop_requested())
             return stoppedMeasuring();
         Arc& arc = found.arcs[number];
         arc.replay = std::make_shared<const LocalReplay>(
             model, events, tree.units[static_cast<std::size_t>(arc.unit)].module, shared, notes);
-        const auto [known, added] = kindOf.emplace(signatureOf(arc, tree), found.kinds.size());
+        const auto [known, added] = classOf.emplace(signatureOf(arc, tree), found.classes.size());
         if (added) {
-            Kind& kind = found.kinds.emplace_back();
+            ArcClass& arcClass = found.classes.emplace_back();
             if (!arc.hidden) {
-                ASSIGN_OR_RETURN(kind.options,
+                ASSIGN_OR_RETURN(arcClass.options,
                                  partOptions(model, tree, arc.unit, arc.last - arc.first > 1, *arc.replay, placeOf(arc),
                                              may, notes));
             }
         }
-        arc.kind = known->second;
-        found.kinds[arc.kind].arcs.push_back(number);
+        arc.arcClass = known->second;
+        found.classes[arc.arcClass].arcs.push_back(number);
     }
     return found;
 }
@@ -139,8 +139,8 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
     ASSIGN_OR_RETURN(problem.parts_, PartArcs::create(model, events, tree, layout.shared(), may, placeOf, stop));
     for (const PartArcs::Arc& arc : problem.parts_.arcs)
         problem.modules_.push_back(moduleOf(arc));
-    for (const PartArcs::Kind& kind : problem.parts_.kinds) {
-        const std::vector<LocalEffect>& options = kind.options.effects;
+    for (const PartArcs::ArcClass& arcClass : problem.parts_.classes) {
+        const std::vector<LocalEffect>& options = arcClass.options.effects;
         std::vector<double>& bytes = problem.changes_.emplace_back();
         for (std::size_t change = 0; !options.empty() && change < options.front().changes.size(); ++change) {
             for (const LocalEffect& effect : options)
@@ -191,7 +191,7 @@ std::span<const double> RowProblem::changesIn(const Row& row, std::size_t arc) c
     if (moment.change < 0)
         return {};
     const std::size_t number = 2 * static_cast<std::size_t>(moment.change) + (moment.atEvent ? 1 : 0);
-    return std::span(changes_[parts_.arcs[arc].kind]).subspan(number * optionCount(arc), optionCount(arc));
+    return std::span(changes_[parts_.arcs[arc].arcClass]).subspan(number * optionCount(arc), optionCount(arc));
 }
 
 std::vector<double> RowProblem::memoryUnder(const OptionShares& shares, Memory memory) const

@@ -28,15 +28,15 @@ struct PartArcs
         int first = 0, last = 0; ///< parts first to last - 1
         bool hidden = false; ///< the arc has no options: a module around the arc must be checkpointed as a whole
         std::shared_ptr<const LocalReplay> replay;
-        std::size_t kind = 0;
+        std::size_t arcClass = 0;
     };
-    struct Kind
+    struct ArcClass
     {
         PartOptions options;
         std::vector<std::size_t> arcs;
     };
     std::vector<Arc> arcs; ///< sorted by first, then last
-    std::vector<Kind> kinds;
+    std::vector<ArcClass> classes;
 
     /// The place of an arc, for the choice of the arc's options.
     using PlaceOf = std::function<StepLayout::Place(const Arc& arc)>;
@@ -50,7 +50,7 @@ struct PartArcs
 /// A plan of an arc's part, with the modules of the step.
 CheckpointPlan inStep(CheckpointPlan plan, ModuleId part);
 
-/// An option to checkpoint an arc of a step, as indices in PartArcs and in the options of the arc's kind.
+/// An option to checkpoint an arc of a step, as indices in PartArcs and in the options of the arc's class.
 struct ArcOption
 {
     std::size_t arc = 0;
@@ -119,11 +119,11 @@ public:
 private:
     friend class PlanMemory;
     RowProblem() = default;
-    const PartOptions& optionsOf(std::size_t arc) const { return parts_.kinds[parts_.arcs[arc].kind].options; }
+    const PartOptions& optionsOf(std::size_t arc) const { return parts_.classes[parts_.arcs[arc].arcClass].options; }
     const std::vector<Bytes>& base(Memory memory) const { return memory == Memory::atLeast ? atLeast_ : atMost_; }
 
     PartArcs parts_;
-    std::vector<std::vector<double>> changes_; ///< by kind of arcs: bytes by Row::Moment, and there by option
+    std::vector<std::vector<double>> changes_; ///< by class of arcs: bytes by Row::Moment, and there by option
     std::vector<ModuleId> modules_; ///< by arc
     std::size_t positions_ = 0;
     std::vector<Bytes> atLeast_, atMost_; ///< by event: memory without a plan

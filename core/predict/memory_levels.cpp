@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/predict/memory_levels.h"
 
-#include "core/base/common_places.h"
+#include "core/base/common_subsequence.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -63,26 +63,26 @@ struct Side
 };
 
 /// The pair of places after the last allocations.
-CommonPlaces::value_type endOf(const Side& executed, const Side& expected)
+CommonSubsequence::value_type endOf(const Side& executed, const Side& expected)
 {
     return {static_cast<std::uint32_t>(executed.size()), static_cast<std::uint32_t>(expected.size())};
 }
 
 /// Pairs of corresponding allocations of the two steps: first allocations of equal name and size, then, between two
 /// such pairs, allocations of equal size.
-CommonPlaces correspondence(const Side& executed, const Side& expected)
+CommonSubsequence correspondence(const Side& executed, const Side& expected)
 {
     const std::vector<std::uint64_t> executedBytes = executed.keys(false);
     const std::vector<std::uint64_t> expectedBytes = expected.keys(false);
     if (executed.trace == nullptr)
-        return commonPlaces(executedBytes, expectedBytes);
-    CommonPlaces named = commonPlaces(executed.keys(true), expected.keys(true));
+        return commonSubsequence(executedBytes, expectedBytes);
+    CommonSubsequence named = commonSubsequence(executed.keys(true), expected.keys(true));
     named.push_back(endOf(executed, expected));
-    CommonPlaces all;
+    CommonSubsequence all;
     std::uint32_t x = 0, y = 0;
     for (const auto& [nextX, nextY] : named) {
-        for (const auto& [i, j] : commonPlaces(std::span(executedBytes).subspan(x, nextX - x),
-                                               std::span(expectedBytes).subspan(y, nextY - y)))
+        for (const auto& [i, j] : commonSubsequence(std::span(executedBytes).subspan(x, nextX - x),
+                                                    std::span(expectedBytes).subspan(y, nextY - y)))
             all.emplace_back(x + i, y + j);
         all.emplace_back(nextX, nextY);
         x = nextX + 1;
@@ -131,7 +131,7 @@ private:
 
     void compareAllocations()
     {
-        CommonPlaces places = correspondence(executed_, expected_);
+        CommonSubsequence places = correspondence(executed_, expected_);
         places.push_back(endOf(executed_, expected_));
         std::size_t i = 0, j = 0;
         for (const auto& [nextI, nextJ] : places) {

@@ -48,7 +48,7 @@ struct Profile
         friend bool operator==(const Arguments&, const Arguments&) = default;
     };
 
-    enum class Kind : std::uint8_t { op, annotation, module };
+    enum class SpanType : std::uint8_t { op, annotation, module };
 
     /// A span of time on a CPU thread.
     struct Span
@@ -61,7 +61,7 @@ struct Profile
         Text hierarchy = 0; ///< modules of TorchScript, with with_modules
         std::uint32_t thread = 0;
         std::uint32_t arguments = 0; ///< index in Profile::arguments
-        Kind kind = Kind::op;
+        SpanType type = SpanType::op;
     };
 
     /// A call of the CUDA runtime or driver.

@@ -246,16 +246,16 @@ bool ProfileBuilder::addEvent()
     const Profile::Nanoseconds end = event.begin + event.duration;
     switch (event.category) {
     case EventClass::op:
-        addSpan(Profile::Kind::op);
+        addSpan(Profile::SpanType::op);
         break;
     case EventClass::annotation:
-        addSpan(Profile::Kind::annotation);
+        addSpan(Profile::SpanType::annotation);
         break;
     case EventClass::python:
         // Most events of a trace with stacks are Python frames; only modules are kept.
         if (event.name.starts_with(modulePrefix)) {
             event.name.erase(0, modulePrefix.size());
-            addSpan(Profile::Kind::module);
+            addSpan(Profile::SpanType::module);
         }
         break;
     case EventClass::launch:
@@ -278,7 +278,7 @@ bool ProfileBuilder::addEvent()
     return true;
 }
 
-void ProfileBuilder::addSpan(Profile::Kind kind)
+void ProfileBuilder::addSpan(Profile::SpanType type)
 {
     Profile::Span span;
     span.begin = event.begin;
@@ -289,7 +289,7 @@ void ProfileBuilder::addSpan(Profile::Kind kind)
     span.hierarchy = profile.texts.number(event.hierarchy);
     span.thread = thread();
     span.arguments = arguments();
-    span.kind = kind;
+    span.type = type;
     profile.spans.push_back(span);
 }
 

@@ -111,7 +111,7 @@ public:
     const std::string& problem() const noexcept { return problem_; }
 
 private:
-    void addSpan(Profile::Kind kind);
+    void addSpan(Profile::SpanType type);
     std::uint32_t thread();
     std::uint32_t arguments();
 

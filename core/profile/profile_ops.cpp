@@ -242,7 +242,8 @@ private:
             place(state, span, name);
             enterModule(state, span, name);
         }
-        const bool isOp = state.op == none && span.kind == Profile::Kind::op && isOpName(name) && !isCompositeOp(name);
+        const bool isOp
+            = state.op == none && span.type == Profile::SpanType::op && isOpName(name) && !isCompositeOp(name);
         const bool launchesOnItsOwn = state.op == none && !isOp && node.kernels > 0;
         if (isOp || launchesOnItsOwn) {
             step_.ops.push_back({&span, state.phase, state.module, 0, 0, 0});
@@ -287,9 +288,9 @@ private:
             state.module = moduleNamed(0, scriptedModule(profile_.texts[span.hierarchy]));
             return;
         }
-        const bool named = span.kind == Profile::Kind::annotation && !name.starts_with("ProfilerStep#")
+        const bool named = span.type == Profile::SpanType::annotation && !name.starts_with("ProfilerStep#")
             && !name.starts_with("enumerate(") && !name.starts_with("Optimizer.");
-        if (span.kind != Profile::Kind::module && !named)
+        if (span.type != Profile::SpanType::module && !named)
             return;
         // A label may be the whole path or the last part.
         const std::string outer = step_.modules[state.module].name;

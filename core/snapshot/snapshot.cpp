@@ -15,7 +15,7 @@ namespace snapshot {
 
 namespace {
 
-using Kind = Value::Kind;
+using Type = Value::Type;
 
 /// Reads the dictionary at the root of a snapshot.
 class Root
@@ -29,11 +29,11 @@ public:
 
     void read()
     {
-        if (unpickler_.root().kind != Kind::dictionary)
+        if (unpickler_.root().type != Type::dictionary)
             throw WrongPickle{"holds no dictionary with 'segments' and 'device_traces', expected a memory snapshot"};
         const Value& segments = required(Key::segments);
         const Value& traces = required(Key::deviceTraces);
-        checkKind(segments, Kind::segment, "'segments'");
+        checkType(segments, Type::segment, "'segments'");
         placeBlocks();
         readTraces(traces);
         if (const Value* settings = find(Key::allocatorSettings))
@@ -45,7 +45,7 @@ private:
     {
         const std::span items = unpickler_.items(dictionary);
         for (std::size_t i = 0; i + 1 < items.size(); i += 2)
-            if (items[i].kind == Kind::text && items[i].index == static_cast<std::uint32_t>(key))
+            if (items[i].type == Type::text && items[i].index == static_cast<std::uint32_t>(key))
                 return &items[i + 1];
         return nullptr;
     }
@@ -54,16 +54,16 @@ private:
     const Value& required(Key key) const
     {
         const Value* value = find(key);
-        if (!value || value->kind != Kind::list)
+        if (!value || value->type != Type::list)
             throw WrongPickle{"holds no list '" + std::string(snapshot_.strings[static_cast<std::size_t>(key)])
                               + "', expected a memory snapshot of torch.cuda.memory._dump_snapshot"};
         return *value;
     }
 
-    void checkKind(const Value& list, Kind kind, const std::string& name) const
+    void checkType(const Value& list, Type type, const std::string& name) const
     {
         for (const Value& item : unpickler_.items(list))
-            if (item.kind != kind)
+            if (item.type != type)
                 throw WrongPickle{"holds something else in " + name + " than the snapshot's records"};
     }
 
@@ -96,7 +96,7 @@ private:
         snapshot_.traces.assign(std::max<std::size_t>(lists.size(), 1), {});
         std::vector<bool> taken(all.size(), false);
         for (std::size_t device = 0; device < lists.size(); ++device) {
-            if (lists[device].kind != Kind::list)
+            if (lists[device].type != Type::list)
                 throw WrongPickle{"holds something else in 'device_traces' than lists"};
             const std::span items = unpickler_.items(lists[device]);
             if (isAll(items, all.size())) { // with a single device nothing is copied
@@ -107,7 +107,7 @@ private:
             std::vector<Snapshot::Event>& events = snapshot_.traces[device];
             events.reserve(items.size());
             for (const Value& item : items) {
-                if (item.kind != Kind::event || taken[item.index])
+                if (item.type != Type::event || taken[item.index])
                     throw WrongPickle{"holds something else in 'device_traces' than events"};
                 taken[item.index] = true;
                 events.push_back(all[item.index]);
@@ -120,16 +120,16 @@ private:
         if (items.size() != count || count == 0)
             return false;
         for (std::size_t i = 0; i < count; ++i)
-            if (items[i].kind != Kind::event || items[i].index != i)
+            if (items[i].type != Type::event || items[i].index != i)
                 return false;
         return true;
     }
 
     void readSettings(const Value& settings)
     {
-        if (settings.kind != Kind::dictionary)
+        if (settings.type != Type::dictionary)
             return;
-        if (const Value* text = find(Key::allocConf, settings); text && text->kind == Kind::text)
+        if (const Value* text = find(Key::allocConf, settings); text && text->type == Type::text)
             snapshot_.settings = std::string(snapshot_.text(text->index));
     }
 

@@ -19,7 +19,7 @@ void Unpickler::other(PickleOpcode opcode)
                       + ", and no memory snapshot does that"};
 }
 
-Value Unpickler::open(Kind kind)
+Value Unpickler::open(Type type)
 {
     std::uint32_t index = 0;
     if (!spare_.empty()) {
@@ -31,48 +31,48 @@ Value Unpickler::open(Kind kind)
         index = static_cast<std::uint32_t>(containers_.size());
         containers_.emplace_back();
     }
-    return {kind, index};
+    return {type, index};
 }
 
 Value Unpickler::tuple(Items items)
 {
-    const Value made = open(Kind::tuple);
+    const Value made = open(Type::tuple);
     for (const Value& item : items)
-        containers_[made.index].items.push_back(adopted(item, Kind::tuple));
+        containers_[made.index].items.push_back(adopted(item, Type::tuple));
     return made;
 }
 
-Unpickler::Container& Unpickler::filled(const Value& value, Kind kind)
+Unpickler::Container& Unpickler::filled(const Value& value, Type type)
 {
-    if (value.kind != kind || containers_[value.index].inside)
+    if (value.type != type || containers_[value.index].inside)
         throw WrongPickle{"adds to something that is no open list or dictionary"};
     return containers_[value.index];
 }
 
 void Unpickler::append(const Value& list, Items items)
 {
-    Container& container = filled(list, Kind::list);
+    Container& container = filled(list, Type::list);
     for (const Value& item : items)
-        if (const Value inside = adopted(item, Kind::list); inside.kind != Kind::dropped)
+        if (const Value inside = adopted(item, Type::list); inside.type != Type::dropped)
             container.items.push_back(inside);
 }
 
 void Unpickler::setItems(const Value& dictionary, Items items)
 {
-    Container& container = filled(dictionary, Kind::dictionary);
+    Container& container = filled(dictionary, Type::dictionary);
     for (std::size_t i = 0; i < items.size(); i += 2) {
-        container.items.push_back(adopted(items[i], Kind::tuple));
-        container.items.push_back(adopted(items[i + 1], Kind::dictionary));
+        container.items.push_back(adopted(items[i], Type::tuple));
+        container.items.push_back(adopted(items[i + 1], Type::dictionary));
     }
 }
 
-/// Returns the value to store for an item of a container of kind `owner`: its record if it is one, or the item.
-Value Unpickler::adopted(const Value& item, Kind owner)
+/// Returns the value to store for an item of a container of type `owner`: its record if it is one, or the item.
+Value Unpickler::adopted(const Value& item, Type owner)
 {
     if (!item.isContainer())
         return item;
     Container& container = containers_[item.index];
-    if (container.became.kind != Kind::none)
+    if (container.became.type != Type::none)
         return container.became;
     const std::optional<Value> made = record(item, container, owner);
     container.inside = true;
@@ -86,12 +86,12 @@ Value Unpickler::adopted(const Value& item, Kind owner)
     return *made;
 }
 
-std::optional<Value> Unpickler::record(const Value& item, const Container& container, Kind owner)
+std::optional<Value> Unpickler::record(const Value& item, const Container& container, Type owner)
 {
     std::optional<Value> made;
-    if (item.kind == Kind::dictionary && owner == Kind::list)
+    if (item.type == Type::dictionary && owner == Type::list)
         made = records_.dictionary(container.items, *this);
-    else if (item.kind == Kind::list && owner == Kind::dictionary)
+    else if (item.type == Type::list && owner == Type::dictionary)
         made = records_.list(container.items);
     if (made && container.memo != noMemo)
         memo()[container.memo] = *made;
@@ -113,7 +113,7 @@ void Unpickler::recycle(const Value& item, Container& container)
 
 namespace {
 
-using Kind = Value::Kind;
+using Type = Value::Type;
 
 /// The texts of Key's enumerators, in order.
 constexpr std::array keys{"action",
@@ -154,12 +154,12 @@ constexpr std::int64_t highest = std::int64_t{1} << 60; ///< limit of an address
 
 bool isKey(const Value& value, Key key)
 {
-    return value.kind == Kind::text && value.index == static_cast<std::uint32_t>(key);
+    return value.type == Type::text && value.index == static_cast<std::uint32_t>(key);
 }
 
 std::int64_t integer(const Value& value, Key key)
 {
-    if (value.kind != Kind::integer && value.kind != Kind::boolean)
+    if (value.type != Type::integer && value.type != Type::boolean)
         throw WrongPickle{"holds something else than a whole number for '" + std::string(keys[std::size_t(key)]) + "'"};
     return value.integer;
 }
@@ -174,17 +174,17 @@ std::uint64_t address(const Value& value, Key key)
 
 Snapshot::Index text(const Value& value)
 {
-    return value.kind == Kind::text ? value.index : Snapshot::none;
+    return value.type == Type::text ? value.index : Snapshot::none;
 }
 
 Snapshot::Index stackOf(const Value& value)
 {
-    return value.kind == Kind::stack ? value.index : Snapshot::none;
+    return value.type == Type::stack ? value.index : Snapshot::none;
 }
 
 Snapshot::Action action(const Value& value)
 {
-    if (value.kind != Kind::text)
+    if (value.type != Type::text)
         throw WrongPickle{"holds something else than a text for 'action'"};
     const std::size_t number = value.index - keys.size(); // wraps around for a key
     return number < allocatorActionNames.size() ? static_cast<Snapshot::Action>(number) : Snapshot::Action::other;
@@ -195,7 +195,7 @@ template <class Visit>
 void visitItems(std::span<const Value> items, Visit visit)
 {
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
-        if (items[i].kind == Kind::text && items[i].index < keys.size())
+        if (items[i].type == Type::text && items[i].index < keys.size())
             visit(static_cast<Key>(items[i].index), items[i + 1]);
     }
 }
@@ -298,9 +298,9 @@ std::optional<Value> Records::event(std::span<const Value> items)
     if (snapshot_.eventCount++ == 0)
         snapshot_.firstMicroseconds = event.microseconds;
     if (snapshot_.ms(event) < snapshot_.range.fromMs)
-        return Value{Kind::dropped};
+        return Value{Type::dropped};
     std::vector<Snapshot::Event>& events = snapshot_.traces.front();
-    const Value row{Kind::event, nextRow(events)};
+    const Value row{Type::event, nextRow(events)};
     events.push_back(event);
     return row;
 }
@@ -316,14 +316,14 @@ Value Records::frame(std::span<const Value> items)
         else if (key == Key::line)
             frame.line = static_cast<std::int32_t>(std::clamp<std::int64_t>(integer(value, key), 0, INT32_MAX));
     });
-    const Value row{Kind::frame, nextRow(snapshot_.frames)};
+    const Value row{Type::frame, nextRow(snapshot_.frames)};
     snapshot_.frames.push_back(frame);
     return row;
 }
 
 std::optional<Value> Records::list(std::span<const Value> items)
 {
-    if (items.empty() || !std::ranges::all_of(items, [](const Value& item) { return item.kind == Kind::frame; }))
+    if (items.empty() || !std::ranges::all_of(items, [](const Value& item) { return item.type == Type::frame; }))
         return std::nullopt;
     std::uint64_t hash = items.size();
     for (const Value& item : items)
@@ -334,13 +334,13 @@ std::optional<Value> Records::list(std::span<const Value> items)
     };
     const auto [begin, end] = stacks_.equal_range(hash);
     if (const auto found = std::find_if(begin, end, same); found != end)
-        return Value{Kind::stack, found->second};
+        return Value{Type::stack, found->second};
     const auto row = static_cast<std::uint32_t>(snapshot_.stackFirst.size() - 1);
     for (const Value& item : items)
         snapshot_.stackFrames.push_back(item.index);
     snapshot_.stackFirst.push_back(nextRow(snapshot_.stackFrames));
     stacks_.emplace(hash, row);
-    return Value{Kind::stack, row};
+    return Value{Type::stack, row};
 }
 
 Value Records::block(std::span<const Value> items)
@@ -366,7 +366,7 @@ Value Records::block(std::span<const Value> items)
     });
     if (!requested || block.requested > block.size)
         block.requested = block.size;
-    const Value row{Kind::block, nextRow(snapshot_.blocks)};
+    const Value row{Type::block, nextRow(snapshot_.blocks)};
     snapshot_.blocks.push_back(block);
     return row;
 }
@@ -386,20 +386,20 @@ Value Records::segment(std::span<const Value> items, const Unpickler& unpickler)
         } else if (key == Key::segmentType) {
             segment.small = isKey(value, Key::small);
         } else if (key == Key::isExpandable) {
-            segment.expandable = value.kind == Kind::boolean && value.integer != 0;
+            segment.expandable = value.type == Type::boolean && value.integer != 0;
         } else if (key == Key::segmentPoolId && value.isContainer()) {
             const std::span ids = unpickler.items(value);
             if (ids.size() == 2)
                 segment.pool = {integer(ids[0], key), integer(ids[1], key)};
         } else if (key == Key::blocks && value.isContainer()) {
             for (const Value& item : unpickler.items(value)) {
-                if (item.kind != Kind::block)
+                if (item.type != Type::block)
                     throw WrongPickle{"holds something else than blocks in a segment"};
                 segment.blocks.push_back(item.index);
             }
         }
     });
-    const Value row{Kind::segment, nextRow(snapshot_.segments)};
+    const Value row{Type::segment, nextRow(snapshot_.segments)};
     snapshot_.segments.push_back(std::move(segment));
     return row;
 }
@@ -417,7 +417,7 @@ Value Records::annotation(std::span<const Value> items)
         else if (key == Key::stage)
             annotation.begins = isKey(value, Key::start);
     });
-    const Value row{Kind::annotation, nextRow(snapshot_.annotations)};
+    const Value row{Type::annotation, nextRow(snapshot_.annotations)};
     snapshot_.annotations.push_back(annotation);
     return row;
 }

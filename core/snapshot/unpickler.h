@@ -16,7 +16,7 @@ namespace headroom::snapshot {
 /// A value of a pickle during reading, in 16 bytes; nested values are referred to by index.
 struct Value
 {
-    enum class Kind : std::uint8_t {
+    enum class Type : std::uint8_t {
         none,
         boolean, ///< integer
         integer,
@@ -35,11 +35,11 @@ struct Value
         dropped, ///< an event outside the range
     };
 
-    Kind kind = Kind::none;
+    Type type = Type::none;
     std::uint32_t index = 0;
     std::int64_t integer = 0;
 
-    bool isContainer() const noexcept { return kind == Kind::list || kind == Kind::tuple || kind == Kind::dictionary; }
+    bool isContainer() const noexcept { return type == Type::list || type == Type::tuple || type == Type::dictionary; }
 };
 
 /// The keys of a snapshot's dictionaries. The value of an enumerator is the index of the key's string.
@@ -127,12 +127,12 @@ public:
 
 private:
     friend class PickleMachine<Unpickler, Value>;
-    using Kind = Value::Kind;
+    using Type = Value::Type;
     /// A list, tuple or dictionary of items that are not records yet.
     struct Container
     {
         std::vector<Value> items; ///< a dictionary's are key, value, key, value, …
-        Value became; ///< the record; kind none: not yet
+        Value became; ///< the record; type none: not yet
         std::uint32_t memo = noMemo; ///< index of the memo entry
         bool inside = false; ///< inside another container, and constant from now on
         bool shared = false; ///< more than the stack and a memo entry may refer to the container
@@ -142,13 +142,13 @@ private:
     static constexpr std::size_t mostItemsKept = 64; ///< capacity that a reused container may keep
 
     Value none() { return {}; }
-    Value boolean(bool value) { return {Kind::boolean, 0, value}; }
-    Value integer(std::int64_t value) { return {Kind::integer, 0, value}; }
-    Value real(std::string_view) { return {Kind::real}; }
-    Value text(std::string_view text) { return {Kind::text, records_.string(text)}; }
-    Value bytes(std::string_view) { return {Kind::bytes}; }
-    Value list() { return open(Kind::list); }
-    Value dictionary() { return open(Kind::dictionary); }
+    Value boolean(bool value) { return {Type::boolean, 0, value}; }
+    Value integer(std::int64_t value) { return {Type::integer, 0, value}; }
+    Value real(std::string_view) { return {Type::real}; }
+    Value text(std::string_view text) { return {Type::text, records_.string(text)}; }
+    Value bytes(std::string_view) { return {Type::bytes}; }
+    Value list() { return open(Type::list); }
+    Value dictionary() { return open(Type::dictionary); }
     Value tuple(Items items);
     void append(const Value& list, Items items);
     void setItems(const Value& dictionary, Items items);
@@ -175,10 +175,10 @@ private:
     }
     void other(PickleOpcode opcode);
 
-    Value open(Kind kind);
-    Container& filled(const Value& value, Kind kind);
-    Value adopted(const Value& item, Kind owner);
-    std::optional<Value> record(const Value& item, const Container& container, Kind owner);
+    Value open(Type type);
+    Container& filled(const Value& value, Type type);
+    Value adopted(const Value& item, Type owner);
+    std::optional<Value> record(const Value& item, const Container& container, Type owner);
     void recycle(const Value& item, Container& container);
 
     Records& records_;

@@ -53,7 +53,7 @@ TEST(Pickle, HoldsTheValuesOfItsProgram)
         = read(head + "}(X\1\0\0\0aK\7X\1\0\0\0bNX\1\0\0\0c\x88X\1\0\0\0dM\0\2X\1\0\0\0eJ\xff\xff\xff\xffu."s);
     ASSERT_TRUE(pickle) << pickle.error().message;
     EXPECT_EQ(pickle->find(pickle->root(), "a")->integer, 7);
-    EXPECT_EQ(pickle->find(pickle->root(), "b")->kind, Pickle::Kind::none);
+    EXPECT_EQ(pickle->find(pickle->root(), "b")->type, Pickle::Type::none);
     EXPECT_EQ(pickle->find(pickle->root(), "c")->integer, 1);
     EXPECT_EQ(pickle->find(pickle->root(), "d")->integer, 512);
     EXPECT_EQ(pickle->find(pickle->root(), "e")->integer, -1);

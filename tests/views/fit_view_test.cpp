@@ -56,10 +56,10 @@ private Q_SLOTS:
                 QVERIFY2(y > plane.plot.bottom() && y < plane.ground, "below the axis of the rates");
         }
         QVERIFY(plane.rows[1] > plane.rows[0]);
-        QCOMPARE(points[5].kind, FitPoint::Kind::plain);
-        QCOMPARE(points[6].kind, FitPoint::Kind::planned);
-        QCOMPARE(points.back().kind, FitPoint::Kind::outOfMemory);
-        QCOMPARE(picture.curves[1].points[2].kind, FitPoint::Kind::failed);
+        QCOMPARE(points[5].outcome, FitPoint::Outcome::plain);
+        QCOMPARE(points[6].outcome, FitPoint::Outcome::planned);
+        QCOMPARE(points.back().outcome, FitPoint::Outcome::outOfMemory);
+        QCOMPARE(picture.curves[1].points[2].outcome, FitPoint::Outcome::failed);
     }
 
     void ratesAreThoseOfTheSearchedSize()

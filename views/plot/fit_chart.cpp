@@ -73,10 +73,10 @@ FitPoint fitPointOf(const FitSeries& series, std::size_t index, bool ofSequences
     point.row = index;
     point.size = ofSequences ? row.size.sequence : row.size.batch;
     point.isRecorded = row.isRecorded;
-    point.kind = !row.failure.empty() ? FitPoint::Kind::failed
-        : row.plain.runs()            ? FitPoint::Kind::plain
-        : row.runs()                  ? FitPoint::Kind::planned
-                                      : FitPoint::Kind::outOfMemory;
+    point.outcome = !row.failure.empty() ? FitPoint::Outcome::failed
+        : row.plain.runs()               ? FitPoint::Outcome::plain
+        : row.runs()                     ? FitPoint::Outcome::planned
+                                         : FitPoint::Outcome::outOfMemory;
     if (point.runs())
         point.rate = ofSequences ? row.best().tokensPerSecond : row.best().samplesPerSecond;
     point.words = fitWordsOf(series, row, ofSequences);
@@ -137,13 +137,13 @@ std::vector<LegendEntry> fitLegend(const FitPicture& picture, const Theme& theme
     std::vector<LegendEntry> entries;
     for (std::size_t i = 0; i < picture.curves.size(); ++i)
         entries.push_back({picture.curves[i].title, curveColor(i, theme), Symbol::line});
-    if (anyPoint(picture, [](const FitPoint& point) { return point.kind == FitPoint::Kind::planned; }))
+    if (anyPoint(picture, [](const FitPoint& point) { return point.outcome == FitPoint::Outcome::planned; }))
         entries.push_back({FitChart::tr("with a plan"), theme.secondText, Symbol::diamond});
     if (anyPoint(picture, [](const FitPoint& point) { return point.runs() && !point.isRecorded; }))
         entries.push_back({FitChart::tr("calculated"), theme.hatch, Symbol::dot});
-    if (anyPoint(picture, [](const FitPoint& point) { return point.kind == FitPoint::Kind::outOfMemory; }))
+    if (anyPoint(picture, [](const FitPoint& point) { return point.outcome == FitPoint::Outcome::outOfMemory; }))
         entries.push_back({FitChart::tr("out of memory"), theme.secondText, Symbol::ring});
-    if (anyPoint(picture, [](const FitPoint& point) { return point.kind == FitPoint::Kind::failed; }))
+    if (anyPoint(picture, [](const FitPoint& point) { return point.outcome == FitPoint::Outcome::failed; }))
         entries.push_back({FitChart::tr("failed"), theme.danger, Symbol::cross});
     return entries;
 }
@@ -246,22 +246,22 @@ void paintMark(QPainter& painter, QPointF at, const FitPoint& point, const QColo
                             {at.x() + markRadius + 1, at.y()},
                             {at.x(), at.y() + markRadius + 1},
                             {at.x() - markRadius - 1, at.y()}};
-    switch (point.kind) {
-    case FitPoint::Kind::plain:
+    switch (point.outcome) {
+    case FitPoint::Outcome::plain:
         painter.drawEllipse(at, markRadius, markRadius);
         painter.setBrush(point.isRecorded ? color : pale);
         painter.drawEllipse(at, markRadius, markRadius);
         break;
-    case FitPoint::Kind::planned:
+    case FitPoint::Outcome::planned:
         painter.drawPolygon(diamond);
         painter.setBrush(point.isRecorded ? color : pale);
         painter.drawPolygon(diamond);
         break;
-    case FitPoint::Kind::outOfMemory:
+    case FitPoint::Outcome::outOfMemory:
         painter.setBrush(Qt::NoBrush);
         painter.drawEllipse(at, 3.5, 3.5);
         break;
-    case FitPoint::Kind::failed:
+    case FitPoint::Outcome::failed:
         painter.setPen(QPen(theme.danger, 1.75));
         painter.drawLine(at + QPointF(-3, -3), at + QPointF(3, 3));
         painter.drawLine(at + QPointF(-3, 3), at + QPointF(3, -3));
@@ -276,7 +276,8 @@ void paintCurve(QPainter& painter, const FitCurve& curve, std::size_t index, con
         if (!point.runs())
             continue;
         if (last) {
-            const bool isPlanned = last->kind == FitPoint::Kind::planned || point.kind == FitPoint::Kind::planned;
+            const bool isPlanned
+                = last->outcome == FitPoint::Outcome::planned || point.outcome == FitPoint::Outcome::planned;
             painter.setPen(QPen(color, 1.75, isPlanned ? Qt::DashLine : Qt::SolidLine));
             painter.drawLine(plane.at(index, *last), plane.at(index, point));
         }

@@ -17,16 +17,16 @@ namespace headroom {
 /// A size of a training step on a card.
 struct FitPoint
 {
-    enum class Kind { plain, planned, outOfMemory, failed };
+    enum class Outcome { plain, planned, outOfMemory, failed };
 
     std::size_t row = 0; ///< of FitSeries::rows
     std::int64_t size = 0; ///< batch, or tokens of a sample
     double rate = 0; ///< samples or tokens a second; 0: the step does not run, or has no times
-    Kind kind = Kind::plain;
+    Outcome outcome = Outcome::plain;
     bool isRecorded = false;
     QString words; ///< all numbers of the point
 
-    bool runs() const noexcept { return kind == Kind::plain || kind == Kind::planned; }
+    bool runs() const noexcept { return outcome == Outcome::plain || outcome == Outcome::planned; }
 };
 
 /// A FitSeries as a line, sizes ascending. The indexes are points; nullopt: no such point.

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/base/common_places.h"
+#include "core/base/common_subsequence.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -54,7 +54,7 @@ public:
 
     /// Returns the places at which the search ended, and adds the common places up to there to `places`, counted from
     /// `beginA` and `beginB`.
-    std::pair<std::size_t, std::size_t> way(std::size_t beginA, std::size_t beginB, CommonPlaces& places)
+    std::pair<std::size_t, std::size_t> way(std::size_t beginA, std::size_t beginB, CommonSubsequence& places)
     {
         int edits = static_cast<int>(reach_.size()) - 1;
         int diagonal = lastDiagonal_;
@@ -130,7 +130,7 @@ std::size_t commonHead(EditKeys a, EditKeys b)
     return static_cast<std::size_t>(std::distance(a.begin(), std::ranges::mismatch(a, b).in1));
 }
 
-void addEqual(std::size_t beginA, std::size_t beginB, std::size_t count, CommonPlaces& places)
+void addEqual(std::size_t beginA, std::size_t beginB, std::size_t count, CommonSubsequence& places)
 {
     for (std::size_t i = 0; i < count; ++i)
         places.emplace_back(static_cast<std::uint32_t>(beginA + i), static_cast<std::uint32_t>(beginB + i));
@@ -139,9 +139,9 @@ void addEqual(std::size_t beginA, std::size_t beginB, std::size_t count, CommonP
 } // namespace
 
 // A search stops at the furthest place so far after mostEditsInARow edits; the time of a search is their square.
-CommonPlaces commonPlaces(EditKeys a, EditKeys b, int mostEditsInARow)
+CommonSubsequence commonSubsequence(EditKeys a, EditKeys b, int mostEditsInARow)
 {
-    CommonPlaces places;
+    CommonSubsequence places;
     const std::size_t tail = commonTail(a, b);
     const std::size_t endA = a.size() - tail;
     const std::size_t endB = b.size() - tail;
@@ -156,9 +156,9 @@ CommonPlaces commonPlaces(EditKeys a, EditKeys b, int mostEditsInARow)
     return places;
 }
 
-CommonPlaces longestCommonPlaces(EditKeys a, EditKeys b, int mostEdits)
+CommonSubsequence longestCommonSubsequence(EditKeys a, EditKeys b, int mostEdits)
 {
-    CommonPlaces places;
+    CommonSubsequence places;
     const std::size_t tail = commonTail(a, b);
     const std::size_t endA = a.size() - tail;
     const std::size_t endB = b.size() - tail;

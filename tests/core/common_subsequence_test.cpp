@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/base/common_places.h"
+#include "core/base/common_subsequence.h"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ std::size_t longestCommon(const std::vector<std::uint64_t>& a, const std::vector
     return best.back().back();
 }
 
-TEST(CommonPlaces, areAsManyAsCanBe)
+TEST(CommonSubsequence, areAsManyAsCanBe)
 {
     std::mt19937 random(7);
     for (int round = 0; round < 300; ++round) {
@@ -32,7 +32,7 @@ TEST(CommonPlaces, areAsManyAsCanBe)
         };
         const auto a = sequence();
         const auto b = sequence();
-        const auto places = commonPlaces(a, b);
+        const auto places = commonSubsequence(a, b);
         ASSERT_EQ(places.size(), longestCommon(a, b)) << "round " << round;
         for (std::size_t i = 0; i < places.size(); ++i) {
             ASSERT_EQ(a[places[i].first], b[places[i].second]);
@@ -41,7 +41,7 @@ TEST(CommonPlaces, areAsManyAsCanBe)
     }
 }
 
-TEST(CommonPlaces, areFoundInLittleTimeWhereNothingIsAlike)
+TEST(CommonSubsequence, areFoundInLittleTimeWhereNothingIsAlike)
 {
     std::vector<std::uint64_t> a(100'000), b(100'000);
     for (std::size_t i = 0; i < a.size(); ++i) {
@@ -49,19 +49,19 @@ TEST(CommonPlaces, areFoundInLittleTimeWhereNothingIsAlike)
         b[i] = i % 97 == 0 ? i : a.size() + i;
     }
     const auto begin = std::chrono::steady_clock::now();
-    const auto places = commonPlaces(a, b);
+    const auto places = commonSubsequence(a, b);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
     EXPECT_GT(places.size(), a.size() / 97 / 2);
 }
 
-TEST(CommonPlaces, areOnlyThoseAtTheEndsWhereMoreDiffersThanIsAllowed)
+TEST(CommonSubsequence, areOnlyThoseAtTheEndsWhereMoreDiffersThanIsAllowed)
 {
     const std::vector<std::uint64_t> a{1, 2, 10, 3, 11, 4};
     const std::vector<std::uint64_t> b{1, 2, 20, 3, 21, 4};
-    EXPECT_EQ(longestCommonPlaces(a, b, 4), (CommonPlaces{{0, 0}, {1, 1}, {3, 3}, {5, 5}}));
-    EXPECT_EQ(longestCommonPlaces(a, b, 3), (CommonPlaces{{0, 0}, {1, 1}, {5, 5}}));
-    EXPECT_EQ(longestCommonPlaces(a, a, 0).size(), a.size());
-    EXPECT_EQ(longestCommonPlaces({}, b, 9), CommonPlaces());
+    EXPECT_EQ(longestCommonSubsequence(a, b, 4), (CommonSubsequence{{0, 0}, {1, 1}, {3, 3}, {5, 5}}));
+    EXPECT_EQ(longestCommonSubsequence(a, b, 3), (CommonSubsequence{{0, 0}, {1, 1}, {5, 5}}));
+    EXPECT_EQ(longestCommonSubsequence(a, a, 0).size(), a.size());
+    EXPECT_EQ(longestCommonSubsequence({}, b, 9), CommonSubsequence());
 }
 
 } // namespace

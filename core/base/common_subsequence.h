@@ -11,16 +11,17 @@ namespace headroom {
 
 /// A common subsequence of `a` and `b`: pairs of an index into `a` and an index into `b` with equal keys, both
 /// ascending.
-using CommonPlaces = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+using CommonSubsequence = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 /// Returns a longest common subsequence (E. W. Myers, An O(ND) Difference Algorithm, 1986) if the sequences differ
 /// little. Where they differ by `mostEditsInARow` edits in a row it may be shorter, which keeps the time proportional
 /// to the length times those edits.
-CommonPlaces commonPlaces(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b,
-                          int mostEditsInARow = 400);
+CommonSubsequence commonSubsequence(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b,
+                                    int mostEditsInARow = 400);
 
 /// Returns a longest common subsequence; only the equal elements at both ends if more than `mostEdits` elements are not
 /// in both.
-CommonPlaces longestCommonPlaces(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, int mostEdits);
+CommonSubsequence longestCommonSubsequence(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b,
+                                           int mostEdits);
 
 } // namespace headroom
