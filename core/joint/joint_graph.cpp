@@ -91,6 +91,7 @@ private:
     void readByBackward(OpId op);
     ValueId valueOf(StorageId storage);
     std::vector<ValueId> readsOf(OpId op);
+    bool isChangedSince(OpId op, StorageId storage) const;
     bool readsWhatChanges(OpId op, const OpKind& kind) const;
     bool readsWhatGoes(const std::vector<ValueId>& reads) const;
     void include(JointGraph::Node& node, OpId op);
@@ -158,15 +159,21 @@ std::vector<ValueId> Builder::readsOf(OpId op)
     return reads;
 }
 
+/// Whether the op, or a later op, writes to the storage.
+bool Builder::isChangedSince(OpId op, StorageId storage) const
+{
+    const OpId change = facts_.lastMutation[storage.value];
+    return change.valid() && change >= op;
+}
+
 /// Whether an input of the op has another content at the op's recomputation. The running statistics of batch
 /// normalisation do not count, since results in training do not depend on the statistics.
 bool Builder::readsWhatChanges(OpId op, const OpKind& kind) const
 {
     const auto mutated = trace_.ops.mutated[op];
     return std::ranges::any_of(trace_.ops.inputs[op], [&](StorageId storage) {
-        const OpId change = facts_.lastMutation[storage.value];
         const bool own = kind.updatesStatistics && std::ranges::find(mutated, storage) != mutated.end();
-        return change.valid() && change >= op && !own;
+        return isChangedSince(op, storage) && !own;
     });
 }
 
@@ -247,8 +254,7 @@ void Builder::changeInPlace(OpId op, const std::vector<ValueId>& reads)
             read_[graph_[other].storage.value] = true;
         }
         const bool othersChange = std::ranges::any_of(reads, [&](ValueId other) {
-            const OpId change = facts_.lastMutation[graph_[other].storage.value];
-            return graph_[other].storage != storage && change.valid() && change >= op;
+            return graph_[other].storage != storage && isChangedSince(op, graph_[other].storage);
         });
         if (othersChange || readsWhatGoes(reads))
             node.repeat = Repeat::once;
@@ -285,20 +291,20 @@ void Builder::order()
     std::vector<std::uint32_t> nodes(graph_.nodes.size());
     std::iota(nodes.begin(), nodes.end(), 0);
     std::ranges::sort(nodes, {}, [&](std::uint32_t i) { return graph_.nodes[i].ops.back(); });
-    std::vector<NodeId> place(nodes.size());
+    std::vector<NodeId> newId(nodes.size());
     std::vector<JointGraph::Node> ordered;
     ordered.reserve(nodes.size());
     for (const std::uint32_t i : nodes) {
-        place[i] = NodeId(static_cast<std::uint32_t>(ordered.size()));
+        newId[i] = NodeId(static_cast<std::uint32_t>(ordered.size()));
         ordered.push_back(std::move(graph_.nodes[i]));
     }
     graph_.nodes = std::move(ordered);
     for (JointGraph::Value& value : graph_.values)
         if (value.node.valid())
-            value.node = place[value.node.value];
+            value.node = newId[value.node.value];
     for (NodeId& node : graph_.nodeOf)
         if (node.valid())
-            node = place[node.value];
+            node = newId[node.value];
     for (std::uint32_t i = 0; i < graph_.nodes.size(); ++i)
         for (const ValueId value : graph_.nodes[i].reads)
             graph_.readers[value.value].push_back(NodeId(i));

@@ -48,18 +48,18 @@ bool isDifferentiated(const StepIndex& index, ModuleId module)
 std::vector<ModuleId> withoutObstacles(const StepTrace& trace, const std::vector<ModuleId>& modules,
                                        const std::vector<std::string_view>& obstacles)
 {
-    enum class Place : std::uint8_t { outside, open, taken };
-    std::vector<Place> places(trace.modules.size(), Place::outside);
+    enum class State : std::uint8_t { outside, open, taken };
+    std::vector<State> states(trace.modules.size(), State::outside);
     std::vector<ModuleId> found;
     for (std::uint32_t i = 0; i < trace.modules.size(); ++i) { // parents come first
         const ModuleId parent = trace.modules.parent[ModuleId(i)];
         if (parent.valid())
-            places[i] = places[parent.value];
+            states[i] = states[parent.value];
         if (std::ranges::find(modules, ModuleId(i)) != modules.end())
-            places[i] = Place::open;
-        if (places[i] != Place::open || !obstacles[i].empty())
+            states[i] = State::open;
+        if (states[i] != State::open || !obstacles[i].empty())
             continue;
-        places[i] = Place::taken;
+        states[i] = State::taken;
         found.emplace_back(i);
     }
     return found;
@@ -70,25 +70,24 @@ std::vector<ModuleId> withoutObstacles(const StepTrace& trace, const std::vector
 std::vector<ModuleId> blocksOf(const StepTrace& trace)
 {
     const auto count = static_cast<std::uint32_t>(trace.modules.size());
-    std::vector<bool> parent(count, false); // has children and is called
+    const auto& parents = trace.modules.parent;
     std::vector<bool> called(count, false); // false of a ModuleList
-    std::map<std::pair<ModuleId, StringId>, int> alike;
-    for (std::uint32_t i = 0; i < count; ++i)
-        if (const ModuleId above = trace.modules.parent[ModuleId(i)]; above.valid())
-            parent[above.value] = true;
     for (const ModuleId module : trace.calls.module)
         called[module.value] = true;
+    std::vector<bool> composite(count, false); // called, with children
     for (std::uint32_t i = 0; i < count; ++i)
-        parent[i] = parent[i] && called[i];
+        if (const ModuleId parent = parents[ModuleId(i)]; parent.valid())
+            composite[parent.value] = called[parent.value];
+    std::map<std::pair<ModuleId, StringId>, int> alike; // composite modules of a parent, by type
     for (std::uint32_t i = 0; i < count; ++i)
-        if (parent[i])
-            ++alike[{trace.modules.parent[ModuleId(i)], trace.modules.type[ModuleId(i)]}];
+        if (composite[i])
+            ++alike[{parents[ModuleId(i)], trace.modules.type[ModuleId(i)]}];
     std::vector<bool> inside(count, false);
     std::vector<ModuleId> blocks;
     for (std::uint32_t i = 0; i < count; ++i) {
-        const ModuleId above = trace.modules.parent[ModuleId(i)];
-        inside[i] = above.valid() && inside[above.value];
-        if (!parent[i] || !above.valid() || inside[i] || alike[{above, trace.modules.type[ModuleId(i)]}] < 2)
+        const ModuleId parent = parents[ModuleId(i)];
+        inside[i] = parent.valid() && inside[parent.value];
+        if (!composite[i] || !parent.valid() || inside[i] || alike[{parent, trace.modules.type[ModuleId(i)]}] < 2)
             continue;
         blocks.emplace_back(i);
         inside[i] = true;
