@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Recipes for copies of values as at the call of a module: lists, dicts and other objects may change before the module
-runs again. Tensors are never copied."""
+runs again. Tensors are never copied. Also the attributes of objects and classes, as dicts that may be changed."""
 
 from __future__ import annotations
 
 import collections
+import collections.abc
 import copy as copying
 import enum
 import functools
@@ -135,6 +136,130 @@ def _state_of(value):
         except AttributeError:  # the slot is not set
             pass
     return state
+
+
+class _Members(collections.abc.MutableMapping):
+    """Members of an object or a class, as a dict."""
+
+    def __init__(self, owner):
+        self.owner = owner
+
+    def __len__(self):
+        return sum(1 for _ in self)
+
+    def __iter__(self):
+        return iter([name for name in self.names() if self.get(name, _MISSING) is not _MISSING])
+
+    def names(self):
+        raise NotImplementedError
+
+
+_MISSING = object()
+
+
+class _Slots(_Members):
+    """The slots of an object that are set."""
+
+    def names(self):
+        return _slots_of(type(self.owner))
+
+    def __getitem__(self, name):
+        try:
+            return self.names()[name].__get__(self.owner)
+        except AttributeError:  # the slot is not set
+            raise KeyError(name) from None
+
+    def __setitem__(self, name, value):
+        self.names()[name].__set__(self.owner, value)
+
+    def __delitem__(self, name):
+        self.names()[name].__delete__(self.owner)
+
+
+class ClassVariables(_Members):
+    """The variables of a class that Python does not set itself."""
+
+    def names(self):
+        return [name for name in self._all() if not (name.startswith("__") and name.endswith("__"))]
+
+    def _all(self):
+        return type.__dict__["__dict__"].__get__(self.owner)
+
+    def __getitem__(self, name):
+        return self._all()[name]
+
+    def __setitem__(self, name, value):
+        type.__setattr__(self.owner, name, value)
+
+    def __delitem__(self, name):
+        type.__delattr__(self.owner, name)
+
+
+def attributes_in(thing):
+    """Yields the attributes of an object, from __dict__ and slots, as dicts that may be changed."""
+    attributes = attributes_of(thing)
+    if attributes is not None:
+        yield attributes
+    if _slots_of(type(thing)):
+        yield _Slots(thing)
+
+
+# Packages whose objects manage modules from outside, also while a module runs again.
+_MANAGERS = frozenset(("torch", "torch_headroom", "deepspeed", "transformer_engine", "megatron", "accelerate"))
+
+
+@functools.lru_cache(maxsize=1024)
+def classes_of_program(cls):
+    """Returns the class and the bases that are written in Python; empty if a package of managers has the class."""
+    def package(base):
+        return str(base.__module__).partition(".")[0]
+
+    if package(cls) in _MANAGERS and not issubclass(cls, torch.nn.Module):
+        return ()
+    return tuple(base for base in bases_of(cls) if base.__flags__ & _HEAP_TYPE and package(base) not in _MANAGERS)
+
+
+class Drawn:
+    """An iterator that hands on what another one gives, and keeps the values."""
+
+    __slots__ = ("source", "_values")
+
+    def __init__(self, source):
+        self.source, self._values = source, []
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self._values.append(next(self.source))
+        return self._values[-1]
+
+    def __getattr__(self, name):
+        return getattr(self.source, name)
+
+    def again(self):
+        """Returns a new iterator over the values."""
+        return iter(self._values)
+
+
+def are_same(one, other, known=()):
+    """Returns whether two recipes give equal values, as far as can be seen without code of the program."""
+    if (id(one), id(other)) in known:
+        return True
+    known = {*known, (id(one), id(other))}
+    if type(one) is Copy and type(other) is Copy:
+        return (one.cls is other.cls and one.kind != RANDOM and one.state.keys() == other.state.keys()
+                and _are_all_same([*one.keys, *one.items, *one.state.values()],
+                                  [*other.keys, *other.items, *(other.state[name] for name in one.state)], known))
+    if is_a(one, Held) and is_a(other, Held):
+        return one.built(()) is other.built(())
+    if type(one) is type(other) and type(one) in (tuple, frozenset):
+        return _are_all_same(list(one), list(other), known)
+    return one is other or (type(one) is type(other) and type(one) in (bool, int, float, str, bytes) and one == other)
+
+
+def _are_all_same(some, others, known):
+    return len(some) == len(others) and all(are_same(one, other, known) for one, other in zip(some, others))
 
 
 class Copy:
@@ -270,10 +395,12 @@ def built(value, inputs, made):
     """Builds the value of a recipe; `made` maps recipes to copies that exist already, `inputs` is for Held.built()."""
     if is_a(value, Held):
         return value.built(inputs)
-    if type(value) is not Copy:
+    if type(value) not in (Copy, Drawn):
         return value
     if value in made:
         return made[value]
+    if type(value) is Drawn:
+        return made.setdefault(value, value.again())
     if value.kind == TUPLE:
         items = [built(item, inputs, made) for item in value.items]
         return made.setdefault(value, value.tuple_of(items))
