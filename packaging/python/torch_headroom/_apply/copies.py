@@ -147,52 +147,63 @@ class _Members(collections.abc.MutableMapping):
     def __len__(self):
         return sum(1 for _ in self)
 
-    def __iter__(self):
-        return iter([name for name in self.names() if self.get(name, _MISSING) is not _MISSING])
-
-    def names(self):
-        raise NotImplementedError
-
-
-_MISSING = object()
-
 
 class _Slots(_Members):
     """The slots of an object that are set."""
 
-    def names(self):
-        return _slots_of(type(self.owner))
+    def __iter__(self):
+        return (name for name, slot in _slots_of(type(self.owner)).items() if _is_set(slot, self.owner))
 
     def __getitem__(self, name):
         try:
-            return self.names()[name].__get__(self.owner)
+            return _slots_of(type(self.owner))[name].__get__(self.owner)
         except AttributeError:  # the slot is not set
             raise KeyError(name) from None
 
     def __setitem__(self, name, value):
-        self.names()[name].__set__(self.owner, value)
+        _slots_of(type(self.owner))[name].__set__(self.owner, value)
 
     def __delitem__(self, name):
-        self.names()[name].__delete__(self.owner)
+        _slots_of(type(self.owner))[name].__delete__(self.owner)
+
+
+def _is_set(slot, thing):
+    try:
+        slot.__get__(thing)
+    except AttributeError:
+        return False
+    return True
 
 
 class ClassVariables(_Members):
-    """The variables of a class that Python does not set itself."""
+    """The variables of a class, without functions and what Python itself sets."""
 
-    def names(self):
-        return [name for name in self._all() if not (name.startswith("__") and name.endswith("__"))]
+    def __init__(self, owner):
+        super().__init__(owner)
+        self._all = type.__dict__["__dict__"].__get__(owner)
 
-    def _all(self):
-        return type.__dict__["__dict__"].__get__(self.owner)
+    def __iter__(self):
+        return iter(_variables_of(self.owner, len(self._all)))
 
     def __getitem__(self, name):
-        return self._all()[name]
+        return self._all[name]
+
+    def items(self):
+        return [(name, self._all[name]) for name in self]
 
     def __setitem__(self, name, value):
         type.__setattr__(self.owner, name, value)
 
     def __delitem__(self, name):
         type.__delattr__(self.owner, name)
+
+
+@functools.lru_cache(maxsize=1024)
+def _variables_of(cls, count):
+    """Returns the names of the variables of a class that has `count` members."""
+    members = type.__dict__["__dict__"].__get__(cls)
+    return [name for name, value in members.items() if not (name.startswith("__") and name.endswith("__"))
+            and not is_a(value, (types.FunctionType, property, classmethod, staticmethod))]
 
 
 def attributes_in(thing):
@@ -242,20 +253,25 @@ class Drawn:
         return iter(self._values)
 
 
-def are_same(one, other, known=()):
+def are_same(one, other, known=None):
     """Returns whether two recipes give equal values, as far as can be seen without code of the program."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if is_a(one, Held):
+        return one.built(()) is other.built(())
+    if type(one) in (tuple, frozenset):
+        return _are_all_same(list(one), list(other), known)
+    if type(one) is not Copy:
+        return type(one) in (bool, int, float, str, bytes) and one == other
+    known = set() if known is None else known  # of copies that are compared, as a container may hold itself
     if (id(one), id(other)) in known:
         return True
-    known = {*known, (id(one), id(other))}
-    if type(one) is Copy and type(other) is Copy:
-        return (one.cls is other.cls and one.kind != RANDOM and one.state.keys() == other.state.keys()
-                and _are_all_same([*one.keys, *one.items, *one.state.values()],
-                                  [*other.keys, *other.items, *(other.state[name] for name in one.state)], known))
-    if is_a(one, Held) and is_a(other, Held):
-        return one.built(()) is other.built(())
-    if type(one) is type(other) and type(one) in (tuple, frozenset):
-        return _are_all_same(list(one), list(other), known)
-    return one is other or (type(one) is type(other) and type(one) in (bool, int, float, str, bytes) and one == other)
+    known.add((id(one), id(other)))
+    return (one.cls is other.cls and one.kind != RANDOM and one.state.keys() == other.state.keys()
+            and _are_all_same([*one.keys, *one.items, *one.state.values()],
+                              [*other.keys, *other.items, *(other.state[name] for name in one.state)], known))
 
 
 def _are_all_same(some, others, known):

@@ -231,7 +231,8 @@ class Attributes:
         for owner in dict.fromkeys(base for cls in classes for base in copies.classes_of_program(cls)):
             path = "class", owner.__module__, owner.__qualname__
             variables = ClassVariables(owner)
-            self._keep(variables, {name: self._walk.recipe(value, name, (path, name))
+            self._keep(variables, {name: value if type(value) in _IMMUTABLE
+                                   else self._walk.recipe(value, name, (path, name))
                                    for name, value in variables.items()})
         self.tensors = self._walk.tensors
         del self._walk
