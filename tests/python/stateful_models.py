@@ -867,3 +867,16 @@ class DrawsFromIterators(_Scaled):
 
     def scale(self):
         return next(self.scales) + sum(itertools.islice(self.more, 2))
+
+
+_SEEN = []  # as losses of layers, which a program gathers and clears before backward
+
+
+@layer
+class CountOfTheFile(_Scaled):
+    def scale(self):
+        _SEEN.append(0.3)
+        found = 1 + sum(_SEEN)
+        if len(_SEEN) == 3:
+            _SEEN.clear()
+        return found

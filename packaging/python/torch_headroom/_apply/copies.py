@@ -215,19 +215,84 @@ def attributes_in(thing):
         yield _Slots(thing)
 
 
-# Packages whose objects manage modules from outside, also while a module runs again.
-_MANAGERS = frozenset(("torch", "torch_headroom", "deepspeed", "transformer_engine", "megatron", "accelerate"))
+class Globals(_Members):
+    """The global variables that functions name, as a dict. `owner` is the dict of the functions' file."""
+
+    def __init__(self, owner, names):
+        super().__init__(owner)
+        self._names = sorted(names)
+
+    def __iter__(self):
+        return (name for name in self._names if name in self.owner)
+
+    def __getitem__(self, name):
+        return self.owner[name]
+
+    def __setitem__(self, name, value):
+        self.owner[name] = value
+
+    def __delitem__(self, name):
+        del self.owner[name]
+
+
+# Packages whose objects manage modules from outside, also while a module runs again, or serve the whole process.
+_MANAGERS = frozenset(("torch", "torch_headroom", "deepspeed", "transformer_engine", "megatron", "accelerate", "logging",
+                       "threading", "multiprocessing", "concurrent", "asyncio", "queue", "contextlib", "builtins"))
+_MOST_FUNCTIONS = 200  # largest number of functions that are read for names of global variables
+
+
+def is_of_program(cls):
+    """Returns whether an object of a class may be the program's state: no object that manages modules."""
+    return issubclass(cls, types.SimpleNamespace) or (
+        bool(cls.__flags__ & _HEAP_TYPE) and str(cls.__module__).partition(".")[0] not in _MANAGERS)
+
+
+def _is_installed(name):
+    """Returns whether a module is Python's own or of an installed package, whose variables are no state of models."""
+    package = str(name).partition(".")[0]
+    return package in _MANAGERS or package in sys.stdlib_module_names or "-packages" in str(
+        getattr(sys.modules.get(name), "__file__", ""))
 
 
 @functools.lru_cache(maxsize=1024)
 def classes_of_program(cls):
-    """Returns the class and the bases that are written in Python; empty if a package of managers has the class."""
-    def package(base):
-        return str(base.__module__).partition(".")[0]
+    """Returns the class and the bases that the program itself defines."""
+    return tuple(base for base in bases_of(cls) if base.__flags__ & _HEAP_TYPE and not _is_installed(base.__module__))
 
-    if package(cls) in _MANAGERS and not issubclass(cls, torch.nn.Module):
-        return ()
-    return tuple(base for base in bases_of(cls) if base.__flags__ & _HEAP_TYPE and package(base) not in _MANAGERS)
+
+@functools.lru_cache(maxsize=1024)
+def named_by(cls):
+    """Returns the global variables, and the classes, that the functions of a class name, and functions called there."""
+    members = [member for base in classes_of_program(cls) for member in type.__dict__["__dict__"].__get__(base).values()]
+    waiting = [function for function in map(_function_of, members) if function is not None]
+    names, classes, known = {}, {}, set(map(id, waiting))
+    for function in waiting:  # grows meanwhile
+        files = [function.__globals__]
+        for name in _names_in(function.__code__):
+            value = function.__globals__.get(name)
+            inner = _function_of(value)
+            if inner is not None and id(inner) not in known and len(waiting) < _MOST_FUNCTIONS:
+                known.add(id(inner))
+                waiting.append(inner)
+            elif is_a(value, type):
+                classes |= dict.fromkeys(classes_of_program(value))
+            elif is_a(value, types.ModuleType) and not _is_installed(value.__name__):
+                files.append(vars(value))
+        for file in files:
+            names.setdefault(id(file), (file, set()))[1].update(_names_in(function.__code__) & file.keys())
+    return tuple(Globals(file, found) for file, found in names.values()), tuple(classes)
+
+
+def _function_of(value):
+    """Returns the function of the program that a value is or wraps; None: no function, or of a library."""
+    value = value.fget if type(value) is property else getattr(value, "__func__", value) if type(value) in (
+        staticmethod, classmethod) else value
+    return value if type(value) is types.FunctionType and not _is_installed(value.__module__) else None
+
+
+def _names_in(code):
+    inner = (_names_in(constant) for constant in code.co_consts if type(constant) is types.CodeType)
+    return frozenset(code.co_names).union(*inner)
 
 
 class Drawn:

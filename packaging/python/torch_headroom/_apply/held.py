@@ -217,23 +217,28 @@ class Attributes:
         self._walk = _AttributeWalk()
         self._kept = []  # (dict of a module, or attributes of an object or class; recipes by name)
         self._drawn = []  # (dict, name, Drawn) of iterators
+        self._changed = {}  # id of the variables of a class or file -> names that the forward changed
         for place, owner in _owners(root):
             # Fast path: most attributes are numbers.
             self._keep(owner, {name: value if type(value) in _IMMUTABLE else self._walk.recipe(value, name, (place, name))
                                for name, value in owner.items()
                                if name not in _OF_MODULES and not is_a(value, torch.nn.Parameter)})
-        classes = dict.fromkeys(map(type, root.modules()))
+        kinds = dict.fromkeys(map(type, root.modules()))
         for path, thing in self._walk.objects:  # grows meanwhile
-            classes[type(thing)] = None
+            kinds[type(thing)] = None
             for owner in copies.attributes_in(thing):
                 self._keep(owner, {name: value if type(value) in _IMMUTABLE else self._walk.recipe(value, name, path)
                                    for name, value in owner.items()})
-        for owner in dict.fromkeys(base for cls in classes for base in copies.classes_of_program(cls)):
-            path = "class", owner.__module__, owner.__qualname__
-            variables = ClassVariables(owner)
-            self._keep(variables, {name: value if type(value) in _IMMUTABLE
-                                   else self._walk.recipe(value, name, (path, name))
-                                   for name, value in variables.items()})
+        classes = dict.fromkeys(base for kind in kinds for base in copies.classes_of_program(kind))
+        variables = {}
+        for kind in kinds:
+            named, others = copies.named_by(kind)
+            variables |= {(owner.owner["__name__"], kind): owner for owner in named}
+            classes |= dict.fromkeys(others)
+        variables |= {(owner.__module__, owner.__qualname__): ClassVariables(owner) for owner in classes}
+        for path, owner in variables.items():
+            self._keep(owner, {name: value if type(value) in _IMMUTABLE else self._walk.recipe(value, name, (path, name))
+                               for name, value in owner.items()})
         self.tensors = self._walk.tensors
         del self._walk
 
@@ -252,6 +257,7 @@ class Attributes:
             for owner, name, drawn in self._drawn:
                 if owner.get(name) is drawn:
                     owner[name] = drawn.source
+            self._changed = {id(owner): _differing(owner, recipes) for owner, recipes in self._kept if _is_shared(owner)}
 
     @contextlib.contextmanager
     def restored(self, root):
@@ -261,6 +267,9 @@ class Attributes:
         before = [(owner, dict(owner)) for owner in {id(owner): owner for owner in owners}.values()]
         made = {}
         for owner, recipes in self._kept:
+            if _is_shared(owner):  # what the forward changes, and what is another value now
+                changed = self._changed[id(owner)] | _differing(owner, recipes)
+                recipes = {name: recipe if name in changed else _NOT_KEPT for name, recipe in recipes.items()}
             _put_back(owner, recipes, made)
         try:
             yield
@@ -395,7 +404,7 @@ class _AttributeWalk(copies.Walk):
     def value(self, value, above, key, how=copies.FIRST, inside=False):
         if kind_of(type(value)) in (copies.OBJECT, copies.ONCE):
             if (len(self.objects) < _MOST_OBJECTS and id(value) not in self._known
-                    and copies.classes_of_program(type(value))):
+                    and copies.is_of_program(type(value))):
                 self.objects.append((self._path, self._know(value, value)))
             return value
         return super().value(value, above, key, how, inside)
@@ -428,7 +437,7 @@ def _is_kept(name, value):
     kind = kind_of(type(value))
     if kind == copies.LEAF:
         return is_a(value, _NUMBERS_AND_TEXTS)
-    return (kind not in (copies.OBJECT, copies.ONCE) or bool(copies.classes_of_program(type(value)))
+    return (kind not in (copies.OBJECT, copies.ONCE) or copies.is_of_program(type(value))
             or (kind == copies.ONCE and attributes_of(value) is None))
 
 
@@ -437,12 +446,20 @@ def _put_back(owner, recipes, made):
     for name in owner.keys() - recipes.keys() - _OF_MODULES:
         if _is_kept(name, owner[name]) and not is_a(owner[name], torch.nn.Parameter):
             del owner[name]
-    if is_a(owner, ClassVariables):  # a class that changes costs time: containers that are equal stay
-        walk = _AttributeWalk()
-        recipes = {name: recipe for name, recipe in recipes.items() if name not in owner
-                   or not copies.are_same(recipe, walk.recipe(owner[name], name, ("class", name)))}
     _update(owner, {name: recipe if type(recipe) in _IMMUTABLE else built(recipe, (), made)
                     for name, recipe in recipes.items() if recipe is not _NOT_KEPT})
+
+
+def _is_shared(owner):
+    """Returns whether `owner` has variables of a class or file, which the rest of the program reads, too."""
+    return is_a(owner, (ClassVariables, copies.Globals))
+
+
+def _differing(owner, recipes):
+    """Returns the names of the variables that are not as in the recipes."""
+    walk = _AttributeWalk()
+    return {name for name, recipe in recipes.items() if recipe is not owner.get(name, _NOT_KEPT) and not copies.are_same(
+        recipe, walk.recipe(owner.get(name), name, (id(owner), name)))}
 
 
 def _update(owner, values):
