@@ -230,13 +230,13 @@ class Attributes:
                 self._keep(owner, {name: value if type(value) in _IMMUTABLE else self._walk.recipe(value, name, path)
                                    for name, value in owner.items()})
         classes = dict.fromkeys(base for kind in kinds for base in copies.classes_of_program(kind))
-        variables = {}
+        variables = []
         for kind in kinds:
             named, others = copies.named_by(kind)
-            variables |= {(owner.owner["__name__"], kind): owner for owner in named}
+            variables += named
             classes |= dict.fromkeys(others)
-        variables |= {(owner.__module__, owner.__qualname__): ClassVariables(owner) for owner in classes}
-        for path, owner in variables.items():
+        for place, owner in enumerate([*variables, *map(ClassVariables, classes)]):
+            path = "variables", place  # the same one in each call
             self._keep(owner, {name: value if type(value) in _IMMUTABLE else self._walk.recipe(value, name, (path, name))
                                for name, value in owner.items()})
         self.tensors = self._walk.tensors
