@@ -27,7 +27,8 @@ from stateful_models import LAYERS, Net, W  # noqa: E402
 
 PART = ("fakequantized", "rangeassigned", "torch_ao", "lstm", "weightdrop", "graphinplace", "tensorproduct", "scripted",
         "selectivescan", "carriedstate", "spectral_norm", "spectral_parametrization", "hookedimplicit", "codebook", "forces",
-        "countinanobject", "countoftheclass", "countofthefile", "drawsfromiterators")
+        "countinanobject", "countoftheclass", "countofthefile", "countsinfunctions",
+        "drawsfromiterators")
 STEPS = 3
 
 

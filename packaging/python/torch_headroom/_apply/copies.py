@@ -167,6 +167,32 @@ class _Slots(_Members):
         _slots_of(type(self.owner))[name].__delete__(self.owner)
 
 
+class _Closure(_Members):
+    """The variables of outer functions that a function reads, and the function's default arguments."""
+
+    def __init__(self, owner):
+        super().__init__(owner)
+        self._cells = dict(zip(owner.__code__.co_freevars, owner.__closure__ or ()))
+
+    def __iter__(self):
+        return iter([_DEFAULTS, *(name for name, cell in self._cells.items() if cell != _EMPTY)])
+
+    def __getitem__(self, name):
+        return self.owner.__defaults__ if name == _DEFAULTS else self._cells[name].cell_contents
+
+    def __setitem__(self, name, value):
+        if name == _DEFAULTS:
+            self.owner.__defaults__ = value
+        else:
+            self._cells[name].cell_contents = value
+
+    def __delitem__(self, name):
+        del self._cells[name].cell_contents
+
+
+_EMPTY, _DEFAULTS = types.CellType(), "__defaults__"
+
+
 def _is_set(slot, thing):
     try:
         slot.__get__(thing)
@@ -207,7 +233,10 @@ def _variables_of(cls, count):
 
 
 def attributes_in(thing):
-    """Yields the attributes of an object, from __dict__ and slots, as dicts that may be changed."""
+    """Yields the attributes of an object, from __dict__ and slots, as dicts that may be changed; of a function also
+    the variables of outer functions."""
+    if type(thing) is types.FunctionType:
+        yield _Closure(thing)
     attributes = attributes_of(thing)
     if attributes is not None:
         yield attributes
@@ -264,13 +293,13 @@ def classes_of_program(cls):
 def named_by(cls):
     """Returns the global variables, and the classes, that the functions of a class name, and functions called there."""
     members = [member for base in classes_of_program(cls) for member in type.__dict__["__dict__"].__get__(base).values()]
-    waiting = [function for function in map(_function_of, members) if function is not None]
+    waiting = [function for function in map(function_of, members) if function is not None]
     names, classes, known = {}, {}, set(map(id, waiting))
     for function in waiting:  # grows meanwhile
         files = [function.__globals__]
         for name in _names_in(function.__code__):
             value = function.__globals__.get(name)
-            inner = _function_of(value)
+            inner = function_of(value)
             if inner is not None and id(inner) not in known and len(waiting) < _MOST_FUNCTIONS:
                 known.add(id(inner))
                 waiting.append(inner)
@@ -283,7 +312,7 @@ def named_by(cls):
     return tuple(Globals(file, found) for file, found in names.values()), tuple(classes)
 
 
-def _function_of(value):
+def function_of(value):
     """Returns the function of the program that a value is or wraps; None: no function, or of a library."""
     value = value.fget if type(value) is property else getattr(value, "__func__", value) if type(value) in (
         staticmethod, classmethod) else value

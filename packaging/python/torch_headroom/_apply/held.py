@@ -22,6 +22,7 @@ import contextlib
 import enum
 import functools
 import inspect
+import types
 import weakref
 
 import torch
@@ -224,6 +225,9 @@ class Attributes:
                                for name, value in owner.items()
                                if name not in _OF_MODULES and not is_a(value, torch.nn.Parameter)})
         kinds = dict.fromkeys(map(type, root.modules()))
+        for module in root.modules():
+            for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values()):
+                self._walk.function(hook, ("hook", len(self._walk.objects)))
         for path, thing in self._walk.objects:  # grows meanwhile
             kinds[type(thing)] = None
             for owner in copies.attributes_in(thing):
@@ -389,6 +393,7 @@ class _AttributeWalk(copies.Walk):
         if type(value) is tuple and _IMMUTABLE.issuperset(map(type, value)):  # a fast path, as for sizes of kernels
             return value
         if not _is_kept(name, value):
+            self.function(value, path)
             return _NOT_KEPT
         if kind_of(type(value)) == copies.ONCE and attributes_of(value) is None:
             known = self._known.get(id(value))
@@ -402,12 +407,27 @@ class _AttributeWalk(copies.Walk):
             return _NOT_KEPT
 
     def value(self, value, above, key, how=copies.FIRST, inside=False):
-        if kind_of(type(value)) in (copies.OBJECT, copies.ONCE):
-            if (len(self.objects) < _MOST_OBJECTS and id(value) not in self._known
-                    and copies.is_of_program(type(value))):
-                self.objects.append((self._path, self._know(value, value)))
+        kind = kind_of(type(value))
+        if kind in (copies.OBJECT, copies.ONCE):
+            if copies.is_of_program(type(value)):
+                self._add(value)
             return value
+        if kind == copies.LEAF:
+            self.function(value, self._path)
         return super().value(value, above, key, how, inside)
+
+    def function(self, value, path):
+        """Adds a function of the program, or the object of a method, to the objects with attributes."""
+        if type(value) is types.MethodType and not is_a(value.__self__, (torch.nn.Module, type)):
+            self._path = path
+            self.value(value.__self__, None, path)
+        elif type(value) is types.FunctionType and copies.function_of(value):
+            self._path = path
+            self._add(value)
+
+    def _add(self, thing):
+        if len(self.objects) < _MOST_OBJECTS and id(thing) not in self._known:
+            self.objects.append((self._path, self._know(thing, thing)))
 
     def tensor(self, tensor, path, inside):
         self.tensors.append(_HeldAttribute(tensor, self._path))
