@@ -265,8 +265,9 @@ class Globals(_Members):
 
 
 # Packages whose objects manage modules from outside, also while a module runs again, or serve the whole process.
-_MANAGERS = frozenset(("torch", "torch_headroom", "deepspeed", "transformer_engine", "megatron", "accelerate", "logging",
-                       "threading", "multiprocessing", "concurrent", "asyncio", "queue", "contextlib", "builtins"))
+_MANAGERS = frozenset(("torch", "torch_headroom", "deepspeed", "transformer_engine", "megatron", "accelerate",
+                       "logging", "threading", "multiprocessing", "concurrent", "asyncio", "queue", "contextlib",
+                       "builtins"))
 _MOST_FUNCTIONS = 200  # largest number of functions that are read for names of global variables
 
 
@@ -292,7 +293,8 @@ def classes_of_program(cls):
 @functools.lru_cache(maxsize=1024)
 def named_by(cls):
     """Returns the global variables, and the classes, that the functions of a class name, and functions called there."""
-    members = [member for base in classes_of_program(cls) for member in type.__dict__["__dict__"].__get__(base).values()]
+    members = [member for base in classes_of_program(cls)
+               for member in type.__dict__["__dict__"].__get__(base).values()]
     waiting = [function for function in map(function_of, members) if function is not None]
     names, classes, known = {}, {}, set(map(id, waiting))
     for function in waiting:  # grows meanwhile

@@ -221,7 +221,8 @@ class Attributes:
         self._changed = {}  # id of the variables of a class or file -> names that the forward changed
         for place, owner in _owners(root):
             # Fast path: most attributes are numbers.
-            self._keep(owner, {name: value if type(value) in _IMMUTABLE else self._walk.recipe(value, name, (place, name))
+            self._keep(owner, {name: value if type(value) in _IMMUTABLE
+                               else self._walk.recipe(value, name, (place, name))
                                for name, value in owner.items()
                                if name not in _OF_MODULES and not is_a(value, torch.nn.Parameter)})
         kinds = dict.fromkeys(map(type, root.modules()))
@@ -241,7 +242,8 @@ class Attributes:
             classes |= dict.fromkeys(others)
         for place, owner in enumerate([*variables, *map(ClassVariables, classes)]):
             path = "variables", place  # the same one in each call
-            self._keep(owner, {name: value if type(value) in _IMMUTABLE else self._walk.recipe(value, name, (path, name))
+            self._keep(owner, {name: value if type(value) in _IMMUTABLE
+                               else self._walk.recipe(value, name, (path, name))
                                for name, value in owner.items()})
         self.tensors = self._walk.tensors
         del self._walk
@@ -261,7 +263,8 @@ class Attributes:
             for owner, name, drawn in self._drawn:
                 if owner.get(name) is drawn:
                     owner[name] = drawn.source
-            self._changed = {id(owner): _differing(owner, recipes) for owner, recipes in self._kept if _is_shared(owner)}
+            self._changed = {id(owner): _differing(owner, recipes)
+                             for owner, recipes in self._kept if _is_shared(owner)}
 
     @contextlib.contextmanager
     def restored(self, root):
@@ -478,8 +481,8 @@ def _is_shared(owner):
 def _differing(owner, recipes):
     """Returns the names of the variables that are not as in the recipes."""
     walk = _AttributeWalk()
-    return {name for name, recipe in recipes.items() if recipe is not owner.get(name, _NOT_KEPT) and not copies.are_same(
-        recipe, walk.recipe(owner.get(name), name, (id(owner), name)))}
+    return {name for name, recipe in recipes.items() if recipe is not owner.get(name, _NOT_KEPT)
+            and not copies.are_same(recipe, walk.recipe(owner.get(name), name, (id(owner), name)))}
 
 
 def _update(owner, values):
