@@ -835,10 +835,6 @@ class _Schedule:
         self.seen.append(self.calls)
         return self.scale + 0.1 * self.calls + 0.01 * sum(self.seen)
 
-    def scaled(self, module, arguments):
-        return (arguments[0] * self.next(),)
-
-
 @layer
 class CountInAnObject(_Scaled):
     def __init__(self):
@@ -887,22 +883,16 @@ class CountOfTheFile(_Scaled):
 
 @layer
 class CountsInFunctions(_Scaled):
-    """Counts in a closure, in the object of a hook, and in a default argument."""
+    """Counts in a closure and in a default argument."""
 
     def __init__(self):
         super().__init__()
         calls = 0
 
-        def scale():
+        def scale(seen=[0]):  # noqa: B006
             nonlocal calls
             calls += 1
-            return 1 + 0.1 * calls
-
-        def hook(module, arguments, result, calls=[0]):  # noqa: B006
-            calls[0] += 1
-            return result * (1 + 0.1 * (calls[0] % 5))
+            seen[0] += 1
+            return 1 + 0.1 * calls + 0.05 * seen[0]
 
         self.scale = scale
-        self.up.register_forward_hook(hook)
-        self.schedule = _Schedule()
-        self.up.register_forward_pre_hook(self.schedule.scaled)

@@ -226,9 +226,6 @@ class Attributes:
                                for name, value in owner.items()
                                if name not in _OF_MODULES and not is_a(value, torch.nn.Parameter)})
         kinds = dict.fromkeys(map(type, root.modules()))
-        for module in root.modules():
-            for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values()):
-                self._walk.function(hook, ("hook", len(self._walk.objects)))
         for path, thing in self._walk.objects:  # grows meanwhile
             kinds[type(thing)] = None
             for owner in copies.attributes_in(thing):
