@@ -144,6 +144,8 @@ class Environment(unittest.TestCase):
         for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
             result = self.ran("", **{name: "max_split_size_mb:64, backend: cudaMallocAsync"})
             self.assertIn(f"{name} asks for backend:cudaMallocAsync, and Headroom's simulated GPU has only", result.stderr)
+            late = f"os.environ['{name}'] = 'backend:cudaMallocAsync'\ntorch.ones(1, device='cuda')"
+            self.assertIn(f"{name} asks for backend:cudaMallocAsync", self.ran(late).stderr)
         result = self.ran("", PYTORCH_NO_CUDA_MEMORY_CACHING="1")
         self.assertIn("PYTORCH_NO_CUDA_MEMORY_CACHING turns PyTorch's caching allocator off", result.stderr)
 

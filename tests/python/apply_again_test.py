@@ -17,6 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch_headroom import apply
 
 STORED = []
+keep = STORED.append  # a method that is not set back, unlike a list that the forward names
 
 
 class Storing(nn.Module):
@@ -33,7 +34,7 @@ class Storing(nn.Module):
         self.calls += 1
         self.map = F.gelu(self.first(x)).softmax(-1)
         self.mean = 0.9 * self.mean + 0.1 * self.map.detach().mean(0)
-        STORED.append(self.map.square().sum())
+        keep(self.map.square().sum())
         return x + self.second(self.map).exp()
 
 

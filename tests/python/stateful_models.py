@@ -3,6 +3,7 @@
 """Small models whose layers keep states, iterate, or change their own weights: quantization, recurrent nets, graphs,
 equivariant nets, state spaces, norms of weights, implicit layers. stateful_plans_test.py plans and trains them."""
 
+import itertools
 import random
 
 import torch
@@ -807,3 +808,91 @@ class Warmup(nn.Module):
     def forward(self, x):
         self.calls += 1
         return self.linear(x) * min(1.0, self.calls / 3)
+
+
+class _Scaled(nn.Module):
+    """Scales what the backward pass needs by a number that changes from call to call."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(W, 4 * W), nn.Linear(4 * W, W)
+
+    def forward(self, x):
+        return self.down(F.gelu(self.up(x) * self.scale()))
+
+
+class _Schedule:
+    """A state in a plain object, with and without a dict of attributes."""
+
+    __slots__ = ("scale", "__dict__")
+
+    def __init__(self):
+        self.scale, self.calls, self.seen = 1.0, 0, []
+
+    def next(self):
+        self.calls += 1
+        self.scale *= 0.9
+        self.seen.append(self.calls)
+        return self.scale + 0.1 * self.calls + 0.01 * sum(self.seen)
+
+@layer
+class CountInAnObject(_Scaled):
+    def __init__(self):
+        super().__init__()
+        self.schedules = {"one": _Schedule()}
+
+    def scale(self):
+        return self.schedules["one"].next()
+
+
+@layer
+class CountOfTheClass(_Scaled):
+    def __init__(self):
+        super().__init__()
+        self.__class__ = type("CountOfTheClass", (CountOfTheClass,), {"calls": 0, "scales": [1.0]})
+
+    def scale(self):
+        type(self).calls += 1
+        self.scales.append(self.scales[-1] * 0.9)
+        return self.scales[-1] + 0.1 * self.calls
+
+
+@layer
+class DrawsFromIterators(_Scaled):
+    def __init__(self):
+        super().__init__()
+        self.scales = itertools.cycle((0.5, 0.7, 1.1, 1.3, 0.9))
+        self.more = (1.0 / (1 + place % 7) for place in itertools.count())
+
+    def scale(self):
+        return next(self.scales) + sum(itertools.islice(self.more, 2))
+
+
+_SEEN = []  # as losses of layers, which a program gathers and clears before backward
+
+
+@layer
+class CountOfTheFile(_Scaled):
+    def scale(self):
+        _SEEN.append(0.3)
+        found = 1 + sum(_SEEN)
+        if len(_SEEN) == 3:
+            _SEEN.clear()
+        return found
+
+
+@layer
+class CountsInFunctions(_Scaled):
+    """Counts in a closure and in a default argument."""
+
+    def __init__(self):
+        super().__init__()
+        calls = 0
+
+        def scale(seen=[0]):  # noqa: B006
+            nonlocal calls
+            calls += 1
+            seen[0] += 1
+            return 1 + 0.1 * calls + 0.05 * seen[0]
+
+        self.scale = scale

@@ -26,7 +26,9 @@ from applied_plan_test import Program, on_cpu, record  # noqa: E402
 from stateful_models import LAYERS, Net, W  # noqa: E402
 
 PART = ("fakequantized", "rangeassigned", "torch_ao", "lstm", "weightdrop", "graphinplace", "tensorproduct", "scripted",
-        "selectivescan", "carriedstate", "spectral_norm", "spectral_parametrization", "hookedimplicit", "codebook", "forces")
+        "selectivescan", "carriedstate", "spectral_norm", "spectral_parametrization", "hookedimplicit", "codebook", "forces",
+        "countinanobject", "countoftheclass", "countofthefile", "countsinfunctions",
+        "drawsfromiterators")
 STEPS = 3
 
 

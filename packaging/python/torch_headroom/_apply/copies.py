@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Recipes for copies of values as at the call of a module: lists, dicts and other objects may change before the module
-runs again. Tensors are never copied."""
+runs again. Tensors are never copied. Also the attributes of objects and classes, as dicts that may be changed."""
 
 from __future__ import annotations
 
 import collections
+import collections.abc
 import copy as copying
 import enum
 import functools
@@ -135,6 +136,242 @@ def _state_of(value):
         except AttributeError:  # the slot is not set
             pass
     return state
+
+
+class _Members(collections.abc.MutableMapping):
+    """Members of an object or a class, as a dict."""
+
+    def __init__(self, owner):
+        self.owner = owner
+
+    def __len__(self):
+        return sum(1 for _ in self)
+
+
+class _Slots(_Members):
+    """The slots of an object that are set."""
+
+    def __iter__(self):
+        return (name for name, slot in _slots_of(type(self.owner)).items() if _is_set(slot, self.owner))
+
+    def __getitem__(self, name):
+        try:
+            return _slots_of(type(self.owner))[name].__get__(self.owner)
+        except AttributeError:  # the slot is not set
+            raise KeyError(name) from None
+
+    def __setitem__(self, name, value):
+        _slots_of(type(self.owner))[name].__set__(self.owner, value)
+
+    def __delitem__(self, name):
+        _slots_of(type(self.owner))[name].__delete__(self.owner)
+
+
+class _Closure(_Members):
+    """The variables of outer functions that a function reads, and the function's default arguments."""
+
+    def __init__(self, owner):
+        super().__init__(owner)
+        self._cells = dict(zip(owner.__code__.co_freevars, owner.__closure__ or ()))
+
+    def __iter__(self):
+        return iter([_DEFAULTS, *(name for name, cell in self._cells.items() if cell != _EMPTY)])
+
+    def __getitem__(self, name):
+        return self.owner.__defaults__ if name == _DEFAULTS else self._cells[name].cell_contents
+
+    def __setitem__(self, name, value):
+        if name == _DEFAULTS:
+            self.owner.__defaults__ = value
+        else:
+            self._cells[name].cell_contents = value
+
+    def __delitem__(self, name):
+        del self._cells[name].cell_contents
+
+
+_EMPTY, _DEFAULTS = types.CellType(), "__defaults__"
+
+
+def _is_set(slot, thing):
+    try:
+        slot.__get__(thing)
+    except AttributeError:
+        return False
+    return True
+
+
+class ClassVariables(_Members):
+    """The variables of a class, without functions and what Python itself sets."""
+
+    def __init__(self, owner):
+        super().__init__(owner)
+        self._all = type.__dict__["__dict__"].__get__(owner)
+
+    def __iter__(self):
+        return iter(_variables_of(self.owner, len(self._all)))
+
+    def __getitem__(self, name):
+        return self._all[name]
+
+    def items(self):
+        return [(name, self._all[name]) for name in self]
+
+    def __setitem__(self, name, value):
+        type.__setattr__(self.owner, name, value)
+
+    def __delitem__(self, name):
+        type.__delattr__(self.owner, name)
+
+
+@functools.lru_cache(maxsize=1024)
+def _variables_of(cls, count):
+    """Returns the names of the variables of a class that has `count` members."""
+    members = type.__dict__["__dict__"].__get__(cls)
+    return [name for name, value in members.items() if not (name.startswith("__") and name.endswith("__"))
+            and not is_a(value, (types.FunctionType, property, classmethod, staticmethod))]
+
+
+def attributes_in(thing):
+    """Yields the attributes of an object, from __dict__ and slots, as dicts that may be changed; of a function also
+    the variables of outer functions."""
+    if type(thing) is types.FunctionType:
+        yield _Closure(thing)
+    attributes = attributes_of(thing)
+    if attributes is not None:
+        yield attributes
+    if _slots_of(type(thing)):
+        yield _Slots(thing)
+
+
+class Globals(_Members):
+    """The global variables that functions name, as a dict. `owner` is the dict of the functions' file."""
+
+    def __init__(self, owner, names):
+        super().__init__(owner)
+        self._names = sorted(names)
+
+    def __iter__(self):
+        return (name for name in self._names if name in self.owner)
+
+    def __getitem__(self, name):
+        return self.owner[name]
+
+    def __setitem__(self, name, value):
+        self.owner[name] = value
+
+    def __delitem__(self, name):
+        del self.owner[name]
+
+
+# Packages whose objects manage modules from outside, also while a module runs again, or serve the whole process.
+_MANAGERS = frozenset(("torch", "torch_headroom", "deepspeed", "transformer_engine", "megatron", "accelerate",
+                       "logging", "threading", "multiprocessing", "concurrent", "asyncio", "queue", "contextlib",
+                       "builtins"))
+_MOST_FUNCTIONS = 200  # largest number of functions that are read for names of global variables
+
+
+def is_of_program(cls):
+    """Returns whether an object of a class may be the program's state: no object that manages modules."""
+    return issubclass(cls, types.SimpleNamespace) or (
+        bool(cls.__flags__ & _HEAP_TYPE) and str(cls.__module__).partition(".")[0] not in _MANAGERS)
+
+
+def _is_installed(name):
+    """Returns whether a module is Python's own or of an installed package, whose variables are no state of models."""
+    package = str(name).partition(".")[0]
+    return package in _MANAGERS or package in sys.stdlib_module_names or "-packages" in str(
+        getattr(sys.modules.get(name), "__file__", ""))
+
+
+@functools.lru_cache(maxsize=1024)
+def classes_of_program(cls):
+    """Returns the class and the bases that the program itself defines."""
+    return tuple(base for base in bases_of(cls) if base.__flags__ & _HEAP_TYPE and not _is_installed(base.__module__))
+
+
+@functools.lru_cache(maxsize=1024)
+def named_by(cls):
+    """Returns the global variables, and the classes, that the functions of a class name, and functions called there."""
+    members = [member for base in classes_of_program(cls)
+               for member in type.__dict__["__dict__"].__get__(base).values()]
+    waiting = [function for function in map(function_of, members) if function is not None]
+    names, classes, known = {}, {}, set(map(id, waiting))
+    for function in waiting:  # grows meanwhile
+        files = [function.__globals__]
+        for name in _names_in(function.__code__):
+            value = function.__globals__.get(name)
+            inner = function_of(value)
+            if inner is not None and id(inner) not in known and len(waiting) < _MOST_FUNCTIONS:
+                known.add(id(inner))
+                waiting.append(inner)
+            elif is_a(value, type):
+                classes |= dict.fromkeys(classes_of_program(value))
+            elif is_a(value, types.ModuleType) and not _is_installed(value.__name__):
+                files.append(vars(value))
+        for file in files:
+            names.setdefault(id(file), (file, set()))[1].update(_names_in(function.__code__) & file.keys())
+    return tuple(Globals(file, found) for file, found in names.values()), tuple(classes)
+
+
+def function_of(value):
+    """Returns the function of the program that a value is or wraps; None: no function, or of a library."""
+    value = value.fget if type(value) is property else getattr(value, "__func__", value) if type(value) in (
+        staticmethod, classmethod) else value
+    return value if type(value) is types.FunctionType and not _is_installed(value.__module__) else None
+
+
+def _names_in(code):
+    inner = (_names_in(constant) for constant in code.co_consts if type(constant) is types.CodeType)
+    return frozenset(code.co_names).union(*inner)
+
+
+class Drawn:
+    """An iterator that hands on what another one gives, and keeps the values."""
+
+    __slots__ = ("source", "_values")
+
+    def __init__(self, source):
+        self.source, self._values = source, []
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self._values.append(next(self.source))
+        return self._values[-1]
+
+    def __getattr__(self, name):
+        return getattr(self.source, name)
+
+    def again(self):
+        """Returns a new iterator over the values."""
+        return iter(self._values)
+
+
+def are_same(one, other, known=None):
+    """Returns whether two recipes give equal values, as far as can be seen without code of the program."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if is_a(one, Held):
+        return one.built(()) is other.built(())
+    if type(one) in (tuple, frozenset):
+        return _are_all_same(list(one), list(other), known)
+    if type(one) is not Copy:
+        return type(one) in (bool, int, float, str, bytes) and one == other
+    known = set() if known is None else known  # of copies that are compared, as a container may hold itself
+    if (id(one), id(other)) in known:
+        return True
+    known.add((id(one), id(other)))
+    return (one.cls is other.cls and one.kind != RANDOM and one.state.keys() == other.state.keys()
+            and _are_all_same([*one.keys, *one.items, *one.state.values()],
+                              [*other.keys, *other.items, *(other.state[name] for name in one.state)], known))
+
+
+def _are_all_same(some, others, known):
+    return len(some) == len(others) and all(are_same(one, other, known) for one, other in zip(some, others))
 
 
 class Copy:
@@ -270,10 +507,12 @@ def built(value, inputs, made):
     """Builds the value of a recipe; `made` maps recipes to copies that exist already, `inputs` is for Held.built()."""
     if is_a(value, Held):
         return value.built(inputs)
-    if type(value) is not Copy:
+    if type(value) not in (Copy, Drawn):
         return value
     if value in made:
         return made[value]
+    if type(value) is Drawn:
+        return made.setdefault(value, value.again())
     if value.kind == TUPLE:
         items = [built(item, inputs, made) for item in value.items]
         return made.setdefault(value, value.tuple_of(items))

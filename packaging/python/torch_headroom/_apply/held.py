@@ -9,9 +9,11 @@ tensors that the region read are held; a stub without memory replaces each other
 
 Attributes and buffers of the region's modules are kept, too. A forward may replace attributes (a state from call to
 call, a count, a list to which the forward appends), and the recomputation begins with the attributes of the call.
-Tensors, numbers, strings, random number generators and containers of such values are kept; other objects are not. A
-tensor in an attribute is held only if the region reads the tensor. All tensors of an attribute have one path. A plain
-tensor in the place of a parameter (torch.func.functional_call) is kept as an attribute; Parameters keeps the rest.
+Tensors, numbers, strings, random number generators and containers of such values are kept. Of a plain object of the
+program (a dataclass with a count), the attributes are kept, and the object stays the same; so are class variables of
+modules and of such objects. What a forward takes from an iterator is given to the recomputation again. A tensor in an
+attribute is held only if the region reads the tensor. All tensors of an attribute have one path. A plain tensor in the
+place of a parameter (torch.func.functional_call) is kept as an attribute; Parameters keeps the rest.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import contextlib
 import enum
 import functools
 import inspect
+import types
 import weakref
 
 import torch
@@ -28,7 +31,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._modules import attributes_of, inner_tensors, is_a, is_plain, storage_of
 from . import copies
-from .copies import CANNOT_RECOMPUTE, Held, Unrepeatable, built, kind_of, stub
+from .copies import CANNOT_RECOMPUTE, ClassVariables, Drawn, Held, Unrepeatable, built, kind_of, stub
 
 _MOST_IN_ARGUMENTS = 100_000  # largest number of values in the arguments of one call
 
@@ -200,6 +203,7 @@ class _ArgumentWalk(copies.Walk):
 
 
 _MOST_IN_ATTRIBUTE = 1000  # largest number of values in an attribute that is kept
+_MOST_OBJECTS = 100  # largest number of objects that keep attributes, of one call
 _OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training"} | {"forward"}
 _SHARDED = "_is_fsdp_managed_module"  # FullyShardedDataParallel's mark of modules whose parameters get other data
 _IMMUTABLE = frozenset((bool, int, float, str, type(None)))
@@ -211,14 +215,53 @@ class Attributes:
     """The attributes of a module and of all inner modules, at one call."""
 
     def __init__(self, root):
-        walk = _AttributeWalk()
-        self._kept = []  # (dict of a module, recipes by name)
+        self._walk = _AttributeWalk()
+        self._kept = []  # (dict of a module, or attributes of an object or class; recipes by name)
+        self._drawn = []  # (dict, name, Drawn) of iterators
+        self._changed = {}  # id of the variables of a class or file -> names that the forward changed
         for place, owner in _owners(root):
             # Fast path: most attributes are numbers.
-            self._kept.append((owner, {name: value if type(value) in _IMMUTABLE else walk.recipe(value, (place, name))
-                                       for name, value in owner.items()
-                                       if name not in _OF_MODULES and not is_a(value, torch.nn.Parameter)}))
-        self.tensors = walk.tensors
+            self._keep(owner, {name: value if type(value) in _IMMUTABLE
+                               else self._walk.recipe(value, name, (place, name))
+                               for name, value in owner.items()
+                               if name not in _OF_MODULES and not is_a(value, torch.nn.Parameter)})
+        kinds = dict.fromkeys(map(type, root.modules()))
+        for path, thing in self._walk.objects:  # grows meanwhile
+            kinds[type(thing)] = None
+            for owner in copies.attributes_in(thing):
+                self._keep(owner, {name: value if type(value) in _IMMUTABLE else self._walk.recipe(value, name, path)
+                                   for name, value in owner.items()})
+        classes = dict.fromkeys(base for kind in kinds for base in copies.classes_of_program(kind))
+        variables = []
+        for kind in kinds:
+            named, others = copies.named_by(kind)
+            variables += named
+            classes |= dict.fromkeys(others)
+        for place, owner in enumerate([*variables, *map(ClassVariables, classes)]):
+            path = "variables", place  # the same one in each call
+            self._keep(owner, {name: value if type(value) in _IMMUTABLE
+                               else self._walk.recipe(value, name, (path, name))
+                               for name, value in owner.items()})
+        self.tensors = self._walk.tensors
+        del self._walk
+
+    def _keep(self, owner, recipes):
+        self._kept.append((owner, recipes))
+        self._drawn += [(owner, name, recipe) for name, recipe in recipes.items() if type(recipe) is Drawn]
+
+    @contextlib.contextmanager
+    def drawn(self):
+        """A context for the forward, in which the attributes keep what the forward takes from iterators."""
+        for owner, name, drawn in self._drawn:
+            owner[name] = drawn
+        try:
+            yield
+        finally:
+            for owner, name, drawn in self._drawn:
+                if owner.get(name) is drawn:
+                    owner[name] = drawn.source
+            self._changed = {id(owner): _differing(owner, recipes)
+                             for owner, recipes in self._kept if _is_shared(owner)}
 
     @contextlib.contextmanager
     def restored(self, root):
@@ -228,6 +271,9 @@ class Attributes:
         before = [(owner, dict(owner)) for owner in {id(owner): owner for owner in owners}.values()]
         made = {}
         for owner, recipes in self._kept:
+            if _is_shared(owner):  # what the forward changes, and what is another value now
+                changed = self._changed[id(owner)] | _differing(owner, recipes)
+                recipes = {name: recipe if name in changed else _NOT_KEPT for name, recipe in recipes.items()}
             _put_back(owner, recipes, made)
         try:
             yield
@@ -235,7 +281,7 @@ class Attributes:
             for owner, values in before:
                 for name in owner.keys() - values.keys():
                     del owner[name]
-                owner.update(values)
+                _update(owner, values)
 
 
 class Parameters:
@@ -340,13 +386,18 @@ class _AttributeWalk(copies.Walk):
     def __init__(self):
         super().__init__(_MOST_IN_ATTRIBUTE)
         self.tensors = []
+        self.objects = []  # (path of an attribute, plain object of the program in there)
         self._path = None  # of the attribute
 
-    def recipe(self, value, path):
+    def recipe(self, value, name, path):
         if type(value) is tuple and _IMMUTABLE.issuperset(map(type, value)):  # a fast path, as for sizes of kernels
             return value
-        if not _is_kept(path[1], value):
+        if not _is_kept(name, value):
+            self.function(value, path)
             return _NOT_KEPT
+        if kind_of(type(value)) == copies.ONCE and attributes_of(value) is None:
+            known = self._known.get(id(value))
+            return known[1] if known else self._know(value, Drawn(value))
         found, self._path, self._left = len(self.tensors), path, _MOST_IN_ATTRIBUTE
         try:
             return self.value(value, None, path)
@@ -356,9 +407,27 @@ class _AttributeWalk(copies.Walk):
             return _NOT_KEPT
 
     def value(self, value, above, key, how=copies.FIRST, inside=False):
-        if kind_of(type(value)) in (copies.OBJECT, copies.ONCE):
+        kind = kind_of(type(value))
+        if kind in (copies.OBJECT, copies.ONCE):
+            if copies.is_of_program(type(value)):
+                self._add(value)
             return value
+        if kind == copies.LEAF:
+            self.function(value, self._path)
         return super().value(value, above, key, how, inside)
+
+    def function(self, value, path):
+        """Adds a function of the program, or the object of a method, to the objects with attributes."""
+        if type(value) is types.MethodType and not is_a(value.__self__, (torch.nn.Module, type)):
+            self._path = path
+            self.value(value.__self__, None, path)
+        elif type(value) is types.FunctionType and copies.function_of(value):
+            self._path = path
+            self._add(value)
+
+    def _add(self, thing):
+        if len(self.objects) < _MOST_OBJECTS and id(thing) not in self._known:
+            self.objects.append((self._path, self._know(thing, thing)))
 
     def tensor(self, tensor, path, inside):
         self.tensors.append(_HeldAttribute(tensor, self._path))
@@ -386,7 +455,10 @@ def _is_kept(name, value):
     if type(name) is not str:  # fully_shard's own state
         return False
     kind = kind_of(type(value))
-    return is_a(value, _NUMBERS_AND_TEXTS) if kind == copies.LEAF else kind not in (copies.OBJECT, copies.ONCE)
+    if kind == copies.LEAF:
+        return is_a(value, _NUMBERS_AND_TEXTS)
+    return (kind not in (copies.OBJECT, copies.ONCE) or copies.is_of_program(type(value))
+            or (kind == copies.ONCE and attributes_of(value) is None))
 
 
 def _put_back(owner, recipes, made):
@@ -394,7 +466,23 @@ def _put_back(owner, recipes, made):
     for name in owner.keys() - recipes.keys() - _OF_MODULES:
         if _is_kept(name, owner[name]) and not is_a(owner[name], torch.nn.Parameter):
             del owner[name]
-    for name, recipe in recipes.items():
-        value = recipe if type(recipe) in _IMMUTABLE else built(recipe, (), made)
-        if value is not _NOT_KEPT and owner.get(name, _NOT_KEPT) is not value:
+    _update(owner, {name: recipe if type(recipe) in _IMMUTABLE else built(recipe, (), made)
+                    for name, recipe in recipes.items() if recipe is not _NOT_KEPT})
+
+
+def _is_shared(owner):
+    """Returns whether `owner` has variables of a class or file, which the rest of the program reads, too."""
+    return is_a(owner, (ClassVariables, copies.Globals))
+
+
+def _differing(owner, recipes):
+    """Returns the names of the variables that are not as in the recipes."""
+    walk = _AttributeWalk()
+    return {name for name, recipe in recipes.items() if recipe is not owner.get(name, _NOT_KEPT)
+            and not copies.are_same(recipe, walk.recipe(owner.get(name), name, (id(owner), name)))}
+
+
+def _update(owner, values):
+    for name, value in values.items():
+        if owner.get(name, _NOT_KEPT) is not value:
             owner[name] = value

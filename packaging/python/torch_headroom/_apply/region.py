@@ -338,7 +338,8 @@ class _Call:
             self._hook, self._depth = pack_hook(), running.calls
             (args, kwargs), self._first = self._first, None
             try:
-                result = self._forward(*args, **kwargs)
+                with self._attributes.drawn():
+                    result = self._forward(*args, **kwargs)
                 if saves_in_checkpoint(self._hook):
                     self.number = self._region.applied.offloads.begin(self.hosted)
                 return result

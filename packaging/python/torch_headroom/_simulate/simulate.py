@@ -54,6 +54,7 @@ def simulate(gpu="h100-80gb"):
     from . import cuda, cuda_graphs, placeholders, refusals
 
     cuda.patch(library, card)
+    cuda.at_first_use(_refuse_other_backend)  # a program may set the variables itself
     refusals.patch()
     placeholders.patch_random_values(library)
     placeholders.patch_placeholders(library)
