@@ -3,7 +3,6 @@
 #include "app/recording/fit_recorder.h"
 
 #include "app/recording/recorder_program.h"
-#include "app/recording/step_processes.h"
 #include "core/base/atomic_write.h"
 #include "core/base/checksum.h"
 #include "core/base/json_reader.h"
@@ -15,14 +14,13 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <sstream>
-#include <thread>
 #include <unistd.h>
 
 namespace headroom {
@@ -180,8 +178,6 @@ bool hasForkServers()
     return std::getenv(forkServers) != nullptr; // NOLINT(concurrency-mt-unsafe): nothing sets it
 }
 
-constexpr auto pollPause = std::chrono::milliseconds(10);
-
 } // namespace
 
 Result<VariedArgument> parseVaried(std::string_view text, std::int64_t step)
@@ -308,38 +304,6 @@ struct FitRecorder::Known
     Clock::duration time;
 };
 
-/// A process that has imported what a script imports, and records the script's steps for a card in forks of itself:
-/// packaging/python/torch_headroom/_record/fork_server.py. The process ends with this object.
-class FitRecorder::ForkServer
-{
-public:
-    /// `address`: the socket, which exists once the server serves. `patience`: of wait().
-    ForkServer(StepProcess process, fs::path address, Clock::duration patience)
-        : address_(std::move(address))
-        , latest_(Clock::now() + patience)
-        , thread_([this, process = std::move(process)](const std::stop_token& stop) {
-            runProcesses(std::span(&process, 1), 1, stop);
-            hasEnded_ = true;
-        })
-    {
-    }
-
-    bool serves() const { return fs::exists(address_); }
-
-    /// Waits until the server serves, has ended, or has taken `patience` since it was started.
-    void wait(const std::stop_token& stop) const
-    {
-        while (!serves() && !hasEnded_ && !stop.stop_requested() && Clock::now() < latest_)
-            std::this_thread::sleep_for(pollPause);
-    }
-
-private:
-    fs::path address_;
-    Clock::time_point latest_;
-    std::atomic<bool> hasEnded_ = false;
-    std::jthread thread_; ///< last: uses the others
-};
-
 FitRecorder::FitRecorder(FitProgram program, int jobs, Bytes limit)
     : program_(std::move(program))
     , jobs_(jobs)
@@ -421,8 +385,11 @@ Result<RecordedStep> FitRecorder::resultOf(Job& job, int code)
                 job.isKept = !json::at(answer, "recorded", json::boolean);
                 return true;
             }));
-        if (!job.isKept && !known_)
+        if (!job.isKept && !known_) {
             known_ = std::make_unique<Known>(Known{job, recordingTime_});
+            std::error_code ignored;
+            fs::create_directory_symlink(job.file.parent_path(), knownRecording(), ignored);
+        }
     } else if (!job.isKept) {
         RETURN_IF_ERROR(writeAtomically(job.file.string() + ".json", job.key));
     }
@@ -473,23 +440,44 @@ std::vector<Result<RecordedStep>> FitRecorder::runOnce(std::vector<Result<Job>>&
     return results;
 }
 
-FitRecorder::ForkServer* FitRecorder::serverFor(const std::string& gpu)
+ForkServer& FitRecorder::startServer(const Job& model, const std::string& gpu, bool isProven)
+{
+    StepProcess process = model.process;
+    process.arguments = {"-m", "torch_headroom._record.fork_server", messages_.string(), gpu, knownRecording()};
+    if (!isProven) // a fork has to record the known step, to the byte
+        process.arguments.insert(process.arguments.end(), model.words.begin(), model.words.end());
+    process.output = process.messages = messages_ / (gpu + ".log");
+    servers_[gpu]
+        = std::make_unique<ForkServer>(std::move(process), messages_ / gpu, messages_ / (model.gpu + ".begun"));
+    return *servers_[gpu];
+}
+
+ForkServer* FitRecorder::serverFor(const std::string& gpu)
 {
     if (!known_ || hasForkServers())
         return nullptr;
-    std::unique_ptr<ForkServer>& server = servers_[gpu];
-    const auto serves = [](const auto& other) { return other.second && other.second->serves(); };
-    const bool isProven = std::ranges::any_of(servers_, serves);
-    if (server || (!isProven && known_->job.gpu != gpu))
-        return server.get();
-    StepProcess process = known_->job.process;
-    process.arguments = {"-m", "torch_headroom._record.fork_server", messages_.string(), gpu,
-                         known_->job.file.parent_path().string()};
-    if (!isProven) // a fork has to record the known step, to the byte
-        process.arguments.insert(process.arguments.end(), known_->job.words.begin(), known_->job.words.end());
-    process.output = process.messages = messages_ / (gpu + ".log");
-    server = std::make_unique<ForkServer>(std::move(process), messages_ / gpu, 2 * known_->time);
-    return server.get();
+    if (const auto server = servers_.find(gpu); server != servers_.end())
+        return server->second.get();
+    const bool isProven = std::ranges::any_of(servers_, [](const auto& other) { return other.second->isProven(); });
+    if (!isProven && known_->job.gpu != gpu)
+        return nullptr;
+    ForkServer& server = startServer(known_->job, gpu, isProven);
+    server.expect(2 * known_->time);
+    return &server;
+}
+
+std::vector<Result<RecordedStep>> FitRecorder::recordFirst(Result<Job> job, const std::stop_token& stop)
+{
+    const std::string gpu = job->gpu;
+    ForkServer& server = startServer(*job, gpu, false);
+    std::vector<Result<Job>> jobs;
+    jobs.push_back(std::move(job));
+    std::vector<Result<RecordedStep>> steps = run(std::move(jobs), stop);
+    if (known_)
+        server.expect(2 * known_->time);
+    else
+        servers_.erase(gpu);
+    return steps;
 }
 
 std::vector<Result<RecordedStep>> FitRecorder::record(std::span<const StepSize> sizes, const std::string& gpu,
@@ -498,9 +486,14 @@ std::vector<Result<RecordedStep>> FitRecorder::record(std::span<const StepSize> 
     std::vector<Result<Job>> jobs;
     for (const StepSize& size : sizes)
         jobs.push_back(jobOf(size, {}, gpu));
+    std::vector<Result<RecordedStep>> steps;
+    if (program_.isScript && !known_ && !hasForkServers() && jobs_ > 1 && jobs.size() > 1 && jobs.front()) {
+        steps = recordFirst(std::move(jobs.front()), stop);
+        jobs.erase(jobs.begin());
+    }
     if (ForkServer* server = serverFor(gpu))
         server->wait(stop);
-    std::vector<Result<RecordedStep>> steps = run(std::move(jobs), stop);
+    std::ranges::move(run(std::move(jobs), stop), std::back_inserter(steps));
     serverFor(gpu); // starts the server for later calls
     return steps;
 }

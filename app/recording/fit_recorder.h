@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "app/recording/step_processes.h"
 #include "core/fit/fit.h"
 
 #include <chrono>
@@ -101,9 +102,14 @@ public:
 private:
     struct Job;
     struct Known;
-    class ForkServer;
+    /// Starts a fork server of a script for a card, once the recording of `model` has begun.
+    ForkServer& startServer(const Job& model, const std::string& gpu, bool isProven);
     /// The fork server of a script for a card, which is started where it can be: after the first recording. Null: none.
     ForkServer* serverFor(const std::string& gpu);
+    /// Records the first size of a script, while the fork server imports.
+    std::vector<Result<RecordedStep>> recordFirst(Result<Job> job, const std::stop_token& stop);
+    /// A link to the folder of the recording that fork servers take as their model.
+    std::string knownRecording() const { return (messages_ / "known").string(); }
     Result<Job> jobOf(const StepSize& size, const std::vector<std::string>& options, const std::string& gpu);
     std::vector<Result<RecordedStep>> run(std::vector<Result<Job>> jobs, const std::stop_token& stop);
     std::vector<Result<RecordedStep>> runOnce(std::vector<Result<Job>>& jobs, const std::stop_token& stop);

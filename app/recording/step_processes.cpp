@@ -177,6 +177,29 @@ std::vector<int> runProcesses(std::span<const StepProcess> processes, int jobs, 
     return codes;
 }
 
+ForkServer::ForkServer(StepProcess process, std::filesystem::path address, std::filesystem::path begun)
+    : address_(std::move(address))
+    , thread_([this, process = std::move(process), begun = std::move(begun)](const std::stop_token& stop) {
+        while (!std::filesystem::exists(begun) && !stop.stop_requested())
+            std::this_thread::sleep_for(pause);
+        runProcesses(std::span(&process, 1), 1, stop);
+        hasEnded_ = true;
+    })
+{
+}
+
+void ForkServer::expect(std::chrono::steady_clock::duration patience)
+{
+    latest_ = std::chrono::steady_clock::now() + patience;
+}
+
+void ForkServer::wait(const std::stop_token& stop) const
+{
+    while (!std::filesystem::exists(address_) && !hasEnded_ && !stop.stop_requested()
+           && std::chrono::steady_clock::now() < latest_)
+        std::this_thread::sleep_for(pause);
+}
+
 std::string lastLine(const std::filesystem::path& file)
 {
     std::ifstream in(file);

@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,6 +37,27 @@ constexpr int notRun = -1;
 /// the processes end with this one. Any thread may call.
 std::vector<int> runProcesses(std::span<const StepProcess> processes, int jobs, const std::stop_token& stop = {},
                               const std::function<void(const StepProcess&)>& begins = {});
+
+/// A process that has imported what a script imports, and records the script's steps for a card in forks of itself:
+/// packaging/python/torch_headroom/_record/fork_server.py. The process ends with this object.
+class ForkServer
+{
+public:
+    /// The server starts once the file `begun` exists. `address`: the socket, which exists once the server serves.
+    ForkServer(StepProcess process, std::filesystem::path address, std::filesystem::path begun);
+
+    bool isProven() const { return std::filesystem::exists(address_.string() + ".proven"); }
+    /// From now on, wait() waits for no longer than `patience`.
+    void expect(std::chrono::steady_clock::duration patience);
+    /// Waits until the server serves, has ended, or has taken too long.
+    void wait(const std::stop_token& stop) const;
+
+private:
+    std::filesystem::path address_;
+    std::chrono::steady_clock::time_point latest_ = std::chrono::steady_clock::time_point::max();
+    std::atomic<bool> hasEnded_ = false;
+    std::jthread thread_; ///< last: uses the others
+};
 
 /// The last line of a file of messages that is not blank; "it said nothing" if there is none.
 std::string lastLine(const std::filesystem::path& file);

@@ -106,24 +106,34 @@ class Fit(Served):
         done = subprocess.run([HEADROOM, "fit", script, "--json", "--gpu", f"{_GPU},v100-32gb", "--vary", "batch=1..",
                                "--beside", "13GiB", "--python", sys.executable, "--", "{batch}"], text=True,
                               cwd=self.folder, capture_output=True,
-                              env=os.environ | starts | {"XDG_CACHE_HOME": str(self.folder / "cache")})
+                              env=os.environ | {"XDG_CACHE_HOME": str(self.folder / "cache")} | starts)
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [[(row["batch"], row.get("plain"), row.get("planned")) for row in series["rows"]]
                 for series in json.loads(done.stdout)["series"]]
         return rows, self.starts.read_text().split()
 
-    def test_later_sizes_are_recorded_in_forks(self):
+    def test_all_sizes_but_the_first_are_recorded_in_forks(self):
         rows, starts = self.recorded(self.script("train(int(sys.argv[1]))"), {"STARTS": str(self.starts)})
-        # The first two sizes, the proof of the server, and the sizes at the edges.
-        self.assertEqual(starts[:2], ["process"] * 2)
-        self.assertGreater(starts.count("fork"), 1)
+        self.assertEqual(starts.count("process"), 1)
+        # The proof of the server, and the sizes at the edges.
+        self.assertGreater(starts.count("fork"), 2)
         self.assertTrue(all(rows))
 
-    def test_a_program_that_would_be_recorded_otherwise_is_not(self):
+    def test_a_program_that_would_be_recorded_otherwise_is_recorded_in_processes(self):
         script = self.script("train(int(sys.argv[1]) + more)")
         script.write_text("import sys; more = 'torch._dynamo' in sys.modules\n" + script.read_text())
-        _, starts = self.recorded(script, {"STARTS": str(self.starts)})
-        self.assertEqual(starts.count("fork"), 1, "the proof")
+        rows, starts = self.recorded(script, {"STARTS": str(self.starts)})
+        # The proof, and what was recorded during the proof and does not count.
+        self.assertEqual(starts.count("fork"), 2)
+        self.assertEqual((rows, ["process"] * (len(starts) - 2)),
+                         self.recorded(script, {"STARTS": str(self.starts), "XDG_CACHE_HOME": str(self.folder / "other"),
+                                                "HEADROOM_FORK_SERVERS": str(self.folder)}))
+
+    def test_a_first_size_that_fails_leaves_the_others(self):
+        script = self.script("batch = int(sys.argv[1])", "assert batch != 2", "train(batch)")
+        rows, starts = self.recorded(script, {"STARTS": str(self.starts)})
+        self.assertGreater(starts.count("fork"), 1)
+        self.assertTrue(all(rows))
 
 
 if __name__ == "__main__":

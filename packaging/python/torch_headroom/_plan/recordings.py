@@ -337,8 +337,14 @@ def this_program(caller, longest_batch=None):
 
 
 def _main(gpu, *words):
+    servers = os.environ.get(_FORK_SERVERS)
+
+    def begin(_):  # `fit` starts a fork server then
+        if servers and os.path.isdir(servers):
+            pathlib.Path(servers, f"{gpu}.begun").touch()
+
     try:
-        kept = recorded(program_of([*IN_SEARCH, *words]), gpu, lambda sentence: None, in_search=True)
+        kept = recorded(program_of([*IN_SEARCH, *words]), gpu, begin, in_search=True)
     except HeadroomError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -6,10 +6,11 @@ imported torch, which takes seconds. Each recording runs in a fork of the proces
     python -m torch_headroom._record.fork_server FOLDER GPU [RECORDING [WORDS...]]
 
 serves on the Unix socket FOLDER/GPU until the process is ended. With RECORDING, a folder of a kept recording, the
-installed modules that the recorded program has imported are imported, too; with WORDS, the recorder's for that program,
-nothing is served unless a fork records the same step to the byte: a program may set variables that torch or another
-library reads at import, or depend on the order of imports. A request is refused if its environment differs from the
-server's in a variable that a library may read at import."""
+server waits until the folder exists, and the installed modules that the recorded program has imported are imported,
+too. With WORDS, the recorder's for that program, nothing is answered unless a fork records the same step to the byte: a
+program may set variables that torch or another library reads at import, or depend on the order of imports. Requests
+run at the same time as this proof. FOLDER/GPU.proven exists once requests are answered. A request is refused if its
+environment differs from the server's in a variable that a library may read at import."""
 
 import contextlib
 import importlib
@@ -22,6 +23,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 
 from .._plan.recordings import IN_SEARCH, deciding_variables, modules_of, recorder_words
 from .._simulate.simulate import simulate
@@ -62,33 +64,58 @@ def _serve(folder, gpu, recording="", *words):
     before = dict(os.environ)
     with lasting_objects():
         simulate(gpu)
-        _import(recording)
+        _import(_MODULES)
+        if recording:
+            while not os.path.exists(recording):
+                time.sleep(_POLL)
+            _import(modules_of(recording))
+    if threading.active_count() > 1:
+        sys.exit("a module has started a thread, which a fork would not have")
     changed = {name: value for name, value in os.environ.items() if before.get(name) != value}
     address = _address(folder, gpu)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"{address}.new")
     listener.listen(64)
-    if words and not _records_the_same(folder, gpu, recording, words, changed):
-        sys.exit("a fork does not record the step of a process of its own")
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
     os.rename(f"{address}.new", address)  # the socket exists once the server serves
+    verdict, given = os.pipe()
+    if fork(signal.SIGTERM) == 0:
+        if not words or _records_the_same(folder, gpu, recording, words, changed):
+            pathlib.Path(_proven(address)).touch()
+        else:
+            os.unlink(address)
+        os._exit(0)
+    os.close(given)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
+    waits = [listener, verdict]
     while True:
+        ready = select.select(waits, [], [])[0]
+        if verdict in ready:
+            waits.remove(verdict)
+            if not os.path.exists(_proven(address)):
+                with contextlib.suppress(OSError):
+                    os.unlink(address)
+                with contextlib.suppress(ChildProcessError):
+                    os.wait()  # for all
+                sys.exit("a fork does not record the step of a process of its own")
+        if listener not in ready:
+            continue
         connection, _ = listener.accept()
         if fork(signal.SIGTERM) == 0:
             listener.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            _answer(connection, before, changed)
+            _answer(connection, address, before, changed)
             os._exit(0)
         connection.close()
 
 
-def _import(recording):
-    modules = modules_of(recording) if recording else ()
-    for module in (*_MODULES, *modules):
+def _proven(address):
+    return f"{address}.proven"
+
+
+def _import(modules):
+    for module in modules:
         with contextlib.suppress(Exception):  # the program's own import says what is wrong
             importlib.import_module(module)
-    if threading.active_count() > 1:
-        sys.exit("a module has started a thread, which a fork would not have")
 
 
 def _records_the_same(folder, gpu, recording, words, changed):
@@ -107,9 +134,10 @@ def _records_the_same(folder, gpu, recording, words, changed):
     return step.is_file() and step.read_bytes() == pathlib.Path(recording, "step.hrs").read_bytes()
 
 
-def _answer(connection, before, changed):
-    """Runs the recording of a request, and answers with the exit code; without an answer where the environment differs
-    from `before` in what torch reads. `changed` are the variables that simulate() has set."""
+def _answer(connection, address, before, changed):
+    """Runs the recording of a request, and answers with the exit code once the server is proven; without an answer
+    where the proof fails, or the environment differs from `before` in what torch reads. `changed` are the variables that
+    simulate() has set."""
     request, files = _received(connection)
     if request is None or not _is_same(request["environment"], before):
         return
@@ -121,16 +149,18 @@ def _answer(connection, before, changed):
         os.close(file)
     poller = select.poll()
     poller.register(connection, 0)  # only the end of the client
-    while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
+    code = None
+    while os.path.exists(address) and not poller.poll(_POLL * 1000):
+        if code is None:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            code = os.waitstatus_to_exitcode(status) if ended else None
+        if code is not None and os.path.exists(_proven(address)):
             with contextlib.suppress(OSError):
-                connection.send(_LENGTH.pack(os.waitstatus_to_exitcode(status)))
+                connection.send(_LENGTH.pack(code))
             return
-        if poller.poll(_POLL * 1000):
-            os.kill(child, signal.SIGTERM)
-            os.waitpid(child, 0)
-            return
+    if code is None:
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
 
 
 def _is_same(environment, other):
