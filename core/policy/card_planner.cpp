@@ -169,8 +169,14 @@ constexpr Bytes leastStepOfRange = 16; ///< after Patience::coarse: a shorter re
 constexpr std::int64_t workOfChange = 2; ///< of a change of memory that is replayed, in labels of a search
 constexpr double sideSearchLimitMs = 15'000; ///< of a search for the least memory, or for other settings
 constexpr double solveLimitMs = 150; ///< of each search after the first, whose bound is shown
+constexpr double settingsLimitMs = 40; ///< the same for other settings with offload, where few searches are proven
 constexpr double otherOrderTolerance = 1e-3; ///< by which the time of a plan in another order may be longer
 constexpr double leastGain = 0.01; ///< share of forward and backward that other settings have to save
+
+double costMs(const Plan& plan)
+{
+    return plan.recomputeMs + plan.offload.exposedMs;
+}
 
 /// The plan that runs with the least memory among plans from the least budget up, each in all orders. The reserved peak
 /// on an unlimited card, of one run each, tells which plans are worth a search for their least memory. Once stopped, or
@@ -252,7 +258,10 @@ Result<bool> tryOrders(const StepPlanner& planner, PlanAnswer& answer, CardVerdi
             continue;
         ++verdict.tried;
         if (CardRun run = runOnCard(*verdict.card, step, *timeline); run.runs) {
-            ASSIGN_OR_RETURN(answer, planner.withRegions(std::move(answer), std::move(regions)));
+            ASSIGN_OR_RETURN(PlanAnswer other, planner.withRegions(answer, std::move(regions)));
+            if (costMs(other.plan) > costMs(answer.plan) * (1 + otherOrderTolerance)) // more copies are exposed
+                continue;
+            answer = std::move(other);
             verdict.run = std::move(run);
             return true;
         }
@@ -297,21 +306,27 @@ std::vector<AllocatorRules> alternatives(const AllocatorRules& rules)
     return found;
 }
 
-} // namespace
-
-Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, const CardPtr& card,
-                               const std::stop_token& stop, LeastMemory least, const Patience& patience)
+/// The plan that was tried last, and its verdict.
+struct Tried
 {
-    const auto begin = std::chrono::steady_clock::now();
-    const StepTrace& step = *planner.trace();
+    PlanAnswer plan;
+    CardVerdict verdict;
+};
+
+/// Tries plans for the card from `first`, the answer for the card's memory, to those of smaller budgets, until one runs
+/// or takes `belowMs`. Each search takes at most `limitMs`.
+Result<Tried> tryPlans(const StepPlanner& planner, PlanRequest request, const CardPtr& card, const PlanAnswer& first,
+                       double belowMs, double limitMs, const std::stop_token& stop, const Patience& patience)
+{
     request.budget = card->forTensors();
-    CardVerdict verdict{card, {}};
-    ASSIGN_OR_RETURN(PlanAnswer next, planner.solve(request, stop));
-    const Plan bound = next.plan;
+    Tried found{first, {card, {}}};
+    auto& [next, verdict] = found;
+    const Plan& bound = first.plan;
     const Bytes range = bound.baselinePeak - bound.leastBudget;
     std::optional<Plan> last; // that was tried
     std::int64_t work = next.plan.nodes;
-    while (next.plan.status != PlanStatus::infeasible && next.plan.status != PlanStatus::stopped) {
+    while (next.plan.status != PlanStatus::infeasible && next.plan.status != PlanStatus::stopped
+           && costMs(next.plan) < belowMs) {
         if (!last || !isSamePlan(*last, next.plan)) {
             const int tried = verdict.tried;
             ASSIGN_OR_RETURN(const bool runs, tryOrders(planner, next, verdict));
@@ -335,9 +350,24 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
             request.budget = next.plan.peak - std::max<Bytes>(bound.baselinePeak / coarserSteps, 1);
         if (request.budget < 1)
             break;
-        ASSIGN_OR_RETURN(next, planner.solve(request, stop, solveLimitMs));
+        ASSIGN_OR_RETURN(next, planner.solve(request, stop, limitMs));
         work += next.plan.nodes;
     }
+    return found;
+}
+
+} // namespace
+
+Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, const CardPtr& card,
+                               const std::stop_token& stop, LeastMemory least, const Patience& patience)
+{
+    const auto begin = std::chrono::steady_clock::now();
+    request.budget = card->forTensors();
+    ASSIGN_OR_RETURN(const PlanAnswer first, planner.solve(request, stop));
+    ASSIGN_OR_RETURN(
+        Tried found,
+        tryPlans(planner, request, card, first, std::numeric_limits<double>::infinity(), solveLimitMs, stop, patience));
+    auto& [next, verdict] = found;
     if (!verdict.run.runs && next.plan.status != PlanStatus::stopped) {
         const bool isLeft = least == LeastMemory::left;
         ASSIGN_OR_RETURN(PlanAnswer none,
@@ -353,12 +383,12 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
     if (plan.status == PlanStatus::stopped)
         return next;
     plan.budget = card->forTensors();
-    const double ms = plan.recomputeMs + plan.offload.exposedMs;
-    plan.boundMs = std::min(bound.boundMs, ms);
+    const double ms = costMs(plan);
+    plan.boundMs = std::min(first.plan.boundMs, ms);
     plan.gap = gapTo(plan.boundMs, ms);
-    plan.status = plan.gap > 0 ? PlanStatus::feasible : bound.status;
+    plan.status = plan.gap > 0 ? PlanStatus::feasible : first.plan.status;
     if (least == LeastMemory::searched)
-        next.card->leastMemory = leastMemory(*card, step, *next.timeline);
+        next.card->leastMemory = leastMemory(*card, *planner.trace(), *next.timeline);
     plan.solveMs = elapsedMs(begin);
     return next;
 }
@@ -370,25 +400,29 @@ Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner,
     const auto begin = std::chrono::steady_clock::now();
     const Plan& plan = found.plan;
     std::optional<BetterSettings> best;
-    if (found.runs() && plan.gap == 0)
-        return best;
-    const double before = found.runs() ? plan.recomputeMs : std::numeric_limits<double>::infinity();
+    const double before = found.runs() ? costMs(plan) : std::numeric_limits<double>::infinity();
     double least = found.runs() ? before - leastGain * plan.stepMs : before;
+    if (found.runs() && (plan.gap == 0 || plan.boundMs >= least))
+        return best;
     Card card = *found.card->card;
+    PlanRequest atCard = request;
+    atCard.budget = card.forTensors(); // with all settings
+    ASSIGN_OR_RETURN(const PlanAnswer first, planner.solve(atCard, stop));
     const std::vector<AllocatorRules> all = alternatives(card.rules);
     for (const AllocatorRules& rules : all) {
         if (&rules != &all.front() && elapsedMs(begin) > sideSearchLimitMs)
             break;
         card.rules = rules;
-        ASSIGN_OR_RETURN(
-            const PlanAnswer other,
-            planForCard(planner, request, std::make_shared<const Card>(card), stop, LeastMemory::left, patience));
+        ASSIGN_OR_RETURN(const Tried other,
+                         tryPlans(planner, request, std::make_shared<const Card>(card), first, least,
+                                  request.offload ? settingsLimitMs : solveLimitMs, stop, patience));
         if (stop.stop_requested())
             return std::optional<BetterSettings>();
-        const double ms = other.plan.recomputeMs;
-        if (!other.runs() || ms >= least)
+        if (!other.verdict.run.runs)
             continue;
-        best = BetterSettings{allocatorSettings(rules), ms, other.plan.peak, found.runs() ? before - ms : 0};
+        const double ms = costMs(other.plan.plan);
+        best = BetterSettings{allocatorSettings(rules), other.plan.plan.recomputeMs, other.plan.plan.peak,
+                              found.runs() ? before - ms : 0};
         least = ms - leastGain * plan.stepMs;
     }
     return best;

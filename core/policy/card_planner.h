@@ -42,10 +42,10 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
                                const std::stop_token& stop = {}, LeastMemory least = LeastMemory::searched,
                                const Patience& patience = {});
 
-/// Looks whether the card of `found`, an answer of planForCard(), runs a plan of less recompute time, or one at all,
-/// with expandable segments or without splits of large blocks (max_split_size_mb), and returns the best of these
-/// settings: expandable segments, unless another one is better by 1 % of the step's time. nullopt: none is better than
-/// now by as much, or `found` recomputes as little as plans whose bytes fit. After 15 seconds no other settings are
+/// Looks whether the card of `found`, an answer of planForCard(), runs a plan of less time (of recomputation and
+/// exposed copies), or one at all, with expandable segments or without splits of large blocks (max_split_size_mb), and
+/// returns the best of these settings: expandable segments, unless another one is better by 1 % of the step's time.
+/// nullopt: none is better than now by as much, or the bound of `found` says so. After 15 seconds no other settings are
 /// tried.
 Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner, const PlanRequest& request,
                                                      const PlanAnswer& found, const std::stop_token& stop = {},

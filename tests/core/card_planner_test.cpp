@@ -107,6 +107,20 @@ TEST_F(CardPlanner, ALargeCardNeedsNoPlan)
     EXPECT_FALSE(*better) << "nothing is recomputed";
 }
 
+TEST_F(CardPlanner, OtherSettingsSaveExposedCopies)
+{
+    PlanAnswer found = *planOn(*planner_, card(4 * peak_));
+    ASSERT_EQ(found.plan.recomputeMs, 0);
+    found.plan.offload.exposedMs = found.plan.stepMs;
+    found.plan.gap = 1;
+    const Result<std::optional<BetterSettings>> better = betterSettings(*planner_, {}, found);
+    ASSERT_TRUE(better && *better);
+    EXPECT_EQ((*better)->recomputeMs, 0);
+    EXPECT_DOUBLE_EQ((*better)->savedMs, found.plan.stepMs);
+    found.plan.boundMs = found.plan.stepMs * 0.995;
+    EXPECT_FALSE(*betterSettings(*planner_, {}, found)) << "no plan saves 1 % of the step";
+}
+
 TEST_F(CardPlanner, ACardThatIsTooSmallIsToldWhatWouldDo)
 {
     const Result<PlanAnswer> none = planOn(*planner_, card(least_ / 2));
