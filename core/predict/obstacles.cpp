@@ -436,7 +436,7 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
     case CheckpointObstacle::inBackward:
         return "backward runs the module, or a part of the module, to take further gradients (as in an implicit layer)";
     case CheckpointObstacle::ownBackward:
-        return "a backward pass runs inside of the module's forward";
+        return "the module's forward runs a backward pass, or reads what autograd has saved (grad_fn._saved_…)";
     case CheckpointObstacle::inLargerGraph:
         return "torch.compile compiled the module as a part of a larger graph, and only PyTorch's partitioner decides "
                "what that graph recomputes";

@@ -479,7 +479,7 @@ TEST(PredictObstacles, ABackwardPassInsideOfTheForward)
     step.unpackEnd({saved});
     step.release({saved});
     EXPECT_THAT(refusal(step.finish(), {{blockId, {}}}),
-                HasSubstr("a backward pass runs inside of the module's forward"));
+                HasSubstr("the module's forward runs a backward pass, or reads what autograd has saved"));
 }
 
 // A weight that autocast cast before a backward pass is used after it: recomputations would have emptied the cache.

@@ -104,6 +104,12 @@ class Devices(Refused):
         self.refused(elsewhere("index", "scatter_add_"), lambda: x.scatter_add_(1, index, x))
         self.refused("expected self and mask to be on the same device, but got mask on cpu and self on cuda:0",
                      lambda: x.masked_fill(mask, 0.0))
+        square = rand(8, 8)
+        self.refused(elsewhere("b", "out_linalg_lstsq_out"), lambda: torch.linalg.lstsq(square, rand(8, 2, device=CPU)))
+        for name in "lengths", "offsets":
+            self.refused(f"Expected data.get_device() == {name}_value.get_device() to be true, but got false.",
+                         lambda name=name: torch.segment_reduce(square, "sum", **{name: torch.tensor([0, 8])}, axis=0,
+                                                                unsafe=True))
         indices = "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
         self.refused(indices, lambda: other[zeros(2)])
         self.refused(indices, lambda: other.index_put_((zeros(2),), torch.tensor(1.0)))

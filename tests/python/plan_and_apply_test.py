@@ -238,6 +238,24 @@ class Offered(Recorded):
         self.assertIn("use a fixed number in place of the card's memory (a chunk size) first", applied.stderr)
         self.assertNotIn("as now", applied.stderr)
 
+    def test_a_model_that_keeps_a_size_from_the_first_step(self):
+        script = self.written("""
+            import torch
+            class Chunked(torch.nn.Linear):
+                chunks = None
+                def forward(self, x):
+                    self.chunks = self.chunks or min(8, torch.cuda.mem_get_info()[0] >> 33)
+                    return torch.cat([super(Chunked, self).forward(part) for part in x.chunk(self.chunks)])
+            net = torch.nn.Sequential(Chunked(64, 64), torch.nn.ReLU()).cuda()
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            for _ in range(3):
+                net(torch.randn(64, 64, device="cuda")).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        """)
+        [remark] = json.loads(self.run_fault("", path=script).stdout)["remarks"]
+        self.assertIn("reads the card's memory while it computes (mem_get_info, in Sequential.0)", remark)
+
     def test_a_loop_that_prints_the_cards_memory_is_none(self):
         script = self.written("""
             import torch

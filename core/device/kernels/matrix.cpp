@@ -5,6 +5,7 @@
 #include "core/device/allocate.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/core/op_registration/adaption.h>
 #include <ATen/ops/promote_types.h>
 #include <ATen/ops/result_type.h>
 #include <c10/util/accumulate.h>
@@ -220,6 +221,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> leastSquares(const Tensor& self, cons
     std::string name(driver.value_or("gels"));
     std::ranges::transform(name, name.begin(), [](unsigned char letter) { return std::tolower(letter); });
     TORCH_CHECK(name == "gels", "torch.linalg.lstsq: `driver` other than `gels` is not supported on CUDA");
+    if (self.device() != other.device()) // PyTorch calls the kernel with results as arguments
+        c10::impl::common_device_check_failure(self.device(), other, "wrapper_CUDA_out_linalg_lstsq_out", "b");
     TORCH_CHECK(self.dim() >= 2, "torch.linalg.lstsq: input must have at least 2 dimensions.");
     TORCH_CHECK(
         other.dim() == self.dim() || other.dim() == self.dim() - 1,

@@ -192,7 +192,10 @@ Tensor segmentReduce(const Tensor& data, std::string_view, const OptionalTensor&
                      const OptionalTensor& offsets, std::int64_t axis, bool, const std::optional<at::Scalar>&)
 {
     const bool byOffsets = offsets.has_value() && offsets->defined();
-    std::vector<std::int64_t> sizes = (byOffsets ? *offsets : *lengths).sizes().vec();
+    const Tensor& bounds = byOffsets ? *offsets : *lengths;
+    TORCH_CHECK(data.device() == bounds.device(), "Expected data.get_device() == ", byOffsets ? "offsets" : "lengths",
+                "_value.get_device() to be true, but got false.");
+    std::vector<std::int64_t> sizes = bounds.sizes().vec();
     if (byOffsets)
         --sizes.back();
     const at::IntArrayRef inner

@@ -42,7 +42,8 @@ _READERS = tuple(_TORCHS + name + os.sep for name in ("cuda", "accelerator"))
 _MOST_NAMED = 2  # modules in the remark
 
 _place = None  # function that returns the name of the running module; empty: none; None: nothing is recorded now
-_reading_modules, _read_functions = {}, {}  # names of the readers in this step, in order
+# Names of the readers, in order. Readers of earlier steps count, too: a model may keep a chunk size from the first step.
+_reading_modules, _read_functions = {}, {}
 
 
 def follow_memory_reads(place):
@@ -52,14 +53,8 @@ def follow_memory_reads(place):
     _place = place
 
 
-def _forget_memory_reads():
-    """Forgets the reads of earlier steps."""
-    _reading_modules.clear()
-    _read_functions.clear()
-
-
 def modules_that_read_memory():
-    """Returns the names of the modules that have read the card's memory in this step."""
+    """Returns the names of the modules that have read the card's memory in a training step."""
     return list(_reading_modules)
 
 
@@ -87,7 +82,7 @@ def _note_memory_read(where):
 
 
 def _memory_read_sentences():
-    """Returns the remark on the step, if there were reads."""
+    """Returns the remark, if there were reads."""
     if not _reading_modules:
         return []
     named = list(_reading_modules)[:_MOST_NAMED]
@@ -99,7 +94,7 @@ def _memory_read_sentences():
             "record the step again"]
 
 
-remarks.add_source(remarks.MEMORY_READS, _memory_read_sentences, _forget_memory_reads)
+remarks.add_source(remarks.MEMORY_READS, _memory_read_sentences)
 
 _COUNTERS = ("allocation", "segment", "active", "inactive_split", "allocated_bytes", "reserved_bytes", "active_bytes",
              "inactive_split_bytes", "requested_bytes")
