@@ -45,15 +45,17 @@ dist.init_process_group("gloo_with_one_thread" if device == "cpu" else "nccl", i
                         rank=int(os.environ["RANK"]), world_size=2)
 
 
-class Block(nn.Module):
-    calls = 0  # of forward, those that run again included
+calls = []  # of forward, recomputations included
+note_call = calls.append  # a recomputation leaves the variables that a forward names as they were
 
+
+class Block(nn.Module):
     def __init__(self):
         super().__init__()
         self.up, self.down = nn.Linear(256, 1024), nn.Linear(1024, 256)
 
     def forward(self, x):
-        Block.calls += 1  # of the class: a recomputation leaves the attributes of a module as they were
+        note_call(None)
         return x + self.down(torch.relu(self.up(x)))
 
 
@@ -110,6 +112,6 @@ else:
         next(steps)
         peak = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
     digest = hashlib.sha256(b"".join(gradients)).hexdigest()
-    print(json.dumps({"peak": peak, "calls": Block.calls, "gradients": digest}))
+    print(json.dumps({"peak": peak, "calls": len(calls), "gradients": digest}))
     dist.barrier()
 dist.destroy_process_group()

@@ -6,7 +6,6 @@ runs again. Tensors are never copied. Also the attributes of objects and classes
 from __future__ import annotations
 
 import collections
-import collections.abc
 import copy as copying
 import enum
 import functools
@@ -138,14 +137,23 @@ def _state_of(value):
     return state
 
 
-class _Members(collections.abc.MutableMapping):
-    """Members of an object or a class, as a dict."""
+class _Members:
+    """Members of an object or a class, as a dict. No base class of Python's: torch.compile would trace the methods."""
 
     def __init__(self, owner):
         self.owner = owner
 
-    def __len__(self):
-        return sum(1 for _ in self)
+    def keys(self):
+        return dict.fromkeys(self).keys()
+
+    def items(self):
+        return [(name, self[name]) for name in self]
+
+    def get(self, name, default=None):
+        try:
+            return self[name]
+        except KeyError:
+            return default
 
 
 class _Slots(_Members):
@@ -213,9 +221,6 @@ class ClassVariables(_Members):
 
     def __getitem__(self, name):
         return self._all[name]
-
-    def items(self):
-        return [(name, self._all[name]) for name in self]
 
     def __setitem__(self, name, value):
         type.__setattr__(self.owner, name, value)

@@ -218,7 +218,7 @@ class Attributes:
         self._walk = _AttributeWalk()
         self._kept = []  # (dict of a module, or attributes of an object or class; recipes by name)
         self._drawn = []  # (dict, name, Drawn) of iterators
-        self._changed = {}  # id of the variables of a class or file -> names that the forward changed
+        self._changed = {}  # id of the variables of a class or file -> names that the forward changed, after drawn()
         for place, owner in _owners(root):
             # Fast path: most attributes are numbers.
             self._keep(owner, {name: value if type(value) in _IMMUTABLE
@@ -272,7 +272,7 @@ class Attributes:
         made = {}
         for owner, recipes in self._kept:
             if _is_shared(owner):  # what the forward changes, and what is another value now
-                changed = self._changed[id(owner)] | _differing(owner, recipes)
+                changed = self._changed.get(id(owner), set()) | _differing(owner, recipes)
                 recipes = {name: recipe if name in changed else _NOT_KEPT for name, recipe in recipes.items()}
             _put_back(owner, recipes, made)
         try:
