@@ -14,6 +14,7 @@ import operator
 import random
 import sys
 import types
+import weakref
 
 import torch
 
@@ -229,9 +230,19 @@ class ClassVariables(_Members):
         type.__delattr__(self.owner, name)
 
 
-@functools.lru_cache(maxsize=1024)
+# Caches by class. A class that a function makes may hold tensors in closures, so that no cache holds the class.
+_variables, _named = weakref.WeakKeyDictionary(), weakref.WeakKeyDictionary()
+
+
 def _variables_of(cls, count):
     """Returns the names of the variables of a class that has `count` members."""
+    known = _variables.get(cls)
+    if known is None or known[0] != count:
+        known = _variables[cls] = count, _find_variables(cls)
+    return known[1]
+
+
+def _find_variables(cls):
     members = type.__dict__["__dict__"].__get__(cls)
     return [name for name, value in members.items() if not (name.startswith("__") and name.endswith("__"))
             and not is_a(value, (types.FunctionType, property, classmethod, staticmethod))]
@@ -282,6 +293,7 @@ def is_of_program(cls):
         bool(cls.__flags__ & _HEAP_TYPE) and str(cls.__module__).partition(".")[0] not in _MANAGERS)
 
 
+@functools.lru_cache(maxsize=1024)
 def _is_installed(name):
     """Returns whether a module is Python's own or of an installed package, whose variables are no state of models."""
     package = str(name).partition(".")[0]
@@ -289,15 +301,20 @@ def _is_installed(name):
         getattr(sys.modules.get(name), "__file__", ""))
 
 
-@functools.lru_cache(maxsize=1024)
 def classes_of_program(cls):
     """Returns the class and the bases that the program itself defines."""
     return tuple(base for base in bases_of(cls) if base.__flags__ & _HEAP_TYPE and not _is_installed(base.__module__))
 
 
-@functools.lru_cache(maxsize=1024)
 def named_by(cls):
     """Returns the global variables, and the classes, that the functions of a class name, and functions called there."""
+    if cls not in _named:
+        _named[cls] = _find_named(cls)
+    files, classes = _named[cls]
+    return files, [found for found in (known() for known in classes) if found is not None]
+
+
+def _find_named(cls):
     members = [member for base in classes_of_program(cls)
                for member in type.__dict__["__dict__"].__get__(base).values()]
     waiting = [function for function in map(function_of, members) if function is not None]
@@ -316,7 +333,7 @@ def named_by(cls):
                 files.append(vars(value))
         for file in files:
             names.setdefault(id(file), (file, set()))[1].update(_names_in(function.__code__) & file.keys())
-    return tuple(Globals(file, found) for file, found in names.values()), tuple(classes)
+    return tuple(Globals(file, found) for file, found in names.values()), tuple(map(weakref.ref, classes))
 
 
 def function_of(value):
