@@ -164,7 +164,7 @@ std::vector<CheckpointPlan> arrangements(const StepModel& model, const Checkpoin
 namespace {
 
 constexpr Bytes stepsOfRange = 400;
-constexpr Bytes coarserSteps = 100; ///< after Patience::fine
+constexpr Bytes coarserSteps = 100; ///< below the least budget that is known
 constexpr Bytes leastStepOfRange = 16; ///< after Patience::coarse: a shorter rest is not halved
 constexpr std::int64_t workOfChange = 2; ///< of a change of memory that is replayed, in labels of a search
 constexpr double sideSearchLimitMs = 15'000; ///< of a search for the least memory, or for other settings
@@ -242,15 +242,16 @@ Result<PlanAnswer> noPlan(const StepPlanner& planner, PlanRequest request, const
     return none;
 }
 
-/// Runs the plan, and if need be the same plan in other orders of alike modules, on the card. Sets the verdict's run,
-/// and replaces the plan of `answer` if an order runs that the plan does not have. Returns whether one of them runs.
-Result<bool> tryOrders(const StepPlanner& planner, PlanAnswer& answer, CardVerdict& verdict)
+/// Runs the plan, and if need be and `others`, the same plan in other orders of alike modules, on the card. Sets the
+/// verdict's run, and replaces the plan of `answer` if an order runs that the plan does not have. Returns whether one
+/// of them runs.
+Result<bool> tryOrders(const StepPlanner& planner, PlanAnswer& answer, CardVerdict& verdict, bool others)
 {
     const StepTrace& step = *planner.trace();
     ++verdict.tried;
     verdict.run = runOnCard(*verdict.card, step, *answer.timeline);
-    if (verdict.run.runs)
-        return true;
+    if (verdict.run.runs || !others)
+        return verdict.run.runs;
     const double most = answer.plan.recomputeMs * (1 + otherOrderTolerance);
     for (CheckpointPlan& regions : arrangements(planner.model(), answer.regions)) {
         const Result<Timeline> timeline = planner.model().predict(regions);
@@ -329,7 +330,8 @@ Result<Tried> tryPlans(const StepPlanner& planner, PlanRequest request, const Ca
            && costMs(next.plan) < belowMs) {
         if (!last || !isSamePlan(*last, next.plan)) {
             const int tried = verdict.tried;
-            ASSIGN_OR_RETURN(const bool runs, tryOrders(planner, next, verdict));
+            ASSIGN_OR_RETURN(const bool runs,
+                             tryOrders(planner, next, verdict, work < patience.fine || work >= patience.coarse));
             if (runs)
                 break;
             work += workOfChange * static_cast<std::int64_t>(next.timeline->changes.size()) * (verdict.tried - tried);
@@ -337,10 +339,8 @@ Result<Tried> tryPlans(const StepPlanner& planner, PlanRequest request, const Ca
         last = next.plan;
         const Bytes budget = std::min(request.budget, bound.baselinePeak);
         const Bytes peak = next.plan.peak;
-        if (work < patience.fine)
+        if (work < patience.coarse)
             request.budget = nextBudget(bound, peak, budget, range, card->forTensors());
-        else if (work < patience.coarse)
-            request.budget = peak - std::max<Bytes>(range / coarserSteps, 1);
         else // below the least budget the next lines set the least budget
             request.budget = peak - std::max({(peak - bound.leastBudget) / 2, range / leastStepOfRange, Bytes{1}});
         if (request.budget < bound.leastBudget)

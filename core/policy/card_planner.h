@@ -25,13 +25,14 @@ enum class LeastMemory { searched, left };
 /// seconds; the work, not the time, is counted, so that the answer follows from the step.
 struct Patience
 {
-    std::int64_t fine = 12'000'000; ///< plans 1/400 of the range apart
-    std::int64_t coarse = 36'000'000; ///< then 1/100 apart, and after that half of the way to the least budget
+    std::int64_t fine = 12'000'000; ///< plans 1/400 of the range apart, each in all orders
+    std::int64_t coarse
+        = 36'000'000; ///< then in the solver's order, and after that half of the way to the least budget
 };
 
 /// Plans a step for a card: what counts is not the bytes that the step allocates but that each step of training finds
 /// room, from the first one on (runOnCard). Plans of lower peaks may fragment more, so the planner tries plans from the
-/// largest budget downwards, as far apart as `patience` says, each also in other orders (arrangements()), and takes the
+/// largest budget downwards, as far apart as `patience` says, also in other orders (arrangements()), and takes the
 /// first that runs. `request.budget` is not used. Stopped by `stop`, the plan has status `stopped`.
 ///
 /// The answer has a verdict. If no plan runs, the answer is infeasible, and its reason says why. Otherwise

@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace headroom {
 namespace {
 
@@ -93,6 +95,31 @@ TEST_F(CardPlanner, WithoutPatienceFewPlansAreTried)
         }
     }
     EXPECT_GT(most, orders) << "a plan failed, and another budget was tried";
+}
+
+TEST_F(CardPlanner, WithoutPatienceForOrdersNoPlanIsDearerThanTheBestByTrial)
+{
+    constexpr int trials = 200;
+    for (const double part : {0.1, 0.3, 0.5, 0.7, 0.9}) {
+        const Card memory = card(share(part));
+        const auto onCard = std::make_shared<const Card>(memory);
+        const Result<PlanAnswer> found = planForCard(*planner_, {}, onCard, {}, LeastMemory::left,
+                                                     {.fine = 0, .coarse = std::numeric_limits<std::int64_t>::max()});
+        ASSERT_TRUE(found) << found.error().message;
+        for (int trial = trials; trial >= 0; --trial) {
+            PlanRequest request;
+            request.budget = share(static_cast<double>(trial) / trials);
+            if (request.budget > memory.forTensors())
+                continue;
+            const Result<PlanAnswer> byTrial = planner_->solve(request);
+            ASSERT_TRUE(byTrial && byTrial->timeline);
+            if (!runOnCard(memory, step(), *byTrial->timeline).runs)
+                continue;
+            EXPECT_TRUE(found->runs()) << part;
+            EXPECT_LE(found->plan.recomputeMs, byTrial->plan.recomputeMs * 1.0001) << part;
+            break;
+        }
+    }
 }
 
 TEST_F(CardPlanner, ALargeCardNeedsNoPlan)
