@@ -46,6 +46,13 @@ _SCRIPT = """
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Embedding(64, 64), torch.nn.Linear(64, 256), torch.nn.Tanh()).cuda()
     optimizer = torch.optim.AdamW(model.parameters())
+    def ahead(batches):
+        batches = iter(batches)
+        batch = next(batches)
+        for following in batches:
+            yield batch
+            batch = following
+        yield batch
     def train(batches, accumulate=1):
         for at, batch in enumerate(batches):
             model(batch.pop("ids").cuda()).square().mean().backward()
@@ -153,13 +160,7 @@ class Loaders(unittest.TestCase):
         for others in ("", ", num_workers=2"):
             self.assertEqual(self.to_come(f"train({loader}{others}))"), sentence.format(3, 28))
         # The loop of accelerate is a batch ahead of the program.
-        self.assertEqual(self.to_come("def ahead(batches):\n"
-                                      "    batches = iter(batches)\n"
-                                      "    batch = next(batches)\n"
-                                      "    for following in batches:\n"
-                                      "        yield batch\n"
-                                      "        batch = following\n"
-                                      f"train(ahead({loader})))"), sentence.format(2, 37))
+        self.assertEqual(self.to_come(f"train(ahead({loader})))"), sentence.format(2, 37))
         self.assertEqual(self.to_come(f"train({loader}), accumulate=3)"), "", "the longest batch is in the step")
         self.assertEqual(self.to_come(f"lengths[0] = 96\ntrain({loader}))"), "")
         self.assertEqual(self.to_come("class Broken(Texts):\n"
@@ -240,15 +241,14 @@ class Loaders(unittest.TestCase):
                                          "    train([{'ids': torch.zeros(4, 8, dtype=torch.long)}])", "    evaluate()")
         self.assertEqual(note, "")
 
+    def test_a_real_gpu_records_no_evaluation(self):
+        done = self.started(sys.executable, "-m", "torch_headroom.record", "--device", "cuda", "--evaluation",
+                            self.script("train([])"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--evaluation records memory of the simulated GPU alone", done.stderr)
+
     def test_a_loop_that_reads_ahead(self):
-        note, (usual, reserved), *_ = self.evaluated("def ahead(batches):",
-                                                     "    batches = iter(batches)",
-                                                     "    batch = next(batches)",
-                                                     "    for following in batches:",
-                                                     "        yield batch",
-                                                     "        batch = following",
-                                                     "    yield batch",
-                                                     "lengths[:] = [20] * 45",
+        note, (usual, reserved), *_ = self.evaluated("lengths[:] = [20] * 45",
                                                      "train(ahead(DataLoader(Texts(), 4, collate_fn=padded)))",
                                                      "evaluate()")
         self.assertEqual(note, self.RECORDED)

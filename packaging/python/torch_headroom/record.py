@@ -450,6 +450,8 @@ def _record(options, card_was_full):
     if job_of(options) and options.device != "sim":
         raise HeadroomError("--nproc-per-node records a process without the others, and a real GPU would wait for "
                             "the others: leave out --device")
+    if options.evaluation and options.device != "sim":
+        raise HeadroomError("--evaluation records memory of the simulated GPU alone: leave out --device")
     if options.script is None:
         raise HeadroomError("a script is missing: python -m torch_headroom.record train.py")
     if not options.module and not pathlib.Path(options.script).is_file():

@@ -98,20 +98,35 @@ class _Iterator:
     """Stands for an iterator of a loader that gives the longest batch."""
 
 
-class LongestBatches:
+class _Batches:
+    """What follows the batches of the program's data loaders."""
+
+    setting = ""  # name of the setting of the finished step that has `sentence`; empty: there is none
+
+    def __init__(self):
+        self._latest = lambda: None  # weak reference to what gave the latest batch
+        self.evaluation = None  # Evaluation, if an evaluation is recorded
+        self.sentence = ""  # what is known of the batches; empty: nothing
+
+    def latest(self):
+        """Returns the iterator of a loader, or the _Iterator, that gave the latest batch; None: there is none."""
+        return self._latest()
+
+    def unused(self):
+        """Returns a sentence if the program has read no data loader, and has to; empty otherwise."""
+        return ""
+
+
+class LongestBatches(_Batches):
     """Makes the data loaders of this process give the longest of their first `most` batches. `note` is called with a
     sentence about the longest batch when the program begins to read another loader."""
 
-    setting = ""  # the setting of the step is made before the step
-
     def __init__(self, most, note):
+        super().__init__()
         self._most, self._note = most, note
         self._found = weakref.WeakKeyDictionary()  # loader -> _Found
         self._original = DataLoader.__iter__
         self._searches = False
-        self._latest = lambda: None  # weak reference to the _Iterator that gave the latest batch
-        self.evaluation = None  # Evaluation, if an evaluation is recorded
-        self.sentence = ""  # about the loader that gave the latest batch; empty: no batch was read
 
     def install(self):
         def iterate(loader):
@@ -125,15 +140,10 @@ class LongestBatches:
         DataLoader.__iter__ = self._original
 
     def unused(self):
-        """Returns a sentence if the program has read no data loader; empty otherwise."""
         return "" if self.sentence else (
             "the program read no batch from a torch.utils.data.DataLoader before the recorded step ended, as "
             "--longest-batch "
             "needs: leave the option out, and give the script the longest sample by an argument")
-
-    def latest(self):
-        """Returns what stands for the iterator that gave the latest batch; None: there is none."""
-        return self._latest()
 
     def _batches(self, loader):
         iterator = _Iterator()
@@ -226,22 +236,22 @@ def _next_batches(read):
                 return
 
 
-class BatchesToCome:
+class BatchesToCome(_Batches):
     """Compares the batches that the program's data loaders would give after the recorded step with the batches until
     there."""
 
     setting = "larger batch to come"  # of the step, with `sentence`
 
     def __init__(self):
-        self.evaluation = None  # Evaluation, if an evaluation is recorded
+        super().__init__()
         self._largest = weakref.WeakKeyDictionary()  # iterator of a loader -> (size, shapes) of the largest batch given
-        self._latest = lambda: None  # weak reference to the iterator that gave the latest batch
         self._original = dataloader._BaseDataLoaderIter.__next__
-        self.sentence = ""  # about a larger batch; empty: there is none
 
     def install(self):
         def give(iterator):
-            batch = self._original(iterator)
+            if self.evaluation and self.evaluation.ends(iterator):
+                raise StopIteration
+            batch = self._next(iterator)
             if torch.utils.data.get_worker_info() is None:
                 size = _size(batch)
                 if iterator not in self._largest or size > self._largest[iterator][0]:
@@ -250,6 +260,14 @@ class BatchesToCome:
             return batch
 
         dataloader._BaseDataLoaderIter.__next__ = give
+
+    def _next(self, iterator):
+        """Returns the next batch; in an evaluation the largest of the next batches."""
+        if self.evaluation and self.evaluation.gives(iterator):
+            largest = max(_next_batches(lambda: self._original(iterator)), key=_size, default=None)
+            if largest is not None:
+                return largest
+        return self._original(iterator)
 
     def remove(self):
         dataloader._BaseDataLoaderIter.__next__ = self._original
@@ -270,13 +288,6 @@ class BatchesToCome:
             self.sentence = (f"a later step may take more memory: batch {at} of the data loader after the "
                              f"recorded step has {grown}, and no batch until there has more than {before} "
                              "(--longest-batch N records the step of the longest of N batches)")
-
-    def latest(self):
-        """Returns the iterator of a loader that gave the latest batch; None: there is none."""
-        return self._latest()
-
-    def unused(self):
-        return ""
 
 
 class Evaluation:
@@ -346,7 +357,6 @@ class Evaluation:
             if self._cut is None:
                 return False
         self._deadline = time.monotonic() + self._SECONDS
-        self._patch(dataloader._BaseDataLoaderIter, "__next__", self._give)
         self._leave_files_alone()
         return True
 
@@ -363,14 +373,11 @@ class Evaluation:
             self._is_cut = True
             return True
         given = self._given[iterator] = self._given.get(iterator, 0) + 1
-        return iterator is self._evaluating() and given > self._BATCHES
+        return self.gives(iterator) and given > self._BATCHES
 
-    def _give(self, original, iterator):
-        if self.ends(iterator):
-            raise StopIteration
-        batches = _next_batches(lambda: original(iterator)) if iterator is self._evaluating() else ()
-        largest = max(batches, key=_size, default=None)
-        return original(iterator) if largest is None else largest
+    def gives(self, iterator):
+        """Returns whether the batches of an iterator are evaluated."""
+        return self.began and iterator is self._evaluating()
 
     def _evaluate_by(self, flow):
         """Makes a Trainer of transformers evaluate."""
