@@ -112,6 +112,19 @@ class Tensors(unittest.TestCase):
             state = torch.load(path, map_location="cuda")
             self.assertTrue(all(tensor.is_cuda for tensor in state.values()))
 
+    def test_singular_vectors_are_laid_out_as_cusolver_does(self):
+        # In row-major order, so that the first rows are a view of all.
+        for matrix in (torch.randn(64, 32, device="cuda"), torch.tensor([[1.0, 2.0], [3.0, 4.0]], device="cuda")):
+            for whole in (False, True):
+                left, values, right = torch.linalg.svd(matrix, full_matrices=whole)
+                self.assertEqual(left.stride(0), 1)
+                self.assertTrue(right.is_contiguous())
+                expected = torch.linalg.svd(matrix.cpu(), full_matrices=whole)
+                self.assertEqual([part.shape for part in (left, values, right)], [part.shape for part in expected])
+        self.assertEqual(right[:1].contiguous().data_ptr(), right.data_ptr())
+        self.assertEqual(torch.linalg.svdvals(matrix).shape, (2,))
+        self.assertEqual(torch.linalg.eig(torch.randn(6, 6, device="cuda")).eigenvectors.stride(), (1, 6))
+
     def test_views_of_normal_tensors_in_inference_mode_are_normal(self):
         weight = nn.Parameter(torch.randn(4, 4, device="cuda"))
         with torch.inference_mode():
