@@ -151,6 +151,10 @@ def peft_step(row, batch, length):
     else:
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1)
 
+    # run.py measures the plain model first. On the way back PEFT asks for gradients of all adapters: LoRA-FA's frozen
+    # half has gradients from here on.
+    with model.disable_adapter():
+        pass
     outputs = None
 
     def step():

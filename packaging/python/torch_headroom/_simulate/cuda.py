@@ -264,11 +264,13 @@ def _driver_functions(properties):
         stream = Stream(stream_id=stream_id, device_index=device_index, device_type=device_type)
         torch._C._accelerator_setStream(stream)
 
-    idle = ("init", "sleep", "ipc_collect", "set_sync_debug_mode", "clearCublasWorkspaces")
+    idle = ("init", "sleep", "ipc_collect", "set_sync_debug_mode", "clearCublasWorkspaces", "tunableop_clear_all",
+            "annotateMemory")
     values = {
         "getDeviceCount": 1, "getDevice": 0, "hasPrimaryContext": True, "canDeviceAccessPeer": False,
         "getCompiledVersion": 13000, "getArchFlags": f"sm_{properties.major}{properties.minor}", "isInBadFork": False,
-        "get_sync_debug_mode": 0, "getCurrentBlasHandle": _BLAS_HANDLE, "tunableop_get_results": (),
+        "get_sync_debug_mode": 0, "getCurrentBlasHandle": _BLAS_HANDLE,
+        "getCurrentSolverHandle": _BLAS_HANDLE, "tunableop_get_results": (), "tunableop_get_validators": (),
     }
     return {f"_cuda_{name}": always(None) for name in idle} | {
         f"_cuda_{name}": always(value) for name, value in values.items()

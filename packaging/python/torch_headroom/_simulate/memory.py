@@ -395,7 +395,14 @@ def _history_functions(library):
     observers = []
 
     def record(enabled, context="all", stacks="all", max_entries=sys.maxsize, clear_history=False,
-               compile_context=False, global_record_annotations=False, skip_actions=()):
+               compile_context=False, global_record_annotations=False, skip_actions=(), pinned_memory=False,
+               cuda=True):
+        if pinned_memory:
+            raise HeadroomError("torch.cuda.memory._record_memory_history(record_pinned_host_memory=True) follows "
+                                "CUDA's allocator of pinned memory, which Headroom does not simulate: leave the "
+                                "argument out")
+        if not cuda:
+            return
         _checked_choice("enabled", enabled, ("state", "all"))
         _checked_choice("context", context, _CONTEXTS[1:])
         _checked_choice("stacks", stacks, ("python", "all"))

@@ -50,6 +50,14 @@ _OF_THE_DRIVER = {
     "_nccl_init_rank": ("torch.cuda.nccl.init_rank", "joins GPUs of several processes"),
     "_cuda_tunableop_get_rotating_buffer_size": ("torch.cuda.tunable.get_rotating_buffer_size",
                                                  "depends on the cache that a driver reports"),
+    "_cuda_allocationTraceback": ("torch.cuda.memory._allocation_traceback",
+                                  "reads the stacks of CUDA's own allocator"),
+} | {
+    f"_cuda_{do}{library}WorkspaceSize": (
+        f"torch.backends.cuda.{library.lower()}_workspace_size",
+        "reads or sets a workspace of CUDA's own library (before the program, "
+        + ("CUBLASLT_WORKSPACE_SIZE" if library == "CublasLt" else "CUBLAS_WORKSPACE_CONFIG") + " sets the workspace)")
+    for do in ("get", "set") for library in ("Cublas", "CublasLt")
 }
 
 
