@@ -147,7 +147,7 @@ private Q_SLOTS:
         open(QStringLiteral("shaped.hrs"));
         const OpenStepPtr before = window().session().step();
         choose(QStringLiteral("Tesla V100-SXM2-32GB"));
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::error);
         QVERIFY2(window().messages().message().contains(
                      QStringLiteral("cannot stand for v100-32gb: attention would run in other kernels there")),
                  qPrintable(window().messages().message()));
@@ -198,7 +198,7 @@ private Q_SLOTS:
         QTRY_COMPARE(card()->text(), QStringLiteral("Card: L4"));
         QTRY_VERIFY(window().session().answerIsCurrent());
         choose(QStringLiteral("Tesla V100-SXM2-32GB"));
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::error);
         QTRY_VERIFY(window().messages().actionButton()->isVisible());
         QTest::mouseClick(window().messages().actionButton(), Qt::LeftButton);
         QVERIFY(window().whatIf().running());
