@@ -156,7 +156,7 @@ Result<StepRequest> readStepRequest(const RecordOptions& options)
     std::optional<Lifetimes> lifetimes;
     RETURN_IF_ERROR(readChoice(options.lifetimes, parseLifetimes, lifetimes));
     ASSIGN_OR_RETURN(const auto optimizer, parseOptimizer(options.optimizer));
-    if (options.momentum != 0 && optimizer != OptimizerChoice::Kind::sgd)
+    if (options.momentum != 0 && optimizer != OptimizerChoice::Algorithm::sgd)
         return badInput("--momentum is SGD's; " + options.optimizer + " has none");
     std::optional<Loss> loss;
     RETURN_IF_ERROR(readChoice(options.loss, parseLoss, loss));
