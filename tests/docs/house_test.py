@@ -24,7 +24,7 @@ PRONOUNS = {"it", "its", "they", "them", "their", "those", "these", "one", "ones
 RELATIVES = {"which", "whose"}
 # A header is private to a topic if only one file beside its own .cpp includes it: the two belong together.
 LIMITS = {
-    "product files": 772,
+    "product files": 769,
     "lines of the longest file": 550,
     "headers with one user": 60,
     "pronouns per 1,000 words of comments": 9.0,
