@@ -83,7 +83,7 @@ public:
     virtual const ModuleInfoPtr& moduleInfo() const noexcept = 0;
     virtual const ModuleEffects& effects() const noexcept = 0;
 
-    /// The best plan found in about `limitMs`, with its gap.
+    /// The best plan found in about `limitMs`, with its gap. Errors of this function and of the next: as StepPlanner's.
     virtual Result<PlanAnswer> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const = 0;
     virtual Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
                                                         const FrontierWatch& grown) const = 0;
@@ -118,7 +118,8 @@ protected:
 using StepEnginePtr = std::shared_ptr<const StepEngine>;
 using StepEngineFactory = std::function<Result<StepEnginePtr>(StepTracePtr)>;
 
-/// Makes the program's StepEngine: it calls StepPlanner, or only shows a step that is not plannable().
+/// Makes the program's StepEngine: it calls StepPlanner, or only shows a step that is not plannable(). Errors: as
+/// StepPlanner::create().
 Result<StepEnginePtr> makePlannerEngine(StepTracePtr trace);
 
 /// The module of that name, with or without the root's class name in front; invalid: no such module.
