@@ -38,7 +38,7 @@ StepTrace withShapes(const StepTracePtr& step)
         std::vector<std::int64_t> values;
         StepTracePtr step;
     };
-    const OpSignature::Value x{OpSignature::Value::Kind::tensor, {{{1 << 26}, {1}, DType::float32, 4}}, {}};
+    const OpSignature::Value x{OpSignature::Value::ValueType::tensor, {{{1 << 26}, {1}, DType::float32, 4}}, {}};
     auto columns = std::make_shared<Columns>();
     for (std::uint32_t row = 0; row < step->ops.size(); ++row)
         columns->signature.push_back(SignatureId(step->opName(OpId(row)) == "aten.gelu.default" ? 1 : 0));
