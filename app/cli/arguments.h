@@ -90,7 +90,8 @@ std::string runCell(const CardRun& run);
 
 /// Adds --host-bandwidth: GB/s to the host, or to and from the host with a comma.
 void addHostBandwidth(CLI::App& command, std::string& text);
-/// The step with the rates of --host-bandwidth; an empty text means those of the step's GPU.
+/// The step with the rates of --host-bandwidth; an empty text means those of the step's GPU. Error (badInput): no such
+/// rates.
 Result<StepTracePtr> withHostBandwidth(const StepTracePtr& step, const std::string& text);
 
 /// The arguments that `plan` and `frontier` share.

@@ -40,7 +40,8 @@ Result<Asked> readArguments(FitArguments arguments);
 /// An error that begins with the option's name.
 Error withOption(const char* option, const Error& error);
 
-/// Answers `fit --changes`: what would help the step of one size on the first card.
+/// Answers `fit --changes`: what would help the step of one size on the first card. Errors: more than one size or a
+/// --global-batch (badInput); the step cannot be recorded.
 Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRecorder& recorder);
 
 } // namespace headroom::cli

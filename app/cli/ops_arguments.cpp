@@ -53,7 +53,7 @@ void addOpsArguments(CLI::App& command, OpsArguments& arguments)
     addJsonFlag(command, arguments.json);
 }
 
-Result<OpsQuestion> readOpsQuestion(const OpsArguments& arguments)
+Result<OpsInput> readOpsInput(const OpsArguments& arguments)
 {
     ASSIGN_OR_RETURN(OpsRequest request, requestOf(arguments));
     ASSIGN_OR_RETURN(OpsPlanner planner, plannerOf(arguments));
@@ -61,7 +61,7 @@ Result<OpsQuestion> readOpsQuestion(const OpsArguments& arguments)
         ASSIGN_OR_RETURN(request.measuredMs, readOpTimes(arguments.opTimes, *planner.graph().trace));
     }
     ASSIGN_OR_RETURN(std::optional<Card> card, cardOf(arguments.onCard, *planner.graph().trace));
-    return OpsQuestion{std::move(planner), std::move(request), std::move(card)};
+    return OpsInput{std::move(planner), std::move(request), std::move(card)};
 }
 
 } // namespace headroom::cli

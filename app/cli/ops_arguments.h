@@ -29,13 +29,13 @@ struct OpsArguments
 void addOpsArguments(CLI::App& command, OpsArguments& arguments);
 
 /// The planner of a recorded step, the request without a fraction, and the card of --card.
-struct OpsQuestion
+struct OpsInput
 {
     OpsPlanner planner;
     OpsRequest request;
     std::optional<Card> card;
 };
-/// Reads the question. Error: a wrong or contradictory option, or a file that cannot be read or planned by op.
-Result<OpsQuestion> readOpsQuestion(const OpsArguments& arguments);
+/// Reads the input. Error: a wrong or contradictory option, or a file that cannot be read or planned by op.
+Result<OpsInput> readOpsInput(const OpsArguments& arguments);
 
 } // namespace headroom::cli

@@ -70,9 +70,9 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
     ASSIGN_OR_RETURN(const int points, parseInteger("--points", arguments.points, 2, 10'000));
     if (!arguments.output.empty())
         RETURN_IF_ERROR(checkPicturePath(arguments.output));
-    ASSIGN_OR_RETURN(const OpsQuestion question, readOpsQuestion(arguments));
-    const OpsPlanner& planner = question.planner;
-    ASSIGN_OR_RETURN(const std::vector<OpsPlan> plans, planner.frontier(question.request, points));
+    ASSIGN_OR_RETURN(const OpsInput input, readOpsInput(arguments));
+    const OpsPlanner& planner = input.planner;
+    ASSIGN_OR_RETURN(const std::vector<OpsPlan> plans, planner.frontier(input.request, points));
     const StepTrace& trace = *planner.graph().trace;
     if (!arguments.output.empty()) {
         FrontierExport picture{trace.info.model, {}, forwardBackwardMs(trace)};
@@ -88,8 +88,8 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
     using enum Table::Align;
     std::vector<Table::Heading> columns{
         {"Fraction", right}, {"Saved", right}, {"Peak", right}, {"Bytes", right}, {"Recompute ms", right}};
-    if (question.card)
-        columns.insert(columns.end(), {{"Reserved", right}, {question.card->title, right}});
+    if (input.card)
+        columns.insert(columns.end(), {{"Reserved", right}, {input.card->title, right}});
     Table table(columns);
     std::vector<std::string> assumed;
     for (const OpsPlan& plan : plans) {
@@ -101,10 +101,10 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
         std::vector<std::string> cells{formatNumber(plan.fraction, 3), formatBytes(plan.savedBytes),
                                        formatBytes(plan.peak), groupedDigits(plan.peak),
                                        formatNumber(plan.recomputeMs, 3)};
-        if (question.card) {
-            const CardRun run = runOnCard(*question.card, trace, planner.timeline(plan));
+        if (input.card) {
+            const CardRun run = runOnCard(*input.card, trace, planner.timeline(plan));
             std::ranges::copy(run.assumptions, std::back_inserter(assumed));
-            json["points"].back()["card"] = cardRunJson(*question.card, trace, run);
+            json["points"].back()["card"] = cardRunJson(*input.card, trace, run);
             cells.insert(cells.end(), {run.runs ? formatBytes(run.reservedPeak) : "-", runCell(run)});
         }
         table.addRow(std::move(cells));

@@ -85,17 +85,17 @@ struct ComparedAnswer
 };
 
 /// Returns the plan of least recomputation that runs on the card; if none runs, the plan with the lowest peak.
-Result<OpsPlan> planForCard(const OpsQuestion& question)
+Result<OpsPlan> planForCard(const OpsInput& input)
 {
-    const OpsPlanner& planner = question.planner;
-    ASSIGN_OR_RETURN(std::vector<OpsPlan> plans, planner.frontier(question.request, mostFractions));
+    const OpsPlanner& planner = input.planner;
+    ASSIGN_OR_RETURN(std::vector<OpsPlan> plans, planner.frontier(input.request, mostFractions));
     if (plans.empty())
         return badInput("--card: the step has no op that can be recomputed");
     std::size_t best = 0;
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < plans.size(); ++i)
         if (plans[i].recomputeMs < least
-            && runOnCard(*question.card, *planner.graph().trace, planner.timeline(plans[i])).runs) {
+            && runOnCard(*input.card, *planner.graph().trace, planner.timeline(plans[i])).runs) {
             least = plans[i].recomputeMs;
             best = i;
         }
@@ -110,15 +110,15 @@ CardVerdict verdictOf(const Card& card, const StepTrace& step, const PlanAnswer&
 }
 
 /// Returns the plan of least recomputation that the request asks for, or that runs on the card, and compares it.
-Result<ComparedAnswer> answer(const OpsQuestion& question, const OpsPlanArguments& arguments)
+Result<ComparedAnswer> answer(const OpsInput& input, const OpsPlanArguments& arguments)
 {
-    const OpsPlanner& planner = question.planner;
+    const OpsPlanner& planner = input.planner;
     const StepTrace& trace = *planner.graph().trace;
-    OpsRequest request = question.request;
+    OpsRequest request = input.request;
     const bool forCard = arguments.memoryBudget.empty();
     OpsPlan plan;
     if (forCard) {
-        ASSIGN_OR_RETURN(plan, planForCard(question));
+        ASSIGN_OR_RETURN(plan, planForCard(input));
         request.fraction = plan.fraction;
     }
     ASSIGN_OR_RETURN(const std::vector<OpsPlan> frontier,
@@ -142,8 +142,8 @@ Result<ComparedAnswer> answer(const OpsQuestion& question, const OpsPlanArgument
     }
     found.frontier = frontier;
     found.answer = answerOf(planner, std::move(plan));
-    if (question.card)
-        found.answer.card = verdictOf(*question.card, trace, found.answer);
+    if (input.card)
+        found.answer.card = verdictOf(*input.card, trace, found.answer);
     return found;
 }
 
@@ -340,18 +340,18 @@ Status noteOnCard(Policy& policy, const Card& card, const StepTrace& step, const
 
 /// Writes the plan as selective checkpoints of modules, which eager PyTorch applies. With a card, the policy has to run
 /// there.
-Status writePolicyOf(const OpsQuestion& question, const OpsPlanArguments& arguments,
-                     const std::vector<ModuleId>& modules, const ComparedAnswer& found)
+Status writePolicyOf(const OpsInput& input, const OpsPlanArguments& arguments, const std::vector<ModuleId>& modules,
+                     const ComparedAnswer& found)
 {
-    const OpsPlanner& planner = question.planner;
+    const OpsPlanner& planner = input.planner;
     Policy policy;
     if (found.offload) {
         policy = found.offload->hosted.policy(planner.model());
     } else {
         ASSIGN_OR_RETURN(policy, opsPolicy(planner.model(), found.plan(), modules));
     }
-    if (question.card)
-        RETURN_IF_ERROR(noteOnCard(policy, *question.card, *planner.model().trace(), arguments.onCard.settings));
+    if (input.card)
+        RETURN_IF_ERROR(noteOnCard(policy, *input.card, *planner.model().trace(), arguments.onCard.settings));
     const Status written = writePolicy(policy, arguments.policyFile);
     if (written.ok())
         std::cerr << "torch-headroom: " << arguments.policyFile << ": as selective checkpoints of "
@@ -375,10 +375,10 @@ Result<std::vector<ModuleId>> modulesOf(const OpsPlanArguments& arguments, const
 
 /// The policy of least time whose results may go to the host: one that takes no more at its peak than the policy of the
 /// fraction without offload, or one that runs on the card.
-Result<HostedComparison> hostedOf(const OpsQuestion& question, const OpsPlanArguments& arguments,
+Result<HostedComparison> hostedOf(const OpsInput& input, const OpsPlanArguments& arguments,
                                   const std::vector<ModuleId>& modules, const ComparedAnswer& found)
 {
-    const StepModel& model = question.planner.model();
+    const StepModel& model = input.planner.model();
     const StepTrace& trace = *model.trace();
     RETURN_IF_ERROR(offloadable(model));
     HostedLimits limits;
@@ -392,7 +392,7 @@ Result<HostedComparison> hostedOf(const OpsQuestion& question, const OpsPlanArgu
     ASSIGN_OR_RETURN(compared.plain, opsRegions(model, found.plan(), modules));
     ASSIGN_OR_RETURN(compared.plainTimeline, model.predict(compared.plain));
     if (arguments.memoryBudget.empty())
-        limits.fits = [&](const Timeline& timeline) { return runOnCard(*question.card, trace, timeline).runs; };
+        limits.fits = [&](const Timeline& timeline) { return runOnCard(*input.card, trace, timeline).runs; };
     else
         limits.fits = [most = compared.plainTimeline.peak](const Timeline& timeline) { return timeline.peak <= most; };
     std::vector<OpsPlan> plans = found.frontier;
@@ -401,13 +401,13 @@ Result<HostedComparison> hostedOf(const OpsQuestion& question, const OpsPlanArgu
     Result<PlanAnswer> hosted = hostedAnswer(model, plans, modules, limits);
     if (!hosted && hosted.error().kind == ErrorKind::infeasible)
         return Error{ErrorKind::infeasible,
-                     "no policy by op " + (arguments.memoryBudget.empty() ? "runs on " + question.card->title : "fits")
+                     "no policy by op " + (arguments.memoryBudget.empty() ? "runs on " + input.card->title : "fits")
                          + ", whatever goes to the host" + (limits.hostMemory > 0 ? " within --host-memory" : "")};
     if (!hosted)
         return hosted.error();
     compared.hosted = *std::move(hosted);
-    if (question.card)
-        compared.hosted.card = verdictOf(*question.card, trace, compared.hosted);
+    if (input.card)
+        compared.hosted.card = verdictOf(*input.card, trace, compared.hosted);
     return compared;
 }
 
@@ -419,21 +419,21 @@ Result<int> runPlan(const OpsPlanArguments& arguments)
     }
     if (!arguments.acUnits.empty() && arguments.policyFile.empty())
         return badInput("--ac-unit names a module to checkpoint in the policy: expected -o policy.json as well");
-    ASSIGN_OR_RETURN(OpsQuestion question, readOpsQuestion(arguments));
-    question.request.fraction = fraction;
-    ASSIGN_OR_RETURN(const std::vector<ModuleId> modules, modulesOf(arguments, *question.planner.model().trace()));
-    ASSIGN_OR_RETURN(ComparedAnswer found, answer(question, arguments));
+    ASSIGN_OR_RETURN(OpsInput input, readOpsInput(arguments));
+    input.request.fraction = fraction;
+    ASSIGN_OR_RETURN(const std::vector<ModuleId> modules, modulesOf(arguments, *input.planner.model().trace()));
+    ASSIGN_OR_RETURN(ComparedAnswer found, answer(input, arguments));
     if (arguments.offload) {
-        ASSIGN_OR_RETURN(found.offload, hostedOf(question, arguments, modules, found));
+        ASSIGN_OR_RETURN(found.offload, hostedOf(input, arguments, modules, found));
     }
     const std::optional<CardVerdict>& verdict = (found.offload ? found.offload->hosted : found.answer).card;
     const bool fails = verdict && !verdict->run.runs;
     if (!arguments.policyFile.empty() && !fails)
-        RETURN_IF_ERROR(writePolicyOf(question, arguments, modules, found));
+        RETURN_IF_ERROR(writePolicyOf(input, arguments, modules, found));
     if (arguments.json)
-        printJson(toJson(question.planner, arguments, found));
+        printJson(toJson(input.planner, arguments, found));
     else
-        print(question.planner, arguments, found, std::cout);
+        print(input.planner, arguments, found, std::cout);
     if (fails)
         return Error{ErrorKind::infeasible,
                      (found.offload ? "the policy does not run on " : "the plan does not run on ")

@@ -163,10 +163,10 @@ public:
         FrameId frame;
         std::size_t depth = 0;
         for (const Running& running : stack | std::views::reverse) {
-            const Place place(running.code.get(), running.instruction);
-            if (depth >= last.size() || last[depth].place != place) {
+            const CodePosition position(running.code.get(), running.instruction);
+            if (depth >= last.size() || last[depth].position != position) {
                 last.resize(depth);
-                last.push_back({place, frameOf(frame, place, running)});
+                last.push_back({position, frameOf(frame, position, running)});
             }
             frame = last[depth++].frame;
         }
@@ -187,10 +187,10 @@ public:
 
 private:
     /// A code object, and the instruction (before Python 3.11: the line) in the code that runs.
-    using Place = std::pair<PythonApi::Object, int>;
+    using CodePosition = std::pair<PythonApi::Object, int>;
     struct Known
     {
-        Place place;
+        CodePosition position;
         FrameId frame;
     };
     struct Running
@@ -215,10 +215,10 @@ private:
     }
 
     /// Returns the number of a frame with this caller; a frame that is left out has the number of its caller.
-    FrameId frameOf(FrameId caller, Place place, const Running& running)
+    FrameId frameOf(FrameId caller, CodePosition position, const Running& running)
     {
         const Code& code = codeAt(running.code.get());
-        const auto [entry, isNew] = numbers_.try_emplace({caller, code.number, place.second});
+        const auto [entry, isNew] = numbers_.try_emplace({caller, code.number, position.second});
         if (!isNew)
             return entry->second;
         if (code.isLeftOut)

@@ -108,7 +108,7 @@ int runRecord(const headroom::RecordOptions& options)
         return fail(job.error().kind, job.error().message);
     return runSupervised(
         options, [&](const headroom::ProgressReport& watch) { return headroom::runRecord(*job, watch); },
-        [&](std::string_view) { return job->request.place != headroom::Place::sim; },
+        [&](std::string_view) { return job->request.recordingDevice != headroom::RecordingDevice::sim; },
         [&] { return job->file->commit(headroom::stepDurability); });
 }
 

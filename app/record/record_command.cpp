@@ -103,17 +103,17 @@ std::vector<std::string> argumentsAgain(const RecordOptions& given)
     return arguments;
 }
 
-Result<Place> readPlace(const std::string& device)
+Result<RecordingDevice> readRecordingDevice(const std::string& device)
 {
     if (device == "sim")
-        return Place::sim;
+        return RecordingDevice::sim;
     if (device == "cpu")
-        return Place::cpu;
+        return RecordingDevice::cpu;
     const bool cuda = device == "cuda"
         || (device.starts_with("cuda:") && device.size() > 5 && device.size() < 9
             && device.find_first_not_of("0123456789", 5) == std::string::npos);
     if (cuda)
-        return Place::cuda;
+        return RecordingDevice::cuda;
     return badInput("unknown device '" + device + "'; known are sim, the simulated GPU, cpu, and cuda or cuda:N");
 }
 
@@ -143,8 +143,8 @@ Result<StepRequest> readStepRequest(const RecordOptions& options)
 {
     if (options.model.empty())
         return badInput("MODEL is missing: name a model, for example demo:transformer");
-    ASSIGN_OR_RETURN(const auto place, readPlace(options.device));
-    if (place != Place::sim && options.gpu != defaultDeviceName)
+    ASSIGN_OR_RETURN(const auto device, readRecordingDevice(options.device));
+    if (device != RecordingDevice::sim && options.gpu != defaultDeviceName)
         return badInput("--gpu names the simulated card: leave --gpu out with --device " + options.device);
     ASSIGN_OR_RETURN(auto settings, splitSettings(options.settings));
     ASSIGN_OR_RETURN(auto inputs, readInputs(options.inputs));
@@ -156,13 +156,13 @@ Result<StepRequest> readStepRequest(const RecordOptions& options)
     std::optional<Lifetimes> lifetimes;
     RETURN_IF_ERROR(readChoice(options.lifetimes, parseLifetimes, lifetimes));
     ASSIGN_OR_RETURN(const auto optimizer, parseOptimizer(options.optimizer));
-    if (options.momentum != 0 && optimizer != OptimizerChoice::Kind::sgd)
+    if (options.momentum != 0 && optimizer != OptimizerChoice::Algorithm::sgd)
         return badInput("--momentum is SGD's; " + options.optimizer + " has none");
     std::optional<Loss> loss;
     RETURN_IF_ERROR(readChoice(options.loss, parseLoss, loss));
 
     StepRequest request;
-    request.place = place;
+    request.recordingDevice = device;
     request.model = {.name = options.model,
                      .batch = options.batch,
                      .sequence = options.sequence,
@@ -223,13 +223,13 @@ Status openDevice(StepRequest& request, const std::vector<std::string>& readable
     std::vector<std::filesystem::path> files(readable.begin(), readable.end());
     files.emplace_back(request.model.name);
     // NVIDIA's driver opens devices and libraries first.
-    if (request.place != Place::cuda)
+    if (request.recordingDevice != RecordingDevice::cuda)
         confine(files, false);
-    if (request.place == Place::sim) {
+    if (request.recordingDevice == RecordingDevice::sim) {
         simulate(request);
         return {};
     }
-    if (request.place == Place::cpu) {
+    if (request.recordingDevice == RecordingDevice::cpu) {
         request.step.real = openCpu();
     } else {
         const std::string& name = request.info.device;

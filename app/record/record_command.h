@@ -13,12 +13,12 @@
 namespace headroom {
 
 /// The device of a recording: the simulated GPU, or the CPU or a GPU (the step is measured).
-enum class Place { sim, cpu, cuda };
+enum class RecordingDevice { sim, cpu, cuda };
 
 /// The step that the options describe.
 struct StepRequest
 {
-    Place place = Place::sim;
+    RecordingDevice recordingDevice = RecordingDevice::sim;
     ModelRequest model;
     StepRunner::Options step;
     DeviceSpec gpu;

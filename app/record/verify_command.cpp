@@ -129,7 +129,7 @@ Result<VerificationReport> verify(StepRequest request, const std::string& policy
 {
     VerificationReport report;
     report.model = request.info.model;
-    report.simulated = request.place != Place::cuda;
+    report.simulated = request.recordingDevice != RecordingDevice::cuda;
     ASSIGN_OR_RETURN(const auto policy, readPolicy(policyFile));
     RETURN_IF_ERROR(report.simulated ? verifySimulated(request, policy, onCpu, progress, report)
                                      : verifyReal(request, policy, progress, report));

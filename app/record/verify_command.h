@@ -13,7 +13,7 @@ namespace headroom {
 /// Returns the report's values of a comparison on `device`, as "the CPU".
 VerificationReport::Values valuesOf(const GradientComparison& compared, const std::string& device);
 
-/// Prints a report. Returns its verdict.
+/// Prints a report. Returns the report's verdict. Error: what differs from the prediction.
 Status print(const VerificationReport& report, bool json);
 
 /// Returns why the values of a step are not computed on the CPU; empty: the step is small enough, or they are `wanted`

@@ -91,7 +91,7 @@ public:
     /// As RecordSteps. A damaged file of the cache is recorded again.
     std::vector<Result<RecordedStep>> record(std::span<const StepSize> sizes, const std::string& gpu,
                                              const std::stop_token& stop);
-    /// Records the step of a size with other options of `torch-headroom record`, for a model.
+    /// Records the step of a size with other options of `torch-headroom record`, for a model. Error: as record().
     Result<RecordedStep> recordVariant(const StepSize& size, const std::vector<std::string>& options,
                                        const std::string& gpu, const std::stop_token& stop);
     /// Removes recordings above the limit, and counts: first the recordings that were not used for the longest time.

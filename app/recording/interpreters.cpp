@@ -21,7 +21,7 @@ constexpr int levelsAbove = 3;
 
 // Finds the packages without importing them, since the import of torch takes seconds. Nothing is imported from the
 // working folder, since a step file may name that folder.
-const auto question = QStringLiteral(R"(import sys
+const auto probe = QStringLiteral(R"(import sys
 sys.path = [folder for folder in sys.path if folder]
 import importlib.metadata, importlib.util, json, os, platform
 def version(name):
@@ -145,7 +145,7 @@ void InterpreterProbe::start()
 {
     process_.setWorkingDirectory(QFileInfo(workingFolder_).isDir() ? workingFolder_ : QString());
     timeout_.start();
-    process_.start(path_, {QStringLiteral("-c"), question});
+    process_.start(path_, {QStringLiteral("-c"), probe});
 }
 
 void InterpreterProbe::read()

@@ -3,7 +3,7 @@
 #include "app/recording/record_dialog.h"
 
 #include "app/recording/record_form.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/widgets/labels.h"
 
 #include <QClipboard>

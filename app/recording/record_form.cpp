@@ -4,7 +4,7 @@
 
 #include "core/base/bytes.h"
 #include "core/cost/roofline.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/widgets/form_field.h"
 
 #include <QCheckBox>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/recording/recording_bar.h"
 
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 
 #include <QCoreApplication>
 #include <QHBoxLayout>
@@ -255,7 +255,7 @@ void RecordingBar::showState()
     times_->setVisible(!failed_);
     progress_->setVisible(!failed_);
     close_->setVisible(failed_);
-    setLook(*this, "message", failed_ ? QStringLiteral("error") : QStringLiteral("plain"));
+    setStyleProperty(*this, "message", failed_ ? QStringLiteral("error") : QStringLiteral("plain"));
 }
 
 void RecordingBar::keyPressEvent(QKeyEvent* event)

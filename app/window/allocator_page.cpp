@@ -168,7 +168,7 @@ void AllocatorPage::showSettings()
 
 void AllocatorPage::ask()
 {
-    const quint64 question = ++asked_;
+    const quint64 request = ++asked_;
     if (!shown_ || !session_.isOpen())
         return;
     const Result<AllocatorRules> rules = withAllocatorSettings({}, panel_->settings().toStdString());
@@ -183,11 +183,11 @@ void AllocatorPage::ask()
     const OpenStepPtr step = session_.step();
     const TimelinePtr planned = session_.shownTimeline();
     const TimelinePtr timeline = planned ? planned : step->engine->recorded();
-    lane_.post([this, question, step, timeline, card](std::stop_token) {
+    lane_.post([this, request, step, timeline, card](std::stop_token) {
         const auto answer = std::make_shared<const AllocatorAnswer>(
             allocatorAnswer(step->trace(), *timeline, card.rules, card.workspaces, stretches));
-        callLater(this, [this, question, answer] {
-            if (question != asked_)
+        callLater(this, [this, request, answer] {
+            if (request != asked_)
                 return;
             panel_->showAnswer(answer->words, answer->curves);
             Q_EMIT answered();

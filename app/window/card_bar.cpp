@@ -3,7 +3,7 @@
 #include "app/window/card_bar.h"
 
 #include "app/window/session.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/widgets/labels.h"
 
 #include <QClipboard>
@@ -49,7 +49,7 @@ CardBar::CardBar(Session& session, QWidget* parent)
     connect(card_->menu(), &QMenu::aboutToShow, this, &CardBar::fillMenu);
     for (const auto changed : {&Session::stepChanged, &Session::cardChanged})
         connect(&session_, changed, this, &CardBar::showCard);
-    for (const auto changed : {&Session::questionChanged, &Session::answerChanged, &Session::verdictChanged,
+    for (const auto changed : {&Session::requestChanged, &Session::answerChanged, &Session::verdictChanged,
                                &Session::cardPlanChanged, &Session::cardChanged})
         connect(&session_, changed, this, &CardBar::showLine);
 }

@@ -6,7 +6,6 @@
 #include "app/window/card_text.h"
 #include "app/window/lower_pages.h"
 #include "app/window/measured_controller.h"
-#include "app/window/ops_text.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
@@ -20,7 +19,7 @@
 #include "views/plot/timeline_layers.h"
 #include "views/plot/timeline_view.h"
 #include "views/plot/tradeoff_view.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/comparison_bar.h"
 #include "views/widgets/inspector.h"
@@ -135,8 +134,8 @@ void DocumentPage::wireSession()
 {
     connect(&session_, &Session::stepChanged, this, &DocumentPage::showStep);
     connect(&session_, &Session::budgetChanged, this, &DocumentPage::showBudget);
-    connect(&session_, &Session::questionChanged, this,
-            [this] { budgetBar_->setResult(session_.answer() ? &session_.answer()->plan : nullptr, true); });
+    connect(&session_, &Session::requestChanged, this,
+            [this] { budgetBar_->setResult(session_.answer().get(), true); });
     connect(&session_, &Session::answerChanged, this, &DocumentPage::showAnswer);
     connect(&session_, &Session::pinsChanged, this, &DocumentPage::showPins);
     connect(&session_, &Session::worldSizeChanged, inspector_, &Inspector::setWorldSize);
@@ -386,8 +385,7 @@ void DocumentPage::showAnswer()
     if (!session_.frontier())
         showBudgetRange();
     showBudget(session_.budget());
-    budgetBar_->setResult(&answer.plan, !session_.answerIsCurrent());
-    budgetBar_->setOps(opsFigures(session_));
+    budgetBar_->setResult(&answer, !session_.answerIsCurrent());
     selectFirstRegion();
     showInspector();
 }

@@ -4,7 +4,6 @@
 
 #include "app/recording/recorder_program.h"
 #include "app/window/card_text.h"
-#include "app/window/ops_text.h"
 #include "app/window/plan_text.h"
 #include "app/window/session.h"
 #include "app/window/settings.h"
@@ -229,7 +228,7 @@ void Exporter::cancelReport()
 {
     ++reportGeneration_;
     reportRunner_.cancel();
-    if (std::exchange(writesReport_, false) && messages_.kind() == MessageBar::Kind::progress)
+    if (std::exchange(writesReport_, false) && messages_.type() == MessageBar::MessageType::progress)
         messages_.dismiss();
 }
 

@@ -13,7 +13,7 @@
 #include "core/fit/sizes.h"
 #include "views/plot/call_later.h"
 #include "views/plot/number_text.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/widgets/labels.h"
 
 #include <QCoreApplication>

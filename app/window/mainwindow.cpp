@@ -24,7 +24,7 @@
 #include "app/window/verify_controller.h"
 #include "app/window/what_if.h"
 #include "views/plot/timeline_view.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/module_panel.h"
@@ -142,7 +142,8 @@ void MainWindow::wireSession()
 {
     connect(planController_, &PlanController::failed, this, &MainWindow::refusePlan);
     connect(planController_, &PlanController::frontierFailed, this, [this](const QString& reason) {
-        if (messages_->kind() != MessageBar::Kind::error) // the solve failed for the same reason, and says what to do
+        if (messages_->type()
+            != MessageBar::MessageType::error) // the solve failed for the same reason, and says what to do
             messages_->showError(sentence(reason));
     });
     connect(&session_, &Session::stepAboutToChange, &jobs_, &Jobs::forgetLiveMemory);
@@ -411,7 +412,7 @@ void MainWindow::closeEvent(QCloseEvent* event)
 void MainWindow::changeEvent(QEvent* event)
 {
     if (event->type() == QEvent::ActivationChange && isActiveWindow())
-        stepWatch_->look();
+        stepWatch_->check();
     QMainWindow::changeEvent(event);
 }
 

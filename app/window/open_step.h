@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "app/window/step_engine.h"
 #include "core/base/mapped_file.h"
 #include "core/cost/step_times.h"
+#include "core/joint/ops_frontier.h"
+#include "core/policy/card_planner.h"
 #include "core/policy/causes.h"
+#include "core/policy/plan_answer.h"
 #include "core/policy/policy_maker.h"
+#include "core/policy/step_planner.h"
 #include "core/predict/module_memory.h"
 #include "core/predict/step_clock.h"
 #include "core/snapshot/import.h"
@@ -18,11 +21,119 @@
 #include <QMetaType>
 #include <QString>
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 namespace headroom {
+
+/// The settings of plans by op.
+struct OpsChoice
+{
+    OpsSolver solver = OpsSolver::dp;
+    OpsRuntime runtime = OpsRuntime::measured; ///< the window plans by time
+    std::shared_ptr<const std::vector<double>> times; ///< by op, from a file of measurements; null: the step's own
+    QString timesFile; ///< name of the file of `times`
+
+    bool operator==(const OpsChoice&) const = default;
+    OpsRequest request() const;
+};
+
+/// The user's choice of the card on which training has to run.
+struct CardChoice
+{
+    static constexpr const char* none = "none"; ///< a value of `card`: budgets are judged by their bytes alone
+
+    std::string card; ///< the name of a GPU, a size, or `none`; empty: the GPU of the step
+    std::optional<std::string> settings; ///< as in PYTORCH_CUDA_ALLOC_CONF; nullopt: the recorded program's
+
+    bool operator==(const CardChoice&) const = default;
+};
+
+/// The user's choice whether plans by modules may move saved tensors to host memory.
+struct OffloadChoice
+{
+    bool allowed = false;
+    Bytes hostMemory = 0; ///< most pinned host memory; 0: any
+
+    bool operator==(const OffloadChoice&) const = default;
+};
+
+/// A plan by op as selective checkpoints of blocks: lists of ops to save that eager PyTorch can apply.
+struct OpsPolicy
+{
+    OpsDecisionsPtr of;
+    Policy policy;
+    std::string whyNot; ///< why there is no policy; empty: there is one
+};
+using OpsPolicyPtr = std::shared_ptr<const OpsPolicy>;
+
+/// The window's interface to the planner of one recorded step: StepPlanner's functions as virtual functions, so that
+/// tests of the window can replace the solver. Immutable; any thread may call every function.
+class StepEngine
+{
+public:
+    virtual ~StepEngine() = default;
+
+    virtual const StepModel& model() const noexcept = 0;
+    const StepTracePtr& trace() const noexcept { return model().trace(); }
+    const TimelinePtr& recorded() const noexcept { return model().recorded(); }
+    virtual const ModuleInfoPtr& moduleInfo() const noexcept = 0;
+    virtual const ModuleEffects& effects() const noexcept = 0;
+
+    /// The best plan found in about `limitMs`, with its gap. Errors of this function and of the next: as StepPlanner's.
+    virtual Result<PlanAnswer> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const = 0;
+    virtual Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,
+                                                        const FrontierWatch& grown) const = 0;
+    virtual Result<std::vector<ModuleOption>> moduleOptions(ModuleId module) const = 0;
+    virtual Result<PlanAnswer> planForCard(const PlanRequest& request, const CardPtr& card,
+                                           std::stop_token stop) const = 0;
+    virtual Result<std::optional<BetterSettings>> betterSettings(const PlanRequest& request, const PlanAnswer& found,
+                                                                 std::stop_token stop) const = 0;
+
+    /// Whether a plan of the step can move saved tensors to the host; the error says why not.
+    Status offloadable() const
+    {
+        const Status can = plannable(*trace());
+        return can ? headroom::offloadable(model()) : can;
+    }
+
+    /// The clock of the step under a plan, by one replay; nullopt: the step has none (hasClock()).
+    std::optional<StepClock> clock(const CheckpointPlan& plan) const
+    {
+        if (!hasClock(*trace()))
+            return std::nullopt;
+        const Result<StepClock> clock = clockOf(*trace(), model().index(), plan);
+        return clock ? std::optional(*clock) : std::nullopt;
+    }
+
+protected:
+    StepEngine() = default;
+    StepEngine(const StepEngine&) = delete;
+    StepEngine& operator=(const StepEngine&) = delete;
+};
+
+using StepEnginePtr = std::shared_ptr<const StepEngine>;
+using StepEngineFactory = std::function<Result<StepEnginePtr>(StepTracePtr)>;
+
+/// Makes the program's StepEngine: it calls StepPlanner, or only shows a step that is not plannable(). Errors: as
+/// StepPlanner::create().
+Result<StepEnginePtr> makePlannerEngine(StepTracePtr trace);
+
+/// The module of that name, with or without the root's class name in front; invalid: no such module.
+ModuleId moduleNamed(const StepTrace& trace, const std::string& name);
+
+/// The initial budget of a step: its recorded peak if a card is known, for which a plan is looked for if need be, or if
+/// the step is not plannable(). Else 70 % of the peak, rounded down to 64 MiB for large steps.
+Bytes firstBudget(const StepTrace& trace, Bytes recordedPeak, bool cardIsKnown);
+
+/// The first module in the order of the model that can be checkpointed; it is selected when a step opens.
+ModuleId firstCandidate(const ModuleInfo& info, const StepTrace& trace);
+
+/// The card of a choice; null: none, or not known.
+CardPtr cardOf(const CardChoice& choice, const StepTrace& step);
 
 /// Why a step takes its memory, most likely first.
 using CausesPtr = std::shared_ptr<const std::vector<Cause>>;

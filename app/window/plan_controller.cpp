@@ -93,7 +93,7 @@ PlanController::PlanController(Session& session, QObject* parent)
     connect(&session_, &Session::pinsChanged, this, &PlanController::askFrontier);
     connect(&session_, &Session::worldSizeChanged, this, &PlanController::askFrontier);
     connect(&session_, &Session::offloadChanged, this, &PlanController::askFrontier);
-    connect(&session_, &Session::questionChanged, this, &PlanController::ask);
+    connect(&session_, &Session::requestChanged, this, &PlanController::ask);
     connect(&session_, &Session::stepChanged, this, &PlanController::requestOptions);
     connect(&session_, &Session::selectionChanged, this, &PlanController::requestOptions);
     connect(&session_, &Session::opsChoiceChanged, this, [this] {

@@ -3,8 +3,8 @@
 #include "app/window/plan_text.h"
 
 #include "app/recording/recorder_program.h"
-#include "app/window/ops_text.h"
 #include "app/window/step_text.h"
+#include "core/joint/ops_request.h"
 #include "views/plot/module_grouping.h"
 #include "views/plot/number_text.h"
 #include "views/plot/tradeoff_curve.h"
@@ -14,6 +14,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 namespace headroom {
 namespace {
@@ -135,6 +137,141 @@ QString reasonText(const Session& session, ModuleId module)
     return tr("Other modules give memory for less time, so this module keeps everything.") + priceText(session);
 }
 
+constexpr std::size_t mostChanged = 5;
+
+QString fractionText(double fraction)
+{
+    return QLocale::c().toString(fraction, 'g', 4);
+}
+
+/// "gelu" of "aten.gelu.default"; ops of other libraries keep their namespace.
+QString shortOp(std::string_view name)
+{
+    QString text = QString::fromUtf8(name);
+    if (text.startsWith(QLatin1String("aten.")))
+        text.remove(0, 5);
+    if (text.endsWith(QLatin1String(".default")))
+        text.chop(8);
+    return text;
+}
+
+QString decisionText(const ChangedOp& change)
+{
+    if (change.now == OpDecision::recomputed)
+        return change.before == OpDecision::saved ? tr("was saved, is recomputed now") : tr("is recomputed now");
+    if (change.now == OpDecision::saved)
+        return change.before == OpDecision::recomputed ? tr("was recomputed, is saved now") : tr("is saved now");
+    return change.before == OpDecision::recomputed ? tr("is no longer recomputed") : tr("is no longer saved");
+}
+
+/// The solver's name in torch.compile.
+QString solverWord(const Session& session)
+{
+    return QString::fromUtf8(opsSolverName(session.opsChoice().solver));
+}
+
+QString estimatorWord(const Session& session)
+{
+    return session.opsChoice().runtime == OpsRuntime::flops ? QStringLiteral("flops") : QStringLiteral("profile");
+}
+
+/// The shown plan by op; null: none.
+const OpsDecisions* opsDecisions(const Session& session)
+{
+    return session.mode() == PlanMode::ops && session.answer() ? session.answer()->ops.get() : nullptr;
+}
+
+void addChanged(OpsFacts& facts, const StepTrace& trace, const OpsDecisions& answer)
+{
+    struct Sum
+    {
+        int count = 0;
+        Bytes bytes = 0;
+        ChangedOp example;
+    };
+    std::map<std::tuple<std::string_view, OpDecision, OpDecision>, Sum> kinds;
+    for (const ChangedOp& change : answer.changed) {
+        Sum& sum = kinds[{trace.opName(change.op), change.before, change.now}];
+        ++sum.count;
+        sum.bytes += change.bytes;
+        sum.example = change;
+    }
+    std::vector<Sum> sums;
+    for (const auto& [key, sum] : kinds)
+        sums.push_back(sum);
+    std::stable_sort(sums.begin(), sums.end(),
+                     [](const Sum& a, const Sum& b) { return std::abs(a.bytes) > std::abs(b.bytes); });
+    const int count = static_cast<int>(answer.changed.size());
+    facts.changedTitle = count == 0 ? QString()
+        : count == 1                ? tr("New at this step of the frontier: one op")
+                                    : tr("New at this step of the frontier: %1 ops").arg(count);
+    for (const Sum& sum : sums) {
+        if (facts.changed.size() == mostChanged)
+            break;
+        const QString name = shortOp(trace.opName(sum.example.op));
+        const QString bytes = sum.bytes == 0
+            ? QStringLiteral("–")
+            : (sum.bytes > 0 ? QStringLiteral("−") : QStringLiteral("+")) + bytesText(std::abs(sum.bytes));
+        facts.changed.push_back({sum.count == 1 ? name : tr("%1 × %2").arg(sum.count).arg(name),
+                                 decisionText(sum.example), bytes, sum.example.now == OpDecision::recomputed});
+    }
+    const int more = static_cast<int>(sums.size() - facts.changed.size());
+    if (more > 0)
+        facts.moreChanged = more == 1 ? tr("1 more kind") : tr("%1 more kinds").arg(more);
+}
+
+QString policyText(const Session& session)
+{
+    const Policy* policy = session.policyOfOps();
+    if (!policy)
+        return noOpsPolicy(session);
+    if (policy->modules.empty())
+        return tr("No block has anything to recompute.");
+    const int count = static_cast<int>(policy->modules.size());
+    QString text
+        = (count == 1 ? tr("A selective checkpoint of one block") : tr("Selective checkpoints of %1 blocks").arg(count))
+        + tr(" run more again than the plan: peak %1, +%2.")
+              .arg(bytesText(policy->predicted.peak, 2), msText(policy->predicted.recomputeMs));
+    if (policy->predicted.peak > session.budget())
+        text += tr(" %1: plan by module for this budget.").arg(bold(tr("That does not fit the budget")));
+    return text;
+}
+
+/// What runs again of a module, in a sentence in rich text; empty: no plan fits.
+QString opsReasonText(const Session& session, ModuleId module)
+{
+    const OpsDecisions* answer = opsDecisions(session);
+    if (!answer || !session.feasible())
+        return {};
+    const StepTrace& trace = session.step()->trace();
+    std::vector<bool> within(trace.modules.size(), false); // parents come before their children
+    int forward = 0;
+    int again = 0;
+    for (std::uint32_t i = module.value; i < within.size(); ++i) {
+        const ModuleId parent = trace.modules.parent[ModuleId(i)];
+        within[i] = i == module.value || (parent.valid() && within[parent.value]);
+    }
+    for (std::uint32_t i = 0; i < trace.ops.size(); ++i) {
+        const ModuleId of = trace.ops.module[OpId(i)];
+        if (trace.ops.phase[OpId(i)] != Phase::forward || !of.valid() || !within[of.value])
+            continue;
+        ++forward;
+        again += answer->decisions[i] == OpDecision::recomputed;
+    }
+    const ModuleEffect& effect = session.answer()->effects[module.value];
+    if (again == 0)
+        return tr("None of the module's %1 ops of forward runs again.").arg(forward);
+    const Bytes freed = effect.recorded - effect.kept;
+    QString text = (again == 1 ? tr("%1 of the module's %2 ops of forward runs again and takes %3")
+                               : tr("%1 of the module's %2 ops of forward run again and take %3"))
+                       .arg(again)
+                       .arg(forward)
+                       .arg(bold(msText(effect.recomputeMs)));
+    if (freed > 0)
+        text += tr(" and frees %1").arg(bold(bytesText(freed)));
+    return text + QLatin1Char('.');
+}
+
 } // namespace
 
 QString bold(const QString& text)
@@ -168,7 +305,7 @@ ModuleFacts moduleFacts(const Session& session)
         facts.line = QString::fromStdString(lineText(trace, step.linesOfModules[module.value]));
     if (session.mode() == PlanMode::ops) {
         facts.treatable = false;
-        facts.reason = opsModuleReason(session);
+        facts.reason = opsReasonText(session, module);
         return facts;
     }
     facts.reason = reasonText(session, module);
@@ -271,23 +408,6 @@ std::optional<InfeasibleFacts> infeasibleFacts(const Session& session)
     return facts;
 }
 
-QString frontierLine(const Session& session)
-{
-    if (session.mode() == PlanMode::ops || !session.frontier() || session.frontier()->empty())
-        return {};
-    const std::vector<FrontierPoint>& points = *session.frontier();
-    const auto count = static_cast<int>(points.size());
-    if (!session.frontierIsFinal())
-        return tr("The cost curve is being computed: %1 plans so far").arg(count);
-    const auto proven = static_cast<int>(std::ranges::count(points, 0.0, &FrontierPoint::gap));
-    if (isComplete(points))
-        return count == 1 ? tr("The cost curve is complete: 1 plan, proven optimal")
-                          : tr("The cost curve is complete: %1 plans, each proven optimal").arg(count);
-    if (proven == count)
-        return tr("The cost curve shows %1 of many plans, each proven optimal").arg(count);
-    return tr("The cost curve shows %1 of many plans, %2 proven optimal").arg(count).arg(proven);
-}
-
 QString whyNoPlan(const Session& session)
 {
     const Status can = session.isOpen() ? plannable(session.step()->trace()) : Status();
@@ -314,16 +434,6 @@ bool mayOffload(const Session& session)
             || std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; }));
 }
 
-QString copiesLine(const Session& session)
-{
-    if (session.mode() == PlanMode::ops || !session.feasible() || session.answer()->plan.offload.moved == 0)
-        return {};
-    const auto& offload = session.answer()->plan.offload;
-    return tr("%1 go to the host and back in %2 of copies; the GPU waits for %3; pinned host memory %4")
-        .arg(bytesText(offload.moved, 2), msText(offload.copyMs), msText(offload.exposedMs),
-             bytesText(offload.host, 2));
-}
-
 QString whyNoExport(const Session& session)
 {
     if (!session.isOpen())
@@ -337,30 +447,63 @@ QString whyNoExport(const Session& session)
     return {};
 }
 
-QString solverLine(const Session& session)
+OpsFacts opsFacts(const Session& session)
 {
-    if (!whyNoPlan(session).isEmpty())
-        return tr("No plan is possible of this step");
-    if (session.mode() == PlanMode::ops)
-        return opsSolverLine(session);
-    if (!session.answer())
-        return tr("Solving …");
-    const Plan& plan = session.answer()->plan;
-    const QString time = msText(plan.solveMs);
-    switch (plan.status) {
-    case PlanStatus::optimal:
-        return tr("Proven optimal in %1").arg(time);
-    case PlanStatus::feasible:
-        if (session.answer()->preliminary)
-            return tr("A better plan saves at most %1 % of the added time; proving …").arg(number(100 * plan.gap, 1));
-        return tr("A better plan saves at most %1 % of the added time; found in %2")
-            .arg(number(100 * plan.gap, 1), time);
-    case PlanStatus::infeasible:
-        return tr("No plan found that fits, in %1").arg(time);
-    case PlanStatus::stopped:
-        break;
+    OpsFacts facts;
+    facts.problem = session.whyNoOps();
+    const OpsDecisions* answer = opsDecisions(session);
+    if (!answer || !facts.problem.isEmpty() || !session.feasible())
+        return facts;
+    const OpsPlan& plan = answer->plan();
+    facts.summary = plan.recomputed.empty()
+        ? tr("The whole step fits this budget: no op has to run again.")
+        : tr("Keeps %1 for backward: a fraction of %2 of the %3 that torch.compile keeps by default.")
+              .arg(bold(bytesText(plan.savedBytes, 2)), bold(fractionText(plan.fraction)),
+                   bytesText(answer->frontier->planner.defaultSavedBytes(), 2));
+    if (session.worldSize() > 1)
+        facts.summary += tr(" The plan is for one GPU: ops are not planned for sharded steps.");
+    addChanged(facts, session.step()->trace(), *answer);
+    facts.compileLines
+        = QStringLiteral("activation_memory_budget = %1\n…_solver = \"%2\"\n…_runtime_estimator = \"%3\"")
+              .arg(fractionText(plan.fraction), solverWord(session), estimatorWord(session));
+    facts.policy = policyText(session);
+    facts.policyReady = session.policyOfOps() != nullptr;
+    return facts;
+}
+
+QString compileLines(const Session& session)
+{
+    const OpsDecisions* answer = opsDecisions(session);
+    if (!answer || !session.feasible())
+        return {};
+    return QStringLiteral("import torch._functorch.config as config\n"
+                          "config.activation_memory_budget = %1\n"
+                          "config.activation_memory_budget_solver = \"%2\"\n"
+                          "config.activation_memory_budget_runtime_estimator = \"%3\"")
+        .arg(fractionText(answer->plan().fraction), solverWord(session), estimatorWord(session));
+}
+
+std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& decisions, const Timeline& timeline)
+{
+    std::vector<bool> changed(decisions.decisions.size(), false);
+    for (const ChangedOp& change : decisions.changed)
+        changed[change.op.value] = true;
+    std::vector<TimelineChangedOp> marks;
+    for (const MemoryChange& change : timeline.changes) {
+        if (change.delta <= 0 || !change.op.valid() || !changed[change.op.value])
+            continue;
+        if (marks.empty() || marks.back().ms != change.ms || marks.back().again != change.recomputed)
+            marks.push_back({change.ms, change.recomputed});
     }
-    return tr("Stopped after %1").arg(time);
+    return marks;
+}
+
+QString noOpsPolicy(const Session& session)
+{
+    const OpsPolicyPtr& policy = session.opsPolicy();
+    if (policy && !policy->whyNot.empty())
+        return sentence(QString::fromStdString(policy->whyNot));
+    return tr("The save lists of this plan are still being made.");
 }
 
 } // namespace headroom

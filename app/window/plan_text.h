@@ -3,15 +3,18 @@
 #pragma once
 
 #include "app/window/session.h"
+#include "views/plot/timeline_layers.h"
 #include "views/widgets/inspector.h"
+#include "views/widgets/ops_panel.h"
 
 #include <QString>
 
 #include <optional>
+#include <vector>
 
 namespace headroom {
 
-// Texts and figures of the window about a plan, made from the session's values; more of plans by op: ops_text.h.
+// Texts and figures of the window about a plan, by modules or by op, made from the session's values.
 
 QString bold(const QString& text); ///< as rich text
 
@@ -33,13 +36,17 @@ QString whyNoPlan(const Session& session);
 QString whyNoOffload(const Session& session);
 /// Whether the plan may offload: by the choice for all modules, or by a pin.
 bool mayOffload(const Session& session);
-/// What the shown plan moves to the host, and how long the GPU waits for the copies; empty: nothing.
-QString copiesLine(const Session& session);
 /// Why there is no policy to export, in a sentence; empty: there is one, or the plan is being solved.
 QString whyNoExport(const Session& session);
 
-/// "Proven optimal in 1.10 ms".
-QString solverLine(const Session& session);
-QString frontierLine(const Session& session); ///< whether the frontier is complete and proven; empty: not known yet
+/// The facts of the inspector's OpsPanel.
+OpsFacts opsFacts(const Session& session);
+/// Python code that sets the fraction of a plan by op in torch.compile; empty: there is no plan.
+QString compileLines(const Session& session);
+/// Why the plan by op cannot be expressed as lists of ops to save.
+QString noOpsPolicy(const Session& session);
+/// The instants of the ops with a changed decision on the plan's time axis: in forward, and where the plan recomputes
+/// the ops.
+std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& decisions, const Timeline& timeline);
 
 } // namespace headroom

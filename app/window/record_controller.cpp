@@ -20,9 +20,9 @@
 
 namespace headroom {
 
-RecordController::RecordController(Places places, Settings& settings, RecordingBar& bar, QWidget* window)
+RecordController::RecordController(Paths paths, Settings& settings, RecordingBar& bar, QWidget* window)
     : QObject(window)
-    , places_(std::move(places))
+    , paths_(std::move(paths))
     , settings_(settings)
     , bar_(bar)
     , window_(window)
@@ -62,7 +62,7 @@ RecordDialog* RecordController::dialog() const
 
 QString RecordController::destination(const QString& name) const
 {
-    return QDir(places_.folder).filePath(name + QStringLiteral(".hrs"));
+    return QDir(paths_.folder).filePath(name + QStringLiteral(".hrs"));
 }
 
 bool RecordController::refuseWhileBusy()
@@ -212,7 +212,7 @@ void RecordController::openDialog(const RecordRequest& request)
 {
     if (dialog_)
         dialog_->reject();
-    dialog_ = new RecordDialog(request, places_.recorder, Recording::freePath(destination(request.name())), window_);
+    dialog_ = new RecordDialog(request, paths_.recorder, Recording::freePath(destination(request.name())), window_);
     dialog_->setAttribute(Qt::WA_DeleteOnClose);
     const QString proposed = dialog_->request().gpu;
     connect(dialog_, &QDialog::accepted, this, [this, proposed, dialog = dialog_.data()] {
@@ -230,7 +230,7 @@ void RecordController::start(const RecordRequest& request)
     settings_.setRecordChoices(request.kind, kindChoices(request));
     settings_.setRecordChoices(request.model, fileChoices(request));
     request_ = request;
-    run(recordCommand(request, places_.recorder), request.name());
+    run(recordCommand(request, paths_.recorder), request.name());
 }
 
 bool RecordController::hasOutput() const
@@ -247,14 +247,14 @@ void RecordController::recordDemo(const DemoModel& demo)
 {
     if (refuseWhileBusy())
         return;
-    if (!QFileInfo::exists(places_.recorder) && QFileInfo::exists(places_.sample)) {
-        Q_EMIT recorded(places_.sample,
+    if (!QFileInfo::exists(paths_.recorder) && QFileInfo::exists(paths_.sample)) {
+        Q_EMIT recorded(paths_.sample,
                         tr("The recorder is not there, or is still being built: this step of the demo transformer was "
                            "recorded before and comes with Headroom."));
         return;
     }
     request_.reset();
-    run(recorderCommand(places_.recorder, demo.arguments, demo.title), demo.name);
+    run(recorderCommand(paths_.recorder, demo.arguments, demo.title), demo.name);
 }
 
 void RecordController::run(const RecordCommand& command, const QString& name)

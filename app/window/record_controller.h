@@ -25,13 +25,13 @@ class RecordController : public QObject
 {
     Q_OBJECT
 public:
-    struct Places
+    struct Paths
     {
         QString recorder; ///< the program
         QString folder; ///< folder of recordings
         QString sample; ///< a recorded step that opens instead of a demo if there is no recorder
     };
-    RecordController(Places places, Settings& settings, RecordingBar& bar, QWidget* window);
+    RecordController(Paths places, Settings& settings, RecordingBar& bar, QWidget* window);
 
     void ask(const QString& path); ///< opens the dialog for the model or script at `path`
     /// Opens the dialog for the step's script and another GPU. If the step file, or the folder named there, brings a
@@ -51,7 +51,7 @@ public:
 
     Recording& recording() noexcept { return recording_; }
     RecordDialog* dialog() const; ///< null: no dialog is open
-    const QString& recorder() const noexcept { return places_.recorder; }
+    const QString& recorder() const noexcept { return paths_.recorder; }
     /// Path of the step file of the first recording named `name`.
     QString destination(const QString& name) const;
 
@@ -76,7 +76,7 @@ private:
     void openDialog(const RecordRequest& request);
     void run(const RecordCommand& command, const QString& name);
 
-    const Places places_;
+    const Paths paths_;
     Settings& settings_;
     RecordingBar& bar_;
     QWidget* window_;

@@ -7,8 +7,8 @@
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
 #include "app/window/measured_controller.h"
+#include "app/window/open_step.h"
 #include "app/window/plan_controller.h"
-#include "app/window/step_engine.h"
 #include "core/base/atomic_write.h"
 #include "views/plot/timeline_view.h"
 
@@ -43,7 +43,7 @@ public:
     Screenshot(MainWindow& window, QString path, Done done);
 
 private:
-    void look();
+    void check();
     void save();
 
     MainWindow& window_;
@@ -73,11 +73,11 @@ Screenshot::Screenshot(MainWindow& window, QString path, Done done)
     connect(&window.planController(), &PlanController::failed, this, done_);
     connect(&window.planController(), &PlanController::frontierFailed, this, done_);
     connect(&window, &MainWindow::openFailed, this, done_);
-    connect(&looking_, &QTimer::timeout, this, &Screenshot::look);
+    connect(&looking_, &QTimer::timeout, this, &Screenshot::check);
     looking_.start(checkMs);
 }
 
-void Screenshot::look()
+void Screenshot::check()
 {
     const Session& session = window_.session();
     const bool complete = session.answerIsCurrent() && !session.answer()->preliminary && session.frontierIsFinal()

@@ -67,7 +67,7 @@ void Session::open(const OpenStepPtr& step, Bytes budget, PlanMode mode, const s
     selected_ = {};
     Q_EMIT stepChanged();
     if (isOpen())
-        Q_EMIT questionChanged();
+        Q_EMIT requestChanged();
 }
 
 void Session::setComparison(const StepComparisonPtr& comparison, const PeakTablesPtr& peaks, const TimelinePtr& beside,
@@ -115,7 +115,7 @@ void Session::applyStep(const OpenStepPtr& step, const std::map<std::string, Pin
     selected_ = moduleNamed(step_->trace(), selected);
     Q_EMIT stepChanged();
     Q_EMIT pinsChanged();
-    Q_EMIT questionChanged();
+    Q_EMIT requestChanged();
 }
 
 void Session::forgetAnswers()
@@ -181,7 +181,7 @@ void Session::applyBudget(Bytes budget)
         return;
     request_.budget = budget;
     Q_EMIT budgetChanged(budget);
-    Q_EMIT questionChanged();
+    Q_EMIT requestChanged();
 }
 
 void Session::setPin(const std::string& fqn, std::optional<Pin> pin)
@@ -212,7 +212,7 @@ void Session::applyPins(const std::map<std::string, Pin>& pins)
     request_.pins = pins;
     cardPlan_.reset();
     Q_EMIT pinsChanged();
-    Q_EMIT questionChanged();
+    Q_EMIT requestChanged();
 }
 
 void Session::setWorldSize(int worldSize)
@@ -240,7 +240,7 @@ void Session::applyWorldSize(int worldSize)
     askForOffload();
     Q_EMIT worldSizeChanged(worldSize);
     Q_EMIT offloadChanged();
-    Q_EMIT questionChanged();
+    Q_EMIT requestChanged();
 }
 
 bool Session::mayOffload() const
@@ -272,7 +272,7 @@ void Session::applyOffload(const OffloadChoice& choice)
     askForOffload();
     cardPlan_.reset();
     Q_EMIT offloadChanged();
-    Q_EMIT questionChanged();
+    Q_EMIT requestChanged();
 }
 
 void Session::setAnswer(const PlanAnswerPtr& answer)
@@ -393,7 +393,7 @@ void Session::applyOpsChoice(const OpsChoice& choice)
     Q_EMIT opsChoiceChanged();
     Q_EMIT frontierChanged();
     if (mode_ == PlanMode::ops)
-        Q_EMIT questionChanged();
+        Q_EMIT requestChanged();
 }
 
 void Session::setMode(PlanMode mode)
@@ -411,7 +411,7 @@ void Session::applyMode(PlanMode mode)
     if (mode == PlanMode::ops && !whyNoOps_.isEmpty())
         refuseOps(whyNoOps_); // no answer will come
     else
-        Q_EMIT questionChanged();
+        Q_EMIT requestChanged();
 }
 
 const FrontierPtr& Session::frontier() const noexcept
@@ -430,7 +430,7 @@ void Session::setOpsFrontier(const OpsFrontierPtr& frontier)
     opsPoints_ = std::make_shared<const std::vector<FrontierPoint>>(frontier->points());
     Q_EMIT frontierChanged();
     if (mode_ == PlanMode::ops)
-        Q_EMIT questionChanged(); // answers are plans of the frontier
+        Q_EMIT requestChanged(); // answers are plans of the frontier
 }
 
 void Session::refuseOps(const QString& why)
@@ -516,7 +516,7 @@ void Session::setCardPlan(const PlanAnswerPtr& plan)
     // The budget was there before the plan, and has another plan of as many bytes.
     const PlanAnswerPtr planned = plannedForCard();
     if (planned && !planned->regions.empty() && answer_ && answer_->timeline != planned->timeline)
-        Q_EMIT questionChanged();
+        Q_EMIT requestChanged();
 }
 
 Bytes Session::cardBudget() const noexcept

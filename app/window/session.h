@@ -29,7 +29,7 @@ using CardPointsPtr = std::shared_ptr<const CardPoints>;
 
 /// The open document: one recorded step, the request to the planner (budget, pins and more, with undo), and the last
 /// answer. All state of the document is here; everything that it returns is immutable. It is independent of threads and
-/// widgets: it emits questionChanged(), and setAnswer() takes the result.
+/// widgets: it emits requestChanged(), and setAnswer() takes the result.
 class Session : public QObject
 {
     Q_OBJECT
@@ -164,7 +164,7 @@ Q_SIGNALS:
     void verdictChanged();
     void cardPlanChanged();
     void cardPointsChanged();
-    void questionChanged(); ///< budget, pins, offload or world size changed: a new plan is needed
+    void requestChanged(); ///< budget, pins, offload or world size changed: a new plan is needed
     void answerChanged();
     void frontierChanged();
     void comparisonChanged();

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/recording/record_request.h"
-#include "app/window/step_engine.h"
+#include "app/window/open_step.h"
 
 #include <QByteArray>
 #include <QSettings>

@@ -4,7 +4,7 @@
 
 #include "views/models/table_delegate.h"
 #include "views/plot/number_text.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 
 #include <QDoubleSpinBox>
 #include <QFileInfo>

@@ -10,7 +10,7 @@
 #include "app/window/what_if.h"
 #include "core/trace/remarks.h"
 #include "views/plot/number_text.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/widgets/labels.h"
 #include "views/widgets/message_bar.h"
 #include "views/widgets/size_fields.h"
@@ -148,7 +148,7 @@ void StepHeader::showExport(CardLine::State state)
 {
     const bool proposed = state != CardLine::State::fails;
     if (buttons_[2]->property("primary").toBool() != proposed)
-        setLook(*buttons_[2], "primary", proposed);
+        setStyleProperty(*buttons_[2], "primary", proposed);
 }
 
 void StepHeader::fillTimes()

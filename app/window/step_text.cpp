@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/window/step_text.h"
 
+#include "app/window/plan_text.h"
 #include "core/cost/roofline.h"
 #include "views/plot/number_text.h"
 
@@ -57,6 +58,31 @@ QString bindsText(const StepClock& clock)
 QString exposedText(const StepClock& clock)
 {
     return tr("%1 of %2 of communication is exposed").arg(msText(clock.exposedMs), msText(clock.communicationMs));
+}
+
+/// A duration of the wall clock, rounded.
+QString tookText(double ms)
+{
+    return ms < 1000 ? tr("%1 ms").arg(std::round(ms)) : tr("%1 s").arg(ms / 1000, 0, 'f', 1);
+}
+
+/// "Plan 12 of 201, found in 1.2 s".
+QString opsSolverLine(const Session& session)
+{
+    if (!session.whyNoOps().isEmpty())
+        return tr("The ops of this step cannot be planned.");
+    const OpsFrontierPtr& frontier = session.opsFrontier();
+    if (!frontier)
+        return tr("Planning the ops …");
+    const OpsDecisions* plan = session.answer() ? session.answer()->ops.get() : nullptr;
+    if (plan && session.answerIsCurrent() && !session.feasible())
+        return frontier->complete
+            ? tr("None of %1 plans fits").arg(frontier->plans.size())
+            : tr("None of %1 plans fits; more are being looked for …").arg(frontier->plans.size());
+    const QString which = tr("Plan %1 of %2").arg(plan ? plan->index + 1 : 0).arg(frontier->plans.size());
+    return which
+        + (frontier->complete ? tr(", found in %1").arg(tookText(frontier->solveMs))
+                              : tr("; more are being looked for …"));
 }
 
 } // namespace
@@ -299,6 +325,60 @@ QString clockLine(const Session& session)
     if (!shown.collectives.empty())
         text += tr("; %1").arg(exposedText(shown));
     return text;
+}
+
+QString frontierLine(const Session& session)
+{
+    if (session.mode() == PlanMode::ops || !session.frontier() || session.frontier()->empty())
+        return {};
+    const std::vector<FrontierPoint>& points = *session.frontier();
+    const auto count = static_cast<int>(points.size());
+    if (!session.frontierIsFinal())
+        return tr("The cost curve is being computed: %1 plans so far").arg(count);
+    const auto proven = static_cast<int>(std::ranges::count(points, 0.0, &FrontierPoint::gap));
+    if (isComplete(points))
+        return count == 1 ? tr("The cost curve is complete: 1 plan, proven optimal")
+                          : tr("The cost curve is complete: %1 plans, each proven optimal").arg(count);
+    if (proven == count)
+        return tr("The cost curve shows %1 of many plans, each proven optimal").arg(count);
+    return tr("The cost curve shows %1 of many plans, %2 proven optimal").arg(count).arg(proven);
+}
+
+QString copiesLine(const Session& session)
+{
+    if (session.mode() == PlanMode::ops || !session.feasible() || session.answer()->plan.offload.moved == 0)
+        return {};
+    const auto& offload = session.answer()->plan.offload;
+    return tr("%1 go to the host and back in %2 of copies; the GPU waits for %3; pinned host memory %4")
+        .arg(bytesText(offload.moved, 2), msText(offload.copyMs), msText(offload.exposedMs),
+             bytesText(offload.host, 2));
+}
+
+QString solverLine(const Session& session)
+{
+    if (!whyNoPlan(session).isEmpty())
+        return tr("No plan is possible of this step");
+    if (session.mode() == PlanMode::ops)
+        return opsSolverLine(session);
+    if (!session.answer())
+        return tr("Solving …");
+    const Plan& plan = session.answer()->plan;
+    const QString time = msText(plan.solveMs);
+    switch (plan.status) {
+    case PlanStatus::optimal:
+        return tr("Proven optimal in %1").arg(time);
+    case PlanStatus::feasible:
+        if (session.answer()->preliminary)
+            return tr("A better plan saves at most %1 % of the added time; proving …")
+                .arg(QString::number(100 * plan.gap, 'f', 1));
+        return tr("A better plan saves at most %1 % of the added time; found in %2")
+            .arg(QString::number(100 * plan.gap, 'f', 1), time);
+    case PlanStatus::infeasible:
+        return tr("No plan found that fits, in %1").arg(time);
+    case PlanStatus::stopped:
+        break;
+    }
+    return tr("Stopped after %1").arg(time);
 }
 
 } // namespace headroom

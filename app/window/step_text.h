@@ -13,7 +13,7 @@
 
 namespace headroom {
 
-// Texts of the window about a step, whatever its plan, and about its times.
+// Texts of the window about a step and its times, and the lines about how a plan was found and how long a step takes.
 
 /// The step's name, "transformer", and its facts, "batch 8 × 1024, float32, adam, simulated, 1,204 events".
 QString stepName(const StepTrace& trace);
@@ -77,5 +77,10 @@ QString timesChange(const TimeChoice& from, const TimeChoice& to);
 /// "Kernel model: 117.4 ms a step, 112.1 ms without the plan; the GPU binds; 39 kernels are launched again". Empty: the
 /// step has no clock.
 QString clockLine(const Session& session);
+/// "Proven optimal in 1.10 ms"; of a plan by op "Plan 12 of 201, found in 1.2 s".
+QString solverLine(const Session& session);
+QString frontierLine(const Session& session); ///< whether the frontier is complete and proven; empty: not known yet
+/// What the shown plan moves to the host, and how long the GPU waits for the copies; empty: nothing.
+QString copiesLine(const Session& session);
 
 } // namespace headroom

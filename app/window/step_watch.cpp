@@ -23,7 +23,7 @@ StepWatch::StepWatch(Session& session, QObject* parent)
 {
     settling_.setSingleShot(true);
     settling_.setInterval(settleMs);
-    connect(&settling_, &QTimer::timeout, this, &StepWatch::look);
+    connect(&settling_, &QTimer::timeout, this, &StepWatch::check);
     connect(&session_, &Session::stepChanged, this, &StepWatch::watch);
     connect(&session_, &Session::comparisonChanged, this, &StepWatch::watch);
     connect(&watcher_, &QFileSystemWatcher::fileChanged, &settling_, qOverload<>(&QTimer::start));
@@ -67,7 +67,7 @@ void StepWatch::watchPaths()
         watcher_.addPaths(paths);
 }
 
-void StepWatch::look()
+void StepWatch::check()
 {
     watchPaths();
     std::vector<File> news;

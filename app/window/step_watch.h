@@ -23,7 +23,7 @@ class StepWatch : public QObject
 public:
     explicit StepWatch(Session& session, QObject* parent = nullptr);
 
-    void look(); ///< compares the files with what is shown now; for file systems that report no changes
+    void check(); ///< compares the files with what is shown now; for file systems that report no changes
 
 Q_SIGNALS:
     void changed(const QString& path); ///< once for each change

@@ -15,7 +15,7 @@ ThemeSwitch::ThemeSwitch(Settings& settings, QObject* parent)
     , settings_(settings)
     , choice_(settings.theme())
 {
-    connect(&desktop_, &DesktopLook::changed, this, &ThemeSwitch::apply);
+    connect(&desktop_, &DesktopColours::changed, this, &ThemeSwitch::apply);
     apply();
 }
 

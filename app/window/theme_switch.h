@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/window/settings.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 
 #include <QObject>
 
@@ -27,7 +27,7 @@ private:
     void apply();
 
     Settings& settings_;
-    DesktopLook desktop_;
+    DesktopColours desktop_;
     ThemeChoice choice_;
 };
 

@@ -47,7 +47,7 @@ VerifyController::VerifyController(Session& session, VerifyRow& row, QAction& ac
     connect(&row_, &VerifyRow::wanted, this, &VerifyController::verify);
     connect(&row_, &VerifyRow::cancelWanted, &verifying_, &RecorderRun::cancel);
     connect(&session_, &Session::stepAboutToChange, this, &VerifyController::forget);
-    connect(&session_, &Session::questionChanged, this, &VerifyController::forget);
+    connect(&session_, &Session::requestChanged, this, &VerifyController::forget);
     connect(&session_, &Session::answerChanged, this, &VerifyController::showOffer);
     connect(&session_, &Session::stepChanged, this, &VerifyController::showOffer);
     connect(&session_, &Session::opsPolicyChanged, this, &VerifyController::showOffer);
@@ -162,8 +162,8 @@ void VerifyController::verifyScript()
     const QString executed = place_->filePath(QStringLiteral("executed.hrs"));
     records_.withPython(
         session_.step()->trace(),
-        [=, this, step = session_.step()->path, question = question_](const QString& python) {
-            if (question == question_)
+        [=, this, step = session_.step()->path, number = planNumber_](const QString& python) {
+            if (number == planNumber_)
                 verifying_.start(verifyScriptCommand(headroom, step, python, policy, executed));
         },
         [] {});
@@ -171,7 +171,7 @@ void VerifyController::verifyScript()
 
 void VerifyController::forget()
 {
-    ++question_;
+    ++planNumber_;
     if (verifying_.running())
         verifying_.cancel();
     else if (row_.verdict() != VerifyRow::Verdict::none)

@@ -42,7 +42,7 @@ private:
     VerifyRow& row_;
     QAction& action_;
     RecordController& records_;
-    int question_ = 0; ///< number of the plan in question; another plan has another number
+    int planNumber_ = 0; ///< another plan has another number
     std::unique_ptr<QTemporaryDir> place_; ///< folder of the policy's file
     Verifying verifying_;
 };

@@ -56,7 +56,7 @@ public:
         std::string name;
         bool ignored = false; ///< by selective checkpointing
         bool changesArgument = false;
-        OpFacts::Kind kind = OpFacts::Kind::ordinary;
+        OpFacts::OpClass kind = OpFacts::OpClass::ordinary;
         std::size_t arguments = 0;
         std::size_t returns = 0;
         std::size_t calls = 0;

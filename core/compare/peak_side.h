@@ -79,6 +79,7 @@ struct PeakSide
 Result<PeakSide> peakSideOf(const StepTrace& trace, const Timeline& timeline, std::string name);
 
 /// Returns the side of a snapshot: the same as of the step that importSnapshot() makes, in a fraction of the memory.
+/// Error: as importSnapshot().
 Result<PeakSide> peakSideOf(const SnapshotPart& part, std::string name);
 
 } // namespace headroom

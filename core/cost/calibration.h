@@ -84,7 +84,8 @@ std::filesystem::path calibrationFile(const std::string& gpu);
 /// Reads a calibration; nullopt if there is no file. Errors (badInput) as calibrationFromJson().
 Result<std::optional<Calibration>> readCalibration(const std::filesystem::path& file);
 
-/// Merges `learned` into the calibration in the file, or creates the file.
+/// Merges `learned` into the calibration in the file, or creates the file. Errors (badInput): the file is of another
+/// GPU, cannot be read, or cannot be written.
 Status addToCalibration(const Calibration& learned, const std::filesystem::path& file);
 
 } // namespace headroom

@@ -76,10 +76,10 @@ std::optional<Value> decodedValue(Decoder& decoder, std::int64_t head)
     case tagNone:
         return value;
     case tagTensor:
-        value.kind = Value::Kind::tensor;
+        value.kind = Value::ValueType::tensor;
         return addTensor(decoder.tensor(count)) ? std::optional(value) : std::nullopt;
     case tagTensors:
-        value.kind = Value::Kind::tensors;
+        value.kind = Value::ValueType::tensors;
         for (std::int64_t i = 0; i < count; ++i) {
             const auto inner = decoder.next();
             if (!inner || (*inner & 0xff) != tagTensor || !addTensor(decoder.tensor(*inner >> tagBits)))
@@ -87,13 +87,13 @@ std::optional<Value> decodedValue(Decoder& decoder, std::int64_t head)
         }
         return value;
     case tagManyTensors: {
-        value.kind = Value::Kind::manyTensors;
+        value.kind = Value::ValueType::manyTensors;
         value.integers = {count};
         const auto inner = decoder.next();
         return inner && addTensor(decoder.tensor(*inner >> tagBits)) ? std::optional(value) : std::nullopt;
     }
     case tagIntegers: {
-        value.kind = Value::Kind::integers;
+        value.kind = Value::ValueType::integers;
         auto integers = decoder.list(count);
         if (!integers)
             return std::nullopt;
@@ -183,18 +183,18 @@ std::vector<std::int64_t> encoded(const OpSignature& signature)
     SignatureEncoder encoder(signature.modes);
     const auto add = [&](const Value& value) {
         switch (value.kind) {
-        case Value::Kind::none:
+        case Value::ValueType::none:
             return encoder.none();
-        case Value::Kind::tensor:
+        case Value::ValueType::tensor:
             return encoder.tensor(value.tensors.front());
-        case Value::Kind::tensors:
+        case Value::ValueType::tensors:
             encoder.beginTensors(value.tensors.size());
             for (const TensorShape& tensor : value.tensors)
                 encoder.tensor(tensor);
             return;
-        case Value::Kind::manyTensors:
+        case Value::ValueType::manyTensors:
             return encoder.manyTensors(static_cast<std::size_t>(value.integers.front()), value.tensors.front());
-        case Value::Kind::integers:
+        case Value::ValueType::integers:
             return encoder.integers(value.integers);
         }
     };

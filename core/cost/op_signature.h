@@ -23,14 +23,14 @@ struct OpSignature
 {
     struct Value
     {
-        enum class Kind : std::uint8_t {
+        enum class ValueType : std::uint8_t {
             none, ///< not given, or of no influence on the time
             tensor,
             tensors, ///< a list of tensors
             manyTensors, ///< a long list: `integers` has its length, `tensors` a single tensor with the elements of all
             integers, ///< a number or a list; a boolean is 0 or 1, a floating-point number other than 0 is 1
         };
-        Kind kind = Kind::none;
+        ValueType kind = ValueType::none;
         std::vector<TensorShape> tensors;
         std::vector<std::int64_t> integers;
 

@@ -356,12 +356,12 @@ void readForeach(std::string_view name, const OpSignature& signature, OpWork& wo
     double lists = 0;
     double tensors = 1;
     for (const Value& value : signature.arguments) {
-        if (value.kind != Value::Kind::tensors && value.kind != Value::Kind::manyTensors)
+        if (value.kind != Value::ValueType::tensors && value.kind != Value::ValueType::manyTensors)
             continue;
         ++lists;
         tensors = std::max(tensors,
-                           value.kind == Value::Kind::manyTensors ? static_cast<double>(value.integers.front())
-                                                                  : static_cast<double>(value.tensors.size()));
+                           value.kind == Value::ValueType::manyTensors ? static_cast<double>(value.integers.front())
+                                                                       : static_cast<double>(value.tensors.size()));
     }
     // depth_to_max_tensors, depth_to_max_blocks and kChunkSize of aten/src/ATen/native/cuda/MultiTensorApply.cuh.
     constexpr std::array<double, 6> mostTensors{110, 110, 64, 48, 36, 30};

@@ -13,9 +13,9 @@ namespace headroom::cupti {
 /// An activity of the GPU, from a record of CUPTI: a kernel, a copy or a fill.
 struct GpuActivity
 {
-    enum class Kind : std::uint8_t { kernel, memcpy, memset };
+    enum class ActivityKind : std::uint8_t { kernel, memcpy, memset };
 
-    Kind kind = Kind::kernel;
+    ActivityKind kind = ActivityKind::kernel;
     std::uint32_t correlation = 0; ///< id of the launching CUDA call; shared by a graph's kernels
     std::uint32_t device = 0;
     std::uint32_t context = 0;
@@ -36,9 +36,9 @@ struct HostActivity
 /// Links a CUDA call to the innermost id of a kind in the calling thread.
 struct ExternalId
 {
-    enum class Kind : std::uint8_t { op, call };
+    enum class IdKind : std::uint8_t { op, call };
 
-    Kind kind = Kind::op;
+    IdKind kind = IdKind::op;
     std::uint32_t correlation = 0;
     std::uint64_t id = 0;
 };

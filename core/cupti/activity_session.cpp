@@ -17,7 +17,7 @@ namespace {
 
 /// The fields that records of GPU work share under the same names.
 template <class Record>
-GpuActivity activityOf(const Record& record, GpuActivity::Kind kind)
+GpuActivity activityOf(const Record& record, GpuActivity::ActivityKind kind)
 {
     GpuActivity activity;
     activity.kind = kind;
@@ -58,25 +58,25 @@ void RecordParser::add(const CUpti_Activity& record)
     case CUPTI_ACTIVITY_KIND_KERNEL:
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
         const auto& kernel = as<CUpti_ActivityKernel10>(record);
-        log_.gpu.push_back(activityOf(kernel, GpuActivity::Kind::kernel));
+        log_.gpu.push_back(activityOf(kernel, GpuActivity::ActivityKind::kernel));
         log_.gpu.back().name = nameOf(kernel.name);
         return;
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY: {
         const auto& copy = as<CUpti_ActivityMemcpy6>(record);
-        log_.gpu.push_back(activityOf(copy, GpuActivity::Kind::memcpy));
+        log_.gpu.push_back(activityOf(copy, GpuActivity::ActivityKind::memcpy));
         log_.gpu.back().bytes = static_cast<Bytes>(copy.bytes);
         return;
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY2: {
         const auto& copy = as<CUpti_ActivityMemcpyPtoP4>(record);
-        log_.gpu.push_back(activityOf(copy, GpuActivity::Kind::memcpy));
+        log_.gpu.push_back(activityOf(copy, GpuActivity::ActivityKind::memcpy));
         log_.gpu.back().bytes = static_cast<Bytes>(copy.bytes);
         return;
     }
     case CUPTI_ACTIVITY_KIND_MEMSET: {
         const auto& set = as<CUpti_ActivityMemset4>(record);
-        log_.gpu.push_back(activityOf(set, GpuActivity::Kind::memset));
+        log_.gpu.push_back(activityOf(set, GpuActivity::ActivityKind::memset));
         log_.gpu.back().bytes = static_cast<Bytes>(set.bytes);
         return;
     }
@@ -93,9 +93,9 @@ void RecordParser::add(const CUpti_Activity& record)
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: {
         const auto& external = as<CUpti_ActivityExternalCorrelation>(record);
         if (external.externalKind == opKind)
-            log_.externals.push_back({ExternalId::Kind::op, external.correlationId, external.externalId});
+            log_.externals.push_back({ExternalId::IdKind::op, external.correlationId, external.externalId});
         else if (external.externalKind == callKind)
-            log_.externals.push_back({ExternalId::Kind::call, external.correlationId, external.externalId});
+            log_.externals.push_back({ExternalId::IdKind::call, external.correlationId, external.externalId});
         return;
     }
     default:

@@ -27,7 +27,7 @@ public:
             busy_ += activity.end - from;
         covered_ = std::max(covered_, activity.end);
         sum_ += activity.end - activity.start;
-        ++(activity.kind == GpuActivity::Kind::kernel ? kernels_ : copies_);
+        ++(activity.kind == GpuActivity::ActivityKind::kernel ? kernels_ : copies_);
     }
 
     WorkTime time() const { return {msOf(busy_), msOf(sum_), kernels_, copies_}; }
@@ -59,7 +59,7 @@ std::unordered_map<std::uint32_t, Origin> originsOf(const std::vector<ExternalId
     std::unordered_map<std::uint32_t, Origin> origins;
     for (const ExternalId& external : externals) {
         Origin& origin = origins[external.correlation];
-        std::optional<std::uint64_t>& id = external.kind == ExternalId::Kind::op ? origin.op : origin.call;
+        std::optional<std::uint64_t>& id = external.kind == ExternalId::IdKind::op ? origin.op : origin.call;
         id = std::max(id.value_or(0), external.id);
     }
     return origins;

@@ -172,7 +172,7 @@ public:
         const std::lock_guard lock(mutex_);
         const auto correlation = static_cast<std::uint32_t>(log_.gpu.size());
         log_.gpu.push_back({.correlation = correlation, .start = opened_.start, .end = end});
-        log_.externals.push_back({cupti::ExternalId::Kind::op, correlation, opened_.id});
+        log_.externals.push_back({cupti::ExternalId::IdKind::op, correlation, opened_.id});
     }
     // Calls need no scope: between ops the CPU runs the program itself, and the module does no work.
     void enterCall(std::uint64_t) noexcept override {}

@@ -128,13 +128,13 @@ bool contains(const c10::Type& type, c10::TypeKind kind)
 
 bool isHarmless(const c10::Argument& argument)
 {
-    using Kind = c10::TypeKind;
     const c10::Type& type = *argument.type();
-    for (const Kind handle : {Kind::ClassType, Kind::CapsuleType, Kind::StorageType, Kind::StreamObjType,
-                              Kind::RRefType, Kind::PyObjectType, Kind::QuantizerType})
+    for (const auto handle : {c10::TypeKind::ClassType, c10::TypeKind::CapsuleType, c10::TypeKind::StorageType,
+                              c10::TypeKind::StreamObjType, c10::TypeKind::RRefType, c10::TypeKind::PyObjectType,
+                              c10::TypeKind::QuantizerType})
         if (contains(type, handle))
             return false;
-    return !contains(type, Kind::StringType) || harmlessTexts().contains(argument.name());
+    return !contains(type, c10::TypeKind::StringType) || harmlessTexts().contains(argument.name());
 }
 
 bool isAllowed(const torch::jit::Operator& op)

@@ -27,7 +27,7 @@ public:
     void number(std::string_view key, double& value, double least, double below); ///< least <= value < below
     void flag(std::string_view key, bool& value); ///< true or false
 
-    Status finish() const;
+    Status finish() const; ///< error (badInput): an unknown setting, or the first wrong value
 
 private:
     const std::string* find(std::string_view key);

@@ -42,7 +42,7 @@ enum class Lifetimes {
     graph, ///< after the last use
 };
 std::string_view lifetimesName(Lifetimes lifetimes); ///< "frame", "graph"
-Result<Lifetimes> parseLifetimes(std::string_view name);
+Result<Lifetimes> parseLifetimes(std::string_view name); ///< error (badInput): another name
 
 /// The model to open, by the user's request: name, batch size, element type and device.
 struct ModelRequest
@@ -119,6 +119,7 @@ Result<at::ScalarType> parseDType(std::string_view name);
 Result<std::unique_ptr<ModelSource>> openExportedProgram(const ModelRequest& request);
 
 /// Opens a file of torch.jit.save (.pt). TorchScript's interpreter runs the model and frees a value after the last use.
+/// Errors (badInput) as openModel().
 Result<std::unique_ptr<ModelSource>> openTorchScript(const ModelRequest& request);
 
 namespace demo {

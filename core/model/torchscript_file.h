@@ -57,7 +57,7 @@ class TorchScriptFile
 public:
     /// Opens a file. Errors (badInput): missing, damaged, not TorchScript.
     static Result<TorchScriptFile> open(const std::filesystem::path& path);
-    /// Reads from bytes that `memory` keeps alive; `name` is used in messages.
+    /// Reads from bytes that `memory` keeps alive; `name` is used in messages. Errors as open().
     static Result<TorchScriptFile> read(std::span<const std::byte> bytes, std::string name,
                                         std::shared_ptr<const void> memory);
 

@@ -46,7 +46,7 @@ class ZipArchive
 public:
     /// Opens a file. Errors (badInput): missing, not a zip file, truncated.
     static Result<ZipArchive> open(const std::filesystem::path& path);
-    /// Reads from bytes that `memory` keeps alive; `name` is used in messages.
+    /// Reads from bytes that `memory` keeps alive; `name` is used in messages. Errors as open().
     static Result<ZipArchive> read(std::span<const std::byte> bytes, std::string name,
                                    std::shared_ptr<const void> memory);
 

@@ -38,7 +38,7 @@ struct Patience
 /// The answer has a verdict. If no plan runs, the answer is infeasible, and its reason says why. Otherwise
 /// `plan.budget` is the card's memory for tensors, and boundMs is proven for all plans whose bytes fit, whether they
 /// run or not; gap is to that. With LeastMemory::left, CardVerdict::leastMemory is 0, and where no plan runs the
-/// run is that of the last plan that was tried.
+/// run is that of the last plan that was tried. Errors: those of StepPlanner::solve().
 Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, const CardPtr& card,
                                const std::stop_token& stop = {}, LeastMemory least = LeastMemory::searched,
                                const Patience& patience = {});
@@ -47,12 +47,12 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
 /// exposed copies), or one at all, with expandable segments or without splits of large blocks (max_split_size_mb), and
 /// returns the best of these settings: expandable segments, unless another one is better by 1 % of the step's time.
 /// nullopt: none is better than now by as much, or the bound of `found` says so. After 15 seconds no other settings are
-/// tried.
+/// tried. Errors: those of planForCard().
 Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner, const PlanRequest& request,
                                                      const PlanAnswer& found, const std::stop_token& stop = {},
                                                      const Patience& patience = {});
 
-/// planForCard(), with betterSettings() in the verdict.
+/// planForCard(), with betterSettings() in the verdict, and planForCard()'s errors.
 Result<PlanAnswer> planForCardAndSettings(const StepPlanner& planner, const PlanRequest& request, const CardPtr& card);
 
 } // namespace headroom

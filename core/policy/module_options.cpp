@@ -41,15 +41,15 @@ Result<std::vector<ModuleOption>> moduleOptions(const StepModel& model, const St
     const StepLayout layout(model, events, {module}, 1, StepLayout::SharedArguments::held);
     LocalNotes notes;
     const LocalReplay replay(model, events, module, layout.shared(), notes);
-    const StepLayout::Place place = layout.place(replay, module, 0, 1);
+    const StepLayout::PartEvents partEvents = layout.partEvents(replay, module, 0, 1);
     const MayCheckpoint any = [](ModuleId) { return true; };
     const bool onlyWhole = around != tree.around.end();
-    ASSIGN_OR_RETURN(PartOptions part, partOptions(model, tree, number, onlyWhole, replay, place, any, notes));
+    ASSIGN_OR_RETURN(PartOptions part, partOptions(model, tree, number, onlyWhole, replay, partEvents, any, notes));
 
     // Selects first by the change of held bytes, then by the exact effect of each remaining plan.
     std::vector<ModuleOption> options{{}};
     for (std::size_t i = 0; i < part.plans.size(); ++i) {
-        ModuleOption option{place.of(part.effects[i]).held, part.effects[i].recomputeMs, part.plans[i]};
+        ModuleOption option{partEvents.of(part.effects[i]).held, part.effects[i].recomputeMs, part.plans[i]};
         for (CheckpointRegion& region : option.regions)
             region.module = ModuleId(region.module.value + module.value);
         options.push_back(std::move(option));

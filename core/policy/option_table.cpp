@@ -79,21 +79,21 @@ private:
         const MayCheckpoint may = [this](ModuleId module) {
             return sharedArguments_ == StepLayout::SharedArguments::held || !layout_.hasShared(module);
         };
-        const PartArcs::PlaceOf placeOf = [this](const Arc& arc) { return placeIn(layout_, arc); };
+        const PartArcs::PartEventsOf partEventsOf = [this](const Arc& arc) { return partEventsIn(layout_, arc); };
         ASSIGN_OR_RETURN(PartArcs found,
-                         PartArcs::create(model_, events_, tree_, layout_.shared(), may, placeOf, stop_));
+                         PartArcs::create(model_, events_, tree_, layout_.shared(), may, partEventsOf, stop_));
         arcs_ = std::move(found.arcs);
         classes_ = std::move(found.classes);
         for (const PartArcs::ArcClass& arcClass : classes_)
             ranges_.push_back(rangeOf(arcClass.options.effects));
         for (const Arc& arc : arcs_)
-            places_.push_back(placeIn(layout_, arc));
+            partEvents_.push_back(partEventsIn(layout_, arc));
         return {};
     }
 
-    StepLayout::Place placeIn(const StepLayout& layout, const Arc& arc) const
+    StepLayout::PartEvents partEventsIn(const StepLayout& layout, const Arc& arc) const
     {
-        return layout.place(*arc.replay, moduleOf(arc), arc.first, arc.last);
+        return layout.partEvents(*arc.replay, moduleOf(arc), arc.first, arc.last);
     }
 
     static Range rangeOf(const std::vector<LocalEffect>& effects)
@@ -112,11 +112,11 @@ private:
         return range;
     }
 
-    StepLayout::Place narrowed(const StepLayout::Place& place, std::size_t arcClass) const
+    StepLayout::PartEvents narrowed(const StepLayout::PartEvents& partEvents, std::size_t arcClass) const
     {
         return classes_[arcClass].options.effects.empty()
-            ? place
-            : place.between(ranges_[arcClass].least, ranges_[arcClass].most);
+            ? partEvents
+            : partEvents.between(ranges_[arcClass].least, ranges_[arcClass].most);
     }
 
     void fill(std::size_t arcClass)
@@ -127,9 +127,9 @@ private:
         for (const std::size_t index : classes_[arcClass].arcs) {
             const Arc& arc = arcs_[index];
             ChainArc& pessimistic = table_.problem_.arcs[index] = {arc.first, arc.last, {}};
-            const StepLayout::Place place = narrowed(places_[index], arcClass);
+            const StepLayout::PartEvents partEvents = narrowed(partEvents_[index], arcClass);
             for (const LocalEffect& effect : options.effects) {
-                const PartMemory memory = place.of(effect);
+                const PartMemory memory = partEvents.of(effect);
                 pessimistic.options.push_back({memory.held, memory.high, picoseconds(effect.recomputeMs)});
             }
             table_.relaxed_.arcs[index] = pessimistic;
@@ -138,7 +138,7 @@ private:
             if (arc.last - arc.first == 1 && sameSums(pessimistic.options, table_.problem_.arcs[first].options))
                 table_.problem_.classes[static_cast<std::size_t>(arc.first)]
                     = table_.relaxed_.classes[static_cast<std::size_t>(arc.first)] = static_cast<int>(arcClass);
-            PartDeviations deviations = places_[index].deviations(options.effects);
+            PartDeviations deviations = partEvents_[index].deviations(options.effects);
             more_[index] = std::move(deviations.more);
             less_[index] = std::move(deviations.less);
         }
@@ -193,10 +193,10 @@ private:
     {
         for (std::size_t number = 0; number < arcs_.size(); ++number) {
             const std::size_t arcClass = arcs_[number].arcClass;
-            const StepLayout::Place place = narrowed(placeIn(layout, arcs_[number]), arcClass);
+            const StepLayout::PartEvents partEvents = narrowed(partEventsIn(layout, arcs_[number]), arcClass);
             auto& options = problem.arcs[number].options;
             for (std::size_t o = 0; o < options.size(); ++o) {
-                const PartMemory memory = place.of(classes_[arcClass].options.effects[o]);
+                const PartMemory memory = partEvents.of(classes_[arcClass].options.effects[o]);
                 options[o] = {memory.held, memory.high, options[o].time};
             }
         }
@@ -253,7 +253,7 @@ private:
         std::vector<std::vector<PartDeviations::Stretch>> less(arcs_.size());
         for (std::size_t number = 0; number < arcs_.size(); ++number)
             less[number]
-                = placeIn(other, arcs_[number]).deviations(classes_[arcs_[number].arcClass].options.effects).less;
+                = partEventsIn(other, arcs_[number]).deviations(classes_[arcs_[number].arcClass].options.effects).less;
         relax(other, less, table_.elsewhere_.emplace(table_.relaxed_));
         for (const PartArcs::ArcClass& arcClass :
              classes_) // equal parts at one boundary may differ at the other boundary
@@ -341,7 +341,7 @@ private:
     std::vector<Arc> arcs_;
     std::vector<PartArcs::ArcClass> classes_;
     std::vector<Range> ranges_; ///< by class of arcs
-    std::vector<StepLayout::Place> places_; ///< by arc
+    std::vector<StepLayout::PartEvents> partEvents_; ///< by arc
     std::vector<std::vector<PartDeviations::Stretch>> more_, less_; ///< by arc
     std::vector<PartDeviations::Stretch> casts_; ///< castsThatMayBeGone()
     OptionTable table_;

@@ -60,8 +60,8 @@ Error stoppedMeasuring()
 }
 
 Result<PartArcs> PartArcs::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
-                                  const std::vector<bool>& shared, const MayCheckpoint& may, const PlaceOf& placeOf,
-                                  const std::stop_token& stop)
+                                  const std::vector<bool>& shared, const MayCheckpoint& may,
+                                  const PartEventsOf& partEventsOf, const std::stop_token& stop)
 {
     PartArcs found;
     found.arcs = arcsOf(tree);
@@ -78,8 +78,8 @@ Result<PartArcs> PartArcs::create(const StepModel& model, const StorageEvents& e
             ArcClass& arcClass = found.classes.emplace_back();
             if (!arc.hidden) {
                 ASSIGN_OR_RETURN(arcClass.options,
-                                 partOptions(model, tree, arc.unit, arc.last - arc.first > 1, *arc.replay, placeOf(arc),
-                                             may, notes));
+                                 partOptions(model, tree, arc.unit, arc.last - arc.first > 1, *arc.replay,
+                                             partEventsOf(arc), may, notes));
             }
         }
         arc.arcClass = known->second;
@@ -130,13 +130,13 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
     const auto moduleOf
         = [&](const PartArcs::Arc& arc) { return tree.units[static_cast<std::size_t>(arc.unit)].module; };
     const StepLayout layout(model, events, modules, worldSize, held);
-    const PartArcs::PlaceOf placeOf = [&](const PartArcs::Arc& arc) {
-        const StepLayout own(model, events, modules, worldSize, held, layout.turnOf(moduleOf(arc)));
-        return own.place(*arc.replay, moduleOf(arc), arc.first, arc.last);
+    const PartArcs::PartEventsOf partEventsOf = [&](const PartArcs::Arc& arc) {
+        const StepLayout own(model, events, modules, worldSize, held, layout.boundaryOf(moduleOf(arc)));
+        return own.partEvents(*arc.replay, moduleOf(arc), arc.first, arc.last);
     };
     const MayCheckpoint may = [](ModuleId) { return true; };
     RowProblem problem;
-    ASSIGN_OR_RETURN(problem.parts_, PartArcs::create(model, events, tree, layout.shared(), may, placeOf, stop));
+    ASSIGN_OR_RETURN(problem.parts_, PartArcs::create(model, events, tree, layout.shared(), may, partEventsOf, stop));
     for (const PartArcs::Arc& arc : problem.parts_.arcs)
         problem.modules_.push_back(moduleOf(arc));
     for (const PartArcs::ArcClass& arcClass : problem.parts_.classes) {

@@ -38,13 +38,13 @@ struct PartArcs
     std::vector<Arc> arcs; ///< sorted by first, then last
     std::vector<ArcClass> classes;
 
-    /// The place of an arc, for the choice of the arc's options.
-    using PlaceOf = std::function<StepLayout::Place(const Arc& arc)>;
+    /// The events of an arc, for the choice of the arc's options.
+    using PartEventsOf = std::function<StepLayout::PartEvents(const Arc& arc)>;
 
     /// `shared` are the storages that are arguments of several parts. Error: as predict(), and stoppedMeasuring().
     static Result<PartArcs> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
-                                   const std::vector<bool>& shared, const MayCheckpoint& may, const PlaceOf& placeOf,
-                                   const std::stop_token& stop);
+                                   const std::vector<bool>& shared, const MayCheckpoint& may,
+                                   const PartEventsOf& partEventsOf, const std::stop_token& stop);
 };
 
 /// A plan of an arc's part, with the modules of the step.

@@ -39,17 +39,17 @@ std::vector<std::size_t> worthAtAnyPrice(const std::vector<OptionCost>& options,
         return kept;
     std::vector<OptionCost> exposed = options;
     std::vector<OptionCost> unmoved;
-    std::vector<std::size_t> placeOf;
+    std::vector<std::size_t> indexOf;
     for (std::size_t i = 0; i < options.size(); ++i) {
         exposed[i].time += options[i].copy;
         if (options[i].copy > 0)
             continue;
         unmoved.push_back(options[i]);
-        placeOf.push_back(i);
+        indexOf.push_back(i);
     }
     std::ranges::copy(worthIt(exposed, most), std::back_inserter(kept));
     for (const std::size_t i : worthIt(unmoved, most))
-        kept.push_back(placeOf[i]);
+        kept.push_back(indexOf[i]);
     std::ranges::sort(kept, {}, [&](std::size_t i) { return std::tuple(options[i].held, options[i].time, i); });
     kept.erase(std::ranges::unique(kept).begin(), kept.end());
     return kept;
@@ -66,12 +66,12 @@ std::vector<OptionCost> costsOf(const Options& options)
 class PartMeasure
 {
 public:
-    PartMeasure(const StepModel& model, const PartTree& tree, const LocalReplay& replay, const StepLayout::Place& place,
-                const MayCheckpoint& may, LocalNotes& notes)
+    PartMeasure(const StepModel& model, const PartTree& tree, const LocalReplay& replay,
+                const StepLayout::PartEvents& partEvents, const MayCheckpoint& may, LocalNotes& notes)
         : model_(model)
         , tree_(tree)
         , replay_(replay)
-        , place_(place)
+        , partEvents_(partEvents)
         , may_(may)
         , notes_(notes)
         , link_(hostLinkOf(model.trace()->info))
@@ -166,7 +166,7 @@ private:
 
     OptionCost costOf(const LocalEffect& effect) const
     {
-        const PartMemory memory = place_.of(effect);
+        const PartMemory memory = partEvents_.of(effect);
         return {memory.held, memory.high, picoseconds(effect.recomputeMs), picoseconds(copyMs(link_, effect))};
     }
 
@@ -355,7 +355,7 @@ private:
     const StepModel& model_;
     const PartTree& tree_;
     const LocalReplay& replay_;
-    const StepLayout::Place& place_;
+    const StepLayout::PartEvents& partEvents_;
     const MayCheckpoint& may_;
     LocalNotes& notes_;
     HostLink link_;
@@ -370,10 +370,10 @@ double copyMs(const HostLink& link, const LocalEffect& effect)
 }
 
 Result<PartOptions> partOptions(const StepModel& model, const PartTree& tree, int unit, bool onlyWhole,
-                                const LocalReplay& replay, const StepLayout::Place& place, const MayCheckpoint& may,
-                                LocalNotes& notes)
+                                const LocalReplay& replay, const StepLayout::PartEvents& partEvents,
+                                const MayCheckpoint& may, LocalNotes& notes)
 {
-    const PartMeasure measure(model, tree, replay, place, may, notes);
+    const PartMeasure measure(model, tree, replay, partEvents, may, notes);
     Options options;
     if (onlyWhole) {
         RETURN_IF_ERROR(measure.addWhole(unit, options));

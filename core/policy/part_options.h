@@ -29,7 +29,7 @@ using MayCheckpoint = std::function<bool(ModuleId)>;
 /// unit. With `onlyWhole`, for a module around several parts, only checkpoints of the whole module. Error: as
 /// predict().
 Result<PartOptions> partOptions(const StepModel& model, const PartTree& tree, int unit, bool onlyWhole,
-                                const LocalReplay& replay, const StepLayout::Place& place, const MayCheckpoint& may,
-                                LocalNotes& notes);
+                                const LocalReplay& replay, const StepLayout::PartEvents& partEvents,
+                                const MayCheckpoint& may, LocalNotes& notes);
 
 } // namespace headroom

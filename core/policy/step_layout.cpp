@@ -196,7 +196,7 @@ std::uint32_t StepLayout::boundaryWith(const std::vector<Bytes>& more) const
     return boundary;
 }
 
-std::uint32_t StepLayout::turnOf(ModuleId module) const
+std::uint32_t StepLayout::boundaryOf(ModuleId module) const
 {
     std::uint32_t boundary = never;
     for (const CallId id : model_.index().callsOf[module.value]) {
@@ -247,7 +247,7 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> StepLayout::windowsOf(Modul
 /// after the module.
 std::vector<StepLayout::Zone> StepLayout::zonesOf(ModuleId module, int first, int last) const
 {
-    using enum Place::Where;
+    using enum PartEvents::Where;
     const auto windows = windowsOf(module, first, last);
     std::vector<std::uint32_t> cuts; // begins and ends of windows
     for (const auto& [begin, end] : windows)
@@ -260,7 +260,7 @@ std::vector<StepLayout::Zone> StepLayout::zonesOf(ModuleId module, int first, in
         const bool own = (owner >= first && owner < last) || atBoundary
             || std::ranges::any_of(windows,
                                    [&](const auto& window) { return window.first <= begin && begin < window.second; });
-        const Zone zone{begin, end, own ? Place::Where::own : owner < first ? below : above, owner < 0};
+        const Zone zone{begin, end, own ? PartEvents::Where::own : owner < first ? below : above, owner < 0};
         if (!zones.empty() && zones.back().where == zone.where && zones.back().before == zone.before)
             zones.back().end = end;
         else
@@ -277,23 +277,23 @@ std::vector<StepLayout::Zone> StepLayout::zonesOf(ModuleId module, int first, in
     return zones;
 }
 
-StepLayout::Place StepLayout::place(const LocalReplay& replay, ModuleId module, int first, int last) const
+StepLayout::PartEvents StepLayout::partEvents(const LocalReplay& replay, ModuleId module, int first, int last) const
 {
-    Place place;
+    PartEvents made;
     const auto events = replay.events();
-    place.least_ = nothing;
+    made.least_ = nothing;
     for (std::size_t change = 0; change < replay.changes(); ++change)
-        place.own_.push_back({change, nothing, nothing});
+        made.own_.push_back({change, nothing, nothing});
     std::size_t next = 0;
     const auto add = [&](const Zone& zone, bool atEvent, std::uint32_t begin, std::uint32_t end) {
         const std::int32_t change = atEvent ? replay.changeAt(next) : next > 0 ? replay.changeAt(next - 1) : -1;
-        const Place::Moment moment{change, atEvent};
+        const PartEvents::Moment moment{change, atEvent};
         if (begin <= boundary_ && boundary_ < end)
-            place.boundary_ = moment;
-        if (zone.where == Place::Where::own)
-            place.addOwn(moment, atEvent ? after_[begin] : highest(begin, end));
+            made.boundary_ = moment;
+        if (zone.where == PartEvents::Where::own)
+            made.addOwn(moment, atEvent ? after_[begin] : highest(begin, end));
         else if (!zone.before)
-            place.addOther(moment, zone.where, begin, end);
+            made.addOther(moment, zone.where, begin, end);
     };
     for (const Zone& zone : zonesOf(module, first, last)) {
         std::uint32_t from = zone.begin;
@@ -306,7 +306,7 @@ StepLayout::Place StepLayout::place(const LocalReplay& replay, ModuleId module, 
         if (from < zone.end)
             add(zone, false, from, zone.end);
     }
-    return place;
+    return made;
 }
 
 StepLayout StepLayout::raised(const std::vector<Bytes>& bytes) const
@@ -319,7 +319,7 @@ StepLayout StepLayout::raised(const std::vector<Bytes>& bytes) const
     return higher;
 }
 
-Bytes StepLayout::Place::Moment::in(const LocalEffect& effect) const
+Bytes StepLayout::PartEvents::Moment::in(const LocalEffect& effect) const
 {
     if (change < 0)
         return 0;
@@ -327,7 +327,7 @@ Bytes StepLayout::Place::Moment::in(const LocalEffect& effect) const
     return atEvent ? made.high : made.after;
 }
 
-void StepLayout::Place::addOwn(Moment moment, Bytes high)
+void StepLayout::PartEvents::addOwn(Moment moment, Bytes high)
 {
     if (moment.change < 0) {
         least_ = std::max(least_, high);
@@ -338,7 +338,7 @@ void StepLayout::Place::addOwn(Moment moment, Bytes high)
     most = std::max(most, high);
 }
 
-void StepLayout::Place::addOther(Moment moment, Where where, std::uint32_t begin, std::uint32_t end)
+void StepLayout::PartEvents::addOther(Moment moment, Where where, std::uint32_t begin, std::uint32_t end)
 {
     const auto [known, added] = numbers_.emplace(std::pair(moment, where), otherMoments_.size());
     if (added)
@@ -346,7 +346,7 @@ void StepLayout::Place::addOther(Moment moment, Where where, std::uint32_t begin
     others_.push_back({begin, end, known->second});
 }
 
-PartMemory StepLayout::Place::of(const LocalEffect& effect) const
+PartMemory StepLayout::PartEvents::of(const LocalEffect& effect) const
 {
     Bytes high = least_;
     for (const OwnTime& time : own_) {
@@ -356,9 +356,9 @@ PartMemory StepLayout::Place::of(const LocalEffect& effect) const
     return {boundary_.in(effect), high};
 }
 
-StepLayout::Place StepLayout::Place::between(const LocalEffect& least, const LocalEffect& most) const
+StepLayout::PartEvents StepLayout::PartEvents::between(const LocalEffect& least, const LocalEffect& most) const
 {
-    Place narrow = *this;
+    PartEvents narrow = *this;
     narrow.least_ = of(least).high;
     std::erase_if(narrow.own_, [&](const OwnTime& time) {
         const LocalEffect::Change& change = most.changes[time.change];
@@ -367,7 +367,7 @@ StepLayout::Place StepLayout::Place::between(const LocalEffect& least, const Loc
     return narrow;
 }
 
-PartDeviations StepLayout::Place::deviations(std::span<const LocalEffect> effects) const
+PartDeviations StepLayout::PartEvents::deviations(std::span<const LocalEffect> effects) const
 {
     std::vector<Bytes> more(otherMoments_.size(), 0);
     std::vector<Bytes> less(otherMoments_.size(), 0);

@@ -68,7 +68,7 @@ public:
     std::uint32_t boundaryWith(const std::vector<Bytes>& more) const;
     std::uint32_t boundary() const { return boundary_; }
     /// The event of highest memory between a module's own forward and backward; boundary() if no such event exists.
-    std::uint32_t turnOf(ModuleId module) const;
+    std::uint32_t boundaryOf(ModuleId module) const;
 
     /// Live bytes by event: the highest during the event, and after the event.
     std::span<const Bytes> high() const { return high_; }
@@ -76,14 +76,14 @@ public:
 
     /// The events at which a part, or a module around parts first to last - 1, runs, divided at the events of the
     /// replay.
-    class Place
+    class PartEvents
     {
     public:
         PartMemory of(const LocalEffect& effect) const;
 
-        /// A Place for effects between `least` and `most`, without the times that cannot be the highest for any such
-        /// effect.
-        Place between(const LocalEffect& least, const LocalEffect& most) const;
+        /// A PartEvents for effects between `least` and `most`, without the times that cannot be the highest for any
+        /// such effect.
+        PartEvents between(const LocalEffect& least, const LocalEffect& most) const;
         /// The largest deviations of all `effects` from PartMemory.
         PartDeviations deviations(std::span<const LocalEffect> effects) const;
 
@@ -121,7 +121,7 @@ public:
         std::vector<std::pair<Moment, Where>> otherMoments_;
         std::map<std::pair<Moment, Where>, std::size_t> numbers_; ///< indices in otherMoments_
     };
-    Place place(const LocalReplay& replay, ModuleId module, int first, int last) const;
+    PartEvents partEvents(const LocalReplay& replay, ModuleId module, int first, int last) const;
 
     /// The same step with `bytes` added at each event.
     StepLayout raised(const std::vector<Bytes>& bytes) const;
@@ -138,7 +138,7 @@ private:
     {
         std::uint32_t begin = 0;
         std::uint32_t end = 0;
-        Place::Where where = Place::Where::own;
+        PartEvents::Where where = PartEvents::Where::own;
         bool before = false; ///< before all parts
     };
     void findShared();

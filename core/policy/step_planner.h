@@ -37,14 +37,15 @@ using FrontierWatch = std::function<void(std::vector<FrontierPoint>)>;
 class StepSolver;
 /// The frontier of memory and time, by ascending peak. Solves `points` budgets spread evenly, those far apart first,
 /// then budgets just below the points found, until all break points are known or `points` are found. A stop request
-/// ends the search early with the points so far. Calls `grown` with intermediate frontiers.
+/// ends the search early with the points so far. Calls `grown` with intermediate frontiers. Errors: those of predict().
 Result<std::vector<FrontierPoint>> breakPoints(const StepSolver& options, const PlanRequest& request, int points,
                                                const std::stop_token& stop, const FrontierWatch& grown = {});
 
 /// Whether the frontier has all break points, each proven optimal.
 bool isComplete(std::span<const FrontierPoint> frontier);
 
-/// moduleInfo() of a step, with the obstacle to checkpointing of each module (core/predict/obstacles.h).
+/// moduleInfo() of a step, with the obstacle to checkpointing of each module (core/predict/obstacles.h). Errors: those
+/// of moduleInfo().
 Result<ModuleInfo> modulesToPlan(const StepModel& model);
 
 /// Whether a checkpoint of the module could free something.
@@ -68,20 +69,23 @@ Status offloadable(const StepModel& model);
 class StepPlanner
 {
 public:
+    /// Errors: those of modulesToPlan().
     static Result<StepPlanner> create(StepTracePtr trace);
 
-    /// Returns the best plan found within `limitMs` of search, with its gap.
+    /// Returns the best plan found within `limitMs` of search, with its gap. If no plan fits, the answer is
+    /// infeasible. Errors: a budget below 1 B, a step that is not plannable() or offloadable(), wrong pins or units
+    /// (badInput); pins that need more host memory than allowed (infeasible).
     Result<PlanAnswer> solve(const PlanRequest& request, std::stop_token stop = {}, double limitMs = 1000) const;
 
     /// The answer with other regions, predicted on the step; bound and status stay. Errors: those of predict().
     Result<PlanAnswer> withRegions(PlanAnswer answer, CheckpointPlan regions) const;
 
     /// At most `points` plans from the least feasible budget to no checkpointing, by ascending peak. Each takes the
-    /// least time for its peak, within its gap. With enough points these are all break points.
+    /// least time for its peak, within its gap. With enough points these are all break points. Errors: as solve().
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop = {},
                                                 const FrontierWatch& grown = {}) const;
 
-    /// The options of one module that solve() chooses from: moduleOptions().
+    /// The options of one module that solve() chooses from. Errors: those of the free moduleOptions().
     Result<std::vector<ModuleOption>> moduleOptions(ModuleId module) const;
 
     const StepModel& model() const noexcept;

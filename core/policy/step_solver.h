@@ -31,15 +31,16 @@ public:
     const PlanAnswer& minMemoryPlan() const { return minMemoryPlan_; } ///< the plan of least peak
     const PlanAnswer& minTimePlan() const { return minTimePlan_; } ///< the plan of least time, whatever its peak
 
-    /// The plan of least time within a budget, which must not be below the peak of minMemoryPlan().
+    /// The plan of least time within a budget, which must not be below the peak of minMemoryPlan(). Errors: those of
+    /// predict().
     Result<PlanAnswer> best(Bytes budget, const std::stop_token& stop, double limitMs) const;
 
     /// The plan of least time within a budget if saved tensors may go to host memory, of which `host` bytes may be
     /// pinned (0: any). The time is that of recomputation and of exposed copies. The plan is that of best() if no other
-    /// plan takes less. nullopt: none was found. Needs hasClock().
+    /// plan takes less. nullopt: none was found. Needs hasClock(). Errors: as best().
     Result<std::optional<PlanAnswer>> bestWithOffload(Bytes budget, Bytes host, const std::stop_token& stop,
                                                       double limitMs) const;
-    /// The least peak of a plan with offload; at most that of minMemoryPlan().
+    /// The least peak of a plan with offload; at most that of minMemoryPlan(). Errors: as best().
     Result<Bytes> leastWithOffload(const std::stop_token& stop) const;
 
 private:

@@ -15,7 +15,8 @@ enum class Trainer {
     torchtitan, ///< 0.2's [activation_checkpoint]: all blocks of `layers`, every n-th, or chosen ops of all
     huggingFace, ///< transformers.TrainingArguments: all layers, every n-th or none, each as a whole
 };
-Result<Trainer> parseTrainer(std::string_view name); ///< "torchtitan", "huggingface"
+/// "torchtitan", "huggingface". Error (badInput): another name.
+Result<Trainer> parseTrainer(std::string_view name);
 
 /// Whether transformers takes the module for a layer: it is in a ModuleList that is in no other ModuleList.
 bool isTransformersLayer(const StepTrace& trace, ModuleId module);

@@ -85,7 +85,7 @@ struct ModuleOffload
 };
 /// The offloaded modules of a plan, in the plan's order. The times are 0 without hasClock(). Error: as predict().
 Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const CheckpointPlan& plan);
-/// Takes a StepIndex that the caller keeps for many plans.
+/// Takes a StepIndex that the caller keeps for many plans. Error: as predict().
 Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const StepIndex& index,
                                                    const CheckpointPlan& plan);
 

@@ -21,6 +21,8 @@ struct ProfileRequest
     std::string gpu; ///< name of a GPU spec; empty: the GPU in the trace
 };
 
+/// Makes a step of a trace. Errors (badInput): no such step, a trace that contradicts itself; of a
+/// file also as readProfile().
 Result<StepTracePtr> importProfile(const Profile& profile, const std::string& name, const ProfileRequest& request);
 Result<StepTracePtr> importProfile(const std::filesystem::path& path, const ProfileRequest& request = {});
 

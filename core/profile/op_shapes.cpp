@@ -119,12 +119,12 @@ OpSignature::Value numbersIn(const std::string& text)
 {
     OpSignature::Value value;
     if (text == "True" || text == "False") {
-        value = {OpSignature::Value::Kind::integers, {}, {text == "True"}};
+        value = {OpSignature::Value::ValueType::integers, {}, {text == "True"}};
     } else if (const Document read = Document::parse(text, nullptr, false); read.is_number()) {
         const std::int64_t number = read.is_number_integer() ? read.get<std::int64_t>() : read.get<double>() != 0;
-        value = {OpSignature::Value::Kind::integers, {}, {number}};
+        value = {OpSignature::Value::ValueType::integers, {}, {number}};
     } else if (auto list = read.is_array() && !read.empty() ? sizesIn(read) : std::nullopt) {
-        value = {OpSignature::Value::Kind::integers, {}, *std::move(list)};
+        value = {OpSignature::Value::ValueType::integers, {}, *std::move(list)};
     }
     return value;
 }
@@ -151,7 +151,7 @@ Type typeIn(std::string_view kernel)
 /// Adds a list of tensors from their sizes, such as [[2, 3], [4, 3]]. Returns false for unreadable text.
 bool addList(const Document& sizes, const Type& type, OpArguments& arguments)
 {
-    OpSignature::Value list{OpSignature::Value::Kind::tensors, {}, {}};
+    OpSignature::Value list{OpSignature::Value::ValueType::tensors, {}, {}};
     for (const Document& one : sizes) {
         auto read = one.is_array() ? sizesIn(one) : std::nullopt;
         if (!read || type.itemSize == 0)
@@ -195,7 +195,7 @@ std::optional<OpArguments> opArguments(const Profile& profile, const Profile::Sp
         TensorShape shape{*std::move(read), {}, type.dtype, type.itemSize};
         if (strides.is_array() && i < strides.size() && strides[i].is_array())
             shape.strides = sizesIn(strides[i]).value_or(Sizes());
-        arguments.call.push_back({OpSignature::Value::Kind::tensor, {shape}, {}});
+        arguments.call.push_back({OpSignature::Value::ValueType::tensor, {shape}, {}});
         arguments.tensors.push_back(std::move(shape));
     }
     return arguments.tensors.empty() ? std::nullopt : std::optional(std::move(arguments));
@@ -494,7 +494,7 @@ bool addResults(Rule rule, const Arguments& arguments, OpShapes& op)
         return add(concatenation(arguments, in));
     case Rule::list:
         op.outputs = arguments.call.front().tensors;
-        return arguments.call.front().kind == OpSignature::Value::Kind::tensors;
+        return arguments.call.front().kind == OpSignature::Value::ValueType::tensors;
     case Rule::attention:
         return addAttention(op);
     case Rule::attentionBackward:
@@ -540,7 +540,7 @@ std::optional<OpShapes> opShapes(const Profile& profile, const Profile::Span& sp
     // A trace does not contain the TF32 settings: these are the defaults.
     op.call = {convolutionTF32, arguments->call, {}};
     for (const TensorShape& output : op.outputs)
-        op.call.results.push_back({OpSignature::Value::Kind::tensor, {output}, {}});
+        op.call.results.push_back({OpSignature::Value::ValueType::tensor, {output}, {}});
     return op;
 }
 

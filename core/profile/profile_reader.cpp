@@ -172,7 +172,7 @@ private:
     const char* end_ = nullptr;
 };
 
-/// RapidJSON's handler, called in the order of the text. The place in the document decides the meaning of a value.
+/// RapidJSON's handler, called in the order of the text. The JSON container around a value decides the meaning.
 class TraceHandler
 {
 public:
@@ -196,24 +196,24 @@ public:
     {
         ++tokens_;
         const std::string_view name(text, size);
-        switch (place()) {
-        case Place::root:
-            next_ = name == "traceEvents"    ? Place::events
-                : name == "deviceProperties" ? Place::devices
-                                             : Place::skipped;
+        switch (container()) {
+        case Container::root:
+            next_ = name == "traceEvents"    ? Container::events
+                : name == "deviceProperties" ? Container::devices
+                                             : Container::skipped;
             break;
-        case Place::event:
+        case Container::event:
             field_ = eventField(name);
-            next_ = field_ == Field::arguments ? Place::arguments : Place::skipped;
+            next_ = field_ == Field::arguments ? Container::arguments : Container::skipped;
             break;
-        case Place::arguments:
+        case Container::arguments:
             field_ = argumentField(name);
             captured_ = builder_.event.text(field_);
-            next_ = captured_ ? Place::captured : Place::skipped;
+            next_ = captured_ ? Container::captured : Container::skipped;
             break;
-        case Place::device:
+        case Container::device:
             field_ = deviceField(name);
-            next_ = Place::skipped;
+            next_ = Container::skipped;
             break;
         default:
             break;
@@ -231,12 +231,12 @@ public:
     bool sawEvents() const noexcept { return sawEvents_; }
 
 private:
-    enum class Place : std::uint8_t { root, events, event, arguments, captured, devices, device, skipped };
+    enum class Container : std::uint8_t { root, events, event, arguments, captured, devices, device, skipped };
 
     /// Deeper than any trace: Kineto's lists of the sizes of tensor lists are the deepest.
     static constexpr std::size_t deepest = 64;
 
-    Place place() const { return places_.back(); }
+    Container container() const { return containers_.back(); }
 
     bool fail(std::string problem)
     {
@@ -247,50 +247,53 @@ private:
     bool open(bool list)
     {
         ++tokens_;
-        if (places_.size() >= deepest)
+        if (containers_.size() >= deepest)
             return fail("nests " + std::to_string(deepest) + " deep, and no trace does that");
-        if (places_.empty()) {
+        if (containers_.empty()) {
             // Chrome also takes the list of events alone.
-            places_.push_back(list ? Place::events : Place::root);
+            containers_.push_back(list ? Container::events : Container::root);
             sawEvents_ = list;
             return true;
         }
-        Place inside = next_;
-        if (place() == Place::events || place() == Place::devices) {
-            inside = list ? Place::skipped : place() == Place::events ? Place::event : Place::device;
-            if (inside == Place::event)
+        Container inside = next_;
+        if (container() == Container::events || container() == Container::devices) {
+            inside = list                          ? Container::skipped
+                : container() == Container::events ? Container::event
+                                                   : Container::device;
+            if (inside == Container::event)
                 builder_.event.clear();
-            else if (inside == Place::device)
+            else if (inside == Container::device)
                 builder_.device = {};
-        } else if (place() == Place::captured || place() == Place::skipped) {
-            inside = place();
-        } else if ((inside == Place::events || inside == Place::devices || inside == Place::captured) && !list) {
-            inside = Place::skipped;
-        } else if (inside == Place::arguments && list) {
-            inside = Place::skipped;
+        } else if (container() == Container::captured || container() == Container::skipped) {
+            inside = container();
+        } else if ((inside == Container::events || inside == Container::devices || inside == Container::captured)
+                   && !list) {
+            inside = Container::skipped;
+        } else if (inside == Container::arguments && list) {
+            inside = Container::skipped;
         }
-        sawEvents_ = sawEvents_ || inside == Place::events;
-        if (inside == Place::captured) {
-            if (place() != Place::captured)
+        sawEvents_ = sawEvents_ || inside == Container::events;
+        if (inside == Container::captured) {
+            if (container() != Container::captured)
                 captured_->clear();
             else
                 separate();
             *captured_ += '[';
         }
-        places_.push_back(inside);
+        containers_.push_back(inside);
         return true;
     }
 
     bool close()
     {
         ++tokens_;
-        const Place left = place();
-        places_.pop_back();
-        if (left == Place::captured)
+        const Container left = container();
+        containers_.pop_back();
+        if (left == Container::captured)
             *captured_ += ']';
-        else if (left == Place::device)
+        else if (left == Container::device)
             builder_.addDevice();
-        else if (left == Place::event && !builder_.addEvent())
+        else if (left == Container::event && !builder_.addEvent())
             return fail(builder_.problem());
         return true;
     }
@@ -305,7 +308,7 @@ private:
     bool literal(std::string_view text)
     {
         ++tokens_;
-        if (!places_.empty() && place() == Place::captured) {
+        if (!containers_.empty() && container() == Container::captured) {
             separate();
             *captured_ += text;
         }
@@ -315,20 +318,20 @@ private:
     bool number(std::string_view text)
     {
         ++tokens_;
-        if (places_.empty())
+        if (containers_.empty())
             return true;
-        switch (place()) {
-        case Place::captured:
+        switch (container()) {
+        case Container::captured:
             return literal(text);
-        case Place::event:
-        case Place::arguments:
+        case Container::event:
+        case Container::arguments:
             if (field_ == Field::process || field_ == Field::thread)
                 *builder_.event.text(field_) = text;
             else if (!builder_.event.setNumber(field_, text))
                 return fail("has a number that cannot be, " + std::string(text.substr(0, 40)) + ", in event "
                             + std::to_string(builder_.profile.events + 1));
             return true;
-        case Place::device:
+        case Container::device:
             builder_.setDeviceNumber(field_, text);
             return true;
         default:
@@ -339,30 +342,30 @@ private:
     bool string(std::string_view text)
     {
         ++tokens_;
-        if (places_.empty())
+        if (containers_.empty())
             return true;
-        if (place() == Place::captured) {
+        if (container() == Container::captured) {
             // Only words and numbers are needed: characters that JSON would escape are left out.
             separate();
             *captured_ += '"';
             std::ranges::copy_if(text, std::back_inserter(*captured_), [](char c) { return c != '"' && c != '\\'; });
             *captured_ += '"';
-        } else if (place() == Place::event && field_ == Field::phase) {
+        } else if (container() == Container::event && field_ == Field::phase) {
             builder_.event.phase = text.size() == 1 ? text.front() : '\0';
-        } else if (place() == Place::event && field_ == Field::category) {
+        } else if (container() == Container::event && field_ == Field::category) {
             builder_.event.category = eventClass(text);
-        } else if (place() == Place::event || place() == Place::arguments) {
+        } else if (container() == Container::event || container() == Container::arguments) {
             if (std::string* const target = builder_.event.text(field_))
                 *target = text;
-        } else if (place() == Place::device && field_ == Field::name) {
+        } else if (container() == Container::device && field_ == Field::name) {
             builder_.device.name = text;
         }
         return true;
     }
 
     ProfileBuilder& builder_;
-    std::vector<Place> places_;
-    Place next_ = Place::skipped; ///< place of the value after the last key
+    std::vector<Container> containers_;
+    Container next_ = Container::skipped; ///< container after the last key
     Field field_ = Field::none; ///< field of the last key
     std::string* captured_ = nullptr;
     bool sawEvents_ = false;

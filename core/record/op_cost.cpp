@@ -139,16 +139,16 @@ void OpCost::addInputs(const OpFacts& facts, const torch::jit::Stack& stack)
 {
     const std::size_t first = stack.size() - facts.arguments;
     signature_.setModes(modesNow());
-    if (facts.kind == OpFacts::Kind::opaque)
+    if (facts.kind == OpFacts::OpClass::opaque)
         return addOpaque(std::span(stack).subspan(first));
     for (std::size_t i = first; i < stack.size(); ++i)
         add(stack[i]);
     inputCount_ = shapes_.size();
     // convolution(input, weight, bias, stride, padding, dilation, transposed, …);
     // convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, …, mask)
-    if (facts.kind == OpFacts::Kind::convolution) {
+    if (facts.kind == OpFacts::OpClass::convolution) {
         convolution_.transposed = stack[first + 6].toBool();
-    } else if (facts.kind == OpFacts::Kind::convolutionBackward) {
+    } else if (facts.kind == OpFacts::OpClass::convolutionBackward) {
         convolution_.transposed = stack[first + 7].toBool();
         const auto mask = stack.back().toBoolList();
         convolution_.gradInput = mask.get(0);
@@ -158,7 +158,7 @@ void OpCost::addInputs(const OpFacts& facts, const torch::jit::Stack& stack)
 
 void OpCost::addOutputs(const OpFacts& facts, const torch::jit::Stack& stack)
 {
-    if (facts.kind == OpFacts::Kind::opaque)
+    if (facts.kind == OpFacts::OpClass::opaque)
         return;
     signature_.results();
     for (std::size_t i = stack.size() - facts.returns; i < stack.size(); ++i) {
@@ -174,7 +174,7 @@ DType OpCost::dtype() const noexcept
 
 double OpCost::flops(const OpFacts& facts) const
 {
-    if (given_ > 0 || facts.kind == OpFacts::Kind::opaque)
+    if (given_ > 0 || facts.kind == OpFacts::OpClass::opaque)
         return given_;
     const std::span<const TensorShape> shapes(shapes_);
     return headroom::flops(facts.name, shapes.first(inputCount_), shapes.subspan(inputCount_), convolution_);

@@ -50,17 +50,17 @@ std::string overloadName(const c10::OperatorName& op)
         + (op.overload_name.empty() ? "default" : op.overload_name);
 }
 
-OpFacts::Kind kindOf(std::string_view name)
+OpFacts::OpClass opClassOf(std::string_view name)
 {
     if (name == "aten._to_copy.default")
-        return OpFacts::Kind::cast;
+        return OpFacts::OpClass::cast;
     if (name == "aten.convolution.default")
-        return OpFacts::Kind::convolution;
+        return OpFacts::OpClass::convolution;
     if (name == "aten.convolution_backward.default")
-        return OpFacts::Kind::convolutionBackward;
+        return OpFacts::OpClass::convolutionBackward;
     if (name == "headroom.opaque.default")
-        return OpFacts::Kind::opaque;
-    return OpFacts::Kind::ordinary;
+        return OpFacts::OpClass::opaque;
+    return OpFacts::OpClass::ordinary;
 }
 
 OpFacts read(const c10::OperatorHandle& op)
@@ -68,7 +68,7 @@ OpFacts read(const c10::OperatorHandle& op)
     const c10::FunctionSchema& schema = op.schema();
     OpFacts facts;
     facts.name = overloadName(op.operator_name());
-    facts.kind = kindOf(facts.name);
+    facts.kind = opClassOf(facts.name);
     facts.arguments = schema.arguments().size();
     facts.returns = schema.returns().size();
     bool writes = false;
@@ -95,7 +95,7 @@ OpFacts read(const c10::OperatorHandle& op)
     facts.flags |= writes ? opInPlace : 0;
     facts.flags |= op.hasTag(at::Tag::nondeterministic_seeded) ? opRandom : 0;
     // PyTorch's modes do not see a kernel that is launched past the dispatcher.
-    const bool unseen = facts.kind == OpFacts::Kind::opaque || contains(sacIgnoredOps, facts.name);
+    const bool unseen = facts.kind == OpFacts::OpClass::opaque || contains(sacIgnoredOps, facts.name);
     facts.flags |= unseen ? opSacIgnored : 0;
     return facts;
 }
@@ -124,9 +124,9 @@ bool writes(const OpFacts& facts, const torch::jit::Stack& stack, std::size_t fi
     return !facts.training || stack[first + *facts.training].toBool();
 }
 
-bool isAutocastCast(OpFacts::Kind kind, const torch::jit::Stack& stack, std::size_t arguments)
+bool isAutocastCast(OpFacts::OpClass kind, const torch::jit::Stack& stack, std::size_t arguments)
 {
-    if (kind != OpFacts::Kind::cast || !stack[stack.size() - arguments].isTensor())
+    if (kind != OpFacts::OpClass::cast || !stack[stack.size() - arguments].isTensor())
         return false;
     const at::Tensor& weight = stack[stack.size() - arguments].toTensor();
     if (!weight.defined() || weight.scalar_type() != at::kFloat || !weight.requires_grad() || !weight.is_leaf()

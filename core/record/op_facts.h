@@ -26,7 +26,8 @@ struct OpFacts
     std::vector<bool> statistics; ///< by argument: running statistics; the op writes statistics in training only
     std::optional<std::size_t> training; ///< index of the flag of batch normalisation; none: the op always trains
     std::optional<std::size_t> dropout; ///< index of the dropout probability; at 0 the op is not random
-    enum class Kind : std::uint8_t { ordinary, cast, convolution, convolutionBackward, opaque } kind = Kind::ordinary;
+    enum class OpClass : std::uint8_t { ordinary, cast, convolution, convolutionBackward, opaque };
+    OpClass kind = OpClass::ordinary;
 };
 
 OpFacts opFacts(const c10::OperatorHandle& op);
@@ -36,6 +37,6 @@ bool writes(const OpFacts& facts, const torch::jit::Stack& stack, std::size_t fi
 
 /// Returns whether a call is autocast's own cast of a weight. Ask before the call runs. Autocast keeps the result until
 /// the context ends (opAutocastCast; cached_cast() in aten/src/ATen/autocast_mode.cpp).
-bool isAutocastCast(OpFacts::Kind kind, const torch::jit::Stack& stack, std::size_t arguments);
+bool isAutocastCast(OpFacts::OpClass kind, const torch::jit::Stack& stack, std::size_t arguments);
 
 } // namespace headroom

@@ -207,14 +207,14 @@ private:
 
 } // namespace
 
-Result<OptimizerChoice::Kind> parseOptimizer(std::string_view name)
+Result<OptimizerChoice::Algorithm> parseOptimizer(std::string_view name)
 {
     if (name == "sgd")
-        return OptimizerChoice::Kind::sgd;
+        return OptimizerChoice::Algorithm::sgd;
     if (name == "adam")
-        return OptimizerChoice::Kind::adam;
+        return OptimizerChoice::Algorithm::adam;
     if (name == "adamw")
-        return OptimizerChoice::Kind::adamw;
+        return OptimizerChoice::Algorithm::adamw;
     return badInput("unknown optimizer '" + std::string(name) + "'; known are sgd, adam, adamw");
 }
 
@@ -226,11 +226,11 @@ Optimizer::Optimizer(std::vector<at::Tensor> parameters)
 std::unique_ptr<Optimizer> Optimizer::make(const OptimizerChoice& choice, std::vector<at::Tensor> parameters)
 {
     switch (choice.kind) {
-    case OptimizerChoice::Kind::sgd:
+    case OptimizerChoice::Algorithm::sgd:
         return std::make_unique<Sgd>(choice, std::move(parameters));
-    case OptimizerChoice::Kind::adam:
+    case OptimizerChoice::Algorithm::adam:
         return std::make_unique<Adam>(0, std::move(parameters));
-    case OptimizerChoice::Kind::adamw:
+    case OptimizerChoice::Algorithm::adamw:
         return std::make_unique<Adam>(1e-2, std::move(parameters));
     }
     return nullptr;

@@ -17,12 +17,13 @@ namespace headroom {
 /// hyperparameter changes neither bytes nor time.
 struct OptimizerChoice
 {
-    enum class Kind { sgd, adam, adamw } kind = Kind::adam;
+    enum class Algorithm { sgd, adam, adamw };
+    Algorithm kind = Algorithm::adam;
     double momentum = 0; ///< SGD only; if not 0, each parameter has one state tensor
 };
 
 /// Parses "sgd", "adam" or "adamw". Error (badInput): another name; the sentence lists the known names.
-Result<OptimizerChoice::Kind> parseOptimizer(std::string_view name);
+Result<OptimizerChoice::Algorithm> parseOptimizer(std::string_view name);
 
 /// An optimizer in torch.optim's default form on CUDA: the foreach implementation, with the same temporaries and the
 /// same order of ops.

@@ -202,7 +202,8 @@ void StepRecording::beginOp(const c10::OperatorHandle& op, const torch::jit::Sta
     running.flags |= isAutocastCast(facts.kind, stack, facts.arguments) ? opAutocastCast : 0;
     running.flags |= running.cost.hasTensorInput() ? 0 : opNoTensorInput;
 
-    running.columns.name = facts.kind == OpFacts::Kind::opaque ? builder_.string(stack[first].toStringRef()) : facts.id;
+    running.columns.name
+        = facts.kind == OpFacts::OpClass::opaque ? builder_.string(stack[first].toStringRef()) : facts.id;
     place(where, running.columns);
     running.columns.frame = frameOfStep(running.frame);
     if (const OpId forward = running.columns.forwardOp; forward.valid() && !running.frame.valid())

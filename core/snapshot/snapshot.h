@@ -136,7 +136,7 @@ Result<SnapshotPtr> readSnapshot(const std::filesystem::path& path, SnapshotRang
                                  const SnapshotWatch& watch = {});
 
 /// Reads a snapshot from bytes that `owner` keeps alive. `name` is for messages. `goesOn` is called repeatedly with the
-/// number of bytes read so far; if it returns false, the read ends.
+/// number of bytes read so far; if it returns false, the read ends with an error. Errors (badInput): as of a file.
 Result<SnapshotPtr> readSnapshot(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                                  const std::string& name, SnapshotRange range = {},
                                  const std::function<bool(std::size_t)>& goesOn = {});

@@ -58,7 +58,7 @@ std::string_view baseName(std::string_view file)
     return file.substr(file.find_last_of('/') + 1);
 }
 
-std::string placeText(const StepTrace& step, FrameId frame)
+std::string locationText(const StepTrace& step, FrameId frame)
 {
     const std::uint32_t line = step.frames.line[frame];
     return printableText(baseName(step.strings[step.frames.file[frame]]))
@@ -98,11 +98,11 @@ SourceLines::SourceLines(const StepTrace& step)
             entry->second = levelOf(step.strings[file]);
         return entry->second;
     };
-    using Place = std::tuple<StringId, std::uint32_t, StringId, std::uint32_t>;
-    std::unordered_map<Place, std::uint32_t, boost::hash<Place>> known;
+    using Location = std::tuple<StringId, std::uint32_t, StringId, std::uint32_t>;
+    std::unordered_map<Location, std::uint32_t, boost::hash<Location>> known;
     std::vector<Line> found(step.frames.size()); // by frame
     numbers_.reserve(found.size());
-    const auto place = [&](FrameId frame) {
+    const auto location = [&](FrameId frame) {
         return frame.valid() ? std::pair(step.frames.file[frame], step.frames.line[frame])
                              : std::pair(StringId(), std::uint32_t());
     };
@@ -114,7 +114,7 @@ SourceLines::SourceLines(const StepTrace& step)
         found[row] = line;
         if (!line.innermost().valid())
             line.library = frame; // PyTorch's own threads have no other frame
-        const Place both = std::tuple_cat(place(line.own), place(line.library));
+        const Location both = std::tuple_cat(location(line.own), location(line.library));
         const auto [entry, isNew] = known.try_emplace(both, static_cast<std::uint32_t>(lines_.size()));
         if (isNew)
             lines_.push_back(line);
@@ -144,12 +144,12 @@ std::string lineText(const StepTrace& step, const SourceLines::Line& line)
         return {};
     if (!line.own.valid() || !line.library.valid())
         return frameText(step, line.innermost());
-    return placeText(step, line.own) + " > " + frameText(step, line.library);
+    return locationText(step, line.own) + " > " + frameText(step, line.library);
 }
 
 std::string frameText(const StepTrace& step, FrameId frame)
 {
-    return placeText(step, frame) + ' ' + printableText(step.strings[step.frames.function[frame]]);
+    return locationText(step, frame) + ' ' + printableText(step.strings[step.frames.function[frame]]);
 }
 
 std::vector<std::uint32_t> linesOfModules(const StepTrace& step, const SourceLines& lines)

@@ -7,7 +7,7 @@
 #include "app/window/card_controller.h"
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
-#include "app/window/step_engine.h"
+#include "app/window/open_step.h"
 #include "core/predict/step_model.h"
 #include "core/trace/step_file.h"
 #include "tests/core/synthetic_step.h"

@@ -136,7 +136,7 @@ void Bench::trace(const fs::path& file) const
         for (std::size_t i = 0; i < row[2].size(); ++i) {
             const std::string type = row[3][i];
             if (type == "TensorList") {
-                OpSignature::Value list{OpSignature::Value::Kind::tensors, {}, {}};
+                OpSignature::Value list{OpSignature::Value::ValueType::tensors, {}, {}};
                 for (const Json& dims : row[2][i])
                     if (dims.is_array())
                         list.tensors.push_back(tensor(sizesOf(dims), DType::bfloat16));

@@ -37,9 +37,10 @@ ActivityLog smallStep()
     log.gpu = {kernel(10, 7, 1'000'000, 1'100'000), kernel(11, 7, 1'150'000, 1'200'000),
                kernel(20, 7, 1'200'000, 1'260'000), kernel(21, 9, 1'240'000, 1'300'000),
                kernel(30, 9, 1'400'000, 1'500'000)};
-    log.gpu.back().kind = GpuActivity::Kind::memcpy;
-    log.externals = {{ExternalId::Kind::op, 10, 1}, {ExternalId::Kind::op, 11, 1},   {ExternalId::Kind::op, 20, 2},
-                     {ExternalId::Kind::op, 21, 2}, {ExternalId::Kind::call, 10, 5}, {ExternalId::Kind::call, 30, 6}};
+    log.gpu.back().kind = GpuActivity::ActivityKind::memcpy;
+    log.externals
+        = {{ExternalId::IdKind::op, 10, 1}, {ExternalId::IdKind::op, 11, 1},   {ExternalId::IdKind::op, 20, 2},
+           {ExternalId::IdKind::op, 21, 2}, {ExternalId::IdKind::call, 10, 5}, {ExternalId::IdKind::call, 30, 6}};
     log.synchronizations = {{100, 200'100}, {300'000, 500'000}};
     log.overheads = {{0, 1'000'000}, {5'000'000, 5'500'000}};
     return log;
@@ -69,7 +70,7 @@ TEST(Correlation, AModuleCountsTheWorkOfItsCallsOnceWhereStreamsOverlap)
     // Both ops are the module's: its time is not the sum of theirs where they overlap.
     ActivityLog log;
     log.gpu = {kernel(1, 7, 0, 1'000'000), kernel(2, 8, 500'000, 2'000'000)};
-    log.externals = {{ExternalId::Kind::op, 1, 0}, {ExternalId::Kind::op, 2, 1}};
+    log.externals = {{ExternalId::IdKind::op, 1, 0}, {ExternalId::IdKind::op, 2, 1}};
     const auto modules = timesByKey(correlate(log).work, [](const LaunchedWork& piece, const AddKey& add) {
         add(0); // the root
         add(1 + *piece.op);
@@ -101,7 +102,7 @@ TEST(Correlation, OfNestedOpsTheInnermostCounts)
 {
     ActivityLog log;
     log.gpu = {kernel(1, 7, 0, 1'000)};
-    log.externals = {{ExternalId::Kind::op, 1, 4}, {ExternalId::Kind::op, 1, 9}, {ExternalId::Kind::op, 1, 3}};
+    log.externals = {{ExternalId::IdKind::op, 1, 4}, {ExternalId::IdKind::op, 1, 9}, {ExternalId::IdKind::op, 1, 3}};
     const StepTimes times = correlate(log);
     ASSERT_EQ(times.work.size(), 1U);
     EXPECT_EQ(times.work[0].op, 9U);
@@ -112,7 +113,7 @@ TEST(Correlation, KernelsOfAGraphShareACorrelation)
 {
     ActivityLog log;
     log.gpu = {kernel(1, 7, 0, 1'000), kernel(1, 7, 2'000, 3'000), kernel(1, 7, 4'000, 5'000)};
-    log.externals = {{ExternalId::Kind::op, 1, 8}};
+    log.externals = {{ExternalId::IdKind::op, 1, 8}};
     EXPECT_EQ(byOp(correlate(log)).at(8), (WorkTime{0.003, 0.003, 3, 0}));
 }
 

@@ -25,8 +25,8 @@ OpSignature everything()
     signature.arguments = {given(host),
                            {},
                            numbers({1, -1, 7}),
-                           {Value::Kind::tensors, {tensor({2}), tensor({5, 0}, DType::bfloat16)}, {}},
-                           {Value::Kind::manyTensors, {tensor({1 << 20})}, {300}},
+                           {Value::ValueType::tensors, {tensor({2}), tensor({5, 0}, DType::bfloat16)}, {}},
+                           {Value::ValueType::manyTensors, {tensor({1 << 20})}, {300}},
                            numbers({})};
     signature.results = {given(tensor({}, DType::int64)), {}};
     return signature;

@@ -26,12 +26,12 @@ inline TensorShape tensor(std::vector<std::int64_t> sizes, DType dtype = DType::
 
 inline OpSignature::Value given(TensorShape shape)
 {
-    return {OpSignature::Value::Kind::tensor, {std::move(shape)}, {}};
+    return {OpSignature::Value::ValueType::tensor, {std::move(shape)}, {}};
 }
 
 inline OpSignature::Value numbers(std::vector<std::int64_t> values)
 {
-    return {OpSignature::Value::Kind::integers, {}, std::move(values)};
+    return {OpSignature::Value::ValueType::integers, {}, std::move(values)};
 }
 
 } // namespace headroom

@@ -51,7 +51,7 @@ protected:
 
     void launchedBy(std::uint32_t correlation, std::uint64_t op)
     {
-        log_.externals.push_back({ExternalId::Kind::op, correlation, op});
+        log_.externals.push_back({ExternalId::IdKind::op, correlation, op});
     }
 
     StepTracePtr finish()
@@ -77,7 +77,7 @@ TEST_F(Times, OpsAndModulesHaveTheTimesOfTheirKernels)
     launchedBy(10, 1);
     launchedBy(11, 1);
     launchedBy(20, 2);
-    log_.externals.push_back({ExternalId::Kind::call, 30, 1});
+    log_.externals.push_back({ExternalId::IdKind::call, 30, 1});
     log_.overheads = {{0, 1'500'000}};
     const StepTracePtr trace = finish();
     EXPECT_THAT(trace->ops.ms.rows, ElementsAre(4, 1, 0));

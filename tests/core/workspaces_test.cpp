@@ -42,7 +42,7 @@ struct Images
 
 OpSignature::Value numbers(std::vector<std::int64_t> values)
 {
-    return {OpSignature::Value::Kind::integers, {}, std::move(values)};
+    return {OpSignature::Value::ValueType::integers, {}, std::move(values)};
 }
 
 OpSignature::Value tensor(std::vector<std::int64_t> sizes, const Images& images)
@@ -55,7 +55,7 @@ OpSignature::Value tensor(std::vector<std::int64_t> sizes, const Images& images)
     shape.strides = images.channelsLast ? std::vector{c * points, std::int64_t{1}, sizes[3] * c, c}
                                         : std::vector{c * points, points, sizes[3], std::int64_t{1}};
     shape.sizes = std::move(sizes);
-    return {OpSignature::Value::Kind::tensor, {shape}, {}};
+    return {OpSignature::Value::ValueType::tensor, {shape}, {}};
 }
 
 /// 32 images of 96 channels, 256 filters of 5x5: the convolution whose workspace cuDNN 7 told.

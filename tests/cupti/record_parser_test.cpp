@@ -44,7 +44,7 @@ ActivityBuffer oneOfEach()
 
 void expectOneOfEach(const ActivityLog& log)
 {
-    using Kind = GpuActivity::Kind;
+    using Kind = GpuActivity::ActivityKind;
     ASSERT_EQ(log.gpu.size(), 4U);
     EXPECT_EQ(log.gpu[0].kind, Kind::kernel);
     EXPECT_EQ(log.gpu[0].correlation, 1U);
@@ -61,9 +61,9 @@ void expectOneOfEach(const ActivityLog& log)
     EXPECT_EQ(log.gpu[3].bytes, 512);
     EXPECT_EQ(log.gpu[3].end, 7'000U);
     ASSERT_EQ(log.externals.size(), 2U);
-    EXPECT_EQ(log.externals[0].kind, ExternalId::Kind::op);
+    EXPECT_EQ(log.externals[0].kind, ExternalId::IdKind::op);
     EXPECT_EQ(log.externals[0].id, 100U);
-    EXPECT_EQ(log.externals[1].kind, ExternalId::Kind::call);
+    EXPECT_EQ(log.externals[1].kind, ExternalId::IdKind::call);
     EXPECT_EQ(log.externals[1].id, 7U);
     ASSERT_EQ(log.synchronizations.size(), 1U);
     EXPECT_EQ(log.synchronizations[0].end, 400U);

@@ -6,6 +6,9 @@ at least three words, without docstrings.
     python3 tests/docs/house_test.py            # the table; exit code 1 if a figure is beyond its limit
     python3 tests/docs/house_test.py --list     # also the headers with one user, and the wordiest files
 
+A public function of a header that returns Result or Status says what the errors are, in the comment of the function or
+of the group of declarations.
+
 A change may lower a limit, never raise it to pass."""
 
 import ast
@@ -24,9 +27,10 @@ PRONOUNS = {"it", "its", "they", "them", "their", "those", "these", "one", "ones
 RELATIVES = {"which", "whose"}
 # A header is private to a topic if only one file beside its own .cpp includes it: the two belong together.
 LIMITS = {
-    "product files": 772,
+    "product files": 769,
     "lines of the longest file": 550,
     "headers with one user": 60,
+    "functions with unnamed errors": 0,
     "pronouns per 1,000 words of comments": 9.0,
     "which/whose per 1,000 words of comments": 3.0,
     "pronouns per 1,000 words of the manual": 4.5,
@@ -41,6 +45,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CPP_TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
 WORD = re.compile(r"[A-Za-z]+")
+FALLIBLE = re.compile(r"\s*(?:(?:static|virtual|inline|friend) )*(?:Result<.*>|Status) (\w+)\(")
+CLASS = re.compile(r"(\s*)(class|struct)\b[^;]*$")
 
 
 def product_files():
@@ -118,6 +124,34 @@ def single_users(texts):
     return {header: next(iter(users[header])) for header in sorted(headers) if len(users[header]) == 1}
 
 
+def unnamed_errors(path, text):
+    """Public functions of a header that return Result or Status, without a word on the errors."""
+    found = []
+    classes = [("", "public")]  # indent and access of the classes around a line
+    comment = ""  # of the declarations since the last blank line
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        indent = line[:len(line) - len(line.lstrip())]
+        if not line.strip():
+            comment = ""
+        elif opened := CLASS.fullmatch(line):
+            classes.append((indent, "private" if opened[2] == "class" else "public"))
+            comment = ""
+        elif line.startswith(classes[-1][0] + "}") and len(classes) > 1 and indent == classes[-1][0]:
+            classes.pop()
+        elif access := re.fullmatch(r"\s*(public|protected|private).*:", line):
+            classes[-1] = (classes[-1][0], access[1])
+        elif line.lstrip().startswith("//"):
+            comment += line
+        elif function := FALLIBLE.match(line):
+            end = next(i for i in range(number, len(lines)) if re.search(r"[;{]", lines[i]))
+            said = comment + " ".join(lines[number:end + 1])
+            if all(access == "public" for _, access in classes) and " override" not in said \
+                    and not re.search("error|refus", said, re.IGNORECASE):
+                found.append(f"{path.relative_to(ROOT).as_posix()}:{number + 1} {function[1]}()")
+    return found
+
+
 def main():
     texts = {path: path.read_text(encoding="utf-8") for path in product_files()}
     lines = {path: len(text.splitlines()) for path, text in texts.items()}
@@ -126,11 +160,13 @@ def main():
              for path in [ROOT / "README.md", *sorted((ROOT / "resources/manual").glob("*.md"))]}
     printed = {path: collections.Counter(text_words(path, text)) for path, text in texts.items()}
     single = single_users(texts)
+    unnamed = [name for path, text in texts.items() if path.suffix == ".h" for name in unnamed_errors(path, text)]
     figures = {
         "product files": len(texts),
         "median lines of a file": statistics.median(lines.values()),
         "lines of the longest file": max(lines.values()),
         "headers with one user": len(single),
+        "functions with unnamed errors": len(unnamed),
         "pronouns per 1,000 words of comments": round(per_thousand(counts, PRONOUNS), 1),
         "which/whose per 1,000 words of comments": round(per_thousand(counts, RELATIVES), 1),
         "pronouns per 1,000 words of the manual": round(per_thousand(pages, PRONOUNS), 1),
@@ -149,6 +185,8 @@ def main():
         print("\nHeaders with one user:")
         for header, user in single.items():
             print(f"  {header}  {user}")
+    if unnamed:
+        print("\nFunctions that return Result without a word on the errors:", *unnamed, sep="\n  ")
     if "--list" in sys.argv[1:]:
         print("\nMost pronouns (pronouns, words, file):")
         worst = sorted(((sum(count[word] for word in PRONOUNS), sum(count.values()), path)

@@ -40,7 +40,7 @@ Result<StepTracePtr> recordOn(const std::shared_ptr<RealDevice>& device, const s
     if (!source)
         return source.error();
     StepRunner::Options options;
-    options.optimizer = {OptimizerChoice::Kind::adam, 0};
+    options.optimizer = {OptimizerChoice::Algorithm::adam, 0};
     options.real = device;
     StepInfo info;
     info.model = model;

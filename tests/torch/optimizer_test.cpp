@@ -62,10 +62,11 @@ TEST_P(OptimizerOnCpu, UpdatesAsPyTorchDoes)
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OptimizerOnCpu,
-                         testing::Values(std::pair("sgd", OptimizerChoice{OptimizerChoice::Kind::sgd, 0}),
-                                         std::pair("sgd_momentum", OptimizerChoice{OptimizerChoice::Kind::sgd, 0.9}),
-                                         std::pair("adam", OptimizerChoice{OptimizerChoice::Kind::adam, 0}),
-                                         std::pair("adamw", OptimizerChoice{OptimizerChoice::Kind::adamw, 0})),
+                         testing::Values(std::pair("sgd", OptimizerChoice{OptimizerChoice::Algorithm::sgd, 0}),
+                                         std::pair("sgd_momentum",
+                                                   OptimizerChoice{OptimizerChoice::Algorithm::sgd, 0.9}),
+                                         std::pair("adam", OptimizerChoice{OptimizerChoice::Algorithm::adam, 0}),
+                                         std::pair("adamw", OptimizerChoice{OptimizerChoice::Algorithm::adamw, 0})),
                          [](const auto& test) { return std::string(test.param.first); });
 
 TEST(Optimizer, UnknownNameListsTheKnown)

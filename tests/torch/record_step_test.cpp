@@ -198,10 +198,10 @@ TEST(RecordOptimizers, StateIsWhatTheOptimizerKeeps)
         Bytes states;
     };
     const Bytes parameters = 33'579'008; // of the MLP in float16
-    const Case cases[]{{{OptimizerChoice::Kind::sgd, 0}, 0},
-                       {{OptimizerChoice::Kind::sgd, 0.9}, parameters},
-                       {{OptimizerChoice::Kind::adam, 0}, 2 * parameters},
-                       {{OptimizerChoice::Kind::adamw, 0}, 2 * parameters}};
+    const Case cases[]{{{OptimizerChoice::Algorithm::sgd, 0}, 0},
+                       {{OptimizerChoice::Algorithm::sgd, 0.9}, parameters},
+                       {{OptimizerChoice::Algorithm::adam, 0}, 2 * parameters},
+                       {{OptimizerChoice::Algorithm::adamw, 0}, 2 * parameters}};
     for (const Case& known : cases) {
         StepSetup setup{.model = "demo:mlp", .dtype = at::kHalf};
         setup.step.optimizer = known.choice;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "app/window/step_engine.h"
+#include "app/window/open_step.h"
 
 #include <atomic>
 #include <chrono>

@@ -209,13 +209,14 @@ private Q_SLOTS:
 
     void showsThePlan()
     {
-        Plan plan;
+        PlanAnswer answer;
+        Plan& plan = answer.plan;
         plan.status = PlanStatus::optimal;
         plan.peak = 44 * GiB + 543 * MiB;
         plan.recomputeMs = 100.04;
         plan.stepMs = 714.6;
         plan.decisions = {{"a", 0.5}, {"b", 0}, {"c", 1}};
-        bar_->setResult(&plan, false);
+        bar_->setResult(&answer, false);
         QCOMPARE(figure(0), QStringLiteral("44.53"));
         QCOMPARE(rest(0), QStringLiteral("GiB"));
         QCOMPARE(figure(1), QStringLiteral("+100.0"));
@@ -229,24 +230,25 @@ private Q_SLOTS:
 
     void offersTheLeastBudgetWhenNothingFits()
     {
-        Plan plan;
+        PlanAnswer answer;
+        Plan& plan = answer.plan;
         plan.status = PlanStatus::infeasible;
         plan.leastBudget = 27 * GiB + 102 * MiB;
         bar_->setBudget(20 * GiB);
-        bar_->setResult(&plan, false);
+        bar_->setResult(&answer, false);
         auto* button = bar_->findChild<QPushButton*>();
         QVERIFY(button->isVisible());
         QVERIFY(button->text().contains(QStringLiteral("27.10 GiB")));
         Hidings hidings;
         button->installEventFilter(&hidings);
-        bar_->setResult(&plan, false);
+        bar_->setResult(&answer, false);
         QCOMPARE(hidings.count,
                  0); // the next answer of a drag that fits nothing, either: the row is not laid out again
         QSignalSpy wanted(bar_.get(), &BudgetBar::leastBudgetWanted);
         QTest::mouseClick(button, Qt::LeftButton);
         QCOMPARE(wanted.count(), 1);
         plan.status = PlanStatus::optimal;
-        bar_->setResult(&plan, false);
+        bar_->setResult(&answer, false);
         QVERIFY(!button->isVisible());
     }
 
@@ -274,7 +276,8 @@ private Q_SLOTS:
 
     void stepWithoutAPlanHasNoFigures()
     {
-        Plan plan;
+        PlanAnswer answer;
+        Plan& plan = answer.plan;
         plan.status = PlanStatus::optimal;
         bar_->setPossible(false);
         bar_->setResult(nullptr, false);
@@ -282,7 +285,7 @@ private Q_SLOTS:
         for (int i = 1; i < 5; ++i)
             QVERIFY(!bar_->findChildren<ResultFigure*>().at(i)->isVisible());
         bar_->setPossible(true);
-        bar_->setResult(&plan, false);
+        bar_->setResult(&answer, false);
         QVERIFY(figure(0) != QStringLiteral("None possible"));
     }
 
@@ -312,7 +315,8 @@ private Q_SLOTS:
 
     void copiesThatTheGpuWaitsForAreAddedTime()
     {
-        Plan plan;
+        PlanAnswer answer;
+        Plan& plan = answer.plan;
         plan.status = PlanStatus::feasible;
         plan.peak = 40 * GiB;
         plan.recomputeMs = 1.5;
@@ -320,7 +324,7 @@ private Q_SLOTS:
         plan.offload.exposedMs = 0.5;
         plan.offload.moved = 3 * GiB;
         bar_->setOffloading(true);
-        bar_->setResult(&plan, false);
+        bar_->setResult(&answer, false);
         QCOMPARE(figure(1), QStringLiteral("+2.00"));
         QCOMPARE(figure(5), QStringLiteral("3.00"));
         QCOMPARE(rest(5), QStringLiteral("GiB"));

@@ -190,7 +190,7 @@ private Q_SLOTS:
         QCOMPARE(model.index(0, FitModel::batchColumn).data().toString(), QStringLiteral("39"));
         QCOMPARE(model.index(1, FitModel::batchColumn).data().toString(), QStringLiteral("38"));
         QCOMPARE(largest.row(), 1); // indexes follow what they stood for
-        QVERIFY(model.placeAt(model.index(1, 0)) == (FitModel::Place{0, 10}));
+        QVERIFY(model.rowAt(model.index(1, 0)) == (FitModel::RowIndex{0, 10}));
     }
 
     void panelShowsChartOrTable()

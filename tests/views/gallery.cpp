@@ -111,18 +111,20 @@ void shoot(const QString& folder, const QString& name, bool dark, QSize size, co
     page.bar->setFrontier(frontier);
     page.tradeOff->setModules(madeUpModules(step));
     page.tradeOff->select("GPT.layers.42");
-    auto plan = madeUpPlan(step, std::min(discarded, 1.0));
+    PlanAnswer answer;
+    Plan& plan = answer.plan;
+    plan = madeUpPlan(step, std::min(discarded, 1.0));
     if (discarded > 1) { // asks for too little
         page.timeline->setPlanned(madeUpTimeline(step, 1));
         page.timeline->setBudget(least * 8 / 10, false);
         plan.status = PlanStatus::infeasible;
         page.bar->setBudget(least * 8 / 10);
-        page.bar->setResult(&plan, false);
+        page.bar->setResult(&answer, false);
     } else if (discarded > 0) {
         page.timeline->setPlanned(madeUpTimeline(step, discarded));
         page.timeline->setBudget(plan.budget, true);
         page.bar->setBudget(plan.budget);
-        page.bar->setResult(&plan, false);
+        page.bar->setResult(&answer, false);
         page.tradeOff->setPlan(madeUpPoints(madeUpModules(step), plan), plan.msPerGiB);
     } else {
         page.timeline->setBudget(most, true);

@@ -145,8 +145,8 @@ private Q_SLOTS:
             QVERIFY2(section->title.contains(QLatin1String(word), Qt::CaseInsensitive)
                          || section->words.contains(QLatin1String(word), Qt::CaseInsensitive),
                      word);
-        QVERIFY(view().places() > 0);
-        QCOMPARE(view().extraSelections().size(), view().places());
+        QVERIFY(view().matches() > 0);
+        QCOMPARE(view().extraSelections().size(), view().matches());
         QVERIFY(count().contains(QStringLiteral(" of ")));
         QTest::keyClick(window_->hits(), Qt::Key_Return);
         QVERIFY(view().hasFocus());
@@ -157,16 +157,16 @@ private Q_SLOTS:
         window_->showLink(QStringLiteral("plan.md"));
         type("policy");
         QTest::keyClick(window_->search(), Qt::Key_Return);
-        const int places = view().places();
-        QVERIFY(places > 2);
-        const int first = view().currentPlace();
+        const int matches = view().matches();
+        QVERIFY(matches > 2);
+        const int first = view().currentMatch();
         QTest::keyClick(&view(), Qt::Key_F3);
-        QCOMPARE(view().currentPlace(), (first + 1) % places);
-        for (int i = 1; i < places; ++i)
+        QCOMPARE(view().currentMatch(), (first + 1) % matches);
+        for (int i = 1; i < matches; ++i)
             QTest::keyClick(&view(), Qt::Key_F3);
-        QCOMPARE(view().currentPlace(), first);
+        QCOMPARE(view().currentMatch(), first);
         QTest::keyClick(&view(), Qt::Key_F3, Qt::ShiftModifier);
-        QCOMPARE(view().currentPlace(), (first + places - 1) % places);
+        QCOMPARE(view().currentMatch(), (first + matches - 1) % matches);
         QVERIFY(view().viewport()->rect().contains(view().cursorRect()));
     }
 
@@ -187,10 +187,10 @@ private Q_SLOTS:
     {
         type("reserved");
         QTest::keyClick(window_->search(), Qt::Key_Return);
-        QVERIFY(view().places() > 0);
+        QVERIFY(view().matches() > 0);
         QTest::keyClick(&view(), Qt::Key_Escape);
         QVERIFY(window_->contents()->isVisible());
-        QCOMPARE(view().places(), 0);
+        QCOMPARE(view().matches(), 0);
         QVERIFY(count().isEmpty());
         QTest::keyClick(window_.get(), Qt::Key_Escape);
         QVERIFY(!window_->isVisible());
@@ -215,13 +215,13 @@ private Q_SLOTS:
         type("checkpoint");
         QTest::keyClick(window_->search(), Qt::Key_Return);
         const QString link = window_->link();
-        const int places = view().places();
-        const int current = view().currentPlace();
+        const int matches = view().matches();
+        const int current = view().currentMatch();
         const int scrolled = view().verticalScrollBar()->value();
         applyTheme(*qApp, Theme::make(true));
         QCOMPARE(window_->link(), link);
-        QCOMPARE(view().places(), places);
-        QCOMPARE(view().currentPlace(), current);
+        QCOMPARE(view().matches(), matches);
+        QCOMPARE(view().currentMatch(), current);
         QCOMPARE(view().verticalScrollBar()->value(), scrolled);
         const QImage dark = view().grab().toImage();
         QCOMPARE(dark.pixelColor(5, dark.height() - 5), Theme::make(true).card);

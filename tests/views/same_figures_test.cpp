@@ -3,8 +3,8 @@
 
 // Window and command line say the same of one plan: what each module discards, and what memory costs.
 
+#include "app/window/open_step.h"
 #include "app/window/plan_text.h"
-#include "app/window/step_engine.h"
 #include "app/window/session.h"
 #include "core/trace/step_file.h"
 #include "tests/cli/process.h"

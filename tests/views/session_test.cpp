@@ -46,7 +46,7 @@ private Q_SLOTS:
     void openingAsksThePlannerOnce()
     {
         Session session;
-        QSignalSpy questions(&session, &Session::questionChanged);
+        QSignalSpy questions(&session, &Session::requestChanged);
         QSignalSpy steps(&session, &Session::stepChanged);
         session.open(openSynthetic(), 4 * GiB);
         QCOMPARE(questions.count(), 1);
@@ -89,7 +89,7 @@ private Q_SLOTS:
     void pinsAreUndone()
     {
         QSignalSpy pins(session_.get(), &Session::pinsChanged);
-        QSignalSpy questions(session_.get(), &Session::questionChanged);
+        QSignalSpy questions(session_.get(), &Session::requestChanged);
         session_->setPin(block0, Pin::save);
         session_->setPin(block0, Pin::save); // again: nothing changes
         QCOMPARE(pins.count(), 1);
@@ -106,7 +106,7 @@ private Q_SLOTS:
 
     void shardingIsUndone()
     {
-        QSignalSpy questions(session_.get(), &Session::questionChanged);
+        QSignalSpy questions(session_.get(), &Session::requestChanged);
         session_->setWorldSize(8);
         session_->setWorldSize(8); // again: nothing changes
         QCOMPARE(questions.count(), 1);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot/text_line.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/theme/theme.h"
 
 #include <QApplication>
@@ -204,7 +204,7 @@ private Q_SLOTS:
 
     void desktopLookStartsWithThePlatformsPalette()
     {
-        const DesktopLook look;
+        const DesktopColours look;
         QCOMPARE(look.isDark(), QGuiApplication::palette().color(QPalette::Window).lightness() < 128);
     }
 

@@ -38,7 +38,7 @@ StepTrace withShapes(const StepTracePtr& step)
         std::vector<std::int64_t> values;
         StepTracePtr step;
     };
-    const OpSignature::Value x{OpSignature::Value::Kind::tensor, {{{1 << 26}, {1}, DType::float32, 4}}, {}};
+    const OpSignature::Value x{OpSignature::Value::ValueType::tensor, {{{1 << 26}, {1}, DType::float32, 4}}, {}};
     auto columns = std::make_shared<Columns>();
     for (std::uint32_t row = 0; row < step->ops.size(); ++row)
         columns->signature.push_back(SignatureId(step->opName(OpId(row)) == "aten.gelu.default" ? 1 : 0));
@@ -147,7 +147,7 @@ private Q_SLOTS:
         open(QStringLiteral("shaped.hrs"));
         const OpenStepPtr before = window().session().step();
         choose(QStringLiteral("Tesla V100-SXM2-32GB"));
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::error);
         QVERIFY2(window().messages().message().contains(
                      QStringLiteral("cannot stand for v100-32gb: attention would run in other kernels there")),
                  qPrintable(window().messages().message()));
@@ -198,7 +198,7 @@ private Q_SLOTS:
         QTRY_COMPARE(card()->text(), QStringLiteral("Card: L4"));
         QTRY_VERIFY(window().session().answerIsCurrent());
         choose(QStringLiteral("Tesla V100-SXM2-32GB"));
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::error);
         QTRY_VERIFY(window().messages().actionButton()->isVisible());
         QTest::mouseClick(window().messages().actionButton(), Qt::LeftButton);
         QVERIFY(window().whatIf().running());

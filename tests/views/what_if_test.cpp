@@ -135,7 +135,7 @@ private Q_SLOTS:
     {
         open8();
         want(13);
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::error);
         QCOMPARE(window().messages().message(), QStringLiteral("--batch 13: expected an even number."));
         QCOMPARE(batch()->value(), 8);
         QCOMPARE(window().session().step()->trace().info.batch, 8);

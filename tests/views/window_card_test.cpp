@@ -7,8 +7,8 @@
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
 #include "app/window/fit_page.h"
+#include "app/window/open_step.h"
 #include "app/window/record_controller.h"
-#include "app/window/step_engine.h"
 #include "app/window/step_header.h"
 #include "core/policy/policy.h"
 #include "core/trace/step_file.h"
@@ -116,7 +116,7 @@ private Q_SLOTS:
                  qPrintable(verdict()));
         const QString policy = inFolder(QStringLiteral("none.json"));
         QVERIFY(window().exporter().writePolicyTo(policy));
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::note);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::note);
         QVERIFY(window().messages().message().contains(QStringLiteral("does not run")));
         QVERIFY2(!exportButton()->property("primary").toBool(), "no export is proposed");
         QTRY_VERIFY(offerNamed(QStringLiteral("What would help")));

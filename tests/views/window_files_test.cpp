@@ -3,7 +3,7 @@
 #include "app/window/actions.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
-#include "app/window/step_engine.h"
+#include "app/window/open_step.h"
 #include "core/trace/step_file.h"
 #include "core/trace/step_trace_builder.h"
 #include "tests/core/synthetic_step.h"
@@ -220,14 +220,14 @@ private Q_SLOTS:
         const QJsonObject policy = QJsonDocument::fromJson(file.readAll()).object();
         QCOMPARE(policy.value(QStringLiteral("headroom_policy")).toInt(), 1);
         QCOMPARE(static_cast<Bytes>(policy.value(QStringLiteral("budget_bytes")).toDouble()), peak() / 2);
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::done);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::done);
     }
 
     void policyThatCannotBeWrittenIsSaid()
     {
         openStep();
         QVERIFY(!window().exporter().writePolicyTo(QStringLiteral("/nowhere/policy.json")));
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::error);
         window().session().commitBudget(64 * MiB);
         QTRY_VERIFY(window().session().answerIsCurrent());
         QVERIFY(!window().exporter().writePolicyTo(inFolder(QStringLiteral("none.json"))));
@@ -256,7 +256,7 @@ private Q_SLOTS:
         content.write(QByteArray(300, 'x'));
         content.close();
         window().openFile(broken);
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::error);
         QVERIFY2(window().messages().message().contains(QStringLiteral("broken.hrs")),
                  qPrintable(window().messages().message()));
         QCOMPARE(window().session().step(), before);
@@ -342,7 +342,7 @@ private Q_SLOTS:
             QVERIFY(from.open(QIODevice::ReadOnly) && to.open(QIODevice::WriteOnly | QIODevice::Truncate));
             to.write(from.readAll());
         }
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::note);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::note);
         QVERIFY(window().messages().message().startsWith(QStringLiteral("changes.hrs has changed since")));
         QCOMPARE(window().session().recordedPeak(), peak());
         QVERIFY(!window().page().grab().isNull()); // the whole step is still there
@@ -351,7 +351,7 @@ private Q_SLOTS:
         QCOMPARE(window().session().budget(), budget);
         QVERIFY(window().session().hasPins());
         QTest::qWait(500);
-        QVERIFY(window().messages().kind() != MessageBar::Kind::note); // nothing changed since
+        QVERIFY(window().messages().type() != MessageBar::MessageType::note); // nothing changed since
     }
 
     void deletedFileIsSaid()
@@ -362,7 +362,7 @@ private Q_SLOTS:
         window().openFile(path);
         QTRY_VERIFY(window().session().isOpen() && window().session().answerIsCurrent());
         QCOMPARE(std::rename(qPrintable(path), qPrintable(away)), 0);
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::note);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::note);
         QVERIFY2(window().messages().message().startsWith(QStringLiteral("leaves.hrs was deleted, moved or renamed")),
                  qPrintable(window().messages().message()));
         QVERIFY(!window().messages().actionButton()->isVisible()); // there is nothing to read
@@ -371,10 +371,10 @@ private Q_SLOTS:
         window().messages().dismiss();
         QCOMPARE(std::rename(qPrintable(away), qPrintable(path)), 0); // the same file is back
         QTest::qWait(600);
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::none);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::none);
 
         QVERIFY(QFile::remove(path));
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::note);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::note);
         const StepTracePtr other = makeSyntheticStep({.blocks = 6, .activation = 64 * MiB, .weight = 8 * MiB});
         QVERIFY(writeStepTrace(*other, path.toStdString()).ok());
         QTRY_VERIFY(window().messages().message().startsWith(QStringLiteral("leaves.hrs has changed since")));
@@ -400,18 +400,18 @@ private Q_SLOTS:
     {
         openStep();
         window().openFile(inFolder(QStringLiteral("gone.hrs")));
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::error);
         window().session().commitBudget(peak() / 2);
         QTRY_VERIFY(window().session().answerIsCurrent());
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::none);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::none);
 
         window().openFile(inFolder(QStringLiteral("gone.hrs")));
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::error);
         window().session().select(ModuleId(1)); // nothing that could have failed
         QTest::qWait(50);
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::error);
         window().closeStep();
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::none);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::none);
     }
 
     void budgetWithoutAPlanHasNoExport()

@@ -4,9 +4,9 @@
 #include "app/window/document_page.h"
 #include "app/window/mainwindow.h"
 #include "app/window/measured_controller.h"
+#include "app/window/open_step.h"
 #include "app/window/settings.h"
 #include "app/window/snapshot_dialog.h"
-#include "app/window/step_engine.h"
 #include "core/cost/calibration.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_file.h"
@@ -309,12 +309,12 @@ private Q_SLOTS:
         QTRY_VERIFY(window_->session().comparison());
         const StepComparisonPtr before = window_->session().comparison();
         QTest::qWait(600);
-        QCOMPARE(window_->messages().kind(), MessageBar::Kind::none);
+        QCOMPARE(window_->messages().type(), MessageBar::MessageType::none);
 
         const StepTracePtr slower = makeMeasuredStep(
             simulated_, "cuda:1", [&](OpId op) { return 3 * simulated_->ops.ms[op]; }, [](OpId) { return false; });
         put(isStep ? write(QStringLiteral("slower.hrs"), *slower) : snapshots + QStringLiteral("full.pickle"));
-        QTRY_COMPARE(window_->messages().kind(), MessageBar::Kind::note);
+        QTRY_COMPARE(window_->messages().type(), MessageBar::MessageType::note);
         QVERIFY2(window_->messages().message().startsWith(file + QStringLiteral(" has changed since")),
                  qPrintable(window_->messages().message()));
         QCOMPARE(window_->session().comparison(), before);
@@ -337,7 +337,7 @@ private Q_SLOTS:
             QStringLiteral("run.hrs"),
             *makeMeasuredStep(
                 simulated_, "cuda:1", [&](OpId op) { return 3 * simulated_->ops.ms[op]; }, [](OpId) { return false; }));
-        QTRY_COMPARE(window_->messages().kind(), MessageBar::Kind::note);
+        QTRY_COMPARE(window_->messages().type(), MessageBar::MessageType::note);
         window_->messages().actionButton()->click();
         QTRY_COMPARE(window_->session().step()->trace().info.device, std::string("cuda:1"));
     }
@@ -368,7 +368,7 @@ private Q_SLOTS:
         window_->compareWith(measured_);
         int cancelled = 0;
         const auto cancelling = connect(&window_->jobs(), &Jobs::openProgressed, this, [&] {
-            QCOMPARE(window_->messages().kind(), MessageBar::Kind::progress);
+            QCOMPARE(window_->messages().type(), MessageBar::MessageType::progress);
             window_->messages().actionButton()->click();
             ++cancelled;
         });
@@ -553,7 +553,7 @@ private Q_SLOTS:
         QTest::keyClick(window_->findChild<SnapshotDialog*>(), Qt::Key_Escape);
         QTRY_VERIFY(!window_->findChild<SnapshotDialog*>());
         QVERIFY(!window_->session().isOpen());
-        QCOMPARE(window_->messages().kind(), MessageBar::Kind::none);
+        QCOMPARE(window_->messages().type(), MessageBar::MessageType::none);
     }
 
     void APartOfTheCommandLineIsNotAskedFor()

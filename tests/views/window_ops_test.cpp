@@ -4,7 +4,7 @@
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
 #include "app/window/ops_choice_controller.h"
-#include "app/window/ops_text.h"
+#include "app/window/plan_text.h"
 #include "core/policy/policy.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_file.h"
@@ -314,7 +314,7 @@ private Q_SLOTS:
         QCOMPARE(window().page().inspector()->solverChoice()->costs()->currentText(), QStringLiteral("times.json"));
         const OpsChoice good = session().opsChoice();
         window().opsChoiceController().takeTimes(inFolder(QStringLiteral("short.json")));
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::error);
         QVERIFY2(window().messages().message().contains(QStringLiteral("expected a JSON list with the ms of each")),
                  qPrintable(window().messages().message()));
         QCOMPARE(session().opsChoice(), good);

@@ -42,7 +42,7 @@ private Q_SLOTS:
         QVERIFY(bar().isVisible());
         QVERIFY(!bar().outputButton()->isVisible());
         QTest::mouseClick(bar().actionButton(), Qt::LeftButton);
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::done);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::done);
         QVERIFY(!bar().isVisible());
         QVERIFY(!controller().recording().running());
         QVERIFY(!QFile::exists(inFolder(QStringLiteral("recordings/demo.hrs"))));
@@ -86,7 +86,7 @@ private Q_SLOTS:
         demo("slow");
         QTRY_VERIFY(controller().recording().running());
         demo("refuse");
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::error);
         QVERIFY(controller().recording().running());
     }
 
@@ -118,7 +118,7 @@ private Q_SLOTS:
     void weightsAreRefusedWithAdvice()
     {
         window().openFile(QStringLiteral("weights.safetensors"));
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::error);
         QVERIFY(window().messages().message().contains(QStringLiteral("torch.export.save")));
     }
 
@@ -223,7 +223,7 @@ private Q_SLOTS:
         window().askBeforeClosing(true);
         QTimer::singleShot(0, this, [] { cancelModal(); });
         demo("copy:" + otherStep().toUtf8());
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::note);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::note);
         QCOMPARE(window().session().step()->path, first);
         QCOMPARE(contentOf(first), before);
         QCOMPARE(window().messages().message(), QStringLiteral("demo-2.hrs is recorded; the step before stays open."));
@@ -236,7 +236,7 @@ private Q_SLOTS:
     {
         startScript("raises.py");
         QTRY_VERIFY(window().session().isOpen());
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::error);
         QVERIFY2(window().messages().message().contains(QStringLiteral("RuntimeError: after the step")),
                  qPrintable(window().messages().message()));
         QVERIFY(!bar().isVisible());

@@ -198,11 +198,11 @@ private Q_SLOTS:
         const QString file = inFolder(QStringLiteral("report.html"));
         QSignalSpy ended(&window().exporter(), &Exporter::reportEnded);
         window().exporter().writeReportTo(file);
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::progress);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::progress);
         QVERIFY(ended.isEmpty());
         QVERIFY(ended.wait());
         QVERIFY(ended.first().first().toBool());
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::done);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::done);
         QFile page(file);
         QVERIFY(page.open(QIODevice::ReadOnly));
         const QByteArray html = page.readAll();
@@ -222,7 +222,7 @@ private Q_SLOTS:
         QSignalSpy ended(&window().exporter(), &Exporter::reportEnded);
         window().exporter().writeReportTo(file);
         QTest::mouseClick(window().messages().actionButton(), Qt::LeftButton);
-        QVERIFY(window().messages().kind() != MessageBar::Kind::progress);
+        QVERIFY(window().messages().type() != MessageBar::MessageType::progress);
         window().exporter().writeReportTo(inFolder(QStringLiteral("after.html"))); // by the same thread
         QVERIFY(ended.wait(60'000));
         QCOMPARE(ended.count(), 1);
@@ -237,7 +237,7 @@ private Q_SLOTS:
         window().exporter().writeReportTo(inFolder(QStringLiteral("none/report.html")));
         QVERIFY(ended.wait());
         QVERIFY(!ended.first().first().toBool());
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::error);
         QVERIFY2(window().messages().message().contains(QStringLiteral("report.html")),
                  qPrintable(window().messages().message()));
         QVERIFY(QDir(inFolder({})).entryList({QStringLiteral("none*")}).isEmpty());
@@ -351,13 +351,13 @@ private Q_SLOTS:
     {
         openStep();
         window().session().setPin("Transformer.output", Pin::save); // the planner refuses it
-        QTRY_COMPARE(window().messages().kind(), MessageBar::Kind::error);
+        QTRY_COMPARE(window().messages().type(), MessageBar::MessageType::error);
         QTRY_VERIFY(window().messages().actionButton()->isVisible());
         QVERIFY(window().messages().message().startsWith(QStringLiteral("Cannot pin")));
         QTest::mouseClick(window().messages().actionButton(), Qt::LeftButton);
         QVERIFY(!window().session().hasPins());
         QTRY_VERIFY(window().session().answerIsCurrent());
-        QCOMPARE(window().messages().kind(), MessageBar::Kind::none);
+        QCOMPARE(window().messages().type(), MessageBar::MessageType::none);
     }
 
     void leafCannotBePinned()

@@ -19,7 +19,8 @@ namespace headroom {
 
 /// Options of exported pictures. The export functions write pictures and tables for papers and reports. They need a
 /// QGuiApplication (platform "offscreen" suffices) but no window; CSV needs neither. The suffix of the path selects the
-/// format: .svg, .pdf, .png, .csv. A file is replaced only when the new file is complete.
+/// format: .svg, .pdf, .png, .csv. A file is replaced only when the new file is complete. Errors (badInput): another
+/// suffix or none, a file that cannot be written, a selected module that the model does not have.
 struct ExportOptions
 {
     int width = 1200; ///< in pixels at scale 1
@@ -41,6 +42,7 @@ struct TimelineExport
     Bytes budget = 0; ///< 0: no line
     bool byModule = false; ///< stack by module instead of category; needs the trace
 };
+/// Errors: those of ExportOptions.
 Status exportTimeline(const TimelineExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
 
 struct TradeOffExport
@@ -53,6 +55,7 @@ struct TradeOffExport
     std::vector<ModuleOption> options
         = {}; ///< the planner's options for the selected module, for pictures; empty: PyTorch's
 };
+/// Errors: those of ExportOptions.
 Status exportTradeOff(const TradeOffExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
 
 struct FrontierExport
@@ -62,6 +65,7 @@ struct FrontierExport
     double stepMs = 0; ///< step time without recomputation, for the added time in percent; 0: no percentage
     Bytes budget = 0; ///< 0: no line
 };
+/// Errors: those of ExportOptions.
 Status exportFrontier(const FrontierExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
 
 struct FitExport
@@ -70,6 +74,7 @@ struct FitExport
     FitResult result;
     bool ofSequences = false; ///< the picture has tokens a second over sequence lengths, not samples over batches
 };
+/// Errors: those of ExportOptions.
 Status exportFit(const FitExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
 
 struct PeakExport
@@ -80,7 +85,7 @@ struct PeakExport
     LiveTree::By by = LiveTree::By::module;
 };
 /// What is alive at the peak, as an icicle; a .csv has a row for each block; a .folded has the stacks that speedscope
-/// and flamegraph.pl read.
+/// and flamegraph.pl read. Errors: those of ExportOptions.
 Status exportPeak(const PeakExport& data, const std::filesystem::path& path, const ExportOptions& options = {});
 
 } // namespace headroom

@@ -47,7 +47,7 @@ bool isCode(const QTextBlock& block)
     return block.isValid() && block.blockFormat().hasProperty(QTextFormat::BlockCodeFence);
 }
 
-void setHeadingLook(QTextCursor& cursor, int level, const Theme& theme, bool first)
+void setHeadingStyle(QTextCursor& cursor, int level, const Theme& theme, bool first)
 {
     static constexpr std::array pixels{24, 18, 15};
     static constexpr std::array above{0, 28, 20};
@@ -63,7 +63,7 @@ void setHeadingLook(QTextCursor& cursor, int level, const Theme& theme, bool fir
     cursor.mergeCharFormat(characters);
 }
 
-void setCodeLook(QTextCursor& cursor)
+void setCodeStyle(QTextCursor& cursor)
 {
     QTextBlockFormat format;
     format.setTopMargin(0);
@@ -109,7 +109,7 @@ void groundListings(QTextDocument& document, const Theme& theme)
         QTextFrame* frame = cursor.insertFrame(ground);
         cursor = frame->firstCursorPosition();
         cursor.setPosition(frame->lastPosition(), QTextCursor::KeepAnchor);
-        setCodeLook(cursor); // the first line has the format of the paragraph above
+        setCodeStyle(cursor); // the first line has the format of the paragraph above
         last = document.findBlock(frame->firstPosition() - 1);
         flatten(last);
         flatten(document.findBlock(frame->lastPosition() + 1));
@@ -121,7 +121,7 @@ bool hasPicture(const QTextBlock& block)
     return block.text().contains(QChar::ObjectReplacementCharacter);
 }
 
-void setTextLook(QTextCursor& cursor, const QTextBlock& block)
+void setTextStyle(QTextCursor& cursor, const QTextBlock& block)
 {
     QTextBlockFormat format;
     // A line with a picture is as high as the picture, and needs no space between lines.
@@ -140,7 +140,7 @@ struct Stretch
     QTextCharFormat format;
 };
 
-void setLooks(QTextDocument& document, const std::vector<Stretch>& stretches)
+void setStyles(QTextDocument& document, const std::vector<Stretch>& stretches)
 {
     for (const Stretch& stretch : stretches) {
         QTextCursor cursor(&document);
@@ -151,7 +151,7 @@ void setLooks(QTextDocument& document, const std::vector<Stretch>& stretches)
 }
 
 /// Formats code inside of sentences, and links.
-void setFragmentLooks(QTextDocument& document, const QTextBlock& block, const Theme& theme)
+void setFragmentStyles(QTextDocument& document, const QTextBlock& block, const Theme& theme)
 {
     std::vector<Stretch> stretches;
     for (auto it = block.begin(); !it.atEnd(); ++it) {
@@ -172,21 +172,21 @@ void setFragmentLooks(QTextDocument& document, const QTextBlock& block, const Th
         if (!format.isEmpty())
             stretches.push_back({fragment.position(), fragment.position() + fragment.length(), format});
     }
-    setLooks(document, stretches);
+    setStyles(document, stretches);
 }
 
-void setCellLook(QTextTableCell cell, const Theme& theme)
+void setCellStyle(QTextTableCell cell, const Theme& theme)
 {
-    QTextTableCellFormat look = cell.format().toTableCellFormat();
-    look.setBottomBorder(1);
-    look.setBottomBorderStyle(QTextFrameFormat::BorderStyle_Solid);
-    look.setBottomBorderBrush(theme.line);
-    look.setTopPadding(5);
-    look.setBottomPadding(5);
-    look.setLeftPadding(cell.column() == 0 ? 2 : 8);
-    look.setRightPadding(8);
-    look.setVerticalAlignment(QTextCharFormat::AlignTop);
-    cell.setFormat(look);
+    QTextTableCellFormat format = cell.format().toTableCellFormat();
+    format.setBottomBorder(1);
+    format.setBottomBorderStyle(QTextFrameFormat::BorderStyle_Solid);
+    format.setBottomBorderBrush(theme.line);
+    format.setTopPadding(5);
+    format.setBottomPadding(5);
+    format.setLeftPadding(cell.column() == 0 ? 2 : 8);
+    format.setRightPadding(8);
+    format.setVerticalAlignment(QTextCharFormat::AlignTop);
+    cell.setFormat(format);
     // The importer leaves an empty line above the first cell.
     QTextCursor cursor = cell.firstCursorPosition();
     if (cursor.block().length() == 1 && cursor.block() != cell.lastCursorPosition().block())
@@ -206,7 +206,7 @@ void setCellLook(QTextTableCell cell, const Theme& theme)
     cursor.mergeCharFormat(heading);
 }
 
-void setTableLook(QTextTable& table, const Theme& theme)
+void setTableStyle(QTextTable& table, const Theme& theme)
 {
     QTextTableFormat format = table.format();
     format.setBorder(0);
@@ -219,7 +219,7 @@ void setTableLook(QTextTable& table, const Theme& theme)
     table.setFormat(format);
     for (int row = 0; row < table.rows(); ++row) {
         for (int column = 0; column < table.columns(); ++column)
-            setCellLook(table.cellAt(row, column), theme);
+            setCellStyle(table.cellAt(row, column), theme);
     }
 }
 
@@ -240,22 +240,22 @@ void fitPictures(QTextDocument& document, int column, double pixelRatio)
             const QTextFragment fragment = it.fragment();
             if (!fragment.charFormat().isImageFormat())
                 continue;
-            QTextImageFormat look = fragment.charFormat().toImageFormat();
-            const QImage picture(manualResource(look.name()));
+            QTextImageFormat format = fragment.charFormat().toImageFormat();
+            const QImage picture(manualResource(format.name()));
             const int width = std::min(picture.width(), column);
-            if (width == static_cast<int>(look.width()))
+            if (width == static_cast<int>(format.width()))
                 continue;
-            look.setWidth(width);
-            stretches.push_back({fragment.position(), fragment.position() + fragment.length(), look});
-            document.addResource(QTextDocument::ImageResource, QUrl(look.name()), scaled(picture, width, pixelRatio));
+            format.setWidth(width);
+            stretches.push_back({fragment.position(), fragment.position() + fragment.length(), format});
+            document.addResource(QTextDocument::ImageResource, QUrl(format.name()), scaled(picture, width, pixelRatio));
         }
     }
-    setLooks(document, stretches);
+    setStyles(document, stretches);
 }
 
 /// Applies the theme to a page made from Markdown: sizes and margins of headings, a background for code, lines in
 /// tables.
-void applyManualLook(QTextDocument& document, const Theme& theme)
+void applyManualStyle(QTextDocument& document, const Theme& theme)
 {
     QFont font = theme.body;
     font.setPixelSize(textPixels);
@@ -265,17 +265,17 @@ void applyManualLook(QTextDocument& document, const Theme& theme)
         QTextCursor cursor(block);
         cursor.setPosition(block.position() + block.length() - 1, QTextCursor::KeepAnchor);
         if (const int level = block.blockFormat().headingLevel(); level > 0)
-            setHeadingLook(cursor, level, theme, block == document.begin());
+            setHeadingStyle(cursor, level, theme, block == document.begin());
         else if (isCode(block))
-            setCodeLook(cursor);
+            setCodeStyle(cursor);
         else
-            setTextLook(cursor, block);
-        setFragmentLooks(document, block, theme);
+            setTextStyle(cursor, block);
+        setFragmentStyles(document, block, theme);
     }
     groundListings(document, theme);
     for (QTextFrame* frame : document.rootFrame()->childFrames()) {
         if (auto* table = qobject_cast<QTextTable*>(frame))
-            setTableLook(*table, theme);
+            setTableStyle(*table, theme);
     }
 }
 
@@ -284,9 +284,9 @@ constexpr int topMargin = 24;
 constexpr int aboveTarget = 14;
 
 /// Whether a match lies inside another match.
-bool liesIn(const QTextCursor& place, const QTextCursor& other)
+bool liesIn(const QTextCursor& match, const QTextCursor& other)
 {
-    return place.selectionStart() >= other.selectionStart() && place.selectionEnd() <= other.selectionEnd();
+    return match.selectionStart() >= other.selectionStart() && match.selectionEnd() <= other.selectionEnd();
 }
 
 } // namespace
@@ -313,12 +313,12 @@ void ManualView::showPage(const ManualPage& page)
 
 void ManualView::fill()
 {
-    places_.clear(); // cursors in the old document
+    matches_.clear(); // cursors in the old document
     current_ = -1;
     setExtraSelections({});
     auto* made = new QTextDocument(this); // without a view, no layout for each change
     made->setMarkdown(page_->markdown, QTextDocument::MarkdownDialectGitHub);
-    applyManualLook(*made, Theme::of(*this));
+    applyManualStyle(*made, Theme::of(*this));
     fit(*made);
     const QPointer<QTextDocument> before = document();
     setDocument(made);
@@ -358,63 +358,64 @@ void ManualView::scrollToSection(const QString& anchor)
     QTextCursor cursor(document());
     cursor.setPosition(position);
     setTextCursor(cursor);
-    const QRectF place = document()->documentLayout()->blockBoundingRect(cursor.block());
-    verticalScrollBar()->setValue(position == 0 ? 0 : static_cast<int>(place.top()) - aboveTarget);
+    const QRectF block = document()->documentLayout()->blockBoundingRect(cursor.block());
+    verticalScrollBar()->setValue(position == 0 ? 0 : static_cast<int>(block.top()) - aboveTarget);
 }
 
 void ManualView::highlight(const QStringList& words, const QString& anchor)
 {
-    findPlaces(words);
-    if (places_.empty())
-        return showPlaces();
+    findMatches(words);
+    if (matches_.empty())
+        return showMatches();
     const int from = positionOf(anchor);
     const auto first
-        = std::ranges::find_if(places_, [from](const QTextCursor& place) { return place.selectionStart() >= from; });
-    current_ = first == places_.end() ? 0 : static_cast<int>(first - places_.begin());
-    showPlaces();
+        = std::ranges::find_if(matches_, [from](const QTextCursor& match) { return match.selectionStart() >= from; });
+    current_ = first == matches_.end() ? 0 : static_cast<int>(first - matches_.begin());
+    showMatches();
 }
 
-void ManualView::findPlaces(const QStringList& words)
+void ManualView::findMatches(const QStringList& words)
 {
     words_ = words;
-    places_.clear();
+    matches_.clear();
     current_ = -1;
     for (const QString& word : words) {
         for (QTextCursor at = document()->find(word); !at.isNull(); at = document()->find(word, at))
-            places_.push_back(at);
+            matches_.push_back(at);
     }
-    std::ranges::sort(
-        places_, {}, [](const QTextCursor& place) { return std::pair(place.selectionStart(), -place.selectionEnd()); });
-    const auto doubles = std::unique(places_.begin(), places_.end(),
+    std::ranges::sort(matches_, {}, [](const QTextCursor& match) {
+        return std::pair(match.selectionStart(), -match.selectionEnd());
+    });
+    const auto doubles = std::unique(matches_.begin(), matches_.end(),
                                      [](const QTextCursor& a, const QTextCursor& b) { return liesIn(b, a); });
-    places_.erase(doubles, places_.end());
+    matches_.erase(doubles, matches_.end());
 }
 
-void ManualView::goToPlace(int step)
+void ManualView::goToMatch(int step)
 {
-    if (places_.empty())
+    if (matches_.empty())
         return;
-    const int count = places();
+    const int count = matches();
     current_ = (current_ + step + count) % count;
-    showPlaces();
+    showMatches();
 }
 
-void ManualView::showPlaces()
+void ManualView::showMatches()
 {
     const Theme& theme = Theme::of(*this);
-    QList<QTextEdit::ExtraSelection> looks;
-    for (int i = 0; i < places(); ++i) {
-        QTextEdit::ExtraSelection look;
-        look.cursor = places_.at(i);
+    QList<QTextEdit::ExtraSelection> selections;
+    for (int i = 0; i < matches(); ++i) {
+        QTextEdit::ExtraSelection selection;
+        selection.cursor = matches_.at(i);
         const bool isCurrent = i == current_;
-        look.format.setBackground(isCurrent ? theme.text : theme.ghost);
-        look.format.setForeground(isCurrent ? theme.card : theme.text);
-        looks.push_back(look);
+        selection.format.setBackground(isCurrent ? theme.text : theme.ghost);
+        selection.format.setForeground(isCurrent ? theme.card : theme.text);
+        selections.push_back(selection);
     }
-    setExtraSelections(looks);
+    setExtraSelections(selections);
     if (current_ < 0)
         return;
-    QTextCursor caret = places_.at(current_);
+    QTextCursor caret = matches_.at(current_);
     caret.setPosition(caret.selectionStart());
     setTextCursor(caret);
     ensureCursorVisible();
@@ -428,9 +429,9 @@ void ManualView::changeEvent(QEvent* event)
     const int scrolled = verticalScrollBar()->value();
     const int current = current_;
     fill();
-    findPlaces(words_);
+    findMatches(words_);
     current_ = current;
-    showPlaces();
+    showMatches();
     verticalScrollBar()->setValue(scrolled);
 }
 

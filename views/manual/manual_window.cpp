@@ -3,7 +3,7 @@
 #include "views/manual/manual_window.h"
 
 #include "views/manual/manual_pages.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/theme/theme.h"
 
 #include <QApplication>
@@ -30,20 +30,20 @@ constexpr int excerptLines = 2;
 
 QList<QTextLayout::FormatRange> found(const QString& text, const QStringList& words, const Theme& theme)
 {
-    QTextCharFormat look;
-    look.setForeground(theme.text);
-    look.setFontWeight(QFont::DemiBold);
+    QTextCharFormat format;
+    format.setForeground(theme.text);
+    format.setFontWeight(QFont::DemiBold);
     QList<QTextLayout::FormatRange> ranges;
     for (const QString& word : words) {
         for (qsizetype at = text.indexOf(word, 0, Qt::CaseInsensitive); at >= 0;
              at = text.indexOf(word, at + word.size(), Qt::CaseInsensitive))
-            ranges.push_back({static_cast<int>(at), static_cast<int>(word.size()), look});
+            ranges.push_back({static_cast<int>(at), static_cast<int>(word.size()), format});
     }
     return ranges;
 }
 
 /// Draws the first lines of the text.
-void drawLines(QPainter& painter, const QString& text, const QRect& place, const QStringList& words, const Theme& theme)
+void drawLines(QPainter& painter, const QString& text, const QRect& area, const QStringList& words, const Theme& theme)
 {
     QTextLayout layout(text, theme.caption);
     layout.setFormats(found(text, words, theme));
@@ -53,13 +53,13 @@ void drawLines(QPainter& painter, const QString& text, const QRect& place, const
         QTextLine line = layout.createLine();
         if (!line.isValid())
             break;
-        line.setLineWidth(place.width());
+        line.setLineWidth(area.width());
         line.setPosition({0.0, static_cast<double>(y)});
         y += QFontMetrics(theme.caption).lineSpacing();
     }
     layout.endLayout();
     painter.setPen(theme.secondText);
-    layout.draw(&painter, place.topLeft());
+    layout.draw(&painter, area.topLeft());
 }
 
 } // namespace
@@ -75,13 +75,13 @@ void HitDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, c
         return;
     const Theme& theme = Theme::of(*widget);
     painter->save();
-    const QRect place = option.rect.adjusted(sideRoom, upperRoom, -sideRoom, -upperRoom);
+    const QRect area = option.rect.adjusted(sideRoom, upperRoom, -sideRoom, -upperRoom);
     const QFontMetrics title(theme.bodyStrong);
     painter->setFont(theme.bodyStrong);
     painter->setPen(theme.text);
-    painter->drawText(QRect(place.topLeft(), QSize(place.width(), title.height())), Qt::AlignLeft | Qt::AlignTop,
-                      title.elidedText(index.data().toString(), Qt::ElideRight, place.width()));
-    drawLines(*painter, index.data(excerptRole).toString(), place.adjusted(0, title.lineSpacing() + 1, 0, 0), words_,
+    painter->drawText(QRect(area.topLeft(), QSize(area.width(), title.height())), Qt::AlignLeft | Qt::AlignTop,
+                      title.elidedText(index.data().toString(), Qt::ElideRight, area.width()));
+    drawLines(*painter, index.data(excerptRole).toString(), area.adjusted(0, title.lineSpacing() + 1, 0, 0), words_,
               theme);
     painter->restore();
 }
@@ -122,7 +122,7 @@ ManualWindow::ManualWindow(QWidget* parent)
     , contents_(new QTreeWidget)
     , hits_(new QListWidget)
     , nothing_(makeLabel(nullptr, tr("The manual has no page with all of the words.")))
-    , hitLook_(new HitDelegate(this))
+    , hitDelegate_(new HitDelegate(this))
     , back_(makeButton(QStringLiteral("←"), tr("Back (Alt+Left)"), this))
     , forward_(makeButton(QStringLiteral("→"), tr("Forward (Alt+Right)"), this))
     , count_(new QLabel)
@@ -169,7 +169,7 @@ QWidget* ManualWindow::makeSide()
     contents_->setExpandsOnDoubleClick(false);
     hits_->setObjectName(QStringLiteral("manualHits"));
     hits_->setAccessibleName(tr("Places in the manual that have the words"));
-    hits_->setItemDelegate(hitLook_);
+    hits_->setItemDelegate(hitDelegate_);
     hits_->setFrameShape(QFrame::NoFrame);
     hits_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     connect(hits_, &QListWidget::currentRowChanged, this, &ManualWindow::openHit);
@@ -235,8 +235,8 @@ void ManualWindow::addKeys()
     });
     add(QKeySequence(Qt::ALT | Qt::Key_Left), [this] { goBack(); });
     add(QKeySequence(Qt::ALT | Qt::Key_Right), [this] { goForward(); });
-    add(QKeySequence(Qt::Key_F3), [this] { goToPlace(1); });
-    add(QKeySequence(Qt::SHIFT | Qt::Key_F3), [this] { goToPlace(-1); });
+    add(QKeySequence(Qt::Key_F3), [this] { goToMatch(1); });
+    add(QKeySequence(Qt::SHIFT | Qt::Key_F3), [this] { goToMatch(-1); });
     add(QKeySequence(Qt::Key_Escape), [this] { leave(); });
     add(QKeySequence(Qt::CTRL | Qt::Key_W), [this] { close(); });
 }
@@ -259,30 +259,30 @@ void ManualWindow::showLink(const QString& wanted)
     history_.resize(static_cast<std::size_t>(now_ + 1));
     history_.push_back({to, -1});
     ++now_;
-    showPlace(history_.back());
+    showEntry(history_.back());
 }
 
-void ManualWindow::goTo(int place)
+void ManualWindow::goTo(int entry)
 {
-    if (place < 0 || place >= static_cast<int>(history_.size()))
+    if (entry < 0 || entry >= static_cast<int>(history_.size()))
         return;
     history_[static_cast<std::size_t>(now_)].scrolled = view_->verticalScrollBar()->value();
-    now_ = place;
-    showPlace(history_[static_cast<std::size_t>(now_)]);
+    now_ = entry;
+    showEntry(history_[static_cast<std::size_t>(now_)]);
 }
 
-void ManualWindow::showPlace(const Place& place)
+void ManualWindow::showEntry(const HistoryEntry& entry)
 {
-    const ManualPage* page = ManualPages::all().find(place.link.section(QLatin1Char('#'), 0, 0));
+    const ManualPage* page = ManualPages::all().find(entry.link.section(QLatin1Char('#'), 0, 0));
     if (view_->page() != page)
         view_->showPage(*page);
     view_->highlight({}, {});
-    view_->scrollToSection(place.link.section(QLatin1Char('#'), 1));
-    if (place.scrolled >= 0)
-        view_->verticalScrollBar()->setValue(place.scrolled);
+    view_->scrollToSection(entry.link.section(QLatin1Char('#'), 1));
+    if (entry.scrolled >= 0)
+        view_->verticalScrollBar()->setValue(entry.scrolled);
     back_->setEnabled(now_ > 0);
     forward_->setEnabled(now_ + 1 < static_cast<int>(history_.size()));
-    selectInContents(place.link);
+    selectInContents(entry.link);
     showCount();
 }
 
@@ -311,7 +311,7 @@ void ManualWindow::showHits(const QString& text)
     const std::vector<ManualHit> found = searches ? ManualPages::all().search(text) : std::vector<ManualHit>();
     const QSignalBlocker quiet(hits_);
     hits_->clear();
-    hitLook_->setWords(words);
+    hitDelegate_->setWords(words);
     for (const ManualHit& hit : found) {
         const bool isTitle = hit.section == &hit.page->sections.front();
         auto* item = new QListWidgetItem(
@@ -338,17 +338,17 @@ void ManualWindow::openHit(int row)
     showCount();
 }
 
-void ManualWindow::goToPlace(int step)
+void ManualWindow::goToMatch(int step)
 {
-    view_->goToPlace(step);
+    view_->goToMatch(step);
     showCount();
 }
 
 void ManualWindow::showCount()
 {
-    count_->setText(view_->places() == 0
+    count_->setText(view_->matches() == 0
                         ? QString()
-                        : tr("%1 of %2 on this page").arg(view_->currentPlace() + 1).arg(view_->places()));
+                        : tr("%1 of %2 on this page").arg(view_->currentMatch() + 1).arg(view_->matches()));
 }
 
 void ManualWindow::leave()

@@ -34,9 +34,9 @@ public:
 
     /// Highlights every match of the words; the first match after the anchor becomes the current match.
     void highlight(const QStringList& words, const QString& anchor);
-    int places() const noexcept { return static_cast<int>(places_.size()); }
-    int currentPlace() const noexcept { return current_; } ///< -1: none
-    void goToPlace(int step); ///< to the next (1) or previous (-1) match, with wrap-around
+    int matches() const noexcept { return static_cast<int>(matches_.size()); }
+    int currentMatch() const noexcept { return current_; } ///< -1: none
+    void goToMatch(int step); ///< to the next (1) or previous (-1) match, with wrap-around
 
 Q_SIGNALS:
     void linkWanted(const QString& link); ///< "plan.md#apply"
@@ -49,12 +49,12 @@ private:
     void fill();
     void fit(QTextDocument& document) const;
     int positionOf(const QString& anchor) const; ///< position of a heading in the document
-    void findPlaces(const QStringList& words);
-    void showPlaces();
+    void findMatches(const QStringList& words);
+    void showMatches();
 
     const ManualPage* page_ = nullptr;
     QStringList words_;
-    QList<QTextCursor> places_; ///< matches, in order
+    QList<QTextCursor> matches_; ///< matches, in order
     int current_ = -1;
 };
 
@@ -103,7 +103,7 @@ protected:
 
 private:
     /// An entry of the history: a page and the scroll position.
-    struct Place
+    struct HistoryEntry
     {
         QString link;
         int scrolled = 0;
@@ -114,12 +114,12 @@ private:
     void fillContents();
     void addKeys();
 
-    void goTo(int place); ///< shows an entry of history_
-    void showPlace(const Place& place);
+    void goTo(int entry); ///< shows an entry of history_
+    void showEntry(const HistoryEntry& entry);
     void selectInContents(const QString& link);
     void showHits(const QString& text);
     void openHit(int row);
-    void goToPlace(int step);
+    void goToMatch(int step);
     void showCount();
     void leave(); ///< clears the search; if there is none, closes the window
 
@@ -128,12 +128,12 @@ private:
     QTreeWidget* contents_;
     QListWidget* hits_;
     QLabel* nothing_; ///< shown if there are no hits
-    HitDelegate* hitLook_;
+    HitDelegate* hitDelegate_;
     QToolButton* back_;
     QToolButton* forward_;
     QLabel* count_;
     ManualView* view_;
-    std::vector<Place> history_;
+    std::vector<HistoryEntry> history_;
     int now_ = -1; ///< index of the shown entry in history_
 };
 

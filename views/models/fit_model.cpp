@@ -55,34 +55,33 @@ void FitModel::setResult(FitResultPtr result)
 {
     beginResetModel();
     result_ = std::move(result);
-    places_.clear();
+    rows_.clear();
     for (std::size_t series = 0; result_ && series < result_->series.size(); ++series)
         for (std::size_t row = 0; row < result_->series[series].rows.size(); ++row)
-            places_.push_back({series, row});
-    sortPlaces();
+            rows_.push_back({series, row});
+    sortRows();
     endResetModel();
 }
 
-QModelIndex FitModel::indexOf(Place place) const
+QModelIndex FitModel::indexOf(RowIndex at) const
 {
-    const auto found = std::ranges::find(places_, place);
-    return found == places_.end() ? QModelIndex() : index(static_cast<int>(found - places_.begin()), 0);
+    const auto found = std::ranges::find(rows_, at);
+    return found == rows_.end() ? QModelIndex() : index(static_cast<int>(found - rows_.begin()), 0);
 }
 
 bool FitModel::hasValues(Column column) const
 {
-    const auto numberAt = [&](Place place) {
-        return column == cardColumn ? static_cast<double>(place.series) : numberOfFit(rowOf(place), column);
+    const auto numberAt = [&](RowIndex at) {
+        return column == cardColumn ? static_cast<double>(at.series) : numberOfFit(rowOf(at), column);
     };
     const bool mayBeTheSame = column == samplesColumn || column == tokensColumn;
-    return std::ranges::any_of(places_, [&](Place place) {
-        return mayBeTheSame ? numberAt(place) > 0 : numberAt(place) != numberAt(places_.front());
-    });
+    return std::ranges::any_of(
+        rows_, [&](RowIndex at) { return mayBeTheSame ? numberAt(at) > 0 : numberAt(at) != numberAt(rows_.front()); });
 }
 
 int FitModel::rowCount(const QModelIndex& parent) const
 {
-    return parent.isValid() ? 0 : static_cast<int>(places_.size());
+    return parent.isValid() ? 0 : static_cast<int>(rows_.size());
 }
 
 int FitModel::columnCount(const QModelIndex& parent) const
@@ -94,23 +93,23 @@ QVariant FitModel::data(const QModelIndex& index, int role) const
 {
     if (!index.isValid())
         return {};
-    const Place place = placeAt(index);
+    const RowIndex at = rowAt(index);
     if (role == Qt::TextAlignmentRole)
         return cellAlignment(isNumberOfFit(index.column()));
     if (role == OpsModel::ChangedRole) // the plan makes the step run
-        return index.column() == runsColumn && rowOf(place).runs() && !rowOf(place).plain.runs();
+        return index.column() == runsColumn && rowOf(at).runs() && !rowOf(at).plain.runs();
     if (role == Qt::DisplayRole)
-        return textOf(place, index.column());
+        return textOf(at, index.column());
     if (role == Qt::ToolTipRole)
-        return tipOf(place);
+        return tipOf(at);
     return {};
 }
 
-QString FitModel::textOf(Place place, int column) const
+QString FitModel::textOf(RowIndex at, int column) const
 {
-    const FitRow& row = rowOf(place);
+    const FitRow& row = rowOf(at);
     if (column == cardColumn)
-        return deviceTitle(seriesOf(place).gpu);
+        return deviceTitle(seriesOf(at).gpu);
     if (column == runsColumn)
         return !row.failure.empty() ? tr("failed")
             : row.plain.runs()      ? tr("yes")
@@ -135,9 +134,9 @@ QString FitModel::textOf(Place place, int column) const
     }
 }
 
-QString FitModel::tipOf(Place place) const
+QString FitModel::tipOf(RowIndex at) const
 {
-    const FitRow& row = rowOf(place);
+    const FitRow& row = rowOf(at);
     if (!row.failure.empty())
         return QString::fromStdString(row.failure);
     if (!row.runs())
@@ -162,25 +161,25 @@ QVariant FitModel::headerData(int section, Qt::Orientation orientation, int role
         .value(section);
 }
 
-std::pair<double, QString> FitModel::keyOf(Place place) const
+std::pair<double, QString> FitModel::keyOf(RowIndex at) const
 {
     if (sortColumn_ == cardColumn)
-        return {static_cast<double>(place.series), {}};
+        return {static_cast<double>(at.series), {}};
     if (isNumberOfFit(sortColumn_))
-        return {numberOfFit(rowOf(place), sortColumn_), {}};
-    return {0, textOf(place, sortColumn_)};
+        return {numberOfFit(rowOf(at), sortColumn_), {}};
+    return {0, textOf(at, sortColumn_)};
 }
 
 void FitModel::sort(int column, Qt::SortOrder order)
 {
     Q_EMIT layoutAboutToBeChanged({}, QAbstractItemModel::VerticalSortHint);
     const QModelIndexList before = persistentIndexList();
-    std::vector<Place> stood;
+    std::vector<RowIndex> stood;
     for (const QModelIndex& index : before)
-        stood.push_back(placeAt(index));
+        stood.push_back(rowAt(index));
     sortColumn_ = column;
     sortOrder_ = order;
-    sortPlaces();
+    sortRows();
     QModelIndexList after;
     for (int i = 0; i < before.size(); ++i)
         after << indexOf(stood[static_cast<std::size_t>(i)]).siblingAtColumn(before[i].column());
@@ -188,10 +187,10 @@ void FitModel::sort(int column, Qt::SortOrder order)
     Q_EMIT layoutChanged({}, QAbstractItemModel::VerticalSortHint);
 }
 
-void FitModel::sortPlaces()
+void FitModel::sortRows()
 {
-    std::ranges::sort(places_, {}, [](Place place) { return std::pair(place.series, place.row); });
-    std::ranges::stable_sort(places_, [&](Place a, Place b) {
+    std::ranges::sort(rows_, {}, [](RowIndex at) { return std::pair(at.series, at.row); });
+    std::ranges::stable_sort(rows_, [&](RowIndex a, RowIndex b) {
         return sortOrder_ == Qt::AscendingOrder ? keyOf(a) < keyOf(b) : keyOf(b) < keyOf(a);
     });
 }

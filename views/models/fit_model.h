@@ -37,18 +37,18 @@ public:
         columns
     };
     /// A row of the table: indexes of FitResult::series and FitSeries::rows.
-    struct Place
+    struct RowIndex
     {
         std::size_t series = 0;
         std::size_t row = 0;
-        bool operator==(const Place&) const = default;
+        bool operator==(const RowIndex&) const = default;
     };
 
     using QAbstractTableModel::QAbstractTableModel;
 
     void setResult(FitResultPtr result); ///< null: no rows
-    Place placeAt(const QModelIndex& index) const { return places_[static_cast<std::size_t>(index.row())]; }
-    QModelIndex indexOf(Place place) const; ///< in the first column; invalid: no such row
+    RowIndex rowAt(const QModelIndex& index) const { return rows_[static_cast<std::size_t>(index.row())]; }
+    QModelIndex indexOf(RowIndex at) const; ///< in the first column; invalid: no such row
     /// Whether a column of numbers, or of cards, says something: rows differ there, or have a rate.
     bool hasValues(Column column) const;
 
@@ -59,15 +59,15 @@ public:
     void sort(int column, Qt::SortOrder order) override;
 
 private:
-    const FitSeries& seriesOf(Place place) const { return result_->series[place.series]; }
-    const FitRow& rowOf(Place place) const { return seriesOf(place).rows[place.row]; }
-    QString textOf(Place place, int column) const;
-    QString tipOf(Place place) const;
-    std::pair<double, QString> keyOf(Place place) const; ///< of the sorted column
-    void sortPlaces();
+    const FitSeries& seriesOf(RowIndex at) const { return result_->series[at.series]; }
+    const FitRow& rowOf(RowIndex at) const { return seriesOf(at).rows[at.row]; }
+    QString textOf(RowIndex at, int column) const;
+    QString tipOf(RowIndex at) const;
+    std::pair<double, QString> keyOf(RowIndex at) const; ///< of the sorted column
+    void sortRows();
 
     FitResultPtr result_;
-    std::vector<Place> places_; ///< by row of the table
+    std::vector<RowIndex> rows_; ///< by row of the table
     int sortColumn_ = cardColumn;
     Qt::SortOrder sortOrder_ = Qt::AscendingOrder;
 };

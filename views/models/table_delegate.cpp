@@ -217,9 +217,9 @@ void ModuleDelegate::paintModule(QPainter& painter, const Cell& cell) const
     const int name = qCeil(lineWidth(font, cell.text));
     int room = rest.width() - name - gap;
     const bool moves = cell.mark == PlanMark::offloaded || cell.mark == PlanMark::insideOffloaded;
-    const auto pill = [&](const QString& text, Pill look) {
+    const auto pill = [&](const QString& text, Pill style) {
         const QRect box = rest.adjusted(std::min(name, leastName) + gap, 0, 0, 0);
-        const int width = text.isEmpty() ? 0 : paintPill(painter, box, text, look, room);
+        const int width = text.isEmpty() ? 0 : paintPill(painter, box, text, style, room);
         rest.setRight(rest.right() - width - (width > 0 ? gap : 0));
         room -= width + (width > 0 ? gap : 0);
     };
@@ -232,7 +232,7 @@ void ModuleDelegate::paintModule(QPainter& painter, const Cell& cell) const
 }
 
 /// Paints a pill at the right of the cell; a long pill takes at most `room`. Returns the width; 0: no room.
-int ModuleDelegate::paintPill(QPainter& painter, const QRect& box, const QString& text, Pill look, int room) const
+int ModuleDelegate::paintPill(QPainter& painter, const QRect& box, const QString& text, Pill style, int room) const
 {
     const int whole = qRound(lineWidth(theme_->caption, text)) + 2 * pillPadding;
     const bool isShort = whole <= shortPill && whole <= box.width();
@@ -241,8 +241,8 @@ int ModuleDelegate::paintPill(QPainter& painter, const QRect& box, const QString
         return 0;
     painter.setFont(theme_->caption);
     const QRectF pill(box.right() - width + 0.5, box.center().y() - pillHeight / 2.0 + 1, width, pillHeight);
-    const bool filled = look != Pill::pin;
-    const bool moved = look == Pill::moved;
+    const bool filled = style != Pill::pin;
+    const bool moved = style == Pill::moved;
     painter.setPen(filled ? QPen(Qt::NoPen) : QPen(theme_->secondText, 1));
     painter.setBrush(filled ? QBrush(moved ? theme_->hostSoft : theme_->accentSoft) : QBrush(Qt::NoBrush));
     painter.drawRoundedRect(pill, pillHeight / 2.0, pillHeight / 2.0);

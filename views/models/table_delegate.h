@@ -79,9 +79,9 @@ private:
     void paintModule(QPainter& painter, const Cell& cell) const;
     void paintKept(QPainter& painter, const Cell& cell) const;
     void paintNumber(QPainter& painter, const Cell& cell) const;
-    /// The look of a pill: for a pin, for what the plan recomputes, for what the plan moves to the host.
+    /// The style of a pill: for a pin, for what the plan recomputes, for what the plan moves to the host.
     enum class Pill { pin, recomputed, moved };
-    int paintPill(QPainter& painter, const QRect& box, const QString& text, Pill look, int room) const;
+    int paintPill(QPainter& painter, const QRect& box, const QString& text, Pill style, int room) const;
 
     mutable const Theme* theme_ = nullptr; ///< theme of the last paint
     mutable QCache<Cell, QPixmap> pictures_; ///< cost in KiB

@@ -3,7 +3,7 @@
 #include "views/plot/collective_lane.h"
 
 #include "views/plot/number_text.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/theme/theme.h"
 
 #include <QCoreApplication>

@@ -4,7 +4,7 @@
 
 #include "views/plot/number_text.h"
 #include "views/plot/text_line.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 
 #include <QKeyEvent>
 #include <QPainter>
@@ -358,7 +358,7 @@ FitChart::FitChart(QWidget* parent)
 
 void FitChart::setPicture(FitPicture picture, const QString& empty)
 {
-    const std::optional<Place> before = std::exchange(current_, std::nullopt);
+    const std::optional<PointIndex> before = std::exchange(current_, std::nullopt);
     const std::int64_t size = before ? pointAt(*before).size : 0;
     picture_ = std::move(picture);
     empty_ = empty;
@@ -366,9 +366,9 @@ void FitChart::setPicture(FitPicture picture, const QString& empty)
         const auto& points = picture_.curves[before->curve].points;
         const auto same = std::ranges::find(points, size, &FitPoint::size);
         if (same != points.end())
-            current_ = Place{before->curve, static_cast<std::size_t>(same - points.begin())};
+            current_ = PointIndex{before->curve, static_cast<std::size_t>(same - points.begin())};
     }
-    setAccessibleDescription(current_ ? pointAt(*current_).words : firstPlace() ? fitTitle(picture_) : empty_);
+    setAccessibleDescription(current_ ? pointAt(*current_).words : firstPoint() ? fitTitle(picture_) : empty_);
     update();
 }
 
@@ -377,31 +377,31 @@ FitPlane FitChart::plane() const
     return {picture_, QRectF(rect())};
 }
 
-std::optional<FitChart::Place> FitChart::firstPlace() const
+std::optional<FitChart::PointIndex> FitChart::firstPoint() const
 {
     for (std::size_t i = 0; i < picture_.curves.size(); ++i)
         if (!picture_.curves[i].points.empty())
-            return Place{i, 0};
+            return PointIndex{i, 0};
     return std::nullopt;
 }
 
-std::optional<FitChart::Place> FitChart::placeAt(QPointF position) const
+std::optional<FitChart::PointIndex> FitChart::pointNear(QPointF position) const
 {
     const FitPlane plane = this->plane();
-    std::optional<Place> best;
+    std::optional<PointIndex> best;
     double nearest = fitReach;
     for (std::size_t i = 0; i < picture_.curves.size(); ++i)
         for (std::size_t at = 0; at < picture_.curves[i].points.size(); ++at) {
             const QPointF away = plane.at(i, picture_.curves[i].points[at]) - position;
             if (const double distance = std::hypot(away.x(), away.y()); distance < nearest) {
                 nearest = distance;
-                best = Place{i, at};
+                best = PointIndex{i, at};
             }
         }
     return best;
 }
 
-std::optional<FitChart::Place> FitChart::besideCurve(Place from, int step) const
+std::optional<FitChart::PointIndex> FitChart::besideCurve(PointIndex from, int step) const
 {
     const auto count = static_cast<int>(picture_.curves.size());
     for (int i = static_cast<int>(from.curve) + step; i >= 0 && i < count; i += step) {
@@ -410,30 +410,30 @@ std::optional<FitChart::Place> FitChart::besideCurve(Place from, int step) const
         const auto nearest = std::ranges::min_element(
             points, {}, [size = pointAt(from).size](const FitPoint& point) { return std::abs(point.size - size); });
         if (nearest != points.end())
-            return Place{curve, static_cast<std::size_t>(nearest - points.begin())};
+            return PointIndex{curve, static_cast<std::size_t>(nearest - points.begin())};
     }
     return from;
 }
 
-void FitChart::go(std::optional<Place> place)
+void FitChart::go(std::optional<PointIndex> at)
 {
-    if (place == current_)
+    if (at == current_)
         return;
-    current_ = place;
-    setAccessibleDescription(place ? pointAt(*place).words : fitTitle(picture_));
+    current_ = at;
+    setAccessibleDescription(at ? pointAt(*at).words : fitTitle(picture_));
     update();
 }
 
-void FitChart::choose(Place place)
+void FitChart::choose(PointIndex at)
 {
-    Q_EMIT chosen(place.curve, pointAt(place).row);
+    Q_EMIT chosen(at.curve, pointAt(at).row);
 }
 
 void FitChart::paintEvent(QPaintEvent*)
 {
     const Theme& theme = Theme::of(*this);
     QPainter painter(this);
-    if (!firstPlace()) {
+    if (!firstPoint()) {
         painter.setFont(theme.body);
         painter.setPen(theme.secondText);
         painter.drawText(QRectF(rect()).adjusted(24, 0, -24, 0), Qt::AlignCenter | Qt::TextWordWrap,
@@ -453,22 +453,23 @@ void FitChart::paintEvent(QPaintEvent*)
 
 void FitChart::mouseMoveEvent(QMouseEvent* event)
 {
-    const std::optional<Place> place = placeAt(event->position());
-    setCursor(place ? Qt::PointingHandCursor : Qt::ArrowCursor);
-    go(place);
-    if (place)
-        WrappedToolTips::show(event->globalPosition().toPoint(), pointAt(*place).words, this);
+    const std::optional<PointIndex> at = pointNear(event->position());
+    setCursor(at ? Qt::PointingHandCursor : Qt::ArrowCursor);
+    go(at);
+    if (at)
+        WrappedToolTips::show(event->globalPosition().toPoint(), pointAt(*at).words, this);
     else
         QToolTip::hideText();
 }
 
 void FitChart::mousePressEvent(QMouseEvent* event)
 {
-    const std::optional<Place> place = event->button() == Qt::LeftButton ? placeAt(event->position()) : std::nullopt;
-    if (!place)
+    const std::optional<PointIndex> at
+        = event->button() == Qt::LeftButton ? pointNear(event->position()) : std::nullopt;
+    if (!at)
         return;
-    go(place);
-    choose(*place);
+    go(at);
+    choose(*at);
 }
 
 void FitChart::leaveEvent(QEvent* event)
@@ -480,24 +481,23 @@ void FitChart::leaveEvent(QEvent* event)
 
 void FitChart::keyPressEvent(QKeyEvent* event)
 {
-    const std::optional<Place> at = current_ ? current_ : firstPlace();
+    const std::optional<PointIndex> at = current_ ? current_ : firstPoint();
     if (!at)
         return event->ignore();
     const std::size_t last = picture_.curves[at->curve].points.size() - 1;
-    const auto show = [this](std::optional<Place> place) {
-        go(place);
-        WrappedToolTips::show(mapToGlobal(plane().at(place->curve, pointAt(*place)).toPoint()), pointAt(*place).words,
-                              this);
+    const auto show = [this](std::optional<PointIndex> to) {
+        go(to);
+        WrappedToolTips::show(mapToGlobal(plane().at(to->curve, pointAt(*to)).toPoint()), pointAt(*to).words, this);
     };
     switch (event->key()) {
     case Qt::Key_Left:
-        return show(Place{at->curve, at->point - (current_ && at->point > 0 ? 1 : 0)});
+        return show(PointIndex{at->curve, at->point - (current_ && at->point > 0 ? 1 : 0)});
     case Qt::Key_Right:
-        return show(Place{at->curve, std::min(at->point + (current_ ? 1 : 0), last)});
+        return show(PointIndex{at->curve, std::min(at->point + (current_ ? 1 : 0), last)});
     case Qt::Key_Home:
-        return show(Place{at->curve, 0});
+        return show(PointIndex{at->curve, 0});
     case Qt::Key_End:
-        return show(Place{at->curve, last});
+        return show(PointIndex{at->curve, last});
     case Qt::Key_Up:
         return show(besideCurve(*at, -1));
     case Qt::Key_Down:
@@ -516,7 +516,7 @@ void FitChart::focusInEvent(QFocusEvent* event)
 {
     QWidget::focusInEvent(event);
     if (event->reason() != Qt::MouseFocusReason && !current_)
-        go(firstPlace());
+        go(firstPoint());
     update();
 }
 

@@ -102,23 +102,23 @@ protected:
     void focusOutEvent(QFocusEvent* event) override;
 
 private:
-    struct Place
+    struct PointIndex
     {
         std::size_t curve = 0;
         std::size_t point = 0;
-        bool operator==(const Place&) const = default;
+        bool operator==(const PointIndex&) const = default;
     };
 
-    const FitPoint& pointAt(Place place) const { return picture_.curves[place.curve].points[place.point]; }
-    std::optional<Place> placeAt(QPointF position) const; ///< nullopt: no point is near
-    std::optional<Place> firstPlace() const;
-    std::optional<Place> besideCurve(Place from, int step) const; ///< the point of nearly the same size
-    void go(std::optional<Place> place);
-    void choose(Place place);
+    const FitPoint& pointAt(PointIndex at) const { return picture_.curves[at.curve].points[at.point]; }
+    std::optional<PointIndex> pointNear(QPointF position) const; ///< nullopt: no point is near
+    std::optional<PointIndex> firstPoint() const;
+    std::optional<PointIndex> besideCurve(PointIndex from, int step) const; ///< the point of nearly the same size
+    void go(std::optional<PointIndex> at);
+    void choose(PointIndex at);
 
     FitPicture picture_;
     QString empty_;
-    std::optional<Place> current_;
+    std::optional<PointIndex> current_;
 };
 
 } // namespace headroom

@@ -4,7 +4,7 @@
 
 #include "views/plot/number_text.h"
 #include "views/plot/text_line.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 
 #include <QContextMenuEvent>
 #include <QHelpEvent>

@@ -4,7 +4,7 @@
 
 #include "views/plot/text_line.h"
 #include "views/plot/timeline_layers.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 
 #include <QButtonGroup>
 #include <QFontMetricsF>

@@ -62,7 +62,7 @@ PlotChart::PlotChart(const QString& accessibleName, QWidget* parent)
 }
 
 // Each setter of an axis causes a new layout, so only changes are set, here and in setAxis().
-void PlotChart::setAxisLook(const Theme& theme)
+void PlotChart::setAxisStyle(const Theme& theme)
 {
     for (auto* axis : {xAxis_, yAxis_}) {
         if (axis->labelsFont() != theme.numberCaption)
@@ -99,7 +99,7 @@ void PlotChart::changeEvent(QEvent* event)
 {
     QChartView::changeEvent(event);
     if (event->type() == QEvent::PaletteChange || event->type() == QEvent::StyleChange)
-        Q_EMIT lookChanged();
+        Q_EMIT themeChanged();
 }
 
 } // namespace headroom

@@ -19,14 +19,14 @@ public:
     PlotChart(const QString& accessibleName, QWidget* parent);
 
 Q_SIGNALS:
-    void lookChanged(); ///< another theme, to be passed to setAxisLook()
+    void themeChanged(); ///< another theme, to be passed to setAxisStyle()
 
 protected:
     void changeEvent(QEvent* event) override;
 
     QValueAxis& xAxis() const noexcept { return *xAxis_; }
     QValueAxis& yAxis() const noexcept { return *yAxis_; }
-    void setAxisLook(const Theme& theme);
+    void setAxisStyle(const Theme& theme);
     void setPlotArea(const QRectF& plot); ///< moves the axes, too
 
     /// Sets the range and the labels at `ticks`; `unit` is the text after each number.

@@ -43,7 +43,7 @@ TimelineCanvas::TimelineCanvas(QWidget* parent)
             [this] { budget_->setBudget(budgetVisible_ ? handle_->value() : 0, handle_->feasible()); });
     setViewportUpdateMode(QGraphicsView::MinimalViewportUpdate);
     viewport()->grabGesture(Qt::PinchGesture);
-    applyLook(Theme::of(*this));
+    applyStyle(Theme::of(*this));
 }
 
 void TimelineCanvas::setLimits(AxisRange all, double shortestMs)
@@ -75,10 +75,10 @@ void TimelineCanvas::setBudgetVisible(bool visible)
     budget_->setBudget(visible ? handle_->value() : 0, handle_->feasible());
 }
 
-void TimelineCanvas::applyLook(const Theme& theme)
+void TimelineCanvas::applyStyle(const Theme& theme)
 {
     setBackgroundBrush(theme.card);
-    setAxisLook(theme);
+    setAxisStyle(theme);
     for (auto* layer :
          std::initializer_list<TimelineLayer*>{phases_, bands_, budget_, changed_, failures_, marks_, cursor_})
         layer->setTheme(theme);

@@ -28,7 +28,7 @@ public:
     void setPrepared(PreparedTimelinePtr prepared) { bands_->setPrepared(std::move(prepared)); }
     void setBudget(Bytes budget, bool feasible);
     void setBudgetVisible(bool visible);
-    void applyLook(const Theme& theme);
+    void applyStyle(const Theme& theme);
 
     const TimelineGeometry& geometryOfPlot() const noexcept { return geometry_; }
     PhaseLayer& phases() { return *phases_; }

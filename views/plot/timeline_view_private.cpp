@@ -3,7 +3,7 @@
 #include "views/plot/timeline_view_private.h"
 
 #include "views/plot/number_text.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 
 #include <QKeyEvent>
 #include <QVBoxLayout>
@@ -62,7 +62,7 @@ TimelineView::Private::Private(TimelineView* view)
         lane->setPlotEdges(plot.left() + shift, plot.right() + shift);
         rescale();
     });
-    connect(canvas, &TimelineCanvas::lookChanged, q, [this] { lookChanged(); });
+    connect(canvas, &TimelineCanvas::themeChanged, q, [this] { themeChanged(); });
     connect(canvas, &TimelineCanvas::rangeWanted, q, [this](double begin, double end, bool step) {
         showRange({begin, end}, step);
     });
@@ -377,9 +377,9 @@ void TimelineView::Private::updateDescription()
     canvas->setAccessibleDescription(sentences.join(QLatin1Char(' ')));
 }
 
-void TimelineView::Private::lookChanged()
+void TimelineView::Private::themeChanged()
 {
-    canvas->applyLook(Theme::of(*q));
+    canvas->applyStyle(Theme::of(*q));
     updateLegend();
     request();
 }

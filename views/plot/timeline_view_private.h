@@ -39,7 +39,7 @@ public:
     void updateMarks();
     void updateLegend();
     void updateDescription();
-    void lookChanged();
+    void themeChanged();
     bool key(QKeyEvent* event);
 
     const Timeline* mainTimeline() const { return planned ? planned.get() : recorded.get(); }

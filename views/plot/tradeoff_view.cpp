@@ -6,7 +6,7 @@
 #include "views/plot/legend.h"
 #include "views/plot/number_text.h"
 #include "views/plot/text_line.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 
 #include <QChart>
 #include <QKeyEvent>
@@ -96,7 +96,7 @@ QRectF TradeOffChart::planRect() const
 
 void TradeOffChart::updateAxes(const Theme& theme)
 {
-    setAxisLook(theme);
+    setAxisStyle(theme);
     // The ranges leave room below zero, so that dots on an axis are whole, and after the last point for the count.
     const auto range = [](double most, double pixels, double above) {
         const double perPixel = std::max(most, 1e-6) / std::max(pixels - roomBelowZero - above, 1.0);
@@ -343,7 +343,7 @@ TradeOffView::TradeOffView(QWidget* parent)
     column->addWidget(head_);
     column->addWidget(chart_, 1);
     connect(chart_, &TradeOffChart::pointChosen, this, [this](double ratio) { Q_EMIT pointChosen(fqn_, ratio); });
-    connect(chart_, &TradeOffChart::lookChanged, this, &TradeOffView::showPicture);
+    connect(chart_, &TradeOffChart::themeChanged, this, &TradeOffView::showPicture);
     showPicture();
 }
 

@@ -119,8 +119,8 @@ std::string style()
         + "}\n@media screen and (prefers-color-scheme:dark){:root{" + variables(Theme::make(true)) + "}}\n"
         + file.readAll().toStdString();
     for (std::size_t i = 0; i < categoryCount; ++i) {
-        const std::string look = categoryClass(static_cast<Category>(i));
-        text += '.' + look + "{--key:var(--" + look + ")}\n";
+        const std::string name = categoryClass(static_cast<Category>(i));
+        text += '.' + name + "{--key:var(--" + name + ")}\n";
     }
     return text;
 }
@@ -301,17 +301,17 @@ std::string kindsSection(const std::string& page)
 
 std::string reportHtml(const Report& report)
 {
-    const std::string look = style();
+    const std::string css = style();
     std::string page = headOf(report) + causesSection(report) + remarksOf(report) + figuresOf(report)
         + timelineSection(report) + peakSection(report) + planSection(report) + frontierSection(report)
         + changesSection(report) + recordingSection(report);
     page += kindsSection(page);
     return "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
            "<meta http-equiv=\"Content-Security-Policy\" content=\""
-        + policyFor(look)
+        + policyFor(css)
         + "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
           "<meta name=\"color-scheme\" content=\"light dark\">\n<title>"
-        + escaped(report.trace().info.model) + " – Headroom</title>\n<style>" + look
+        + escaped(report.trace().info.model) + " – Headroom</title>\n<style>" + css
         + "</style>\n</head>\n<body>\n<main>\n" + page + "</main>\n</body>\n</html>\n";
 }
 

@@ -43,33 +43,33 @@ struct Plane
     std::string top(double value) const { return number(100 * yShare(value), 2) + '%'; }
 };
 
-std::string line(std::string_view look, const std::string& x1, const std::string& y1, const std::string& x2,
+std::string line(std::string_view cssClass, const std::string& x1, const std::string& y1, const std::string& x2,
                  const std::string& y2)
 {
-    return "<line class=\"" + std::string(look) + "\" x1=\"" + x1 + "\" y1=\"" + y1 + "\" x2=\"" + x2 + "\" y2=\"" + y2
-        + "\"/>";
+    return "<line class=\"" + std::string(cssClass) + "\" x1=\"" + x1 + "\" y1=\"" + y1 + "\" x2=\"" + x2 + "\" y2=\""
+        + y2 + "\"/>";
 }
 
 /// Text at a place in percent, moved by `dx` and `dy` pixels.
-std::string textAt(std::string_view look, const std::string& x, const std::string& y, int dx, int dy,
+std::string textAt(std::string_view cssClass, const std::string& x, const std::string& y, int dx, int dy,
                    std::string_view content)
 {
-    return "<text class=\"" + std::string(look) + "\" x=\"" + x + "\" y=\"" + y + "\" dx=\"" + std::to_string(dx)
+    return "<text class=\"" + std::string(cssClass) + "\" x=\"" + x + "\" y=\"" + y + "\" dx=\"" + std::to_string(dx)
         + "\" dy=\"" + std::to_string(dy) + "\">" + escaped(content) + "</text>";
 }
 
 /// A text beside a point, on the side that has more room.
-std::string labelAt(std::string_view look, const Plane& plane, double x, double y, int dy, std::string_view content)
+std::string labelAt(std::string_view cssClass, const Plane& plane, double x, double y, int dy, std::string_view content)
 {
     const bool isRight = plane.xShare(x) > 0.5;
-    return textAt(std::string(look) + (isRight ? " end" : ""), plane.left(x), plane.top(y), isRight ? -9 : 9, dy,
+    return textAt(std::string(cssClass) + (isRight ? " end" : ""), plane.left(x), plane.top(y), isRight ? -9 : 9, dy,
                   content);
 }
 
-std::string dot(std::string_view look, const Plane& plane, double x, double y, double radius)
+std::string dot(std::string_view cssClass, const Plane& plane, double x, double y, double radius)
 {
-    return "<circle class=\"" + std::string(look) + "\" cx=\"" + plane.left(x) + "\" cy=\"" + plane.top(y) + "\" r=\""
-        + number(radius, 1) + "\"/>";
+    return "<circle class=\"" + std::string(cssClass) + "\" cx=\"" + plane.left(x) + "\" cy=\"" + plane.top(y)
+        + "\" r=\"" + number(radius, 1) + "\"/>";
 }
 
 std::string stretched(const std::string& curves)
@@ -121,7 +121,7 @@ std::string chart(const Plane& plane, const LabelledAxis& x, const LabelledAxis&
 // The timeline.
 
 /// The area below heights, by column, as a staircase.
-std::string area(std::string_view look, const std::vector<Bytes>& heights, const Plane& plane)
+std::string area(std::string_view cssClass, const std::vector<Bytes>& heights, const Plane& plane)
 {
     const auto y = [&](Bytes bytes) { return std::to_string(std::lround(grid * plane.yShare(double(bytes)))); };
     const auto x = [](std::size_t column) { return number(double(grid) * double(column) / curveColumns, 1); };
@@ -134,10 +134,10 @@ std::string area(std::string_view look, const std::vector<Bytes>& heights, const
         path += (column > 0 ? "H" + x(column) : std::string()) + 'V' + now;
         last = std::move(now);
     }
-    return "<path class=\"" + std::string(look) + "\" d=\"" + path + 'H' + x(heights.size()) + "V1000Z\"/>";
+    return "<path class=\"" + std::string(cssClass) + "\" d=\"" + path + 'H' + x(heights.size()) + "V1000Z\"/>";
 }
 
-std::string lookOf(const Band& band)
+std::string classOf(const Band& band)
 {
     return categoryClass(*band.category);
 }
@@ -150,7 +150,7 @@ std::string stack(const TimelineDrawList& list, const Plane& plane)
         drawn += area("saved", list.outline, plane);
     std::vector<Bytes> heights = list.main.totals;
     for (std::size_t band = list.bands.size(); band-- > 0;) {
-        drawn += area("band " + lookOf(list.bands[band]), heights, plane);
+        drawn += area("band " + classOf(list.bands[band]), heights, plane);
         for (std::size_t column = 0; column < heights.size(); ++column)
             heights[column] -= list.main.at(column)[band];
     }
@@ -161,7 +161,7 @@ std::string legend(const TimelineDrawList& list)
 {
     std::string entries;
     for (const Band& band : visibleBands(list))
-        entries += "<li><i class=\"" + lookOf(band) + "\"></i>" + escaped(band.title.toStdString()) + "</li>";
+        entries += "<li><i class=\"" + classOf(band) + "\"></i>" + escaped(band.title.toStdString()) + "</li>";
     if (!list.outline.empty())
         entries += "<li><i class=\"saved\"></i>Without the plan</li>";
     return "<ul class=\"legend\">" + entries + "</ul>\n";
@@ -244,7 +244,7 @@ std::string readout(const StepTrace& trace, const TimelineScene& scene, const Ti
     std::string values = "<b>" + bytesOf(instant.sum) + "</b>";
     for (std::size_t band = list.bands.size(); band-- > 0;) {
         if (const Bytes bytes = list.main.at(column)[band]; bytes > 0)
-            values += " <i class=\"" + lookOf(list.bands[band]) + "\"></i>"
+            values += " <i class=\"" + classOf(list.bands[band]) + "\"></i>"
                 + escaped(list.bands[band].title.toStdString()) + "&nbsp;" + bytesOf(bytes);
     }
     if (column < list.outline.size())

@@ -133,7 +133,7 @@ std::string bar(std::span<const BarPart> parts)
     for (const BarPart& part : parts) {
         std::snprintf(place.data(), place.size(), "<rect x=\"%.2f%%\" width=\"%.2f%%\" height=\"100%%\" class=\"",
                       100 * begin, 100 * part.share);
-        made += place.data() + part.look + "\"/>";
+        made += place.data() + part.cssClass + "\"/>";
         begin += part.share;
     }
     return made + "</svg>";

@@ -33,7 +33,7 @@ std::string categoryClass(Category category); ///< the class of the category's c
 /// A part of a bar.
 struct BarPart
 {
-    std::string look; ///< class of the colour
+    std::string cssClass; ///< class of the colour
     double share = 0; ///< of the bar's whole width
 };
 std::string bar(std::span<const BarPart> parts);

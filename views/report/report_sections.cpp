@@ -22,9 +22,9 @@ constexpr std::size_t mostOps = 4; ///< kinds of ops in a cell
 constexpr std::size_t mostNames = 8; ///< alike modules named in a cell
 
 /// A name with the square of its colour.
-std::string keyed(const std::string& look, const std::string& name)
+std::string keyed(const std::string& cssClass, const std::string& name)
 {
-    return "<i class=\"" + look + "\"></i>" + name;
+    return "<i class=\"" + cssClass + "\"></i>" + name;
 }
 
 std::string shareOfPeak(Bytes bytes, Bytes peak)

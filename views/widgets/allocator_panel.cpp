@@ -4,7 +4,7 @@
 
 #include "views/plot/axis_map.h"
 #include "views/plot/number_text.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/theme/theme.h"
 
 #include <QHBoxLayout>

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/budget_bar.h"
 
+#include "core/joint/ops_frontier.h"
 #include "views/plot/number_text.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/theme/theme.h"
 
 #include <QButtonGroup>
@@ -100,7 +101,7 @@ BudgetEdit::BudgetEdit(QWidget* parent)
     line_->setToolTip(tr("Type a size: 12.5 GiB, 800 MiB"));
     line_->installEventFilter(this);
     setUnitOf(GiB);
-    applyLook();
+    applyStyle();
     connect(line_, &QLineEdit::textEdited, this, [this] { fitWidth(); });
     connect(line_, &QLineEdit::returnPressed, this, [this] { read(); });
     connect(line_, &QLineEdit::editingFinished, this, [this] {
@@ -128,7 +129,7 @@ void BudgetEdit::setDanger(bool danger)
     if (danger == danger_)
         return;
     danger_ = danger;
-    applyLook();
+    applyStyle();
 }
 
 void BudgetEdit::show()
@@ -139,7 +140,7 @@ void BudgetEdit::show()
     if (!problem_.isEmpty()) {
         problem_.clear();
         line_->setToolTip(tr("Type a size: 12.5 GiB, 800 MiB"));
-        applyLook();
+        applyStyle();
     }
 }
 
@@ -162,7 +163,7 @@ void BudgetEdit::read()
     if (!bytes) {
         problem_ = QString::fromStdString(bytes.error().message);
         line_->setToolTip(problem_);
-        applyLook();
+        applyStyle();
         return;
     }
     value_ = *bytes;
@@ -201,10 +202,10 @@ void BudgetEdit::changeEvent(QEvent* event)
 {
     QWidget::changeEvent(event);
     if (event->type() == QEvent::PaletteChange)
-        applyLook();
+        applyStyle();
 }
 
-void BudgetEdit::applyLook()
+void BudgetEdit::applyStyle()
 {
     const auto& theme = Theme::of(*this);
     const bool red = danger_ || !problem_.isEmpty();
@@ -301,7 +302,7 @@ void OffloadRow::show()
 void OffloadRow::setProblem(const QString& problem)
 {
     field_->setToolTip(problem.isEmpty() ? tr("The most pinned host memory: 64 GiB, 800 MiB; empty: any") : problem);
-    setLook(*field_, "wrong", !problem.isEmpty());
+    setStyleProperty(*field_, "wrong", !problem.isEmpty());
 }
 
 void OffloadRow::read()
@@ -419,8 +420,9 @@ void BudgetBar::showNothing()
         peak_->setValue(tr("None possible"), {});
 }
 
-void BudgetBar::showPlan(const Plan& plan)
+void BudgetBar::showPlan(const PlanAnswer& answer)
 {
+    const Plan& plan = answer.plan;
     if (infeasible_) {
         showNothing();
         peak_->setValue(tr("No plan fits"), {});
@@ -439,6 +441,18 @@ void BudgetBar::showPlan(const Plan& plan)
     const ByteUnit moved = byteUnitFor(static_cast<double>(plan.offload.moved));
     host_->setValue(inUnit(plan.offload.moved, moved, 2), QLatin1String(moved.name));
     scale_->setStepMs(plan.stepMs);
+    if (answer.ops)
+        showOps(*answer.ops);
+}
+
+/// Shows what stands for the number of modules in a plan by op.
+void BudgetBar::showOps(const OpsDecisions& decisions)
+{
+    const OpsPlan& plan = decisions.plan();
+    const auto& phases = decisions.frontier->planner.model().trace()->ops.phase;
+    fraction_->setValue(QString::number(plan.fraction, 'f', 3), tr("(%1)").arg(bytesText(plan.savedBytes, 2)));
+    ops_->setValue(QString::number(plan.recomputed.size()),
+                   tr("of %1").arg(std::count(phases.begin(), phases.end(), Phase::forward)));
 }
 
 void BudgetBar::setRange(Bytes least, Bytes recordedPeak, Bytes axisMin, Bytes axisMax)
@@ -483,14 +497,14 @@ Bytes BudgetBar::budget() const
     return scale_->value();
 }
 
-void BudgetBar::setResult(const Plan* plan, bool busy)
+void BudgetBar::setResult(const PlanAnswer* answer, bool busy)
 {
     if (!busy) {
         grey_.stop();
-        infeasible_ = plan && plan->status == PlanStatus::infeasible;
-        leastButton_->setVisible(infeasible_ && plan->leastBudget > 0);
-        if (plan)
-            showPlan(*plan);
+        infeasible_ = answer && answer->plan.status == PlanStatus::infeasible;
+        leastButton_->setVisible(infeasible_ && answer->plan.leastBudget > 0);
+        if (answer)
+            showPlan(*answer);
         else
             showNothing();
         showFigures();
@@ -514,14 +528,6 @@ void BudgetBar::setPossible(bool possible)
     for (QAbstractButton* button : modes_->buttons())
         button->setEnabled(possible);
     showFigures();
-}
-
-void BudgetBar::setOps(const std::optional<OpsFigures>& figures)
-{
-    if (!figures)
-        return;
-    fraction_->setValue(QString::number(figures->fraction, 'f', 3), tr("(%1)").arg(bytesText(figures->savedBytes, 2)));
-    ops_->setValue(QString::number(figures->again), tr("of %1").arg(figures->ops));
 }
 
 Bytes BudgetBar::step() const

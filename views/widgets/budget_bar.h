@@ -3,7 +3,6 @@
 #pragma once
 
 #include "core/base/bytes.h"
-#include "core/plan/plan.h"
 #include "core/policy/step_planner.h"
 #include "views/plot/axis_map.h"
 #include "views/plot/budget_steps.h"
@@ -81,7 +80,7 @@ private:
     void show();
     void read();
     void fitWidth();
-    void applyLook();
+    void applyStyle();
 
     QLineEdit* line_;
     QLabel* unit_;
@@ -183,15 +182,6 @@ private:
     KeptPicture scenery_; ///< everything but the track and the knob
 };
 
-/// The figures of a plan by op, shown in place of the number of modules.
-struct OpsFigures
-{
-    double fraction = 1; ///< share of the memory that torch.compile saves by default
-    Bytes savedBytes = 0;
-    int again = 0; ///< number of ops that run again
-    int ops = 0; ///< number of ops of forward
-};
-
 /// The budget and its cost: value, choice of offload, slider over the cost curve, planned peak, added time, number of
 /// recomputed modules, and bytes that go to the host. Budgets below the least feasible budget are hatched; plans for
 /// GPUs are stops.
@@ -211,11 +201,10 @@ public:
     void setFrontier(std::vector<FrontierPoint> frontier, std::vector<FrontierPoint> recompute = {});
     void setBudget(Bytes budget); ///< emits nothing
     Bytes budget() const;
-    /// `plan` null: no answer yet. While `busy`, the numbers of the previous plan stay, in grey.
-    void setResult(const Plan* plan, bool busy);
+    /// `answer` null: none yet. While `busy`, the numbers of the previous plan stay, in grey.
+    void setResult(const PlanAnswer* answer, bool busy);
     void setMode(PlanMode mode); ///< emits nothing
     void setPossible(bool possible); ///< false: no plan of the step is possible, whatever the budget
-    void setOps(const std::optional<OpsFigures>& figures); ///< nullopt: no plan
 
     /// true: plans may offload, and their figures have the bytes that go to the host.
     void setOffloading(bool offloading);
@@ -233,7 +222,8 @@ Q_SIGNALS:
 private:
     QHBoxLayout* makeHead();
     void moved(Bytes value);
-    void showPlan(const Plan& plan);
+    void showPlan(const PlanAnswer& answer);
+    void showOps(const OpsDecisions& decisions);
     void showNothing();
     void showFigures();
     void setMood(ResultFigure::Mood mood);

@@ -3,7 +3,7 @@
 #include "views/widgets/budget_bar.h"
 
 #include "views/plot/number_text.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 
 #include <QFontMetricsF>
 #include <QHelpEvent>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/comparison_bar.h"
 
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/widgets/labels.h"
 
 #include <QHBoxLayout>

@@ -6,7 +6,7 @@
 #include "views/models/table_delegate.h"
 #include "views/plot/fit_chart.h"
 #include "views/plot/number_text.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/widgets/labels.h"
 
 #include <QAction>
@@ -196,8 +196,8 @@ void FitPanel::wire()
             [this](const QModelIndex& index) { Q_EMIT changeChosen(static_cast<std::size_t>(index.row())); });
     connect(chart_, &FitChart::chosen, this, &FitPanel::chosen);
     connect(table_, &QTreeView::activated, this, [this](const QModelIndex& index) {
-        const FitModel::Place place = model_->placeAt(index);
-        Q_EMIT chosen(place.series, place.row);
+        const FitModel::RowIndex at = model_->rowAt(index);
+        Q_EMIT chosen(at.series, at.row);
     });
 }
 
@@ -393,8 +393,8 @@ QString FitPanel::emptyWords() const
 void FitPanel::showResult(const FitResultPtr& result, bool ofSequences)
 {
     const QModelIndex current = table_->currentIndex();
-    const std::optional<FitModel::Place> before
-        = current.isValid() ? std::optional(model_->placeAt(current)) : std::nullopt;
+    const std::optional<FitModel::RowIndex> before
+        = current.isValid() ? std::optional(model_->rowAt(current)) : std::nullopt;
     model_->setResult(result);
     if (before)
         table_->setCurrentIndex(model_->indexOf(*before));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/form_field.h"
 
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 
 #include <QHBoxLayout>
 #include <QLabel>
@@ -59,7 +59,7 @@ void FormField::showLine()
     line_->setText(problem_.isEmpty() ? hint_ : problem_);
     setDanger(*line_, !problem_.isEmpty());
     editor_->setAccessibleDescription(line_->text());
-    setLook(*editor_, "wrong", !problem_.isEmpty());
+    setStyleProperty(*editor_, "wrong", !problem_.isEmpty());
 }
 
 } // namespace headroom

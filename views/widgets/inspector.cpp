@@ -3,7 +3,7 @@
 #include "views/widgets/inspector.h"
 
 #include "views/plot/number_text.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/widgets/inspector_parts.h"
 #include "views/widgets/labels.h"
 #include "views/widgets/ops_panel.h"

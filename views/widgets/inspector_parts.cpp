@@ -5,7 +5,7 @@
 #include "views/plot/number_text.h"
 #include "views/plot/text_line.h"
 #include "views/plot/tradeoff_curve.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/theme/theme.h"
 
 #include <QComboBox>

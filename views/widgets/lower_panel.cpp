@@ -7,7 +7,7 @@
 #include "views/models/table_delegate.h"
 #include "views/plot/icicle.h"
 #include "views/plot/tradeoff_view.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/widgets/labels.h"
 
 #include <QButtonGroup>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/message_bar.h"
 
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 
 #include <QHBoxLayout>
 #include <QKeyEvent>
@@ -63,36 +63,36 @@ MessageBar::MessageBar(QWidget* parent)
 
 void MessageBar::showError(const QString& message, Action action)
 {
-    show(Kind::error, message, std::move(action));
+    show(MessageType::error, message, std::move(action));
 }
 
 void MessageBar::showNote(const QString& message, Action action)
 {
-    show(Kind::note, message, std::move(action));
+    show(MessageType::note, message, std::move(action));
 }
 
 void MessageBar::succeed()
 {
-    if (kind_ == Kind::error && acting_)
+    if (type_ == MessageType::error && acting_)
         dismiss();
 }
 
 void MessageBar::showDone(const QString& message, Action action)
 {
-    show(Kind::done, message, std::move(action));
+    show(MessageType::done, message, std::move(action));
     leaving_.start();
 }
 
 void MessageBar::showProgress(const QString& message, double share, Action action)
 {
-    show(Kind::progress, message, std::move(action));
+    show(MessageType::progress, message, std::move(action));
     showShare(*progress_, share);
 }
 
 void MessageBar::dismiss()
 {
     leaving_.stop();
-    kind_ = Kind::none;
+    type_ = MessageType::none;
     run_ = nullptr;
     hide();
 }
@@ -102,18 +102,18 @@ QString MessageBar::message() const
     return message_->text();
 }
 
-void MessageBar::show(Kind kind, const QString& message, Action action)
+void MessageBar::show(MessageType type, const QString& message, Action action)
 {
     leaving_.stop();
     acting_ = false;
-    const bool another = kind != kind_;
-    kind_ = kind;
+    const bool another = type != type_;
+    type_ = type;
     message_->setText(message);
-    progress_->setVisible(kind == Kind::progress);
+    progress_->setVisible(type == MessageType::progress);
     action_->setVisible(!action.text.isEmpty());
     action_->setText(action.text);
     run_ = std::move(action.run);
-    close_->setVisible(kind != Kind::progress);
+    close_->setVisible(type != MessageType::progress);
     if (another)
         showState();
     setAccessibleName(message);
@@ -124,17 +124,17 @@ void MessageBar::show(Kind kind, const QString& message, Action action)
 
 void MessageBar::showState()
 {
-    const bool error = kind_ == Kind::error;
-    mark_->setText(error || kind_ == Kind::note ? QStringLiteral("!")
-                       : kind_ == Kind::done    ? QStringLiteral("✓")
-                                                : QString());
+    const bool error = type_ == MessageType::error;
+    mark_->setText(error || type_ == MessageType::note ? QStringLiteral("!")
+                       : type_ == MessageType::done    ? QStringLiteral("✓")
+                                                       : QString());
     mark_->setVisible(!mark_->text().isEmpty());
-    setLook(*this, "message", error ? QStringLiteral("error") : QStringLiteral("plain"));
+    setStyleProperty(*this, "message", error ? QStringLiteral("error") : QStringLiteral("plain"));
 }
 
 void MessageBar::keyPressEvent(QKeyEvent* event)
 {
-    if (event->key() == Qt::Key_Escape && kind_ != Kind::progress)
+    if (event->key() == Qt::Key_Escape && type_ != MessageType::progress)
         dismiss();
     else
         QFrame::keyPressEvent(event);

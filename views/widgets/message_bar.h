@@ -23,7 +23,7 @@ class MessageBar : public QFrame
 {
     Q_OBJECT
 public:
-    enum class Kind { none, done, error, progress, note };
+    enum class MessageType { none, done, error, progress, note };
 
     struct Action
     {
@@ -42,7 +42,7 @@ public:
     void beginAction() noexcept { acting_ = true; } ///< the user asks for something after the message
     void succeed(); ///< an action succeeded: removes an error from before it began
 
-    Kind kind() const noexcept { return kind_; }
+    MessageType type() const noexcept { return type_; }
     QString message() const;
     QPushButton* actionButton() const noexcept { return action_; }
 
@@ -50,10 +50,10 @@ protected:
     void keyPressEvent(QKeyEvent* event) override;
 
 private:
-    void show(Kind kind, const QString& message, Action action);
+    void show(MessageType type, const QString& message, Action action);
     void showState();
 
-    Kind kind_ = Kind::none;
+    MessageType type_ = MessageType::none;
     QLabel* mark_;
     QLabel* message_;
     QProgressBar* progress_;

@@ -3,7 +3,7 @@
 #include "views/widgets/module_panel.h"
 
 #include "views/models/table_delegate.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/theme/theme.h"
 #include "views/widgets/labels.h"
 

@@ -3,7 +3,7 @@
 #include "views/widgets/ops_panel.h"
 
 #include "views/plot/timeline_layers.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/theme/theme.h"
 
 #include <QFontMetrics>

@@ -4,7 +4,7 @@
 
 #include "core/base/printable_text.h"
 #include "views/models/table_delegate.h"
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/widgets/labels.h"
 
 #include <QButtonGroup>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/size_fields.h"
 
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 
 #include <QHBoxLayout>
 #include <QKeyEvent>

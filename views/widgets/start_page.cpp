@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/widgets/start_page.h"
 
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 #include "views/theme/theme.h"
 
 #include <QClipboard>

@@ -202,11 +202,12 @@ NamedTree TreeMaker::make(const std::map<std::string, at::Tensor>& tensors)
     append("", ModuleId());
     std::map<ModuleId, std::vector<ModelTree::Registered>> owned;
     for (const InputSpec& input : program_.inputs) {
-        if (input.name.empty() || input.kind == InputSpec::Kind::constant)
+        if (input.name.empty() || input.kind == InputSpec::InputKind::constant)
             continue;
         const ModuleId owner = named_.ids.at(parentOf(input.name));
-        owned[owner].push_back({owner, lastOf(input.name), tensors.at(input.name),
-                                input.kind == InputSpec::Kind::parameter ? Category::parameter : Category::buffer});
+        owned[owner].push_back(
+            {owner, lastOf(input.name), tensors.at(input.name),
+             input.kind == InputSpec::InputKind::parameter ? Category::parameter : Category::buffer});
     }
     for (auto& [owner, registered] : owned)
         named_.tree.registered.insert(named_.tree.registered.end(), registered.begin(), registered.end());
@@ -260,7 +261,7 @@ Status checkDtype(const ExportedProgram& program, std::optional<at::ScalarType> 
     if (!asked)
         return {};
     for (const InputSpec& input : program.inputs) {
-        if (input.kind != InputSpec::Kind::parameter)
+        if (input.kind != InputSpec::InputKind::parameter)
             continue;
         const at::ScalarType dtype = program.weights.at(input.name).meta.dtype;
         if (at::isFloatingType(dtype) && dtype != *asked)

@@ -109,6 +109,7 @@ private:
 class ExportedModel final : public ModelSource
 {
 public:
+    /// Errors (badInput) as openModel().
     static Result<std::unique_ptr<ExportedModel>> open(ExportedProgram program, const ModelRequest& request);
 
     const ModelTree& tree() const override { return tree_; }

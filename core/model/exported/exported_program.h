@@ -49,13 +49,13 @@ struct Argument
         std::string name;
         c10::IValue constant;
     };
-    enum class Kind {
+    enum class ArgumentType {
         constant,
         value, ///< the single entry of `elements`
         list,
         graph
     };
-    Kind kind = Kind::constant;
+    ArgumentType kind = ArgumentType::constant;
     c10::IValue constant; ///< may be None
     std::vector<Element> elements;
     std::shared_ptr<const Graph> graph;
@@ -97,8 +97,8 @@ struct Graph
 /// An input of the root graph.
 struct InputSpec
 {
-    enum class Kind { user, parameter, buffer, constantTensor, constant };
-    Kind kind = Kind::user;
+    enum class InputKind { user, parameter, buffer, constantTensor, constant };
+    InputKind kind = InputKind::user;
     Argument argument;
     std::string name; ///< FQN of the parameter, buffer or constant
 };
@@ -106,11 +106,11 @@ struct InputSpec
 /// An output of the root graph.
 struct OutputSpec
 {
-    enum class Kind {
+    enum class OutputKind {
         result,
         mutation, ///< the new value of a parameter, buffer or input
     };
-    Kind kind = Kind::result;
+    OutputKind kind = OutputKind::result;
     Argument argument;
     std::string target; ///< mutations only: FQN of the parameter or buffer, or name of the input
 };

@@ -53,7 +53,7 @@ void checkSchema(const Json& document, const ExportedProgram& program)
 InputSpec readInputSpec(const Json& value)
 {
     const auto [key, content] = alternative(value);
-    const auto tensor = [&value, &name = key](const char* nameField, InputSpec::Kind kind) {
+    const auto tensor = [&value, &name = key](const char* nameField, InputSpec::InputKind kind) {
         return at(value, name.c_str(), [&](const Json& spec) {
             InputSpec input;
             input.kind = kind;
@@ -63,18 +63,18 @@ InputSpec readInputSpec(const Json& value)
         });
     };
     if (key == "parameter")
-        return tensor("parameter_name", InputSpec::Kind::parameter);
+        return tensor("parameter_name", InputSpec::InputKind::parameter);
     if (key == "buffer")
-        return tensor("buffer_name", InputSpec::Kind::buffer);
+        return tensor("buffer_name", InputSpec::InputKind::buffer);
     if (key == "tensor_constant")
-        return tensor("tensor_constant_name", InputSpec::Kind::constantTensor);
+        return tensor("tensor_constant_name", InputSpec::InputKind::constantTensor);
     InputSpec input;
     if (key == "user_input") {
         input.argument = at(value, "user_input", [](const Json& spec) { return at(spec, "arg", readArgument); });
         return input;
     }
     if (key == "constant_input") {
-        input.kind = InputSpec::Kind::constant;
+        input.kind = InputSpec::InputKind::constant;
         input.name = at(value, "constant_input", [](const Json& spec) { return at(spec, "name", json::string); });
         return input;
     }
@@ -98,7 +98,7 @@ OutputSpec readOutputSpec(const Json& value)
     return at(value, key.c_str(), [&](const Json& spec) {
         output.argument = at(spec, "arg", readNamed);
         if (target) {
-            output.kind = OutputSpec::Kind::mutation;
+            output.kind = OutputSpec::OutputKind::mutation;
             output.target = at(spec, target, json::string);
         }
         return output;
@@ -189,12 +189,13 @@ void checkInputs(const ExportedProgram& program)
         wrong("the signature has " + std::to_string(program.inputs.size()) + " inputs and the graph "
               + std::to_string(program.graph.inputs.size()) + "; expected as many");
     for (const InputSpec& input : program.inputs) {
-        const bool stored = input.kind != InputSpec::Kind::user && input.kind != InputSpec::Kind::constant;
+        const bool stored = input.kind != InputSpec::InputKind::user && input.kind != InputSpec::InputKind::constant;
         if (stored && !program.weights.contains(input.name))
             wrong("'" + input.name
                   + "' is an input of the graph; expected a tensor of that name among the file's weights or constants");
-        if (input.argument.kind == Argument::Kind::value && !input.argument.elements.empty()
-            && input.kind == InputSpec::Kind::user && !program.graph.tensors.contains(input.argument.elements[0].name)
+        if (input.argument.kind == Argument::ArgumentType::value && !input.argument.elements.empty()
+            && input.kind == InputSpec::InputKind::user
+            && !program.graph.tensors.contains(input.argument.elements[0].name)
             && !program.graph.numbers.contains(input.argument.elements[0].name))
             wrong("input '" + input.argument.elements[0].name + "' has no shape; expected a shape among tensor_values");
     }
@@ -234,7 +235,7 @@ bool ExportedProgram::weightless() const
 
 const TensorMeta* ExportedProgram::tensorOf(const InputSpec& input) const
 {
-    if (input.kind != InputSpec::Kind::user || input.argument.kind != Argument::Kind::value)
+    if (input.kind != InputSpec::InputKind::user || input.argument.kind != Argument::ArgumentType::value)
         return nullptr;
     const auto found = graph.tensors.find(input.argument.elements.front().name);
     return found == graph.tensors.end() ? nullptr : &found->second;

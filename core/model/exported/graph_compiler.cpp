@@ -32,7 +32,7 @@ bool isTracingCheck(const std::string& target)
 at::DeviceType exportedOn(const ExportedProgram& program)
 {
     for (const InputSpec& input : program.inputs)
-        if (input.kind == InputSpec::Kind::parameter)
+        if (input.kind == InputSpec::InputKind::parameter)
             return program.weights.at(input.name).meta.device;
     return program.graph.tensors.empty() ? at::kCPU : program.graph.tensors.begin()->second.device;
 }
@@ -191,7 +191,7 @@ void Compiler::operatorCall(const Node& node, Names& names)
             argument.constant = *formal.default_value();
         else if (formal.type()->kind() != c10::TypeKind::OptionalType)
             throw Uncompilable{"lacks the argument '" + formal.name() + "'"};
-        const bool noDevice = argument.kind == Argument::Kind::constant && argument.constant.isNone();
+        const bool noDevice = argument.kind == Argument::ArgumentType::constant && argument.constant.isNone();
         if (isFactory && formal.name() == "device" && noDevice)
             argument.constant = at::Device(at::kCPU);
         call.operands.push_back(operands_.make(argument, *formal.type(), names));
@@ -268,7 +268,7 @@ std::size_t Compiler::enterScope(const Node& node)
 void Compiler::innerGraph(const Node& node, Names& names)
 {
     const std::size_t position = enterScope(node);
-    if (position >= node.inputs.size() || node.inputs[position].second.kind != Argument::Kind::graph)
+    if (position >= node.inputs.size() || node.inputs[position].second.kind != Argument::ArgumentType::graph)
         throw Uncompilable{"should have a graph as argument"};
     const Graph& inner = *node.inputs[position].second.graph;
     if (inner.inputs.size() != node.inputs.size() - position - 1)
@@ -331,7 +331,7 @@ void Compiler::graph(const Graph& graph, Names& names)
 
 Slot Compiler::resultSlot(const Argument& output, const Names& names) const
 {
-    if (output.kind != Argument::Kind::value || output.elements.empty())
+    if (output.kind != Argument::ArgumentType::value || output.elements.empty())
         return {};
     const auto found = names.find(output.elements.front().name);
     if (found == names.end())
@@ -344,16 +344,17 @@ GraphProgram Compiler::compile()
 {
     Names names;
     for (const InputSpec& input : exported_.inputs) {
-        const bool named = input.argument.kind == Argument::Kind::value && !input.argument.elements.empty();
-        program_.inputs.push_back({named ? define(input.argument.elements.front().name, names) : Slot(),
-                                   input.kind == InputSpec::Kind::user || input.kind == InputSpec::Kind::constant});
+        const bool named = input.argument.kind == Argument::ArgumentType::value && !input.argument.elements.empty();
+        program_.inputs.push_back(
+            {named ? define(input.argument.elements.front().name, names) : Slot(),
+             input.kind == InputSpec::InputKind::user || input.kind == InputSpec::InputKind::constant});
     }
     add(EnterModule{.module = options_.moduleOf(""), .arguments = {}});
     graph(exported_.graph, names);
     leaveModules(0);
     for (const OutputSpec& output : exported_.outputs) {
         const Slot slot = resultSlot(output.argument, names);
-        if (output.kind == OutputSpec::Kind::mutation)
+        if (output.kind == OutputSpec::OutputKind::mutation)
             program_.mutations.push_back({slot, output.target});
         else if (slot.valid())
             program_.results.push_back(slot);

@@ -26,7 +26,7 @@ using Slot = Index<struct SlotTag>;
 /// An argument of an operator.
 struct Operand
 {
-    enum class Kind {
+    enum class OperandType {
         constant,
         value,
         wrappedNumber, ///< a number where the operator takes a tensor
@@ -40,7 +40,7 @@ struct Operand
         Slot slot; ///< invalid: `constant` is the element
         c10::IValue constant;
     };
-    Kind kind = Kind::constant;
+    OperandType kind = OperandType::constant;
     std::vector<Element> elements; ///< a single entry, except for lists
 };
 

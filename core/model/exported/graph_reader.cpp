@@ -94,7 +94,7 @@ std::string readName(const Json& value)
 Argument named(std::string name)
 {
     Argument argument;
-    argument.kind = Argument::Kind::value;
+    argument.kind = Argument::ArgumentType::value;
     argument.elements.push_back({std::move(name), {}});
     return argument;
 }
@@ -109,7 +109,7 @@ Argument constant(c10::IValue value)
 Argument list(std::vector<Argument::Element> elements)
 {
     Argument argument;
-    argument.kind = Argument::Kind::list;
+    argument.kind = Argument::ArgumentType::list;
     argument.elements = std::move(elements);
     return argument;
 }
@@ -200,7 +200,7 @@ Argument readArgumentAt(const Json& value, int depth)
     const std::string key = alternative(value).first;
     if (key == "as_graph") {
         Argument argument;
-        argument.kind = Argument::Kind::graph;
+        argument.kind = Argument::ArgumentType::graph;
         argument.graph = at(value, "as_graph", [depth](const Json& content) {
             return at(content, "graph", [depth](const Json& graph) {
                 return std::make_shared<const Graph>(readGraphAt(graph, depth + 1));

@@ -115,19 +115,19 @@ IValue GraphRunner::value(const Operand& operand) const
         return element.slot.valid() ? values_[element.slot.value] : element.constant;
     };
     switch (operand.kind) {
-    case Operand::Kind::constant:
-    case Operand::Kind::value:
+    case Operand::OperandType::constant:
+    case Operand::OperandType::value:
         return read(operand.elements.front());
-    case Operand::Kind::wrappedNumber:
+    case Operand::OperandType::wrappedNumber:
         return wrappedNumber(read(operand.elements.front()));
-    case Operand::Kind::tensors:
+    case Operand::OperandType::tensors:
         return listValue<at::Tensor>(operand.elements, [&](const auto& element) { return read(element).toTensor(); });
-    case Operand::Kind::optionalTensors:
+    case Operand::OperandType::optionalTensors:
         return listValue<std::optional<at::Tensor>>(
             operand.elements, [&](const auto& element) { return read(element).template toOptional<at::Tensor>(); });
-    case Operand::Kind::integers:
+    case Operand::OperandType::integers:
         return listValue<std::int64_t>(operand.elements, [&](const auto& element) { return read(element).toInt(); });
-    case Operand::Kind::numbers:
+    case Operand::OperandType::numbers:
         return listValue<double>(operand.elements,
                                  [&](const auto& element) { return read(element).toScalar().toDouble(); });
     }

@@ -109,13 +109,13 @@ Operand OperandMaker::list(const Argument& argument, const c10::Type& element, c
     Operand operand;
     const TypeKind kind = withoutOptional(element).kind();
     if (element.kind() == TypeKind::OptionalType && kind == TypeKind::TensorType)
-        operand.kind = Operand::Kind::optionalTensors;
+        operand.kind = Operand::OperandType::optionalTensors;
     else if (kind == TypeKind::TensorType)
-        operand.kind = Operand::Kind::tensors;
+        operand.kind = Operand::OperandType::tensors;
     else if (kind == TypeKind::IntType || kind == TypeKind::SymIntType)
-        operand.kind = Operand::Kind::integers;
+        operand.kind = Operand::OperandType::integers;
     else if (kind == TypeKind::FloatType)
-        operand.kind = Operand::Kind::numbers;
+        operand.kind = Operand::OperandType::numbers;
     else
         throw Uncompilable{"got a list where the operator takes a list of " + element.annotation_str()};
     for (const Argument::Element& one : argument.elements)
@@ -127,9 +127,9 @@ Operand OperandMaker::make(const Argument& argument, const c10::Type& formalOrOp
 {
     const c10::Type& formal = withoutOptional(formalOrOptional);
     const auto refuse = [&] { throw Uncompilable{"got an argument that is no " + formalOrOptional.annotation_str()}; };
-    if (argument.kind == Argument::Kind::graph)
+    if (argument.kind == Argument::ArgumentType::graph)
         refuse();
-    if (argument.kind == Argument::Kind::list) {
+    if (argument.kind == Argument::ArgumentType::list) {
         if (formal.kind() != TypeKind::ListType)
             refuse();
         return list(argument, *formal.containedTypes().front(), names);
@@ -138,7 +138,7 @@ Operand OperandMaker::make(const Argument& argument, const c10::Type& formalOrOp
     if (operand.elements.front().slot.valid()) {
         // The type of a value is known only at run time: an argument that is a tensor may get a number.
         if (formal.kind() == TypeKind::TensorType)
-            operand.kind = Operand::Kind::wrappedNumber;
+            operand.kind = Operand::OperandType::wrappedNumber;
         return operand;
     }
     IValue& constant = operand.elements.front().constant;
@@ -148,7 +148,7 @@ Operand OperandMaker::make(const Argument& argument, const c10::Type& formalOrOp
         return operand;
     }
     if (formal.kind() == TypeKind::TensorType && constant.isScalar()) {
-        operand.kind = Operand::Kind::wrappedNumber;
+        operand.kind = Operand::OperandType::wrappedNumber;
         return operand;
     }
     constant = constantFor(constant, formal);
@@ -161,10 +161,10 @@ Operand OperandMaker::make(const Argument& argument, const c10::Type& formalOrOp
 
 Operand OperandMaker::makePlain(const Argument& argument, const Names& names) const
 {
-    if (argument.kind == Argument::Kind::value)
-        return {Operand::Kind::value, {elementOf(argument.elements.front(), names)}};
-    if (argument.kind == Argument::Kind::constant)
-        return {Operand::Kind::constant, {{Slot(), argument.constant}}};
+    if (argument.kind == Argument::ArgumentType::value)
+        return {Operand::OperandType::value, {elementOf(argument.elements.front(), names)}};
+    if (argument.kind == Argument::ArgumentType::constant)
+        return {Operand::OperandType::constant, {{Slot(), argument.constant}}};
     throw Uncompilable{"takes a single value, but got a list or a graph"};
 }
 

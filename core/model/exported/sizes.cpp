@@ -346,11 +346,11 @@ Function unary(Work work)
     };
 }
 
-Function ofTensor(std::int64_t (*question)(const at::Tensor&, std::int64_t))
+Function ofTensor(std::int64_t (*function)(const at::Tensor&, std::int64_t))
 {
     return [=](const Values& v) -> IValue {
         TORCH_CHECK(!v.empty() && v[0].isTensor(), "a tensor was expected");
-        return question(v[0].toTensor(), v.size() > 1 ? v[1].toInt() : 0);
+        return function(v[0].toTensor(), v.size() > 1 ? v[1].toInt() : 0);
     };
 }
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/window/step_engine.h"
+#include "app/window/open_step.h"
 
 #include "core/predict/step_model.h"
 #include "views/plot/tradeoff_curve.h"

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "views/theme/looks.h"
+#include "views/theme/styles.h"
 
 #include <QAbstractItemView>
 #include <QAccessible>
@@ -38,10 +38,10 @@ QLabel* makeLabel(QWidget* parent, const QString& text)
     return label;
 }
 
-QLabel* makeLabel(const QString& text, const char* look, QWidget* parent)
+QLabel* makeLabel(const QString& text, const char* style, QWidget* parent)
 {
     auto* label = makeLabel(parent, text);
-    label->setProperty(look, true);
+    label->setProperty(style, true);
     return label;
 }
 
@@ -106,7 +106,7 @@ void showShare(QProgressBar& bar, double share)
         bar.setValue(static_cast<int>(share * progressSteps));
 }
 
-void setLook(QWidget& widget, const char* property, const QVariant& value)
+void setStyleProperty(QWidget& widget, const char* property, const QVariant& value)
 {
     widget.setProperty(property, value);
     widget.style()->unpolish(&widget);
@@ -116,7 +116,7 @@ void setLook(QWidget& widget, const char* property, const QVariant& value)
 void setDanger(QLabel& label, bool danger)
 {
     label.setProperty("second", !danger);
-    setLook(label, "danger", danger);
+    setStyleProperty(label, "danger", danger);
 }
 
 void announce(QWidget& widget)
@@ -198,7 +198,7 @@ QVariant unwrapped(QVariant value)
 
 } // namespace
 
-DesktopLook::DesktopLook(QObject* parent)
+DesktopColours::DesktopColours(QObject* parent)
     : QObject(parent)
     , platformDark_(QGuiApplication::palette().color(QPalette::Window).lightness() < 128)
     , dark_(platformDark_)
@@ -208,9 +208,9 @@ DesktopLook::DesktopLook(QObject* parent)
         return;
     bus.connect(portal, portalPath, settings, QStringLiteral("SettingChanged"), this,
                 SLOT(settingChanged(QString, QString, QDBusVariant)));
-    auto question = QDBusMessage::createMethodCall(portal, portalPath, settings, QStringLiteral("Read"));
-    question << appearance << colorScheme;
-    auto* answer = new QDBusPendingCallWatcher(bus.asyncCall(question), this);
+    auto request = QDBusMessage::createMethodCall(portal, portalPath, settings, QStringLiteral("Read"));
+    request << appearance << colorScheme;
+    auto* answer = new QDBusPendingCallWatcher(bus.asyncCall(request), this);
     connect(answer, &QDBusPendingCallWatcher::finished, this, [this, answer] {
         const QDBusPendingReply<QVariant> reply = *answer;
         if (reply.isValid())
@@ -219,13 +219,13 @@ DesktopLook::DesktopLook(QObject* parent)
     });
 }
 
-void DesktopLook::settingChanged(const QString& group, const QString& key, const QDBusVariant& value)
+void DesktopColours::settingChanged(const QString& group, const QString& key, const QDBusVariant& value)
 {
     if (group == appearance && key == colorScheme)
         setScheme(unwrapped(value.variant()).toUInt());
 }
 
-void DesktopLook::setScheme(uint scheme)
+void DesktopColours::setScheme(uint scheme)
 {
     // 1: dark, 2: light, 0: no preference.
     const bool dark = scheme == 1 || (scheme != 2 && platformDark_);

@@ -20,13 +20,13 @@ class QToolButton;
 
 namespace headroom {
 
-// Widgets with a look of Theme::styleSheet(), which they ask for by dynamic properties. `parent` may be null: a layout
+// Widgets with a style of Theme::styleSheet(), which they ask for by dynamic properties. `parent` may be null: a layout
 // sets it.
 
 /// A label of plain text: tags in a user's names are shown as typed.
 QLabel* makeLabel(QWidget* parent, const QString& text = {});
-/// The same with one of the style sheet's looks for text: "second", "strong", "title", …
-QLabel* makeLabel(const QString& text, const char* look, QWidget* parent = nullptr);
+/// The same with one of the style sheet's styles for text: "second", "strong", "title", …
+QLabel* makeLabel(const QString& text, const char* style, QWidget* parent = nullptr);
 
 /// Makes a label a link with a plain text, for the mouse and the keyboard.
 void setLink(QLabel& label, const QString& text);
@@ -52,7 +52,7 @@ QProgressBar* makeProgressBar(QWidget* parent);
 void showShare(QProgressBar& bar, double share);
 
 /// Sets the property and applies the style sheet again: Qt reads properties only then.
-void setLook(QWidget& widget, const char* property, const QVariant& value);
+void setStyleProperty(QWidget& widget, const char* property, const QVariant& value);
 
 /// Shows a text in the colour of errors, or in the second text colour.
 void setDanger(QLabel& label, bool danger);
@@ -110,11 +110,11 @@ protected:
 
 /// The desktop's preference for light or dark: the color-scheme of the XDG settings portal if there is one, else the
 /// lightness of Qt's palette at start. Qt 6.4 has no QStyleHints::colorScheme().
-class DesktopLook : public QObject
+class DesktopColours : public QObject
 {
     Q_OBJECT
 public:
-    explicit DesktopLook(QObject* parent = nullptr);
+    explicit DesktopColours(QObject* parent = nullptr);
 
     bool isDark() const noexcept { return dark_; }
 
