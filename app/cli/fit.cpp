@@ -29,7 +29,7 @@ std::vector<std::string> cellsOf(const FitRow& row, bool hasSequence, bool accum
     if (accumulates)
         cells.push_back(std::to_string(row.size.accumulation));
     if (hasSequence)
-        cells.push_back(std::to_string(row.size.sequence));
+        cells.push_back(row.size.sequence > 0 ? std::to_string(row.size.sequence) : "-");
     if (!row.failure.empty()) {
         cells.insert(cells.end(), {"-", "-", "failed", "-", "-", "-"});
         if (hasSequence)
@@ -75,8 +75,9 @@ void printSeries(const FitSeries& series, const FitRequest& request, std::vector
     table.print(std::cout);
     std::cout << '\n';
     for (std::string sentence : findings(series, request)) {
-        sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
-        std::cout << sentence << ".\n";
+        if (!sentence.starts_with(request.sizeName)) // an argument's name stays as the program has it
+            sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
+        std::cout << sentence << (sentence.ends_with('.') ? "\n" : ".\n");
     }
     for (const std::string& remark : series.remarks)
         std::cout << "Remark: " << remark << ".\n";
@@ -117,13 +118,18 @@ std::string longestBatch(const FitResult& result)
     return {};
 }
 
-/// Writes the policies of the largest and the fastest size of each series into a folder.
-Status writePolicies(const FitResult& result, const FitRequest& request, const std::filesystem::path& folder)
+Status createFolder(const std::filesystem::path& folder)
 {
     std::error_code problem;
     std::filesystem::create_directories(folder, problem);
     if (problem)
         return badInput("--policies " + folder.string() + " cannot be created: " + problem.message());
+    return {};
+}
+
+/// Writes the policies of the largest and the fastest size of each series into a folder.
+Status writePolicies(const FitResult& result, const FitRequest& request, const std::filesystem::path& folder)
+{
     for (const FitSeries& series : result.series)
         for (const auto& [name, index] : {std::pair{"largest", series.largest}, {"fastest", series.fastest}}) {
             if (!index || !series.rows[*index].plan)
@@ -147,6 +153,8 @@ Result<int> run(const FitArguments& arguments)
     if (!arguments.output.empty())
         RETURN_IF_ERROR(checkPicturePath(arguments.output));
     ASSIGN_OR_RETURN(Asked asked, readArguments(arguments));
+    if (!arguments.policies.empty())
+        RETURN_IF_ERROR(createFolder(arguments.policies));
     ASSIGN_OR_RETURN(const int jobs,
                      arguments.jobs.empty() ? processesAtOnce() : parseInteger("--jobs", arguments.jobs, 1, 1024));
     Bytes limit = FitRecorder::defaultLimit;
