@@ -54,7 +54,7 @@ OpFacts::Kind kindOf(std::string_view name)
 {
     if (name == "aten._to_copy.default")
         return OpFacts::Kind::cast;
-    if (name == "aten.convolution.default")
+    if (name == "aten.convolution.default" || name == "aten._convolution.default")
         return OpFacts::Kind::convolution;
     if (name == "aten.convolution_backward.default")
         return OpFacts::Kind::convolutionBackward;
