@@ -18,10 +18,13 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <optional>
 
 namespace headroom::cli {
 
 namespace {
+
+constexpr int signalBase = 128; ///< a shell reports a signal as 128 + its number
 
 std::vector<std::string> cellsOf(const FitRow& row, bool hasSequence, bool accumulates)
 {
@@ -164,9 +167,21 @@ Result<int> run(const FitArguments& arguments)
             return withOption("--cache-size", given.error());
         limit = *given;
     }
+    const StopBySignal stop;
     FitRecorder recorder(asked.program, jobs, limit);
-    if (arguments.changes)
-        return runChanges(arguments, asked, recorder);
+    const auto stopped = [&]() -> std::optional<int> {
+        if (stop.signal() == 0)
+            return std::nullopt;
+        std::cerr << "torch-headroom: cancelled; steps that are recorded stay in " << recorder.finish().cache.string()
+                  << '\n';
+        return signalBase + stop.signal();
+    };
+    if (arguments.changes) {
+        Result<int> code = runChanges(arguments, asked, recorder, stop.token());
+        if (const std::optional<int> signal = stopped())
+            return *signal;
+        return code;
+    }
     std::string said;
     const auto tell = [&](const FitSeries& series, const std::string& next) {
         if (next.starts_with("recording") && next != said)
@@ -174,8 +189,13 @@ Result<int> run(const FitArguments& arguments)
         said = next;
     };
     const RecordSteps record = [&](std::span<const StepSize> sizes, const std::string& gpu,
-                                   const std::stop_token& stop) { return recorder.record(sizes, gpu, stop); };
-    ASSIGN_OR_RETURN(const FitResult result, fit(asked.request, record, tell));
+                                   const std::stop_token& token) { return recorder.record(sizes, gpu, token); };
+    const Result<FitResult> found = fit(asked.request, record, tell, stop.token());
+    if (const std::optional<int> code = stopped())
+        return *code;
+    if (!found)
+        return found.error();
+    const FitResult& result = *found;
     const FitRecorder::Count count = recorder.finish();
     if (asked.note.empty())
         asked.note = longestBatch(result);

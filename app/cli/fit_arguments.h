@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ Result<Asked> readArguments(FitArguments arguments);
 Error withOption(const char* option, const Error& error);
 
 /// Answers `fit --changes`: what would help the step of one size on the first card.
-Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRecorder& recorder);
+Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRecorder& recorder,
+                       const std::stop_token& stop);
 
 } // namespace headroom::cli

@@ -169,8 +169,8 @@ Status SeriesRows::askSizes()
         return badInput("no size fits the program: the program takes " + request_.sizeName + " " + words);
     if (isFixed)
         remark("the program takes " + request_.sizeName + " " + words + " to try others");
-    else if (dimension->most > 0 && varied_.at(varied_.count() - 1) > taken->at(taken->count() - 1))
-        remark("the program takes " + request_.sizeName + " " + words);
+    else if (taken->at(taken->count() - 1) < varied_.at(varied_.count() - 1))
+        endOfRange_ = "the program takes " + request_.sizeName + " " + words;
     varied_ = *taken;
     (variesSequence_ ? own.sequence : own.batch) = size;
     recordings_.steps.emplace(own, std::move(results.front()));
@@ -497,6 +497,8 @@ void SeriesRows::remark(std::string sentence)
 
 FitSeries SeriesRows::finish()
 {
+    if (!series_.isBounded && !endOfRange_.empty() && !stopped())
+        remark(endOfRange_);
     describe();
     publish("");
     return std::move(series_);

@@ -111,6 +111,7 @@ private:
     std::map<SizeIndex, std::optional<PlanRoom>> rooms_; ///< roomForPlan() of rows that do not run without a plan
     int asked_ = 0;
     bool knowsRates_ = true;
+    std::string endOfRange_; ///< why the range is shorter than asked for; empty: the range is as asked for
 };
 
 } // namespace headroom

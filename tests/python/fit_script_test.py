@@ -10,10 +10,12 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 
 import support
@@ -252,6 +254,27 @@ class Kept(Fit):
     def kept_batches(self):
         return sorted(self.batch_of(self.cache / json.loads(index.read_text())["folder"])
                       for index in self.cache.glob("*.json"))
+
+    def test_a_request_to_stop_leaves_nothing_half_written(self):
+        script = self.script("import time", "if given['batch'] != '2':",
+                             "    open(given['batch'], 'w').close()", "    time.sleep(600)", "train(2)")
+        own = self.folder / "tmp"
+        own.mkdir()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            run = subprocess.Popen([HEADROOM, "fit", "--gpu", _GPU, "--python", sys.executable, "--jobs", "2", "--vary",
+                                    "batch=2,4", script], cwd=self.folder, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=self.environment | {"TMPDIR": str(own)})
+            begun = self.folder / "4"
+            while not (begun.exists() and list(self.cache.glob("*.json"))) and run.poll() is None:
+                time.sleep(0.05)
+            begun.unlink()
+            run.send_signal(number)
+            output, errors = run.communicate(timeout=30)
+            self.assertEqual((run.returncode, output), (128 + number, ""), errors)
+            self.assertRegex(errors.splitlines()[-1], "^torch-headroom: cancelled; steps that are recorded stay in ")
+            self.assertEqual(list(own.glob("torch-headroom-fit-*")), [])
+            self.assertEqual(self.kept_batches(), [2])
+            self.assertEqual(len(list(self.cache.iterdir())), 2)  # the recording of batch 2 and its index
 
     def test_runs_at_the_same_time(self):
         script = self.script("train(int(given['batch']))")

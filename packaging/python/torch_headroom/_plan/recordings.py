@@ -357,6 +357,7 @@ def _main(gpu, *words):
         if servers and os.path.isdir(servers):
             pathlib.Path(servers, f"{gpu}.begun").touch()
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # removes the folder of a part
     try:
         kept = recorded(program_of([*IN_SEARCH, *words]), gpu, begin, in_search=True)
     except HeadroomError as error:
