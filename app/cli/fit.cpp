@@ -18,10 +18,13 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <optional>
 
 namespace headroom::cli {
 
 namespace {
+
+constexpr int signalBase = 128; ///< a shell reports a signal as 128 + its number
 
 std::vector<std::string> cellsOf(const FitRow& row, bool hasSequence, bool accumulates)
 {
@@ -29,7 +32,7 @@ std::vector<std::string> cellsOf(const FitRow& row, bool hasSequence, bool accum
     if (accumulates)
         cells.push_back(std::to_string(row.size.accumulation));
     if (hasSequence)
-        cells.push_back(std::to_string(row.size.sequence));
+        cells.push_back(row.size.sequence > 0 ? std::to_string(row.size.sequence) : "-");
     if (!row.failure.empty()) {
         cells.insert(cells.end(), {"-", "-", "failed", "-", "-", "-"});
         if (hasSequence)
@@ -75,8 +78,9 @@ void printSeries(const FitSeries& series, const FitRequest& request, std::vector
     table.print(std::cout);
     std::cout << '\n';
     for (std::string sentence : findings(series, request)) {
-        sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
-        std::cout << sentence << ".\n";
+        if (!sentence.starts_with(request.sizeName)) // an argument's name stays as the program has it
+            sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
+        std::cout << sentence << (sentence.ends_with('.') ? "\n" : ".\n");
     }
     for (const std::string& remark : series.remarks)
         std::cout << "Remark: " << remark << ".\n";
@@ -117,13 +121,18 @@ std::string longestBatch(const FitResult& result)
     return {};
 }
 
-/// Writes the policies of the largest and the fastest size of each series into a folder.
-Status writePolicies(const FitResult& result, const FitRequest& request, const std::filesystem::path& folder)
+Status createFolder(const std::filesystem::path& folder)
 {
     std::error_code problem;
     std::filesystem::create_directories(folder, problem);
     if (problem)
         return badInput("--policies " + folder.string() + " cannot be created: " + problem.message());
+    return {};
+}
+
+/// Writes the policies of the largest and the fastest size of each series into a folder.
+Status writePolicies(const FitResult& result, const FitRequest& request, const std::filesystem::path& folder)
+{
     for (const FitSeries& series : result.series)
         for (const auto& [name, index] : {std::pair{"largest", series.largest}, {"fastest", series.fastest}}) {
             if (!index || !series.rows[*index].plan)
@@ -147,6 +156,8 @@ Result<int> run(const FitArguments& arguments)
     if (!arguments.output.empty())
         RETURN_IF_ERROR(checkPicturePath(arguments.output));
     ASSIGN_OR_RETURN(Asked asked, readArguments(arguments));
+    if (!arguments.policies.empty())
+        RETURN_IF_ERROR(createFolder(arguments.policies));
     ASSIGN_OR_RETURN(const int jobs,
                      arguments.jobs.empty() ? processesAtOnce() : parseInteger("--jobs", arguments.jobs, 1, 1024));
     Bytes limit = FitRecorder::defaultLimit;
@@ -156,9 +167,21 @@ Result<int> run(const FitArguments& arguments)
             return withOption("--cache-size", given.error());
         limit = *given;
     }
+    const StopBySignal stop;
     FitRecorder recorder(asked.program, jobs, limit);
-    if (arguments.changes)
-        return runChanges(arguments, asked, recorder);
+    const auto stopped = [&]() -> std::optional<int> {
+        if (stop.signal() == 0)
+            return std::nullopt;
+        std::cerr << "torch-headroom: cancelled; steps that are recorded stay in " << recorder.finish().cache.string()
+                  << '\n';
+        return signalBase + stop.signal();
+    };
+    if (arguments.changes) {
+        Result<int> code = runChanges(arguments, asked, recorder, stop.token());
+        if (const std::optional<int> signal = stopped())
+            return *signal;
+        return code;
+    }
     std::string said;
     const auto tell = [&](const FitSeries& series, const std::string& next) {
         if (next.starts_with("recording") && next != said)
@@ -166,8 +189,13 @@ Result<int> run(const FitArguments& arguments)
         said = next;
     };
     const RecordSteps record = [&](std::span<const StepSize> sizes, const std::string& gpu,
-                                   const std::stop_token& stop) { return recorder.record(sizes, gpu, stop); };
-    ASSIGN_OR_RETURN(const FitResult result, fit(asked.request, record, tell));
+                                   const std::stop_token& token) { return recorder.record(sizes, gpu, token); };
+    const Result<FitResult> found = fit(asked.request, record, tell, stop.token());
+    if (const std::optional<int> code = stopped())
+        return *code;
+    if (!found)
+        return found.error();
+    const FitResult& result = *found;
     const FitRecorder::Count count = recorder.finish();
     if (asked.note.empty())
         asked.note = longestBatch(result);

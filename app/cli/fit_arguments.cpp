@@ -94,9 +94,34 @@ Status readVaried(const char* option, const std::string& text, std::int64_t step
     return {};
 }
 
+/// The options that a script needs, and those that a script does not take.
+Status checkScript(const FitArguments& arguments)
+{
+    const std::vector<std::string>& words = arguments.words;
+    if (arguments.vary.empty() && arguments.varySequence.empty() && !arguments.changes) {
+        const bool isBehind
+            = std::ranges::any_of(words, [](const std::string& word) { return word.starts_with("--vary"); });
+        return badInput(isBehind ? "--vary stands behind the script and is taken for an argument of the script: put "
+                                   "--vary before the script"
+                                 : "--vary is missing: name the script's argument or environment variable for the "
+                                   "batch, as in --vary --batch-size=1..64 or --vary env:BATCH=1..64");
+    }
+    for (const auto& [name, value] : {std::pair{"--batch", &arguments.batch}, {"--seq", &arguments.sequence}})
+        if (!value->empty())
+            return badInput(std::string(name)
+                            + " is an option for models: name a script's argument with --vary or "
+                              "--vary-seq; arguments of the script stand behind `--`");
+    if (arguments.globalBatch > 0 && arguments.varyAccumulation.empty() && !arguments.changes)
+        return badInput("--global-batch needs the script's argument for the number of micro-batches: name the argument "
+                        "with --vary-accumulation, as in --vary-accumulation --accum");
+    return {};
+}
+
 Status readSizes(const FitArguments& arguments, Asked& asked)
 {
     FitRequest& request = asked.request;
+    if (asked.program.isScript)
+        RETURN_IF_ERROR(checkScript(arguments));
     if (!arguments.batch.empty()) {
         const Result<Sizes> sizes = Sizes::parse(arguments.batch);
         if (!sizes)
@@ -108,14 +133,6 @@ Status readSizes(const FitArguments& arguments, Asked& asked)
         if (!sizes)
             return withOption("--seq", sizes.error());
         request.sequence = *sizes;
-    }
-    if (asked.program.isScript && arguments.vary.empty() && arguments.varySequence.empty() && !arguments.changes) {
-        const bool isBehind
-            = std::ranges::any_of(arguments.words, [](const std::string& word) { return word.starts_with("--vary"); });
-        return badInput(isBehind ? "--vary stands behind the script and is taken for an argument of the script: put "
-                                   "--vary before the script"
-                                 : "--vary is missing: name the script's argument or environment variable for the "
-                                   "batch, as in --vary --batch-size=1..64 or --vary env:BATCH=1..64");
     }
     if (!asked.program.isScript && !(arguments.vary + arguments.varySequence + arguments.varyAccumulation).empty())
         return badInput("--vary names an argument of a script: a model takes --batch and --seq");
@@ -164,6 +181,20 @@ Status readCard(const FitArguments& arguments, FitRequest& request)
     return {};
 }
 
+/// Error (badInput): the script or model file is missing.
+Status checkFile(const std::vector<std::string>& words)
+{
+    const auto isFile = [](const std::string& word) {
+        return word.ends_with(".py") || word.ends_with(".pt2") || word.ends_with(".pt");
+    };
+    const auto file
+        = std::ranges::find_if(words, [&](const std::string& word) { return word == "-m" || isFile(word); });
+    std::error_code ignored;
+    if (file != words.end() && isFile(*file) && !std::filesystem::exists(*file, ignored))
+        return badInput(*file + ": there is no such file");
+    return {};
+}
+
 /// The words that recorded a step file, and where its program runs.
 Result<FitProgram> programOfStep(const std::string& file, const FitArguments& arguments)
 {
@@ -195,6 +226,7 @@ Result<Asked> readArguments(FitArguments arguments)
             arguments.gpus = step->info.gpu;
         }
     } else {
+        RETURN_IF_ERROR(checkFile(arguments.words));
         ASSIGN_OR_RETURN(asked.program, fitProgram(arguments.words));
         if (asked.program.isScript) {
             asked.program.python = arguments.python;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,8 @@ Result<Asked> readArguments(FitArguments arguments);
 Error withOption(const char* option, const Error& error);
 
 /// Answers `fit --changes`: what would help the step of one size on the first card. Errors: more than one size or a
-/// --global-batch (badInput); the step cannot be recorded.
-Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRecorder& recorder);
+/// --global-batch (badInput); the step cannot be recorded; `stop` was asked for.
+Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRecorder& recorder,
+                       const std::stop_token& stop);
 
 } // namespace headroom::cli

@@ -82,7 +82,8 @@ std::vector<std::string> untriedOf(const StepTrace& step, const std::string& obs
 
 } // namespace
 
-Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRecorder& recorder)
+Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRecorder& recorder,
+                       const std::stop_token& stop)
 {
     const FitRequest& request = asked.request;
     if (request.batch.count() != 1 || request.sequence.count() != 1)
@@ -92,7 +93,7 @@ Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRec
         return badInput("--changes is about a single micro-batch: leave out --global-batch");
     const StepSize size{request.batch.at(0), request.sequence.at(0), 1};
     const std::string& gpu = request.gpus.front();
-    std::vector<Result<RecordedStep>> recorded = recorder.record(std::span(&size, 1), gpu, {});
+    std::vector<Result<RecordedStep>> recorded = recorder.record(std::span(&size, 1), gpu, stop);
     if (!recorded.front())
         return recorded.front().error();
     const auto timed = [&](StepTracePtr step) -> Result<StepTracePtr> {
@@ -113,7 +114,7 @@ Result<int> runChanges(const FitArguments& arguments, const Asked& asked, FitRec
         }
         if (!obstacle.empty() || options.front() != "--batch")
             return badInput("the script's own code decides");
-        std::vector<Result<RecordedStep>> other = recorder.record(std::span(&half, 1), gpu, {});
+        std::vector<Result<RecordedStep>> other = recorder.record(std::span(&half, 1), gpu, stop);
         if (!other.front()) {
             obstacle = other.front().error().message;
             return other.front().error();

@@ -61,16 +61,21 @@ std::string readText(const fs::path& file)
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Index of the first word of the script's own arguments.
-std::size_t beginOfOwn(const std::vector<std::string>& words)
+/// Index of the first word of the script's own arguments; nullopt: the words name no script.
+std::optional<std::size_t> findOwn(const std::vector<std::string>& words)
 {
     for (std::size_t i = 0; i < words.size(); ++i) {
         if (words[i].ends_with(".py"))
             return i + 1;
-        if (words[i] == "-m")
-            return std::min(i + 2, words.size());
+        if (words[i] == "-m" && i + 1 < words.size())
+            return i + 2;
     }
-    return words.size();
+    return std::nullopt;
+}
+
+std::size_t beginOfOwn(const std::vector<std::string>& words)
+{
+    return findOwn(words).value_or(words.size());
 }
 
 /// Replaces `{name}` in the words from `begin` on. Returns whether there was one.
@@ -198,7 +203,7 @@ Result<VariedArgument> parseVaried(std::string_view text, std::int64_t step)
 
 bool isScriptCommand(const std::vector<std::string>& words)
 {
-    return beginOfOwn(words) < words.size() || (!words.empty() && words.back().ends_with(".py"));
+    return findOwn(words).has_value();
 }
 
 Result<FitProgram> fitProgram(std::vector<std::string> words, std::string recorder)

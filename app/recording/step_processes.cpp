@@ -177,6 +177,52 @@ std::vector<int> runProcesses(std::span<const StepProcess> processes, int jobs, 
     return codes;
 }
 
+namespace {
+
+volatile std::sig_atomic_t received = 0;
+constexpr auto stopSignals = std::to_array({SIGINT, SIGTERM, SIGHUP});
+
+void note(int number)
+{
+    received = number;
+}
+
+} // namespace
+
+StopBySignal::StopBySignal()
+    : thread_([this](const std::stop_token& stop) {
+        while (received == 0 && !stop.stop_requested())
+            std::this_thread::sleep_for(pause);
+        if (received != 0)
+            source_.request_stop();
+    })
+{
+    struct sigaction action = {};
+    action.sa_handler = note;
+    action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+    for (const int number : stopSignals) {
+        struct sigaction before = {};
+        sigaction(number, nullptr, &before);
+        if (before.sa_handler != SIG_IGN)
+            sigaction(number, &action, nullptr);
+    }
+}
+
+StopBySignal::~StopBySignal()
+{
+    for (const int number : stopSignals) {
+        struct sigaction own = {};
+        sigaction(number, nullptr, &own);
+        if (own.sa_handler == note)
+            std::signal(number, SIG_DFL);
+    }
+}
+
+int StopBySignal::signal() const
+{
+    return received;
+}
+
 ForkServer::ForkServer(StepProcess process, std::filesystem::path address, std::filesystem::path begun)
     : address_(std::move(address))
     , thread_([this, process = std::move(process), begun = std::move(begun)](const std::stop_token& stop) {

@@ -38,6 +38,24 @@ constexpr int notRun = -1;
 std::vector<int> runProcesses(std::span<const StepProcess> processes, int jobs, const std::stop_token& stop = {},
                               const std::function<void(const StepProcess&)>& begins = {});
 
+/// Makes the first SIGINT, SIGTERM or SIGHUP a request to stop while this object lives; the next one ends the process.
+/// One object at a time. A signal that is ignored stays ignored, as with nohup.
+class StopBySignal
+{
+public:
+    StopBySignal();
+    ~StopBySignal();
+    StopBySignal(const StopBySignal&) = delete;
+    StopBySignal& operator=(const StopBySignal&) = delete;
+
+    std::stop_token token() const { return source_.get_token(); }
+    int signal() const; ///< that came; 0: none
+
+private:
+    std::stop_source source_;
+    std::jthread thread_;
+};
+
 /// A process that has imported what a script imports, and records the script's steps for a card in forks of itself:
 /// packaging/python/torch_headroom/_record/fork_server.py. The process ends with this object.
 class ForkServer

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/fit/fit.h"
 
+#include "core/allocator/allocator_rules.h"
 #include "core/base/try.h"
+#include "core/fit/fit_row.h"
 #include "core/fit/learned_step.h"
 #include "core/fit/series_rows.h"
 #include "core/policy/step_planner.h"
@@ -101,11 +103,15 @@ private:
         return good;
     }
 
-    /// The index that `find` finds, where that size and the next one are recorded.
+    /// The index that `find` finds, where that size and the next one are recorded; a smaller one, where the program
+    /// fails at that size.
     std::optional<SizeIndex> recorded(SizeIndex first, const std::function<std::optional<SizeIndex>()>& find)
     {
+        std::optional<SizeIndex> lastBeforeFailure;
         while (!rows_.stopped()) {
-            const std::optional<SizeIndex> found = find();
+            std::optional<SizeIndex> found = find();
+            if (found && lastBeforeFailure)
+                found = std::min(*found, *lastBeforeFailure);
             std::vector<SizeIndex> missing;
             const SizeIndex from = found.value_or(first);
             for (SizeIndex index = from; index < rows_.varied().count() && index <= from + (found ? 1 : 0); ++index)
@@ -114,8 +120,23 @@ private:
             if (missing.empty())
                 return found;
             rows_.record(missing);
+            if (found && rows_.recorded(*found) == nullptr)
+                lastBeforeFailure = recordBelowFailure(first, *found);
         }
         return std::nullopt;
+    }
+
+    /// Records sizes between `good`, a recorded size, and `bad`, where the program fails, until a size is recorded and
+    /// the program fails at the next. Returns that size. Round sizes come first: a program may take multiples of a
+    /// number alone.
+    SizeIndex recordBelowFailure(SizeIndex good, SizeIndex bad)
+    {
+        while (bad - good > 1 && !rows_.stopped()) {
+            const SizeIndex middle = rows_.varied().roundest(good + 1, bad - 1);
+            rows_.record({middle});
+            (rows_.recorded(middle) != nullptr ? good : bad) = middle;
+        }
+        return good;
     }
 
     /// Records the sizes that others are calculated from. Returns the index of the first size that can be recorded;
@@ -171,6 +192,8 @@ private:
             RETURN_IF_ERROR(plannable(*rows_.recorded(*first)));
         if (!first || ignored_) {
             showRecorded();
+            if (ignored_)
+                rows_.forgetRates();
             return {};
         }
         std::set<SizeIndex> shown;
@@ -261,6 +284,9 @@ private:
             rows_.remark("the steps of " + rows_.nameOf(recorded.front()) + " and "
                          + std::to_string(rows_.varied().at(recorded.back()))
                          + " are equal to the byte: the program does not use " + request_.sizeName);
+        else
+            return;
+        rows_.forgetRates();
     }
 
     static constexpr SizeIndex nearby = 16; ///< part of a range in which one size stands for another
@@ -315,6 +341,11 @@ Result<FitResult> fit(const FitRequest& given, const RecordSteps& record, const 
     for (const std::string& name : request.gpus) {
         ASSIGN_OR_RETURN(DeviceSpec gpu, findDeviceSpec(name));
         gpus.push_back(std::move(gpu));
+    }
+    for (const DeviceSpec& gpu : gpus)
+        RETURN_IF_ERROR(checkOthers(request, gpu, gpu.memory));
+    if (request.settings) {
+        RETURN_IF_ERROR(withAllocatorSettings({}, *request.settings));
     }
     const Sizes& others = request.sequence.isRange() ? request.batch : request.sequence;
     std::list<Recordings> recordings;

@@ -41,6 +41,11 @@ void setRates(FitRun& run, const FitRow& row)
     run.tokensPerSecond = run.samplesPerSecond * static_cast<double>(row.size.sequence);
 }
 
+Bytes bytesOfOthers(const FitRequest& request, const DeviceSpec& gpu)
+{
+    return static_cast<Bytes>((1 - request.share) * static_cast<double>(gpu.memory)) + request.beside;
+}
+
 Status readPlain(const FitRequest& request, const DeviceSpec& gpu, FitRow& row, const std::stop_token& stop)
 {
     const StepTrace& step = *row.step.step;
@@ -120,6 +125,23 @@ std::int64_t microBatchesOf(const StepTrace& step)
     return isEqual ? static_cast<std::int64_t>(passes.size()) : 1;
 }
 
+bool hasSize(const StepTrace& step, std::int64_t size, bool isSequence)
+{
+    if (isSequence)
+        return step.info.sequence == size;
+    return step.info.batch == size || step.info.batch * microBatchesOf(step) == size;
+}
+
+Status checkSize(const StepTrace& step, std::int64_t size, bool isSequence)
+{
+    const std::int64_t own = isSequence ? step.info.sequence : step.info.batch;
+    if (own <= 0 || own >= size || hasSize(step, size, isSequence))
+        return {};
+    return badInput("the recorded step has a " + std::string(isSequence ? "sequence" : "batch") + " of "
+                    + std::to_string(own) + " and not of " + std::to_string(size)
+                    + ", as where the data end: expected data for several steps of this size");
+}
+
 double stepMsOf(const StepModel& model, const CheckpointPlan& regions, double recomputeMs)
 {
     const StepTrace& step = *model.trace();
@@ -135,16 +157,22 @@ StepSize recordedSize(StepSize size)
     return size;
 }
 
+Status checkOthers(const FitRequest& request, const DeviceSpec& gpu, Bytes capacity)
+{
+    const Bytes others = bytesOfOthers(request, gpu);
+    if (others >= capacity)
+        return badInput("nothing is left of " + gpu.title + " beside " + formatBytes(others)
+                        + " of other programs: expected less than " + formatBytes(capacity));
+    return {};
+}
+
 Result<Card> cardOf(const FitRequest& request, const std::string& name, const StepTrace& step)
 {
     ASSIGN_OR_RETURN(const DeviceSpec gpu, findDeviceSpec(name));
     const std::string settings = request.settings.value_or(recordedAllocatorSettings(step.info));
     ASSIGN_OR_RETURN(Card card, cardFor(gpu, step, settings));
-    const auto others = static_cast<Bytes>((1 - request.share) * static_cast<double>(gpu.memory)) + request.beside;
-    if (others >= card.rules.capacity)
-        return badInput("nothing is left of " + gpu.title + " beside " + formatBytes(others)
-                        + " of other programs: expected less than " + formatBytes(card.rules.capacity));
-    card.rules.capacity -= others;
+    RETURN_IF_ERROR(checkOthers(request, gpu, card.rules.capacity));
+    card.rules.capacity -= bytesOfOthers(request, gpu);
     return card;
 }
 
@@ -161,7 +189,9 @@ FitRow rowWithoutPlan(const FitRequest& request, const DeviceSpec& gpu, FitRow r
     const StepInfo& info = row.step.step->info;
     row.size.batch = row.size.batch > 0 ? row.size.batch : info.batch;
     row.size.sequence = row.size.sequence > 0 ? row.size.sequence : info.sequence;
-    row.ownMicroBatches = microBatchesOf(*row.step.step) / recordedSize(row.size).accumulation;
+    const std::int64_t microBatches = microBatchesOf(*row.step.step) / recordedSize(row.size).accumulation;
+    // The size may be that of all micro-batches together.
+    row.ownMicroBatches = info.batch * microBatches == row.size.batch ? 1 : microBatches;
     if (const Status read = readPlain(request, gpu, row, stop); !read)
         row.failure = read.error().message;
     return row;

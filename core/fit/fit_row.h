@@ -14,8 +14,17 @@ namespace headroom {
 /// The size that is recorded for a step: more than two micro-batches take the memory of two, and as much time each.
 StepSize recordedSize(StepSize size);
 
+/// Error (badInput): what other programs take of the GPU (FitRequest::share, `beside`) leaves nothing of `capacity`.
+Status checkOthers(const FitRequest& request, const DeviceSpec& gpu, Bytes capacity);
+
 /// The number of equal forward passes before the optimizer, 1 if passes differ, as those of a GAN's two models.
 std::int64_t microBatchesOf(const StepTrace& step);
+
+/// Whether a recorded step has so many samples, in all micro-batches or in each; `isSequence`: tokens in a sample.
+bool hasSize(const StepTrace& step, std::int64_t size, bool isSequence);
+
+/// Error (badInput): the recorded step has less than that, as where the program's data end.
+Status checkSize(const StepTrace& step, std::int64_t size, bool isSequence);
 
 /// The time of the recorded step under a plan that recomputes for `recomputeMs`: StepClock, or without a clock the sum
 /// of the ops' times.

@@ -71,6 +71,32 @@ void visitBoth(const StepTrace& one, const StepTrace& other, const Visit& visit)
     stepformat::visitOptionalColumns(visit, first, second);
 }
 
+/// Whether a text is the path of a file that Inductor generated. The name is a checksum of the code, and the code may
+/// have sizes in it: "…/wf/cwfqrt….py".
+bool isGenerated(std::string_view text)
+{
+    const std::size_t slash = text.rfind('/');
+    if (slash == std::string_view::npos || slash < 3 || !text.ends_with(".py"))
+        return false;
+    const std::string_view name = text.substr(slash + 1);
+    return name.size() > 40 && name.front() == 'c' && text[slash - 3] == '/'
+        && name.substr(1, 2) == text.substr(slash - 2, 2);
+}
+
+/// Whether the steps have the same texts, the names of generated files aside.
+bool sameTexts(const StepTrace& one, const StepTrace& other)
+{
+    if (!std::ranges::equal(one.strings.first, other.strings.first))
+        return false;
+    for (std::uint32_t i = 0; i + 1 < one.strings.first.size(); ++i) {
+        const std::string_view first = one.strings[StringId(i)];
+        const std::string_view second = other.strings[StringId(i)];
+        if (first != second && !(isGenerated(first) && isGenerated(second)))
+            return false;
+    }
+    return true;
+}
+
 bool sameSignatureForms(const StepTrace& one, const StepTrace& other)
 {
     if (one.ops.signature.size() != other.ops.signature.size())
@@ -288,6 +314,7 @@ Status sameStructure(const StepTrace& one, const StepTrace& other)
     std::string different;
     visitBoth(one, other, [&](std::string_view column, const auto& first, const auto& second) {
         const bool equal = dependsOnSize(column) ? column.starts_with("signatures") || first.size() == second.size()
+            : column == "strings.text"           ? sameTexts(one, other)
                                                  : std::ranges::equal(first, second);
         if (!equal && different.empty())
             different = column;

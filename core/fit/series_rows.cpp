@@ -56,6 +56,14 @@ void workInThreads(std::size_t count, const Work& work, const Done& done)
     }
 }
 
+void forgetRatesOf(FitRow& row)
+{
+    const auto forget = [](FitRun& run) { run.samplesPerSecond = run.tokensPerSecond = 0; };
+    forget(row.plain);
+    if (row.planned)
+        forget(*row.planned);
+}
+
 } // namespace
 
 bool Recordings::standFor(const std::string& other) const
@@ -161,6 +169,8 @@ Status SeriesRows::askSizes()
         return badInput("no size fits the program: the program takes " + request_.sizeName + " " + words);
     if (isFixed)
         remark("the program takes " + request_.sizeName + " " + words + " to try others");
+    else if (taken->at(taken->count() - 1) < varied_.at(varied_.count() - 1))
+        endOfRange_ = "the program takes " + request_.sizeName + " " + words;
     varied_ = *taken;
     (variesSequence_ ? own.sequence : own.batch) = size;
     recordings_.steps.emplace(own, std::move(results.front()));
@@ -192,12 +202,16 @@ void SeriesRows::record(const std::vector<SizeIndex>& indexes)
     publish("recording " + namesOf(missing));
     std::vector<Result<RecordedStep>> results = record_(sizes, recordings_.gpu, stop_);
     asked_ += static_cast<int>(sizes.size());
+    refuseSmaller(missing, results);
+    std::map<SizeIndex, Bytes> calculated; // peaks of steps that were recorded otherwise
     for (std::size_t i = 0; i < sizes.size(); ++i) {
         if (!results[i] && stopped())
             continue; // the stop ended the recording
         if (results[i])
             results[i]->step = withSortedFrees(results[i]->step);
         const bool agrees = !results[i] || becomesRecorded(missing[i], *results[i]);
+        if (!agrees && rows_.at(missing[i]).failure.empty())
+            calculated.emplace(missing[i], rows_.at(missing[i]).plain.peak);
         if (!agrees || !results[i])
             rows_.erase(missing[i]);
         recordings_.steps.emplace(sizes[i], std::move(results[i]));
@@ -205,6 +219,46 @@ void SeriesRows::record(const std::vector<SizeIndex>& indexes)
             continue;
         std::erase_if(rows_, [](const auto& pair) { return !pair.second.isRecorded; });
         rooms_.clear();
+    }
+    for (const auto& [index, peak] : calculated)
+        noteDifference(index, peak);
+}
+
+/// Remarks that the recording of a size takes other memory than was calculated.
+void SeriesRows::noteDifference(SizeIndex index, Bytes calculated)
+{
+    constexpr double small = 0.02; // such as another choice of kernels
+    const FitRow& row = rowOf(index);
+    if (!row.failure.empty()
+        || std::abs(static_cast<double>(row.plain.peak - calculated)) <= small * static_cast<double>(calculated))
+        return;
+    remark("the step of " + nameOf(index) + " has a peak of " + formatBytes(row.plain.peak) + " and not of "
+           + formatBytes(calculated) + ", as calculated from other sizes: steps differ in more than "
+           + request_.sizeName + ", so that calculated rows are uncertain");
+}
+
+/// Makes failures of recorded steps that have less than their size, if a smaller recorded step has its own: the
+/// program's data have no more. A step of one sample says nothing, since a program may join all samples.
+void SeriesRows::refuseSmaller(const std::vector<SizeIndex>& indexes, std::vector<Result<RecordedStep>>& results) const
+{
+    if (request_.saysSizes)
+        return; // a model's input has the size
+    std::vector<std::pair<std::int64_t, const StepTrace*>> steps;
+    for (const auto& [size, recorded] : recordings_.steps)
+        if (recorded)
+            steps.emplace_back(variesSequence_ ? size.sequence : size.batch, recorded->step.get());
+    for (std::size_t i = 0; i < indexes.size(); ++i)
+        if (results[i])
+            steps.emplace_back(varied_.at(indexes[i]), results[i]->step.get());
+    std::erase_if(
+        steps, [&](const auto& pair) { return pair.first < 2 || !hasSize(*pair.second, pair.first, variesSequence_); });
+    const auto least = std::ranges::min_element(steps);
+    for (std::size_t i = 0; i < indexes.size(); ++i) {
+        const std::int64_t size = varied_.at(indexes[i]);
+        if (least == steps.end() || !results[i] || size <= least->first)
+            continue;
+        if (const Status status = checkSize(*results[i]->step, size, variesSequence_); !status)
+            results[i] = status.error();
     }
 }
 
@@ -443,6 +497,8 @@ void SeriesRows::remark(std::string sentence)
 
 FitSeries SeriesRows::finish()
 {
+    if (!series_.isBounded && !endOfRange_.empty() && !stopped())
+        remark(endOfRange_);
     describe();
     publish("");
     return std::move(series_);
@@ -461,12 +517,14 @@ void SeriesRows::describe()
     for (const auto& [key, at] : rows_) {
         const std::size_t index = series_.rows.size();
         series_.rows.push_back(at);
+        if (!knowsRates_)
+            forgetRatesOf(series_.rows.back());
         if (!at.failure.empty() || !at.runs())
             continue;
         if (at.plain.runs())
             series_.largestPlain = index;
         series_.largest = index;
-        const double rate = rateOf(at.best());
+        const double rate = rateOf(series_.rows.back().best());
         if (rate > 0 && (!series_.fastest || rate > rateOf(series_.rows[*series_.fastest].best())))
             series_.fastest = index;
     }

@@ -80,6 +80,7 @@ public:
     void keep(const std::set<SizeIndex>& shown); ///< drops all other rows
 
     void remark(std::string sentence);
+    void forgetRates() { knowsRates_ = false; } ///< samples and tokens per second: the program does not use the size
     void setBounded(bool bounded) { series_.isBounded = bounded; }
     FitSeries finish();
 
@@ -91,6 +92,8 @@ private:
     void dropPlanners();
     FitRow newRow(SizeIndex index);
     FitRow& rowOf(SizeIndex index);
+    void refuseSmaller(const std::vector<SizeIndex>& indexes, std::vector<Result<RecordedStep>>& results) const;
+    void noteDifference(SizeIndex index, Bytes calculated);
     bool becomesRecorded(SizeIndex index, const RecordedStep& recorded);
     void describe();
     void publish(const std::string& next);
@@ -107,6 +110,8 @@ private:
     std::map<SizeIndex, FitRow> rows_;
     std::map<SizeIndex, std::optional<PlanRoom>> rooms_; ///< roomForPlan() of rows that do not run without a plan
     int asked_ = 0;
+    bool knowsRates_ = true;
+    std::string endOfRange_; ///< why the range is shorter than asked for; empty: the range is as asked for
 };
 
 } // namespace headroom

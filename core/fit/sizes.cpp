@@ -101,4 +101,14 @@ std::int64_t Sizes::at(std::size_t index) const
     return isRange() ? least_ + static_cast<std::int64_t>(index) * step_ : list_[index];
 }
 
+std::size_t Sizes::roundest(std::size_t first, std::size_t last) const
+{
+    for (std::int64_t factor = largestSize; factor > 1; factor /= 2) {
+        const std::int64_t size = at(last) / factor * factor;
+        if (size >= at(first) && (size - least_) % step_ == 0)
+            return static_cast<std::size_t>((size - least_) / step_);
+    }
+    return last;
+}
+
 } // namespace headroom

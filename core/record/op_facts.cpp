@@ -54,7 +54,7 @@ OpFacts::OpClass opClassOf(std::string_view name)
 {
     if (name == "aten._to_copy.default")
         return OpFacts::OpClass::cast;
-    if (name == "aten.convolution.default")
+    if (name == "aten.convolution.default" || name == "aten._convolution.default")
         return OpFacts::OpClass::convolution;
     if (name == "aten.convolution_backward.default")
         return OpFacts::OpClass::convolutionBackward;

@@ -92,6 +92,9 @@ TEST(Sizes, ListsAndRanges)
     EXPECT_THAT(all(*Sizes::parse("3..8", 2)), ElementsAre(3, 5, 7));
     EXPECT_GT(Sizes::parse("1..")->count(), 1'000'000U);
     EXPECT_TRUE(Sizes().isOwn());
+    const Sizes odd = Sizes::range(3, 99, 4);
+    EXPECT_EQ(Sizes::range(1, 100, 1).at(Sizes::range(1, 100, 1).roundest(40, 70)), 64);
+    EXPECT_EQ(odd.at(odd.roundest(3, 9)), odd.at(9)) << "no size is even";
     for (const char* wrong : {"", "0", "-1", "a", "1,", "1..0", "..3", "1..2:0", "1.5", "9999999999999999999"})
         EXPECT_THAT(Sizes::parse(wrong).error().message, HasSubstr("expected sizes, such as")) << wrong;
 }
@@ -116,6 +119,26 @@ TEST(LearnedStep, OtherStructuresAreRefused)
     EXPECT_THAT(stepAtSize(known, 3).error().message, testing::ContainsRegex("[0-9]+ ops and [0-9]+"));
     EXPECT_TRUE(sameStructure(*known[0].step, *known[0].step));
     EXPECT_FALSE(sameSizes(*known[0].step, *stepOf({.batch = 3})));
+}
+
+TEST(LearnedStep, NamesOfGeneratedFilesMayDiffer)
+{
+    const auto compiled = [](const char* file) {
+        auto step = std::make_shared<StepTrace>(*stepOf({.batch = 2}));
+        auto texts = std::make_shared<std::pair<std::vector<std::uint32_t>, std::string>>();
+        texts->first.assign(step->strings.first.begin(), step->strings.first.end());
+        texts->second.assign(step->strings.text.begin(), step->strings.text.end());
+        texts->second += file;
+        texts->first.push_back(static_cast<std::uint32_t>(texts->second.size()));
+        step->strings.first = texts->first;
+        step->strings.text = texts->second;
+        return std::pair(step, texts);
+    };
+    const auto one = compiled("/cache/wf/cwfqrtowir4cnexpmizzvvjnh4q7syunnwhupjhhtzmfjalq3gtx.py");
+    const auto other = compiled("/cache/5o/c5ofyp2za4fprvmivb5nu6p7a4wj333lqjgsgxi5ezyo6y5aqxvd.py");
+    const auto script = compiled("/home/scripts/of/a/user/with/a/long/name/train-the-model-abcdefghi.py");
+    EXPECT_TRUE(sameStructure(*one.first, *other.first));
+    EXPECT_FALSE(sameStructure(*one.first, *script.first));
 }
 
 TEST(Fit, TheLargestSizesAreThoseOfATrialOfEach)
@@ -167,6 +190,7 @@ TEST(Fit, ARecordingThatSaysOtherwiseCounts)
         = [](const StepSize& size) { return stepOf({.batch = size.batch >= 100 ? size.batch + 40 : size.batch}); };
     const FitSeries found = program.series(requestOf(Sizes::range(1, 0, 1)));
     ASSERT_TRUE(found.largestPlain && found.largest);
+    EXPECT_THAT(found.remarks, testing::Contains(HasSubstr("as calculated from other sizes")));
     for (const auto& index : {found.largestPlain, found.largest})
         EXPECT_TRUE(found.rows.at(*index).isRecorded);
     const std::int64_t plain = batchAt(found, found.largestPlain);
@@ -204,6 +228,52 @@ TEST(Fit, AFailureAboveEndsTheRangeAndIsSaid)
     EXPECT_EQ(batchAt(found, found.largest), 40);
     EXPECT_FALSE(found.isBounded);
     EXPECT_THAT(found.remarks, testing::Contains(HasSubstr("the program fails at --batch 41")));
+    EXPECT_LT(program.recorded.size(), 16U) << "not one after the other";
+}
+
+TEST(Fit, AProgramThatTakesMultiplesAloneIsFollowed)
+{
+    const auto largest = [](bool takesAll) {
+        Program program;
+        program.step = [&](const StepSize& size) -> Result<StepTracePtr> {
+            if (!takesAll && size.batch % 8 != 0)
+                return badInput("expected a multiple of 8");
+            return stepOf(size);
+        };
+        const FitSeries found = program.series(requestOf(Sizes::range(8, 0, 1)));
+        return batchAt(found, found.largest);
+    };
+    EXPECT_EQ(largest(false), largest(true) / 8 * 8);
+}
+
+TEST(Fit, AStepWithLessThanItsSizeFails)
+{
+    Program program;
+    program.step = [](const StepSize& size) { return stepOf({.batch = std::min<std::int64_t>(size.batch, 20)}); };
+    for (const Sizes& sizes : {Sizes::list({8, 20, 32}), Sizes::range(1, 0, 1)}) {
+        const FitSeries found = program.series(requestOf(sizes));
+        EXPECT_EQ(batchAt(found, found.largest), 20);
+        EXPECT_THAT(found.rows.back().failure, HasSubstr("the recorded step has a batch of 20 and not of "));
+    }
+    // A program that joins all samples has a batch of 1.
+    program.step = [](const StepSize& size) -> StepTracePtr {
+        auto step = std::make_shared<StepTrace>(*stepOf(size));
+        step->info.batch = 1;
+        return step;
+    };
+    EXPECT_EQ(program.series(requestOf(Sizes::list({1, 8}))).largest, 1U);
+}
+
+TEST(Fit, ASizeOfAllMicroBatchesCountsOnce)
+{
+    Program program;
+    program.step = [](const StepSize& size) -> StepTracePtr {
+        auto step = std::make_shared<StepTrace>(*stepOf({.batch = size.batch / 2, .accumulation = 2}));
+        step->info.batch = size.batch / 2;
+        return step;
+    };
+    const FitRun run = program.series(requestOf(Sizes::list({8, 16}))).rows.back().plain;
+    EXPECT_NEAR(run.samplesPerSecond, 16e3 / run.stepMs, 1e-6);
 }
 
 TEST(Fit, AProgramThatIgnoresTheSizeIsNamed)
@@ -213,6 +283,8 @@ TEST(Fit, AProgramThatIgnoresTheSizeIsNamed)
     const FitSeries found = program.series(requestOf(Sizes::range(1, 0, 1)));
     EXPECT_EQ(program.recorded.size(), 2U);
     EXPECT_THAT(found.remarks, ElementsAre(HasSubstr("the program does not use --batch")));
+    EXPECT_FALSE(found.fastest) << "the samples of a step are not known";
+    EXPECT_EQ(found.rows.front().plain.samplesPerSecond, 0);
     EXPECT_THAT(program.series(requestOf(Sizes::list({3, 6}))).remarks,
                 ElementsAre(HasSubstr("the program does not use --batch")));
 }
@@ -262,7 +334,9 @@ TEST(Fit, AnotherProgramOnTheCardLeavesLess)
     EXPECT_LT(largest(beside), largest(whole));
     EXPECT_LT(largest(share), largest(beside));
     beside.beside = 100 * GiB;
-    EXPECT_THAT(program.series(beside).rows.front().failure, HasSubstr("nothing is left of"));
+    program.recorded.clear();
+    EXPECT_THAT(program.fit(beside).error().message, HasSubstr("nothing is left of"));
+    EXPECT_THAT(program.recorded, IsEmpty());
 }
 
 TEST(Fit, CardsThatRunTheSameOpsShareRecordings)
@@ -302,6 +376,9 @@ TEST(Fit, WrongRequestsAreSentences)
     request.gpus = {"no-card"};
     EXPECT_THAT(program.fit(request).error().message, HasSubstr("no-card"));
     request.gpus = {gpu};
+    request.settings = "no_setting:1";
+    EXPECT_THAT(program.fit(request).error().message, HasSubstr("'no_setting' at character 1"));
+    request.settings.reset();
     request.sequence = Sizes::range(64, 0, 64);
     EXPECT_THAT(program.fit(request).error().message, HasSubstr("both ranges"));
     EXPECT_THAT(program.recorded, IsEmpty());

@@ -10,10 +10,12 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 
 import support
@@ -106,6 +108,47 @@ class Sizes(Fit):
             found = self.fitted(script, "--vary batch=20..64", code=3)
             self.assertIsNone(found["series"][0]["largest"])
             self.assertRegex(found["series"][0]["rows"][0]["failure"], "at most 12")
+
+    def test_how_a_script_ended_is_said(self):
+        script = self.script("if 'batch' not in given:", "    print('usage: train.py batch=N', file=sys.stderr)",
+                             "    sys.exit(2)", "if int(given['batch']) > 4:", "    os.kill(os.getpid(), 11)",
+                             "train(int(given['batch']))")
+        row, = self.rows(script, "--vary size=2", code=3)
+        self.assertRegex(row["failure"], "ended with exit code 2, .*; the last line on stderr: usage: train.py batch=N$")
+        rows = self.rows(script, "--vary batch=4,8")
+        self.assertTrue(rows[0]["fits"])
+        self.assertRegex(rows[1]["failure"], "train.py was ended by SIGSEGV$")
+
+    def test_a_data_set_that_has_too_few_samples(self):
+        script = self.script("data = torch.utils.data.DataLoader(torch.randn(20, 64, 64), int(given['batch']))",
+                             "for _ in range(3):", "    for samples in data:",
+                             "        model(samples.cuda()).square().mean().backward()",
+                             "        optimizer.step()", "        optimizer.zero_grad()")
+        rows = self.rows(script, "--vary batch=4,16,32")
+        self.assertTrue(rows[0]["fits"])
+        self.assertRegex(rows[1]["failure"], "has a batch of 4 and not of 16, as where the data end")
+        self.assertRegex(rows[2]["failure"], "has a batch of 20 and not of 32, as where the data end")
+
+    def test_wrong_requests_are_refused_before_a_recording(self):
+        script = self.script("train(int(given['batch']))")
+
+        def fitted(options, *program, code):
+            return self.started("--gpu", _GPU, "--python", sys.executable, "--vary", "batch=1..8", *options, *program,
+                                code=code)
+
+        for options, sentence in {
+                ("--batch", "4"): "--batch is an option for models: name a script's argument with --vary",
+                ("--seq", "64"): "--seq is an option for models",
+                ("--global-batch", "8"): "--global-batch needs the script's argument for the number of micro-batches",
+                ("--beside", "20GiB"): "nothing is left of Tesla T4 beside 20.00 GiB",
+                ("--settings", "foo:bar"): "'foo' at character 1",
+                ("-o", "missing/table.csv"): "there is no folder missing",
+                ("--policies", script): "--policies .* cannot be created"}.items():
+            done = fitted(options, script, code=2)
+            self.assertRegex(done.stderr, f"^torch-headroom: .*{sentence}")
+            self.assertEqual(done.stderr.count("\n"), 1)
+        self.assertEqual(fitted((), "nothing.py", code=2).stderr, "torch-headroom: nothing.py: there is no such file\n")
+        self.assertIn("failed: no step could be recorded: ", fitted((), "-m", "no_such_module", code=3).stdout)
 
     def test_a_script_that_runs_other_ops_at_other_sizes(self):
         script = self.script("for _ in range(3):", "    for _ in range(int(given['batch'])):",
@@ -211,6 +254,27 @@ class Kept(Fit):
     def kept_batches(self):
         return sorted(self.batch_of(self.cache / json.loads(index.read_text())["folder"])
                       for index in self.cache.glob("*.json"))
+
+    def test_a_request_to_stop_leaves_nothing_half_written(self):
+        script = self.script("import time", "if given['batch'] != '2':",
+                             "    open(given['batch'], 'w').close()", "    time.sleep(600)", "train(2)")
+        own = self.folder / "tmp"
+        own.mkdir()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            run = subprocess.Popen([HEADROOM, "fit", "--gpu", _GPU, "--python", sys.executable, "--jobs", "2", "--vary",
+                                    "batch=2,4", script], cwd=self.folder, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=self.environment | {"TMPDIR": str(own)})
+            begun = self.folder / "4"
+            while not (begun.exists() and list(self.cache.glob("*.json"))) and run.poll() is None:
+                time.sleep(0.05)
+            begun.unlink()
+            run.send_signal(number)
+            output, errors = run.communicate(timeout=30)
+            self.assertEqual((run.returncode, output), (128 + number, ""), errors)
+            self.assertRegex(errors.splitlines()[-1], "^torch-headroom: cancelled; steps that are recorded stay in ")
+            self.assertEqual(list(own.glob("torch-headroom-fit-*")), [])
+            self.assertEqual(self.kept_batches(), [2])
+            self.assertEqual(len(list(self.cache.iterdir())), 2)  # the recording of batch 2 and its index
 
     def test_runs_at_the_same_time(self):
         script = self.script("train(int(given['batch']))")

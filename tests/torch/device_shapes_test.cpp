@@ -166,6 +166,14 @@ const Case cases[] = {
          Tensor b = make({4});
          return withGradients({x, w, b}, at::conv2d(x, w, b, 2, 1));
      }},
+    {"TracedConvolution",
+     [](const Make& make) -> Tensors {
+         Tensor x = make({2, 3, 9, 9});
+         Tensor w = make({4, 3, 3, 3});
+         const std::vector<std::int64_t> two{2, 2}, one{1, 1}, none{0, 0};
+         return withGradients({x, w},
+                              at::_convolution(x, w, {}, two, one, one, false, none, 1, false, false, true, true));
+     }},
     {"TransposedConvolution",
      [](const Make& make) -> Tensors {
          Tensor x = make({2, 3, 9, 9});

@@ -408,6 +408,9 @@ Status checkPicturePath(const std::filesystem::path& path)
     const QString suffix = suffixOf(path);
     if (suffix != QLatin1String(".csv") && !pictureFormats().contains(suffix))
         return badInput(path.string() + ": the suffix decides the format: expected .svg, .pdf, .png or .csv");
+    std::error_code ignored;
+    if (path.has_parent_path() && !std::filesystem::is_directory(path.parent_path(), ignored))
+        return badInput("cannot write " + path.string() + ": there is no folder " + path.parent_path().string());
     return {};
 }
 

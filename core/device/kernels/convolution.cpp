@@ -87,6 +87,14 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
     return emptyTensor(sizes, input.scalar_type(), format);
 }
 
+/// The op of traces (torch.jit.trace), with the settings of cuDNN.
+Tensor tracedConvolution(const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+                         c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                         bool transposed, c10::SymIntArrayRef outputPadding, c10::SymInt groups, bool, bool, bool, bool)
+{
+    return convolution(input, weight, bias, stride, padding, dilation, transposed, outputPadding, std::move(groups));
+}
+
 std::tuple<Tensor, Tensor, Tensor> convolutionBackward(const Tensor& gradOutput, const Tensor& input,
                                                        const Tensor& weight, at::OptionalSymIntArrayRef,
                                                        c10::SymIntArrayRef, c10::SymIntArrayRef, c10::SymIntArrayRef,
@@ -99,6 +107,7 @@ std::tuple<Tensor, Tensor, Tensor> convolutionBackward(const Tensor& gradOutput,
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
     library.impl("convolution", convolution);
+    library.impl("_convolution", tracedConvolution);
     library.impl("convolution_backward", convolutionBackward);
 }
 

@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -262,8 +263,21 @@ def _record(program, gpu, folder, in_search):
         sentences, lines = _own_sentences(printed)
         if not in_search:
             print("\n".join(lines[-_LAST_LINES:]), file=sys.stderr)
-        sentence = sentences[-1] if sentences else f"the recorder ended with exit code {done}"
-        raise HeadroomError(f"no step could be recorded: {sentence.partition(f'; {folder}')[0]}", done)
+        sentence = sentences[-1].partition(f"; {folder}")[0] if sentences else f"{program.script} {_end_of(done)}"
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        if in_search and "exit code" in sentence and last and last not in sentence:
+            sentence += f"; the last line on stderr: {last}"
+        raise HeadroomError(f"no step could be recorded: {sentence}", done)
+    for file in ("record.log", "record.err"):
+        (folder / file).unlink()
+
+
+def _end_of(code):
+    """Returns what is known of the end of a recorder that said nothing."""
+    if code >= 0:
+        return f"ended the recorder with exit code {code}"
+    cause = ", as where the machine has no memory left" if -code == signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(-code).name}{cause}"
 
 
 def recorder_words(folder, gpu, program):
@@ -343,6 +357,7 @@ def _main(gpu, *words):
         if servers and os.path.isdir(servers):
             pathlib.Path(servers, f"{gpu}.begun").touch()
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # removes the folder of a part
     try:
         kept = recorded(program_of([*IN_SEARCH, *words]), gpu, begin, in_search=True)
     except HeadroomError as error:
