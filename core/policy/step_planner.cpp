@@ -391,12 +391,13 @@ std::string whatWouldHelp(const StepTrace& trace, const Plan& plan, const Timeli
     const bool areWhole = trace.info.distributed && gradients > 2 * bytesOf(least, Category::parameter);
     const Bytes whole
         = bytesOf(least, Category::unshardedGradient) + waitingGradients(trace, least) + (areWhole ? gradients : 0);
-    if (whole > least.peak / 2)
+    const Bytes state = bytesOf(least, Category::parameter) + bytesOf(least, Category::gradient)
+        + bytesOf(least, Category::optimizer);
+    const Bytes kept = state + whole - (areWhole ? gradients : 0);
+    if (kept > least.peak / 2 && whole > kept / 2)
         return "most of that is gradients of whole parameters that wait for the reduction over the ranks (no_sync, "
                "set_requires_gradient_sync(False)): reduce gradients in each backward";
-    const Bytes sharded = bytesOf(least, Category::parameter) + bytesOf(least, Category::gradient)
-        + bytesOf(least, Category::optimizer);
-    if (sharded > least.peak / 2)
+    if (state > least.peak / 2)
         return "most of that is state of the model: a larger world size, an optimizer with less state or parameters in "
                "a smaller dtype would lower the peak";
     return "a smaller batch or a shorter sequence would lower the peak";
