@@ -9,9 +9,9 @@
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/plan/piecewise.h"
+#include "core/policy/card.h"
 #include "core/policy/card_planner.h"
 #include "core/policy/plan_answer.h"
-#include "core/policy/step_account.h"
 #include "core/policy/trainer_plan.h"
 #include "core/predict/step_clock.h"
 #include "core/trace/phase_times.h"
@@ -149,7 +149,7 @@ void printCard(const CardVerdict& on, std::ostream& out)
     printAssumptions(on.run.assumptions, out);
     if (on.better)
         out << "Settings      PYTORCH_CUDA_ALLOC_CONF=" << on.better->settings
-            << (on.run.runs ? " saves " + formatMs(on.better->savedMs) + " of recomputation"
+            << (on.run.runs ? " saves " + formatMs(on.better->savedMs) + " in each step"
                             : std::string(" makes a plan possible"))
             << ":\n              --settings " << on.better->settings << " plans with these settings.\n";
 }
@@ -183,7 +183,8 @@ void print(const PlanAnswer& answer, const PlanSource& source, const PlanCommand
     const double scriptMs = source.trace ? recomputedMs(*source.trace) : 0;
     out << "Plan          " << planStatusName(plan.status);
     if (plan.gap > 0)
-        out << ", at most " << formatPercent(plan.gap) << " of the recomputation above the least possible";
+        out << ", at most " << formatPercent(plan.gap) << " of the " << comparedTime(plan)
+            << " above the least possible";
     out << "\nBudget        " << exactBytes(plan.budget);
     if (plan.worldSize > 1)
         out << " on each of " << plan.worldSize << " ranks";

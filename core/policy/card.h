@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/cost/roofline.h"
 #include "core/policy/policy.h"
+#include "core/timeline/timeline.h"
 
 #include <optional>
 #include <stop_token>
@@ -81,5 +82,21 @@ CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timel
 /// With less memory PyTorch gives unused segments back, so that a run may fit below its reserved peak. For a large step
 /// the search ends after ten seconds, and the result is a capacity that is enough.
 Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline);
+
+/// The caching allocator's memory for the step: as the file has it, or replayed under the program's own settings.
+struct OwnAllocator
+{
+    std::string settings;
+    std::string leftOut; ///< why the settings are not applied; empty: applied
+    AllocatorRules rules;
+    CachingAllocator::Stats stats;
+    bool activeMeasured = false; ///< the file of a real device has the peak; otherwise the peak is replayed
+    bool reservedMeasured = false;
+};
+OwnAllocator ownAllocator(const StepTrace& trace, const Timeline& timeline);
+
+/// The GPU that the step was recorded for, with the recorded program's settings of the allocator; nullopt: the GPU or a
+/// setting is unknown.
+std::optional<Card> recordedCard(const StepTrace& trace);
 
 } // namespace headroom

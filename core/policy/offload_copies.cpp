@@ -23,8 +23,7 @@ struct Part
 {
     StepIndex::Call call;
     std::uint32_t firstUnpack = StepIndex::never, lastUnpack = 0; ///< events
-    double gapMs = 0; ///< idle time of the GPU between the kernels of the forward
-    double moreInForwardMs = 0, moreInBackwardMs = 0; ///< CPU time that a plan may add
+    double copiesMs = 0; ///< CPU time of all copies of a direction
 };
 
 class LimitsBuilder
@@ -39,15 +38,43 @@ public:
         limits_.link = hostLinkOf(trace_.info);
         for (const int part : tree.parts)
             addPart(tree.units[static_cast<std::size_t>(part)].module);
-        if (isChain_)
-            setChain();
+        limits_.forwardMs.assign(parts_.size(), 0);
+        limits_.backwardMs.assign(parts_.size(), 0);
+        limits_.idleAgain.assign(tree.units.size(), {});
+        for (const int part : tree.parts)
+            setIdle(tree, part);
+        for (const PartTree::Around& around : tree.around)
+            setIdle(tree, around.unit);
+        if (parts_.empty())
+            return;
+        if (isChain_) {
+            setChain(tree);
+        } else {
+            double moreMs = 0; // idle time that plans may add
+            for (const CopyLimits::Idle& idle : limits_.idleAgain)
+                moreMs += idle.gapMs + idle.cpuMs;
+            for (const Part& part : parts_)
+                moreMs += 2 * part.copiesMs;
+            limits_.forwardMs.front() = limits_.backwardMs.back() = times_.gpuMs.back() + moreMs;
+        }
     }
 
     CopyLimits take() { return std::move(limits_); }
 
 private:
     double gpuAt(std::uint32_t event) const { return times_.gpuMs[event]; }
-    double kernelMs(std::uint32_t op) const { return trace_.ops.ms[OpId(op)] + issues_[op].gapMs; }
+
+    void setIdle(const PartTree& tree, int unit)
+    {
+        CopyLimits::Idle& idle = limits_.idleAgain[static_cast<std::size_t>(unit)];
+        for (const CallId id : index_.callsOf[tree.units[static_cast<std::size_t>(unit)].module.value]) {
+            const StepIndex::Call& call = index_.calls[id.value];
+            for (std::uint32_t op = call.firstOp; op < call.endOp; ++op) {
+                idle.gapMs += issues_[op].gapMs;
+                idle.cpuMs += std::max(0.0, issues_[op].cpuMs - trace_.ops.ms[OpId(op)] - issues_[op].gapMs);
+            }
+        }
+    }
 
     void addPart(ModuleId module)
     {
@@ -59,15 +86,7 @@ private:
                 continue;
             ++calls;
             part.call = call;
-            double cpu = 0, gpu = 0;
-            for (std::uint32_t op = call.firstOp; op < call.endOp; ++op) {
-                cpu += issues_[op].cpuMs;
-                gpu += kernelMs(op);
-                part.gapMs += issues_[op].gapMs;
-            }
-            const double copies = limits_.link.issueMs * (call.endPack - call.firstPack);
-            part.moreInForwardMs += copies;
-            part.moreInBackwardMs += copies + std::max(0.0, cpu - gpu);
+            part.copiesMs += limits_.link.issueMs * (call.endPack - call.firstPack);
         }
         for (std::uint32_t pack = part.call.firstPack; pack < part.call.endPack; ++pack)
             if (const std::uint32_t unpack = index_.unpackEvent[pack]; unpack != StepIndex::never) {
@@ -75,66 +94,45 @@ private:
                 part.lastUnpack = std::max(part.lastUnpack, unpack);
             }
         const bool follows = parts_.empty()
-            || (part.call.enter >= parts_.back().call.exit && part.firstUnpack < parts_.back().firstUnpack);
+            || (part.call.enter >= parts_.back().call.exit && part.lastUnpack <= parts_.back().firstUnpack);
         isChain_ = isChain_ && calls == 1 && follows && part.firstUnpack > part.call.exit
             && part.firstUnpack != StepIndex::never;
         parts_.push_back(part);
-        addTimes(module);
-    }
-
-    /// The times without an order of the parts: what runs in a part, in all calls.
-    void addTimes(ModuleId module)
-    {
-        const Part& part = parts_.back();
-        double forward = part.moreInForwardMs, backward = part.moreInBackwardMs + part.gapMs;
-        for (std::uint32_t op = 0; op < trace_.ops.size(); ++op) {
-            const Phase phase = trace_.ops.phase[OpId(op)];
-            if (phase != Phase::forward && phase != Phase::backward)
-                continue;
-            bool inside = false;
-            for (ModuleId at = trace_.ops.module[OpId(op)]; at.valid() && !inside; at = trace_.modules.parent[at])
-                inside = at == module;
-            double& own = phase == Phase::forward ? forward : backward;
-            double& other = phase == Phase::forward ? outsideForwardMs_ : outsideBackwardMs_;
-            if (parts_.size() == 1)
-                other += kernelMs(op);
-            if (inside) {
-                own += kernelMs(op);
-                other -= kernelMs(op);
-            }
-        }
-        // What runs outside of all parts counts after the last one.
-        if (!limits_.forwardMs.empty()) {
-            limits_.forwardMs.back() -= addedForwardMs_;
-            limits_.backwardMs.back() -= addedBackwardMs_;
-        }
-        limits_.forwardMs.push_back(forward + (addedForwardMs_ = outsideForwardMs_));
-        limits_.backwardMs.push_back(backward + (addedBackwardMs_ = outsideBackwardMs_));
     }
 
     /// The times of a chain, from the end of a part to the end of the next one.
-    void setChain()
+    void setChain(const PartTree& tree)
     {
         limits_.isChain = true;
-        double moreMs = 0;
+        double moreMs = 0; // CPU time that plans may have added so far
         for (std::size_t at = 0; at < parts_.size(); ++at) {
             const Part& part = parts_[at];
             const std::uint32_t begin = at > 0 ? parts_[at - 1].call.exit : part.call.enter;
-            moreMs += part.moreInForwardMs;
-            limits_.forwardMs[at] = gpuAt(part.call.exit) - gpuAt(begin)
-                + (isAhead(begin, moreMs) && isAhead(part.call.exit, moreMs) ? 0 : part.moreInForwardMs);
+            moreMs += part.copiesMs;
+            limits_.forwardMs[at] = gpuAt(part.call.exit) - gpuAt(begin);
+            if (!isAhead(begin, part.call.exit, moreMs))
+                limits_.lastIdleForward = static_cast<int>(at);
         }
+        for (const PartTree::Around& around : tree.around)
+            moreMs += limits_.idleAgain[static_cast<std::size_t>(around.unit)].cpuMs;
         for (std::size_t at = parts_.size(); at-- > 0;) {
             const Part& part = parts_[at];
             const std::uint32_t end = std::max(part.lastUnpack, at > 0 ? parts_[at - 1].firstUnpack : 0);
-            moreMs += part.moreInBackwardMs;
-            limits_.backwardMs[at] = gpuAt(end) - gpuAt(part.firstUnpack) + part.gapMs
-                + (isAhead(part.firstUnpack, moreMs) && isAhead(end, moreMs) ? 0 : part.moreInBackwardMs);
+            moreMs += part.copiesMs + limits_.idleAgain[static_cast<std::size_t>(tree.parts[at])].cpuMs;
+            limits_.backwardMs[at] = gpuAt(end) - gpuAt(part.firstUnpack);
+            if (!isAhead(part.firstUnpack, end, moreMs))
+                limits_.lastIdleBackward = static_cast<int>(at);
         }
     }
 
     /// Whether the CPU is so far ahead of the GPU that `ms` more of its work change nothing.
-    bool isAhead(std::uint32_t event, double ms) const { return gpuAt(event) - times_.cpuMs[event] - launchMs >= ms; }
+    bool isAhead(std::uint32_t begin, std::uint32_t end, double ms) const
+    {
+        for (std::uint32_t event = begin; event <= end; ++event)
+            if (gpuAt(event) - times_.cpuMs[event] - launchMs < ms)
+                return false;
+        return true;
+    }
 
     const StepTrace& trace_;
     const StepIndex& index_;
@@ -142,8 +140,6 @@ private:
     std::vector<OpIssue> issues_;
     std::vector<Part> parts_;
     bool isChain_ = true;
-    double outsideForwardMs_ = 0, outsideBackwardMs_ = 0; ///< of ops outside of the parts so far
-    double addedForwardMs_ = 0, addedBackwardMs_ = 0;
     CopyLimits limits_;
 };
 
@@ -166,6 +162,19 @@ std::vector<int> partPositions(const StepTrace& trace, const PartTree& tree)
 CopyLimits copyLimits(const StepModel& model, const EventTimes& times, const PartTree& tree)
 {
     return LimitsBuilder(model, times, tree).take();
+}
+
+void CopyLimits::setTimes(Own& times, const PartArcs::Arc& arc, const LocalEffect& effect) const
+{
+    const Idle& idle = idleAgain[static_cast<std::size_t>(arc.unit)];
+    const double copies = link.issueMs * static_cast<double>(effect.movedStorages);
+    const bool recomputes = effect.recomputeMs > 0;
+    times.againMs = recomputes ? effect.recomputeMs + idle.gapMs : 0;
+    times.idleOutMs = arc.first <= lastIdleForward ? copies : 0;
+    if (lastIdleBackward < static_cast<int>(backwardMs.size()))
+        times.idleInMs = copies;
+    if (arc.last > lastIdleBackward)
+        times.idleInMs += copies + (recomputes ? idle.cpuMs : 0);
 }
 
 CopyLimits expectedLimits(const StepModel& model, const PartTree& tree)

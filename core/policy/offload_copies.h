@@ -9,6 +9,7 @@
 #include "core/predict/step_model.h"
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -22,9 +23,11 @@ namespace headroom {
 /// Why copyLimits() gives a bound: the copies of a direction run one after another. All copies to the host of the parts
 /// from a position on begin after the forward of the parts before, and end before the backward begins, or the device
 /// waits, or the tensors never leave: then a plan that keeps the tensors takes no more. Copies back end before the last
-/// use in a part's backward. What the device does between is work and recomputation of these parts, and idle time that
-/// the recorded step has or that the CPU's work for copies adds: each is counted in full. So each sum of copies is at
-/// most that time and the exposed time.
+/// use in a part's backward. What the device does between is work and recomputation of these parts, counted in full,
+/// and idle time. The recorded step's idle time is counted in full. Other idle time begins where the CPU works for
+/// copies or recomputes, and is at most that work: the work of an option counts for all copies of a direction, wherever
+/// they are. So each sum of copies is at most that time, the idle time and the exposed time. In a step that is no chain
+/// the whole step, with all that plans may add, is time for each copy.
 struct CopyLimits
 {
     HostLink link;
@@ -40,7 +43,19 @@ struct CopyLimits
         double tailMs = 0; ///< time of copies that are left when the part's forward ends
         double leadMs = 0; ///< time by which the copies back must begin before the part's backward
         double moreOutMs = 0, moreInMs = 0;
+        double againMs = 0; ///< time of recomputation in the backward
+        double idleOutMs = 0, idleInMs = 0; ///< idle time in forward, and in backward, by the CPU's work for the option
     };
+    void setTimes(Own& own, const PartArcs::Arc& arc, const LocalEffect& effect) const;
+    /// Idle time of the GPU while a part, or a module around parts, is recomputed.
+    struct Idle
+    {
+        double gapMs = 0; ///< between kernels
+        double cpuMs = 0; ///< where the CPU takes longer
+    };
+    std::vector<Idle> idleAgain; ///< by unit of the tree
+    int lastIdleForward = -1; ///< the last part in whose forward the GPU may wait for the CPU; -1: none
+    int lastIdleBackward = std::numeric_limits<int>::max(); ///< the same for the backward, in its order
     /// By arc, by option; null for limits that are no bound, but what plans likely have: there recomputation hides no
     /// copies, and a part's backward hides half as much for the part's own copies.
     std::shared_ptr<const std::vector<std::vector<Own>>> own;

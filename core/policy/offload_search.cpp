@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
+#include "core/policy/offload_bound.h"
 #include "core/policy/step_solver.h"
 #include "core/predict/regions.h"
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <random>
 #include <ranges>
@@ -18,7 +18,6 @@ namespace headroom {
 namespace {
 
 constexpr int mostOffloadTries = 6; ///< problems that are solved for one budget
-constexpr std::size_t mostRounded = 64; ///< whole plans near a solution of the linear relaxation
 constexpr std::size_t mostCandidates = 32; ///< options of an arc that may replace that of such a plan at a time
 constexpr std::size_t mostRows = 100; ///< of Neighbours
 constexpr double goodGap = 0.02; ///< at this gap the rows are not searched
@@ -37,6 +36,7 @@ constexpr std::size_t fewOptions = 60; ///< options beside those of the relaxati
 constexpr std::size_t manyOptions = 400;
 constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more options
 constexpr double leastRecomputeMs = 2;
+constexpr double leastMixturesMs = 10; ///< mixtures are not searched in less time
 
 double offloadCost(const Plan& plan)
 {
@@ -69,10 +69,11 @@ public:
     Result<std::optional<PlanAnswer>> run()
     {
         const RowAnswer bound = relaxRows(problem_, budget_, atLeast, limit_, copies_, hints_);
-        boundMs_ = withoutPrice(bound.boundMs);
+        boundMs_ = bound.boundMs;
         const auto propose = [this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); };
         RETURN_IF_ERROR(search(propose));
         RETURN_IF_ERROR(recomputeAlone());
+        RETURN_IF_ERROR(raiseByMixtures());
         if (isOpen() && best_) { // the upper bound of the memory leaves out plans that fit
             counted_ = atLeast;
             RETURN_IF_ERROR(search(propose));
@@ -96,11 +97,7 @@ private:
 
     bool isOpen() const { return gapTo(boundMs_, belowMs_) > goodGap && !limit_.reached(); }
 
-    /// The rows count a small price of hidden copies.
-    double withoutPrice(double rowsMs) const
-    {
-        return std::max(0.0, rowsMs * (1 - copyPrice) - copyPrice * forwardMs_);
-    }
+    /// The rows of proposals count a small price of hidden copies.
     double withPrice(double ms) const { return (ms + copyPrice * forwardMs_) / (1 - copyPrice); }
 
     /// Searches plans without offload that take less than the best plan so far.
@@ -141,6 +138,29 @@ private:
         });
     }
 
+    /// Proves a better bound with exposed copies. Plans of the proof may be near the best one.
+    Status raiseByMixtures()
+    {
+        if (!best_ || !copies_.isChain || !isOpen() || limit_.remainingMs() < leastMixturesMs)
+            return {};
+        const SearchLimit limit = SearchLimit::after(limit_.remainingMs() * shareOfSearch, limit_.stop);
+        OffloadBound bound
+            = boundOfMixtures(problem_, copies_, budget_, hints_.events, belowMs_, belowMs_ * (1 - goodGap / 4), limit);
+        boundMs_ = std::max(boundMs_, bound.ms);
+        std::vector<Draft> drafts;
+        for (OptionShares& options : bound.plans)
+            drafts.push_back(draftOf(std::move(options), budget_));
+        std::ranges::stable_sort(drafts, isBetter);
+        Neighbours neighbours = neighboursAt(budget_, msPerByte_);
+        const SearchLimit descents = SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop);
+        for (Draft& draft : drafts) {
+            descend(draft, neighbours, descents);
+            if (draft.excess <= 0 && draft.ms < belowMs_)
+                RETURN_IF_ERROR(take(proposed(std::move(draft), budget_).plan));
+        }
+        return {};
+    }
+
     /// Proves a better bound with whole options, of which only those of better plans are left. The plan of the proof
     /// may fit.
     Status raiseBound()
@@ -148,9 +168,9 @@ private:
         if (!best_ || !isOpen())
             return {};
         const SearchLimit limit = SearchLimit::after(limit_.remainingMs() * shareOfSearch, limit_.stop);
-        RowAnswer answer = solveRows(problem_, budget_, atLeast, offloadGap, limit, copies_, withPrice(belowMs_),
-                                     hints_, mostProvable);
-        boundMs_ = std::max(boundMs_, withoutPrice(answer.boundMs));
+        RowAnswer answer
+            = solveRows(problem_, budget_, atLeast, offloadGap, limit, copies_, belowMs_, hints_, mostProvable);
+        boundMs_ = std::max(boundMs_, answer.boundMs);
         if (!answer.plan)
             return {};
         RETURN_IF_ERROR(take(timed(draftOf(std::move(answer.options), budget_), budget_).plan));
@@ -284,27 +304,10 @@ private:
     /// nullopt: there are no shares.
     std::optional<Draft> rounded(const OptionShares& shares, Bytes budget) const
     {
-        std::vector<std::vector<ArcOption>> choices;
-        for (std::size_t position = 0; position < problem_.positions();) {
-            std::map<std::size_t, double> arcs; // share of the arcs that begin here
-            for (const auto& [option, share] : shares)
-                if (at(problem_.arcs()[option.arc].first) == position)
-                    arcs[option.arc] += share;
-            if (arcs.empty())
-                return std::nullopt;
-            const auto largest = std::ranges::max_element(arcs, {}, [](const auto& arc) { return arc.second; });
-            std::vector<ArcOption>& options = choices.emplace_back();
-            for (const auto& [option, share] : shares)
-                if (option.arc == largest->first)
-                    options.push_back(option);
-            position = at(problem_.arcs()[largest->first].last);
-        }
-        std::size_t combinations = 1;
-        for (std::vector<ArcOption>& options : choices) {
-            if (combinations * options.size() > mostRounded)
-                options.resize(1);
-            combinations *= options.size();
-        }
+        const std::optional<OptionChoices> found = choicesNear(problem_, shares);
+        if (!found)
+            return std::nullopt;
+        const auto& [choices, combinations] = *found;
         OptionShares whole;
         for (const std::vector<ArcOption>& options : choices)
             whole.emplace_back(options.front(), 1.0);

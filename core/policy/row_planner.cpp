@@ -83,22 +83,6 @@ public:
         return hints;
     }
 
-    /// By arc: the options of least reduced cost in the relaxation, ascending.
-    std::vector<std::vector<std::size_t>> promisingOptions(std::size_t most) const
-    {
-        std::vector<std::vector<std::size_t>> options;
-        for (std::size_t arc = 0; arc < options_.size(); ++arc) {
-            const std::vector<double> costs = reducedCosts(arc);
-            std::vector<std::size_t>& order = options.emplace_back(costs.size());
-            std::iota(order.begin(), order.end(), std::size_t{0});
-            const std::size_t count = std::min(order.size(), most);
-            std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count), {},
-                                      [&](std::size_t option) { return costs[option]; });
-            order.resize(count);
-        }
-        return options;
-    }
-
     RowAnswer run(bool integer = true, std::size_t moreOptions = 0)
     {
         RowAnswer answer;
@@ -150,13 +134,14 @@ private:
         return rows_.size() > known;
     }
 
-    /// Number of columns before the options: the memory above the budget (slack), and the exposed copies of each
-    /// direction.
-    std::size_t firstOption() const { return copies_ ? 3 : 1; }
+    /// Number of columns before the options: the memory above the budget (slack), for each direction the exposed
+    /// copies, and those with idle time.
+    std::size_t firstOption() const { return copies_ ? 5 : 1; }
     /// Number of rows between the positions and the memory constraints: copies of each direction by position, for a
-    /// bound the same for copies that the position's part itself cannot hide, and host memory.
-    std::size_t copyRows() const { return copies_ ? (isBound() ? 4 : 2) * problem_.positions() + 1 : 0; }
+    /// bound the same for copies that the position's part itself cannot hide; idle time, and host memory.
+    std::size_t copyRows() const { return copies_ ? (isBound() ? 4 : 2) * problem_.positions() + 3 : 0; }
     bool isBound() const { return copies_ && copies_->own; }
+    double price() const { return isBound() ? 0 : copyPrice; }
 
     /// What an option adds to the rows of copies.
     struct Copies
@@ -177,7 +162,7 @@ private:
 
     double costOf(const ArcOption& option) const
     {
-        return problem_.effectOf(option).recomputeMs + (copies_ ? copyPrice * copiesOf(option).out : 0);
+        return problem_.effectOf(option).recomputeMs + (copies_ ? price() * copiesOf(option).out : 0);
     }
 
     CopyLimits::Own ownOf(const ArcOption& option) const
@@ -196,40 +181,48 @@ private:
             return;
         const int positions = static_cast<int>(problem_.positions());
         const Copies copies = copiesOf(option);
-        const double again = isBound() ? problem_.effectOf(option).recomputeMs : 0; // hides copies back
         const CopyLimits::Own own = ownOf(option);
+        const int rows = positions + static_cast<int>(copyRows());
         const auto visitBoth = [&](int row, double out, double in) {
             if (out != 0)
                 visit(row, out);
             if (in != 0)
                 visit(row + 1, in);
         };
+        visitBoth(rows - 3, -own.idleOutMs, -own.idleInMs);
+        if (copies.host > 0 && copies_->host > 0)
+            visit(rows - 1, copies.host);
+        if (isBound() && !copies_->isChain) {
+            visitBoth(positions, copies.out - own.againMs, copies.in - own.againMs);
+            return;
+        }
         for (int position = 0; position < arc.last; ++position) {
             const bool begins = position <= arc.first;
             const double out = (begins ? copies.out : 0) - own.moreOutMs;
-            const double in = (begins ? copies.in : 0) - again - own.moreInMs;
+            const double in = (begins ? copies.in : 0) - own.againMs - own.moreInMs;
             visitBoth(positions + 2 * position, out, in);
             if (position > 0 && isBound())
                 visitBoth(3 * positions + 2 * (position - 1), out, in);
         }
         if (isBound())
-            visitBoth(3 * positions + 2 * (arc.last - 1), own.tailMs, std::max(0.0, own.leadMs - again));
-        if (copies.host > 0 && copies_->host > 0)
-            visit(positions + static_cast<int>(copyRows()) - 1, copies.host);
+            visitBoth(3 * positions + 2 * (arc.last - 1), own.tailMs, std::max(0.0, own.leadMs - own.againMs));
     }
 
     void addCopyRows(GlpkProblem& programme, const std::vector<ArcOption>& columns) const
     {
         const int positions = static_cast<int>(problem_.positions());
         std::vector<std::vector<GlpkProblem::Term>> rows(copyRows());
-        for (int row = 0; at(row + 1) < rows.size(); ++row)
-            rows[at(row)].push_back({1 + row % 2, -1});
+        const int idle = static_cast<int>(copyRows()) - 3;
+        for (int row = 0; row < idle; ++row)
+            rows[at(row)].push_back({3 + row % 2, -1});
+        for (const int direction : {0, 1})
+            rows[at(idle + direction)] = {{3 + direction, 1}, {1 + direction, -1}};
         for (std::size_t i = 0; i < columns.size(); ++i)
             forEachTerm(columns[i], [&](int row, double coefficient) {
                 if (row >= positions)
                     rows[at(row - positions)].push_back({static_cast<int>(i + firstOption()), coefficient});
             });
-        for (int row = 0; at(row + 1) < rows.size(); ++row) {
+        for (int row = 0; row < idle; ++row) {
             const std::vector<double>& ms = row % 2 == 0 ? copies_->forwardMs : copies_->backwardMs;
             const int from = row < 2 * positions ? row / 2 : row / 2 - positions + 1;
             // A part's own backward needs the first tensors at its begin, and the last ones at its end.
@@ -237,7 +230,9 @@ private:
             programme.addRow(rows[at(row)], -GlpkProblem::infinity,
                              std::accumulate(ms.begin() + from, ms.end(), -late));
         }
-        programme.addRow(rows.back(), -GlpkProblem::infinity, static_cast<double>(copies_->host) / bytesPerUnit_);
+        for (int row = idle; at(row) < rows.size(); ++row)
+            programme.addRow(rows[at(row)], -GlpkProblem::infinity,
+                             row < idle + 2 ? 0 : static_cast<double>(copies_->host) / bytesPerUnit_);
     }
 
     /// Adds an option to the programme of everything(), whose rows are those of setUp().
@@ -275,8 +270,8 @@ private:
     std::vector<ArcOption> setUp(GlpkProblem& programme, const Component& component, bool integer) const
     {
         programme.addColumn(0, integer ? mostBeyond_ : GlpkProblem::infinity, beyondMs_);
-        for (std::size_t direction = 1; direction < firstOption(); ++direction)
-            programme.addColumn(0, GlpkProblem::infinity, 1);
+        for (std::size_t column = 1; column < firstOption(); ++column)
+            programme.addColumn(0, GlpkProblem::infinity, column < 3 ? 1 : 0);
         std::vector<ArcOption> columns;
         std::map<int, std::vector<GlpkProblem::Term>> covers; // by position
         for (const std::size_t arc : component.arcs) {
@@ -359,6 +354,9 @@ private:
                 std::tie(tail, lead)
                     = std::pair(duals_[3 * positions + 2 * position], duals_[3 * positions + 2 * position + 1]);
         }
+        const bool ordered = !isBound() || copies_->isChain;
+        if (!ordered)
+            std::tie(out, in) = std::pair(duals_[positions], duals_[positions + 1]);
         std::vector<double> costs(problem_.optionCount(arc));
         for (std::size_t option = 0; option < costs.size(); ++option) {
             const double again = problem_.effectOf({arc, option}).recomputeMs;
@@ -366,15 +364,19 @@ private:
             if (!copies_)
                 continue;
             const CopyLimits::Own ends = ownOf({arc, option});
-            if (isBound())
-                costs[option] += allIn * (again + ends.moreInMs) + allOut * ends.moreOutMs;
+            const std::size_t last = positions + copyRows() - 1;
+            if (isBound()) {
+                costs[option] += duals_[last - 2] * ends.idleOutMs + duals_[last - 1] * ends.idleInMs;
+                costs[option] += ordered ? allIn * (ends.againMs + ends.moreInMs) + allOut * ends.moreOutMs
+                                         : (out + in) * ends.againMs;
+            }
             const Copies copies = copiesOf({arc, option});
             if (copies.out <= 0)
                 continue;
-            costs[option] += (copyPrice - out) * copies.out - in * copies.in - tail * ends.tailMs
-                - lead * std::max(0.0, ends.leadMs - again);
+            costs[option] += (price() - out) * copies.out - in * copies.in - tail * ends.tailMs
+                - lead * std::max(0.0, ends.leadMs - ends.againMs);
             if (copies_->host > 0)
-                costs[option] -= duals_[positions + copyRows() - 1] * copies.host;
+                costs[option] -= duals_[last] * copies.host;
         }
         const std::size_t first = positions + copyRows();
         for (std::size_t row = 0; first + row < duals_.size(); ++row) { // rows of the relaxation
@@ -529,13 +531,11 @@ RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory 
 }
 
 RowAnswer relaxRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, const SearchLimit& limit,
-                    const CopyLimits& copies, RowHints& hints, std::size_t promising)
+                    const CopyLimits& copies, RowHints& hints)
 {
     RowSearch search(problem, budget, budget, memory, 0, limit, copies);
     search.startFrom(hints);
     RowAnswer answer = search.run(false);
-    if (!answer.relaxed.empty() && promising > 0)
-        answer.promising = search.promisingOptions(promising);
     hints = search.hints();
     return answer;
 }

@@ -22,7 +22,6 @@ struct RowAnswer
     OptionShares options; ///< of the plan
     double plannedMs = 0; ///< time of the plan, with exposed copies
     OptionShares relaxed; ///< the solution of the linear relaxation; empty: none
-    std::vector<std::vector<std::size_t>> promising; ///< by arc: the options of least reduced cost there, ascending
     double boundMs = 0; ///< no plan that fits the rows takes less time; infinite if none fits
     double msPerGiB = 0; ///< ms that another GiB saves, by the linear relaxation
     std::int64_t nodes = 0; ///< of the search tree
@@ -52,10 +51,9 @@ RowAnswer solveRows(const RowProblem& problem, Bytes budget, RowProblem::Memory 
                     double belowMs = std::numeric_limits<double>::infinity(), const RowHints& hints = {},
                     std::size_t moreOptions = 0);
 
-/// Solves only the linear relaxation: the answer has no plan, but for each arc at most `promising` options. Starts from
-/// `hints`, and adds what was found.
+/// Solves only the linear relaxation: the answer has no plan. Starts from `hints`, and adds what was found.
 RowAnswer relaxRows(const RowProblem& problem, Bytes budget, RowProblem::Memory memory, const SearchLimit& limit,
-                    const CopyLimits& copies, RowHints& hints, std::size_t promising = 0);
+                    const CopyLimits& copies, RowHints& hints);
 
 /// The plan of least peak, by the upper bound of memory; empty if none of less than `most` bytes is found in time.
 std::optional<CheckpointPlan> minMemoryInRows(const RowProblem& problem, Bytes most, const SearchLimit& limit);

@@ -374,11 +374,15 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
         std::vector<std::vector<CopyLimits::Own>> own;
         for (std::size_t arc = 0; arc < offload_->rows.arcs().size(); ++arc) {
             std::vector<CopyLimits::Own>& ofArc = own.emplace_back(offload_->rows.optionCount(arc));
-            for (std::size_t option = 0; offload_->copies.isChain && option < ofArc.size(); ++option)
-                if (offload_->rows.effectOf({arc, option}).movedBytes > 0
-                    || offload_->rows.arcs()[arc].last == static_cast<int>(offload_->rows.positions()))
+            const PartArcs::Arc& where = offload_->rows.arcs()[arc];
+            for (std::size_t option = 0; option < ofArc.size(); ++option) {
+                const LocalEffect& effect = offload_->rows.effectOf({arc, option});
+                if (offload_->copies.isChain
+                    && (effect.movedBytes > 0 || where.last == static_cast<int>(offload_->rows.positions())))
                     ofArc[option] = offload_->schedule.ownOf(offload_->rows.planOf({{{arc, option}, 1.0}}),
                                                              offload_->rows.moduleOf(arc));
+                offload_->copies.setTimes(ofArc[option], where, effect);
+            }
         }
         offload_->copies.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
     }

@@ -282,7 +282,8 @@ std::string planFigures(const Report& report)
     const Plan& plan = report.of.plan->plan;
     const StepInfo& info = report.trace().info;
     std::string text = report.of.policyFile.empty() ? "The plan is " + std::string(planStatusName(plan.status))
-            + (plan.gap > 0 ? ", at most " + percentOf(plan.gap) + " of the recomputation above the least possible"
+            + (plan.gap > 0 ? ", at most " + percentOf(plan.gap) + " of the " + std::string(comparedTime(plan))
+                       + " above the least possible"
                             : "")
                                                     : "The plan comes from the policy " + nameOf(report.of.policyFile);
     text += ". The peak is <em>" + bytesOf(plan.peak) + "</em>" + tag("planned") + " in place of "
@@ -307,10 +308,9 @@ std::string betterSettingsLine(const PlanAnswer& plan)
     if (!plan.card || !plan.card->better)
         return {};
     const BetterSettings& better = *plan.card->better;
-    return paragraph(
-        "With <code>PYTORCH_CUDA_ALLOC_CONF=" + escaped(better.settings) + "</code> "
-        + (plan.runs() ? "a plan saves " + msOf(better.savedMs) + " of the recomputation" : "a plan is possible")
-        + tag("planned") + '.');
+    return paragraph("With <code>PYTORCH_CUDA_ALLOC_CONF=" + escaped(better.settings) + "</code> "
+                     + (plan.runs() ? "a plan saves " + msOf(better.savedMs) + " in each step" : "a plan is possible")
+                     + tag("planned") + '.');
 }
 
 /// How the plan of least memory fails on the card, unless the plan's reason says so.
