@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """torch_headroom.apply on modules that store tensors, count their calls, or read the state of the process."""
 
+import collections
+import functools
 import gc
 import importlib.util
+import itertools
 import random
 import unittest
 import weakref
@@ -101,6 +104,136 @@ class Recurrent(nn.Module):
         return x
 
 
+def noise():
+    while True:
+        yield random.random() + torch.rand(()).item()
+
+
+class Iterating(nn.Module):
+    """Takes numbers from an iterator that a container of an attribute holds, and draws random numbers besides."""
+
+    def __init__(self, container):
+        super().__init__()
+        self.linear, self.container = nn.Linear(8, 8), container
+
+    def taken(self):
+        return self.container[0]
+
+    def forward(self, x):
+        share = next(self.taken())
+        return F.dropout((share * self.linear(x)).exp(), 0.2) * random.random() + (1 - share) * x.sin()
+
+
+class IteratingAttribute(Iterating):
+    def taken(self):
+        return self.container
+
+
+class Rotating(Iterating):
+    """Moves the iterators around, also to another attribute."""
+
+    def taken(self):
+        self.container.append(self.container.pop(0))
+        self.other = self.container[0]
+        return self.other
+
+
+class InASet(Iterating):
+    def taken(self):
+        return next(iter(self.container))
+
+
+class Sending(Iterating):
+    def taken(self):
+        return iter([self.container[0].send(None)])
+
+
+class Numbers:
+    """An iterator of the program that holds another one."""
+
+    def __init__(self):
+        self.inner = {"all": [itertools.cycle([.5, .7, .9])]}
+
+    def __next__(self):
+        return next(self.inner["all"][0])
+
+
+def shares():
+    return itertools.cycle([.5, .7, .9])
+
+
+CONTAINERS = {
+    "list": (Iterating, lambda: [shares()]),
+    "tuple": (Iterating, lambda: (shares(), 3)),
+    "nested": (Iterating, lambda: [Numbers()]),
+    "dict": (Iterating, lambda: {0: iter([.1, .2, .3, .4, .5, .6])}),
+    "deque": (Iterating, lambda: collections.deque([shares()])),
+    "set": (InASet, lambda: {shares()}),
+    "tuple in list": (Rotating, lambda: [shares(), iter(range(9))]),
+    "generator": (IteratingAttribute, noise),
+    "generators in a list": (Iterating, lambda: [noise()]),
+    "send": (Sending, lambda: [noise()]),
+}
+
+
+COUNT = 0
+
+
+def count_in_a_global(module, args, result):
+    global COUNT
+    COUNT += 1
+    return result * (1 + 0.1 * (COUNT % 5))
+
+
+def count_in_a_default(module, args, result, counts=None):
+    counts[0] += 1
+    return result * (1 + 0.1 * (counts[0] % 5))
+
+
+def hooks():
+    """Makes hooks with a count: in a variable of an outer function, in default arguments, bound, and in an object."""
+    count, counts = 0, {"count": 0}
+
+    def in_a_variable(module, args, result):
+        nonlocal count
+        count += 1
+        return result * (1 + 0.1 * (count % 5))
+
+    def in_a_dict(module, args, result):
+        counts["count"] += 1
+        return result * (1 + 0.1 * (counts["count"] % 5))
+
+    def in_a_keyword(module, args, result, *, counts=[0]):
+        return count_in_a_default(module, args, result, counts)
+
+    class Counting:
+        counts = [0]
+
+        def __init__(self):
+            self.counts = [0]
+
+        def __call__(self, module, args, result):
+            return count_in_a_default(module, args, result, self.counts)
+
+        def method(self, module, args, result):
+            return self(module, args, result)
+
+    in_a_keyword.__kwdefaults__ = {"counts": [0]}
+    return {"variable": in_a_variable, "dict": in_a_dict, "keyword": in_a_keyword, "object": Counting(),
+            "method": Counting().method, "partial": functools.partial(count_in_a_default, counts=[0]),
+            "global": count_in_a_global}
+
+
+def with_hook(kind, before=False):
+    """A module with a hook of an inner module that counts."""
+    module, hook = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8)), hooks()[kind]
+    if before:
+        module[1].register_forward_pre_hook(lambda module, args: hook(module, args, args[0]))
+    else:
+        module[1].register_forward_hook(hook)
+    return module
+
+
 def stack(make):
     torch.manual_seed(4)
     return nn.Sequential(nn.Linear(8, 8), make(), make(), nn.Linear(8, 8))
@@ -144,8 +277,8 @@ class Again(base.ApplyTest):
     def test_a_stored_tensor_does_not_keep_the_recomputation_alive(self):
         net = self.put_on(stack(Storing))
         inner = []
-        net[1].first.register_forward_hook(
-            lambda module, args, result: inner.append(weakref.ref(result.untyped_storage())))
+        note = inner.append  # a method that is not set back
+        net[1].first.register_forward_hook(lambda module, args, result: note(weakref.ref(result.untyped_storage())))
         for _ in range(2):
             inner.clear()
             gradients(net)
@@ -157,7 +290,8 @@ class Again(base.ApplyTest):
         plain, net = stack(Storing), self.put_on(stack(Storing))
         for step in (1, 2):
             results = []
-            handle = net[1].second.register_forward_pre_hook(lambda module, args: results.append(args[0]))
+            note = results.append  # a method that is not set back
+            handle = net[1].second.register_forward_pre_hook(lambda module, args, note=note: note(args[0]))
             self.assertEqualTensors(gradients(net), gradients(plain))
             handle.remove()
             self.assertEqual(len(results), 2)
@@ -261,6 +395,62 @@ class Again(base.ApplyTest):
         import numpy
 
         self.check_gradients(lambda: Mixing(numpy.random.rand), lambda: numpy.random.seed(1))
+
+    def test_iterators_in_containers(self):
+        for name, (module, container) in CONTAINERS.items():
+            with self.subTest(name):
+                self.check_gradients(lambda: module(container()), lambda: random.seed(1))
+                net = self.put_on(stack(lambda: module(container())))
+                before = list(map(id, net[1].container)) if name in ("list", "tuple", "deque", "set") else None
+                gradients(net)
+                if before:
+                    self.assertEqual(list(map(id, net[1].container)), before, "the module has its own iterators")
+
+    def test_iterators_of_a_library(self):
+        batches = torch.utils.data.DataLoader([.1, .2, .3, .4, .5, .6], collate_fn=lambda values: values[0])
+        self.check_gradients(lambda: IteratingAttribute(iter(batches)), lambda: random.seed(1))
+
+    def test_counts_of_hooks(self):
+        def begin():
+            global COUNT
+            COUNT = 0
+
+        for kind in hooks():
+            for before in False, True:
+                with self.subTest(kind, before=before):
+                    self.check_gradients(lambda: with_hook(kind, before), begin)
+
+    def test_counts_of_hooks_of_all_modules(self):
+        hook = hooks()["variable"]
+
+        def begin():
+            hook.__closure__[0].cell_contents = 0
+
+        def of_linears(module, args, result):
+            return hook(module, args, result) if isinstance(module, nn.Linear) else result
+
+        handle = nn.modules.module.register_module_forward_hook(of_linears)
+        self.addCleanup(handle.remove)
+        self.check_gradients(lambda: nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8)), begin)
+
+    def test_counts_of_functions_in_attributes(self):
+        def begin():
+            global COUNT
+            COUNT = 0
+
+        self.check_gradients(lambda: Mixing(lambda: count_in_a_global(None, None, 0.3)), begin)
+        self.check_gradients(lambda: Mixing(functools.partial(count_in_a_default, None, None, 0.3, [0])))
+
+    def test_what_hooks_store_is_that_of_the_forward(self):
+        stored, made = {}, []
+        net = self.put_on(stack(lambda: nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))))
+        net[1][0].register_forward_hook(lambda module, args, result: made.append(result))
+        net[1][0].register_forward_hook(lambda module, args, result: stored.update(result=result))
+        for _ in range(2):
+            made.clear()
+            gradients(net)
+            self.assertEqual(len(made), 1)
+            self.assertIs(stored["result"], made[0])
 
     def test_kernels_of_attention(self):
         def attend(net):

@@ -26,8 +26,8 @@ from ._torch import change_after_import, compiling, follow_compilations, patch_a
 
 # Modules that Dynamo must not compile, though Dynamo compiles the functions that the modules call: the recorder's
 # hooks, and the replacement of torch.cuda.
-_OURS = ("_apply/compiled_region.py", "_apply/copies.py", "_apply/held.py", "_compile.py", "_kernels/launches.py",
-         "_modules.py", "_record/hooks.py", "_record/loop.py", "_record/step.py", "_remarks.py",
+_OURS = ("_apply/copies.py", "_apply/held.py", "_apply/matching.py", "_apply/members.py", "_compile.py",
+         "_kernels/launches.py", "_modules.py", "_record/hooks.py", "_record/loop.py", "_record/step.py", "_remarks.py",
          "_simulate/__init__.py", "_simulate/cuda.py", "_simulate/memory.py", "_simulate/placeholders.py",
          "_simulate/refusals.py", "_simulate/simulate.py", "_torch.py", "record.py")
 

@@ -19,8 +19,7 @@ import torch.utils.checkpoint
 
 from .._modules import parameters_of, without_compilation
 from .._torch import before_steps
-from .compiled_region import CompiledRegion, compiled_calls
-from .matching import find
+from .matching import CompiledRegion, compiled_calls, find
 from .offload import OffloadedModule, Offloads
 from .policy import PolicyError, read_policy
 from .region import Region, region_of

@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Recipes for copies of values as at the call of a module: lists, dicts and other objects may change before the module
-runs again. Tensors are never copied. Also the attributes of objects and classes, as dicts that may be changed."""
+runs again. Tensors are never copied. Iterators are not copied either: what a forward takes is kept for the
+recomputation."""
 
 from __future__ import annotations
 
@@ -14,11 +15,12 @@ import operator
 import random
 import sys
 import types
-import weakref
 
 import torch
 
 from .._modules import attributes_of, bases_of, has_member, is_a, keys_of, values_in
+from .members import HEAP_TYPE, slots_of, state_of
+from .recompute import GlobalGenerators
 
 CANNOT_RECOMPUTE = ("so that the module cannot run again in backward; give the module a copy (in transformers: "
                     "use_cache=False) and record the step again, or leave the module out of the plan (--pin)")
@@ -80,7 +82,6 @@ _LEAVES = (str, bytes, int, float, complex, type(None), torch.Size, torch.nn.Mod
            types.ModuleType, types.FunctionType, types.MethodType, enum.Enum, io.IOBase, BaseException)
 _CONTAINERS = ((torch.Tensor, TENSOR), (tuple, TUPLE), (list, LIST), (dict, DICT), ((set, frozenset), SET),
                (collections.deque, DEQUE), (torch.Generator, RANDOM))
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 _DEFAULT = collections.defaultdict.default_factory  # descriptor
 _kinds = {}
 
@@ -111,7 +112,7 @@ def _find_kind(cls):
     if issubclass(cls, types.SimpleNamespace):
         return OBJECT
     # Python objects are copied. Objects that must be closed, or whose state is in C, are shared.
-    if not cls.__flags__ & _HEAP_TYPE or has_member(cls, "__del__"):
+    if not cls.__flags__ & HEAP_TYPE or has_member(cls, "__del__"):
         return LEAF
     try:
         object.__new__(cls)
@@ -120,255 +121,83 @@ def _find_kind(cls):
     return OBJECT
 
 
-@functools.lru_cache(maxsize=None)
-def _slots_of(cls):
-    bases = [base for base in reversed(bases_of(cls)) if base.__flags__ & _HEAP_TYPE]
-    members = {name: member for base in bases for name, member in vars(base).items()}
-    return {name: member for name, member in members.items() if isinstance(member, types.MemberDescriptorType)}
-
-
-def _state_of(value):
-    """Returns an object's attributes, from __dict__ and slots."""
-    state = dict(attributes_of(value) or ())
-    for name, member in _slots_of(type(value)).items():
-        try:
-            state[name] = member.__get__(value)
-        except AttributeError:  # the slot is not set
-            pass
-    return state
-
-
-class _Members:
-    """Members of an object or a class, as a dict. No base class of Python's: torch.compile would trace the methods."""
-
-    def __init__(self, owner):
-        self.owner = owner
-
-    def keys(self):
-        return dict.fromkeys(self).keys()
-
-    def items(self):
-        return [(name, self[name]) for name in self]
-
-    def get(self, name, default=None):
-        try:
-            return self[name]
-        except KeyError:
-            return default
-
-
-class _Slots(_Members):
-    """The slots of an object that are set."""
-
-    def __iter__(self):
-        return (name for name, slot in _slots_of(type(self.owner)).items() if _is_set(slot, self.owner))
-
-    def __getitem__(self, name):
-        try:
-            return _slots_of(type(self.owner))[name].__get__(self.owner)
-        except AttributeError:  # the slot is not set
-            raise KeyError(name) from None
-
-    def __setitem__(self, name, value):
-        _slots_of(type(self.owner))[name].__set__(self.owner, value)
-
-    def __delitem__(self, name):
-        _slots_of(type(self.owner))[name].__delete__(self.owner)
-
-
-class _Closure(_Members):
-    """The variables of outer functions that a function reads, and the function's default arguments."""
-
-    def __init__(self, owner):
-        super().__init__(owner)
-        self._cells = dict(zip(owner.__code__.co_freevars, owner.__closure__ or ()))
-
-    def __iter__(self):
-        return iter([_DEFAULTS, *(name for name, cell in self._cells.items() if cell != _EMPTY)])
-
-    def __getitem__(self, name):
-        return self.owner.__defaults__ if name == _DEFAULTS else self._cells[name].cell_contents
-
-    def __setitem__(self, name, value):
-        if name == _DEFAULTS:
-            self.owner.__defaults__ = value
-        else:
-            self._cells[name].cell_contents = value
-
-    def __delitem__(self, name):
-        del self._cells[name].cell_contents
-
-
-_EMPTY, _DEFAULTS = types.CellType(), "__defaults__"
-
-
-def _is_set(slot, thing):
-    try:
-        slot.__get__(thing)
-    except AttributeError:
-        return False
-    return True
-
-
-class ClassVariables(_Members):
-    """The variables of a class, without functions and what Python itself sets."""
-
-    def __init__(self, owner):
-        super().__init__(owner)
-        self._all = type.__dict__["__dict__"].__get__(owner)
-
-    def __iter__(self):
-        return iter(_variables_of(self.owner, len(self._all)))
-
-    def __getitem__(self, name):
-        return self._all[name]
-
-    def __setitem__(self, name, value):
-        type.__setattr__(self.owner, name, value)
-
-    def __delitem__(self, name):
-        type.__delattr__(self.owner, name)
-
-
-# Caches by class. A class that a function makes may hold tensors in closures, so that no cache holds the class.
-_variables, _named = weakref.WeakKeyDictionary(), weakref.WeakKeyDictionary()
-
-
-def _variables_of(cls, count):
-    """Returns the names of the variables of a class that has `count` members."""
-    known = _variables.get(cls)
-    if known is None or known[0] != count:
-        known = _variables[cls] = count, _find_variables(cls)
-    return known[1]
-
-
-def _find_variables(cls):
-    members = type.__dict__["__dict__"].__get__(cls)
-    return [name for name, value in members.items() if not (name.startswith("__") and name.endswith("__"))
-            and not is_a(value, (types.FunctionType, property, classmethod, staticmethod))]
-
-
-def attributes_in(thing):
-    """Yields the attributes of an object, from __dict__ and slots, as dicts that may be changed; of a function also
-    the variables of outer functions."""
-    if type(thing) is types.FunctionType:
-        yield _Closure(thing)
-    attributes = attributes_of(thing)
-    if attributes is not None:
-        yield attributes
-    if _slots_of(type(thing)):
-        yield _Slots(thing)
-
-
-class Globals(_Members):
-    """The global variables that functions name, as a dict. `owner` is the dict of the functions' file."""
-
-    def __init__(self, owner, names):
-        super().__init__(owner)
-        self._names = sorted(names)
-
-    def __iter__(self):
-        return (name for name in self._names if name in self.owner)
-
-    def __getitem__(self, name):
-        return self.owner[name]
-
-    def __setitem__(self, name, value):
-        self.owner[name] = value
-
-    def __delitem__(self, name):
-        del self.owner[name]
-
-
-# Packages whose objects manage modules from outside, also while a module runs again, or serve the whole process.
-_MANAGERS = frozenset(("torch", "torch_headroom", "deepspeed", "transformer_engine", "megatron", "accelerate",
-                       "logging", "threading", "multiprocessing", "concurrent", "asyncio", "queue", "contextlib",
-                       "builtins"))
-_MOST_FUNCTIONS = 200  # largest number of functions that are read for names of global variables
-
-
-def is_of_program(cls):
-    """Returns whether an object of a class may be the program's state: no object that manages modules."""
-    return issubclass(cls, types.SimpleNamespace) or (
-        bool(cls.__flags__ & _HEAP_TYPE) and str(cls.__module__).partition(".")[0] not in _MANAGERS)
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_installed(name):
-    """Returns whether a module is Python's own or of an installed package, whose variables are no state of models."""
-    package = str(name).partition(".")[0]
-    return package in _MANAGERS or package in sys.stdlib_module_names or "-packages" in str(
-        getattr(sys.modules.get(name), "__file__", ""))
-
-
-def classes_of_program(cls):
-    """Returns the class and the bases that the program itself defines."""
-    return tuple(base for base in bases_of(cls) if base.__flags__ & _HEAP_TYPE and not _is_installed(base.__module__))
-
-
-def named_by(cls):
-    """Returns the global variables, and the classes, that the functions of a class name, and functions called there."""
-    if cls not in _named:
-        _named[cls] = _find_named(cls)
-    files, classes = _named[cls]
-    return files, [found for found in (known() for known in classes) if found is not None]
-
-
-def _find_named(cls):
-    members = [member for base in classes_of_program(cls)
-               for member in type.__dict__["__dict__"].__get__(base).values()]
-    waiting = [function for function in map(function_of, members) if function is not None]
-    names, classes, known = {}, {}, set(map(id, waiting))
-    for function in waiting:  # grows meanwhile
-        files = [function.__globals__]
-        for name in _names_in(function.__code__):
-            value = function.__globals__.get(name)
-            inner = function_of(value)
-            if inner is not None and id(inner) not in known and len(waiting) < _MOST_FUNCTIONS:
-                known.add(id(inner))
-                waiting.append(inner)
-            elif is_a(value, type):
-                classes |= dict.fromkeys(classes_of_program(value))
-            elif is_a(value, types.ModuleType) and not _is_installed(value.__name__):
-                files.append(vars(value))
-        for file in files:
-            names.setdefault(id(file), (file, set()))[1].update(_names_in(function.__code__) & file.keys())
-    return tuple(Globals(file, found) for file, found in names.values()), tuple(map(weakref.ref, classes))
-
-
-def function_of(value):
-    """Returns the function of the program that a value is or wraps; None: no function, or of a library."""
-    value = value.fget if type(value) is property else getattr(value, "__func__", value) if type(value) in (
-        staticmethod, classmethod) else value
-    return value if type(value) is types.FunctionType and not _is_installed(value.__module__) else None
-
-
-def _names_in(code):
-    inner = (_names_in(constant) for constant in code.co_consts if type(constant) is types.CodeType)
-    return frozenset(code.co_names).union(*inner)
-
-
 class Drawn:
-    """An iterator that hands on what another one gives, and keeps the values."""
+    """An iterator that hands on what another one gives, and keeps the values for a recomputation. The other iterator
+    may be a generator of the program, which draws random numbers."""
 
-    __slots__ = ("source", "_values")
+    __slots__ = ("source", "_values", "_keeps")
 
     def __init__(self, source):
-        self.source, self._values = source, []
+        self.source = source.source if type(source) is Drawn else source  # the program may have stored a Drawn
+        self._values = []  # (value, states of the global generators if the source has drawn numbers)
+        self._keeps = True
 
     def __iter__(self):
         return self
 
     def __next__(self):
-        self._values.append(next(self.source))
-        return self._values[-1]
+        return self._take(self.source.__next__)
 
     def __getattr__(self, name):
-        return getattr(self.source, name)
+        found = getattr(self.source, name)
+        return functools.partial(self._take, found) if name == "send" else found
+
+    def _take(self, function, *args):
+        if not self._keeps:
+            return function(*args)
+        before = GlobalGenerators()
+        value = function(*args)
+        after = GlobalGenerators()
+        self._values.append((value, None if after.are_as(before) else after))
+        return value
+
+    def end(self):
+        """Keeps no more values."""
+        self._keeps = False
 
     def again(self):
         """Returns a new iterator over the values."""
-        return iter(self._values)
+        values = self._again()
+        next(values)  # so that the program may call send()
+        return values
+
+    def _again(self):
+        yield
+        for value, generators in self._values:
+            if generators is not None:
+                generators.restore()
+            yield value
+
+
+def is_drawn(recipe):
+    """Returns whether a recipe has an iterator, perhaps in tuples."""
+    return type(recipe) is Drawn or (type(recipe) is Copy and recipe.kind == TUPLE and any(map(is_drawn, recipe.items)))
+
+
+def drawing(recipe, value):
+    """Returns what replaces a value while a forward runs, so that the value's iterators keep what the forward takes."""
+    if not is_drawn(recipe):
+        return value
+    return recipe if type(recipe) is Drawn else recipe.tuple_of(map(drawing, recipe.items, values_in(value)))
+
+
+def entries_of(container):
+    """Returns the keys and values of a container, or of members. In a set, a value is the key."""
+    if is_a(container, dict):
+        return list(zip(keys_of(container), values_in(container)))
+    if is_a(container, (list, collections.deque)):
+        return list(enumerate(values_in(container)))
+    return [(value, value) for value in values_in(container)] if is_a(container, set) else container.items()
+
+
+def place(container, key, value):
+    """Replaces a value in a container or in members. Runs no code of the program."""
+    if is_a(container, set):
+        set.discard(container, key)
+        set.add(container, value)
+        return
+    kinds = collections.OrderedDict, dict, list, collections.deque, type(container)
+    next(kind for kind in kinds if is_a(container, kind)).__setitem__(container, key, value)
 
 
 def are_same(one, other, known=None):
@@ -507,7 +336,7 @@ class Walk:
             copy.keys = keys_of(value) if kind == DICT else ()
             names = map(_name_of_key, copy.keys, range(len(values))) if kind == DICT else range(len(values))
             copy.items = self._values(values, names, path, inside)
-        state = _state_of(value)
+        state = state_of(value)
         self._count(len(state), path)
         copy.state = {name: self.value(item, path, name, ATTRIBUTE, True) for name, item in state.items()}
         is_mark = kind == OBJECT and not state  # a marker, which code compares by identity
@@ -540,7 +369,7 @@ def built(value, inputs, made):
         return made.setdefault(value, value.tuple_of(items))
     copy = made[value] = value.empty()
     value.fill(copy, [built(item, inputs, made) for item in value.items])
-    slots = _slots_of(value.cls)
+    slots = slots_of(value.cls)
     for name, item in value.state.items():
         item = built(item, inputs, made)
         if name in slots:

@@ -11,8 +11,9 @@ Attributes and buffers of the region's modules are kept, too. A forward may repl
 call, a count, a list to which the forward appends), and the recomputation begins with the attributes of the call.
 Tensors, numbers, strings, random number generators and containers of such values are kept. Of a plain object of the
 program (a dataclass with a count), the attributes are kept, and the object stays the same; so are class variables of
-modules and of such objects. What a forward takes from an iterator is given to the recomputation again. A tensor in an
-attribute is held only if the region reads the tensor. All tensors of an attribute have one path. A plain tensor in the
+modules and of such objects, and so are the variables of functions in attributes and of hooks that a recomputation runs
+again. What a forward takes from an iterator is given to the recomputation again. A tensor in an attribute is held only
+if the region reads the tensor. All tensors of an attribute have one path. A plain tensor in the
 place of a parameter (torch.func.functional_call) is kept as an attribute; Parameters keeps the rest.
 """
 
@@ -29,9 +30,9 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from .._modules import attributes_of, inner_tensors, is_a, is_plain, storage_of
-from . import copies
-from .copies import CANNOT_RECOMPUTE, ClassVariables, Drawn, Held, Unrepeatable, built, kind_of, stub
+from .._modules import attributes_of, inner_tensors, is_a, is_plain, storage_of, values_in
+from . import copies, members
+from .copies import CANNOT_RECOMPUTE, Copy, Drawn, Held, Unrepeatable, built, kind_of, stub
 
 _MOST_IN_ARGUMENTS = 100_000  # largest number of values in the arguments of one call
 
@@ -203,63 +204,73 @@ class _ArgumentWalk(copies.Walk):
 
 
 _MOST_IN_ATTRIBUTE = 1000  # largest number of values in an attribute that is kept
-_MOST_OBJECTS = 100  # largest number of objects that keep attributes, of one call
+_MOST_OBJECTS = 1000  # largest number of objects and functions that keep attributes, of one call
 _OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training"} | {"forward"}
 _SHARDED = "_is_fsdp_managed_module"  # FullyShardedDataParallel's mark of modules whose parameters get other data
+_HOOKS_OF_ALL = (torch.nn.modules.module._global_forward_pre_hooks, torch.nn.modules.module._global_forward_hooks)
 _IMMUTABLE = frozenset((bool, int, float, str, type(None)))
 _NUMBERS_AND_TEXTS = (str, bytes, int, float, complex, type(None), torch.Size, enum.Enum)
 _NOT_KEPT = object()
 
 
 class Attributes:
-    """The attributes of a module and of all inner modules, at one call."""
+    """The attributes of a module and of all inner modules, and what hooks of inner modules keep, at one call."""
 
     def __init__(self, root):
-        self._walk = _AttributeWalk()
+        walk = self._walk = _AttributeWalk()
         self._kept = []  # (dict of a module, or attributes of an object or class; recipes by name)
-        self._drawn = []  # (dict, name, Drawn) of iterators
         self._changed = {}  # id of the variables of a class or file -> names that the forward changed, after drawn()
         for place, owner in _owners(root):
-            # Fast path: most attributes are numbers.
-            self._keep(owner, {name: value if type(value) in _IMMUTABLE
-                               else self._walk.recipe(value, name, (place, name))
-                               for name, value in owner.items()
-                               if name not in _OF_MODULES and not is_a(value, torch.nn.Parameter)})
+            self._keep(owner, [(name, value) for name, value in owner.items() if name not in _OF_MODULES
+                               and not is_a(value, torch.nn.Parameter)], lambda name, place=place: (place, name))
+        for path, hook in _hooks_run_again(root):
+            walk.recipe(hook, path[1], path)
         kinds = dict.fromkeys(map(type, root.modules()))
-        for path, thing in self._walk.objects:  # grows meanwhile
-            kinds[type(thing)] = None
-            for owner in copies.attributes_in(thing):
-                self._keep(owner, {name: value if type(value) in _IMMUTABLE else self._walk.recipe(value, name, path)
-                                   for name, value in owner.items()})
-        classes = dict.fromkeys(base for kind in kinds for base in copies.classes_of_program(kind))
+        for path, thing in walk.objects:  # grows meanwhile
+            kinds[thing if type(thing) is types.FunctionType else type(thing)] = None
+            for owner in members.attributes_in(thing):
+                self._keep(owner, owner.items(), lambda _, path=path: path)
+        classes = dict.fromkeys(base for kind in kinds if is_a(kind, type)
+                                for base in members.classes_of_program(kind))
         variables = []
         for kind in kinds:
-            named, others = copies.named_by(kind)
+            named, others = members.named_by(kind)
             variables += named
             classes |= dict.fromkeys(others)
-        for place, owner in enumerate([*variables, *map(ClassVariables, classes)]):
+        for place, owner in enumerate([*variables, *map(members.ClassVariables, classes)]):
             path = "variables", place  # the same one in each call
-            self._keep(owner, {name: value if type(value) in _IMMUTABLE
-                               else self._walk.recipe(value, name, (path, name))
-                               for name, value in owner.items()})
-        self.tensors = self._walk.tensors
+            self._keep(owner, owner.items(), lambda name, path=path: (path, name))
+        self.tensors = walk.tensors
+        # Attributes and containers with iterators, and the recipes by name or key.
+        self._drawing = [(owner, recipes) for owner, recipes in (*self._kept, *walk.containers())
+                         if any(map(copies.is_drawn, recipes.values()))] if walk.drawn else []
+        self._drawn = walk.drawn
         del self._walk
 
-    def _keep(self, owner, recipes):
-        self._kept.append((owner, recipes))
-        self._drawn += [(owner, name, recipe) for name, recipe in recipes.items() if type(recipe) is Drawn]
+    def _keep(self, owner, items, path_of):
+        # Fast path: most attributes are numbers.
+        self._kept.append((owner, {name: value if type(value) in _IMMUTABLE
+                                   else self._walk.recipe(value, name, path_of(name)) for name, value in items}))
 
     @contextlib.contextmanager
     def drawn(self):
-        """A context for the forward, in which the attributes keep what the forward takes from iterators."""
-        for owner, name, drawn in self._drawn:
-            owner[name] = drawn
+        """A context for the forward, in which attributes and containers keep what the forward takes from iterators."""
+        replaced = {}  # id of what replaces a value -> (what replaces the value, value)
+        for owner, recipes in self._drawing:
+            for key, value in copies.entries_of(owner):
+                drawing = copies.drawing(recipes.get(key), value)
+                if drawing is not value:
+                    replaced[id(drawing)] = drawing, value
+                    copies.place(owner, key, drawing)
         try:
             yield
         finally:
-            for owner, name, drawn in self._drawn:
-                if owner.get(name) is drawn:
-                    owner[name] = drawn.source
+            for owner, _ in self._drawing:
+                for key, value in copies.entries_of(owner):
+                    if id(value) in replaced:
+                        copies.place(owner, key, replaced[id(value)][1])
+            for drawn in self._drawn:
+                drawn.end()
             self._changed = {id(owner): _differing(owner, recipes)
                              for owner, recipes in self._kept if _is_shared(owner)}
 
@@ -387,6 +398,7 @@ class _AttributeWalk(copies.Walk):
         super().__init__(_MOST_IN_ATTRIBUTE)
         self.tensors = []
         self.objects = []  # (path of an attribute, plain object of the program in there)
+        self.drawn = []  # Drawn of all iterators
         self._path = None  # of the attribute
 
     def recipe(self, value, name, path):
@@ -395,21 +407,24 @@ class _AttributeWalk(copies.Walk):
         if not _is_kept(name, value):
             self.function(value, path)
             return _NOT_KEPT
-        if kind_of(type(value)) == copies.ONCE and attributes_of(value) is None:
-            known = self._known.get(id(value))
-            return known[1] if known else self._know(value, Drawn(value))
-        found, self._path, self._left = len(self.tensors), path, _MOST_IN_ATTRIBUTE
+        found, known = len(self.tensors), len(self._known)
+        self._path, self._left = path, _MOST_IN_ATTRIBUTE
         try:
             return self.value(value, None, path)
         except Unrepeatable:  # too many values
-            self._known = {}  # has unfinished recipes
+            for unfinished in list(self._known)[known:]:
+                del self._known[unfinished]
             del self.tensors[found:]
             return _NOT_KEPT
 
     def value(self, value, above, key, how=copies.FIRST, inside=False):
         kind = kind_of(type(value))
+        if kind == copies.ONCE and (attributes_of(value) is None or not members.is_of_program(type(value))):
+            if id(value) not in self._known:
+                self.drawn.append(self._know(value, Drawn(value)))
+            return self._known[id(value)][1]
         if kind in (copies.OBJECT, copies.ONCE):
-            if copies.is_of_program(type(value)):
+            if members.is_of_program(type(value)):
                 self._add(value)
             return value
         if kind == copies.LEAF:
@@ -421,9 +436,23 @@ class _AttributeWalk(copies.Walk):
         if type(value) is types.MethodType and not is_a(value.__self__, (torch.nn.Module, type)):
             self._path = path
             self.value(value.__self__, None, path)
-        elif type(value) is types.FunctionType and copies.function_of(value):
+        elif is_a(value, functools.partial):
             self._path = path
             self._add(value)
+            self.function(value.func, path)
+        elif type(value) is types.FunctionType and members.function_of(value):
+            self._path = path
+            self._add(value)
+
+    def containers(self):
+        """Yields the visited lists, dicts, sets and deques, and their attributes, with recipes by key."""
+        for value, recipe in self._known.values():
+            if type(recipe) is Copy and recipe.kind in (copies.LIST, copies.DEQUE):
+                yield value, dict(enumerate(recipe.items))
+            elif type(recipe) is Copy and recipe.kind in (copies.DICT, copies.SET) and not is_a(value, frozenset):
+                yield value, dict(zip(recipe.keys or values_in(value), recipe.items))
+            if type(recipe) is Copy and recipe.state:
+                yield from ((owner, recipe.state) for owner in members.attributes_in(value))
 
     def _add(self, thing):
         if len(self.objects) < _MOST_OBJECTS and id(thing) not in self._known:
@@ -451,14 +480,22 @@ def _owners(root):
                 waiting.append(child)
 
 
+def _hooks_run_again(root):
+    """Yields the hooks that a recomputation of a module runs again, of inner modules and of all modules, after a
+    path."""
+    for place, module in enumerate(root.modules()):
+        own = (module._forward_pre_hooks, module._forward_hooks) if place else _HOOKS_OF_ALL
+        for hook in (hook for hooks in own for hook in hooks.values()):
+            yield (("hooks", place), getattr(hook, "__name__", "hook")), hook
+
+
 def _is_kept(name, value):
     if type(name) is not str:  # fully_shard's own state
         return False
     kind = kind_of(type(value))
     if kind == copies.LEAF:
         return is_a(value, _NUMBERS_AND_TEXTS)
-    return (kind not in (copies.OBJECT, copies.ONCE) or copies.is_of_program(type(value))
-            or (kind == copies.ONCE and attributes_of(value) is None))
+    return kind != copies.OBJECT or members.is_of_program(type(value))
 
 
 def _put_back(owner, recipes, made):
@@ -472,7 +509,7 @@ def _put_back(owner, recipes, made):
 
 def _is_shared(owner):
     """Returns whether `owner` has variables of a class or file, which the rest of the program reads, too."""
-    return is_a(owner, (ClassVariables, copies.Globals))
+    return is_a(owner, (members.ClassVariables, members.Globals))
 
 
 def _differing(owner, recipes):

@@ -8,6 +8,7 @@ the context ends, and linear() and scaled_dot_product_attention() of torch.nn.fu
 mode than without a mode."""
 
 import contextlib
+import ctypes
 import functools
 import random
 import sys
@@ -64,6 +65,33 @@ def _set_random_state(state):
     random.setstate(pythons)
     if numpys is not None:
         _numpys_generator().set_state(numpys)
+
+
+class GlobalGenerators:
+    """The states of the global generators of Python, NumPy and PyTorch, on the CPU and on the current GPU."""
+
+    __slots__ = ("_states",)
+
+    def __init__(self):
+        has_gpu = torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing()
+        self._states = *_random_state(), torch.get_rng_state(), torch.cuda.get_rng_state() if has_gpu else None
+
+    def _plain(self):
+        """Returns the states for a comparison, without an op."""
+        python, numpys, *torchs = self._states
+        known = numpys and (numpys["state"]["key"].tobytes(), numpys["state"]["pos"], numpys["has_gauss"])
+        return python, known, [state if state is None else ctypes.string_at(state.data_ptr(), state.nbytes)
+                               for state in torchs]
+
+    def are_as(self, other):
+        return self._plain() == other._plain()
+
+    def restore(self):
+        python, numpys, of_cpu, of_gpu = self._states
+        _set_random_state((python, numpys))
+        torch.set_rng_state(of_cpu)
+        if of_gpu is not None:
+            torch.cuda.set_rng_state(of_gpu)
 
 
 def _cached_weights(module):

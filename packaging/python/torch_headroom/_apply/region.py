@@ -528,7 +528,7 @@ class _Checking:
 def region_of(module):
     forward = module.__dict__.get("forward")
     if forward is None:
-        return module.__dict__.get("headroom_region")  # compiled_region.py
+        return module.__dict__.get("headroom_region")  # matching.py
     return getattr(getattr(forward, "__func__", None), "headroom_region", None)
 
 

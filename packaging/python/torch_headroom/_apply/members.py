@@ -1,0 +1,262 @@
+# SPDX-FileCopyrightText: 2026 Headroom contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The state of a program beside the attributes of modules: members of objects, classes and functions, and global
+variables, as dicts that may be changed. Also the variables that the program's code names."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+import weakref
+
+from .._modules import attributes_of, bases_of, is_a
+
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+
+
+@functools.lru_cache(maxsize=None)
+def slots_of(cls):
+    bases = [base for base in reversed(bases_of(cls)) if base.__flags__ & HEAP_TYPE]
+    members = {name: member for base in bases for name, member in vars(base).items()}
+    return {name: member for name, member in members.items() if isinstance(member, types.MemberDescriptorType)}
+
+
+def state_of(value):
+    """Returns an object's attributes, from __dict__ and slots."""
+    state = dict(attributes_of(value) or ())
+    for name, member in slots_of(type(value)).items():
+        try:
+            state[name] = member.__get__(value)
+        except AttributeError:  # the slot is not set
+            pass
+    return state
+
+
+class _Members:
+    """Members of an object or a class, as a dict. No base class of Python's: torch.compile would trace the methods."""
+
+    def __init__(self, owner):
+        self.owner = owner
+
+    def keys(self):
+        return dict.fromkeys(self).keys()
+
+    def items(self):
+        return [(name, self[name]) for name in self]
+
+    def get(self, name, default=None):
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+
+class _Slots(_Members):
+    """The slots of an object that are set."""
+
+    def __iter__(self):
+        return (name for name, slot in slots_of(type(self.owner)).items() if _is_set(slot, self.owner))
+
+    def __getitem__(self, name):
+        try:
+            return slots_of(type(self.owner))[name].__get__(self.owner)
+        except AttributeError:  # the slot is not set
+            raise KeyError(name) from None
+
+    def __setitem__(self, name, value):
+        slots_of(type(self.owner))[name].__set__(self.owner, value)
+
+    def __delitem__(self, name):
+        slots_of(type(self.owner))[name].__delete__(self.owner)
+
+
+class _Closure(_Members):
+    """The variables of outer functions that a function reads, and the function's default arguments."""
+
+    def __init__(self, owner):
+        super().__init__(owner)
+        self._cells = dict(zip(owner.__code__.co_freevars, owner.__closure__ or ()))
+
+    def __iter__(self):
+        return iter([*_DEFAULTS, *(name for name, cell in self._cells.items() if cell != _EMPTY)])
+
+    def __getitem__(self, name):
+        return getattr(self.owner, name) if name in _DEFAULTS else self._cells[name].cell_contents
+
+    def __setitem__(self, name, value):
+        if name in _DEFAULTS:
+            setattr(self.owner, name, value)
+        else:
+            self._cells[name].cell_contents = value
+
+    def __delitem__(self, name):
+        del self._cells[name].cell_contents
+
+
+_EMPTY, _DEFAULTS = types.CellType(), ("__defaults__", "__kwdefaults__")
+
+
+class _Bound(_Members):
+    """The arguments that a functools.partial passes on."""
+
+    def __iter__(self):
+        return iter(("args", "keywords"))
+
+    def __getitem__(self, name):
+        return functools.partial.__dict__[name].__get__(self.owner)
+
+    def __setitem__(self, name, value):
+        state = {**self, name: value}
+        functools.partial.__setstate__(
+            self.owner, (self.owner.func, state["args"], state["keywords"], attributes_of(self.owner)))
+
+
+def _is_set(slot, thing):
+    try:
+        slot.__get__(thing)
+    except AttributeError:
+        return False
+    return True
+
+
+class ClassVariables(_Members):
+    """The variables of a class, without functions and what Python itself sets."""
+
+    def __init__(self, owner):
+        super().__init__(owner)
+        self._all = type.__dict__["__dict__"].__get__(owner)
+
+    def __iter__(self):
+        return iter(_variables_of(self.owner, len(self._all)))
+
+    def __getitem__(self, name):
+        return self._all[name]
+
+    def __setitem__(self, name, value):
+        type.__setattr__(self.owner, name, value)
+
+    def __delitem__(self, name):
+        type.__delattr__(self.owner, name)
+
+
+# Caches by class or function. A class that a function makes may hold tensors in closures, so that no cache holds the
+# class.
+_variables, _named = weakref.WeakKeyDictionary(), weakref.WeakKeyDictionary()
+
+
+def _variables_of(cls, count):
+    """Returns the names of the variables of a class that has `count` members."""
+    known = _variables.get(cls)
+    if known is None or known[0] != count:
+        known = _variables[cls] = count, _find_variables(cls)
+    return known[1]
+
+
+def _find_variables(cls):
+    members = type.__dict__["__dict__"].__get__(cls)
+    return [name for name, value in members.items() if not (name.startswith("__") and name.endswith("__"))
+            and not is_a(value, (types.FunctionType, property, classmethod, staticmethod))]
+
+
+def attributes_in(thing):
+    """Yields the attributes of an object, from __dict__ and slots, as dicts that may be changed; of a function also
+    the variables of outer functions, and of a functools.partial the arguments."""
+    if type(thing) is types.FunctionType:
+        yield _Closure(thing)
+    if is_a(thing, functools.partial):
+        yield _Bound(thing)
+    attributes = attributes_of(thing)
+    if attributes is not None:
+        yield attributes
+    if slots_of(type(thing)) and not is_a(thing, functools.partial):  # whose slots are the arguments, read-only
+        yield _Slots(thing)
+
+
+class Globals(_Members):
+    """The global variables that functions name, as a dict. `owner` is the dict of the functions' file."""
+
+    def __init__(self, owner, names):
+        super().__init__(owner)
+        self._names = sorted(names)
+
+    def __iter__(self):
+        return (name for name in self._names if name in self.owner)
+
+    def __getitem__(self, name):
+        return self.owner[name]
+
+    def __setitem__(self, name, value):
+        self.owner[name] = value
+
+    def __delitem__(self, name):
+        del self.owner[name]
+
+
+# Packages whose objects manage modules from outside, also while a module runs again, or serve the whole process.
+_MANAGERS = frozenset(("torch", "torch_headroom", "deepspeed", "transformer_engine", "megatron", "accelerate",
+                       "logging", "threading", "multiprocessing", "concurrent", "asyncio", "queue", "contextlib",
+                       "builtins"))
+_MOST_FUNCTIONS = 200  # largest number of functions that are read for names of global variables
+
+
+def is_of_program(cls):
+    """Returns whether an object of a class may be the program's state: no object that manages modules."""
+    return issubclass(cls, types.SimpleNamespace) or (
+        bool(cls.__flags__ & HEAP_TYPE) and str(cls.__module__).partition(".")[0] not in _MANAGERS)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_installed(name):
+    """Returns whether a module is Python's own or of an installed package, whose variables are no state of models."""
+    package = str(name).partition(".")[0]
+    return package in _MANAGERS or package in sys.stdlib_module_names or "-packages" in str(
+        getattr(sys.modules.get(name), "__file__", ""))
+
+
+def classes_of_program(cls):
+    """Returns the class and the bases that the program itself defines."""
+    return tuple(base for base in bases_of(cls) if base.__flags__ & HEAP_TYPE and not _is_installed(base.__module__))
+
+
+def named_by(source):
+    """Returns the global variables, and the classes, that a function or the functions of a class name, and functions
+    called there."""
+    if source not in _named:
+        _named[source] = _find_named(source)
+    files, classes = _named[source]
+    return files, [found for found in (known() for known in classes) if found is not None]
+
+
+def _find_named(source):
+    members = [source] if type(source) is types.FunctionType else [
+        member for base in classes_of_program(source) for member in type.__dict__["__dict__"].__get__(base).values()]
+    waiting = [function for function in map(function_of, members) if function is not None]
+    names, classes, known = {}, {}, set(map(id, waiting))
+    for function in waiting:  # grows meanwhile
+        files = [function.__globals__]
+        for name in _names_in(function.__code__):
+            value = function.__globals__.get(name)
+            inner = function_of(value)
+            if inner is not None and id(inner) not in known and len(waiting) < _MOST_FUNCTIONS:
+                known.add(id(inner))
+                waiting.append(inner)
+            elif is_a(value, type):
+                classes |= dict.fromkeys(classes_of_program(value))
+            elif is_a(value, types.ModuleType) and not _is_installed(value.__name__):
+                files.append(vars(value))
+        for file in files:
+            names.setdefault(id(file), (file, set()))[1].update(_names_in(function.__code__) & file.keys())
+    return tuple(Globals(file, found) for file, found in names.values()), tuple(map(weakref.ref, classes))
+
+
+def function_of(value):
+    """Returns the function of the program that a value is or wraps; None: no function, or of a library."""
+    value = value.fget if type(value) is property else getattr(value, "__func__", value) if type(value) in (
+        staticmethod, classmethod) else value
+    return value if type(value) is types.FunctionType and not _is_installed(value.__module__) else None
+
+
+def _names_in(code):
+    inner = (_names_in(constant) for constant in code.co_consts if type(constant) is types.CodeType)
+    return frozenset(code.co_names).union(*inner)
