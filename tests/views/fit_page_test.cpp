@@ -77,7 +77,7 @@ private Q_SLOTS:
         page().start();
         QCOMPARE(button()->text(), QStringLiteral("Cancel"));
         QTRY_COMPARE(asked_.load(), 3);
-        QTRY_VERIFY(!chart().picture().curves.empty());
+        QTRY_VERIFY_WITH_TIMEOUT(!chart().picture().curves.empty(), 60000);
         QTRY_VERIFY2(words().contains(QStringLiteral(": RTX 4060, recording batch ")), qPrintable(words()));
         QTRY_VERIFY2(words().startsWith(QStringLiteral("0:01 so far")), qPrintable(words()));
         QVERIFY(window().session().answerIsCurrent());
@@ -92,7 +92,7 @@ private Q_SLOTS:
         waitAt_ = 3;
         page().start();
         QTRY_COMPARE(asked_.load(), 3);
-        QTRY_VERIFY(!chart().picture().curves.empty());
+        QTRY_VERIFY_WITH_TIMEOUT(!chart().picture().curves.empty(), 60000);
         QTest::keyClick(&chart(), Qt::Key_Escape);
         QTRY_VERIFY(!page().running());
         QVERIFY2(words().startsWith(QStringLiteral("Cancelled after 0:0")), qPrintable(words()));
@@ -174,7 +174,7 @@ private Q_SLOTS:
         open();
         waitAt_ = 3;
         page().start();
-        QTRY_VERIFY(!chart().picture().curves.empty());
+        QTRY_VERIFY_WITH_TIMEOUT(!chart().picture().curves.empty(), 60000);
         window().openFile(file());
         QTRY_COMPARE(window().session().step()->path, file());
         QVERIFY(!page().running());
