@@ -295,7 +295,6 @@ const std::unordered_map<std::string_view, TypeCheck>& typeChecks()
         {"vdot", {&noInteger<0>, "vdot"}},
         {"_cdist_forward", {&distanceTypes, "cdist_cuda"}},
         {"_linalg_svd", {&noHalf<0>, "svd_cuda_gesvdj"}},
-        {"linalg_eig", {&noHalf<0>, "linalg_eig_cuda"}},
         {"linalg_cholesky_ex", {&noHalf<0>, "cholesky_cusolver"}},
         {"cholesky", {&noHalf<0>, "cholesky_cusolver"}},
         {"linalg_lu_factor_ex", {&noHalf<0>, "lu_factor_cusolver"}},

@@ -203,13 +203,6 @@ Tensor emptyByColumns(at::IntArrayRef sizes, at::ScalarType type)
     return emptyStrided(sizes, strides, type);
 }
 
-void checkMatrices(const Tensor& self, std::string_view op)
-{
-    TORCH_CHECK(self.dim() >= 2, op, ": The input tensor A must have at least 2 dimensions.");
-    TORCH_CHECK(self.is_floating_point() || self.is_complex(), op,
-                ": Expected a floating point or complex tensor as input. Got ", self.scalar_type());
-}
-
 Tensor cholesky(const Tensor& self, bool)
 {
     return self.numel() == 0 ? emptyContiguous(self) : emptyByColumns(self.sizes(), self.scalar_type());
@@ -220,7 +213,9 @@ Tensor cholesky(const Tensor& self, bool)
 std::tuple<Tensor, Tensor, Tensor> singularValues(const Tensor& self, bool fullMatrices, bool computeVectors,
                                                   std::optional<std::string_view>)
 {
-    checkMatrices(self, "linalg.svd");
+    TORCH_CHECK(self.dim() >= 2, "linalg.svd: The input tensor A must have at least 2 dimensions.");
+    TORCH_CHECK(self.is_floating_point() || self.is_complex(),
+                "linalg.svd: Expected a floating point or complex tensor as input. Got ", self.scalar_type());
     const std::int64_t rows = self.size(-2);
     const std::int64_t columns = self.size(-1);
     const std::int64_t shorter = std::min(rows, columns);
@@ -236,17 +231,6 @@ std::tuple<Tensor, Tensor, Tensor> singularValues(const Tensor& self, bool fullM
     right.back() = fullMatrices ? columns : shorter;
     right.push_back(columns);
     return {emptyByColumns(left, self.scalar_type()), values, emptyTensor(right, self.scalar_type())};
-}
-
-std::tuple<Tensor, Tensor> eigenvectors(const Tensor& self)
-{
-    checkMatrices(self, "linalg.eig");
-    const std::int64_t order = self.size(-1);
-    TORCH_CHECK(self.size(-2) == order, "linalg.eig: A must be batches of square matrices, but they are ",
-                self.size(-2), " by ", order, " matrices");
-    const at::ScalarType complex = c10::toComplexType(self.scalar_type());
-    return {emptyTensor(self.sizes().slice(0, static_cast<std::size_t>(self.dim()) - 1), complex),
-            emptyByColumns(self.sizes(), complex)};
 }
 
 Tensor choleskyInverse(const Tensor& self, bool)
@@ -324,7 +308,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("cholesky", cholesky);
     library.impl("cholesky_inverse", choleskyInverse);
     library.impl("_linalg_svd", singularValues);
-    library.impl("linalg_eig", eigenvectors);
     library.impl("linalg_lstsq", leastSquares);
 }
 

@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs PyTorch's own op samples (OpInfo) on the CPU and on the simulated device, to which their tensors are copied, and
-compares the sizes, strides, dtypes and aliasing of results and gradients: at least 99.5 % of all are equal. Ops that
+compares the sizes, strides, dtypes and aliasing of results and gradients: at least 99 % of all are equal. Ops that
 differ are listed with the reason in tests/data/opinfo_exceptions.json: a difference that is not listed fails, and so does
 a listed one that has gone.
 
@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import support  # noqa: E402
 
 SKIPPED = 77
-LEAST_EQUAL = 99.5  # percent
+LEAST_EQUAL = 99  # percent
 GPU = "a100-80gb"
 # All samples of an op would give those with hundreds of them (unique, lu_solve) more weight than all others together.
 SAMPLES = {"float32": 16, "float64": 3, "float16": 3, "bfloat16": 3, "complex64": 3, "int64": 3, "int32": 3, "bool": 3}
