@@ -35,9 +35,9 @@ public:
         , leftOutMs_(errorMs / static_cast<double>(2 * std::max<std::size_t>(problem.positions(), 1)))
     {
         for (std::size_t arc = 0; arc < problem.arcs().size(); ++arc) {
-            std::vector<Way>& ways = ways_.emplace_back();
+            std::vector<OptionTimes>& times = times_.emplace_back();
             for (std::size_t option = 0; option < problem.optionCount(arc); ++option)
-                ways.push_back(wayOf({arc, option}));
+                times.push_back(timesOf({arc, option}));
         }
     }
 
@@ -53,23 +53,23 @@ public:
         const std::size_t positions = problem_.positions();
         std::vector<std::vector<Label>> labels(positions + 1);
         labels.front().push_back({});
-        for (std::size_t arc = 0; arc < ways_.size(); ++arc) {
+        for (std::size_t arc = 0; arc < times_.size(); ++arc) {
             const auto first = static_cast<std::size_t>(problem_.arcs()[arc].first);
             const auto last = static_cast<std::size_t>(problem_.arcs()[arc].last);
             if (arc == 0 || problem_.arcs()[arc - 1].first < problem_.arcs()[arc].first)
-                keepBest(labels[first]);
+                keepBestLabels(labels[first]);
             if (limit.reached() || labels[first].size() > mostLabels)
                 return {};
             for (const std::size_t option : bestOptions(arc, costs[arc]))
                 for (std::size_t from = 0; from < labels[first].size(); ++from) {
-                    Label next = after(labels[first][from], arc, ways_[arc][option]);
+                    Label next = after(labels[first][from], arc, times_[arc][option]);
                     next.ms += costs[arc][option];
                     next.option = {arc, option};
                     next.from = from;
                     labels[last].push_back(next);
                 }
         }
-        keepBest(labels.back());
+        keepBestLabels(labels.back());
         const Label* best = nullptr;
         for (const Label& label : labels.back())
             if (!best || label.ms + label.exposedMs() < best->ms + best->exposedMs())
@@ -92,7 +92,7 @@ public:
     {
         Label label;
         for (const auto& [option, share] : options) {
-            label = after(label, option.arc, ways_[option.arc][option.option]);
+            label = after(label, option.arc, times_[option.arc][option.option]);
             label.ms += problem_.effectOf(option).recomputeMs;
         }
         return label.ms + label.exposedMs();
@@ -100,7 +100,7 @@ public:
 
 private:
     /// What an option adds to the copies of a plan, in ms.
-    struct Way
+    struct OptionTimes
     {
         double out = 0, in = 0; ///< copies
         double again = 0; ///< recomputation in the backward
@@ -121,87 +121,95 @@ private:
         std::size_t from = 0; ///< the label before
     };
 
-    Way wayOf(const ArcOption& option) const
+    OptionTimes timesOf(const ArcOption& option) const
     {
         const LocalEffect& effect = problem_.effectOf(option);
         const CopyLimits::Own& own = (*copies_.own)[option.arc][option.option];
-        Way way;
+        OptionTimes times;
         if (effect.movedBytes > 0) {
-            way.out = copyMs(copies_.link, effect);
-            way.in = way.out * copies_.link.toHost / copies_.link.fromHost;
+            times.out = copyMs(copies_.link, effect);
+            times.in = times.out * copies_.link.toHost / copies_.link.fromHost;
         }
-        way.again = own.againMs;
-        way.idleOut = own.idleOutMs;
-        way.idleIn = own.idleInMs;
-        way.tail = own.tailMs;
-        way.lead = std::max(0.0, own.leadMs - way.again);
-        way.moreOut = own.moreOutMs;
-        way.moreIn = own.moreInMs;
-        return way;
+        times.again = own.againMs;
+        times.idleOut = own.idleOutMs;
+        times.idleIn = own.idleInMs;
+        times.tail = own.tailMs;
+        times.lead = std::max(0.0, own.leadMs - times.again);
+        times.moreOut = own.moreOutMs;
+        times.moreIn = own.moreInMs;
+        return times;
     }
 
-    Label after(Label label, std::size_t arc, const Way& way) const
+    Label after(Label label, std::size_t arc, const OptionTimes& times) const
     {
         const auto first = static_cast<std::size_t>(problem_.arcs()[arc].first);
         const auto last = static_cast<std::size_t>(problem_.arcs()[arc].last);
-        const bool begins = way.moreIn > 0;
-        label.idleOutMs += way.idleOut;
-        label.idleInMs += way.idleIn;
-        label.outMs += way.out;
-        label.inMs += way.in;
+        const bool begins = times.moreIn > 0;
+        label.idleOutMs += times.idleOut;
+        label.idleInMs += times.idleIn;
+        label.outMs += times.out;
+        label.inMs += times.in;
         for (std::size_t position = first; position < last; ++position) {
             label.outMs = std::max(0.0, label.outMs - copies_.forwardMs[position]);
             label.inMs = std::max(
-                0.0, label.inMs - copies_.backwardMs[position] - (position + 1 == last && !begins ? way.again : 0));
+                0.0, label.inMs - copies_.backwardMs[position] - (position + 1 == last && !begins ? times.again : 0));
         }
-        label.outMs = std::max(0.0, std::max(label.outMs, way.tail) - way.moreOut);
-        label.inMs = std::max(0.0, std::max(label.inMs, way.lead) - (begins ? way.moreIn + way.again : 0));
+        label.outMs = std::max(0.0, std::max(label.outMs, times.tail) - times.moreOut);
+        label.inMs = std::max(0.0, std::max(label.inMs, times.lead) - (begins ? times.moreIn + times.again : 0));
         return label;
     }
 
-    /// A ms of copies costs at most a ms: leaves out what is not better than another with that price.
-    bool isWorse(const Way& way, double cost, const Way& than, double thanCost) const
+    /// Whether an option is no better than another option, if a ms of copies costs a ms, the most that copies cost.
+    bool isWorse(const OptionTimes& times, double cost, const OptionTimes& than, double thanCost) const
     {
-        const auto above = [](double a, double b) { return std::max(0.0, a - b); };
-        return thanCost + above(than.out, way.out) + above(than.tail, way.tail) + above(than.lead, way.lead)
-            + above(than.in - than.again, way.in - way.again) + above(way.moreOut, than.moreOut)
-            + above(way.moreIn, than.moreIn) + above(way.idleOut, than.idleOut) + above(way.idleIn, than.idleIn)
+        return thanCost + above(than.out, times.out) + above(than.tail, times.tail) + above(than.lead, times.lead)
+            + above(than.in - than.again, times.in - times.again) + above(times.moreOut, than.moreOut)
+            + above(times.moreIn, than.moreIn) + above(times.idleOut, than.idleOut) + above(times.idleIn, than.idleIn)
             <= cost + leftOutMs_;
+    }
+
+    bool isWorse(const Label& label, const Label& than) const
+    {
+        return than.ms + above(than.outMs, label.outMs) + above(than.inMs, label.inMs)
+            + above(label.idleOutMs, than.idleOutMs) + above(label.idleInMs, than.idleInMs)
+            <= label.ms + leftOutMs_;
+    }
+
+    static double above(double a, double b) { return std::max(0.0, a - b); }
+
+    /// Leaves out candidates that are worse than a cheaper candidate.
+    template <typename T, typename Cost, typename IsWorse>
+    static void keepBest(std::vector<T>& candidates, const Cost& cost, const IsWorse& isWorse)
+    {
+        std::ranges::sort(candidates, {}, cost);
+        std::vector<T> best;
+        for (const T& candidate : candidates)
+            if (std::ranges::none_of(best, [&](const T& than) { return isWorse(candidate, than); }))
+                best.push_back(candidate);
+        candidates = std::move(best);
     }
 
     std::vector<std::size_t> bestOptions(std::size_t arc, const std::vector<double>& costs) const
     {
-        std::vector<std::size_t> order(costs.size());
-        std::iota(order.begin(), order.end(), std::size_t{0});
-        std::ranges::sort(order, {}, [&](std::size_t option) { return costs[option]; });
-        std::vector<std::size_t> best;
-        for (const std::size_t option : order)
-            if (std::ranges::none_of(best, [&](std::size_t than) {
-                    return isWorse(ways_[arc][option], costs[option], ways_[arc][than], costs[than]);
-                }))
-                best.push_back(option);
-        return best;
+        std::vector<std::size_t> options(costs.size());
+        std::iota(options.begin(), options.end(), std::size_t{0});
+        keepBest(
+            options, [&](std::size_t option) { return costs[option]; },
+            [&](std::size_t option, std::size_t than) {
+                return isWorse(times_[arc][option], costs[option], times_[arc][than], costs[than]);
+            });
+        return options;
     }
 
-    void keepBest(std::vector<Label>& labels) const
+    void keepBestLabels(std::vector<Label>& labels) const
     {
-        std::ranges::sort(labels, {}, &Label::ms);
-        std::vector<Label> best;
-        for (const Label& label : labels)
-            if (std::ranges::none_of(best, [&](const Label& than) {
-                    return than.ms + std::max(0.0, than.outMs - label.outMs) + std::max(0.0, than.inMs - label.inMs)
-                        + std::max(0.0, label.idleOutMs - than.idleOutMs)
-                        + std::max(0.0, label.idleInMs - than.idleInMs)
-                        <= label.ms + leftOutMs_;
-                }))
-                best.push_back(label);
-        labels = std::move(best);
+        keepBest(labels, &Label::ms, [&](const Label& label, const Label& than) { return isWorse(label, than); });
     }
 
     const RowProblem& problem_;
     const CopyLimits& copies_;
     double leftOutMs_; ///< options and labels are left out if others cost at most so much more
-    std::vector<std::vector<Way>> ways_; ///< by arc, by option
+    std::vector<std::vector<OptionTimes>> times_; ///< by arc, by option
 };
 
 class Mixture

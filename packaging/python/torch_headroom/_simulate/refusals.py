@@ -52,13 +52,12 @@ _OF_THE_DRIVER = {
                                                  "depends on the cache that a driver reports"),
     "_cuda_allocationTraceback": ("torch.cuda.memory._allocation_traceback",
                                   "reads the stacks of CUDA's own allocator"),
-} | {
-    f"_cuda_{do}{library}WorkspaceSize": (
-        f"torch.backends.cuda.{library.lower()}_workspace_size",
-        "reads or sets a workspace of CUDA's own library (before the program, "
-        + ("CUBLASLT_WORKSPACE_SIZE" if library == "CublasLt" else "CUBLAS_WORKSPACE_CONFIG") + " sets the workspace)")
-    for do in ("get", "set") for library in ("Cublas", "CublasLt")
 }
+for _name, _variable in ("Cublas", "CUBLAS_WORKSPACE_CONFIG"), ("CublasLt", "CUBLASLT_WORKSPACE_SIZE"):
+    for _do in "get", "set":
+        _OF_THE_DRIVER[f"_cuda_{_do}{_name}WorkspaceSize"] = (
+            f"torch.backends.cuda.{_name.lower()}_workspace_size",
+            f"reads or sets a workspace of CUDA's own library (before the program, {_variable} sets the workspace)")
 
 
 class _AssumedBuilt:
