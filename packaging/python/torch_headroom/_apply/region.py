@@ -6,6 +6,7 @@ with selective contexts for the ops that the policy saves."""
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import threading
 import types
@@ -17,9 +18,10 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 from .._modules import is_plain, tensors_of
 from .._torch import in_backward, in_reentrant_checkpoint, is_of_checkpoint, pack_hook, saves_in_checkpoint
-from .copies import CANNOT_RECOMPUTE, Unrepeatable
-from .held import Arguments, Attributes, Parameters, version_of
-from .policy import BUFFER, HeldBytes, ModulePolicy
+from .copies import CANNOT_RECOMPUTE
+from .held import Arguments, Attributes, version_of
+from .members import Parameters
+from .policy import BUFFER, HeldBytes, ModulePolicy, Unrepeatable
 from .recompute import Recomputing, RandomState, beside_cached_casts, with_own_ops
 
 _OF_A_GRAPH = ("the module was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone "
@@ -286,6 +288,7 @@ class _Call:
         self._first = args, kwargs
         self._arguments = Arguments(forward, args, kwargs)
         self._random_state = RandomState(module)
+        self._variables = contextvars.copy_context()
         self._attributes, self._parameters = Attributes(module), Parameters(module)
         self.watched = not region.settled or any(held.path not in region.read for held in self._attributes.tensors)
         self.number = None  # of the forward, among the calls of the policy's modules that save a tensor
@@ -353,7 +356,7 @@ class _Call:
         args, kwargs = self._arguments.for_recompute(inputs)
         try:
             with self._random_state.restored(), self._attributes.restored(self._module), self._parameters.restored():
-                return self._forward(*args, **kwargs)
+                return self._variables.copy().run(self._forward, *args, **kwargs)
         except RuntimeError as error:
             if not any(change in str(error) for change in _CHANGED):
                 raise
