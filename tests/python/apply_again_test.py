@@ -569,6 +569,22 @@ class Again(base.ApplyTest):
                 parts = iter([kind for kind in (with_a_state()[name], with_a_state()[name]) for _ in range(2)])
                 self.check_gradients(lambda: next(parts)(lambda: 0.3), lambda: SHARE.set(0.0))
 
+    def test_gradients_of_torch_func(self):
+        """A module that takes some is refused; a module that runs where some are taken runs as without a policy."""
+        class Descending(Dropped):
+            def forward(self, x):
+                return x - 0.1 * torch.func.grad(lambda y: self.linear(y).pow(3).sum())(x)
+
+        with self.assertRaisesRegex(base.PolicyError, "Sequential.1: the module takes gradients with torch.func"):
+            gradients(self.put_on(stack(Descending)))
+
+        def outer(net):
+            parameters = {name: parameter.detach() for name, parameter in net.named_parameters()}
+            loss = lambda named: torch.func.functional_call(net, named, inputs()).exp().sum()  # noqa: E731
+            return list(torch.func.grad(loss)(parameters).values())
+
+        self.assertEqualTensors(outer(self.put_on(stack(Dropped))), outer(stack(Dropped)))
+
     def test_what_hooks_store_is_that_of_the_forward(self):
         stored, made = {}, []
         net = self.put_on(stack(lambda: nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))))
