@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """torch_headroom.apply on modules that store tensors, count their calls, or read the state of the process."""
 
+import array
 import collections
+import contextvars
 import functools
 import gc
 import importlib.util
@@ -49,8 +51,11 @@ class Mixing(nn.Module):
         self.linear = nn.Linear(8, 8)
         self.draw = draw
 
+    def share(self):
+        return self.draw()
+
     def forward(self, x):
-        share = self.draw()
+        share = self.share()
         return (share * self.linear(x)).exp() + (1 - share) * x.sin()
 
 
@@ -222,6 +227,122 @@ def hooks():
     return {"variable": in_a_variable, "dict": in_a_dict, "keyword": in_a_keyword, "object": Counting(),
             "method": Counting().method, "partial": functools.partial(count_in_a_default, counts=[0]),
             "global": count_in_a_global}
+
+
+def counted(function):
+    count = 0
+
+    def run(self):
+        nonlocal count
+        count += 1
+        return function(self) * (1 + 0.1 * (count % 5))
+
+    return run
+
+
+SHARE = contextvars.ContextVar("share", default=0.0)
+
+
+class Counter(nn.Module):
+    """A module that another one holds as a plain attribute."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def forward(self):
+        self.count += 1
+        return 0.1 * (self.count % 5)
+
+
+def with_a_state():
+    """Classes of modules that count in methods, arrays, a context variable, a long list or another module, or that
+    swap functions or modules."""
+    class Decorated(Mixing):
+        share = counted(lambda self: 0.3)
+
+    class DefaultArgument(Mixing):
+        def share(self, counts=[0]):
+            counts[0] += 1
+            return 0.1 * (counts[0] % 5)
+
+    class AttributeOfAMethod(Mixing):
+        def share(self):
+            share = AttributeOfAMethod.share
+            share.count = getattr(share, "count", 0) + 1
+            return 0.1 * (share.count % 5)
+
+    class OfAProperty(Mixing):
+        counts = property(lambda self, counts=[0]: counts)
+
+        def share(self):
+            self.counts[0] += 1
+            return 0.1 * (self.counts[0] % 5)
+
+    class InAContext(Mixing):
+        def share(self):
+            SHARE.set((SHARE.get() + 0.1) % 0.5)
+            return SHARE.get()
+
+    class Swapping(Mixing):
+        def __init__(self, draw):
+            super().__init__(draw)
+            self.one, self.other = torch.tanh, torch.sigmoid
+            self.first, self.second = nn.Tanh(), nn.Sigmoid()
+
+        def forward(self, x):
+            self.one, self.other = self.other, self.one
+            self.first, self.second = self.second, self.first
+            return super().forward(self.one(x) * self.first(x))
+
+    class OfAnother(Mixing):
+        def __init__(self, draw):
+            super().__init__(draw)
+            self.others = [Counter()]
+
+        def share(self):
+            return self.others[0]()
+
+    class OfTheClass(OfAnother):
+        def __init__(self, draw):
+            Mixing.__init__(self, draw)
+
+        others = [Counter()]
+
+    class InAnArray(Mixing):
+        make = staticmethod(lambda: array.array("d", [0]))
+
+        def __init__(self, draw):
+            super().__init__(draw)
+            self.numbers = self.make()
+
+        def share(self):
+            self.numbers[0] = (self.numbers[0] + 1) % 7
+            return 0.1 * float(self.numbers[0])
+
+    class InBytes(InAnArray):
+        make = staticmethod(lambda: bytearray(1))
+
+    class InALongList(InAnArray):
+        make = staticmethod(lambda: [0] * 5000)
+
+    found = [Decorated, DefaultArgument, AttributeOfAMethod, OfAProperty, InAContext, Swapping, OfAnother, OfTheClass,
+             InAnArray, InBytes, InALongList]
+    if importlib.util.find_spec("numpy") is not None:
+        import numpy
+
+        class InNumPy(InAnArray):
+            make = staticmethod(lambda: numpy.zeros(3))
+
+        class Replaced(InAnArray):
+            make = staticmethod(lambda: numpy.float32(0))
+
+            def share(self):
+                self.numbers = (self.numbers + numpy.float32(1)) % 7
+                return 0.1 * float(self.numbers)
+
+        found += [InNumPy, Replaced]
+    return {made.__name__: made for made in found}
 
 
 def with_hook(kind, before=False):
@@ -441,6 +562,29 @@ class Again(base.ApplyTest):
         self.check_gradients(lambda: Mixing(lambda: count_in_a_global(None, None, 0.3)), begin)
         self.check_gradients(lambda: Mixing(functools.partial(count_in_a_default, None, None, 0.3, [0])))
 
+    def test_other_states_in_python(self):
+        for name in with_a_state():
+            with self.subTest(name):
+                # The run without the policy and the run with the policy have classes of their own, with own states.
+                parts = iter([kind for kind in (with_a_state()[name], with_a_state()[name]) for _ in range(2)])
+                self.check_gradients(lambda: next(parts)(lambda: 0.3), lambda: SHARE.set(0.0))
+
+    def test_gradients_of_torch_func(self):
+        """A module that takes some is refused; a module that runs where some are taken runs as without a policy."""
+        class Descending(Dropped):
+            def forward(self, x):
+                return x - 0.1 * torch.func.grad(lambda y: self.linear(y).pow(3).sum())(x)
+
+        with self.assertRaisesRegex(base.PolicyError, "Sequential.1: the module takes gradients with torch.func"):
+            gradients(self.put_on(stack(Descending)))
+
+        def outer(net):
+            parameters = {name: parameter.detach() for name, parameter in net.named_parameters()}
+            loss = lambda named: torch.func.functional_call(net, named, inputs()).exp().sum()  # noqa: E731
+            return list(torch.func.grad(loss)(parameters).values())
+
+        self.assertEqualTensors(outer(self.put_on(stack(Dropped))), outer(stack(Dropped)))
+
     def test_what_hooks_store_is_that_of_the_forward(self):
         stored, made = {}, []
         net = self.put_on(stack(lambda: nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))))
@@ -476,10 +620,11 @@ class Again(base.ApplyTest):
 
     def test_the_order_of_attentions_kernels(self):
         orders = []
+        note = orders.append  # a method that is not set back
 
         class Ordered(Dropped):
             def forward(self, x):
-                orders.append(torch._C._get_sdp_priority_order())
+                note(torch._C._get_sdp_priority_order())
                 return super().forward(x)
 
         net = self.put_on(stack(Ordered))

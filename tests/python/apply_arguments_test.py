@@ -267,7 +267,7 @@ class Arguments(base.ApplyTest):
         net = self.put_on(made(Outer), "inner")
         self.refused(net, lambda net: net(iter([1, 2])), "the argument `more` is a list_iterator and can be read only once")
         net = self.put_on(made(Outer), "inner")
-        self.refused(net, lambda net: net([0] * 200_000), "the argument `more` holds more than 100,000 values")
+        self.refused(net, lambda net: net([()] * 200_000), "the argument `more` holds more than 100,000 values")
 
 
 if __name__ == "__main__":

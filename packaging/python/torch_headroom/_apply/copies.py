@@ -6,6 +6,7 @@ recomputation."""
 
 from __future__ import annotations
 
+import array
 import collections
 import copy as copying
 import enum
@@ -19,15 +20,12 @@ import types
 import torch
 
 from .._modules import attributes_of, bases_of, has_member, is_a, keys_of, values_in
-from .members import HEAP_TYPE, slots_of, state_of
+from .members import HEAP_TYPE, IMMUTABLE, slots_of, state_of
+from .policy import Unrepeatable
 from .recompute import GlobalGenerators
 
 CANNOT_RECOMPUTE = ("so that the module cannot run again in backward; give the module a copy (in transformers: "
                     "use_cache=False) and record the step again, or leave the module out of the plan (--pin)")
-
-
-class Unrepeatable(Exception):
-    """Raised if a module cannot run again. `str()` says what is in the way, and why."""
 
 
 class Held:
@@ -77,11 +75,11 @@ _stub = functools.lru_cache(maxsize=1024)(_new_stub)
 # Formats of a key in a path.
 FIRST, ITEM, ATTRIBUTE = "{}", "[{!r}]", ".{}"
 
-LEAF, TENSOR, TUPLE, LIST, DICT, SET, DEQUE, OBJECT, RANDOM, ONCE = range(10)
+LEAF, TENSOR, TUPLE, LIST, DICT, SET, DEQUE, OBJECT, WHOLE, ONCE = range(10)
 _LEAVES = (str, bytes, int, float, complex, type(None), torch.Size, torch.nn.Module, torch.optim.Optimizer, type,
            types.ModuleType, types.FunctionType, types.MethodType, enum.Enum, io.IOBase, BaseException)
 _CONTAINERS = ((torch.Tensor, TENSOR), (tuple, TUPLE), (list, LIST), (dict, DICT), ((set, frozenset), SET),
-               (collections.deque, DEQUE), (torch.Generator, RANDOM))
+               (collections.deque, DEQUE), (torch.Generator, WHOLE))
 _DEFAULT = collections.defaultdict.default_factory  # descriptor
 _kinds = {}
 
@@ -99,11 +97,16 @@ def _generators():
     return (random.Random,) if numpys is None else (random.Random, numpys.Generator, numpys.RandomState)
 
 
+def _is_array(cls):
+    """Returns whether objects of a class are arrays of numbers on the CPU."""
+    return cls in (bytearray, array.array) or cls is getattr(sys.modules.get("numpy"), "ndarray", None)
+
+
 def _find_kind(cls):
     if issubclass(cls, (*_LEAVES, random.SystemRandom)):
         return LEAF
-    if issubclass(cls, _generators()):
-        return RANDOM
+    if issubclass(cls, _generators()) or _is_array(cls):
+        return WHOLE
     for classes, kind in _CONTAINERS:
         if issubclass(cls, classes):
             return kind
@@ -216,7 +219,7 @@ def are_same(one, other, known=None):
     if (id(one), id(other)) in known:
         return True
     known.add((id(one), id(other)))
-    return (one.cls is other.cls and one.kind != RANDOM and one.state.keys() == other.state.keys()
+    return (one.cls is other.cls and one.kind != WHOLE and one.state.keys() == other.state.keys()
             and _are_all_same([*one.keys, *one.items, *one.state.values()],
                               [*other.keys, *other.items, *(other.state[name] for name in one.state)], known))
 
@@ -242,8 +245,8 @@ class Copy:
         cls = self.cls
         if self.kind == OBJECT:
             return (types.SimpleNamespace if issubclass(cls, types.SimpleNamespace) else object).__new__(cls)
-        if self.kind == RANDOM:
-            return _generator_like(self.option)
+        if self.kind == WHOLE:
+            return _whole_copy(self.option)
         if self.kind == DEQUE:
             copy = collections.deque.__new__(cls)
             collections.deque.__init__(copy, (), self.option)
@@ -271,14 +274,18 @@ class Copy:
                 place(copy, key, item)
 
 
-def _generator_like(generator):
-    """Returns a new random number generator with the same state."""
-    return (torch.Generator.clone_state if is_a(generator, torch.Generator) else copying.deepcopy)(generator)
+def _whole_copy(value):
+    """Returns a new random number generator with the same state, or a new array."""
+    return (torch.Generator.clone_state if is_a(value, torch.Generator) else copying.deepcopy)(value)
 
 
 def _name_of_key(key, place):
     """Returns a dict's key as a path has the key, hashed and printed: a number if the key's class is the program's."""
     return key if type(key) in (str, bytes, int, float, bool, type(None)) else f"number {place + 1}"
+
+
+# Arrays, and containers of numbers alone, are copied fast: how much counts as a value.
+_BYTES_OF_A_VALUE, _NUMBERS_OF_A_VALUE = 1000, 100
 
 
 class Walk:
@@ -326,8 +333,9 @@ class Walk:
 
     def _mutable(self, kind, value, path, inside):
         cls = type(value)
-        if kind == RANDOM:
-            return Copy(kind, cls, _generator_like(value))
+        if kind == WHOLE:
+            self._count(getattr(value, "nbytes", sys.getsizeof(value)) // _BYTES_OF_A_VALUE, path)
+            return Copy(kind, cls, _whole_copy(value))
         option = (collections.deque.maxlen.__get__(value) if kind == DEQUE
                   else _DEFAULT.__get__(value) if issubclass(cls, collections.defaultdict) else None)
         copy = self._know(value, Copy(kind, cls, option))  # registered first: an object may contain itself
@@ -343,6 +351,9 @@ class Walk:
         return value if is_mark else copy
 
     def _values(self, values, keys, path, inside):
+        if IMMUTABLE.issuperset(map(type, values)):  # a fast path
+            self._count(len(values) // _NUMBERS_OF_A_VALUE, path)
+            return values
         self._count(len(values), path)
         return [self.value(value, path, key, ITEM, inside) for key, value in zip(keys, values)]
 

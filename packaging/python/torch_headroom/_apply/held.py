@@ -9,12 +9,13 @@ tensors that the region read are held; a stub without memory replaces each other
 
 Attributes and buffers of the region's modules are kept, too. A forward may replace attributes (a state from call to
 call, a count, a list to which the forward appends), and the recomputation begins with the attributes of the call.
-Tensors, numbers, strings, random number generators and containers of such values are kept. Of a plain object of the
-program (a dataclass with a count), the attributes are kept, and the object stays the same; so are class variables of
-modules and of such objects, and so are the variables of functions in attributes and of hooks that a recomputation runs
-again. What a forward takes from an iterator is given to the recomputation again. A tensor in an attribute is held only
-if the region reads the tensor. All tensors of an attribute have one path. A plain tensor in the
-place of a parameter (torch.func.functional_call) is kept as an attribute; Parameters keeps the rest.
+Tensors, numbers, strings, functions, random number generators, arrays, and containers of such values are kept. Of a
+plain object of the program (a dataclass with a count), and of a module that is no child, the attributes are kept, and
+the object stays the same. So are class variables of modules and of such objects, and the variables of methods, of
+functions in attributes, and of hooks that a recomputation runs again. What a forward takes from an iterator is given to
+the recomputation again. A tensor in an attribute is held only if the region reads the tensor. All tensors of an
+attribute have one path. A plain tensor in the place of a parameter (torch.func.functional_call) is kept as an
+attribute; Parameters (members.py) keeps the rest.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._modules import attributes_of, inner_tensors, is_a, is_plain, storage_of, values_in
 from . import copies, members
-from .copies import CANNOT_RECOMPUTE, Copy, Drawn, Held, Unrepeatable, built, kind_of, stub
+from .copies import CANNOT_RECOMPUTE, Copy, Drawn, Held, built, kind_of, stub
+from .members import IMMUTABLE, SHARDED
+from .policy import Unrepeatable
 
 _MOST_IN_ARGUMENTS = 100_000  # largest number of values in the arguments of one call
 
@@ -206,10 +209,9 @@ class _ArgumentWalk(copies.Walk):
 _MOST_IN_ATTRIBUTE = 1000  # largest number of values in an attribute that is kept
 _MOST_OBJECTS = 1000  # largest number of objects and functions that keep attributes, of one call
 _OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training"} | {"forward"}
-_SHARDED = "_is_fsdp_managed_module"  # FullyShardedDataParallel's mark of modules whose parameters get other data
 _HOOKS_OF_ALL = (torch.nn.modules.module._global_forward_pre_hooks, torch.nn.modules.module._global_forward_hooks)
-_IMMUTABLE = frozenset((bool, int, float, str, type(None)))
-_NUMBERS_AND_TEXTS = (str, bytes, int, float, complex, type(None), torch.Size, enum.Enum)
+_CONSTANTS = (str, bytes, int, float, complex, type(None), torch.Size, enum.Enum, torch.dtype, torch.device, range,
+              slice, types.BuiltinFunctionType)
 _NOT_KEPT = object()
 
 
@@ -217,39 +219,58 @@ class Attributes:
     """The attributes of a module and of all inner modules, and what hooks of inner modules keep, at one call."""
 
     def __init__(self, root):
-        walk = self._walk = _AttributeWalk()
+        inside = _modules_in(root)
+        walk = self._walk = _AttributeWalk(inside)
         self._kept = []  # (dict of a module, or attributes of an object or class; recipes by name)
         self._changed = {}  # id of the variables of a class or file -> names that the forward changed, after drawn()
-        for place, owner in _owners(root):
-            self._keep(owner, [(name, value) for name, value in owner.items() if name not in _OF_MODULES
-                               and not is_a(value, torch.nn.Parameter)], lambda name, place=place: (place, name))
-        for path, hook in _hooks_run_again(root):
-            walk.recipe(hook, path[1], path)
-        kinds = dict.fromkeys(map(type, root.modules()))
+        self._children = [(module._modules, dict(module._modules)) for module in inside if module._modules]
+        self._sources, self._classes = set(), set()
+        for place, module in enumerate(inside):
+            self._keep_module(module, lambda name, place=place: (place, name))
+            for hook in _hooks_run_again(module, place):
+                path = ("hooks", place), getattr(hook, "__name__", "hook")
+                walk.recipe(hook, path[1], path)
+            self._add_named_by(type(module))
         for path, thing in walk.objects:  # grows meanwhile
-            kinds[thing if type(thing) is types.FunctionType else type(thing)] = None
-            for owner in members.attributes_in(thing):
-                self._keep(owner, owner.items(), lambda _, path=path: path)
-        classes = dict.fromkeys(base for kind in kinds if is_a(kind, type)
-                                for base in members.classes_of_program(kind))
-        variables = []
-        for kind in kinds:
-            named, others = members.named_by(kind)
-            variables += named
-            classes |= dict.fromkeys(others)
-        for place, owner in enumerate([*variables, *map(members.ClassVariables, classes)]):
-            path = "variables", place  # the same one in each call
-            self._keep(owner, owner.items(), lambda name, path=path: (path, name))
+            if _is_shared(thing):
+                self._keep(thing, thing.items(), lambda name, path=path: (path, name))
+                continue
+            if is_a(thing, torch.nn.Module):
+                self._keep_module(thing, lambda _, path=path: path)
+            else:
+                for owner in members.attributes_in(thing):
+                    self._keep(owner, owner.items(), lambda _, path=path: path)
+            self._add_named_by(thing if type(thing) is types.FunctionType else type(thing))
         self.tensors = walk.tensors
         # Attributes and containers with iterators, and the recipes by name or key.
         self._drawing = [(owner, recipes) for owner, recipes in (*self._kept, *walk.containers())
                          if any(map(copies.is_drawn, recipes.values()))] if walk.drawn else []
         self._drawn = walk.drawn
-        del self._walk
+        del self._walk, self._sources, self._classes
+
+    def _add_named_by(self, source):
+        """Adds the variables, classes and functions that the code of a class, or a function, names."""
+        if source in self._sources:
+            return
+        self._sources.add(source)
+        variables, classes, functions = members.named_by(source)
+        for owner in variables:
+            self._walk.objects.append((("variables", owner.owner.get("__name__")), owner))
+        for cls in (*classes, *(members.classes_of_program(source) if is_a(source, type) else ())):
+            if cls not in self._classes:
+                self._classes.add(cls)
+                self._walk.objects.append((("variables", cls.__qualname__), members.ClassVariables(cls)))
+        for function in functions:
+            self._walk.function(function, ("functions", function.__qualname__))
+
+    def _keep_module(self, module, path_of):
+        for owner in _owners(module):
+            self._keep(owner, [(name, value) for name, value in owner.items() if name not in _OF_MODULES
+                               and not is_a(value, torch.nn.Parameter)], path_of)
 
     def _keep(self, owner, items, path_of):
         # Fast path: most attributes are numbers.
-        self._kept.append((owner, {name: value if type(value) in _IMMUTABLE
+        self._kept.append((owner, {name: value if type(value) in IMMUTABLE
                                    else self._walk.recipe(value, name, path_of(name)) for name, value in items}))
 
     @contextlib.contextmanager
@@ -278,9 +299,12 @@ class Attributes:
     def restored(self, root):
         """A context with the attributes of the call. At the end, all attributes and buffers are as before the context:
         the program expects the forward's attributes."""
-        owners = [owner for _, owner in _owners(root)] + [owner for owner, _ in self._kept]
+        owners = [owner for module in _modules_in(root) for owner in _owners(module)]
+        owners += [owner for owner, _ in (*self._kept, *self._children)]
         before = [(owner, dict(owner)) for owner in {id(owner): owner for owner in owners}.values()]
         made = {}
+        for owner, children in self._children:
+            _update(owner, children)
         for owner, recipes in self._kept:
             if _is_shared(owner):  # what the forward changes, and what is another value now
                 changed = self._changed.get(id(owner), set()) | _differing(owner, recipes)
@@ -293,56 +317,6 @@ class Attributes:
                 for name in owner.keys() - values.keys():
                     del owner[name]
                 _update(owner, values)
-
-
-class Parameters:
-    """The parameters of a module and of all inner modules, at one call. Parameters that a library shards are left out:
-    such a library exchanges parameters, or the parameters' data, until backward ends."""
-
-    def __init__(self, root):
-        self._known = []  # (dict of a module, name, parameter, whether a gradient is wanted, storage)
-        for module in root.modules():
-            if module._parameters and _SHARDED not in module.__dict__:
-                self._known += [(module._parameters, name, weakref.ref(value), value.requires_grad, storage_of(value))
-                                for name, value in module._parameters.items() if _is_own(value)]
-
-    def check(self, when):
-        """Raises Unrepeatable if a parameter is gone or has got other data since the call began."""
-        for _, name, known, _, data in self._known:
-            value = known()
-            if value is None or storage_of(value) != data:
-                raise Unrepeatable(f"the parameter `{name}` is replaced {when}, or the parameter's `.data` is, so that "
-                                   "a recomputation in backward would read other values; leave the module out of the "
-                                   "plan (--pin)")
-
-    @contextlib.contextmanager
-    def restored(self):
-        """A context in which the modules have the parameters of the call, and each wants a gradient as at the call: a
-        program may freeze a part of a model, or put back what functional_call() replaced, before backward."""
-        undo = []
-        for owner, name, known, wants, _ in self._known:
-            value, now = known(), owner.get(name)
-            if now is not value and (now is None or _is_plain_tensor(now)):
-                undo.append(functools.partial(owner.__setitem__, name, now))
-                owner[name] = value
-            if value.requires_grad != wants:
-                undo.append(functools.partial(value.requires_grad_, not wants))
-                value.requires_grad_(wants)
-        try:
-            yield
-        finally:
-            for put_back in reversed(undo):
-                put_back()
-
-
-def _is_own(value):
-    """Returns whether a parameter changes only if the program changes the parameter."""
-    return (value is not None and is_a(value, torch.nn.Parameter) and _is_plain_tensor(value)
-            and "ds_id" not in attributes_of(value))  # DeepSpeed's mark of partitioned parameters
-
-
-def _is_plain_tensor(value):
-    return is_plain(type(value)) and value.layout == torch.strided
 
 
 class AttributesInCalls:
@@ -394,15 +368,18 @@ class _HeldAttribute(Held):
 class _AttributeWalk(copies.Walk):
     """Makes the recipes of attributes."""
 
-    def __init__(self):
+    def __init__(self, inside=()):
+        """`inside` are modules whose attributes are kept anyway."""
         super().__init__(_MOST_IN_ATTRIBUTE)
+        for module in inside:
+            self._know(module, module)
         self.tensors = []
         self.objects = []  # (path of an attribute, plain object of the program in there)
         self.drawn = []  # Drawn of all iterators
         self._path = None  # of the attribute
 
     def recipe(self, value, name, path):
-        if type(value) is tuple and _IMMUTABLE.issuperset(map(type, value)):  # a fast path, as for sizes of kernels
+        if type(value) is tuple and IMMUTABLE.issuperset(map(type, value)):  # a fast path, as for sizes of kernels
             return value
         if not _is_kept(name, value):
             self.function(value, path)
@@ -432,8 +409,13 @@ class _AttributeWalk(copies.Walk):
         return super().value(value, above, key, how, inside)
 
     def function(self, value, path):
-        """Adds a function of the program, or the object of a method, to the objects with attributes."""
-        if type(value) is types.MethodType and not is_a(value.__self__, (torch.nn.Module, type)):
+        """Adds a function of the program, the object of a method, or a module that is no child of another one, to the
+        objects with attributes."""
+        if is_a(value, torch.nn.Module):
+            if not members.is_installed(type(value).__module__):
+                self._path = path
+                self._add(value)
+        elif type(value) is types.MethodType and not is_a(value.__self__, type):
             self._path = path
             self.value(value.__self__, None, path)
         elif is_a(value, functools.partial):
@@ -463,30 +445,32 @@ class _AttributeWalk(copies.Walk):
         return self.tensors[-1]
 
 
-def _owners(root):
-    """Yields the dicts with attributes, with buffers, and with plain tensors in place of parameters, of a module and
-    all inner modules, after the module's number."""
-    found, waiting = {id(root)}, [root]
+def _modules_in(root):
+    """Returns a module and all inner modules; a program may override modules()."""
+    inside = {id(root): root}
+    waiting = [root]
     while waiting:
-        module = waiting.pop()
-        yield len(found) - len(waiting), attributes_of(module)
-        if module._buffers:
-            yield len(found) - len(waiting), module._buffers
-        if torch.Tensor in map(type, module._parameters.values()) and _SHARDED not in module.__dict__:
-            yield len(found) - len(waiting), module._parameters
-        for child in module._modules.values():
-            if child is not None and id(child) not in found:
-                found.add(id(child))
+        for child in waiting.pop()._modules.values():
+            if child is not None and id(child) not in inside:
+                inside[id(child)] = child
                 waiting.append(child)
+    return list(inside.values())
 
 
-def _hooks_run_again(root):
-    """Yields the hooks that a recomputation of a module runs again, of inner modules and of all modules, after a
-    path."""
-    for place, module in enumerate(root.modules()):
-        own = (module._forward_pre_hooks, module._forward_hooks) if place else _HOOKS_OF_ALL
-        for hook in (hook for hooks in own for hook in hooks.values()):
-            yield (("hooks", place), getattr(hook, "__name__", "hook")), hook
+def _owners(module):
+    """Yields the dicts with attributes, with buffers, and with plain tensors in place of parameters, of a module."""
+    yield attributes_of(module)
+    if module._buffers:
+        yield module._buffers
+    if torch.Tensor in map(type, module._parameters.values()) and SHARDED not in module.__dict__:
+        yield module._parameters
+
+
+def _hooks_run_again(module, place):
+    """Yields the hooks that a recomputation runs again: of inner modules, and of all modules. `place` is the module's
+    number; 0: the recomputed module itself."""
+    for hooks in (module._forward_pre_hooks, module._forward_hooks) if place else _HOOKS_OF_ALL:
+        yield from hooks.values()
 
 
 def _is_kept(name, value):
@@ -494,7 +478,8 @@ def _is_kept(name, value):
         return False
     kind = kind_of(type(value))
     if kind == copies.LEAF:
-        return is_a(value, _NUMBERS_AND_TEXTS)
+        return (is_a(value, _CONSTANTS) or type(value).__module__ == "numpy"
+                or (type(value) is types.FunctionType and members.function_of(value) is not None))
     return kind != copies.OBJECT or members.is_of_program(type(value))
 
 
@@ -503,7 +488,7 @@ def _put_back(owner, recipes, made):
     for name in owner.keys() - recipes.keys() - _OF_MODULES:
         if _is_kept(name, owner[name]) and not is_a(owner[name], torch.nn.Parameter):
             del owner[name]
-    _update(owner, {name: recipe if type(recipe) in _IMMUTABLE else built(recipe, (), made)
+    _update(owner, {name: recipe if type(recipe) in IMMUTABLE else built(recipe, (), made)
                     for name, recipe in recipes.items() if recipe is not _NOT_KEPT})
 
 

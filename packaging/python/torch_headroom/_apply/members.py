@@ -1,18 +1,23 @@
 # SPDX-FileCopyrightText: 2026 Headroom contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The state of a program beside the attributes of modules: members of objects, classes and functions, and global
-variables, as dicts that may be changed. Also the variables that the program's code names."""
+variables, as dicts that may be changed. Also the variables that the program's code names, and parameters."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import types
 import weakref
 
-from .._modules import attributes_of, bases_of, is_a
+import torch
+
+from .._modules import attributes_of, bases_of, is_a, is_plain, storage_of
+from .policy import Unrepeatable
 
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+IMMUTABLE = frozenset((bool, int, float, str, type(None)))
 
 
 @functools.lru_cache(maxsize=None)
@@ -207,7 +212,7 @@ def is_of_program(cls):
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_installed(name):
+def is_installed(name):
     """Returns whether a module is Python's own or of an installed package, whose variables are no state of models."""
     package = str(name).partition(".")[0]
     return package in _MANAGERS or package in sys.stdlib_module_names or "-packages" in str(
@@ -216,16 +221,16 @@ def _is_installed(name):
 
 def classes_of_program(cls):
     """Returns the class and the bases that the program itself defines."""
-    return tuple(base for base in bases_of(cls) if base.__flags__ & HEAP_TYPE and not _is_installed(base.__module__))
+    return tuple(base for base in bases_of(cls) if base.__flags__ & HEAP_TYPE and not is_installed(base.__module__))
 
 
 def named_by(source):
     """Returns the global variables, and the classes, that a function or the functions of a class name, and functions
-    called there."""
+    called there; and such functions that may have a state of their own."""
     if source not in _named:
         _named[source] = _find_named(source)
-    files, classes = _named[source]
-    return files, [found for found in (known() for known in classes) if found is not None]
+    files, *others = _named[source]
+    return files, *([found for found in (known() for known in kind) if found is not None] for kind in others)
 
 
 def _find_named(source):
@@ -243,20 +248,82 @@ def _find_named(source):
                 waiting.append(inner)
             elif is_a(value, type):
                 classes |= dict.fromkeys(classes_of_program(value))
-            elif is_a(value, types.ModuleType) and not _is_installed(value.__name__):
+            elif is_a(value, types.ModuleType) and not is_installed(value.__name__):
                 files.append(vars(value))
         for file in files:
             names.setdefault(id(file), (file, set()))[1].update(_names_in(function.__code__) & file.keys())
-    return tuple(Globals(file, found) for file, found in names.values()), tuple(map(weakref.ref, classes))
+    return (tuple(Globals(file, found) for file, found in names.values()), tuple(map(weakref.ref, classes)),
+            tuple(map(weakref.ref, filter(_may_have_a_state, waiting))))
+
+
+def _may_have_a_state(function):
+    """Returns whether a function has variables of outer functions, attributes, or default arguments that may change."""
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    return (bool(set(function.__code__.co_freevars) - {"__class__"} or vars(function))
+            or not IMMUTABLE.issuperset(map(type, defaults)))
 
 
 def function_of(value):
     """Returns the function of the program that a value is or wraps; None: no function, or of a library."""
     value = value.fget if type(value) is property else getattr(value, "__func__", value) if type(value) in (
         staticmethod, classmethod) else value
-    return value if type(value) is types.FunctionType and not _is_installed(value.__module__) else None
+    return value if type(value) is types.FunctionType and not is_installed(value.__module__) else None
 
 
 def _names_in(code):
     inner = (_names_in(constant) for constant in code.co_consts if type(constant) is types.CodeType)
     return frozenset(code.co_names).union(*inner)
+
+
+# FullyShardedDataParallel's mark of modules whose parameters get other data.
+SHARDED = "_is_fsdp_managed_module"
+
+
+class Parameters:
+    """The parameters of a module and of all inner modules, at one call. Parameters that a library shards are left out:
+    such a library exchanges parameters, or the parameters' data, until backward ends."""
+
+    def __init__(self, root):
+        self._known = []  # (dict of a module, name, parameter, whether a gradient is wanted, storage)
+        for module in root.modules():
+            if module._parameters and SHARDED not in module.__dict__:
+                self._known += [(module._parameters, name, weakref.ref(value), value.requires_grad, storage_of(value))
+                                for name, value in module._parameters.items() if _is_own(value)]
+
+    def check(self, when):
+        """Raises Unrepeatable if a parameter is gone or has got other data since the call began."""
+        for _, name, known, _, data in self._known:
+            value = known()
+            if value is None or storage_of(value) != data:
+                raise Unrepeatable(f"the parameter `{name}` is replaced {when}, or the parameter's `.data` is, so that "
+                                   "a recomputation in backward would read other values; leave the module out of the "
+                                   "plan (--pin)")
+
+    @contextlib.contextmanager
+    def restored(self):
+        """A context in which the modules have the parameters of the call, and each wants a gradient as at the call: a
+        program may freeze a part of a model, or put back what functional_call() replaced, before backward."""
+        undo = []
+        for owner, name, known, wants, _ in self._known:
+            value, now = known(), owner.get(name)
+            if now is not value and (now is None or _is_plain_tensor(now)):
+                undo.append(functools.partial(owner.__setitem__, name, now))
+                owner[name] = value
+            if value.requires_grad != wants:
+                undo.append(functools.partial(value.requires_grad_, not wants))
+                value.requires_grad_(wants)
+        try:
+            yield
+        finally:
+            for put_back in reversed(undo):
+                put_back()
+
+
+def _is_own(value):
+    """Returns whether a parameter changes only if the program changes the parameter."""
+    return (value is not None and is_a(value, torch.nn.Parameter) and _is_plain_tensor(value)
+            and "ds_id" not in attributes_of(value))  # DeepSpeed's mark of partitioned parameters
+
+
+def _is_plain_tensor(value):
+    return is_plain(type(value)) and value.layout == torch.strided

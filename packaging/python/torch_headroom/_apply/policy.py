@@ -19,6 +19,10 @@ class PolicyError(ValueError):
     """A policy that cannot be read, or that does not fit the model."""
 
 
+class Unrepeatable(Exception):
+    """Raised if a module cannot run again. `str()` says what is in the way, and why."""
+
+
 BUFFER = "aten.empty_strided.default"  # how generated code of torch.compile allocates
 
 

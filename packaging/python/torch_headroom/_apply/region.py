@@ -6,6 +6,7 @@ with selective contexts for the ops that the policy saves."""
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import threading
 import types
@@ -16,25 +17,23 @@ import torch
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from .._modules import is_plain, tensors_of
-from .._torch import in_backward, in_reentrant_checkpoint, is_of_checkpoint, pack_hook, saves_in_checkpoint
-from .copies import CANNOT_RECOMPUTE, Unrepeatable
-from .held import Arguments, Attributes, Parameters, version_of
-from .policy import BUFFER, HeldBytes, ModulePolicy
+from .._torch import (in_backward, in_reentrant_checkpoint, in_transform, is_of_checkpoint, pack_hook,
+                      saves_in_checkpoint)
+from .copies import CANNOT_RECOMPUTE
+from .held import Arguments, Attributes, version_of
+from .members import Parameters
+from .policy import BUFFER, HeldBytes, ModulePolicy, Unrepeatable
 from .recompute import Recomputing, RandomState, beside_cached_casts, with_own_ops
 
-_OF_A_GRAPH = ("the module was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone "
-               "decides what is recomputed: set torch._functorch.config.activation_memory_budget instead (compare "
-               "budgets with `python -m torch_headroom.record --activation-memory-budget 0.25,0.5,0.75`), or plan "
-               "the step recorded "
+_OF_A_GRAPH = ("the module was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone decides what "
+               "is recomputed: set torch._functorch.config.activation_memory_budget instead (compare budgets with "
+               "`python -m torch_headroom.record --activation-memory-budget 0.25,0.5,0.75`), or plan the step recorded "
                "without torch.compile")
-
-
 OFFLOADED_IN_A_GRAPH = ("the module runs inside of a graph of torch.compile, where PyTorch's partitioner alone "
                         "decides what is saved: record the step again with torch.compile")
-
-
 _NESTED = ("unlike in the recorded step: turn that checkpoint off (in transformers and diffusers: "
            "model.gradient_checkpointing_disable()), or record the step again")
+_NO_HOOKS = "don't yet support saved tensor hooks"  # in torch's message about torch.func.grad and others
 
 
 class _Running(threading.local):
@@ -134,7 +133,7 @@ class Region(PlannedModule):
 
     def run(self, module, args, kwargs):
         forward = self.forward_of(module)
-        if not torch.is_grad_enabled():
+        if not torch.is_grad_enabled() or in_transform():
             return forward(*args, **kwargs)
         if torch.compiler.is_compiling() and self.policy.hosted:
             self.difference = OFFLOADED_IN_A_GRAPH
@@ -159,6 +158,11 @@ class Region(PlannedModule):
             call.end_forward()
         except Unrepeatable as error:
             self.refuse(str(error))
+        except RuntimeError as error:
+            if _NO_HOOKS not in str(error):
+                raise
+            self.refuse("the module takes gradients with torch.func, where PyTorch has no checkpoint; leave the module "
+                        f"out of the plan (--pin {self.policy.fqn}=save)")
         watch.at(f"at the end of module {self.policy.fqn}", held.end)
         if call.hosted is not None:
             self.applied.offloads.forward_ends(call.hosted)
@@ -286,6 +290,7 @@ class _Call:
         self._first = args, kwargs
         self._arguments = Arguments(forward, args, kwargs)
         self._random_state = RandomState(module)
+        self._variables = contextvars.copy_context()
         self._attributes, self._parameters = Attributes(module), Parameters(module)
         self.watched = not region.settled or any(held.path not in region.read for held in self._attributes.tensors)
         self.number = None  # of the forward, among the calls of the policy's modules that save a tensor
@@ -353,7 +358,7 @@ class _Call:
         args, kwargs = self._arguments.for_recompute(inputs)
         try:
             with self._random_state.restored(), self._attributes.restored(self._module), self._parameters.restored():
-                return self._forward(*args, **kwargs)
+                return self._variables.copy().run(self._forward, *args, **kwargs)
         except RuntimeError as error:
             if not any(change in str(error) for change in _CHANGED):
                 raise
