@@ -111,6 +111,7 @@ Json toJson(const Source& source, const Card& card, const AllocatorRun& run, con
     if (!card.name.empty()) {
         json["workspace_bytes"] = card.workspaces.keptBytes();
         json["convolution_workspace_bytes"] = card.workspaces.mostDuringAnOp();
+        json["kernel_scratch_bytes"] = card.workspaces.mostScratch();
     }
     json["segments"] = run.stats.segments;
     json["retries"] = run.stats.retries;
@@ -130,7 +131,9 @@ void printAllocator(const Json& json, std::ostream& out)
         out << "Device      " << bytes("capacity_bytes") << '\n';
     if (json.contains("workspace_bytes"))
         out << "Workspaces  " << bytes("workspace_bytes") << " of cuBLAS; cuDNN's take at most "
-            << formatBytes(json["convolution_workspace_bytes"].get<Bytes>()) << " (estimated)\n";
+            << formatBytes(json["convolution_workspace_bytes"].get<Bytes>())
+            << " (estimated), kernels' scratch memory at most "
+            << formatBytes(json["kernel_scratch_bytes"].get<Bytes>()) << '\n';
     const Json& peak = json["at_reserved_peak"];
     out << "Requested   " << bytes("requested_peak_bytes") << " at most\nAllocated   " << bytes("allocated_peak_bytes")
         << " in blocks\nActive      " << bytes("active_peak_bytes")

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
-#include "app/cli/clock.h"
 #include "app/cli/command.h"
 #include "app/cli/live_set.h"
+#include "app/cli/step_lines.h"
 #include "app/cli/table.h"
 #include "core/allocator/private_pools.h"
 #include "core/allocator/replay.h"
@@ -105,6 +105,7 @@ Json cardJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocat
             {"communicators", memory.nccl.communicators},
             {"nccl_bytes", memory.nccl.bytes},
             {"convolution_workspace_bytes", card.workspaces.mostDuringAnOp()},
+            {"kernel_scratch_bytes", card.workspaces.mostScratch()},
             {"allocated_peak_bytes", run.stats.allocatedPeak},
             {"reserved_peak_bytes", run.stats.reservedPeak},
             {"needed_bytes", run.mostHeld + memory.context + memory.nccl.bytes},
@@ -270,7 +271,8 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
             << formatBytes(card["total_bytes"].get<Bytes>()) << (card["fits"].get<bool>() ? "" : ": out of memory")
             << "\n          " << exactBytes(card["reserved_peak_bytes"].get<Bytes>())
             << " reserved with cuBLAS's workspaces (" << formatBytes(card["workspace_bytes"].get<Bytes>())
-            << ") and cuDNN's (estimated, at most " << formatBytes(card["convolution_workspace_bytes"].get<Bytes>())
+            << "), cuDNN's (estimated, at most " << formatBytes(card["convolution_workspace_bytes"].get<Bytes>())
+            << ") and kernels' scratch memory (at most " << formatBytes(card["kernel_scratch_bytes"].get<Bytes>())
             << "), CUDA's context (" << formatBytes(card["context_bytes"].get<Bytes>()) << ")"
             << (nccl.empty() ? "" : ", and " + nccl) << "\n          " << exactBytes(card["needed_bytes"].get<Bytes>())
             << " at least, without free blocks of the allocator";

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/cli/arguments.h"
-#include "app/cli/clock.h"
 #include "app/cli/command.h"
-#include "app/cli/obstacles.h"
+#include "app/cli/step_lines.h"
 #include "app/cli/table.h"
 #include "core/base/printable_text.h"
 #include "core/base/try.h"

@@ -113,9 +113,12 @@ AllocatorAnswer allocatorAnswer(const StepTrace& trace, const Timeline& timeline
     const AllocatorRun run = simulateAllocator(trace, timeline, rules, workspaces);
     AllocatorAnswer answer;
     answer.words = words(trace, timeline, rules, run);
-    if (const Bytes kept = workspaces.keptBytes(), during = workspaces.mostDuringAnOp(); kept + during > 0)
-        answer.words += AllocatorPage::tr(" With workspaces: %1 of cuBLAS, at most %2 of cuDNN (estimated).")
-                            .arg(bytesText(kept, 2), bytesText(during, 2));
+    if (workspaces.any())
+        answer.words
+            += AllocatorPage::tr(" With workspaces: %1 of cuBLAS, at most %2 of cuDNN (estimated), and scratch "
+                                 "memory of kernels, at most %3.")
+                   .arg(bytesText(workspaces.keptBytes(), 2), bytesText(workspaces.mostDuringAnOp(), 2),
+                        bytesText(workspaces.mostScratch(), 2));
     answer.curves.durationMs = timeline.durationMs;
     answer.curves.intervals = count;
     answer.curves.capacity = rules.capacity;

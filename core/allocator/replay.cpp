@@ -161,8 +161,12 @@ void run(Replayer& replayer, const StepTrace& trace, const Timeline& timeline, T
         }
         if (change.delta > 0)
             replayer.completeUntil(row);
+        const bool isLastResult = change.delta > 0
+            && (row + 1 == timeline.changes.size() || timeline.changes[row + 1].delta <= 0
+                || timeline.changes[row + 1].op != change.op);
         if ((change.op && !replayer.keepWorkspacesUpTo(change.op)) || !toMake.upTo(replayer, change)
-            || !play(replayer, trace, change, sizes, until)) {
+            || !play(replayer, trace, change, sizes, until)
+            || (isLastResult && !replayer.useScratch(change.op, change.storage))) {
             result.failure
                 = AllocatorRun::Failure{row, change.storage, change.op, change.ms, replayer.allocator().outOfMemory()};
             return;

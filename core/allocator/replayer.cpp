@@ -91,6 +91,17 @@ void Replayer::useWorkspace(OpId op, StorageId storage)
         allocator_.free(*block);
 }
 
+bool Replayer::useScratch(OpId op, StorageId storage)
+{
+    const Bytes bytes = workspaces_.scratchOf(op);
+    if (bytes == 0)
+        return true;
+    const auto block = allocate(bytes, placeOf(storage));
+    if (block)
+        allocator_.free(*block);
+    return block.has_value();
+}
+
 void Replayer::giveBack(StorageId storage, std::optional<std::size_t> until)
 {
     const Held held = takeAway(storage);

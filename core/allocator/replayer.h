@@ -51,6 +51,8 @@ public:
     bool keepWorkspacesUpTo(OpId op);
     /// Allocates and frees the workspace of an op, in the place of the storage that the op created.
     void useWorkspace(OpId op, StorageId storage);
+    /// Allocates and frees the scratch memory of an op, after the op's results; returns false if the device is full.
+    bool useScratch(OpId op, StorageId storage);
 
     /// Frees the last block of a storage. `until`: another stream uses the block until the change with this index;
     /// nullopt: no other stream uses the block.

@@ -143,8 +143,18 @@ Workspaces workspacesOf(const StepTrace& step, const DeviceSpec& card)
         if (has.emplace(place, place == 0 && step.ops.phase[op] == Phase::backward).second && bytes > 0)
             workspaces.kept.push_back({op, bytes, place});
     };
+    std::map<std::pair<StringId, SignatureId>, Bytes> scratch; // ops of the same name and shapes take the same
     for (std::uint32_t row = 0; row < step.ops.size(); ++row) {
         const OpId op(row);
+        if (!step.signatureOf(op).empty()) {
+            const auto [known, isNew] = scratch.try_emplace({step.ops.name[op], step.ops.signature[op]});
+            if (isNew)
+                known->second = kernelScratch(step.opName(op), decodedSignature(step.signatureOf(op)), card);
+            if (known->second > 0) {
+                workspaces.scratch.resize(step.ops.size());
+                workspaces.scratch[row] = known->second;
+            }
+        }
         const OpWork work = workOf(step, op);
         if (work.kind == WorkClass::convolution || work.kind == WorkClass::convolutionBackward) {
             workspaces.during.resize(step.ops.size());

@@ -4,6 +4,7 @@
 
 #include "core/base/bytes.h"
 #include "core/cost/collective_model.h"
+#include "core/cost/op_signature.h"
 #include "core/cost/roofline.h"
 #include "core/trace/out_of_memory.h"
 #include "core/trace/step_trace.h"
@@ -51,8 +52,16 @@ BlasWorkspaces blasWorkspaces(const DeviceSpec& card, std::string_view config = 
 /// The same with the variables of this process's environment.
 BlasWorkspaces ownBlasWorkspaces(const DeviceSpec& card);
 
-/// Workspaces of libraries during the step on the GPU. cuBLAS's follow PyTorch's rule. cuDNN's are an estimate: kernels
-/// for tensor cores read channels-last tensors, so operands and result of a convolution in another layout are copied.
+/// Bytes that an op's kernels allocate beside the results, and free before the op ends: partial results of reductions,
+/// gradients of attention in float32, copies that cuBLAS reads, losses of elements. PyTorch's allocator gives the
+/// blocks (rounded); MemTracker sees none. `op` is the name of an OpOverload or of its packet. 0 for other ops; few
+/// take much (sort, topk). Exact for reductions and flash attention on tensors that are aligned, else an
+/// estimate.
+Bytes kernelScratch(std::string_view op, const OpSignature& signature, const DeviceSpec& card);
+
+/// Workspaces of libraries during the step on the GPU, and kernelScratch(). cuBLAS's follow PyTorch's rule. cuDNN's are
+/// an estimate: kernels for tensor cores read channels-last tensors, so operands and result of a convolution in another
+/// layout are copied.
 Workspaces workspacesOf(const StepTrace& step, const DeviceSpec& card);
 
 /// The memory of a GPU, and the parts that tensors cannot use.

@@ -103,7 +103,7 @@ CardRun runWithSizes(const Card& card, const StepTrace& step, const Timeline& ti
     const auto simulated
         = [&](const Card& on) { return simulateAllocator(step, timeline, on.rules, on.workspaces, stop, sizes); };
     CardRun result = answerOf(step, simulated(card));
-    if (!result.runs || (card.workspaces.kept.empty() && card.workspaces.mostDuringAnOp() == 0))
+    if (!result.runs || !card.workspaces.any())
         return result;
     const AllocatorRun elsewhere = simulated(withoutWorkspaces(card, card.workspaces.keptBytes()));
     CardRun without = answerOf(step, elsewhere);

@@ -12,7 +12,8 @@
 
 namespace headroom {
 
-/// Blocks of PyTorch's caching allocator that hold no tensor: the workspaces of NVIDIA's libraries during a step.
+/// Blocks of PyTorch's caching allocator that hold no tensor of the program: the workspaces of NVIDIA's libraries, and
+/// scratch memory of PyTorch's kernels, during a step.
 struct Workspaces
 {
     /// A workspace that an op allocates and nothing frees.
@@ -26,6 +27,7 @@ struct Workspaces
     };
     std::vector<Kept> kept; ///< by cuBLAS and cuBLASLt, in the order of ops
     std::vector<Bytes> during; ///< by OpId: cuDNN's workspace in bytes, allocated and freed inside the op; empty: none
+    std::vector<Bytes> scratch; ///< by OpId: bytes of the op's kernels, beside all results; empty: none
 
     Bytes keptBytes() const
     {
@@ -33,7 +35,10 @@ struct Workspaces
                                [](Bytes sum, const Kept& block) { return sum + block.bytes; });
     }
     Bytes mostDuringAnOp() const { return during.empty() ? 0 : *std::ranges::max_element(during); }
+    Bytes mostScratch() const { return scratch.empty() ? 0 : *std::ranges::max_element(scratch); }
     Bytes duringOp(OpId op) const { return op && op.value < during.size() ? during[op.value] : 0; }
+    Bytes scratchOf(OpId op) const { return op && op.value < scratch.size() ? scratch[op.value] : 0; }
+    bool any() const { return !kept.empty() || mostDuringAnOp() > 0 || mostScratch() > 0; }
 };
 
 } // namespace headroom

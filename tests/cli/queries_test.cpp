@@ -106,8 +106,8 @@ TEST_F(CliTest, InfoSaysThePeakAndTheBytesOfEachPhase)
     // An A100; one thread multiplies matrices, without a bias.
     EXPECT_THAT(keysOf(info["card"]),
                 ElementsAre("total_bytes", "context_bytes", "workspace_bytes", "communicators", "nccl_bytes",
-                            "convolution_workspace_bytes", "allocated_peak_bytes", "reserved_peak_bytes",
-                            "needed_bytes", "used_bytes", "fits"));
+                            "convolution_workspace_bytes", "kernel_scratch_bytes", "allocated_peak_bytes",
+                            "reserved_peak_bytes", "needed_bytes", "used_bytes", "fits"));
     EXPECT_EQ(info["card"]["context_bytes"], 450 * MiB);
     EXPECT_EQ(info["card"]["workspace_bytes"], 8'519'680);
     EXPECT_EQ(info["card"]["needed_bytes"], info["active_peak_bytes"].get<Bytes>() + 450 * MiB + 8'519'680);

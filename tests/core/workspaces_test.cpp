@@ -9,6 +9,9 @@
 #include "core/trace/step_trace_builder.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
 
 namespace headroom {
 namespace {
@@ -43,6 +46,53 @@ struct Images
 OpSignature::Value numbers(std::vector<std::int64_t> values)
 {
     return {OpSignature::Value::ValueType::integers, {}, std::move(values)};
+}
+
+DType dtypeOf(const std::string& name)
+{
+    for (std::size_t row = 0; row < dtypeCount; ++row)
+        if (dtypeName(static_cast<DType>(row)) == name)
+            return static_cast<DType>(row);
+    return name == "bool" ? DType::boolean : DType::other;
+}
+
+/// A value of tests/data/pytorch/kernel_scratch.json.
+OpSignature::Value valueOf(const nlohmann::json& value)
+{
+    if (value.is_number() || value.is_boolean())
+        return numbers({value.is_boolean() ? value.get<bool>() : value.get<std::int64_t>()});
+    if (value.is_array())
+        return numbers(value.get<std::vector<std::int64_t>>());
+    if (!value.is_object() || !value.contains("dtype"))
+        return {};
+    TensorShape shape;
+    shape.dtype = dtypeOf(value["dtype"]);
+    shape.itemSize = shape.dtype == DType::boolean                        ? 1
+        : shape.dtype == DType::float64 || shape.dtype == DType::int64    ? 8
+        : shape.dtype == DType::float16 || shape.dtype == DType::bfloat16 ? 2
+                                                                          : 4;
+    shape.sizes = value["sizes"].get<std::vector<std::int64_t>>();
+    shape.strides = value["strides"].get<std::vector<std::int64_t>>();
+    return {OpSignature::Value::ValueType::tensor, {shape}, {}};
+}
+
+TEST(KernelScratch, IsWhatPyTorchsKernelsAllocate)
+{
+    const auto document = nlohmann::json::parse(std::ifstream(HEADROOM_TEST_DATA "/pytorch/kernel_scratch.json"));
+    for (const nlohmann::json& row : document["rows"]) {
+        OpSignature signature;
+        for (const nlohmann::json& argument : row["arguments"])
+            signature.arguments.push_back(valueOf(argument));
+        for (const nlohmann::json& result : row["results"])
+            signature.results.push_back(valueOf(result));
+        const auto bytes
+            = static_cast<double>(kernelScratch(row["op"].get<std::string>(), signature, card("h100-80gb")));
+        const auto measured = row["scratch"].get<double>();
+        if (row["exact"].get<bool>())
+            EXPECT_EQ(bytes, measured) << row;
+        else
+            EXPECT_NEAR(bytes, measured, 0.02 * measured) << row;
+    }
 }
 
 OpSignature::Value tensor(std::vector<std::int64_t> sizes, const Images& images)

@@ -137,6 +137,35 @@ THIRD_STEP = """
     torch.backends.cuda.enable_cudnn_sdp(False)
     print(json.dumps(run_model.plain_steps(torch, run_model.build(torch, sys.argv[1]))))
 """
+# Scratch memory of each op of tests/data/pytorch/kernel_scratch.json.
+SCRATCH = """
+    import json, sys
+    import torch
+    torch.backends.cudnn.enabled = False
+    torch.ones(4, 4, device="cuda") @ torch.ones(4, 4, device="cuda")  # cuBLAS's workspaces stay
+
+    def made(value):
+        if not isinstance(value, dict):
+            return value
+        if "type" in value:
+            return getattr(torch, value["type"])
+        return torch.empty_strided(value["sizes"], value["strides"], dtype=getattr(torch, value["dtype"]), device="cuda")
+
+    found = []
+    for row in json.load(open(sys.argv[1]))["rows"]:
+        _, name, overload = row["op"].split(".")
+        arguments = [made(value) for value in row["arguments"]]
+        if name == "_scaled_dot_product_efficient_attention_backward":
+            arguments[-1] = [bool(value) for value in arguments[-1]]
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        results = getattr(getattr(torch.ops.aten, name), overload)(*arguments)
+        found.append(torch.cuda.max_memory_allocated() - max(before, torch.cuda.memory_allocated()))
+        del arguments, results
+        torch.cuda.empty_cache()
+    print(json.dumps(found))
+"""
+REFERENCE = pathlib.Path(__file__).resolve().parents[1] / "data" / "pytorch" / "kernel_scratch.json"
 GPU_CHECK = pathlib.Path(__file__).resolve().parents[2] / "packaging" / "gpu_check"
 
 
@@ -273,6 +302,12 @@ class StandIn(unittest.TestCase):
                 self.assertAlmostEqual(own["active"], real["active"], delta=blocks)
                 self.assertAlmostEqual(own["start"], real["start"], delta=blocks)
                 self.assertAlmostEqual(own["reserved"] / real["reserved"], 1, delta=0.005)
+
+    def test_kernels_take_the_scratch_memory_of_the_reference(self):
+        done = self.run_here(sys.executable, "-c", textwrap.dedent(SCRATCH), str(REFERENCE), there=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(REFERENCE.read_text(encoding="utf-8"))["rows"]
+        self.assertEqual(json.loads(done.stdout.splitlines()[-1]), [row["scratch"] for row in rows])
 
     def test_headroom_record(self):
         done = self.run_here(RECORD, "record", "demo:mlp", "--device", "cuda", "-o", "step.hrs", "--json")

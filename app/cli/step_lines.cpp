@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "app/cli/clock.h"
+#include "app/cli/step_lines.h"
 
 #include "app/cli/table.h"
 #include "core/base/try.h"
@@ -114,6 +114,30 @@ void printOffload(const Plan& plan, std::ostream& out)
         out << "Offload       " << formatBytes(plan.offload.moved) << " to the host and back in "
             << formatMs(plan.offload.copyMs) << "; the GPU waits for " << formatMs(plan.offload.exposedMs)
             << "\n              Pinned host memory: " << exactBytes(plan.offload.host) << '\n';
+}
+
+namespace {
+
+void printObstacles(std::span<const Obstacle> modules, const char* title, const char* restriction, const char* others,
+                    std::ostream& out)
+{
+    if (modules.empty())
+        return;
+    out << title << modules.front().module << restriction << modules.front().reason << '\n';
+    if (modules.size() > 1)
+        out << "              " << modules.size() - 1 << others << "; --json names all.\n";
+}
+
+} // namespace
+
+void printNotCheckpointable(std::span<const Obstacle> modules, std::ostream& out)
+{
+    printObstacles(modules, "Left out      ", " cannot be checkpointed: ", " more cannot either", out);
+}
+
+void printWholeOnly(std::span<const Obstacle> modules, std::ostream& out)
+{
+    printObstacles(modules, "Whole only    ", " is recomputed as a whole or not at all: ", " more are, too", out);
 }
 
 Status printCommunication(const StepTrace& trace, std::ostream& out)
