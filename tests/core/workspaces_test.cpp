@@ -216,6 +216,22 @@ TEST(Workspaces, TheAllocatorHoldsThem)
     EXPECT_FALSE(simulateAllocator(*trace, timeline, rules, workspaces).failure);
 }
 
+TEST(KernelScratch, LiesBesideTheResultsOfTheOp)
+{
+    const StepTracePtr trace = step({});
+    const Timeline timeline = *predict(*trace, {});
+    Workspaces workspaces;
+    workspaces.scratch = {0, 100 * MiB, 0};
+    AllocatorRules rules;
+    const AllocatorRun run = simulateAllocator(*trace, timeline, rules, workspaces);
+    EXPECT_EQ(run.stats.allocatedPeak, 112 * MiB);
+    EXPECT_EQ(run.start.allocated, 0) << "the op gave the memory back";
+    rules.capacity = 110 * MiB;
+    const AllocatorRun full = simulateAllocator(*trace, timeline, rules, workspaces);
+    ASSERT_TRUE(full.failure);
+    EXPECT_EQ(full.failure->op, OpId(1)) << "a kernel without scratch memory cannot run";
+}
+
 /// A graph frees them between its captures, which have them in its pool one after the other.
 TEST(Workspaces, AGraphHasItsOwnInItsPool)
 {
