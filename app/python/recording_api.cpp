@@ -10,6 +10,7 @@
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 #include "core/predict/predict.h"
+#include "core/record/captured_graph.h"
 #include "core/record/outside_memory.h"
 #include "core/record/recorder.h"
 #include "core/record/step_recording.h"
@@ -23,6 +24,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -41,6 +43,7 @@ struct Recording
     std::unique_ptr<Recorder> recorder; ///< recorder of the running step
     std::shared_ptr<RealDevice> real; ///< device that steps are measured on; null: the simulated device
     bool begun = false;
+    std::uint64_t replaysBefore = 0; ///< CapturedGraph::replays() at the begin of the step
     std::shared_ptr<OutsideMemory> outside; ///< null on a real device
     std::optional<std::unordered_map<const void*, Category>> before; ///< state at the end of the last step
     std::optional<EarlierSteps> earlier; ///< of the finished steps; nullopt: there are none
@@ -94,6 +97,7 @@ Status measureOn(int device)
 void watch()
 {
     recording().earlier.reset();
+    recording().saving.clear();
     if (!recording().real)
         recording().outside = OutsideMemory::watch();
 }
@@ -126,6 +130,7 @@ Status begin()
         running.outside->stepBegins();
     running.recorder->begin();
     running.recorder->reportsRecomputations();
+    running.replaysBefore = CapturedGraph::replays();
     running.begun = true;
     return {};
 }
@@ -219,7 +224,10 @@ Status finish(std::string_view json)
     if (!trace)
         return trace.error();
     running.finished = std::move(*trace);
-    if (const std::string leftOut = leftOutSetting(*running.finished, running.saving); !leftOut.empty())
+    // Ops of a replayed graph belong to no call, so that modules of the graph seem to be left out.
+    const bool replayed = CapturedGraph::replays() != running.replaysBefore;
+    const std::string leftOut = replayed ? std::string() : leftOutSetting(*running.finished, running.saving);
+    if (!leftOut.empty())
         addSetting(running.finished, LeftOutModules::setting, leftOut);
     running.saving.merge(modulesThatSave(*running.finished));
     const Bytes saved = savedForBackward(*running.finished);

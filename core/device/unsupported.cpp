@@ -48,6 +48,14 @@ void refuseSymmetric(const c10::OperatorHandle& op, torch::jit::Stack*)
                                 "the step with NCCL's collectives (in torchtitan without async tensor parallelism)");
 }
 
+/// For ops that PyTorch has for the CPU alone (native_functions.yaml): a card raises an error, too.
+void refuseOnCard(const c10::OperatorHandle& op, torch::jit::Stack*)
+{
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "Could not run '", op.operator_name(),
+                                "' with arguments from the 'CUDA' backend: PyTorch has the operator for the CPU alone. "
+                                "Give the operator tensors on the CPU, as by tensor.cpu().");
+}
+
 bool isSymmetric(const c10::OperatorHandle& op)
 {
     return op.operator_name().name.starts_with("symm_mem::");
@@ -92,6 +100,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     for (const char* const name : {"quantize_per_tensor", "quantize_per_tensor.tensor_qparams",
                                    "quantize_per_tensor_dynamic", "quantize_per_channel"})
         library.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuseQuantized>());
+    for (const char* const name :
+         {"_add_relu.Tensor", "_add_relu_.Tensor", "_add_relu.out", "_add_relu.Scalar", "_add_relu_.Scalar",
+          "_histogramdd_bin_edges", "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors",
+          "histogram.bins_tensor", "histogram.bins_tensor_out", "histogram.bin_ct", "histogram.bin_ct_out",
+          "narrow_copy.out", "slow_conv3d_forward", "slow_conv3d_forward.output"})
+        library.impl(name, torch::CppFunction::makeFromBoxedFunction<&refuseOnCard>());
 }
 
 } // namespace

@@ -54,7 +54,7 @@ public:
         }
         findReads();
         ofStep_ = findObstacleOfStep();
-        holdsCheckpoint_ = modulesAround(modulesWith(opRecomputed));
+        holdsCheckpoint_ = findHoldsCheckpoint();
         runsInBackward_ = modulesWith(opInBackwardForward);
         holdsImplicit_ = modulesAround(runsInBackward_);
     }
@@ -304,17 +304,37 @@ private:
             || category == Category::parameter; // whose data the program has replaced
     }
 
-    /// By module: whether the recorder notes the module or a module around it: names with a comma between them.
+    /// By module: whether the recorder notes the module: names with a comma between them.
+    std::vector<bool> notedIn(std::string_view setting) const
+    {
+        const std::string noted = ", " + std::string(trace_.info.setting(setting)) + ",";
+        std::vector<bool> found(trace_.modules.size(), false);
+        for (std::uint32_t i = 0; i < found.size(); ++i)
+            found[i] = noted.find(", " + std::string(trace_.moduleFqn(ModuleId(i))) + ",") != std::string::npos;
+        return found;
+    }
+
+    /// By module: whether the recorder notes the module or a module around it.
     std::vector<bool> findInLargerGraphs() const
     {
-        const std::string noted = ", " + std::string(trace_.info.setting("in larger graphs")) + ",";
-        std::vector<bool> found(trace_.modules.size(), false);
-        for (std::uint32_t i = 0; i < found.size(); ++i) {
-            const ModuleId parent = trace_.modules.parent[ModuleId(i)];
-            const std::string name = ", " + std::string(trace_.moduleFqn(ModuleId(i))) + ",";
-            found[i] = (parent.valid() && found[parent.value]) || noted.find(name) != std::string::npos;
-        }
+        std::vector<bool> found = notedIn("in larger graphs");
+        for (std::uint32_t i = 0; i < found.size(); ++i)
+            if (const ModuleId parent = trace_.modules.parent[ModuleId(i)]; parent.valid() && found[parent.value])
+                found[i] = true;
         return found;
+    }
+
+    /// By module: whether the recorded step recomputes a module inside, or the recorder notes a checkpoint in there: a
+    /// recomputation may end before the first op.
+    std::vector<bool> findHoldsCheckpoint() const
+    {
+        std::vector<bool> holds = modulesAround(modulesWith(opRecomputed));
+        const std::vector<bool> noted = notedIn("checkpoints in");
+        for (std::uint32_t i = 0; i < noted.size(); ++i)
+            for (ModuleId module = noted[i] ? ModuleId(i) : ModuleId(); module.valid();
+                 module = trace_.modules.parent[module])
+                holds[module.value] = true;
+        return holds;
     }
 
     /// By storage: whether the storage is of a category at any time.

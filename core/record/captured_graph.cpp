@@ -22,6 +22,7 @@ namespace headroom {
 namespace {
 
 std::atomic<CapturedGraph*> capturing{nullptr};
+std::atomic<std::uint64_t> replayCount{0};
 thread_local bool replaying = false;
 
 class ReplayScope
@@ -225,8 +226,14 @@ bool CapturedGraph::isReplayed() noexcept
     return replaying;
 }
 
+std::uint64_t CapturedGraph::replays() noexcept
+{
+    return replayCount;
+}
+
 void CapturedGraph::replay()
 {
+    ++replayCount;
     const at::AutoDispatchBelowAutograd below;
     const ReplayScope scope;
     for (const MemoryPtr& memory : freedBefore_)

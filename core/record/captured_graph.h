@@ -8,6 +8,7 @@
 #include <ATen/core/stack.h>
 #include <c10/util/FunctionRef.h>
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -36,6 +37,7 @@ public:
     void replay();
     /// Returns whether this thread replays a graph. Ops of a captured backward then run outside of autograd.
     static bool isReplayed() noexcept;
+    static std::uint64_t replays() noexcept; ///< returns the number of replays in this process so far
 
     /// Runs an op, and adds the op to the graph that is captured on this thread's stream, if any.
     static void run(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::function_ref<void()> run);

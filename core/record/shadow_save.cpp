@@ -53,20 +53,28 @@ at::Tensor withParts(const at::Tensor& tensor, const std::vector<at::Tensor>& pa
     return ask("torch_headroom::with_parts", {tensor, parts}).toTensor();
 }
 
+/// Copies a tensor on the same storage, without autograd's history. Dispatch modes of Python see no copy of a plain
+/// tensor: the program makes none.
+at::Tensor copyOf(const at::Tensor& tensor, const c10::VariableVersion& version, bool allowMetadataChange)
+{
+    const bool isPlain = !tensor.key_set().has(c10::DispatchKey::Python);
+    const c10::impl::ExcludeDispatchKeyGuard noModes(isPlain ? c10::DispatchKeySet(c10::DispatchKey::Python)
+                                                             : c10::DispatchKeySet());
+    return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(version, allowMetadataChange));
+}
+
 } // namespace
 
 at::Tensor onStorage(const at::Tensor& tensor, c10::Storage storage)
 {
-    auto copy = tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0),
-                                                                      /*allow_tensor_metadata_change=*/true);
-    copy->set_storage_keep_dtype(std::move(storage));
-    return at::Tensor(std::move(copy));
+    at::Tensor copy = copyOf(tensor, c10::VariableVersion(0), /*allowMetadataChange=*/true);
+    copy.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
+    return copy;
 }
 
 at::Tensor detached(const at::Tensor& tensor, bool allowMetadataChange)
 {
-    return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
-        tensor.unsafeGetTensorImpl()->version_counter(), allowMetadataChange));
+    return copyOf(tensor, tensor.unsafeGetTensorImpl()->version_counter(), allowMetadataChange);
 }
 
 at::Tensor shapeOf(const at::Tensor& tensor)
@@ -211,17 +219,18 @@ c10::DataPtr ShadowSave::withContents(c10::DataPtr block) const
 
 void ShadowSave::holdStorage(c10::Storage& again, sim::BlockTag tag)
 {
+    // The recording holds a lock, so no copy of the shape is made: a copy may call Python.
     if (at::Tensor tensor = original(); tensor.defined()) {
         kept_ = std::move(tensor);
     } else if (auto alive = storage_.lock()) {
-        kept_ = onStorage(kept_, c10::Storage(std::move(alive)));
+        kept_.unsafeGetTensorImpl()->set_storage_keep_dtype(c10::Storage(std::move(alive)));
     } else {
         if (!again) {
             c10::DataPtr block
                 = sim::simulatedState().allocator.allocateHeld(storageBytes_, pack_.address, tag, pack_.memory);
             again = simulatedStorage(withContents(std::move(block)), storageBytes_);
         }
-        kept_ = onStorage(kept_, again);
+        kept_.unsafeGetTensorImpl()->set_storage_keep_dtype(again);
     }
     storage_.reset();
     pack_.shadowed = false;

@@ -7,6 +7,7 @@ recomputes one gives the gradients of the plain step to the bit, or is refused b
 """
 
 import copy
+import functools
 import gc
 import json
 import pathlib
@@ -24,12 +25,14 @@ import torch_headroom  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.ao.quantization import FusedMovingAvgObsFakeQuantize, default_fake_quant  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+from torch.nn.modules import module as module_hooks  # noqa: E402
 from torch.nn.utils import parametrizations, parametrize, spectral_norm  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch_headroom._apply.region import _UPDATING_STATISTICS, uses_of  # noqa: E402
 
 HEADROOM = sys.argv.pop()
 WIDTH, ROWS, STEPS = 16, 64, 3
+CALLS = [0]
 
 
 @torch.library.custom_op("states_test::scaled", mutates_args=("largest",))
@@ -227,6 +230,25 @@ class OwnGenerators(Part):
         return x
 
 
+class Counted(torch.autograd.Function):
+    """Counts calls in a global variable, which the code of no module names."""
+
+    @staticmethod
+    def forward(ctx, x):
+        CALLS[0] += 1
+        ctx.factor = CALLS[0]
+        return x * ctx.factor
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.factor
+
+
+class CountedCalls(Part):
+    def inner(self, x):
+        return Counted.apply(x)
+
+
 class DataReplaced(Count):
     def forward(self, x):
         self.first.weight.data = self.first.weight.data * 0.9
@@ -393,6 +415,37 @@ class States(unittest.TestCase):
             self.assertTrue(all(parameter.requires_grad for parameter in net.parameters()))
 
         self.check_loss(loss)
+
+    def test_hooks_that_are_there_in_the_forward_alone(self):
+        for every in False, True:
+            def loss(net, x):
+                def hook(module, arguments, named, result):
+                    return result * 1.5 if isinstance(module, nn.Linear) else None
+
+                register = functools.partial(module_hooks.register_module_forward_hook, with_kwargs=True)
+                handles = [register(hook)] if every else [
+                    block.first.register_forward_hook(hook, with_kwargs=True) for block in net.blocks]
+                found = net(x).square().mean()
+                for handle in handles:
+                    handle.remove()
+                later = [block.first.register_forward_pre_hook(lambda *_: self.fail("a hook of later"))
+                         for block in net.blocks]
+                found.backward()
+                for block, handle in zip(net.blocks, later):
+                    self.assertFalse(block.first._forward_hooks)
+                    self.assertIn(handle.id, block.first._forward_pre_hooks)
+                    handle.remove()
+
+            with self.subTest(every=every):
+                self.check_loss(loss)
+
+    def test_a_global_variable_of_a_function_with_a_backward_of_its_own(self):
+        def loss(net, x):
+            CALLS[0] = 0
+            net(x).square().mean().backward()
+            self.assertEqual(CALLS[0], 2)
+
+        self.check_loss(loss, CountedCalls)
 
     def test_cached_weights_of_parametrizations(self):
         def inside(net, x):

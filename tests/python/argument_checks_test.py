@@ -295,8 +295,39 @@ class Autocast(unittest.TestCase):
 
 # CUDA has no kernel for these dtypes of these ops, but the simulated card takes them. Not all samples of einsum are
 # products.
-_ACCEPTED = {"einsum", "igamma", "igammac", "angle", "histogram", "histogramdd", "histc", "native_dropout_backward",
+_ACCEPTED = {"einsum", "igamma", "igammac", "angle", "histc", "native_dropout_backward",
              "scatter_reduce_prod", "scatter_reduce_amin", "scatter_reduce_amax"}
+
+
+class OfTheCpuAlone(Refused):
+    def test_histograms(self):
+        x, edges = rand(20, 2), [torch.linspace(-3, 3, 5)] * 2
+        works = {"_histogramdd_from_bin_tensors": lambda: torch.histogramdd(x, [edge.cuda() for edge in edges]),
+                 "_histogramdd_bin_edges": lambda: torch.histogramdd(x, [5, 5]),
+                 "histogram.bin_ct": lambda: torch.histogram(x, 5)}
+        works_of_both = {"_histogramdd_from_bin_tensors": lambda: torch.histogramdd(x.cpu(), [x[:, 0], x[:, 1]])}
+        for name, work in (*works.items(), *works_of_both.items()):
+            self.refused(f"Could not run 'aten::{name}' with arguments from the 'CUDA' backend: PyTorch has the operator "
+                         "for the CPU alone. Give the operator tensors on the CPU, as by tensor.cpu().", work,
+                         NotImplementedError)
+        torch.histogramdd(x.cpu(), edges)
+        self.assertEqual(torch.histc(x, 5).device, x.device)
+
+    def test_the_list(self):
+        """PyTorch's own list of kernels, for the ops that programs call."""
+        if importlib.util.find_spec("torchgen") is None or importlib.util.find_spec("yaml") is None:
+            self.skipTest("this Python has no torchgen, or no yaml")
+        import yaml
+
+        functions = yaml.safe_load((pathlib.Path(torch.__file__).parents[1] / "torchgen/packaged/ATen/native"
+                                    / "native_functions.yaml").read_text(encoding="utf-8"))
+        kernels = {entry["func"].partition("(")[0]: ", ".join(entry.get("dispatch", {})) for entry in functions}
+        source = (_SOURCES / "core/device/unsupported.cpp").read_text(encoding="utf-8")
+        listed = re.findall(r'"([\w.]+)"', source[source.index('"_add_relu.Tensor"'):source.index("&refuseOnCard>")])
+        self.assertGreater(len(listed), 10)
+        for name in listed:
+            self.assertIn("CPU", kernels[name])
+            self.assertNotRegex(kernels[name], "CUDA|Composite", name)
 
 
 class Samples(unittest.TestCase):

@@ -245,6 +245,25 @@ class OfTheProgram(Graphs):
         self.assertIn("aten.gelu_backward.default", backward)
         self.assertGreater(step["private_pool_bytes"], 3 * 64 * MIB)
 
+    def check_nothing_is_left_out(self, step):
+        remarks = recorded(step)["remarks"]
+        self.assertFalse([remark for remark in remarks if "ran without" in remark], remarks)
+
+    def test_no_module_of_a_replayed_graph_is_left_out(self):
+        model, x, steps = nn.Sequential(perceptron()), torch.randn(ROWS, WIDTH, device="cuda"), []
+
+        def step():
+            if len(steps) == 1:
+                model[0] = torch.cuda.make_graphed_callables(model[0], (torch.randn_like(x),))
+            steps.append(model(x).sum().backward())
+            model.zero_grad()
+
+        self.check_nothing_is_left_out(step)
+
+    def test_no_module_of_an_earlier_recording_is_left_out(self):
+        for model in perceptron(), nn.Linear(WIDTH, 8, device="cuda"):
+            self.check_nothing_is_left_out(lambda: model(torch.randn(8, WIDTH, device="cuda")).sum().backward())
+
 
 class Pools(Graphs):
     def test_a_mem_pool_has_segments_of_its_own(self):

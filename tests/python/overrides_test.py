@@ -4,6 +4,7 @@
 
 import collections
 import pathlib
+import subprocess
 import sys
 import unittest
 
@@ -103,6 +104,41 @@ class Programs(base.ApplyTest):
 class Scripts(Recorded):
     def test_a_program_is_recorded(self):
         result = self.run_script(FAULTS / "overrides.py", "--gpu", "a100-80gb", "--strict")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_dispatch_modes_see_the_ops_of_the_program(self):
+        """Also a mode that takes memory of the card, and that is there at the end of the recording."""
+        script = self.written("""
+            import contextlib, sys, torch_headroom
+            torch_headroom.simulate("a100-80gb")
+            import torch
+            from torch.utils._python_dispatch import TorchDispatchMode
+
+            class Mode(TorchDispatchMode):
+                def __torch_dispatch__(self, op, types, arguments=(), named=None):
+                    seen.append(op.overloadpacket.__name__)
+                    torch.empty(8, device="cuda")
+                    return op(*arguments, **(named or {}))
+
+            def step():
+                linear.zero_grad()
+                linear(torch.randn(8, 64, device="cuda")).exp().tanh().sum().backward()
+                return linear(torch.randn(8, 64, device="cuda")).exp().tanh()
+
+            linear, seen = torch.nn.Linear(64, 64, device="cuda"), []
+            with Mode():
+                held = step()
+                expected = list(seen)
+                seen.clear()
+                with torch_headroom.record(sys.argv[1]) as recording:
+                    held = step()
+                    now = list(seen)
+                    recording.step()
+                held.sum().backward()
+            ops = [[name for name in names if name != "detach"] for names in (expected, now)]
+            assert ops[0] == ops[1] and len(now) <= len(expected), (expected, now)
+            """)
+        result = subprocess.run([sys.executable, script, self.step], capture_output=True, text=True, timeout=60)
         self.assertEqual(result.returncode, 0, result.stderr)
 
 

@@ -88,6 +88,30 @@ class OwnCheckpoints(Recorded):
         answer = self.headroom("verify", plain, "--executed", self.step, "--policy", policy, "--json")
         self.assertEqual(answer["reason"], "")
 
+    def test_a_checkpoint_of_functions_alone(self):
+        """Nothing of a module runs again: a checkpoint of a single function runs no op again at all."""
+        for function in "nn.functional.gelu", "lambda x: nn.functional.gelu(x).tanh()":
+            with self.subTest(function):
+                self.recorded(f"""
+                    import torch
+                    from torch import nn
+                    from torch.utils.checkpoint import checkpoint
+                    class Block(nn.Module):
+                        def __init__(self):
+                            super().__init__()
+                            self.up, self.down = nn.Linear(256, 1024), nn.Linear(1024, 256)
+                        def forward(self, x):
+                            return self.down(checkpoint({function}, self.up(x), use_reentrant=False))
+                    net = nn.Sequential(Block(), Block()).cuda()
+                    while True:
+                        net(torch.randn(4096, 256, device="cuda")).pow(2).mean().backward()
+                        net.zero_grad()
+                    """)
+                plan = self.headroom("ops-plan", self.step, "--memory-budget", 0.6, "--json")
+                self.assertEqual({module["module"]: module["reason"] for module in plan["not_checkpointable"]},
+                                 dict.fromkeys(("Sequential", "Sequential.0", "Sequential.1"),
+                                               "the program already checkpoints a part of the module"))
+
     def test_they_are_left_out_where_that_is_asked_for(self):
         own = self.recorded(_SCRIPT)["peak_bytes"]
         without = self.recorded(_SCRIPT, "--without-checkpointing")

@@ -131,6 +131,28 @@ class Holds(unittest.TestCase):
         (gradient,) = torch.autograd.grad(x.exp().exp().sum(), x, create_graph=True)
         self.assertEqual(recorded, torch.cuda.memory_allocated())
 
+    def test_jagged_tensors(self):
+        """What autograd saves has the ragged size of the program's tensor, though the tensor's offsets are gone."""
+        rows = [torch.randn(count, 512, device="cuda", requires_grad=True) for count in (256, 64, 192)]
+
+        def loss():
+            x = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+            x = torch.tanh(torch.tanh(x) * 2)
+            return torch.stack([row.mean() for row in x.unbind()]).sum() + torch.nested.to_padded_tensor(x, 0).sum()
+
+        def taken():
+            torch.cuda.reset_peak_memory_stats()
+            loss().backward()
+            for row in rows:
+                row.grad = None
+            return support.tensor_bytes()
+
+        taken()  # PyTorch keeps tensors of the first use
+        with self.recording:
+            recorded = taken()
+        self.assertEqual(recorded, taken())
+        torch.nested._internal.nested_tensor._tensor_symint_registry.clear()
+
     def test_a_saved_storage_that_is_resized(self):
         x = torch.zeros(2**18, device="cuda", requires_grad=True)
         with self.recording:

@@ -19,7 +19,7 @@ import weakref
 import torch
 from torch.nn.parameter import UninitializedTensorMixin
 
-from ._torch import compiling, patch_around
+from ._torch import compiling, keep_ragged_size, patch_around
 
 _MRO = type.__dict__["__mro__"]
 _READERS = ((dict, dict.values), (tuple, tuple.__iter__), (list, list.__iter__), (set, set.__iter__),
@@ -483,8 +483,9 @@ def _made(tensor, parts):
     names, context = tensor.__tensor_flatten__()
     inner = {name: getattr(tensor, name) for name in names}
     wrapped = set(map(id, inner_tensors(tensor)))
-    inner = {name: _made(part, parts) if id(part) in wrapped else part for name, part in inner.items()}
-    return type(tensor).__tensor_unflatten__(inner, context, tensor.size(), tensor.stride())
+    made = {name: _made(part, parts) if id(part) in wrapped else part for name, part in inner.items()}
+    keep_ragged_size(tensor, inner, made)
+    return type(tensor).__tensor_unflatten__(made, context, tensor.size(), tensor.stride())
 
 
 @functools.lru_cache(maxsize=None)

@@ -255,3 +255,14 @@ def in_reentrant_checkpoint():
 def _reentrant_code():
     function = torch.utils.checkpoint.CheckpointFunction
     return frozenset((function.forward.__code__, function.backward.__code__))
+
+
+def keep_ragged_size(tensor, inner, made):
+    """Gives a jagged tensor that is made of the tensors `made` the size of `tensor`, made of `inner`: PyTorch knows a
+    ragged size by the object of the offsets, and autograd compares the sizes of gradients."""
+    nested = sys.modules.get("torch.nested._internal.nested_tensor")
+    if nested is None or not isinstance(tensor, nested.NestedTensor):
+        return
+    name = "_lengths" if "_lengths" in inner else "_offsets"
+    if made[name] is not inner[name]:
+        nested._tensor_symint_registry[made[name]] = nested.get_tensor_symint(inner[name])

@@ -224,6 +224,7 @@ class Attributes:
         self._kept = []  # (dict of a module, or attributes of an object or class; recipes by name)
         self._changed = {}  # id of the variables of a class or file -> names that the forward changed, after drawn()
         self._children = [(module._modules, dict(module._modules)) for module in inside if module._modules]
+        self._hooks = members.Hooks(inside[1:])  # those of the module itself run outside of the recomputation
         self._sources, self._classes = set(), set()
         for place, module in enumerate(inside):
             self._keep_module(module, lambda name, place=place: (place, name))
@@ -299,7 +300,8 @@ class Attributes:
     def restored(self, root):
         """A context with the attributes of the call. At the end, all attributes and buffers are as before the context:
         the program expects the forward's attributes."""
-        owners = [owner for module in _modules_in(root) for owner in _owners(module)]
+        modules = _modules_in(root)
+        owners = [owner for module in modules for owner in _owners(module)]
         owners += [owner for owner, _ in (*self._kept, *self._children)]
         before = [(owner, dict(owner)) for owner in {id(owner): owner for owner in owners}.values()]
         made = {}
@@ -311,7 +313,8 @@ class Attributes:
                 recipes = {name: recipe if name in changed else _NOT_KEPT for name, recipe in recipes.items()}
             _put_back(owner, recipes, made)
         try:
-            yield
+            with self._hooks.restored(modules[1:]):
+                yield
         finally:
             for owner, values in before:
                 for name in owner.keys() - values.keys():

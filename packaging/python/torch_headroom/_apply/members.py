@@ -226,7 +226,7 @@ def classes_of_program(cls):
 
 def named_by(source):
     """Returns the global variables, and the classes, that a function or the functions of a class name, and functions
-    called there; and such functions that may have a state of their own."""
+    called and classes named there; and such functions that may have a state of their own."""
     if source not in _named:
         _named[source] = _find_named(source)
     files, *others = _named[source]
@@ -234,21 +234,27 @@ def named_by(source):
 
 
 def _find_named(source):
-    members = [source] if type(source) is types.FunctionType else [
-        member for base in classes_of_program(source) for member in type.__dict__["__dict__"].__get__(base).values()]
-    waiting = [function for function in map(function_of, members) if function is not None]
-    names, classes, known = {}, {}, set(map(id, waiting))
+    waiting, names, classes, known = [], {}, {}, set()
+
+    def add(value):
+        function = function_of(value)
+        if function is not None and id(function) not in known and len(waiting) < _MOST_FUNCTIONS:
+            known.add(id(function))
+            waiting.append(function)
+        elif is_a(value, type):
+            for cls in classes_of_program(value):
+                if cls not in classes:
+                    classes[cls] = None
+                    for member in list(type.__dict__["__dict__"].__get__(cls).values()):
+                        add(member)
+
+    add(source)
     for function in waiting:  # grows meanwhile
         files = [function.__globals__]
         for name in _names_in(function.__code__):
             value = function.__globals__.get(name)
-            inner = function_of(value)
-            if inner is not None and id(inner) not in known and len(waiting) < _MOST_FUNCTIONS:
-                known.add(id(inner))
-                waiting.append(inner)
-            elif is_a(value, type):
-                classes |= dict.fromkeys(classes_of_program(value))
-            elif is_a(value, types.ModuleType) and not is_installed(value.__name__):
+            add(value)
+            if is_a(value, types.ModuleType) and not is_installed(value.__name__):
                 files.append(vars(value))
         for file in files:
             names.setdefault(id(file), (file, set()))[1].update(_names_in(function.__code__) & file.keys())
@@ -273,6 +279,64 @@ def function_of(value):
 def _names_in(code):
     inner = (_names_in(constant) for constant in code.co_consts if type(constant) is types.CodeType)
     return frozenset(code.co_names).union(*inner)
+
+
+_HOOKS = "_forward_pre_hooks", "_forward_hooks"
+_MARKS = "_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called"
+_OF_ALL = {name: getattr(torch.nn.modules.module, f"_global{name}", {}) for name in (*_HOOKS, *_MARKS)}
+
+
+class Hooks:
+    """The hooks around the forwards of modules, and of all modules of the process, at one call: a program may register
+    hooks for the forward alone."""
+
+    def __init__(self, modules):
+        self._known = {id(hooks): dict(hooks) for names in (_HOOKS, _MARKS) for hooks in _hooks_of(modules, names)
+                       if hooks}
+
+    @contextlib.contextmanager
+    def restored(self, modules):
+        """A context with the program's hooks of the call; hooks of libraries stay as now."""
+        undo = []
+        for hooks in _hooks_of(modules, _HOOKS):
+            known, now = self._known.get(id(hooks), {}), dict(hooks)
+            if _own(known) != _own(now):
+                _replace(hooks, {number: hook for number, hook in known.items() if number in now or _is_own_hook(hook)}
+                         | {number: hook for number, hook in now.items() if number in known or not _is_own_hook(hook)})
+                undo.append(functools.partial(_replace, hooks, now))
+        if undo:
+            for marks in _hooks_of(modules, _MARKS):  # by the number of a hook, without effect if there is no such hook
+                undo.append(functools.partial(_replace, marks, dict(marks)))
+                marks.update(self._known.get(id(marks), {}))
+        try:
+            yield
+        finally:
+            for put_back in undo:
+                put_back()
+
+
+def _hooks_of(modules, names):
+    yield from (_OF_ALL[name] for name in names)
+    for module in modules:
+        attributes = attributes_of(module)
+        yield from (attributes[name] for name in names)
+
+
+def _own(hooks):
+    return {number: id(hook) for number, hook in hooks.items() if _is_own_hook(hook)} if hooks else {}
+
+
+def _is_own_hook(hook):
+    """Returns whether a hook is a function or an object of the program."""
+    while is_a(hook, functools.partial):
+        hook = hook.func
+    hook = hook.__func__ if type(hook) is types.MethodType else hook
+    return function_of(hook) is not None if type(hook) is types.FunctionType else is_of_program(type(hook))
+
+
+def _replace(target, values):
+    target.clear()
+    target.update(values)
 
 
 # FullyShardedDataParallel's mark of modules whose parameters get other data.

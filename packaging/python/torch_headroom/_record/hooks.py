@@ -15,7 +15,7 @@ from .._distributed import sharding
 from .._library import Instant
 from .._modules import around_forward, has_hooks, in_larger_graph, is_compiled, state_tensors, tensors_of
 from .._simulate import cuda_graphs
-from .._torch import after_steps, around, before_steps, compiling, in_backward, in_transform
+from .._torch import after_steps, around, before_steps, compiling, in_backward, in_transform, is_of_checkpoint
 
 
 def say_if_own(pack_hook):
@@ -190,8 +190,12 @@ class Hooks:
             self._loop.compilation_begins()
 
     def _saves_begin(self, hooks):
-        if self._recorder.recording:
-            say_if_own(hooks.pack_hook)
+        recorder = self._recorder
+        if not recorder.recording:
+            return
+        say_if_own(hooks.pack_hook)
+        if recorder.depth and is_of_checkpoint(hooks.pack_hook) and not in_backward():
+            recorder.checkpointing.add(recorder.running)
 
     def _module_call(self, original):
         recorder, loop = self._recorder, self._loop

@@ -97,6 +97,7 @@ class StepRecorder:
         self.running = 0  # number of the innermost running module
         self.compiled = None  # (number of the last called compiled module, depth inside the module)
         self.in_larger_graphs = set()  # numbers of modules that torch.compile compiled as a part of something larger
+        self.checkpointing = set()  # numbers of modules whose forward began a checkpoint of the program
         self.wrapped = set()  # numbers of modules that the program called by torch.compile()'s wrapper
         self.step = 0  # number of the last finished step
         self.notes = []  # notes on that step, sentences
@@ -148,6 +149,7 @@ class StepRecorder:
         self.calls = self.calls_in_transforms = self.replays = 0
         self.in_larger_graphs.clear()
         self.wrapped.clear()
+        self.checkpointing.clear()
         self._on_side_stream = torch.cuda.current_stream() != torch.cuda.default_stream()
 
     def add_root_call(self, arguments):
@@ -277,6 +279,7 @@ class StepRecorder:
         optimizers = sorted({type(o).__name__.lower() for o in self.inventory.optimizers()})
         parameters = self._parameters()
         in_larger_graphs = self._in_larger_graphs()
+        checkpointing = sorted(map(self._names.name_of, self.checkpointing))
         dtype = next((p.dtype for p in parameters), torch.float32)
         self._on_cpu = bool(parameters) and all(p.device.type == "cpu" for p in parameters)
         self._names = None
@@ -286,6 +289,8 @@ class StepRecorder:
             noted.append(("compiled graphs", str(compiling.graphs)))
         if in_larger_graphs:
             noted.append(("in larger graphs", ", ".join(in_larger_graphs)))
+        if checkpointing:
+            noted.append(("checkpoints in", ", ".join(checkpointing)))
         settings, sentences = self.compiled_backward.step_ends()
         noted += settings
         if modules_that_read_memory():
