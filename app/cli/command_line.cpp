@@ -10,6 +10,7 @@
 #include "core/base/json_text.h"
 #include "core/base/printable_text.h"
 #include "core/base/try.h"
+#include "core/plan/plan.h"
 
 #include <CLI/CLI.hpp>
 
@@ -105,6 +106,10 @@ int runAction(const Action& action)
         cli::printError("the answer cannot be written to standard output: is the disk full?");
         return exitCode(ErrorKind::badInput);
     }
+    if (SearchLimit::endedByClock())
+        std::cerr
+            << "torch-headroom: this computer is so slow or busy that a search was cut short: another run may find "
+               "a better plan\n";
     return *result;
 }
 

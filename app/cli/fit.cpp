@@ -121,14 +121,36 @@ std::string longestBatch(const FitResult& result)
     return {};
 }
 
-Status createFolder(const std::filesystem::path& folder)
+/// The folder of --policies: a new one is removed again if no policy was written.
+class PolicyFolder
 {
-    std::error_code problem;
-    std::filesystem::create_directories(folder, problem);
-    if (problem)
-        return badInput("--policies " + folder.string() + " cannot be created: " + problem.message());
-    return {};
-}
+public:
+    explicit PolicyFolder(std::filesystem::path path)
+        : path_(std::move(path))
+    {
+    }
+    ~PolicyFolder()
+    {
+        std::error_code isNotEmpty;
+        if (isNew_)
+            std::filesystem::remove(path_, isNotEmpty);
+    }
+    PolicyFolder(const PolicyFolder&) = delete;
+    PolicyFolder& operator=(const PolicyFolder&) = delete;
+
+    Status create()
+    {
+        std::error_code problem;
+        isNew_ = std::filesystem::create_directories(path_, problem);
+        if (problem)
+            return badInput("--policies " + path_.string() + " cannot be created: " + problem.message());
+        return {};
+    }
+
+private:
+    std::filesystem::path path_;
+    bool isNew_ = false;
+};
 
 /// Writes the policies of the largest and the fastest size of each series into a folder.
 Status writePolicies(const FitResult& result, const FitRequest& request, const std::filesystem::path& folder)
@@ -156,8 +178,9 @@ Result<int> run(const FitArguments& arguments)
     if (!arguments.output.empty())
         RETURN_IF_ERROR(checkPicturePath(arguments.output));
     ASSIGN_OR_RETURN(Asked asked, readArguments(arguments));
+    PolicyFolder policies(arguments.policies);
     if (!arguments.policies.empty())
-        RETURN_IF_ERROR(createFolder(arguments.policies));
+        RETURN_IF_ERROR(policies.create());
     ASSIGN_OR_RETURN(const int jobs,
                      arguments.jobs.empty() ? processesAtOnce() : parseInteger("--jobs", arguments.jobs, 1, 1024));
     Bytes limit = FitRecorder::defaultLimit;

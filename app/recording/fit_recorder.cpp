@@ -384,6 +384,8 @@ Result<RecordedStep> FitRecorder::resultOf(Job& job, int code)
     if (code != 0 && !job.isKept)
         return badInput(withoutProgram(lastLine(job.process.messages)));
     if (program_.isScript) {
+        if (readText(job.process.output).empty())
+            return badInput(job.process.program + " ended without a recording: expected a Python with torch_headroom");
         RETURN_IF_ERROR(
             json::read(readText(job.process.output), "the answer of the recorder", [&](const json::Json& answer) {
                 job.file = json::at(answer, "step", json::string);

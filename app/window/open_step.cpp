@@ -35,6 +35,7 @@ public:
 
     Result<PlanAnswer> solve(const PlanRequest& request, std::stop_token stop, double limitMs) const override
     {
+        const SearchLimit::ByClock whileDragged;
         return planner_.solve(request, std::move(stop), limitMs);
     }
     Result<std::vector<FrontierPoint>> frontier(const PlanRequest& request, int points, std::stop_token stop,

@@ -23,6 +23,7 @@ Json runJson(const FitRun& run)
     Json json{{"runs", run.runs()},
               {"peak_bytes", run.peak},
               {"reserved_peak_bytes", run.card.reservedPeak},
+              {"reserved_peak_without_workspaces_bytes", run.card.reservedWithoutWorkspaces},
               {"left_bytes", run.runs() ? Json(run.card.left) : Json()},
               {"step_ms", run.stepMs > 0 ? Json(run.stepMs) : Json()},
               {"recompute_ms", run.recomputeMs},

@@ -11,6 +11,9 @@ namespace headroom {
 
 namespace {
 
+constexpr double nsPerLabel = 7; ///< of an option: the work of a search
+constexpr std::size_t labelsOfOption = 10; ///< an option takes the work of as many labels
+
 struct Label
 {
     Bytes bytes = 0; ///< bytes that a beginning holds, or that a completion needs
@@ -227,6 +230,12 @@ private:
         pass_.labels += labels.size();
     }
 
+    /// Counts the work of an option with so many labels.
+    static void count(std::size_t labels)
+    {
+        SearchLimit::count(static_cast<double>(labels + labelsOfOption), nsPerLabel);
+    }
+
     static std::vector<std::uint32_t> all(const Labels& labels)
     {
         std::vector<std::uint32_t> indices(labels.size());
@@ -263,6 +272,7 @@ private:
                 = std::min(mostBytes - option.held, free ? unreachable : chain_.budget_ - option.high);
             if (goesOn)
                 std::erase_if(extended, [&](std::uint32_t i) { return from[i].place < place; });
+            count(extended.size());
             Labels next;
             for (const std::uint32_t i : extended) {
                 if (from[i].bytes > mostBefore)
@@ -306,6 +316,7 @@ private:
                 return;
             if (goesOn)
                 std::erase_if(extended, [&](std::uint32_t i) { return from[i].place < place; });
+            count(extended.size());
             Labels next;
             for (const std::uint32_t i : extended) {
                 const Bytes held = option.held + from[i].bytes;
@@ -349,6 +360,7 @@ private:
                     break;
                 const bool free = chain_.isFree(at(arc.first));
                 std::size_t fitting = back.size(); // number of labels of the back that fit
+                count(front.size());
                 for (std::uint32_t i = 0; i < front.size() && fitting > 0; ++i) {
                     const Bytes left = chain_.budget_ - front[i].bytes;
                     if (!free && option.high > left)

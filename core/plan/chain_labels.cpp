@@ -7,6 +7,12 @@
 
 namespace headroom {
 
+namespace {
+
+constexpr double nsPerSortedOption = 33; ///< work of a sorted option
+
+} // namespace
+
 std::vector<double> ChainPrices::ofHeldBytes() const
 {
     std::vector<double> prices(position.size() + 1, loss);
@@ -22,6 +28,8 @@ ChainLabels::ChainLabels(const ChainProblem& problem, Bytes budget, const ChainP
     , runOf_(at(problem.positions), -1)
     , arcsTo_(at(problem.positions) + 1)
 {
+    for (const ChainArc& arc : problem.arcs)
+        SearchLimit::count(static_cast<double>(arc.options.size()), nsPerSortedOption);
     for (std::size_t arc = 0; arc < problem.arcs.size(); ++arc)
         arcsTo_[at(problem.arcs[arc].last)].push_back(static_cast<int>(arc));
     findRuns(prices.position, own);

@@ -18,6 +18,7 @@ constexpr double bytesPerUnit = static_cast<double>(MiB); ///< scales rows of th
 constexpr double violated = 1e-6; ///< an excess counts above this share of the budget
 constexpr double converged = 1e-9; ///< the master may exceed the bound by this share
 constexpr int mostPaths = 300;
+constexpr double nsPerPathOption = 2; ///< work of an option of a path
 constexpr double strideOfShares = 1.0 / 64; ///< resolution of strongestShare()
 
 /// A path, and the excess of the path's memory above the budget.
@@ -90,6 +91,7 @@ private:
             double cost = infiniteCost;
             int option = 0;
         };
+        std::size_t options = 0;
         const std::vector<double> price = prices.ofHeldBytes();
         std::vector<Reached> best(price.size());
         best.front().cost = 0;
@@ -101,6 +103,7 @@ private:
             const int kind = arc.last - arc.first == 1 && own == 0 ? problem_.classes[at(arc.first)] : -1;
             if (kind < 0 || latest.kind != kind || latest.price != after) {
                 latest = {kind, after, infiniteCost, 0};
+                options += arc.options.size();
                 for (std::size_t o = 0; o < arc.options.size(); ++o) {
                     const ChainOption& option = arc.options[o];
                     const double cost = static_cast<double>(option.time) + after * static_cast<double>(option.held)
@@ -119,6 +122,7 @@ private:
         for (int position = problem_.positions; position > 0; position = problem_.arcs[at(path.back().arc)].first)
             path.push_back(best[at(position)].step);
         std::ranges::reverse(path);
+        SearchLimit::count(static_cast<double>(options + problem_.arcs.size()), nsPerPathOption);
         return cutOf(std::move(path));
     }
 
@@ -226,7 +230,7 @@ private:
         std::vector<double> mixture(at(problem_.positions) + 1, 0.0);
         double most = -infiniteCost;
         while (cuts_.size() < mostPaths && !limit_.reached()) {
-            const LinearResult solved = master.relax(std::max(1.0, limit_.remainingMs()));
+            const LinearResult solved = master.relax(limit_);
             if (solved.status != MilpStatus::optimal)
                 break;
             ChainPrices prices{std::vector<double>(at(problem_.positions), 0.0), 0};

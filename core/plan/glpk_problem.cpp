@@ -2,19 +2,33 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/plan/glpk_problem.h"
 
-#include "core/plan/plan.h"
-
 #include <glpk.h>
 
 #include <algorithm>
 #include <cmath>
 #include <csetjmp>
+#include <limits>
+#include <utility>
 
 namespace headroom {
 
 namespace {
 
-constexpr int quickSearchMs = 50; ///< time limit of the search with GLPK's plain branching
+constexpr double quickSearchMs = 50; ///< limit of the search with GLPK's plain branching
+
+/// The work of an iteration of the simplex method, or of a node of the search tree, in nanoseconds: a constant, and a
+/// part for each entry of the matrix.
+struct GlpkWork
+{
+    double constant = 0;
+    double perEntry = 0;
+    double of(glp_prob* problem) const { return constant + perEntry * glp_get_num_nz(problem); }
+};
+constexpr GlpkWork iterationWork{2000, 3};
+constexpr GlpkWork treeIterationWork{20'000, 5};
+constexpr GlpkWork nodeWork{20'000, 50};
+constexpr GlpkWork cutsOfRootWork{0, 150}; ///< a round
+constexpr double nsPerSimplex = 10'000; ///< of a call
 
 /// GLPK's environment of a thread: silent, and freed at the end of the thread.
 struct Environment
@@ -62,13 +76,33 @@ bool guarded(Call&& call)
     return true;
 }
 
-glp_smcp simplexParameters(int limitMs)
+int wholeOf(double number)
+{
+    return static_cast<int>(std::clamp(number, 1.0, static_cast<double>(std::numeric_limits<int>::max())));
+}
+
+glp_smcp simplexParameters(glp_prob* problem, const SearchLimit& limit)
 {
     glp_smcp parameters;
     glp_init_smcp(&parameters);
     parameters.msg_lev = GLP_MSG_OFF;
-    parameters.tm_lim = std::max(1, limitMs);
+    parameters.tm_lim = wholeOf(limit.clockMs());
+    parameters.it_lim = wholeOf(limit.remainingMs() * 1e6 / iterationWork.of(problem));
     return parameters;
+}
+
+/// glp_simplex(), with its work counted.
+int countedSimplex(glp_prob* problem, const SearchLimit& limit, int method = GLP_PRIMAL)
+{
+    glp_smcp parameters = simplexParameters(problem, limit);
+    parameters.meth = method;
+    const int before = glp_get_it_cnt(problem);
+    const int failure = glp_simplex(problem, &parameters);
+    if (failure == GLP_ETMLIM)
+        limit.reached(); // notes that the clock ended the search
+    SearchLimit::count(1, nsPerSimplex);
+    SearchLimit::count(glp_get_it_cnt(problem) - before, iterationWork.of(problem));
+    return failure;
 }
 
 int boundType(double lower, double upper)
@@ -85,10 +119,11 @@ int boundType(double lower, double upper)
 /// The state of the branch-and-bound callback.
 struct SearchState
 {
-    const std::stop_token* stop = nullptr;
+    const SearchLimit* limit = nullptr;
+    int iterations = 0; ///< GLPK's count, up to which work is counted
     std::vector<double> incumbent; ///< shifted by one, as GLPK counts; empty without an incumbent
     bool incumbentGiven = false;
-    bool stopped = false;
+    bool limitReached = false;
     bool gapReached = false;
     double bound = -std::numeric_limits<double>::infinity();
     std::int64_t nodes = 0;
@@ -105,12 +140,19 @@ struct SearchState
 extern "C" void duringSearch(glp_tree* tree, void* info)
 {
     auto& state = *static_cast<SearchState*>(info);
-    if (state.stop->stop_requested()) {
-        state.stopped = true;
+    const int reason = glp_ios_reason(tree);
+    glp_prob* problem = glp_ios_get_prob(tree);
+    const int iterations = glp_get_it_cnt(problem);
+    SearchLimit::count(iterations - std::exchange(state.iterations, iterations), treeIterationWork.of(problem));
+    if (reason == GLP_ISELECT)
+        SearchLimit::count(1, nodeWork.of(problem));
+    if (reason == GLP_ICUTGEN && glp_ios_node_level(tree, glp_ios_curr_node(tree)) == 0)
+        SearchLimit::count(1, cutsOfRootWork.of(problem));
+    if (state.limit->reached()) {
+        state.limitReached = true;
         glp_ios_terminate(tree);
         return;
     }
-    const int reason = glp_ios_reason(tree);
     if (reason == GLP_ISELECT) {
         ++state.nodes;
         if (const int best = glp_ios_best_node(tree))
@@ -130,32 +172,31 @@ struct GlpkProblem::Handle
 
     bool alive() const { return problem != nullptr && generation == environment().generation; }
 
-    MilpStatus solveRelaxation(int limitMs) const;
-    MilpStatus solveAgain(int limitMs, int method) const;
-    MilpStatus search(SearchState& state, int branching, const MilpOptions& options, int limitMs) const;
+    MilpStatus solveRelaxation(const SearchLimit& limit) const;
+    MilpStatus solveAgain(const SearchLimit& limit, int method) const;
+    MilpStatus search(SearchState& state, int branching, const MilpOptions& options, const SearchLimit& limit) const;
     void take(MilpResult& result, const SearchState& state) const;
 };
 
-MilpStatus GlpkProblem::Handle::solveRelaxation(int limitMs) const
+MilpStatus GlpkProblem::Handle::solveRelaxation(const SearchLimit& limit) const
 {
-    const glp_smcp parameters = simplexParameters(limitMs);
     int failure = 0;
     int status = GLP_UNDEF;
     if (!guarded([&] {
             glp_scale_prob(problem, GLP_SF_AUTO);
             glp_adv_basis(problem, 0);
-            failure = glp_simplex(problem, &parameters);
+            failure = countedSimplex(problem, limit);
             status = glp_get_status(problem);
             if (failure != 0 || status != GLP_OPT) {
                 // A degenerate problem was once called infeasible from the advanced basis: ask again from the plain
                 // basis.
                 glp_std_basis(problem);
-                failure = glp_simplex(problem, &parameters);
+                failure = countedSimplex(problem, limit);
                 status = glp_get_status(problem);
             }
         }))
         return MilpStatus::failed;
-    if (failure == GLP_ETMLIM)
+    if (failure == GLP_ETMLIM || failure == GLP_EITLIM)
         return MilpStatus::timeout;
     if (failure == 0 && status == GLP_OPT)
         return MilpStatus::optimal;
@@ -164,22 +205,23 @@ MilpStatus GlpkProblem::Handle::solveRelaxation(int limitMs) const
 
 /// Solves from the last basis. Rows added since may have made the basis infeasible, so that the dual simplex is the
 /// fast method; after new columns the basis is still feasible.
-MilpStatus GlpkProblem::Handle::solveAgain(int limitMs, int method) const
+MilpStatus GlpkProblem::Handle::solveAgain(const SearchLimit& limit, int method) const
 {
-    glp_smcp parameters = simplexParameters(limitMs);
-    parameters.meth = method;
     int failure = 0;
     int status = GLP_UNDEF;
     if (!guarded([&] {
-            failure = glp_simplex(problem, &parameters);
+            failure = countedSimplex(problem, limit, method);
             status = glp_get_status(problem);
         }))
         return MilpStatus::failed;
     return failure == 0 && status == GLP_OPT ? MilpStatus::optimal : MilpStatus::failed;
 }
 
-MilpStatus GlpkProblem::Handle::search(SearchState& state, int branching, const MilpOptions& options, int limitMs) const
+MilpStatus GlpkProblem::Handle::search(SearchState& state, int branching, const MilpOptions& options,
+                                       const SearchLimit& limit) const
 {
+    state.limit = &limit;
+    state.limitReached = false;
     glp_iocp parameters;
     glp_init_iocp(&parameters);
     parameters.msg_lev = GLP_MSG_OFF;
@@ -188,25 +230,28 @@ MilpStatus GlpkProblem::Handle::search(SearchState& state, int branching, const 
     parameters.tol_int = 1e-7;
     parameters.tol_obj = 1e-9;
     parameters.mip_gap = options.gap;
-    parameters.tm_lim = std::max(1, limitMs);
+    parameters.tm_lim = wholeOf(limit.clockMs());
     parameters.gmi_cuts = options.cuts ? GLP_ON : GLP_OFF;
     parameters.cb_func = duringSearch;
     parameters.cb_info = &state;
     int failure = 0;
     int status = GLP_UNDEF;
     if (!guarded([&] {
+            state.iterations = glp_get_it_cnt(problem);
             failure = glp_intopt(problem, &parameters);
             status = glp_mip_status(problem);
         }))
         return MilpStatus::failed;
-    if (state.stopped)
+    if (state.limitReached && limit.stop.stop_requested())
         return MilpStatus::stopped;
     if (status == GLP_OPT)
         return MilpStatus::optimal;
     if (status == GLP_NOFEAS)
         return MilpStatus::infeasible;
     state.gapReached = failure == GLP_EMIPGAP;
-    if (failure == GLP_ETMLIM || state.gapReached)
+    if (failure == GLP_ETMLIM)
+        limit.reached(); // as above
+    if (failure == GLP_ETMLIM || state.limitReached || state.gapReached)
         return status == GLP_FEAS ? MilpStatus::feasible : MilpStatus::timeout;
     return MilpStatus::failed;
 }
@@ -292,15 +337,14 @@ int GlpkProblem::addColumnTo(std::span<const std::pair<int, double>> rows, doubl
     return column;
 }
 
-LinearResult GlpkProblem::relax(double limitMs)
+LinearResult GlpkProblem::relax(const SearchLimit& limit)
 {
     LinearResult result;
     if (!handle_->alive())
         return result;
-    const int limit = static_cast<int>(limitMs);
     const int method = std::exchange(hasNewColumns_, false) ? GLP_PRIMAL : GLP_DUALP;
     result.status = relaxed_ ? handle_->solveAgain(limit, method) : handle_->solveRelaxation(limit);
-    if (result.status != MilpStatus::optimal && relaxed_)
+    if (result.status != MilpStatus::optimal && relaxed_ && !limit.reached())
         result.status = handle_->solveRelaxation(limit);
     relaxed_ = result.status == MilpStatus::optimal;
     if (!relaxed_)
@@ -318,7 +362,7 @@ MilpResult GlpkProblem::solve(const MilpOptions& options)
 {
     MilpResult result;
     const SearchLimit limit = SearchLimit::after(options.limitMs, options.stop);
-    const LinearResult relaxed = relax(options.limitMs);
+    const LinearResult relaxed = relax(limit);
     result.status = relaxed.status;
     if (result.status != MilpStatus::optimal)
         return result;
@@ -329,16 +373,15 @@ MilpResult GlpkProblem::solve(const MilpOptions& options)
     }
 
     SearchState state;
-    state.stop = &options.stop;
     state.setIncumbent(options.incumbent);
-    const auto remainingMs = [&] { return static_cast<int>(limit.remainingMs()); };
     // GLPK's plain branching solves most problems at once; on the others pseudo-costs are ten times faster.
-    result.status = handle_->search(state, GLP_BR_DTH, options, std::min(remainingMs(), quickSearchMs));
+    const SearchLimit quick = SearchLimit::after(std::min(limit.remainingMs(), quickSearchMs), options.stop);
+    result.status = handle_->search(state, GLP_BR_DTH, options, quick);
     handle_->take(result, state);
     if (!state.gapReached && (result.status == MilpStatus::feasible || result.status == MilpStatus::timeout)) {
         // After an error the result is that of the first search.
         state.setIncumbent(result.values.empty() ? options.incumbent : result.values);
-        const MilpStatus status = handle_->search(state, GLP_BR_PCH, options, remainingMs());
+        const MilpStatus status = handle_->search(state, GLP_BR_PCH, options, limit);
         handle_->take(result, state);
         if (handle_->alive())
             result.status = status == MilpStatus::timeout && !result.values.empty() ? MilpStatus::feasible : status;

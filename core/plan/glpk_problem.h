@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include "core/plan/plan.h"
+
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -76,7 +78,7 @@ public:
     MilpResult solve(const MilpOptions& options = {});
     /// Solves the linear relaxation. A second call, after rows or columns were added, starts from the basis of the
     /// first.
-    LinearResult relax(double limitMs = 10000);
+    LinearResult relax(const SearchLimit& limit = SearchLimit::after(10000, {}));
 
 private:
     struct Handle;

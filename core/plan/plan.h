@@ -6,6 +6,9 @@
 #include "core/base/elapsed.h"
 #include "core/base/error.h"
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -16,21 +19,78 @@
 
 namespace headroom {
 
-/// Ends a search early: by the clock, or by the caller's stop token.
-struct SearchLimit
+/// Ends a search early: after an amount of work of this thread, or by the caller's stop token. Work is the same on each
+/// computer, so that the same search finds the same plan. Its unit is the time on one core of a server of 2023. Where
+/// the work takes mostTimes as long, the clock ends the search, and endedByClock() says so.
+class SearchLimit
 {
-    std::chrono::steady_clock::time_point end;
-    std::stop_token stop;
+public:
+    using Clock = std::chrono::steady_clock;
+    static constexpr double mostTimes = 30;
 
     static SearchLimit after(double ms, std::stop_token stop)
     {
-        using Clock = std::chrono::steady_clock;
-        const std::chrono::duration<double, std::milli> limit(ms);
-        return {Clock::now() + std::chrono::duration_cast<Clock::duration>(limit), std::move(stop)};
+        const double clockMs = thread_.isByClock ? ms : mostTimes * ms;
+        const std::chrono::duration<double, std::milli> time(std::min(clockMs, longestMs));
+        return {thread_.doneNs + nanoseconds(ms), thread_.now() + std::chrono::duration_cast<Clock::duration>(time),
+                std::move(stop)};
     }
-    bool reached() const { return stop.stop_requested() || std::chrono::steady_clock::now() >= end; }
-    double remainingMs() const { return -elapsedMs(end); }
+
+    bool reached() const
+    {
+        if (stop.stop_requested() || (!thread_.isByClock && thread_.doneNs >= endNs_))
+            return true;
+        if (thread_.now() < end_)
+            return false;
+        if (!thread_.isByClock)
+            endedByClock_ = true;
+        return true;
+    }
+    double remainingMs() const
+    {
+        return thread_.isByClock ? clockMs() : static_cast<double>(endNs_ - thread_.doneNs) / 1e6;
+    }
+    double clockMs() const { return std::chrono::duration<double, std::milli>(end_ - thread_.now()).count(); }
+
+    /// Counts work of this thread.
+    static void count(double units, double nsEach) { thread_.doneNs += static_cast<std::int64_t>(units * nsEach); }
+    static bool endedByClock() { return endedByClock_; } ///< a limit of work of this process, so far
+
+    /// As long as it lives, limits of this thread are of time: the answer is due while a person waits.
+    class ByClock
+    {
+    public:
+        ByClock() { thread_.isByClock = true; }
+        ~ByClock() { thread_.isByClock = false; }
+        ByClock(const ByClock&) = delete;
+        ByClock& operator=(const ByClock&) = delete;
+    };
+    static void setClock(Clock::time_point (*now)()) { thread_.now = now; } ///< of this thread, for tests
+
+    std::stop_token stop;
+
+private:
+    SearchLimit(std::int64_t endNs, Clock::time_point end, std::stop_token token)
+        : stop(std::move(token))
+        , endNs_(endNs)
+        , end_(end)
+    {
+    }
+
+    static constexpr double longestMs = 1e12;
+    static std::int64_t nanoseconds(double ms) { return static_cast<std::int64_t>(std::min(ms, longestMs) * 1e6); }
+    struct Thread
+    {
+        std::int64_t doneNs = 0; ///< whole, so that the sum does not depend on the order of searches
+        bool isByClock = false;
+        Clock::time_point (*now)() = Clock::now;
+    };
+    static thread_local Thread thread_;
+    static inline std::atomic<bool> endedByClock_ = false;
+    std::int64_t endNs_; ///< Thread::doneNs at the end
+    Clock::time_point end_;
 };
+inline thread_local SearchLimit::Thread SearchLimit::thread_;
 
 /// The unit of a plan: modules that are checkpointed, or single ops of the whole step.
 enum class PlanMode { modules, ops };

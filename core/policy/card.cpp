@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/card.h"
 
-#include "core/base/elapsed.h"
 #include "core/base/try.h"
 #include "core/cost/card_memory.h"
 #include "core/cost/device_specs.h"
+#include "core/plan/plan.h"
 #include "core/trace/earlier_steps.h"
 
 #include <nlohmann/json.hpp>
@@ -44,6 +44,8 @@ Result<Card> cardFor(std::string_view text, const StepTrace& step, const std::op
 }
 
 namespace {
+
+constexpr double nsPerChange = 160; ///< work of a change of the timeline that the allocator replays
 
 CardRun answerOf(const StepTrace& step, const AllocatorRun& run)
 {
@@ -100,8 +102,11 @@ Card withoutWorkspaces(const Card& card, Bytes elsewhere)
 CardRun runWithSizes(const Card& card, const StepTrace& step, const Timeline& timeline, const std::stop_token& stop,
                      const std::vector<double>& sizes)
 {
-    const auto simulated
-        = [&](const Card& on) { return simulateAllocator(step, timeline, on.rules, on.workspaces, stop, sizes); };
+    const auto simulated = [&](const Card& on) {
+        AllocatorRun run = simulateAllocator(step, timeline, on.rules, on.workspaces, stop, sizes);
+        SearchLimit::count(static_cast<double>(timeline.changes.size()) * run.step, nsPerChange);
+        return run;
+    };
     CardRun result = answerOf(step, simulated(card));
     if (!result.runs || !card.workspaces.any())
         return result;
@@ -238,8 +243,7 @@ CardRun runOnCard(const Card& card, const StepTrace& step, const Timeline& timel
 Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline)
 {
     constexpr Bytes precision = 2 * MiB;
-    constexpr double limitMs = 10'000;
-    const auto begin = std::chrono::steady_clock::now();
+    const SearchLimit limit = SearchLimit::after(10'000, {});
     const bool isShare = card.rules.memoryFraction > 0 && card.rules.total > 0;
     const auto total = static_cast<double>(card.rules.total);
     const Bytes given = std::min(card.rules.capacity, card.rules.limit());
@@ -252,7 +256,7 @@ Bytes leastMemory(Card card, const StepTrace& step, const Timeline& timeline)
     if (runsThere) // some capacity above the found least may be too small
         enough = std::min(enough, given);
     Bytes tooLittle = card.margin + timeline.peak - 1;
-    while (enough - tooLittle > precision && elapsedMs(begin) < limitMs) {
+    while (enough - tooLittle > precision && !limit.reached()) {
         const Bytes middle = tooLittle + (enough - tooLittle) / 2;
         if (isShare)
             card.rules.memoryFraction = static_cast<double>(middle) / total;

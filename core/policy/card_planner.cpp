@@ -397,7 +397,7 @@ Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner,
                                                      const PlanAnswer& found, const std::stop_token& stop,
                                                      const Patience& patience)
 {
-    const auto begin = std::chrono::steady_clock::now();
+    const SearchLimit limit = SearchLimit::after(sideSearchLimitMs, stop);
     const Plan& plan = found.plan;
     std::optional<BetterSettings> best;
     const double before = found.runs() ? costMs(plan) : std::numeric_limits<double>::infinity();
@@ -410,7 +410,7 @@ Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner,
     ASSIGN_OR_RETURN(const PlanAnswer first, planner.solve(atCard, stop));
     const std::vector<AllocatorRules> all = alternatives(card.rules);
     for (const AllocatorRules& rules : all) {
-        if (&rules != &all.front() && elapsedMs(begin) > sideSearchLimitMs)
+        if (&rules != &all.front() && limit.reached())
             break;
         card.rules = rules;
         ASSIGN_OR_RETURN(const Tried other,

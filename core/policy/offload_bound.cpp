@@ -22,6 +22,7 @@ constexpr double errorShare = 8e-3; ///< of the known plan's time: error of a bo
 constexpr double enoughGap = 5e-3; ///< between a bound and the mixture
 constexpr std::size_t mostRounded = 64; ///< plans of OptionChoices
 constexpr std::size_t mostRows = 100;
+constexpr double nsPerComparison = 2.2; ///< work of a label or option that is compared with another
 constexpr std::size_t mostLabels = 2000; ///< of a position
 
 /// Finds the plan of least time at prices of memory.
@@ -183,9 +184,11 @@ private:
     {
         std::ranges::sort(candidates, {}, cost);
         std::vector<T> best;
-        for (const T& candidate : candidates)
+        for (const T& candidate : candidates) {
+            SearchLimit::count(static_cast<double>(best.size() + 1), nsPerComparison);
             if (std::ranges::none_of(best, [&](const T& than) { return isWorse(candidate, than); }))
                 best.push_back(candidate);
+        }
         candidates = std::move(best);
     }
 
@@ -237,7 +240,7 @@ public:
             known.emplace_back(static_cast<int>(row) + 1, unitsLeft(rows_[row]));
         programme_.addColumnTo(known, knownMs);
         while (!limit.reached()) {
-            const LinearResult mixed = programme_.relax(std::max(limit.remainingMs(), 1.0));
+            const LinearResult mixed = programme_.relax(limit);
             if (mixed.status != MilpStatus::optimal)
                 break;
             OptionShares shares;

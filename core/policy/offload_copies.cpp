@@ -17,6 +17,7 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 constexpr double launchMs = 0.004; ///< of ClockMemory
+constexpr double nsPerRegion = 480; ///< work of a plan's region in CopySchedule::find()
 
 /// A part of the chain.
 struct Part
@@ -473,6 +474,7 @@ CopySchedule::Found CopySchedule::find(CheckpointPlan plan, const PlanMemory& me
                                        std::span<const double> againMs) const
 {
     Found found{withCounted(std::move(plan)), 0};
+    SearchLimit::count(static_cast<double>(found.plan.size()), nsPerRegion);
     found.exposedMs = Search(*this, found.plan, memory, budget, againMs).run(found.plan);
     return found;
 }

@@ -97,6 +97,8 @@ CheckpointPlan inStep(CheckpointPlan plan, ModuleId part)
 
 namespace {
 
+constexpr double nsPerOption = 0.8; ///< work of an option in a row
+
 /// Sets of arcs that are joined pairwise.
 class JoinedArcs
 {
@@ -190,6 +192,7 @@ std::span<const double> RowProblem::changesIn(const Row& row, std::size_t arc) c
     const Row::Moment& moment = row.moments[arc];
     if (moment.change < 0)
         return {};
+    SearchLimit::count(static_cast<double>(optionCount(arc)), nsPerOption);
     const std::size_t number = 2 * static_cast<std::size_t>(moment.change) + (moment.atEvent ? 1 : 0);
     return std::span(changes_[parts_.arcs[arc].arcClass]).subspan(number * optionCount(arc), optionCount(arc));
 }
@@ -222,6 +225,7 @@ std::vector<double> RowProblem::memoryUnder(const OptionShares& shares, Memory m
 namespace {
 
 constexpr std::size_t blockEvents = 64;
+constexpr double nsPerChangedEvent = 8; ///< work of an event of a replaced option
 
 } // namespace
 
@@ -245,6 +249,7 @@ void PlanMemory::change(std::size_t arc, const std::size_t* from, const std::siz
     };
     const std::span<const LocalEffect::Change> less = changesOf(from), more = changesOf(to);
     const std::span<const std::uint32_t> events = replay.events();
+    SearchLimit::count(static_cast<double>(events.size()), nsPerChangedEvent);
     for (std::size_t i = 0; i < events.size(); ++i) {
         const auto number = static_cast<std::size_t>(replay.changeAt(i));
         const std::size_t next = i + 1 < events.size() ? events[i + 1] : bytes_.size();

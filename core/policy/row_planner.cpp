@@ -22,6 +22,7 @@ namespace headroom {
 
 namespace {
 
+constexpr double nsPerRowEvent = 5; ///< work of an event of the memory under a solution
 constexpr int rowWindows = 64; ///< stretches of events; each stretch gets at most one new row at a time
 constexpr std::size_t newColumns = 3; ///< options of an arc that are added at a time
 constexpr std::size_t mostColumns = 20000; ///< problems with more options are not searched for a proof
@@ -116,6 +117,7 @@ private:
     bool addRows(const OptionShares& shares, double beyond)
     {
         const std::vector<double> memory = problem_.memoryUnder(shares, memory_);
+        SearchLimit::count(static_cast<double>(memory.size()), nsPerRowEvent);
         const double most = static_cast<double>(budget_) + beyond * bytesPerUnit_ + 0.5; // bytes are whole
         const std::size_t width = memory.size() / rowWindows + 1;
         const std::size_t known = rows_.size();
@@ -314,7 +316,7 @@ private:
         while (!limit_.reached()) {
             LinearResult result;
             for (bool more = true; more;) {
-                result = programme.relax(std::max(limit_.remainingMs(), 1.0));
+                result = programme.relax(limit_);
                 if (result.status != MilpStatus::optimal || limit_.reached())
                     return false;
                 const std::size_t known = rows_.size();

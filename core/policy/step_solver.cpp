@@ -31,6 +31,7 @@ constexpr double leastRowsMs = 50; ///< the rows are not searched in less time a
 constexpr double lateLimitMs = 200; ///< of a search of the tables after that of the rows
 constexpr double minMemoryLimitMs = 300; ///< of the search in rows for the plan of least peak
 constexpr double leastMemoryLimitMs = 300; ///< the same with offload
+constexpr double nsPerPredictedEvent = 20; ///< work of an event of a predicted step
 
 /// Unlimited memory, small enough to add to.
 constexpr Bytes unlimitedBudget = std::numeric_limits<Bytes>::max() / 8;
@@ -61,6 +62,7 @@ double gapOf(const PlanAnswer& best)
 Result<PlanAnswer> StepSolver::predicted(CheckpointPlan regions) const
 {
     ASSIGN_OR_RETURN(Timeline timeline, model_.predict(regions));
+    SearchLimit::count(static_cast<double>(model_.trace()->events.size()), nsPerPredictedEvent);
     PlanAnswer found;
     found.regions = std::move(regions);
     found.timeline = std::make_shared<const Timeline>(perRank(std::move(timeline), worldSize_));

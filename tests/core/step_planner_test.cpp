@@ -381,5 +381,48 @@ TEST(StepPlanner, answersAreTheSameFromAnyThread)
     }
 }
 
+/// A clock that runs five times as fast as time: as on a computer that needs five times as long.
+SearchLimit::Clock::time_point fastClock()
+{
+    static const auto begin = SearchLimit::Clock::now();
+    return begin + 5 * (SearchLimit::Clock::now() - begin);
+}
+
+/// A clock that has run on by an hour each time.
+SearchLimit::Clock::time_point runawayClock()
+{
+    static SearchLimit::Clock::time_point now;
+    return now += std::chrono::hours(1);
+}
+
+TEST(StepPlanner, findsTheSamePlanOnASlowComputer)
+{
+    const Result<StepTracePtr> trace = readStepTrace(HEADROOM_TEST_DATA "/steps/t5_base.hrs");
+    ASSERT_TRUE(trace.ok());
+    const StepPlanner planner = plannerOf(*trace);
+    const Bytes budget = planner.recorded()->peak / 10 * 7;
+    const auto found = [&](SearchLimit::Clock::time_point (*clock)()) {
+        SearchLimit::setClock(clock);
+        const Result<PlanAnswer> answer = planner.solve(request(budget), {}, 50);
+        SearchLimit::setClock(SearchLimit::Clock::now);
+        EXPECT_TRUE(answer.ok());
+        return *answer;
+    };
+    const PlanAnswer here = found(SearchLimit::Clock::now);
+    const PlanAnswer slow = found(fastClock);
+    EXPECT_FALSE(SearchLimit::endedByClock());
+    EXPECT_GT(here.plan.gap, 0) << "the limit has to end the search";
+    EXPECT_EQ(slow.plan.peak, here.plan.peak);
+    EXPECT_EQ(slow.plan.recomputeMs, here.plan.recomputeMs);
+    EXPECT_EQ(slow.plan.boundMs, here.plan.boundMs);
+    EXPECT_EQ(slow.plan.decisions, here.plan.decisions);
+    EXPECT_EQ(slow.plan.nodes, here.plan.nodes);
+
+    const PlanAnswer cut = found(runawayClock);
+    EXPECT_TRUE(SearchLimit::endedByClock());
+    EXPECT_LE(cut.plan.peak, budget);
+    EXPECT_GE(cut.plan.recomputeMs, here.plan.recomputeMs);
+}
+
 } // namespace
 } // namespace headroom

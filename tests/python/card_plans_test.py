@@ -164,8 +164,8 @@ class CardPlans(unittest.TestCase):
         def check(batch, run, policy=None):
             reserved, runs = trained(batch, policy)
             self.assertTrue(runs)
-            workspaces = run["reserved_peak_bytes"] - reserved  # cuBLAS's, which the simulated card has not
-            self.assertTrue(0 <= workspaces <= 32 << 20, (batch, workspaces))
+            # cuBLAS's workspaces are outside of the simulated card's allocator.
+            self.assertEqual(reserved, run["reserved_peak_without_workspaces_bytes"], batch)
 
         check(plain, rows[plain]["plain"])
         self.assertFalse(trained(plain + 1)[1])

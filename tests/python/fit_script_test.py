@@ -149,6 +149,10 @@ class Sizes(Fit):
             self.assertEqual(done.stderr.count("\n"), 1)
         self.assertEqual(fitted((), "nothing.py", code=2).stderr, "torch-headroom: nothing.py: there is no such file\n")
         self.assertIn("failed: no step could be recorded: ", fitted((), "-m", "no_such_module", code=3).stdout)
+        self.assertIn("failed: /bin/true ended without a recording: expected a Python with torch_headroom",
+                      fitted(("--python", "/bin/true"), script, code=3).stdout)
+        fitted(("--policies", "unused", "--cache-size", "much"), script, code=2)
+        self.assertFalse((self.folder / "unused").exists())
 
     def test_a_script_that_runs_other_ops_at_other_sizes(self):
         script = self.script("for _ in range(3):", "    for _ in range(int(given['batch'])):",

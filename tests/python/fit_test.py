@@ -9,10 +9,12 @@ this size alone, that its answer is that of `torch-headroom fit`, and what is re
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 
 import support
@@ -223,6 +225,26 @@ class Refusals(Fit):
     def test_a_program_that_cannot_run_again(self):
         done = self.started(sys.executable, "-c", 'import torch_headroom; torch_headroom.fit(print, [1], gpu="t4-16gb")')
         self.assertRegex(done.stderr.strip().splitlines()[-1], r"fit\(\) runs the program again .* has no script")
+
+    def test_a_cache_that_cannot_be_written(self):
+        done = self.started(sys.executable, self.program(
+            "unkept.py", 'told(torch_headroom.fit(train_step, [1], gpu="t4-16gb"))'), XDG_CACHE_HOME="/proc/none")
+        self.assertRegex(json.loads(done.stdout)["rows"][0]["failure"], "^nothing can be kept in /proc/none/.*: set XDG")
+
+    def test_ctrl_c_leaves_nothing_half_written(self):
+        program = self.program("slow.py", "import pathlib, time", "def slow(batch_size):",
+                               "    pathlib.Path('begun').touch()", "    time.sleep(600)",
+                               'torch_headroom.fit(slow, [1, 2], gpu="t4-16gb")')
+        cache = self.folder / "other cache"
+        run = subprocess.Popen([sys.executable, program], cwd=self.folder, stderr=subprocess.PIPE, text=True,
+                               env=os.environ | {"XDG_CACHE_HOME": str(cache)}, start_new_session=True,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        while not (self.folder / "begun").exists() and run.poll() is None:
+            time.sleep(0.05)
+        os.killpg(run.pid, signal.SIGINT)
+        _, errors = run.communicate(timeout=60)
+        self.assertEqual((run.returncode, errors.splitlines()[-1]), (-signal.SIGINT, "KeyboardInterrupt"), errors)
+        self.assertEqual(list((cache / "torch-headroom" / "recordings").iterdir()), [])
 
     def test_a_step_that_trains_nothing(self):
         found, = self.answers("nothing.py", 'told(torch_headroom.fit(lambda size: None, [1], gpu="t4-16gb"))')

@@ -245,12 +245,17 @@ def _beside(beside):
 
 def _searched(request):
     """Returns the answer of a search in a process of its own; {"error", "exit_code"} after a failure."""
-    done = subprocess.run([sys.executable, "-m", "torch_headroom._plan.fitting"], input=json.dumps(request),
-                          stdout=subprocess.PIPE, text=True)
-    if done.returncode in (130, -2):
+    search = subprocess.Popen([sys.executable, "-m", "torch_headroom._plan.fitting"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)
+    try:
+        answer, _ = search.communicate(json.dumps(request))
+    except KeyboardInterrupt:
+        search.wait()  # Ctrl+C has reached the search and its recordings, too, which clean up
+        raise
+    if search.returncode in (130, -2):
         raise KeyboardInterrupt
-    return json.loads(done.stdout) if done.stdout else {
-        "error": f"the search ended with exit code {done.returncode}", "exit_code": 1}
+    return json.loads(answer) if answer else {
+        "error": f"the search ended with exit code {search.returncode}", "exit_code": 1}
 
 
 def _result_of(answer):

@@ -178,9 +178,13 @@ def recorded(program, gpu, tell, in_search=False):
     if known:
         os.utime(known.folder)
         return known
-    home.mkdir(parents=True, exist_ok=True)
     tell(f"recording a step of {program.script} on the simulated {gpu}, as {why}")
-    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{index.stem}-", dir=home))
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{index.stem}-", dir=home))
+    except OSError as error:
+        raise HeadroomError(f"nothing can be kept in {home} ({error.strerror}): set XDG_CACHE_HOME to a folder that can "
+                            "be written to") from None
     try:
         _record(program, gpu, folder, in_search)
     except BaseException:
