@@ -220,6 +220,42 @@ void addChanged(OpsFacts& facts, const StepTrace& trace, const OpsDecisions& ans
         facts.moreChanged = more == 1 ? tr("1 more kind") : tr("%1 more kinds").arg(more);
 }
 
+/// By ModuleId: whether a module is one of `modules`, or inside of one.
+std::vector<bool> modulesInside(const StepTrace& trace, const std::vector<ModuleId>& modules)
+{
+    std::vector<bool> inside(trace.modules.size(), false);
+    for (std::uint32_t i = 0; i < inside.size(); ++i) { // parents come before their children
+        const ModuleId parent = trace.modules.parent[ModuleId(i)];
+        inside[i]
+            = (parent.valid() && inside[parent.value]) || std::ranges::find(modules, ModuleId(i)) != modules.end();
+    }
+    return inside;
+}
+
+/// How the recomputation of the policy differs from that of the plan: ops outside of the blocks do not run again, but
+/// more ops of the blocks may.
+QString differenceText(const OpenStep& step, const OpsPlan& plan, const Policy& policy)
+{
+    const StepTrace& trace = step.trace();
+    std::vector<ModuleId> blocks;
+    for (const Policy::Module& module : policy.modules)
+        blocks.push_back(step.names.at(module.fqn));
+    const std::vector<bool> inside = modulesInside(trace, blocks);
+    double insideMs = 0;
+    double outsideMs = 0;
+    for (const OpId op : plan.recomputed) {
+        const ModuleId of = trace.ops.module[op];
+        (of.valid() && inside[of.value] ? insideMs : outsideMs) += trace.ops.ms[op];
+    }
+    constexpr double shownMs = 0.005; // less is 0.00 ms
+    QString text;
+    if (outsideMs >= shownMs)
+        text += tr(" Ops outside of the blocks do not run again: %1 of the plan.").arg(msText(outsideMs));
+    if (policy.predicted.recomputeMs >= insideMs + shownMs)
+        text += tr(" Inside, more runs again than in the plan.");
+    return text;
+}
+
 QString policyText(const Session& session)
 {
     const Policy* policy = session.policyOfOps();
@@ -230,8 +266,8 @@ QString policyText(const Session& session)
     const int count = static_cast<int>(policy->modules.size());
     QString text
         = (count == 1 ? tr("A selective checkpoint of one block") : tr("Selective checkpoints of %1 blocks").arg(count))
-        + tr(" run more again than the plan: peak %1, +%2.")
-              .arg(bytesText(policy->predicted.peak, 2), msText(policy->predicted.recomputeMs));
+        + tr(": peak %1, +%2.").arg(bytesText(policy->predicted.peak, 2), msText(policy->predicted.recomputeMs))
+        + differenceText(*session.step(), opsDecisions(session)->plan(), *policy);
     if (policy->predicted.peak > session.budget())
         text += tr(" %1: plan by module for this budget.").arg(bold(tr("That does not fit the budget")));
     return text;
@@ -244,13 +280,9 @@ QString opsReasonText(const Session& session, ModuleId module)
     if (!answer || !session.feasible())
         return {};
     const StepTrace& trace = session.step()->trace();
-    std::vector<bool> within(trace.modules.size(), false); // parents come before their children
+    const std::vector<bool> within = modulesInside(trace, {module});
     int forward = 0;
     int again = 0;
-    for (std::uint32_t i = module.value; i < within.size(); ++i) {
-        const ModuleId parent = trace.modules.parent[ModuleId(i)];
-        within[i] = i == module.value || (parent.valid() && within[parent.value]);
-    }
     for (std::uint32_t i = 0; i < trace.ops.size(); ++i) {
         const ModuleId of = trace.ops.module[OpId(i)];
         if (trace.ops.phase[OpId(i)] != Phase::forward || !of.valid() || !within[of.value])
@@ -268,7 +300,7 @@ QString opsReasonText(const Session& session, ModuleId module)
                        .arg(forward)
                        .arg(bold(msText(effect.recomputeMs)));
     if (freed > 0)
-        text += tr(" and frees %1").arg(bold(bytesText(freed)));
+        text += (again == 1 ? tr(" and frees %1") : tr(" and free %1")).arg(bold(bytesText(freed)));
     return text + QLatin1Char('.');
 }
 
