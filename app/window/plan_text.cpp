@@ -157,6 +157,8 @@ QString shortOp(std::string_view name)
 
 QString decisionText(const ChangedOp& change)
 {
+    if (change.now == OpDecision::offloaded)
+        return tr("goes to the host");
     if (change.now == OpDecision::recomputed)
         return change.before == OpDecision::saved ? tr("was saved, is recomputed now") : tr("is recomputed now");
     if (change.now == OpDecision::saved)
@@ -181,6 +183,12 @@ const OpsDecisions* opsDecisions(const Session& session)
     return session.mode() == PlanMode::ops && session.answer() ? session.answer()->ops.get() : nullptr;
 }
 
+/// Whether the shown plan by op is a policy with results that go to the host.
+bool isHosted(const Session& session)
+{
+    return opsDecisions(session) && session.answer()->plan.offload.moved > 0;
+}
+
 void addChanged(OpsFacts& facts, const StepTrace& trace, const OpsDecisions& answer)
 {
     struct Sum
@@ -202,7 +210,10 @@ void addChanged(OpsFacts& facts, const StepTrace& trace, const OpsDecisions& ans
     std::stable_sort(sums.begin(), sums.end(),
                      [](const Sum& a, const Sum& b) { return std::abs(a.bytes) > std::abs(b.bytes); });
     const int count = static_cast<int>(answer.changed.size());
+    const bool hosted = count > 0 && answer.changed.front().now == OpDecision::offloaded;
     facts.changedTitle = count == 0 ? QString()
+        : hosted && count == 1      ? tr("The result of one op goes to the host")
+        : hosted                    ? tr("Results of %1 ops go to the host").arg(count)
         : count == 1                ? tr("New at this step of the frontier: one op")
                                     : tr("New at this step of the frontier: %1 ops").arg(count);
     for (const Sum& sum : sums) {
@@ -266,8 +277,9 @@ QString policyText(const Session& session)
     const int count = static_cast<int>(policy->modules.size());
     QString text
         = (count == 1 ? tr("A selective checkpoint of one block") : tr("Selective checkpoints of %1 blocks").arg(count))
-        + tr(": peak %1, +%2.").arg(bytesText(policy->predicted.peak, 2), msText(policy->predicted.recomputeMs))
-        + differenceText(*session.step(), opsDecisions(session)->plan(), *policy);
+        + tr(": peak %1, +%2.").arg(bytesText(policy->predicted.peak, 2), msText(policy->predicted.recomputeMs));
+    if (!isHosted(session))
+        text += differenceText(*session.step(), opsDecisions(session)->plan(), *policy);
     if (policy->predicted.peak > session.budget())
         text += tr(" %1: plan by module for this budget.").arg(bold(tr("That does not fit the budget")));
     return text;
@@ -290,9 +302,12 @@ QString opsReasonText(const Session& session, ModuleId module)
         ++forward;
         again += answer->decisions[i] == OpDecision::recomputed;
     }
+    QString sent;
+    if (const ModuleOffload* moved = movedOf(*session.answer(), module))
+        sent = tr(" Sends %1.").arg(copiesText(moved->copies.bytes, moved->copies.copyMs, moved->copies.exposedMs));
     const ModuleEffect& effect = session.answer()->effects[module.value];
     if (again == 0)
-        return tr("None of the module's %1 ops of forward runs again.").arg(forward);
+        return tr("None of the module's %1 ops of forward runs again.").arg(forward) + sent;
     const Bytes freed = effect.recorded - effect.kept;
     QString text = (again == 1 ? tr("%1 of the module's %2 ops of forward runs again and takes %3")
                                : tr("%1 of the module's %2 ops of forward run again and take %3"))
@@ -301,7 +316,7 @@ QString opsReasonText(const Session& session, ModuleId module)
                        .arg(bold(msText(effect.recomputeMs)));
     if (freed > 0)
         text += (again == 1 ? tr(" and frees %1") : tr(" and free %1")).arg(bold(bytesText(freed)));
-    return text + QLatin1Char('.');
+    return text + QLatin1Char('.') + sent;
 }
 
 } // namespace
@@ -450,8 +465,6 @@ QString whyNoOffload(const Session& session)
 {
     if (!session.isOpen())
         return {};
-    if (session.mode() == PlanMode::ops)
-        return tr("Plans by op do not offload: plan by module.");
     if (session.worldSize() > 1)
         return tr("A step that is sharded over several GPUs is not planned with offload.");
     const Status can = session.step()->engine->offloadable();
@@ -461,9 +474,9 @@ QString whyNoOffload(const Session& session)
 bool mayOffload(const Session& session)
 {
     const PlanRequest& request = session.request();
-    return session.mode() == PlanMode::modules
-        && (request.offload
-            || std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; }));
+    return request.offload
+        || (session.mode() == PlanMode::modules
+            && std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; }));
 }
 
 QString whyNoExport(const Session& session)
@@ -486,6 +499,15 @@ OpsFacts opsFacts(const Session& session)
     const OpsDecisions* answer = opsDecisions(session);
     if (!answer || !facts.problem.isEmpty() || !session.feasible())
         return facts;
+    addChanged(facts, session.step()->trace(), *answer);
+    facts.policy = policyText(session);
+    facts.policyReady = session.policyOfOps() != nullptr;
+    if (isHosted(session)) {
+        const Plan& plan = session.answer()->plan;
+        facts.summary = tr("Sends %1. Such a plan is for eager PyTorch: torch.compile sends nothing to the host.")
+                            .arg(copiesText(plan.offload.moved, plan.offload.copyMs, plan.offload.exposedMs));
+        return facts;
+    }
     const OpsPlan& plan = answer->plan();
     facts.summary = plan.recomputed.empty()
         ? tr("The whole step fits this budget: no op has to run again.")
@@ -494,40 +516,22 @@ OpsFacts opsFacts(const Session& session)
                    bytesText(answer->frontier->planner.defaultSavedBytes(), 2));
     if (session.worldSize() > 1)
         facts.summary += tr(" The plan is for one GPU: ops are not planned for sharded steps.");
-    addChanged(facts, session.step()->trace(), *answer);
     facts.compileLines
         = QStringLiteral("activation_memory_budget = %1\n…_solver = \"%2\"\n…_runtime_estimator = \"%3\"")
               .arg(fractionText(plan.fraction), solverWord(session), estimatorWord(session));
-    facts.policy = policyText(session);
-    facts.policyReady = session.policyOfOps() != nullptr;
     return facts;
 }
 
 QString compileLines(const Session& session)
 {
     const OpsDecisions* answer = opsDecisions(session);
-    if (!answer || !session.feasible())
+    if (!answer || !session.feasible() || isHosted(session))
         return {};
     return QStringLiteral("import torch._functorch.config as config\n"
                           "config.activation_memory_budget = %1\n"
                           "config.activation_memory_budget_solver = \"%2\"\n"
                           "config.activation_memory_budget_runtime_estimator = \"%3\"")
         .arg(fractionText(answer->plan().fraction), solverWord(session), estimatorWord(session));
-}
-
-std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& decisions, const Timeline& timeline)
-{
-    std::vector<bool> changed(decisions.decisions.size(), false);
-    for (const ChangedOp& change : decisions.changed)
-        changed[change.op.value] = true;
-    std::vector<TimelineChangedOp> marks;
-    for (const MemoryChange& change : timeline.changes) {
-        if (change.delta <= 0 || !change.op.valid() || !changed[change.op.value])
-            continue;
-        if (marks.empty() || marks.back().ms != change.ms || marks.back().again != change.recomputed)
-            marks.push_back({change.ms, change.recomputed});
-    }
-    return marks;
 }
 
 QString noOpsPolicy(const Session& session)

@@ -5,6 +5,7 @@
 #include "app/window/exporter.h"
 #include "app/window/ops_choice_controller.h"
 #include "app/window/plan_text.h"
+#include "app/window/step_text.h"
 #include "core/policy/policy.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_file.h"
