@@ -341,7 +341,7 @@ void DocumentPage::showOffload()
                                      session_.offloadChoice().hostMemory);
     const bool offloads = mayOffload(session_);
     budgetBar_->setOffloading(offloads);
-    modules_->setOffloading(offloads);
+    modules_->setOffloading(offloads, session_.mode() == PlanMode::modules);
 }
 
 /// Shows the step as it was recorded.

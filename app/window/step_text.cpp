@@ -389,7 +389,7 @@ std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& decisions, const
 {
     std::vector<bool> changed(decisions.decisions.size(), false);
     for (const ChangedOp& change : decisions.changed)
-        changed[change.op.value] = true;
+        changed[change.op.value] = change.now != OpDecision::offloaded;
     std::vector<TimelineChangedOp> marks;
     for (const MemoryChange& change : timeline.changes) {
         if (change.delta <= 0 || !change.op.valid() || !changed[change.op.value])

@@ -85,7 +85,7 @@ QString frontierLine(const Session& session); ///< whether the frontier is compl
 QString copiesLine(const Session& session);
 
 /// The instants of the ops with a changed decision on the plan's time axis: in forward, and where the plan recomputes
-/// the ops.
+/// the ops. Results that go to the host have no mark.
 std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& decisions, const Timeline& timeline);
 
 } // namespace headroom

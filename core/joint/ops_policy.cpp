@@ -347,7 +347,7 @@ OpsDecisions decisionsUnder(const PlanAnswer& policy, const OpsFrontierPtr& fron
         }
     }
     for (const OpRun& run : policy.timeline->runs)
-        if (run.again)
+        if (run.again && !(trace.ops.flags[run.op] & opView))
             found.decisions[run.op.value] = OpDecision::recomputed;
     std::ranges::sort(found.changed, {}, &ChangedOp::op);
     return found;

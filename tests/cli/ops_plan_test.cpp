@@ -334,7 +334,8 @@ TEST_F(CliTest, OpsFrontierSendsResultsOfOpsToTheHost)
     const Finished finished = answerTo({"--json", "--card", "18GiB", "-o", path("frontier.csv")});
     ASSERT_EQ(finished.exitCode, 0) << finished.err;
     bool moves = false;
-    for (const auto& point : finished.json()["points"]) {
+    const auto frontier = finished.json();
+    for (const auto& point : frontier["points"]) {
         const auto& policy = point["policy"];
         const auto& without = policy["without_offload"];
         EXPECT_LE(policy["peak_bytes"], without["peak_bytes"]);
@@ -343,8 +344,9 @@ TEST_F(CliTest, OpsFrontierSendsResultsOfOpsToTheHost)
         const double waitMs = here ? policy["offload"]["exposed_ms"].get<double>() : 0;
         EXPECT_LE(policy["recompute_ms"].get<double>() + waitMs, without["recompute_ms"].get<double>() + 1e-9);
         // The card is asked for the plan, and for the policy.
-        if (policy["card"]["runs"].get<bool>())
+        if (policy["card"]["runs"].get<bool>()) {
             EXPECT_LE(policy["peak_bytes"], policy["card"]["reserved_peak_bytes"]);
+        }
         EXPECT_EQ(policy["card"]["capacity_bytes"], point["card"]["capacity_bytes"]);
     }
     EXPECT_TRUE(moves);
@@ -355,9 +357,10 @@ TEST_F(CliTest, OpsFrontierSendsResultsOfOpsToTheHost)
     for (const char* words : {"Policy's peak", "To the host", "Exposed ms", "18.00 GiB"})
         EXPECT_THAT(table.out, HasSubstr(words));
     const auto limited = answerTo({"--json", "--host-memory", "64MiB"}).json();
-    for (const auto& point : limited["points"])
-        if (point["policy"].contains("offload"))
-            EXPECT_LE(point["policy"]["offload"]["host_bytes"].get<Bytes>(), 64 * MiB);
+    for (const auto& point : limited["points"]) {
+        const auto& policy = point["policy"];
+        EXPECT_LE(policy.contains("offload") ? policy["offload"]["host_bytes"].get<Bytes>() : 0, 64 * MiB);
+    }
     EXPECT_FALSE(
         headroomProgram({"ops-frontier", llama, "--points", "2", "--json"}).json()["points"][0].contains("policy"));
     expectBadInput(answerTo({"--host-memory", "much"}), {"--host-memory"});

@@ -11,6 +11,7 @@
 #include "core/policy/policy.h"
 #include "views/models/module_tree_model.h"
 #include "views/plot/budget_steps.h"
+#include "views/plot/number_text.h"
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/module_panel.h"
@@ -293,7 +294,7 @@ private Q_SLOTS:
         const QString moved = QString::fromStdString(formatBytes(offload.moved));
         QVERIFY2(solverText().contains(moved), qPrintable(solverText()));
         const OpsFacts facts = opsFacts(session());
-        QVERIFY2(facts.summary.contains(moved), qPrintable(facts.summary));
+        QVERIFY2(facts.summary.contains(bytesText(offload.moved)), qPrintable(facts.summary));
         Bytes changed = 0;
         for (const ChangedOp& op : answer->ops->changed) {
             QVERIFY(op.now == OpDecision::offloaded);
@@ -319,7 +320,8 @@ private Q_SLOTS:
         const Result<Policy> policy = readPolicy(file.toStdString());
         QVERIFY(policy.ok());
         QCOMPARE(policy->predicted.peak, answer->plan.peak);
-        QVERIFY(std::ranges::any_of(policy->modules, [](const Policy::Module& module) { return module.hosted; }));
+        QVERIFY(std::ranges::any_of(policy->modules,
+                                    [](const Policy::Module& module) { return module.hosted.has_value(); }));
         // The host memory is a limit here, too, and undo goes back to the fraction.
         session().setOffload({true, 200 * MiB});
         settle();
