@@ -4,7 +4,9 @@
 
 #include "app/cli/command.h"
 #include "core/base/try.h"
+#include "core/joint/ops_policy.h"
 #include "core/joint/ops_request.h"
+#include "core/policy/step_planner.h"
 
 #include <CLI/CLI.hpp>
 
@@ -53,6 +55,16 @@ void addOpsArguments(CLI::App& command, OpsArguments& arguments)
     addJsonFlag(command, arguments.json);
 }
 
+void addOpsOffload(CLI::App& command, OpsArguments& arguments, const std::string& description)
+{
+    CLI::Option* offload = command.add_flag("--offload", arguments.offload, description);
+    command
+        .add_option("--host-memory", arguments.hostMemory, "The most pinned host memory for --offload; default: any")
+        ->type_name("SIZE")
+        ->needs(offload);
+    addHostBandwidth(command, arguments.hostBandwidth);
+}
+
 Result<OpsInput> readOpsInput(const OpsArguments& arguments)
 {
     ASSIGN_OR_RETURN(OpsRequest request, requestOf(arguments));
@@ -62,6 +74,55 @@ Result<OpsInput> readOpsInput(const OpsArguments& arguments)
     }
     ASSIGN_OR_RETURN(std::optional<Card> card, cardOf(arguments.onCard, *planner.graph().trace));
     return OpsInput{std::move(planner), std::move(request), std::move(card)};
+}
+
+CardVerdict verdictOf(const Card& card, const StepTrace& step, const PlanAnswer& answer)
+{
+    return {std::make_shared<const Card>(card), runOnCard(card, step, *answer.timeline),
+            leastMemory(card, step, *answer.timeline)};
+}
+
+Result<HostedComparison> hostedOf(const OpsInput& input, const OpsArguments& arguments, const OpsPlan& plan,
+                                  std::span<const OpsPlan> plans, std::span<const ModuleId> modules, bool forCard)
+{
+    const StepModel& model = input.planner.model();
+    const StepTrace& trace = *model.trace();
+    RETURN_IF_ERROR(offloadable(model));
+    HostedLimits limits;
+    if (!arguments.hostMemory.empty()) {
+        const Result<Bytes> host = parseBytes(arguments.hostMemory);
+        if (!host)
+            return badInput("--host-memory " + host.error().message);
+        limits.hostMemory = *host;
+    }
+    HostedComparison compared;
+    ASSIGN_OR_RETURN(compared.plain, opsRegions(model, plan, modules));
+    ASSIGN_OR_RETURN(compared.plainTimeline, model.predict(compared.plain));
+    if (forCard)
+        limits.fits = [&](const Timeline& timeline) { return runOnCard(*input.card, trace, timeline).runs; };
+    else
+        limits.fits = [most = compared.plainTimeline.peak](const Timeline& timeline) { return timeline.peak <= most; };
+    Result<PlanAnswer> hosted = hostedAnswer(model, plans, modules, limits);
+    if (!hosted && hosted.error().kind == ErrorKind::infeasible)
+        return Error{ErrorKind::infeasible,
+                     "no policy by op " + (forCard ? "runs on " + input.card->title : "fits")
+                         + ", whatever goes to the host" + (limits.hostMemory > 0 ? " within --host-memory" : "")};
+    if (!hosted)
+        return hosted.error();
+    compared.hosted = *std::move(hosted);
+    if (input.card)
+        compared.hosted.card = verdictOf(*input.card, trace, compared.hosted);
+    return compared;
+}
+
+Json policyJson(const StepTrace& trace, const HostedComparison& found)
+{
+    Json json{{"peak_bytes", found.hosted.plan.peak},
+              {"recompute_ms", found.hosted.plan.recomputeMs},
+              {"without_offload",
+               {{"peak_bytes", found.plainTimeline.peak}, {"recompute_ms", found.plainTimeline.recomputeMs}}}};
+    addOffload(json, trace, found.hosted);
+    return json;
 }
 
 } // namespace headroom::cli

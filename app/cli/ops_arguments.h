@@ -3,9 +3,12 @@
 #pragma once
 
 #include "app/cli/arguments.h"
+#include "app/cli/command.h"
 #include "core/cost/step_times.h"
 #include "core/joint/ops_planner.h"
+#include "core/policy/plan_answer.h"
 
+#include <span>
 #include <string>
 
 namespace CLI {
@@ -21,12 +24,16 @@ struct OpsArguments
     std::string solver = "dp";
     std::string runtime = "flops";
     std::string opTimes; ///< file of measured times
+    bool offload = false;
+    std::string hostMemory; ///< with `offload`, empty: any
     std::string hostBandwidth; ///< as addHostBandwidth(); empty: the GPU's
     TimeChoice times;
     CardArguments onCard;
     bool json = false;
 };
 void addOpsArguments(CLI::App& command, OpsArguments& arguments);
+/// Adds --offload, with the description, --host-memory and --host-bandwidth.
+void addOpsOffload(CLI::App& command, OpsArguments& arguments, const std::string& description);
 
 /// The planner of a recorded step, the request without a fraction, and the card of --card.
 struct OpsInput
@@ -37,5 +44,24 @@ struct OpsInput
 };
 /// Reads the input. Error: a wrong or contradictory option, or a file that cannot be read or planned by op.
 Result<OpsInput> readOpsInput(const OpsArguments& arguments);
+
+/// Whether training under the plan runs on the card.
+CardVerdict verdictOf(const Card& card, const StepTrace& step, const PlanAnswer& answer);
+
+/// A policy by op whose results may go to the host, and the policy of the plan without that.
+struct HostedComparison
+{
+    PlanAnswer hosted; ///< with a verdict if a card is given
+    CheckpointPlan plain;
+    Timeline plainTimeline;
+};
+
+/// The policy of `plans` of least time whose results may go to the host: one that takes no more at its peak than the
+/// policy of `plan` without offload, or, `forCard`, one that runs on the card. Error: a wrong --host-memory; no such
+/// policy.
+Result<HostedComparison> hostedOf(const OpsInput& input, const OpsArguments& arguments, const OpsPlan& plan,
+                                  std::span<const OpsPlan> plans, std::span<const ModuleId> modules, bool forCard);
+/// The figures of the policy, without offload beside.
+Json policyJson(const StepTrace& trace, const HostedComparison& found);
 
 } // namespace headroom::cli

@@ -5,6 +5,7 @@
 #include "app/cli/pictures.h"
 #include "app/cli/table.h"
 #include "core/base/try.h"
+#include "core/joint/ops_policy.h"
 #include "core/predict/predict.h"
 #include "core/trace/phase_times.h"
 
@@ -25,6 +26,23 @@ struct OpsFrontierArguments : OpsArguments
     std::string output; ///< a picture or a table
     std::vector<std::string> compiled; ///< files of the same step, as run by torch.compile
 };
+
+/// The card's columns of a plan or a policy.
+std::vector<std::string> cardCells(const CardRun& run)
+{
+    return {run.runs ? formatBytes(run.reservedPeak) : "-", runCell(run)};
+}
+
+/// The columns of a policy whose results may go to the host.
+std::vector<std::string> policyCells(const PlanAnswer& policy)
+{
+    const Plan& plan = policy.plan;
+    std::vector<std::string> cells{formatBytes(plan.peak), formatNumber(plan.recomputeMs, 3),
+                                   formatBytes(plan.offload.moved), formatNumber(plan.offload.exposedMs, 3)};
+    if (policy.card)
+        std::ranges::copy(cardCells(policy.card->run), std::back_inserter(cells));
+    return cells;
+}
 
 /// A step that was recorded with torch.compile's own partitioner and a memory budget.
 struct CompiledPoint
@@ -74,12 +92,6 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
     const OpsPlanner& planner = input.planner;
     ASSIGN_OR_RETURN(const std::vector<OpsPlan> plans, planner.frontier(input.request, points));
     const StepTrace& trace = *planner.graph().trace;
-    if (!arguments.output.empty()) {
-        FrontierExport picture{trace.info.model, {}, forwardBackwardMs(trace)};
-        for (const OpsPlan& plan : plans)
-            picture.points.push_back({plan.peak, plan.recomputeMs, 0});
-        RETURN_IF_ERROR(drawFrontier(picture, arguments.output));
-    }
     Json json;
     json["default_saved_bytes"] = planner.defaultSavedBytes();
     json["baseline_peak_bytes"] = planner.recordedPeak();
@@ -88,10 +100,19 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
     using enum Table::Align;
     std::vector<Table::Heading> columns{
         {"Fraction", right}, {"Saved", right}, {"Peak", right}, {"Bytes", right}, {"Recompute ms", right}};
+    std::vector<Table::Heading> cardColumns;
     if (input.card)
-        columns.insert(columns.end(), {{"Reserved", right}, {input.card->title, right}});
+        cardColumns = {{"Reserved", right}, {input.card->title, right}};
+    std::ranges::copy(cardColumns, std::back_inserter(columns));
+    if (arguments.offload) {
+        columns.insert(
+            columns.end(),
+            {{"Policy's peak", right}, {"Recompute ms", right}, {"To the host", right}, {"Exposed ms", right}});
+        std::ranges::copy(cardColumns, std::back_inserter(columns));
+    }
     Table table(columns);
     std::vector<std::string> assumed;
+    FrontierExport picture{trace.info.model, {}, forwardBackwardMs(trace)};
     for (const OpsPlan& plan : plans) {
         json["points"].push_back({{"memory_budget", plan.fraction},
                                   {"saved_bytes", plan.savedBytes},
@@ -105,10 +126,24 @@ Result<int> runFrontier(const OpsFrontierArguments& arguments)
             const CardRun run = runOnCard(*input.card, trace, planner.timeline(plan));
             std::ranges::copy(run.assumptions, std::back_inserter(assumed));
             json["points"].back()["card"] = cardRunJson(*input.card, trace, run);
-            cells.insert(cells.end(), {run.runs ? formatBytes(run.reservedPeak) : "-", runCell(run)});
+            std::ranges::copy(cardCells(run), std::back_inserter(cells));
+        }
+        if (arguments.offload) {
+            ASSIGN_OR_RETURN(const HostedComparison found, hostedOf(input, arguments, plan, plans, {}, false));
+            picture.points.push_back(pointOf(found.hosted));
+            std::ranges::copy(policyCells(found.hosted), std::back_inserter(cells));
+            json["points"].back()["policy"] = policyJson(trace, found);
+            if (found.hosted.card)
+                json["points"].back()["policy"]["card"] = cardRunJson(*input.card, trace, found.hosted.card->run);
+        } else {
+            picture.points.push_back({plan.peak, plan.recomputeMs, 0});
         }
         table.addRow(std::move(cells));
     }
+    if (arguments.offload)
+        picture.points = withoutWorse(std::move(picture.points));
+    if (!arguments.output.empty())
+        RETURN_IF_ERROR(drawFrontier(picture, arguments.output));
     if (!arguments.json) {
         table.print(std::cout);
         printAssumptions(assumed, std::cout);
@@ -133,6 +168,8 @@ void addOpsFrontier(CLI::App& program, Action& chosen)
                      "Say of each plan whether training runs on this GPU, given by name or as a size");
     command->add_option("-o,--output", arguments->output, "Write a picture or a table: .svg, .pdf, .png or .csv")
         ->type_name("FILE");
+    addOpsOffload(*command, *arguments,
+                  "Beside each plan, a policy of the same memory with results of ops in pinned host memory");
     command
         ->add_option(
             "--compiled", arguments->compiled,

@@ -32,8 +32,6 @@ struct OpsPlanArguments : OpsArguments
     std::string policyFile;
     std::vector<std::string> acUnits;
     bool monotone = false;
-    bool offload = false;
-    std::string hostMemory; ///< empty: any
 };
 
 /// Returns the number of fractions in the frontier that an answer is compared with. Unless --monotone asks for the
@@ -63,14 +61,6 @@ Json opJson(const StepTrace& trace, const std::vector<int>& indices, OpId op)
             {"index", op.valid() ? indices[op.value] : 0}};
 }
 
-/// A policy by op whose results may go to the host, and the policy of the plan without that.
-struct HostedComparison
-{
-    PlanAnswer hosted;
-    CheckpointPlan plain;
-    Timeline plainTimeline;
-};
-
 /// The answer, and the plans that it is compared with.
 struct ComparedAnswer
 {
@@ -99,13 +89,6 @@ Result<OpsPlan> planForCard(const OpsInput& input)
             best = i;
         }
     return std::move(plans[best]);
-}
-
-/// Whether training under the plan runs on the card.
-CardVerdict verdictOf(const Card& card, const StepTrace& step, const PlanAnswer& answer)
-{
-    return {std::make_shared<const Card>(card), runOnCard(card, step, *answer.timeline),
-            leastMemory(card, step, *answer.timeline)};
 }
 
 /// Returns the plan of least recomputation that the request asks for, or that runs on the card, and compares it.
@@ -171,18 +154,11 @@ std::vector<OpId> hostedOps(const StepModel& model, const CheckpointPlan& region
 Json hostedJson(const StepTrace& trace, const StepModel& model, const std::vector<int>& indices,
                 const HostedComparison& found)
 {
-    Json json{{"peak_bytes", found.hosted.plan.peak},
-              {"recompute_ms", found.hosted.plan.recomputeMs},
-              {"without_offload",
-               {{"peak_bytes", found.plainTimeline.peak}, {"recompute_ms", found.plainTimeline.recomputeMs}}}};
-    addOffload(json, trace, found.hosted);
+    Json json = policyJson(trace, found);
     json["offloaded"] = Json::array();
     for (const OpId op : hostedOps(model, found.hosted.regions)) {
-        Bytes bytes = 0;
-        for (const StorageId storage : movedOutputsOf(trace, model.index(), op))
-            bytes += trace.storages.bytes[storage];
         Json row = opJson(trace, indices, op);
-        row["bytes"] = bytes;
+        row["bytes"] = movedBytes(model, op);
         json["offloaded"].push_back(std::move(row));
     }
     return json;
@@ -372,44 +348,6 @@ Result<std::vector<ModuleId>> modulesOf(const OpsPlanArguments& arguments, const
     return modules;
 }
 
-/// The policy of least time whose results may go to the host: one that takes no more at its peak than the policy of the
-/// fraction without offload, or one that runs on the card.
-Result<HostedComparison> hostedOf(const OpsInput& input, const OpsPlanArguments& arguments,
-                                  const std::vector<ModuleId>& modules, const ComparedAnswer& found)
-{
-    const StepModel& model = input.planner.model();
-    const StepTrace& trace = *model.trace();
-    RETURN_IF_ERROR(offloadable(model));
-    HostedLimits limits;
-    if (!arguments.hostMemory.empty()) {
-        const Result<Bytes> host = parseBytes(arguments.hostMemory);
-        if (!host)
-            return badInput("--host-memory " + host.error().message);
-        limits.hostMemory = *host;
-    }
-    HostedComparison compared;
-    ASSIGN_OR_RETURN(compared.plain, opsRegions(model, found.plan(), modules));
-    ASSIGN_OR_RETURN(compared.plainTimeline, model.predict(compared.plain));
-    if (arguments.memoryBudget.empty())
-        limits.fits = [&](const Timeline& timeline) { return runOnCard(*input.card, trace, timeline).runs; };
-    else
-        limits.fits = [most = compared.plainTimeline.peak](const Timeline& timeline) { return timeline.peak <= most; };
-    std::vector<OpsPlan> plans = found.frontier;
-    plans.push_back(found.plan());
-    plans.push_back(found.standard);
-    Result<PlanAnswer> hosted = hostedAnswer(model, plans, modules, limits);
-    if (!hosted && hosted.error().kind == ErrorKind::infeasible)
-        return Error{ErrorKind::infeasible,
-                     "no policy by op " + (arguments.memoryBudget.empty() ? "runs on " + input.card->title : "fits")
-                         + ", whatever goes to the host" + (limits.hostMemory > 0 ? " within --host-memory" : "")};
-    if (!hosted)
-        return hosted.error();
-    compared.hosted = *std::move(hosted);
-    if (input.card)
-        compared.hosted.card = verdictOf(*input.card, trace, compared.hosted);
-    return compared;
-}
-
 Result<int> runPlan(const OpsPlanArguments& arguments)
 {
     double fraction = 1;
@@ -423,7 +361,11 @@ Result<int> runPlan(const OpsPlanArguments& arguments)
     ASSIGN_OR_RETURN(const std::vector<ModuleId> modules, modulesOf(arguments, *input.planner.model().trace()));
     ASSIGN_OR_RETURN(ComparedAnswer found, answer(input, arguments));
     if (arguments.offload) {
-        ASSIGN_OR_RETURN(found.offload, hostedOf(input, arguments, modules, found));
+        std::vector<OpsPlan> plans = found.frontier;
+        plans.push_back(found.plan());
+        plans.push_back(found.standard);
+        ASSIGN_OR_RETURN(found.offload,
+                         hostedOf(input, arguments, found.plan(), plans, modules, arguments.memoryBudget.empty()));
     }
     const std::optional<CardVerdict>& verdict = (found.offload ? found.offload->hosted : found.answer).card;
     const bool fails = verdict && !verdict->run.runs;
@@ -464,14 +406,9 @@ void addOpsPlan(CLI::App& program, Action& chosen)
         ->type_name("policy.json");
     command->add_option("--ac-unit", arguments->acUnits, "A module to checkpoint in the policy (default: the blocks)")
         ->type_name("FQN");
-    command->add_flag(
-        "--offload", arguments->offload,
+    addOpsOffload(
+        *command, *arguments,
         "Also find a policy of the same memory with results of ops in pinned host memory; -o writes that policy");
-    command
-        ->add_option("--host-memory", arguments->hostMemory, "The most pinned host memory for --offload; default: any")
-        ->type_name("SIZE")
-        ->needs(command->get_option("--offload"));
-    addHostBandwidth(*command, arguments->hostBandwidth);
     command->callback([=, &chosen] {
         if (arguments->memoryBudget.empty() && arguments->onCard.card.empty())
             throw CLI::RequiredError("Either --memory-budget or --card");

@@ -154,8 +154,7 @@ void DocumentPage::wireSession()
                 [this] { budgetBar_->setCards(cardStops(session_), failingPeaks(session_)); });
     connect(&session_, &Session::frontierChanged, this, [this] {
         const auto points = [](const FrontierPtr& of) { return of ? *of : std::vector<FrontierPoint>(); };
-        const bool alsoWithout
-            = session_.mode() == PlanMode::modules && session_.recomputeFrontier() != session_.frontier();
+        const bool alsoWithout = session_.recomputeFrontier() != session_.frontier();
         budgetBar_->setFrontier(points(session_.frontier()),
                                 points(alsoWithout ? session_.recomputeFrontier() : nullptr));
         showBudgetRange();
@@ -342,7 +341,7 @@ void DocumentPage::showOffload()
                                      session_.offloadChoice().hostMemory);
     const bool offloads = mayOffload(session_);
     budgetBar_->setOffloading(offloads);
-    modules_->setOffloading(offloads);
+    modules_->setOffloading(offloads, session_.mode() == PlanMode::modules);
 }
 
 /// Shows the step as it was recorded.
@@ -366,12 +365,13 @@ void DocumentPage::showAnswer()
     const PlanAnswer& answer = *session_.answer();
     const PlanAnswer& shown = answer.shown();
     if (shown.timeline) {
-        if (answer.ops) {
+        if (answer.ops && shown.offloads.empty()) {
             moduleModel_->setOpsPlan(shown.effects);
             tradeOff_->clearPlan();
         } else {
             moduleModel_->setPlan(shown.regions, shown.effects, shown.offloads);
-            tradeOff_->setPlan(plannedPoints(session_), session_.msPerGiB());
+            if (!answer.ops)
+                tradeOff_->setPlan(plannedPoints(session_), session_.msPerGiB());
         }
     } else {
         moduleModel_->clearPlan();

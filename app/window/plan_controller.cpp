@@ -39,13 +39,34 @@ std::vector<FrontierPoint> lowerOf(std::vector<FrontierPoint> with, const std::v
         point.upTo = 0;
         with.push_back(point);
     }
-    std::ranges::stable_sort(with, {},
-                             [](const FrontierPoint& point) { return std::pair(point.peak, point.costMs()); });
-    std::vector<FrontierPoint> lower;
-    for (const FrontierPoint& point : with)
-        if (lower.empty() || point.costMs() < lower.back().costMs())
-            lower.push_back(point);
-    return lower;
+    return withoutWorse(std::move(with));
+}
+
+double costMs(const PlanAnswer& answer)
+{
+    return answer.plan.recomputeMs + answer.plan.offload.exposedMs;
+}
+
+/// The policy by op that sends results to the host, if the policy takes less time than the answer's plan, or if that
+/// plan does not fit; else the answer.
+PlanAnswerPtr withOffload(const PlanAnswer& answer, const std::stop_token& stop)
+{
+    Result<PlanAnswer> hosted = hostedAnswer(answer.ops->frontier, answer.request, stop);
+    const bool moves = hosted && hosted->plan.offload.moved > 0;
+    PlanAnswer better = moves && (!answer.fits() || costMs(*hosted) < costMs(answer)) ? *std::move(hosted) : answer;
+    better.preliminary = false;
+    return std::make_shared<const PlanAnswer>(std::move(better));
+}
+
+/// The lists of ops to save of an answer by op.
+OpsPolicyPtr policyOf(const PlanAnswer& answer)
+{
+    const OpsDecisions& ops = *answer.ops;
+    const StepModel& model = ops.frontier->planner.model();
+    const bool moves = answer.plan.offload.moved > 0;
+    const Result<Policy> policy = moves ? Result<Policy>(answer.policy(model)) : opsPolicy(model, ops.plan());
+    return std::make_shared<const OpsPolicy>(policy ? OpsPolicy{answer.ops, *policy, {}}
+                                                    : OpsPolicy{answer.ops, {}, policy.error().message});
 }
 
 } // namespace
@@ -93,6 +114,7 @@ PlanController::PlanController(Session& session, QObject* parent)
     connect(&session_, &Session::pinsChanged, this, &PlanController::askFrontier);
     connect(&session_, &Session::worldSizeChanged, this, &PlanController::askFrontier);
     connect(&session_, &Session::offloadChanged, this, &PlanController::askFrontier);
+    connect(&session_, &Session::offloadChanged, this, &PlanController::askHostedFrontier);
     connect(&session_, &Session::requestChanged, this, &PlanController::ask);
     connect(&session_, &Session::stepChanged, this, &PlanController::requestOptions);
     connect(&session_, &Session::selectionChanged, this, &PlanController::requestOptions);
@@ -221,7 +243,7 @@ void PlanController::askFrontier()
                 recompute = std::make_shared<const std::vector<FrontierPoint>>(*std::move(found));
             if (stop.stop_requested())
                 return;
-            tell([this, recompute] { session_.growFrontier(recompute, recompute); });
+            tell([this, recompute] { session_.setFrontier(recompute, recompute, false); });
         }
         const auto grown = [this, tell, recompute,
                             next = TaskRunner::Clock::now()](std::vector<FrontierPoint> some) mutable {
@@ -231,7 +253,7 @@ void PlanController::askFrontier()
             if (recompute)
                 some = lowerOf(std::move(some), *recompute);
             tell([this, recompute, frontier = std::make_shared<const std::vector<FrontierPoint>>(std::move(some))] {
-                session_.growFrontier(frontier, recompute);
+                session_.setFrontier(frontier, recompute, false);
             });
         };
         Result<std::vector<FrontierPoint>> found
@@ -286,9 +308,12 @@ void PlanController::askOps()
         return;
     opsRunner_.post([this, frontier, request = session_.request(), generation = ++askedGeneration_,
                      opsGeneration = opsGeneration_](const std::stop_token& stop) {
-        const auto answer = std::make_shared<const PlanAnswer>(answerOf(frontier, request));
+        PlanAnswer found = answerOf(frontier, request);
+        found.preliminary = request.offload && !(found.fits() && found.plan.recomputeMs == 0);
         if (!stop.stop_requested())
-            reportOps(opsGeneration, [this, generation, answer] { accept(generation, answer); });
+            reportOps(opsGeneration, [this, generation, answer = std::make_shared<const PlanAnswer>(std::move(found))] {
+                accept(generation, answer);
+            });
     });
 }
 
@@ -322,7 +347,10 @@ void PlanController::askOpsFrontier()
             }
             made->complete = points == allFractions;
             const auto frontier = std::make_shared<const OpsFrontier>(*std::move(made));
-            reportOps(generation, [this, frontier] { session_.setOpsFrontier(frontier); });
+            reportOps(generation, [this, frontier] {
+                session_.setOpsFrontier(frontier);
+                askHostedFrontier();
+            });
         }
     });
 }
@@ -330,15 +358,58 @@ void PlanController::askOpsFrontier()
 void PlanController::askOpsPolicy()
 {
     const PlanAnswerPtr& answer = session_.answer();
-    if (!answer || !answer->ops || !session_.answerIsCurrent())
+    const OpsPolicyPtr& known = session_.opsPolicy();
+    const bool isMade = known && answer && known->of == answer->ops && !answer->preliminary;
+    if (!answer || !answer->ops || isMade || !session_.answerIsCurrent())
         return;
-    policyRunner_.post([this, of = answer->ops, generation = opsGeneration_](const std::stop_token& stop) {
-        Result<Policy> policy = opsPolicy(of->frontier->planner.model(), of->plan());
+    policyRunner_.cancel();
+    policyRunner_.post([this, answer, generation = opsGeneration_](const std::stop_token& stop) {
+        const PlanAnswerPtr best = answer->preliminary ? withOffload(*answer, stop) : answer;
         if (stop.stop_requested())
             return;
-        const auto made = std::make_shared<const OpsPolicy>(policy ? OpsPolicy{of, *std::move(policy), {}}
-                                                                   : OpsPolicy{of, {}, policy.error().message});
-        reportOps(generation, [this, made] { session_.setOpsPolicy(made); });
+        reportOps(generation, [this, of = answer->ops, best, made = policyOf(*best)] {
+            const PlanAnswerPtr& now = session_.answer();
+            if (now && now->preliminary && now->ops == of && session_.answerIsCurrent())
+                session_.setAnswer(best);
+            session_.setOpsPolicy(made);
+        });
+    });
+}
+
+void PlanController::askHostedFrontier()
+{
+    const quint64 asked = ++hostedGeneration_;
+    hostedRunner_.cancel();
+    const OpsFrontierPtr& frontier = session_.opsFrontier();
+    if (!session_.request().offload || !frontier || !frontier->complete)
+        return;
+    hostedRunner_.post([this, frontier, asked, request = session_.request(),
+                        generation = opsGeneration_](const std::stop_token& stop) mutable {
+        std::vector<FrontierPoint> points = frontier->points();
+        const Bytes least = points.front().peak;
+        const Bytes step = std::max<Bytes>(1, (points.back().peak - least) / hostedFrontierPoints);
+        const auto tell = [&](bool isFinal) {
+            points = withoutWorse(std::move(points));
+            reportOps(generation,
+                      [this, asked, isFinal, found = std::make_shared<const std::vector<FrontierPoint>>(points)] {
+                          if (asked == hostedGeneration_)
+                              session_.setHostedFrontier(found, isFinal);
+                      });
+        };
+        request.budget = points.back().peak;
+        for (int point = 0; point < 2 * hostedFrontierPoints && request.budget > step; ++point) {
+            request.budget -= step;
+            const Result<PlanAnswer> policy = hostedAnswer(frontier, request, stop);
+            if (stop.stop_requested())
+                return;
+            if (!policy && request.budget < least)
+                break; // lower budgets neither
+            if (!policy || policy->plan.offload.moved == 0)
+                continue;
+            points.push_back(pointOf(*policy));
+            tell(false);
+        }
+        tell(true);
     });
 }
 
@@ -362,6 +433,7 @@ void PlanController::forgetOps()
     opsRunner_.cancel();
     opsFrontierRunner_.cancel();
     policyRunner_.cancel();
+    hostedRunner_.cancel();
 }
 
 } // namespace headroom

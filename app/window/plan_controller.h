@@ -22,7 +22,8 @@ class Session;
 /// By modules a request is solved twice: within one frame, and until the plan is proven. The frontier is computed for
 /// each set of pins, each world size and each choice of offload, and the options for the selected module. By op the
 /// frontier is computed once for a step, with few points and then in full, and each budget has its plan there. When the
-/// budget rests, the plan is made into lists of ops to save.
+/// budget rests, the plan is made into lists of ops to save; if the request allows offload, results of some of these
+/// ops go to the host.
 class PlanController : public QObject
 {
     Q_OBJECT
@@ -40,6 +41,7 @@ public:
 
     static constexpr int frontierPoints = 60;
     static constexpr int offloadFrontierPoints = 24; ///< with offload a point takes up to a second
+    static constexpr int hostedFrontierPoints = 12; ///< of budgets for which a plan by op is known
 
     /// Numbers of fractions that are planned by op: a few first, for a quick first frontier, then all.
     static constexpr int fewFractions = 11;
@@ -67,6 +69,7 @@ private:
     void askFrontier();
     void askOpsFrontier();
     void askOpsPolicy();
+    void askHostedFrontier();
     void requestOptions();
     void forget(); ///< drops the requests for a step that is closed
     void forgetOps(); ///< drops the requests by op, for a closed step, a mode that was left, or another choice
@@ -91,12 +94,14 @@ private:
     quint64 frontierGeneration_ = 0;
     quint64 opsGeneration_ = 0; ///< number of forgetOps()
     quint64 optionsGeneration_ = 0;
+    quint64 hostedGeneration_ = 0;
     TaskRunner planRunner_; ///< runners are the last members: their threads end before the others are destroyed
     TaskRunner proofRunner_;
     TaskRunner frontierRunner_;
     TaskRunner opsRunner_; ///< plans by op
     TaskRunner opsFrontierRunner_;
     TaskRunner policyRunner_;
+    TaskRunner hostedRunner_;
     TaskRunner optionsRunner_;
 };
 

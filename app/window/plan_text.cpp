@@ -157,6 +157,8 @@ QString shortOp(std::string_view name)
 
 QString decisionText(const ChangedOp& change)
 {
+    if (change.now == OpDecision::offloaded)
+        return tr("goes to the host");
     if (change.now == OpDecision::recomputed)
         return change.before == OpDecision::saved ? tr("was saved, is recomputed now") : tr("is recomputed now");
     if (change.now == OpDecision::saved)
@@ -181,6 +183,12 @@ const OpsDecisions* opsDecisions(const Session& session)
     return session.mode() == PlanMode::ops && session.answer() ? session.answer()->ops.get() : nullptr;
 }
 
+/// Whether the shown plan by op is a policy with results that go to the host.
+bool isHosted(const Session& session)
+{
+    return opsDecisions(session) && session.answer()->plan.offload.moved > 0;
+}
+
 void addChanged(OpsFacts& facts, const StepTrace& trace, const OpsDecisions& answer)
 {
     struct Sum
@@ -202,7 +210,10 @@ void addChanged(OpsFacts& facts, const StepTrace& trace, const OpsDecisions& ans
     std::stable_sort(sums.begin(), sums.end(),
                      [](const Sum& a, const Sum& b) { return std::abs(a.bytes) > std::abs(b.bytes); });
     const int count = static_cast<int>(answer.changed.size());
+    const bool hosted = count > 0 && answer.changed.front().now == OpDecision::offloaded;
     facts.changedTitle = count == 0 ? QString()
+        : hosted && count == 1      ? tr("The result of one op goes to the host")
+        : hosted                    ? tr("Results of %1 ops go to the host").arg(count)
         : count == 1                ? tr("New at this step of the frontier: one op")
                                     : tr("New at this step of the frontier: %1 ops").arg(count);
     for (const Sum& sum : sums) {
@@ -220,6 +231,42 @@ void addChanged(OpsFacts& facts, const StepTrace& trace, const OpsDecisions& ans
         facts.moreChanged = more == 1 ? tr("1 more kind") : tr("%1 more kinds").arg(more);
 }
 
+/// By ModuleId: whether a module is one of `modules`, or inside of one.
+std::vector<bool> modulesInside(const StepTrace& trace, const std::vector<ModuleId>& modules)
+{
+    std::vector<bool> inside(trace.modules.size(), false);
+    for (std::uint32_t i = 0; i < inside.size(); ++i) { // parents come before their children
+        const ModuleId parent = trace.modules.parent[ModuleId(i)];
+        inside[i]
+            = (parent.valid() && inside[parent.value]) || std::ranges::find(modules, ModuleId(i)) != modules.end();
+    }
+    return inside;
+}
+
+/// How the recomputation of the policy differs from that of the plan: ops outside of the blocks do not run again, but
+/// more ops of the blocks may.
+QString differenceText(const OpenStep& step, const OpsPlan& plan, const Policy& policy)
+{
+    const StepTrace& trace = step.trace();
+    std::vector<ModuleId> blocks;
+    for (const Policy::Module& module : policy.modules)
+        blocks.push_back(step.names.at(module.fqn));
+    const std::vector<bool> inside = modulesInside(trace, blocks);
+    double insideMs = 0;
+    double outsideMs = 0;
+    for (const OpId op : plan.recomputed) {
+        const ModuleId of = trace.ops.module[op];
+        (of.valid() && inside[of.value] ? insideMs : outsideMs) += trace.ops.ms[op];
+    }
+    constexpr double shownMs = 0.005; // less is 0.00 ms
+    QString text;
+    if (outsideMs >= shownMs)
+        text += tr(" Ops outside of the blocks do not run again: %1 of the plan.").arg(msText(outsideMs));
+    if (policy.predicted.recomputeMs >= insideMs + shownMs)
+        text += tr(" Inside, more runs again than in the plan.");
+    return text;
+}
+
 QString policyText(const Session& session)
 {
     const Policy* policy = session.policyOfOps();
@@ -230,8 +277,9 @@ QString policyText(const Session& session)
     const int count = static_cast<int>(policy->modules.size());
     QString text
         = (count == 1 ? tr("A selective checkpoint of one block") : tr("Selective checkpoints of %1 blocks").arg(count))
-        + tr(" run more again than the plan: peak %1, +%2.")
-              .arg(bytesText(policy->predicted.peak, 2), msText(policy->predicted.recomputeMs));
+        + tr(": peak %1, +%2.").arg(bytesText(policy->predicted.peak, 2), msText(policy->predicted.recomputeMs));
+    if (!isHosted(session))
+        text += differenceText(*session.step(), opsDecisions(session)->plan(), *policy);
     if (policy->predicted.peak > session.budget())
         text += tr(" %1: plan by module for this budget.").arg(bold(tr("That does not fit the budget")));
     return text;
@@ -244,13 +292,9 @@ QString opsReasonText(const Session& session, ModuleId module)
     if (!answer || !session.feasible())
         return {};
     const StepTrace& trace = session.step()->trace();
-    std::vector<bool> within(trace.modules.size(), false); // parents come before their children
+    const std::vector<bool> within = modulesInside(trace, {module});
     int forward = 0;
     int again = 0;
-    for (std::uint32_t i = module.value; i < within.size(); ++i) {
-        const ModuleId parent = trace.modules.parent[ModuleId(i)];
-        within[i] = i == module.value || (parent.valid() && within[parent.value]);
-    }
     for (std::uint32_t i = 0; i < trace.ops.size(); ++i) {
         const ModuleId of = trace.ops.module[OpId(i)];
         if (trace.ops.phase[OpId(i)] != Phase::forward || !of.valid() || !within[of.value])
@@ -258,9 +302,12 @@ QString opsReasonText(const Session& session, ModuleId module)
         ++forward;
         again += answer->decisions[i] == OpDecision::recomputed;
     }
+    QString sent;
+    if (const ModuleOffload* moved = movedOf(*session.answer(), module))
+        sent = tr(" Sends %1.").arg(copiesText(moved->copies.bytes, moved->copies.copyMs, moved->copies.exposedMs));
     const ModuleEffect& effect = session.answer()->effects[module.value];
     if (again == 0)
-        return tr("None of the module's %1 ops of forward runs again.").arg(forward);
+        return tr("None of the module's %1 ops of forward runs again.").arg(forward) + sent;
     const Bytes freed = effect.recorded - effect.kept;
     QString text = (again == 1 ? tr("%1 of the module's %2 ops of forward runs again and takes %3")
                                : tr("%1 of the module's %2 ops of forward run again and take %3"))
@@ -268,8 +315,8 @@ QString opsReasonText(const Session& session, ModuleId module)
                        .arg(forward)
                        .arg(bold(msText(effect.recomputeMs)));
     if (freed > 0)
-        text += tr(" and frees %1").arg(bold(bytesText(freed)));
-    return text + QLatin1Char('.');
+        text += (again == 1 ? tr(" and frees %1") : tr(" and free %1")).arg(bold(bytesText(freed)));
+    return text + QLatin1Char('.') + sent;
 }
 
 } // namespace
@@ -418,8 +465,6 @@ QString whyNoOffload(const Session& session)
 {
     if (!session.isOpen())
         return {};
-    if (session.mode() == PlanMode::ops)
-        return tr("Plans by op do not offload: plan by module.");
     if (session.worldSize() > 1)
         return tr("A step that is sharded over several GPUs is not planned with offload.");
     const Status can = session.step()->engine->offloadable();
@@ -429,9 +474,9 @@ QString whyNoOffload(const Session& session)
 bool mayOffload(const Session& session)
 {
     const PlanRequest& request = session.request();
-    return session.mode() == PlanMode::modules
-        && (request.offload
-            || std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; }));
+    return request.offload
+        || (session.mode() == PlanMode::modules
+            && std::ranges::any_of(request.pins, [](const auto& pin) { return pin.second == Pin::offload; }));
 }
 
 QString whyNoExport(const Session& session)
@@ -454,6 +499,15 @@ OpsFacts opsFacts(const Session& session)
     const OpsDecisions* answer = opsDecisions(session);
     if (!answer || !facts.problem.isEmpty() || !session.feasible())
         return facts;
+    addChanged(facts, session.step()->trace(), *answer);
+    facts.policy = policyText(session);
+    facts.policyReady = session.policyOfOps() != nullptr;
+    if (isHosted(session)) {
+        const Plan& plan = session.answer()->plan;
+        facts.summary = tr("Sends %1. Such a plan is for eager PyTorch: torch.compile sends nothing to the host.")
+                            .arg(copiesText(plan.offload.moved, plan.offload.copyMs, plan.offload.exposedMs));
+        return facts;
+    }
     const OpsPlan& plan = answer->plan();
     facts.summary = plan.recomputed.empty()
         ? tr("The whole step fits this budget: no op has to run again.")
@@ -462,40 +516,22 @@ OpsFacts opsFacts(const Session& session)
                    bytesText(answer->frontier->planner.defaultSavedBytes(), 2));
     if (session.worldSize() > 1)
         facts.summary += tr(" The plan is for one GPU: ops are not planned for sharded steps.");
-    addChanged(facts, session.step()->trace(), *answer);
     facts.compileLines
         = QStringLiteral("activation_memory_budget = %1\n…_solver = \"%2\"\n…_runtime_estimator = \"%3\"")
               .arg(fractionText(plan.fraction), solverWord(session), estimatorWord(session));
-    facts.policy = policyText(session);
-    facts.policyReady = session.policyOfOps() != nullptr;
     return facts;
 }
 
 QString compileLines(const Session& session)
 {
     const OpsDecisions* answer = opsDecisions(session);
-    if (!answer || !session.feasible())
+    if (!answer || !session.feasible() || isHosted(session))
         return {};
     return QStringLiteral("import torch._functorch.config as config\n"
                           "config.activation_memory_budget = %1\n"
                           "config.activation_memory_budget_solver = \"%2\"\n"
                           "config.activation_memory_budget_runtime_estimator = \"%3\"")
         .arg(fractionText(answer->plan().fraction), solverWord(session), estimatorWord(session));
-}
-
-std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& decisions, const Timeline& timeline)
-{
-    std::vector<bool> changed(decisions.decisions.size(), false);
-    for (const ChangedOp& change : decisions.changed)
-        changed[change.op.value] = true;
-    std::vector<TimelineChangedOp> marks;
-    for (const MemoryChange& change : timeline.changes) {
-        if (change.delta <= 0 || !change.op.valid() || !changed[change.op.value])
-            continue;
-        if (marks.empty() || marks.back().ms != change.ms || marks.back().again != change.recomputed)
-            marks.push_back({change.ms, change.recomputed});
-    }
-    return marks;
 }
 
 QString noOpsPolicy(const Session& session)

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "app/window/session.h"
-#include "views/plot/timeline_layers.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/ops_panel.h"
 
@@ -45,8 +44,5 @@ OpsFacts opsFacts(const Session& session);
 QString compileLines(const Session& session);
 /// Why the plan by op cannot be expressed as lists of ops to save.
 QString noOpsPolicy(const Session& session);
-/// The instants of the ops with a changed decision on the plan's time axis: in forward, and where the plan recomputes
-/// the ops.
-std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& decisions, const Timeline& timeline);
 
 } // namespace headroom

@@ -123,10 +123,7 @@ void Session::forgetAnswers()
     answer_.reset();
     frontier_.reset();
     recomputeFrontier_.reset();
-    opsFrontier_.reset();
-    opsPoints_.reset();
-    opsPolicy_.reset();
-    whyNoOps_.clear();
+    byOp_ = {};
     cardPlan_.reset();
     cardPoints_.reset();
     options_.reset();
@@ -253,6 +250,8 @@ void Session::askForOffload()
 {
     request_.offload = offload_.allowed && mayOffload();
     request_.hostMemory = request_.offload ? offload_.hostMemory : 0;
+    byOp_.hosted.reset();
+    byOp_.hostedIsFinal = false;
 }
 
 void Session::setOffload(const OffloadChoice& choice)
@@ -272,6 +271,7 @@ void Session::applyOffload(const OffloadChoice& choice)
     askForOffload();
     cardPlan_.reset();
     Q_EMIT offloadChanged();
+    Q_EMIT frontierChanged();
     Q_EMIT requestChanged();
 }
 
@@ -301,23 +301,16 @@ bool Session::answerIsCurrent() const noexcept
     if (!answer_ || answer_->mode() != mode_)
         return false;
     if (mode_ == PlanMode::ops) // plans by op depend on neither pins nor GPUs
-        return answer_->request.budget == request_.budget && answer_->ops->frontier == opsFrontier_;
+        return answer_->request.budget == request_.budget && answer_->request.offload == request_.offload
+            && answer_->request.hostMemory == request_.hostMemory && answer_->ops->frontier == byOp_.frontier;
     return answer_->request == request_;
 }
 
-void Session::setFrontier(const FrontierPtr& frontier, const FrontierPtr& recompute)
+void Session::setFrontier(const FrontierPtr& frontier, const FrontierPtr& recompute, bool isFinal)
 {
     frontier_ = frontier;
     recomputeFrontier_ = recompute;
-    frontierGrows_ = false;
-    Q_EMIT frontierChanged();
-}
-
-void Session::growFrontier(const FrontierPtr& frontier, const FrontierPtr& recompute)
-{
-    frontier_ = frontier;
-    recomputeFrontier_ = recompute;
-    frontierGrows_ = true;
+    frontierGrows_ = !isFinal;
     Q_EMIT frontierChanged();
 }
 
@@ -386,10 +379,7 @@ void Session::applyOpsChoice(const OpsChoice& choice)
         opsChoice_.times.reset();
         opsChoice_.timesFile.clear();
     }
-    opsFrontier_.reset();
-    opsPoints_.reset();
-    opsPolicy_.reset();
-    whyNoOps_.clear();
+    byOp_ = {};
     Q_EMIT opsChoiceChanged();
     Q_EMIT frontierChanged();
     if (mode_ == PlanMode::ops)
@@ -408,34 +398,43 @@ void Session::applyMode(PlanMode mode)
     mode_ = mode;
     Q_EMIT modeChanged(mode);
     Q_EMIT frontierChanged();
-    if (mode == PlanMode::ops && !whyNoOps_.isEmpty())
-        refuseOps(whyNoOps_); // no answer will come
+    if (mode == PlanMode::ops && !byOp_.whyNot.isEmpty())
+        refuseOps(byOp_.whyNot); // no answer will come
     else
         Q_EMIT requestChanged();
 }
 
 const FrontierPtr& Session::frontier() const noexcept
 {
-    return mode_ == PlanMode::ops ? opsPoints_ : frontier_;
+    return mode_ != PlanMode::ops ? frontier_ : byOp_.hosted ? byOp_.hosted : byOp_.points;
 }
 
 bool Session::frontierIsFinal() const noexcept
 {
-    return mode_ == PlanMode::ops ? opsFrontier_ && opsFrontier_->complete : frontier_ && !frontierGrows_;
+    if (mode_ == PlanMode::modules)
+        return frontier_ && !frontierGrows_;
+    return byOp_.frontier && byOp_.frontier->complete && (byOp_.hostedIsFinal || !request_.offload);
 }
 
 void Session::setOpsFrontier(const OpsFrontierPtr& frontier)
 {
-    opsFrontier_ = frontier;
-    opsPoints_ = std::make_shared<const std::vector<FrontierPoint>>(frontier->points());
+    byOp_.frontier = frontier;
+    byOp_.points = std::make_shared<const std::vector<FrontierPoint>>(frontier->points());
     Q_EMIT frontierChanged();
     if (mode_ == PlanMode::ops)
         Q_EMIT requestChanged(); // answers are plans of the frontier
 }
 
+void Session::setHostedFrontier(const FrontierPtr& frontier, bool isFinal)
+{
+    byOp_.hosted = frontier;
+    byOp_.hostedIsFinal = isFinal;
+    Q_EMIT frontierChanged();
+}
+
 void Session::refuseOps(const QString& why)
 {
-    whyNoOps_ = why;
+    byOp_.whyNot = why;
     if (mode_ != PlanMode::ops)
         return;
     answer_.reset();
@@ -444,14 +443,14 @@ void Session::refuseOps(const QString& why)
 
 void Session::setOpsPolicy(const OpsPolicyPtr& policy)
 {
-    opsPolicy_ = policy;
+    byOp_.policy = policy;
     Q_EMIT opsPolicyChanged();
 }
 
 const Policy* Session::policyOfOps() const noexcept
 {
-    const bool current = feasible() && opsPolicy_ && opsPolicy_->of == answer_->ops && opsPolicy_->whyNot.empty();
-    return current ? &opsPolicy_->policy : nullptr;
+    const bool current = feasible() && byOp_.policy && byOp_.policy->of == answer_->ops && byOp_.policy->whyNot.empty();
+    return current ? &byOp_.policy->policy : nullptr;
 }
 
 std::optional<Policy> Session::policy() const

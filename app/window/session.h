@@ -102,22 +102,24 @@ public:
     /// Whether a plan fits the budget, by the current answer, else by the frontier as far as it is known.
     bool budgetSeemsEnough() const noexcept;
 
-    /// `recompute` is the frontier without offload if the request allows offload.
-    void setFrontier(const FrontierPtr& frontier, const FrontierPtr& recompute = {});
-    void growFrontier(const FrontierPtr& frontier,
-                      const FrontierPtr& recompute = {}); ///< sets an intermediate frontier
+    /// `recompute` is the frontier without offload if the request allows offload; without `isFinal`, more points
+    /// follow.
+    void setFrontier(const FrontierPtr& frontier, const FrontierPtr& recompute = {}, bool isFinal = true);
     const FrontierPtr& frontier() const noexcept; ///< frontier of the current mode; null: not known yet
     bool frontierIsFinal() const noexcept; ///< the frontier is not being computed any more
+    /// The frontier without offload, as far as it is known; null: by modules, and the request allows no offload.
     const FrontierPtr& recomputeFrontier() const noexcept
     {
-        return recomputeFrontier_;
-    } ///< null: the request allows no offload
+        return mode_ == PlanMode::ops ? byOp_.points : recomputeFrontier_;
+    }
     void setOpsFrontier(const OpsFrontierPtr& frontier);
-    const OpsFrontierPtr& opsFrontier() const noexcept { return opsFrontier_; } ///< null: not known yet
+    const OpsFrontierPtr& opsFrontier() const noexcept { return byOp_.frontier; } ///< null: not known yet
+    /// Sets the frontier by op of a request that allows offload, as far as it is known.
+    void setHostedFrontier(const FrontierPtr& frontier, bool isFinal);
     void refuseOps(const QString& why); ///< sets why the step cannot be planned by op
-    const QString& whyNoOps() const noexcept { return whyNoOps_; } ///< empty: no reason is known
+    const QString& whyNoOps() const noexcept { return byOp_.whyNot; } ///< empty: no reason is known
     void setOpsPolicy(const OpsPolicyPtr& policy); ///< policy of the shown plan by op
-    const OpsPolicyPtr& opsPolicy() const noexcept { return opsPolicy_; } ///< null: not known yet
+    const OpsPolicyPtr& opsPolicy() const noexcept { return byOp_.policy; } ///< null: not known yet
     const Policy* policyOfOps() const noexcept; ///< opsPolicy()->policy; null: there is none, or not yet
     /// Makes the policy of the answer; nullopt: there is no answer yet.
     std::optional<Policy> policy() const;
@@ -207,10 +209,15 @@ private:
     PlanMode mode_ = PlanMode::modules;
     OffloadChoice offload_;
     OpsChoice opsChoice_;
-    OpsFrontierPtr opsFrontier_;
-    FrontierPtr opsPoints_; ///< points of opsFrontier_
-    OpsPolicyPtr opsPolicy_;
-    QString whyNoOps_;
+    struct
+    {
+        OpsFrontierPtr frontier;
+        FrontierPtr points; ///< of `frontier`
+        FrontierPtr hosted; ///< as setHostedFrontier(); null: not known yet, or the request allows no offload
+        bool hostedIsFinal = false;
+        OpsPolicyPtr policy;
+        QString whyNot;
+    } byOp_; ///< what is known of plans by op
     CardChoice cardChoice_;
     CardPtr card_;
     PlanAnswerPtr cardPlan_;

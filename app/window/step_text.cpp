@@ -74,6 +74,10 @@ QString opsSolverLine(const Session& session)
     const OpsFrontierPtr& frontier = session.opsFrontier();
     if (!frontier)
         return tr("Planning the ops …");
+    if (session.answer() && session.answer()->preliminary)
+        return tr("Looking for results to send to the host …");
+    if (session.feasible() && session.answer()->plan.offload.moved > 0)
+        return tr("Of the policies of %1 plans, the fastest that was found").arg(frontier->plans.size());
     const OpsDecisions* plan = session.answer() ? session.answer()->ops.get() : nullptr;
     if (plan && session.answerIsCurrent() && !session.feasible())
         return frontier->complete
@@ -346,7 +350,7 @@ QString frontierLine(const Session& session)
 
 QString copiesLine(const Session& session)
 {
-    if (session.mode() == PlanMode::ops || !session.feasible() || session.answer()->plan.offload.moved == 0)
+    if (!session.feasible() || session.answer()->plan.offload.moved == 0)
         return {};
     const auto& offload = session.answer()->plan.offload;
     return tr("%1 go to the host and back in %2 of copies; the GPU waits for %3; pinned host memory %4")
@@ -379,6 +383,21 @@ QString solverLine(const Session& session)
         break;
     }
     return tr("Stopped after %1").arg(time);
+}
+
+std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& decisions, const Timeline& timeline)
+{
+    std::vector<bool> changed(decisions.decisions.size(), false);
+    for (const ChangedOp& change : decisions.changed)
+        changed[change.op.value] = change.now != OpDecision::offloaded;
+    std::vector<TimelineChangedOp> marks;
+    for (const MemoryChange& change : timeline.changes) {
+        if (change.delta <= 0 || !change.op.valid() || !changed[change.op.value])
+            continue;
+        if (marks.empty() || marks.back().ms != change.ms || marks.back().again != change.recomputed)
+            marks.push_back({change.ms, change.recomputed});
+    }
+    return marks;
 }
 
 } // namespace headroom

@@ -4,6 +4,7 @@
 
 #include "app/window/session.h"
 #include "core/timeline/range_summary.h"
+#include "views/plot/timeline_layers.h"
 
 #include <QString>
 #include <QStringList>
@@ -82,5 +83,9 @@ QString solverLine(const Session& session);
 QString frontierLine(const Session& session); ///< whether the frontier is complete and proven; empty: not known yet
 /// What the shown plan moves to the host, and how long the GPU waits for the copies; empty: nothing.
 QString copiesLine(const Session& session);
+
+/// The instants of the ops with a changed decision on the plan's time axis: in forward, and where the plan recomputes
+/// the ops. Results that go to the host have no mark.
+std::vector<TimelineChangedOp> changedMarks(const OpsDecisions& decisions, const Timeline& timeline);
 
 } // namespace headroom

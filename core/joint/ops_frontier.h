@@ -18,6 +18,7 @@ enum class OpDecision : std::uint8_t {
     none, ///< backward needs no result of the op, or the program holds the result anyway
     saved, ///< a result of the op is held until backward
     recomputed, ///< recomputed in backward
+    offloaded, ///< a result of the op goes to the host, and is back before backward needs the result
 };
 
 /// Returns the decision for each op, by OpId.

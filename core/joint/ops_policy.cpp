@@ -232,10 +232,7 @@ private:
                 if (!may_.back().back())
                     continue;
                 Bytes& most = found[{names_.back()[op], trace.modules.type[module(region)]}];
-                Bytes bytes = 0;
-                for (const StorageId storage : movedOutputsOf(trace, model_.index(), ops[op]))
-                    bytes += trace.storages.bytes[storage];
-                most = std::max(most, bytes);
+                most = std::max(most, movedBytes(model_, ops[op]));
             }
         }
         for (const auto& [key, bytes] : found)
@@ -294,7 +291,7 @@ private:
     /// Predicts the regions with a choice hosted; nullopt: beyond the limits, or no more predictions.
     Result<std::optional<PlanAnswer>> answerWith(const Choice& choice, Offload when) const
     {
-        if (predictions_ == 0)
+        if (predictions_ == 0 || limits_.stop.stop_requested())
             return std::optional<PlanAnswer>();
         --predictions_;
         return answerWith(hosted(choice, when));
@@ -330,7 +327,48 @@ private:
     std::vector<HostableClass> classes_; ///< by descending bytes
 };
 
+/// What happens to each op under a policy of a frontier's plan.
+OpsDecisions decisionsUnder(const PlanAnswer& policy, const OpsFrontierPtr& frontier)
+{
+    const StepModel& model = frontier->planner.model();
+    const StepTrace& trace = *model.trace();
+    OpsDecisions found{frontier, frontier->plans.size() - 1, {}, {}};
+    found.decisions = opDecisions(trace, planAsRecorded(frontier->planner));
+    for (const CheckpointRegion& region : policy.regions) {
+        const std::vector<OpId> ops = model.regionOps(region.module);
+        for (std::size_t i = 0; i < ops.size(); ++i) {
+            const bool hosted = region.hosted && region.hosted->ops[i];
+            const bool saved = !region.save.empty() && region.save[i];
+            OpDecision& decision = found.decisions[ops[i].value];
+            decision = hosted ? OpDecision::offloaded : saved ? OpDecision::saved : OpDecision::none;
+            if (!hosted)
+                continue;
+            found.changed.push_back({ops[i], OpDecision::saved, OpDecision::offloaded, movedBytes(model, ops[i])});
+        }
+    }
+    for (const OpRun& run : policy.timeline->runs)
+        if (run.again && !(trace.ops.flags[run.op] & opView))
+            found.decisions[run.op.value] = OpDecision::recomputed;
+    std::ranges::sort(found.changed, {}, &ChangedOp::op);
+    return found;
+}
+
 } // namespace
+
+Bytes movedBytes(const StepModel& model, OpId op)
+{
+    Bytes bytes = 0;
+    for (const StorageId storage : movedOutputsOf(*model.trace(), model.index(), op))
+        bytes += model.trace()->storages.bytes[storage];
+    return bytes;
+}
+
+FrontierPoint pointOf(const PlanAnswer& policy)
+{
+    const Plan& plan = policy.plan;
+    const auto& offload = plan.offload;
+    return {plan.peak, plan.recomputeMs, 1, 0, offload.exposedMs, offload.moved, offload.host};
+}
 
 Result<PlanAnswer> hostedAnswer(const StepModel& model, std::span<const OpsPlan> plans,
                                 std::span<const ModuleId> modules, const HostedLimits& limits)
@@ -354,7 +392,8 @@ Result<PlanAnswer> hostedAnswer(const StepModel& model, std::span<const OpsPlan>
     const std::size_t predictions
         = std::clamp(predictedEvents / (model.trace()->events.size() + 1), fewestPredictions, mostPredictions);
     for (auto& [recomputeMs, regions] : candidates) {
-        if (best && recomputeMs >= best->plan.recomputeMs + best->plan.offload.exposedMs)
+        const bool noBetter = best && recomputeMs >= best->plan.recomputeMs + best->plan.offload.exposedMs;
+        if (noBetter || limits.stop.stop_requested())
             break;
         std::size_t share = std::max(fewestPredictions, 4 * predictions / candidates.size());
         RETURN_IF_ERROR(Hosting(model, std::move(regions), limits, share).improve(best));
@@ -368,6 +407,18 @@ Result<PlanAnswer> hostedAnswer(const StepModel& model, std::span<const OpsPlan>
         ASSIGN_OR_RETURN(best->clock, clockOf(*model.trace(), model.index(), best->regions));
     }
     return *std::move(best);
+}
+
+Result<PlanAnswer> hostedAnswer(const OpsFrontierPtr& frontier, const PlanRequest& request, const std::stop_token& stop)
+{
+    const HostedLimits limits{[&](const Timeline& timeline) { return timeline.peak <= request.budget; },
+                              request.hostMemory, stop};
+    ASSIGN_OR_RETURN(PlanAnswer found, hostedAnswer(frontier->planner.model(), frontier->plans, {}, limits));
+    found.request = request;
+    found.plan.budget = request.budget;
+    found.plan.leastBudget = std::min(found.plan.peak, frontier->plans.front().peak);
+    found.ops = std::make_shared<const OpsDecisions>(decisionsUnder(found, frontier));
+    return found;
 }
 
 } // namespace headroom

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/joint/ops_plan.h"
+#include "core/joint/ops_frontier.h"
 #include "core/policy/plan_answer.h"
 #include "core/policy/policy.h"
 
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 namespace headroom {
@@ -27,11 +28,18 @@ Result<Policy> opsPolicy(const StepModel& model, const OpsPlan& plan, std::span<
 /// The regions of opsPolicy(). Error: as opsPolicy().
 Result<CheckpointPlan> opsRegions(const StepModel& model, const OpsPlan& plan, std::span<const ModuleId> modules = {});
 
+/// Bytes that move if the results of an op go to the host.
+Bytes movedBytes(const StepModel& model, OpId op);
+
+/// The point of a policy in a frontier of policies; its gap is not known.
+FrontierPoint pointOf(const PlanAnswer& policy);
+
 /// What a policy by op has to keep to, for hostedAnswer().
 struct HostedLimits
 {
     std::function<bool(const Timeline&)> fits; ///< whether the step may take this memory
     Bytes hostMemory = 0; ///< most pinned host memory; 0: any
+    std::stop_token stop = {}; ///< ends the search early, with the best policy so far
 };
 
 /// Of policies of `plans`, in which results of saved ops may go to the host: the policy that takes the least time, of
@@ -40,5 +48,11 @@ struct HostedLimits
 /// search is not exact. Error (infeasible): no policy is within the limits. Error (badInput): as opsPolicy().
 Result<PlanAnswer> hostedAnswer(const StepModel& model, std::span<const OpsPlan> plans,
                                 std::span<const ModuleId> modules, const HostedLimits& limits);
+
+/// The policy of a frontier's plans within the request's budget and host memory, as hostedAnswer() finds it.
+/// PlanAnswer::ops says what happens to each op under the policy; `changed` are the ops whose results go to the host,
+/// with the moved bytes. Errors: as hostedAnswer().
+Result<PlanAnswer> hostedAnswer(const OpsFrontierPtr& frontier, const PlanRequest& request,
+                                const std::stop_token& stop = {});
 
 } // namespace headroom

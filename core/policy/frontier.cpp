@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <utility>
 
 namespace headroom {
 
@@ -121,6 +122,17 @@ private:
 };
 
 } // namespace
+
+std::vector<FrontierPoint> withoutWorse(std::vector<FrontierPoint> points)
+{
+    std::ranges::stable_sort(points, {},
+                             [](const FrontierPoint& point) { return std::pair(point.peak, point.costMs()); });
+    std::vector<FrontierPoint> lower;
+    for (const FrontierPoint& point : points)
+        if (lower.empty() || point.costMs() < lower.back().costMs())
+            lower.push_back(point);
+    return lower;
+}
 
 bool isComplete(std::span<const FrontierPoint> frontier)
 {

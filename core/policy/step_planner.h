@@ -44,6 +44,9 @@ Result<std::vector<FrontierPoint>> breakPoints(const StepSolver& options, const 
 /// Whether the frontier has all break points, each proven optimal.
 bool isComplete(std::span<const FrontierPoint> frontier);
 
+/// The points by ascending peak, without each point that takes no less time than a point of no higher peak.
+std::vector<FrontierPoint> withoutWorse(std::vector<FrontierPoint> points);
+
 /// moduleInfo() of a step, with the obstacle to checkpointing of each module (core/predict/obstacles.h). Errors: those
 /// of moduleInfo().
 Result<ModuleInfo> modulesToPlan(const StepModel& model);

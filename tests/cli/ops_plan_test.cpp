@@ -323,6 +323,50 @@ TEST_F(CliTest, OpsFrontierIsMonotone)
     EXPECT_THAT(readFile(path("frontier.csv")), HasSubstr(","));
 }
 
+TEST_F(CliTest, OpsFrontierSendsResultsOfOpsToTheHost)
+{
+    const std::string llama = HEADROOM_TEST_DATA "/steps/llama_6L_h100.hrs";
+    const auto answerTo = [&](std::vector<std::string> more) {
+        std::vector<std::string> words{"ops-frontier", llama, "--points", "5", "--offload"};
+        words.insert(words.end(), more.begin(), more.end());
+        return headroomProgram(words);
+    };
+    const Finished finished = answerTo({"--json", "--card", "18GiB", "-o", path("frontier.csv")});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    bool moves = false;
+    const auto frontier = finished.json();
+    for (const auto& point : frontier["points"]) {
+        const auto& policy = point["policy"];
+        const auto& without = policy["without_offload"];
+        EXPECT_LE(policy["peak_bytes"], without["peak_bytes"]);
+        const bool here = policy.contains("offload");
+        moves = moves || here;
+        const double waitMs = here ? policy["offload"]["exposed_ms"].get<double>() : 0;
+        EXPECT_LE(policy["recompute_ms"].get<double>() + waitMs, without["recompute_ms"].get<double>() + 1e-9);
+        // The card is asked for the plan, and for the policy.
+        if (policy["card"]["runs"].get<bool>()) {
+            EXPECT_LE(policy["peak_bytes"], policy["card"]["reserved_peak_bytes"]);
+        }
+        EXPECT_EQ(policy["card"]["capacity_bytes"], point["card"]["capacity_bytes"]);
+    }
+    EXPECT_TRUE(moves);
+    EXPECT_THAT(readFile(path("frontier.csv")), HasSubstr("host"));
+
+    const Finished table = answerTo({"--card", "18GiB"});
+    ASSERT_EQ(table.exitCode, 0) << table.err;
+    for (const char* words : {"Policy's peak", "To the host", "Exposed ms", "18.00 GiB"})
+        EXPECT_THAT(table.out, HasSubstr(words));
+    const auto limited = answerTo({"--json", "--host-memory", "64MiB"}).json();
+    for (const auto& point : limited["points"]) {
+        const auto& policy = point["policy"];
+        EXPECT_LE(policy.contains("offload") ? policy["offload"]["host_bytes"].get<Bytes>() : 0, 64 * MiB);
+    }
+    EXPECT_FALSE(
+        headroomProgram({"ops-frontier", llama, "--points", "2", "--json"}).json()["points"][0].contains("policy"));
+    expectBadInput(answerTo({"--host-memory", "much"}), {"--host-memory"});
+    expectBadInput(headroomProgram({"ops-frontier", llama, "--host-memory", "1GiB"}), {"--host-memory", "--offload"});
+}
+
 TEST_F(CliTest, OpsPlanRefusesWhatItCannotAnswer)
 {
     for (const char* fraction : {"abc", "1.5", "-0.1", "nan", "50%", ""})

@@ -174,7 +174,7 @@ private Q_SLOTS:
             std::vector<FrontierPoint>{{GiB, 2, 0.1, GiB}, {2 * GiB, 0, 0, 2 * GiB}}));
         QCOMPARE(frontierLine(*session_), QStringLiteral("The cost curve shows 2 of many plans, 1 proven optimal"));
         QVERIFY(session_->frontierIsFinal());
-        session_->growFrontier(session_->frontier());
+        session_->setFrontier(session_->frontier(), {}, false);
         QCOMPARE(frontierLine(*session_), QStringLiteral("The cost curve is being computed: 2 plans so far"));
         QVERIFY(!session_->frontierIsFinal());
     }

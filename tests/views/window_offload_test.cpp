@@ -6,10 +6,12 @@
 #include "app/window/mainwindow.h"
 #include "app/window/open_step.h"
 #include "app/window/plan_text.h"
+#include "app/window/step_text.h"
 #include "app/window/verify_controller.h"
 #include "core/policy/policy.h"
 #include "views/models/module_tree_model.h"
 #include "views/plot/budget_steps.h"
+#include "views/plot/number_text.h"
 #include "views/widgets/budget_bar.h"
 #include "views/widgets/inspector.h"
 #include "views/widgets/module_panel.h"
@@ -78,6 +80,12 @@ class WindowOffloadTest : public QObject
     {
         QTest::mouseClick(row().box(), Qt::LeftButton, {}, {8, row().box()->height() / 2});
         QVERIFY(session().request().offload);
+        settle();
+    }
+    void planOps()
+    {
+        window_->actions().planOps->trigger();
+        QTRY_VERIFY(session().opsFrontier() && session().opsFrontier()->complete);
         settle();
     }
     double costMs() { return session().answer()->plan.recomputeMs + session().answer()->plan.offload.exposedMs; }
@@ -256,7 +264,7 @@ private Q_SLOTS:
         open();
         QVERIFY(row().isEnabled());
         session().setMode(PlanMode::ops);
-        QVERIFY(!row().isEnabled());
+        QVERIFY(row().isEnabled());
         session().setMode(PlanMode::modules);
         allow();
         session().setPin("Net.layers.1", Pin::offload);
@@ -268,6 +276,84 @@ private Q_SLOTS:
         window().actions().undo->trigger();
         QVERIFY(row().box()->isChecked());
         QVERIFY(session().hasPins());
+    }
+
+    void resultsOfOpsGoToTheHost()
+    {
+        open();
+        planOps();
+        const double plainMs = costMs();
+        QVERIFY(session().answer()->regions.empty());
+        allow();
+        const PlanAnswerPtr answer = session().answer();
+        const auto& offload = answer->plan.offload;
+        QVERIFY(answer->ops && offload.moved > 0);
+        QVERIFY(costMs() < plainMs);
+        QVERIFY(answer->timeline->peak <= budget);
+        // All parts say the same bytes.
+        const QString moved = QString::fromStdString(formatBytes(offload.moved));
+        QVERIFY2(solverText().contains(moved), qPrintable(solverText()));
+        const OpsFacts facts = opsFacts(session());
+        QVERIFY2(facts.summary.contains(bytesText(offload.moved)), qPrintable(facts.summary));
+        Bytes changed = 0;
+        for (const ChangedOp& op : answer->ops->changed) {
+            QVERIFY(op.now == OpDecision::offloaded);
+            changed += op.bytes;
+        }
+        QCOMPARE(changed, offload.moved);
+        QVERIFY2(facts.changedTitle.startsWith(QStringLiteral("Results of %1 ops").arg(answer->ops->changed.size())),
+                 qPrintable(facts.changedTitle));
+        QVERIFY(facts.compileLines.isEmpty());
+        QVERIFY(!window().actions().copyFraction->isEnabled());
+        QVERIFY(!tree().isColumnHidden(ModuleTreeModel::hostColumn));
+        QCOMPARE(rowOf(movedModule(), ModuleTreeModel::hostColumn).data(ModuleTreeModel::HostRole).toLongLong(),
+                 answer->offloads.front().copies.bytes);
+        session().select(movedModule());
+        QVERIFY(moduleFacts(session()).reason.contains(QStringLiteral("to the host and back")));
+        const auto figures = window().page().budgetBar()->findChildren<ResultFigure*>();
+        QVERIFY(figures.back()->isVisible());
+        QCOMPARE(figures.back()->number() + QLatin1Char(' ') + figures.back()->rest(), moved);
+        // The exported policy is the shown one.
+        QTRY_VERIFY(session().policyOfOps());
+        const QString file = folder_.filePath(QStringLiteral("ops-policy.json"));
+        QVERIFY(window().exporter().writePolicyTo(file));
+        const Result<Policy> policy = readPolicy(file.toStdString());
+        QVERIFY(policy.ok());
+        QCOMPARE(policy->predicted.peak, answer->plan.peak);
+        QVERIFY(std::ranges::any_of(policy->modules,
+                                    [](const Policy::Module& module) { return module.hosted.has_value(); }));
+        // The host memory is a limit here, too, and undo goes back to the fraction.
+        session().setOffload({true, 200 * MiB});
+        settle();
+        QVERIFY(session().answer()->plan.offload.host <= 200 * MiB);
+        window().actions().undo->trigger();
+        window().actions().undo->trigger();
+        settle();
+        QCOMPARE(costMs(), plainMs);
+        QVERIFY(!compileLines(session()).isEmpty());
+    }
+
+    void thePoliciesOfOpsHaveACurve()
+    {
+        open();
+        planOps();
+        const FrontierPtr plain = session().frontier();
+        const Bytes least = session().leastBudget();
+        allow();
+        QTRY_VERIFY_WITH_TIMEOUT(session().frontierIsFinal(), 120'000);
+        QVERIFY(session().frontier() != session().recomputeFrontier());
+        QVERIFY(std::ranges::any_of(*session().frontier(), [](const auto& point) { return point.movedBytes > 0; }));
+        for (const FrontierPoint& point : *session().frontier())
+            if (point.peak >= least)
+                QVERIFY(point.costMs() <= recomputeAt(*plain, point.peak));
+        QVERIFY(session().leastBudget() <= least);
+        if (session().leastBudget() < least) { // a budget that only a policy with offload fits
+            session().commitBudget(session().leastBudget());
+            settle();
+            QVERIFY(session().feasible());
+        }
+        row().box()->click();
+        QVERIFY(session().frontier() == session().recomputeFrontier());
     }
 
     void bothCurvesAreKnown()

@@ -5,6 +5,7 @@
 #include "app/window/exporter.h"
 #include "app/window/ops_choice_controller.h"
 #include "app/window/plan_text.h"
+#include "app/window/step_text.h"
 #include "core/policy/policy.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_file.h"
@@ -184,6 +185,27 @@ private Q_SLOTS:
         QVERIFY(regions);
         QCOMPARE(predict(session().step()->trace(), *regions).value().peak, policy->predicted.peak);
         QVERIFY(!session().dirty());
+    }
+
+    void saveListsSayHowTheirRecomputationDiffers()
+    {
+        window().openFile(QStringLiteral(HEADROOM_TEST_DATA "/steps/gpt2_12L_h100.hrs"), 12'400 * MiB);
+        QTRY_VERIFY(session().isOpen() && session().answerIsCurrent());
+        window().actions().planOps->trigger();
+        QTRY_VERIFY(session().opsFrontier() && session().opsFrontier()->complete && session().answerIsCurrent());
+        QTRY_VERIFY(session().policyOfOps());
+        // The head and the loss are outside of the blocks, so that the policy takes less time than the plan.
+        const double ofPolicy = session().policyOfOps()->predicted.recomputeMs;
+        QVERIFY(ofPolicy < session().answer()->plan.recomputeMs);
+        const QString text = inspectorText("opsPolicy");
+        QVERIFY2(text.startsWith(QStringLiteral("Selective checkpoints of 12 blocks: peak "))
+                     && text.contains(QStringLiteral("Ops outside of the blocks do not run again: ")),
+                 qPrintable(text));
+        session().select(moduleNamed(session().step()->trace(), "blocks.0"));
+        const QString reason = moduleFacts(session()).reason;
+        QVERIFY2(reason.contains(QStringLiteral("run again and take "))
+                     && reason.contains(QStringLiteral(" and free ")),
+                 qPrintable(reason));
     }
 
     void aBudgetThatNoPlanFitsSaysTheLeast()

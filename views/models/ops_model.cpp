@@ -133,6 +133,7 @@ QString OpsModel::planText(OpId op) const
     const OpDecision decision = decisions_[op.value];
     if (changeOf(op))
         return decision == OpDecision::recomputed ? tr("▲ now recomputed")
+            : decision == OpDecision::offloaded   ? tr("△ to the host")
             : decision == OpDecision::saved       ? tr("△ now saved")
                                                   : tr("△ now released");
     return decision == OpDecision::recomputed ? tr("recomputed")

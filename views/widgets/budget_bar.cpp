@@ -389,9 +389,9 @@ void BudgetBar::showFigures()
     const bool hasPlan = possible_ && !infeasible_;
     time_->setVisible(hasPlan);
     modules_->setVisible(hasPlan && mode_ == PlanMode::modules);
-    fraction_->setVisible(hasPlan && mode_ == PlanMode::ops);
+    fraction_->setVisible(hasPlan && mode_ == PlanMode::ops && !offloading_); // policies that offload have none
     ops_->setVisible(hasPlan && mode_ == PlanMode::ops);
-    host_->setVisible(hasPlan && offloading_ && mode_ == PlanMode::modules);
+    host_->setVisible(hasPlan && offloading_);
 }
 
 void BudgetBar::moved(Bytes value)
@@ -451,7 +451,7 @@ void BudgetBar::showOps(const OpsDecisions& decisions)
     const OpsPlan& plan = decisions.plan();
     const auto& phases = decisions.frontier->planner.model().trace()->ops.phase;
     fraction_->setValue(QString::number(plan.fraction, 'f', 3), tr("(%1)").arg(bytesText(plan.savedBytes, 2)));
-    ops_->setValue(QString::number(plan.recomputed.size()),
+    ops_->setValue(QString::number(std::ranges::count(decisions.decisions, OpDecision::recomputed)),
                    tr("of %1").arg(std::count(phases.begin(), phases.end(), Phase::forward)));
 }
 

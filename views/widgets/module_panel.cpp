@@ -284,11 +284,11 @@ void ModulePanel::setDistributed(bool distributed)
     setComparing(comparing_);
 }
 
-void ModulePanel::setOffloading(bool offloading)
+void ModulePanel::setOffloading(bool offloading, bool byModule)
 {
     offloading_ = offloading;
-    marks_->setVisible(offloading);
-    if (!offloading)
+    marks_->setVisible(offloading && byModule);
+    if (!offloading || !byModule)
         filterByMark(PlanMark::none);
     setComparing(comparing_);
 }

@@ -55,7 +55,8 @@ public:
     void setRange(const std::vector<bool>& atWork);
     void setComparing(bool comparing); ///< true: columns of measured times replace the plan's column
     void setDistributed(bool distributed); ///< true: shows the column of exposed communication
-    void setOffloading(bool offloading); ///< true: shows the column of the host, and the buttons
+    /// Shows the column of the host if plans may offload, and the buttons if these plans are `byModule`.
+    void setOffloading(bool offloading, bool byModule = true);
     QToolButton* markButton(PlanMark mark) const; ///< of `checkpointed` or `offloaded`
     QTreeView* tree() const noexcept;
     QLineEdit* filter() const noexcept { return filter_; }

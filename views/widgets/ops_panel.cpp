@@ -142,9 +142,10 @@ void OpsPanel::setFacts(const OpsFacts& facts)
                                                 : tr("Show all in the table (%1)").arg(facts.moreChanged));
     const bool compiles = !facts.compileLines.isEmpty();
     compile_->setText(facts.compileLines);
-    for (QWidget* part :
-         std::initializer_list<QWidget*>{compileTitle_, compile_, copy_, policyTitle_, policy_, export_})
+    for (QWidget* part : std::initializer_list<QWidget*>{compileTitle_, compile_, copy_})
         part->setVisible(compiles);
+    for (QWidget* part : std::initializer_list<QWidget*>{policyTitle_, policy_, export_})
+        part->setVisible(!facts.policy.isEmpty());
     policy_->setText(facts.policy);
     export_->setEnabled(facts.policyReady);
 }
