@@ -231,11 +231,11 @@ void addChanged(OpsFacts& facts, const StepTrace& trace, const OpsDecisions& ans
         facts.moreChanged = more == 1 ? tr("1 more kind") : tr("%1 more kinds").arg(more);
 }
 
-/// By ModuleId: whether a module is one of `modules`, or inside of one.
+/// By ModuleId: whether a module is among `modules`, or inside of such a module.
 std::vector<bool> modulesInside(const StepTrace& trace, const std::vector<ModuleId>& modules)
 {
     std::vector<bool> inside(trace.modules.size(), false);
-    for (std::uint32_t i = 0; i < inside.size(); ++i) { // parents come before their children
+    for (std::uint32_t i = 0; i < inside.size(); ++i) { // parents come before children
         const ModuleId parent = trace.modules.parent[ModuleId(i)];
         inside[i]
             = (parent.valid() && inside[parent.value]) || std::ranges::find(modules, ModuleId(i)) != modules.end();

@@ -107,14 +107,14 @@ public:
     void setFrontier(const FrontierPtr& frontier, const FrontierPtr& recompute = {}, bool isFinal = true);
     const FrontierPtr& frontier() const noexcept; ///< frontier of the current mode; null: not known yet
     bool frontierIsFinal() const noexcept; ///< the frontier is not being computed any more
-    /// The frontier without offload, as far as it is known; null: by modules, and the request allows no offload.
+    /// The frontier without offload, as far as known; null: by modules, and the request allows no offload.
     const FrontierPtr& recomputeFrontier() const noexcept
     {
         return mode_ == PlanMode::ops ? byOp_.points : recomputeFrontier_;
     }
     void setOpsFrontier(const OpsFrontierPtr& frontier);
     const OpsFrontierPtr& opsFrontier() const noexcept { return byOp_.frontier; } ///< null: not known yet
-    /// Sets the frontier by op of a request that allows offload, as far as it is known.
+    /// Sets the frontier by op of a request that allows offload, as far as known.
     void setHostedFrontier(const FrontierPtr& frontier, bool isFinal);
     void refuseOps(const QString& why); ///< sets why the step cannot be planned by op
     const QString& whyNoOps() const noexcept { return byOp_.whyNot; } ///< empty: no reason is known

@@ -161,7 +161,7 @@ std::int64_t vectorOfOutputs(const Dimensions& dimensions, std::size_t first, st
     return vector;
 }
 
-/// Bytes of the partial results that the blocks of one reduction exchange (setReduceConfig() in Reduce.cuh).
+/// Bytes of the partial results that the blocks of a reduction exchange (setReduceConfig() in Reduce.cuh).
 Bytes exchanged(const Dimensions& dimensions, const Accumulation& how, const Multiprocessors& gpu)
 {
     const auto reduced = static_cast<std::size_t>(
@@ -235,7 +235,7 @@ Bytes exchangedInParts(Dimensions dimensions, const Accumulation& how, const Mul
     return exchangedInParts(std::move(dimensions), how, gpu);
 }
 
-/// Scratch memory of a reduction over the dimensions for which `isReduced` is true.
+/// Scratch memory of a reduction over the dimensions that `isReduced` names.
 template <class IsReduced>
 Bytes reduction(const TensorShape& input, const Accumulation& how, const Multiprocessors& gpu, IsReduced isReduced)
 {
@@ -272,7 +272,7 @@ constexpr std::array reductionOps{
     ReductionOp{"aten.linalg_vector_norm", 2}, ReductionOp{"aten.norm", 2}, ReductionOp{"aten.logsumexp"},
     ReductionOp{"aten.count_nonzero"}, ReductionOp{"aten.amax", 1, asInput}, ReductionOp{"aten.amin", 1, asInput},
     ReductionOp{"aten.any", 1, 1}, ReductionOp{"aten.all", 1, 1},
-    // Mean, sum of squares and two counts; a value and its index.
+    // Mean, sum of squares and two counts; a value and an index.
     ReductionOp{"aten.var", 1, 16}, ReductionOp{"aten.std", 1, 16}, ReductionOp{"aten.var_mean", 1, 16},
     ReductionOp{"aten.std_mean", 1, 16}, ReductionOp{"aten.max", 1, 16}, ReductionOp{"aten.min", 1, 16},
     ReductionOp{"aten.argmax", 1, 16}, ReductionOp{"aten.argmin", 1, 16}};
@@ -345,7 +345,7 @@ Bytes lossScratch(const OpSignature& signature, std::size_t reductionArgument, i
         + reduction(*input, accumulationOf(*input, 0), gpu, [](std::size_t) { return true; });
 }
 
-/// Whether cuBLAS reads a matrix as it is: the last two dimensions of a tensor.
+/// Whether cuBLAS reads a matrix without a copy: the last two dimensions of a tensor.
 bool isReadable(const TensorShape& matrix)
 {
     const std::size_t size = matrix.sizes.size();
@@ -390,7 +390,7 @@ Heads headsOf(const TensorShape& tensor, bool inKernelOrder)
 
 constexpr std::int64_t floatBytes = 4;
 
-/// mha_bwd() and mha_varlen_bwd(): the query's gradient in float32, its sums with the result, and the gradients of key
+/// mha_bwd() and mha_varlen_bwd(): the query's gradient in float32, sums with the result, and the gradients of key
 /// and value for each head of the query.
 Bytes flashBackwardScratch(std::string_view name, const OpSignature& signature, const Multiprocessors& gpu)
 {
@@ -439,8 +439,8 @@ Bytes efficientBackwardScratch(std::string_view name, const OpSignature& signatu
     return block(q.batch * q.heads * elements * floatBytes) + block(q.batch * q.heads * q.length * floatBytes);
 }
 
-/// embedding_dense_backward_cuda(): sorted indices and their places, and sums of parts of 10 rows; a part has one
-/// index. How many indices differ is not known: as many as may.
+/// embedding_dense_backward_cuda(): sorted indices and their places, and sums of parts of 10 rows; a part has a
+/// single index. How many indices differ is not known: as many as may.
 Bytes embeddingBackwardScratch(const OpSignature& signature)
 {
     constexpr std::int64_t fewIndices = 3072;

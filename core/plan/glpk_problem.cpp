@@ -91,7 +91,7 @@ glp_smcp simplexParameters(glp_prob* problem, const SearchLimit& limit)
     return parameters;
 }
 
-/// glp_simplex(), with its work counted.
+/// glp_simplex(), with the work counted.
 int countedSimplex(glp_prob* problem, const SearchLimit& limit, int method = GLP_PRIMAL)
 {
     glp_smcp parameters = simplexParameters(problem, limit);

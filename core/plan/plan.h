@@ -20,7 +20,7 @@
 namespace headroom {
 
 /// Ends a search early: after an amount of work of this thread, or by the caller's stop token. Work is the same on each
-/// computer, so that the same search finds the same plan. Its unit is the time on one core of a server of 2023. Where
+/// computer, so that the same search finds the same plan. The unit is the time on one core of a server of 2023. Where
 /// the work takes mostTimes as long, the clock ends the search, and endedByClock() says so.
 class SearchLimit
 {
@@ -56,7 +56,7 @@ public:
     static void count(double units, double nsEach) { thread_.doneNs += static_cast<std::int64_t>(units * nsEach); }
     static bool endedByClock() { return endedByClock_; } ///< a limit of work of this process, so far
 
-    /// As long as it lives, limits of this thread are of time: the answer is due while a person waits.
+    /// As long as the object lives, limits of this thread are of time: the answer is due while a person waits.
     class ByClock
     {
     public:

@@ -224,7 +224,7 @@ class Attributes:
         self._kept = []  # (dict of a module, or attributes of an object or class; recipes by name)
         self._changed = {}  # id of the variables of a class or file -> names that the forward changed, after drawn()
         self._children = [(module._modules, dict(module._modules)) for module in inside if module._modules]
-        self._hooks = members.Hooks(inside[1:])  # those of the module itself run outside of the recomputation
+        self._hooks = members.Hooks(inside[1:])  # the module's own hooks run outside of the recomputation
         self._sources, self._classes = set(), set()
         for place, module in enumerate(inside):
             self._keep_module(module, lambda name, place=place: (place, name))

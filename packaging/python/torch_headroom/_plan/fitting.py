@@ -250,7 +250,7 @@ def _searched(request):
     try:
         answer, _ = search.communicate(json.dumps(request))
     except KeyboardInterrupt:
-        search.wait()  # Ctrl+C has reached the search and its recordings, too, which clean up
+        search.wait()  # Ctrl+C has reached the search and the recordings, too; both clean up
         raise
     if search.returncode in (130, -2):
         raise KeyboardInterrupt

@@ -97,7 +97,7 @@ class StepRecorder:
         self.running = 0  # number of the innermost running module
         self.compiled = None  # (number of the last called compiled module, depth inside the module)
         self.in_larger_graphs = set()  # numbers of modules that torch.compile compiled as a part of something larger
-        self.checkpointing = set()  # numbers of modules whose forward began a checkpoint of the program
+        self.checkpointing = set()  # numbers of modules with a forward that began a checkpoint of the program
         self.wrapped = set()  # numbers of modules that the program called by torch.compile()'s wrapper
         self.step = 0  # number of the last finished step
         self.notes = []  # notes on that step, sentences
