@@ -44,6 +44,13 @@ struct VerifyArguments
     bool json = false;
 };
 
+/// "batch 8, sequence 1024"
+std::string sizesOf(const StepInfo& info)
+{
+    return "batch " + std::to_string(info.batch)
+        + (info.sequence > 0 ? ", sequence " + std::to_string(info.sequence) : std::string());
+}
+
 Result<VerificationReport> compare(const StepTrace& step, const StepTrace& executed, const Policy& policy)
 {
     if (step.info.gpu != executed.info.gpu)
@@ -62,6 +69,11 @@ Result<VerificationReport> compare(const StepTrace& step, const StepTrace& execu
     report.baselinePeak = recorded.peak;
     report.predictedPeak = predicted.peak;
     report.memory = compareLevels(step, predicted, executed, ran);
+    if (!report.memory.timelinesAgree() && sizesOf(step.info) != sizesOf(executed.info))
+        return badInput("the step with the policy ran with " + sizesOf(executed.info) + ", the recorded step with "
+                        + sizesOf(step.info)
+                        + ", so that their bytes cannot be compared: fix these sizes in the script (a search for the "
+                          "largest batch that fits finds another one under a policy), and record both steps again");
     report.modules = VerificationReport::Modules{
         policy.budget,           policy.worldSize,      policy.modules.size(),
         forwardBackwardMs(step), predicted.recomputeMs, std::max(0.0, recomputedMs(executed) - recomputedMs(step))};

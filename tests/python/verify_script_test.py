@@ -152,6 +152,18 @@ class VerifiedScripts(Recorded):
         (self.path / "train.py").unlink()
         self.refused("there is no such script")
 
+    def test_another_batch_is_told(self):
+        """As of a program that looks for the largest batch that fits."""
+        self.plan()
+        step, self.step = self.step, self.path / "other.hrs"
+        result = self.run_script(self.path / "train.py", "--gpu", "a100-80gb", "--policy", self.policy,
+                                 arguments=("96",))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.step = step
+        self.refused("the step with the policy ran with batch 96, the recorded step with batch 64, so that "
+                     "their bytes cannot be compared: fix these sizes in the script",
+                     "--policy", self.policy, "--executed", self.path / "other.hrs")
+
     def test_a_python_that_is_not_at_hand_is_not_started(self):
         self.plan()
         own = self.path / "env" / "bin"
