@@ -48,7 +48,7 @@ Result<OpsInput> readOpsInput(const OpsArguments& arguments);
 /// Whether training under the plan runs on the card.
 CardVerdict verdictOf(const Card& card, const StepTrace& step, const PlanAnswer& answer);
 
-/// A policy by op whose results may go to the host, and the policy of the plan without that.
+/// A policy by op with results that may go to the host, and the policy of the plan without offload.
 struct HostedComparison
 {
     PlanAnswer hosted; ///< with a verdict if a card is given
@@ -56,8 +56,8 @@ struct HostedComparison
     Timeline plainTimeline;
 };
 
-/// The policy of `plans` of least time whose results may go to the host: one that takes no more at its peak than the
-/// policy of `plan` without offload, or, `forCard`, one that runs on the card. Error: a wrong --host-memory; no such
+/// The policy of `plans` of least time with results on the host, within the peak of the policy of `plan` without
+/// offload; `forCard`: on the card. Error: a wrong --host-memory; no such
 /// policy.
 Result<HostedComparison> hostedOf(const OpsInput& input, const OpsArguments& arguments, const OpsPlan& plan,
                                   std::span<const OpsPlan> plans, std::span<const ModuleId> modules, bool forCard);

@@ -33,7 +33,7 @@ std::vector<std::string> cardCells(const CardRun& run)
     return {run.runs ? formatBytes(run.reservedPeak) : "-", runCell(run)};
 }
 
-/// The columns of a policy whose results may go to the host.
+/// The columns of a policy with results that may go to the host.
 std::vector<std::string> policyCells(const PlanAnswer& policy)
 {
     const Plan& plan = policy.plan;
