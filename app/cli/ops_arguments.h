@@ -56,9 +56,8 @@ struct HostedComparison
     Timeline plainTimeline;
 };
 
-/// The policy of `plans` of least time with results that may go to the host: a policy with no more at the peak than the
-/// policy of `plan` without offload, or, `forCard`, one that runs on the card. Error: a wrong --host-memory; no such
-/// policy.
+/// The policy of `plans` of least time with results on the host, within the peak of the policy of `plan` without
+/// offload; `forCard`: on the card. Error: a wrong --host-memory; no such policy.
 Result<HostedComparison> hostedOf(const OpsInput& input, const OpsArguments& arguments, const OpsPlan& plan,
                                   std::span<const OpsPlan> plans, std::span<const ModuleId> modules, bool forCard);
 /// The figures of the policy, without offload beside.

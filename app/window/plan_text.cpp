@@ -243,8 +243,8 @@ std::vector<bool> modulesInside(const StepTrace& trace, const std::vector<Module
     return inside;
 }
 
-/// How the recomputation of the policy differs from that of the plan: ops outside of the blocks do not run again, but
-/// more ops of the blocks may.
+/// How the recomputation of the policy differs from that of the plan: ops outside of the blocks do not run again, and
+/// inside of the blocks other ops do.
 QString differenceText(const OpenStep& step, const OpsPlan& plan, const Policy& policy)
 {
     const StepTrace& trace = step.trace();
@@ -262,8 +262,9 @@ QString differenceText(const OpenStep& step, const OpsPlan& plan, const Policy& 
     QString text;
     if (outsideMs >= shownMs)
         text += tr(" Ops outside of the blocks do not run again: %1 of the plan.").arg(msText(outsideMs));
-    if (policy.predicted.recomputeMs >= insideMs + shownMs)
-        text += tr(" Inside, more runs again than in the plan.");
+    if (const double moreMs = policy.predicted.recomputeMs - insideMs; std::abs(moreMs) >= shownMs)
+        text += moreMs > 0 ? tr(" Inside, more runs again than in the plan.")
+                           : tr(" Inside, less runs again than in the plan.");
     return text;
 }
 

@@ -31,7 +31,7 @@ Result<CheckpointPlan> opsRegions(const StepModel& model, const OpsPlan& plan, s
 /// Bytes that move if the results of an op go to the host.
 Bytes movedBytes(const StepModel& model, OpId op);
 
-/// The point of a policy in a frontier of policies; the gap is not known.
+/// The point of a policy in a frontier of policies, without a gap.
 FrontierPoint pointOf(const PlanAnswer& policy);
 
 /// What a policy by op has to keep to, for hostedAnswer().
@@ -49,7 +49,7 @@ struct HostedLimits
 Result<PlanAnswer> hostedAnswer(const StepModel& model, std::span<const OpsPlan> plans,
                                 std::span<const ModuleId> modules, const HostedLimits& limits);
 
-/// The policy of a frontier's plans within the request's budget and host memory, as hostedAnswer() finds it.
+/// The policy of a frontier's plans within the request's budget and host memory, as hostedAnswer() finds the policy.
 /// PlanAnswer::ops says what happens to each op under the policy; `changed` are the ops with results that go to the
 /// host, with the moved bytes. Errors: as hostedAnswer().
 Result<PlanAnswer> hostedAnswer(const OpsFrontierPtr& frontier, const PlanRequest& request,
