@@ -149,8 +149,8 @@ class Sizes(Fit):
             self.assertEqual(done.stderr.count("\n"), 1)
         self.assertEqual(fitted((), "nothing.py", code=2).stderr, "torch-headroom: nothing.py: there is no such file\n")
         self.assertIn("failed: no step could be recorded: ", fitted((), "-m", "no_such_module", code=3).stdout)
-        self.assertIn("failed: /bin/true ended without a recording: expected a Python with torch_headroom",
-                      fitted(("--python", "/bin/true"), script, code=3).stdout)
+        other = self.started("--gpu", _GPU, "--python", "/bin/true", "--vary", "batch=1..8", script, code=3)
+        self.assertIn("failed: /bin/true ended without a recording: expected a Python with torch_headroom", other.stdout)
         fitted(("--policies", "unused", "--cache-size", "much"), script, code=2)
         self.assertFalse((self.folder / "unused").exists())
 
