@@ -227,9 +227,10 @@ class Refusals(Fit):
         self.assertRegex(done.stderr.strip().splitlines()[-1], r"fit\(\) runs the program again .* has no script")
 
     def test_a_cache_that_cannot_be_written(self):
-        done = self.started(sys.executable, self.program(
-            "unkept.py", 'told(torch_headroom.fit(train_step, [1], gpu="t4-16gb"))'), XDG_CACHE_HOME="/proc/none")
-        self.assertRegex(json.loads(done.stdout)["rows"][0]["failure"], "^nothing can be kept in /proc/none/.*: set XDG")
+        program = self.folder / "unkept.py"
+        program.write_text('import torch_headroom\nprint(torch_headroom.fit(print, [1], gpu="t4-16gb"))\n')
+        done = self.started(sys.executable, program, XDG_CACHE_HOME="/proc/none")
+        self.assertRegex(done.stdout, "batch 1 failed: nothing can be kept in /proc/none/.*: set XDG_", done.stderr)
 
     def test_ctrl_c_leaves_nothing_half_written(self):
         program = self.program("slow.py", "import pathlib, time", "def slow(batch_size):",
