@@ -46,8 +46,8 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
 /// Looks whether the card of `found`, an answer of planForCard(), runs a plan of less time (of recomputation and
 /// exposed copies), or one at all, with expandable segments or without splits of large blocks (max_split_size_mb), and
 /// returns the best of these settings: expandable segments, unless another one is better by 1 % of the step's time.
-/// nullopt: none is better than now by as much, or the bound of `found` says so. After 15 seconds no other settings are
-/// tried. Errors: those of planForCard().
+/// nullopt: none is better than now by as much, or the bound of `found` says so. After the work of 15 seconds
+/// (SearchLimit) no other settings are tried. Errors: those of planForCard().
 Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner, const PlanRequest& request,
                                                      const PlanAnswer& found, const std::stop_token& stop = {},
                                                      const Patience& patience = {});

@@ -303,6 +303,7 @@ class StandIn(unittest.TestCase):
                 self.assertAlmostEqual(own["start"], real["start"], delta=blocks)
                 self.assertAlmostEqual(own["reserved"] / real["reserved"], 1, delta=0.005)
 
+    @unittest.skipUnless(importlib.metadata.version("torch").startswith("2.11"), "the reference is of torch 2.11")
     def test_kernels_take_the_scratch_memory_of_the_reference(self):
         done = self.run_here(sys.executable, "-c", textwrap.dedent(SCRATCH), str(REFERENCE), there=True)
         self.assertEqual(done.returncode, 0, done.stderr)
