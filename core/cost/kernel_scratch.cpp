@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <numeric>
 #include <string_view>
@@ -42,6 +43,35 @@ Bytes block(std::int64_t bytes)
 std::int64_t product(const std::vector<std::int64_t>& sizes)
 {
     return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+/// Product of numbers of several tensors; far less than 64 bits hold, whatever a file says.
+std::int64_t volume(std::initializer_list<std::int64_t> numbers)
+{
+    constexpr std::int64_t most = std::int64_t{1} << 56;
+    std::int64_t result = 1;
+    for (const std::int64_t number : numbers)
+        result = number == 0 ? 0 : result > most / number ? most : result * number;
+    return result;
+}
+
+/// Whether a card can have the tensor. A step file may have any numbers.
+bool isPossible(const TensorShape& tensor)
+{
+    constexpr std::int64_t most = std::int64_t{1} << 40;
+    if (tensor.itemSize < 1 || tensor.itemSize > 16 || tensor.strides.size() != tensor.sizes.size())
+        return false;
+    auto bytes = static_cast<double>(tensor.itemSize);
+    double extent = 0;
+    for (std::size_t place = 0; place < tensor.sizes.size(); ++place) {
+        const std::int64_t size = tensor.sizes[place];
+        const std::int64_t stride = tensor.strides[place];
+        if (size < 0 || size > most || stride < 0 || stride > most)
+            return false;
+        bytes *= static_cast<double>(std::max<std::int64_t>(size, 1));
+        extent += static_cast<double>(size) * static_cast<double>(stride);
+    }
+    return bytes <= static_cast<double>(most) && extent <= static_cast<double>(most);
 }
 
 /// Bytes of a contiguous copy.
@@ -411,10 +441,10 @@ Bytes flashBackwardScratch(std::string_view name, const OpSignature& signature, 
     const std::int64_t splits = (signature.modes & deterministicKernels) != 0
         ? std::max<std::int64_t>(ceilDiv(gpu.count, std::max<std::int64_t>(q.batch * q.heads, 1)), 1)
         : 1;
-    Bytes scratch = block(splits * q.batch * queries * q.heads * width * floatBytes)
-        + block(q.batch * q.heads * queries * floatBytes);
+    Bytes scratch = block(volume({splits, q.batch, queries, q.heads, width, floatBytes}))
+        + block(volume({q.batch, q.heads, queries, floatBytes}));
     if (k.heads != q.heads)
-        scratch += 2 * block(k.batch * k.length * q.heads * q.width * query->itemSize);
+        scratch += 2 * block(volume({k.batch, k.length, q.heads, q.width, query->itemSize}));
     return scratch;
 }
 
@@ -432,11 +462,12 @@ Bytes efficientBackwardScratch(std::string_view name, const OpSignature& signatu
     const Heads k = headsOf(*key, inKernelOrder);
     constexpr std::int64_t tile = 64;
     const std::int64_t width = roundedUp(q.width, tile);
-    std::int64_t elements = roundedUp(q.length, q.width > tile ? 2 * tile : tile) * width;
+    std::int64_t elements = volume({roundedUp(q.length, q.width > tile ? 2 * tile : tile), width});
     elements += elements / (tile * tile) * 16;
     if (query->itemSize == 2 && q.width > 128)
-        elements += 2 * roundedUp(k.length, tile) * width;
-    return block(q.batch * q.heads * elements * floatBytes) + block(q.batch * q.heads * q.length * floatBytes);
+        elements += 2 * volume({roundedUp(k.length, tile), width});
+    return block(volume({q.batch, q.heads, elements, floatBytes}))
+        + block(volume({q.batch, q.heads, q.length, floatBytes}));
 }
 
 /// embedding_dense_backward_cuda(): sorted indices and their places, and sums of parts of 10 rows; a part has a
@@ -454,11 +485,11 @@ Bytes embeddingBackwardScratch(const OpSignature& signature)
     const std::int64_t count = product(indices->sizes);
     if (count <= fewIndices)
         return 0;
-    const std::int64_t segments = std::min(count, signature.integer(2, 0, count));
+    const std::int64_t segments = std::clamp<std::int64_t>(signature.integer(2, 0, count), 0, count);
     const std::int64_t parts = count / rowsOfAPart + segments;
     return (isContiguous(*gradient) ? 0 : copyOf(*gradient)) + 2 * block(count * indexBytes)
         + 3 * block(segments * indexBytes) + block(parts * indexBytes)
-        + block(parts * roundedUp(gradient->sizes.back(), warp) * floatBytes);
+        + block(volume({parts, roundedUp(gradient->sizes.back(), warp), floatBytes}));
 }
 
 } // namespace
@@ -467,6 +498,10 @@ Bytes kernelScratch(std::string_view op, const OpSignature& signature, const Dev
 {
     const std::string_view name = overloadPacket(op);
     const Multiprocessors gpu(card);
+    for (const std::vector<OpSignature::Value>* const values : {&signature.arguments, &signature.results})
+        for (const OpSignature::Value& value : *values)
+            if (!std::ranges::all_of(value.tensors, isPossible))
+                return 0;
     if (const auto found = std::ranges::find(reductionOps, name, &ReductionOp::name); found != reductionOps.end())
         return reductionScratch(*found, signature, gpu);
     if (name == "aten._softmax_backward_data" && signature.tensor(0))

@@ -216,6 +216,28 @@ TEST(Workspaces, TheAllocatorHoldsThem)
     EXPECT_FALSE(simulateAllocator(*trace, timeline, rules, workspaces).failure);
 }
 
+TEST(KernelScratch, FilesMayHaveAnyNumbers)
+{
+    const auto sum = [](std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides, int itemSize) {
+        TensorShape shape;
+        shape.sizes = std::move(sizes);
+        shape.strides = std::move(strides);
+        shape.itemSize = itemSize;
+        OpSignature signature;
+        signature.arguments = {{OpSignature::Value::ValueType::tensor, {shape}, {}}, numbers({0})};
+        signature.results = {{OpSignature::Value::ValueType::tensor, {TensorShape()}, {}}};
+        return kernelScratch("aten.sum.dim_IntList", signature, card("h100-80gb"));
+    };
+    EXPECT_GT(sum({8192, 4096}, {4096, 1}, 4), 0);
+    constexpr std::int64_t huge = std::int64_t{1} << 62;
+    EXPECT_EQ(sum({huge, 4096}, {4096, 1}, 4), 0);
+    EXPECT_EQ(sum({8192, 4096}, {huge, 1}, 4), 0);
+    EXPECT_EQ(sum({-1, 4096}, {4096, 1}, 4), 0);
+    EXPECT_EQ(sum({8192, 4096}, {4096, 1}, 0), 0);
+    EXPECT_EQ(sum({8192, 4096}, {4096}, 4), 0);
+    EXPECT_EQ(sum({0, 4096}, {4096, 1}, 4), 0);
+}
+
 TEST(KernelScratch, LiesBesideTheResultsOfTheOp)
 {
     const StepTracePtr trace = step({});

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/cost/card_memory.h"
 #include "core/predict/step_model.h"
 #include "core/timeline/pyramid.h"
 #include "tests/core/step_bytes.h"
@@ -10,8 +11,8 @@
 
 using namespace headroom;
 
-/// Any bytes are a step file or an error; any step that opens can be predicted. Checksums are left out, so that changes
-/// reach what is behind them. Start from the steps in tests/data and resources/samples.
+/// Any bytes are a step file or an error; any step that opens can be predicted and has workspaces on a card. Checksums
+/// are left out, so that changes reach what is behind them. Start from the steps in tests/data and resources/samples.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
 {
     const StepBytes bytes(std::as_bytes(std::span(data, size)));
@@ -28,6 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 std::abort();
         }
     }
+    if (workspacesOf(trace, *findDeviceSpec("h100-80gb")).mostScratch() < 0)
+        std::abort();
     const TimelinePyramid pyramid(model.recorded());
     if (pyramid.columns(0, model.recorded()->durationMs, 16).size() != 16)
         std::abort();
