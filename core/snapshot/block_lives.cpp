@@ -5,7 +5,7 @@
 #include "core/trace/life_category.h"
 
 #include <algorithm>
-#include <ranges>
+#include <span>
 #include <unordered_map>
 
 namespace headroom {
@@ -80,12 +80,14 @@ FrameId SnapshotFrames::of(Snapshot::Index stack)
     if (stack == Snapshot::none)
         return {};
     const auto [entry, isNew] = known_.try_emplace(stack);
-    if (isNew)
-        for (const Snapshot::Index row : snapshot_.stack(stack) | std::views::reverse) {
-            const Snapshot::Frame& source = snapshot_.frames[row];
+    if (isNew) {
+        const std::span<const Snapshot::Index> rows = snapshot_.stack(stack); // innermost first
+        for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+            const Snapshot::Frame& source = snapshot_.frames[*row];
             entry->second = builder_.frame(entry->second, snapshot_.text(source.file), snapshot_.text(source.function),
                                            static_cast<std::uint32_t>(std::max(source.line, 0)));
         }
+    }
     return entry->second;
 }
 
