@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <ranges>
 #include <tuple>
 #include <unordered_map>
 
@@ -131,8 +130,8 @@ SourceLines::Line lineOf(const StepTrace& step, FrameId innermost)
 {
     SourceLines::Line line;
     const std::vector<FrameId> stack = stackOf(step, innermost);
-    for (const FrameId frame : std::views::reverse(stack))
-        extend(line, frame, levelOf(step.strings[step.frames.file[frame]]));
+    for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame)
+        extend(line, *frame, levelOf(step.strings[step.frames.file[*frame]]));
     if (!line.innermost().valid())
         line.library = innermost;
     return line;

@@ -33,7 +33,7 @@ class DeviceProperties:
         self.multi_processor_count = card["multiprocessors"]
         self.warp_size = 32
         self.max_threads_per_block = 1024
-        self.max_threads_per_multi_processor = 1024 if capability == 75 else 1536 if capability in (86, 89) else 2048
+        self.max_threads_per_multi_processor = 1024 if capability == 75 else 1536 if capability in (86, 89, 120) else 2048
         self.regs_per_multiprocessor = 65536
         self.shared_memory_per_block = 48 << 10
         self.shared_memory_per_block_optin = _SHARED_KIB[capability] << 10
