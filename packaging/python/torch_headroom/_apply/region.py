@@ -133,18 +133,16 @@ class Region(PlannedModule):
 
     def run(self, module, args, kwargs):
         forward = self.forward_of(module)
-        if not torch.is_grad_enabled():
-            return forward(*args, **kwargs)
-        if torch.compiler.is_compiling() and self.policy.hosted:
-            self.difference = OFFLOADED_IN_A_GRAPH
+        if not torch.is_grad_enabled() or (not torch.compiler.is_compiling() and in_transform()):
             return forward(*args, **kwargs)
         if torch.compiler.is_compiling():  # in a graph: without _Call, keyword arguments bound
+            if self.policy.hosted:
+                self.difference = OFFLOADED_IN_A_GRAPH
+                return forward(*args, **kwargs)
             forward = functools.partial(forward, **kwargs) if kwargs else forward
             if self.checked and not self.policy.saved:
                 return checkpoint(forward, *args, use_reentrant=False)
             return checkpoint(forward, *args, use_reentrant=False, context_fn=self.compiled_context_fn)
-        if in_transform():
-            return forward(*args, **kwargs)
         if not self.checked:
             self.applied.check_modules()
         if not self.settled and self.is_inside_of_a_checkpoint():
