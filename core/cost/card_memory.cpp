@@ -14,7 +14,9 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 namespace headroom {
 namespace {
@@ -107,6 +109,29 @@ Bytes convolutionWorkspace(const OpWork& work, const DeviceSpec& card)
     return static_cast<Bytes>(c.inputBytes + c.outputBytes + c.weightBytes);
 }
 
+/// What an op takes of the allocator beside tensors. Ops of the same name, shapes and flags take the same.
+struct BesideTensors
+{
+    Bytes convolution = 0; ///< cuDNN's workspace
+    Bytes scratch = 0;
+    bool usesBlas = false;
+    bool usesBlasLt = false;
+};
+
+BesideTensors besideTensors(const StepTrace& step, OpId op, const DeviceSpec& card)
+{
+    const std::string_view name = step.opName(op);
+    const OpSignature signature = decodedSignature(step.signatureOf(op));
+    const OpWork work = workOf(name, signature, step.ops.flags[op], step.ops.flops[op]);
+    BesideTensors taken;
+    taken.scratch = kernelScratch(name, signature, card);
+    if (work.kind == WorkClass::convolution || work.kind == WorkClass::convolutionBackward)
+        taken.convolution = convolutionWorkspace(work, card);
+    taken.usesBlas = work.kind == WorkClass::matmul;
+    taken.usesBlasLt = taken.usesBlas && std::ranges::find(blasLtOps, overloadPacket(name)) != blasLtOps.end();
+    return taken;
+}
+
 } // namespace
 
 BlasWorkspaces blasWorkspaces(const DeviceSpec& card, std::string_view config, std::string_view ltSize)
@@ -143,28 +168,25 @@ Workspaces workspacesOf(const StepTrace& step, const DeviceSpec& card)
         if (has.emplace(place, place == 0 && step.ops.phase[op] == Phase::backward).second && bytes > 0)
             workspaces.kept.push_back({op, bytes, place});
     };
-    std::map<std::pair<StringId, SignatureId>, Bytes> scratch; // ops of the same name and shapes take the same
+    const auto setBytes = [&](std::vector<Bytes>& ofOps, OpId op, Bytes bytes) {
+        if (bytes == 0)
+            return;
+        ofOps.resize(step.ops.size());
+        ofOps[op.value] = bytes;
+    };
+    std::map<std::tuple<StringId, SignatureId, std::uint16_t>, BesideTensors> known;
     for (std::uint32_t row = 0; row < step.ops.size(); ++row) {
         const OpId op(row);
-        if (!step.signatureOf(op).empty()) {
-            const auto [known, isNew] = scratch.try_emplace({step.ops.name[op], step.ops.signature[op]});
-            if (isNew)
-                known->second = kernelScratch(step.opName(op), decodedSignature(step.signatureOf(op)), card);
-            if (known->second > 0) {
-                workspaces.scratch.resize(step.ops.size());
-                workspaces.scratch[row] = known->second;
-            }
-        }
-        const OpWork work = workOf(step, op);
-        if (work.kind == WorkClass::convolution || work.kind == WorkClass::convolutionBackward) {
-            workspaces.during.resize(step.ops.size());
-            workspaces.during[row] = convolutionWorkspace(work, card);
-        }
-        if (work.kind != WorkClass::matmul)
-            continue;
-        const std::string_view name = step.opName(op);
-        keepOnce(hasBlas, op, sizes.blas);
-        if (std::ranges::find(blasLtOps, name.substr(0, name.rfind('.'))) != blasLtOps.end())
+        const SignatureId shapes = step.ops.signature.size() > 0 ? step.ops.signature[op] : SignatureId();
+        const auto [entry, isNew] = known.try_emplace({step.ops.name[op], shapes, step.ops.flags[op]});
+        if (isNew)
+            entry->second = besideTensors(step, op, card);
+        const BesideTensors& taken = entry->second;
+        setBytes(workspaces.during, op, taken.convolution);
+        setBytes(workspaces.scratch, op, taken.scratch);
+        if (taken.usesBlas)
+            keepOnce(hasBlas, op, sizes.blas);
+        if (taken.usesBlasLt)
             keepOnce(hasBlasLt, op, sizes.blasLt);
     }
     return workspaces;

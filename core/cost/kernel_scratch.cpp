@@ -35,11 +35,6 @@ std::int64_t roundedUp(std::int64_t value, std::int64_t to)
     return ceilDiv(value, to) * to;
 }
 
-Bytes block(std::int64_t bytes)
-{
-    return bytes > 0 ? roundedToBlock(bytes) : 0;
-}
-
 std::int64_t product(const std::vector<std::int64_t>& sizes)
 {
     return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
@@ -77,7 +72,7 @@ bool isPossible(const TensorShape& tensor)
 /// Bytes of a contiguous copy.
 Bytes copyOf(const TensorShape& tensor)
 {
-    return block(product(tensor.sizes) * tensor.itemSize);
+    return roundedToBlock(product(tensor.sizes) * tensor.itemSize);
 }
 
 bool isContiguous(const TensorShape& tensor)
@@ -173,13 +168,14 @@ struct Accumulation
     std::int64_t inputBytes = 4; ///< of an element
     std::int64_t bytes = 4; ///< of an accumulator
     bool inOutput = true; ///< sums of parts may be kept in the output
-    std::int64_t vector = 4; ///< elements of the input that a thread loads at once
-    std::int64_t mostThreads = 512;
 };
+
+constexpr std::int64_t loadedAtOnce = 4; ///< elements, by a thread
+constexpr std::int64_t threadsOfBlock = 512;
 
 std::int64_t vectorOfOutputs(const Dimensions& dimensions, std::size_t first, std::int64_t inputBytes)
 {
-    std::int64_t vector = 4;
+    std::int64_t vector = loadedAtOnce;
     const auto fit = [&](std::int64_t number) {
         while (number % vector != 0)
             vector /= 2;
@@ -207,13 +203,13 @@ Bytes exchanged(const Dimensions& dimensions, const Accumulation& how, const Mul
     std::int64_t outputVector = 1;
     if (stride == how.inputBytes) {
         if (alongFastest && width >= 128 && reduced == 1) {
-            width /= how.vector;
+            width /= loadedAtOnce;
         } else if (!alongFastest) {
             outputVector = vectorOfOutputs(dimensions, reduced, how.inputBytes);
             width /= outputVector;
         }
     }
-    const std::int64_t mostThreads = how.mostThreads / outputVector;
+    const std::int64_t mostThreads = threadsOfBlock / outputVector;
     const auto powerOf2 = [&](std::int64_t size) {
         return size < mostThreads
             ? static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1))))
@@ -240,7 +236,8 @@ Bytes exchanged(const Dimensions& dimensions, const Accumulation& how, const Mul
     if (blocks <= 1)
         return 0;
     const std::int64_t lanes = alongFastest ? 1 : blockWidth * outputVector;
-    return block(how.bytes * outputs * blocks * lanes) + block(static_cast<std::int64_t>(sizeof(std::int32_t)) * grid);
+    return roundedToBlock(how.bytes * outputs * blocks * lanes)
+        + roundedToBlock(static_cast<std::int64_t>(sizeof(std::int32_t)) * grid);
 }
 
 /// exchanged(), of a tensor with more elements than 32 bits count: PyTorch halves the dimension of the largest extent.
@@ -285,7 +282,7 @@ Bytes reduction(const TensorShape& input, const Accumulation& how, const Multipr
     const std::int64_t last = std::accumulate(
         dimensions.begin(), dimensions.end(), std::int64_t{1},
         [](std::int64_t sum, const Dimension& dimension) { return sum + (dimension.size - 1) * dimension.in; });
-    const Bytes parts = last > most32Bit && !how.inOutput ? block(outputs * how.bytes) : 0;
+    const Bytes parts = last > most32Bit && !how.inOutput ? roundedToBlock(outputs * how.bytes) : 0;
     return parts + exchangedInParts(std::move(dimensions), how, gpu);
 }
 
@@ -307,10 +304,11 @@ constexpr std::array reductionOps{
     ReductionOp{"aten.std_mean", 1, 16}, ReductionOp{"aten.max", 1, 16}, ReductionOp{"aten.min", 1, 16},
     ReductionOp{"aten.argmax", 1, 16}, ReductionOp{"aten.argmin", 1, 16}};
 
-bool isInteger(DType dtype)
+/// Whether PyTorch sums the dtype as int64, in a copy.
+bool isWidened(DType dtype)
 {
     return dtype == DType::int8 || dtype == DType::uint8 || dtype == DType::int16 || dtype == DType::int32
-        || dtype == DType::int64 || dtype == DType::boolean;
+        || dtype == DType::boolean;
 }
 
 /// The tensor in a dense copy of another dtype.
@@ -343,16 +341,17 @@ Bytes reductionScratch(const ReductionOp& op, const OpSignature& signature, cons
         return 0; // nothing is reduced: the larger of two tensors
     TensorShape input = *tensor;
     Bytes scratch = 0;
+    if (op.name == "aten.count_nonzero") {
+        input = as(input, DType::boolean, 1); // the comparison with zero
+        scratch += copyOf(input);
+    }
     const bool sums = op.name == "aten.sum" || op.name == "aten.prod" || op.name == "aten.count_nonzero";
-    if (op.name == "aten.count_nonzero")
-        scratch += block(product(input.sizes)); // of the comparison with zero
-    if (sums && (isInteger(input.dtype) || op.name == "aten.count_nonzero")) {
-        if (input.dtype != DType::int64 || op.name == "aten.count_nonzero")
-            scratch += copyOf(as(input, DType::int64, 8));
+    if (sums && isWidened(input.dtype)) {
         input = as(input, DType::int64, 8);
+        scratch += copyOf(input);
     }
     if (op.name == "aten.logsumexp")
-        scratch += copyOf(input) + block(product(result->sizes) * input.itemSize);
+        scratch += copyOf(input) + roundedToBlock(product(result->sizes) * input.itemSize);
     const auto place = static_cast<std::size_t>(op.dimensions);
     std::vector<std::int64_t> over = place < signature.arguments.size()
             && signature.arguments[place].kind == OpSignature::Value::ValueType::integers
@@ -422,18 +421,12 @@ constexpr std::int64_t floatBytes = 4;
 
 /// mha_bwd() and mha_varlen_bwd(): the query's gradient in float32, sums with the result, and the gradients of key
 /// and value for each head of the query.
-Bytes flashBackwardScratch(std::string_view name, const OpSignature& signature, const Multiprocessors& gpu)
+Bytes flashBackwardScratch(const OpSignature& signature, const Heads& q, const Heads& k, const Multiprocessors& gpu)
 {
-    const bool inKernelOrder = name == "aten._flash_attention_backward";
-    const TensorShape* const query = signature.tensor(1);
-    const TensorShape* const key = signature.tensor(2);
-    if (!query || !key)
-        return 0;
-    const Heads q = headsOf(*query, inKernelOrder);
-    const Heads k = headsOf(*key, inKernelOrder);
+    const TensorShape& query = *signature.tensor(1);
     constexpr std::int64_t rows = 128;
     std::int64_t queries = roundedUp(q.length, rows);
-    if (query->sizes.size() == 3) {
+    if (query.sizes.size() == 3) {
         const TensorShape* const starts = signature.tensor(6);
         queries = q.length + rows * (starts ? std::max<std::int64_t>(product(starts->sizes) - 1, 1) : 1);
     }
@@ -441,33 +434,39 @@ Bytes flashBackwardScratch(std::string_view name, const OpSignature& signature, 
     const std::int64_t splits = (signature.modes & deterministicKernels) != 0
         ? std::max<std::int64_t>(ceilDiv(gpu.count, std::max<std::int64_t>(q.batch * q.heads, 1)), 1)
         : 1;
-    Bytes scratch = block(volume({splits, q.batch, queries, q.heads, width, floatBytes}))
-        + block(volume({q.batch, q.heads, queries, floatBytes}));
+    Bytes scratch = roundedToBlock(volume({splits, q.batch, queries, q.heads, width, floatBytes}))
+        + roundedToBlock(volume({q.batch, q.heads, queries, floatBytes}));
     if (k.heads != q.heads)
-        scratch += 2 * block(volume({k.batch, k.length, q.heads, q.width, query->itemSize}));
+        scratch += 2 * roundedToBlock(volume({k.batch, k.length, q.heads, q.width, query.itemSize}));
     return scratch;
 }
 
 /// _efficient_attention_backward(): the query's gradient in float32 by tiles of 64 columns and 64 or 128 rows, and of
 /// wide heads in half precision the gradients of key and value. Tiles have a few bytes more, of a size that depends on
 /// the kernel.
-Bytes efficientBackwardScratch(std::string_view name, const OpSignature& signature)
+Bytes efficientBackwardScratch(const OpSignature& signature, const Heads& q, const Heads& k)
 {
-    const bool inKernelOrder = name == "aten._efficient_attention_backward";
-    const TensorShape* const query = signature.tensor(1);
-    const TensorShape* const key = signature.tensor(2);
-    if (!query || !key)
-        return 0;
-    const Heads q = headsOf(*query, inKernelOrder);
-    const Heads k = headsOf(*key, inKernelOrder);
     constexpr std::int64_t tile = 64;
     const std::int64_t width = roundedUp(q.width, tile);
     std::int64_t elements = volume({roundedUp(q.length, q.width > tile ? 2 * tile : tile), width});
     elements += elements / (tile * tile) * 16;
-    if (query->itemSize == 2 && q.width > 128)
+    if (signature.tensor(1)->itemSize == 2 && q.width > 128)
         elements += 2 * volume({roundedUp(k.length, tile), width});
-    return block(volume({q.batch, q.heads, elements, floatBytes}))
-        + block(volume({q.batch, q.heads, q.length, floatBytes}));
+    return roundedToBlock(volume({q.batch, q.heads, elements, floatBytes}))
+        + roundedToBlock(volume({q.batch, q.heads, q.length, floatBytes}));
+}
+
+Bytes attentionBackwardScratch(std::string_view name, const OpSignature& signature, const Multiprocessors& gpu)
+{
+    const TensorShape* const query = signature.tensor(1);
+    const TensorShape* const key = signature.tensor(2);
+    if (!query || !key)
+        return 0;
+    const bool inKernelOrder = !name.starts_with("aten._scaled_dot_product");
+    const Heads q = headsOf(*query, inKernelOrder);
+    const Heads k = headsOf(*key, inKernelOrder);
+    return name.ends_with("flash_attention_backward") ? flashBackwardScratch(signature, q, k, gpu)
+                                                      : efficientBackwardScratch(signature, q, k);
 }
 
 /// embedding_dense_backward_cuda(): sorted indices and their places, and sums of parts of 10 rows; a part has a
@@ -487,9 +486,9 @@ Bytes embeddingBackwardScratch(const OpSignature& signature)
         return 0;
     const std::int64_t segments = std::clamp<std::int64_t>(signature.integer(2, 0, count), 0, count);
     const std::int64_t parts = count / rowsOfAPart + segments;
-    return (isContiguous(*gradient) ? 0 : copyOf(*gradient)) + 2 * block(count * indexBytes)
-        + 3 * block(segments * indexBytes) + block(parts * indexBytes)
-        + block(volume({parts, roundedUp(gradient->sizes.back(), warp), floatBytes}));
+    return (isContiguous(*gradient) ? 0 : copyOf(*gradient)) + 2 * roundedToBlock(count * indexBytes)
+        + 3 * roundedToBlock(segments * indexBytes) + roundedToBlock(parts * indexBytes)
+        + roundedToBlock(volume({parts, roundedUp(gradient->sizes.back(), warp), floatBytes}));
 }
 
 } // namespace
@@ -514,10 +513,10 @@ Bytes kernelScratch(std::string_view op, const OpSignature& signature, const Dev
         return productScratch(signature, 0);
     if (name == "aten.addmm" || name == "aten._addmm_activation" || name == "aten.baddbmm")
         return productScratch(signature, 1);
-    if (name == "aten._scaled_dot_product_flash_attention_backward" || name == "aten._flash_attention_backward")
-        return flashBackwardScratch(name, signature, gpu);
-    if (name == "aten._scaled_dot_product_efficient_attention_backward" || name == "aten._efficient_attention_backward")
-        return efficientBackwardScratch(name, signature);
+    if (name == "aten._scaled_dot_product_flash_attention_backward" || name == "aten._flash_attention_backward"
+        || name == "aten._scaled_dot_product_efficient_attention_backward"
+        || name == "aten._efficient_attention_backward")
+        return attentionBackwardScratch(name, signature, gpu);
     if (name == "aten.embedding_dense_backward")
         return embeddingBackwardScratch(signature);
     if (name == "aten.convolution_backward" && signature.tensor(0) && signature.integer(10, 2) != 0)

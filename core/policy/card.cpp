@@ -161,7 +161,7 @@ std::vector<std::string> assumptions(const Card& card, const StepTrace& step,
                             + " at most: cuDNN chooses algorithms on the card");
     if (card.name.empty())
         sentences.push_back("the size is memory for tensors, fragmentation included: memory of cuBLAS and cuDNN in the "
-                            "allocator comes on top");
+                            "allocator comes on top, and scratch memory of kernels");
     if (run.runs && !run.repeats)
         sentences.push_back(run.wasFull
                                 ? "the memory is so tight that segments go back and are taken anew, and the layout "
