@@ -37,7 +37,7 @@ OpId peakOp(const Timeline& timeline)
 }
 
 /// The setting that says how often, and first where, the program decided by a placeholder value.
-constexpr std::string_view inventedDecisions = "invented decisions";
+constexpr std::string_view placeholderDecisions = "invented decisions";
 
 /// Returns whether the script's own checkpoints ran as plain calls in the recording.
 bool leavesOutCheckpoints(const StepInfo& info)
@@ -165,8 +165,8 @@ Json toJson(const StepTrace& trace, const Timeline& timeline, const OwnAllocator
     if (leavesOutCheckpoints(trace.info))
         json["without_checkpointing"] = true;
     addOutOfMemory(json, trace, trace.ops.ms.rows);
-    json["invented_values"] = trace.info.inventedValues;
-    if (const std::string_view decisions = trace.info.setting(inventedDecisions); !decisions.empty())
+    json["invented_values"] = trace.info.placeholderValues;
+    if (const std::string_view decisions = trace.info.setting(placeholderDecisions); !decisions.empty())
         json["invented_decisions"] = decisions;
     return json;
 }
@@ -301,11 +301,11 @@ void print(const StepTrace& trace, const Timeline& timeline, const OwnAllocator&
     for (const OutOfMemory& failure : outOfMemoryEvents(trace))
         out << "\nOut of memory at " << formatMs(failure.ms) << inModule(trace, failure) << ". "
             << whyOutOfMemory(trace, failure) << '\n';
-    if (trace.info.inventedValues > 0)
-        out << "\nThe model read " << groupedDigits(trace.info.inventedValues)
+    if (trace.info.placeholderValues > 0)
+        out << "\nThe model read " << groupedDigits(trace.info.placeholderValues)
             << " placeholder values: a simulated device computes no numbers.\n";
     // Step files of older versions have no remarks.
-    const std::string_view decisions = trace.info.setting(inventedDecisions);
+    const std::string_view decisions = trace.info.setting(placeholderDecisions);
     if (trace.info.remarks.empty() && !decisions.empty())
         out << "The program asked " << decisions
             << " whether something is true; on the card the step may go another way there.\n";

@@ -9,10 +9,10 @@
 #include "core/device/card_limit.h"
 #include "core/device/cuda_device.h"
 #include "core/device/deferred_fill.h"
-#include "core/device/invented_values.h"
 #include "core/device/known_storage.h"
 #include "core/device/memory_pools.h"
 #include "core/device/meta_call.h"
+#include "core/device/placeholder_values.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_hooks.h"
 #include "core/device/simulated_state.h"
@@ -483,19 +483,19 @@ void headroom_reset_peak()
     sim::resetPeak();
 }
 
-std::int64_t headroom_invented_values()
+std::int64_t headroom_placeholder_values()
 {
-    return sim::inventedValues();
+    return sim::placeholderValues();
 }
 
-void headroom_on_invented_value(void (*tell)(int))
+void headroom_on_placeholder_value(void (*tell)(int))
 {
     static std::atomic<void (*)(int)> told;
     told = tell;
-    sim::onInventedValue(tell ? [](sim::Invented what) {
+    sim::onPlaceholderValue(tell ? [](sim::Placeholder what) {
         if (auto* const callback = told.load())
             callback(static_cast<int>(what));
-    } : static_cast<void (*)(sim::Invented)>(nullptr));
+    } : static_cast<void (*)(sim::Placeholder)>(nullptr));
 }
 
 const char* headroom_fallbacks()

@@ -98,7 +98,7 @@ HEADROOM_PYTHON_API void headroom_defer_fills();
 HEADROOM_PYTHON_API int headroom_make_values(void* tensor, int keepsAddress);
 
 /// Returns 1 and fills `values` if all elements of a tensor of integers on the device are known; otherwise 0. Nothing
-/// is invented. `tensor` is the tensor's _cdata.
+/// is a placeholder. `tensor` is the tensor's _cdata.
 HEADROOM_PYTHON_API int headroom_known_integers(void* tensor, std::int64_t* values);
 
 /// Memory of the simulated device, in blocks of 512 bytes. packaging/python/torch_headroom/_simulate/memory.py declares
@@ -183,14 +183,14 @@ HEADROOM_PYTHON_API int headroom_resize_storage(void* storage, std::int64_t byte
 /// Does what Tensor.record_stream() does; `storage` is as above, `stream` is a torch.Stream's stream_id.
 HEADROOM_PYTHON_API void headroom_record_stream(void* storage, std::uint32_t stream);
 
-/// Returns how often a value that the program read was invented.
-HEADROOM_PYTHON_API std::int64_t headroom_invented_values();
+/// Returns how many placeholder values the program read.
+HEADROOM_PYTHON_API std::int64_t headroom_placeholder_values();
 
 /// Sets the function that is called after each placeholder value, in the thread that reads the value; null: none. The
 /// argument is 1 for a truth value on which the program branches, 2 for the size of a result, otherwise 0. 3: a value
 /// that depends on another rank was taken from this rank; 4: work of the card was said to be done. Neither counts as a
 /// placeholder value.
-HEADROOM_PYTHON_API void headroom_on_invented_value(void (*tell)(int));
+HEADROOM_PYTHON_API void headroom_on_placeholder_value(void (*tell)(int));
 
 /// Returns the ops that ran on zeros for lack of a kernel, as JSON: [{"op", "count"}].
 HEADROOM_PYTHON_API const char* headroom_fallbacks();

@@ -42,18 +42,14 @@ std::vector<FrontierPoint> lowerOf(std::vector<FrontierPoint> with, const std::v
     return withoutWorse(std::move(with));
 }
 
-double costMs(const PlanAnswer& answer)
-{
-    return answer.plan.recomputeMs + answer.plan.offload.exposedMs;
-}
-
 /// The policy by op that sends results to the host, if the policy takes less time than the answer's plan, or if that
 /// plan does not fit; else the answer.
 PlanAnswerPtr withOffload(const PlanAnswer& answer, const std::stop_token& stop)
 {
     Result<PlanAnswer> hosted = hostedAnswer(answer.ops->frontier, answer.request, stop);
     const bool moves = hosted && hosted->plan.offload.moved > 0;
-    PlanAnswer better = moves && (!answer.fits() || costMs(*hosted) < costMs(answer)) ? *std::move(hosted) : answer;
+    PlanAnswer better
+        = moves && (!answer.fits() || hosted->plan.costMs() < answer.plan.costMs()) ? *std::move(hosted) : answer;
     better.preliminary = false;
     return std::make_shared<const PlanAnswer>(std::move(better));
 }

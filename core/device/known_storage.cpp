@@ -258,8 +258,8 @@ Tensor flagsOf(const Tensor& tensor, const PlacedCopy& copy)
 
 void countRead(const HostCopy& copy)
 {
-    if (copy.part != Known::all || copy.assumptions.invented)
-        countInvented(copy.read);
+    if (copy.part != Known::all || copy.assumptions.placeholder)
+        countPlaceholder(copy.read);
     else if (copy.assumptions.otherRanks)
         tellOfOtherRanks();
 }
@@ -347,7 +347,7 @@ Tensor unknownOf(const Tensor& tensor)
 
 Assumptions& Assumptions::operator|=(const Assumptions& other)
 {
-    invented |= other.invented;
+    placeholder |= other.placeholder;
     otherRanks |= other.otherRanks;
     finite |= other.finite;
     return *this;
@@ -478,7 +478,7 @@ std::optional<at::Scalar> numberOf(const Tensor& tensor)
 void leaveOnHost(const Tensor& tensor, const HostCopy& copy)
 {
     dropCopies(tensor, /*replaced=*/true);
-    const bool certain = copy.part == Known::all && !copy.assumptions.invented && !copy.assumptions.otherRanks;
+    const bool certain = copy.part == Known::all && !copy.assumptions.placeholder && !copy.assumptions.otherRanks;
     if ((certain && !copy.number) || !tensor.device().is_cpu() || tensor.numel() == 0)
         return;
     HostCopies& all = hostCopies();

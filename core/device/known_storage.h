@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/base/bytes.h"
-#include "core/device/invented_values.h"
+#include "core/device/placeholder_values.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -42,7 +42,7 @@ at::Tensor unknownOf(const at::Tensor& tensor);
 /// The assumptions on which the known contents of a tensor rest, besides the program's data.
 struct Assumptions
 {
-    bool invented = false; ///< an invented choice (partly_known.h)
+    bool placeholder = false; ///< rests on a placeholder value (partly_known.h)
     bool otherRanks = false; ///< other ranks are assumed to hold the same as this rank (collectives.cpp)
     bool finite = false; ///< the numbers of a network are finite on every rank
 
@@ -75,7 +75,7 @@ struct HostCopy
     at::Tensor unknown; ///< with Known::some: flags that can be expanded to the sizes of the copy
     Assumptions assumptions;
     std::optional<at::Scalar> number; ///< of all elements of a tensor that is not small
-    Invented read = Invented::number; ///< what a read on the CPU counts as
+    Placeholder read = Placeholder::number; ///< what a read on the CPU counts as
 };
 
 /// Keeps what is known of the copy that `tensor`, a CPU tensor, has received: the values, with zeros for unknown

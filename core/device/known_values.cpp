@@ -4,10 +4,10 @@
 
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
-#include "core/device/invented_values.h"
 #include "core/device/meta_call.h"
 #include "core/device/op_traits.h"
 #include "core/device/partly_known.h"
+#include "core/device/placeholder_values.h"
 #include "core/device/simulated_hooks.h"
 #include "core/device/simulated_state.h"
 
@@ -223,7 +223,7 @@ private:
             zeroHostMemory(destination);
         else
             destination.fill_(number);
-        leaveOnHost(destination, {Known::all, {}, assumptions_, number, Invented::number});
+        leaveOnHost(destination, {Known::all, {}, assumptions_, number, Placeholder::number});
         dropArguments(op_, stack_);
         stack_->emplace_back(destination);
     }
@@ -237,7 +237,7 @@ private:
         const Tensor& answer = stack_->back().toTensor();
         const bool yes = comparesWithItself() ? traits_.asks == OpTraits::Asks::whetherEqual
                                               : traits_.asks == OpTraits::Asks::whetherDifferent;
-        countInvented();
+        countPlaceholder();
         keepNumber(answer, yes, {.finite = true});
     }
 
@@ -247,7 +247,7 @@ private:
     {
         if (!traits_.asksAll || !isSimulated(stack_->back().toTensor().device()))
             return;
-        assumptions_.invented = true;
+        assumptions_.placeholder = true;
         const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
         remember(stack_->back(), at::ones({}, at::TensorOptions(at::kBool)));
     }
@@ -260,7 +260,7 @@ private:
         const Tensor& chosen = resultsOf(op_, *stack_)[static_cast<std::size_t>(traits_.chosen)].toTensor();
         if (!isSimulated(chosen.device()) || !isSmall(chosen))
             return;
-        assumptions_.invented = true;
+        assumptions_.placeholder = true;
         const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
         remember(chosen, evenChoice(op_, arguments_, chosen));
     }
@@ -418,13 +418,13 @@ private:
             forgetWritten(arguments_); // the CPU's kernel may not support a type that CUDA's does
             return runOnDevice();
         }
-        const Invented what = saysTruth(results) ? Invented::truth
-            : traits_.sizedByValues              ? Invented::size
-                                                 : Invented::number;
+        const Placeholder what = saysTruth(results) ? Placeholder::truth
+            : traits_.sizedByValues                 ? Placeholder::size
+                                                    : Placeholder::number;
         if (traits_.copies)
             leaveOnHost(destinationOf(arguments_), {known_, unknown_, assumptions_, std::nullopt, what});
-        else if (assumptions_.invented || known_ == Known::some)
-            countInvented(what);
+        else if (assumptions_.placeholder || known_ == Known::some)
+            countPlaceholder(what);
         else if (assumptions_.otherRanks)
             tellOfOtherRanks();
         for (c10::IValue& result : results)

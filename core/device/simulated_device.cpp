@@ -80,9 +80,9 @@ std::vector<Fallback> fallbacks()
     return result;
 }
 
-std::int64_t inventedValues()
+std::int64_t placeholderValues()
 {
-    return simulatedState().inventedValues;
+    return simulatedState().placeholderValues;
 }
 
 namespace {

@@ -74,8 +74,8 @@ struct Fallback
 };
 std::vector<Fallback> fallbacks();
 
-/// Returns how often a value that the program read, or a value that determines a size, was invented.
-std::int64_t inventedValues();
+/// Returns how many placeholder values the program read, those that determine a size included.
+std::int64_t placeholderValues();
 
 /// Blocks until autograd's thread of the simulated device has released all tensors of earlier backward passes. A
 /// backward pass returns to the caller a moment before that thread drops the last tensors, and the drop may need the

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/simulated_guard.h"
 
-#include "core/device/invented_values.h"
 #include "core/device/memory_pools.h"
+#include "core/device/placeholder_values.h"
 #include "core/device/simulated_device.h"
 #include "core/device/simulated_state.h"
 #include "core/device/stream_observer.h"

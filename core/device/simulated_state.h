@@ -25,7 +25,7 @@ struct SimulatedState
     /// The device type in libtorch: PrivateUse1, or CUDA itself. Written before the first tensor.
     c10::DeviceType type = c10::DeviceType::PrivateUse1;
     bool keepsValues = false; ///< small tensors keep values (on CUDA always); written before the first tensor
-    std::atomic<std::int64_t> inventedValues{0};
+    std::atomic<std::int64_t> placeholderValues{0};
     std::mutex fallbackMutex;
     std::map<std::string, std::int64_t> fallbacks; ///< by op
     std::atomic<std::int64_t> fallbackCount{0}; ///< sum of the counts, compared by the recorder around each op

@@ -205,13 +205,11 @@ private:
         std::size_t kept = 0; ///< number of the last modules
     };
 
-    static double cost(const PlanAnswer& answer) { return answer.plan.recomputeMs + answer.plan.offload.exposedMs; }
-
     ModuleId module(std::size_t region) const { return regions_[region].module; }
 
     static void offer(const PlanAnswer& answer, std::optional<PlanAnswer>& best)
     {
-        if (!best || cost(answer) < cost(*best))
+        if (!best || answer.plan.costMs() < best->plan.costMs())
             best = answer;
     }
 
@@ -269,7 +267,7 @@ private:
         if (!first)
             return {};
         offer(*first, best);
-        double least = cost(*first);
+        double least = first->plan.costMs();
         double exposedMs = first->plan.offload.exposedMs;
         for (int Offload::*const member : {&Offload::wait, &Offload::ahead})
             for (int calls = 1; calls <= mostCallsApart && exposedMs > 0; ++calls) {
@@ -278,8 +276,8 @@ private:
                 ASSIGN_OR_RETURN(const std::optional<PlanAnswer> answer, answerWith(choice, now));
                 if (!answer)
                     break;
-                if (cost(*answer) < least) {
-                    least = cost(*answer);
+                if (answer->plan.costMs() < least) {
+                    least = answer->plan.costMs();
                     when = now;
                     offer(*answer, best);
                 }
@@ -392,7 +390,7 @@ Result<PlanAnswer> hostedAnswer(const StepModel& model, std::span<const OpsPlan>
     const std::size_t predictions
         = std::clamp(predictedEvents / (model.trace()->events.size() + 1), fewestPredictions, mostPredictions);
     for (auto& [recomputeMs, regions] : candidates) {
-        const bool noBetter = best && recomputeMs >= best->plan.recomputeMs + best->plan.offload.exposedMs;
+        const bool noBetter = best && recomputeMs >= best->plan.costMs();
         if (noBetter || limits.stop.stop_requested())
             break;
         std::size_t share = std::max(fewestPredictions, 4 * predictions / candidates.size());

@@ -147,6 +147,7 @@ struct Plan
         double copyMs = 0; ///< sum of the times of the copies, both directions
         double exposedMs = 0; ///< time when the GPU waits for copies
     } offload;
+    double costMs() const { return recomputeMs + offload.exposedMs; } ///< what the plan adds to the step
     double solveMs = 0; ///< wall time
     std::int64_t nodes = 0; ///< number of nodes of search trees and labels of dynamic programmes
     /// The price of memory at the budget: ms that one more GiB saves, by the linear relaxation. 0 if nothing is

@@ -173,11 +173,6 @@ constexpr double settingsLimitMs = 40; ///< the same for other settings with off
 constexpr double otherOrderTolerance = 1e-3; ///< by which the time of a plan in another order may be longer
 constexpr double leastGain = 0.01; ///< share of forward and backward that other settings have to save
 
-double costMs(const Plan& plan)
-{
-    return plan.recomputeMs + plan.offload.exposedMs;
-}
-
 /// The plan that runs with the least memory among plans from the least budget up, each in all orders. The reserved peak
 /// on an unlimited card, of one run each, tells which plans are worth a search for their least memory. Once stopped, or
 /// after sideSearchLimitMs for each of the two parts, its result is of the plans that were looked at so far.
@@ -260,7 +255,7 @@ Result<bool> tryOrders(const StepPlanner& planner, PlanAnswer& answer, CardVerdi
         ++verdict.tried;
         if (CardRun run = runOnCard(*verdict.card, step, *timeline); run.runs) {
             ASSIGN_OR_RETURN(PlanAnswer other, planner.withRegions(answer, std::move(regions)));
-            if (costMs(other.plan) > costMs(answer.plan) * (1 + otherOrderTolerance)) // more copies are exposed
+            if (other.plan.costMs() > answer.plan.costMs() * (1 + otherOrderTolerance)) // more copies are exposed
                 continue;
             answer = std::move(other);
             verdict.run = std::move(run);
@@ -327,7 +322,7 @@ Result<Tried> tryPlans(const StepPlanner& planner, PlanRequest request, const Ca
     std::optional<Plan> last; // that was tried
     std::int64_t work = next.plan.nodes;
     while (next.plan.status != PlanStatus::infeasible && next.plan.status != PlanStatus::stopped
-           && costMs(next.plan) < belowMs) {
+           && next.plan.costMs() < belowMs) {
         if (!last || !isSamePlan(*last, next.plan)) {
             const int tried = verdict.tried;
             ASSIGN_OR_RETURN(const bool runs,
@@ -383,7 +378,7 @@ Result<PlanAnswer> planForCard(const StepPlanner& planner, PlanRequest request, 
     if (plan.status == PlanStatus::stopped)
         return next;
     plan.budget = card->forTensors();
-    const double ms = costMs(plan);
+    const double ms = plan.costMs();
     plan.boundMs = std::min(first.plan.boundMs, ms);
     plan.gap = gapTo(plan.boundMs, ms);
     plan.status = plan.gap > 0 ? PlanStatus::feasible : first.plan.status;
@@ -400,7 +395,7 @@ Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner,
     const SearchLimit limit = SearchLimit::after(sideSearchLimitMs, stop);
     const Plan& plan = found.plan;
     std::optional<BetterSettings> best;
-    const double before = found.runs() ? costMs(plan) : std::numeric_limits<double>::infinity();
+    const double before = found.runs() ? plan.costMs() : std::numeric_limits<double>::infinity();
     double least = found.runs() ? before - leastGain * plan.stepMs : before;
     if (found.runs() && (plan.gap == 0 || plan.boundMs >= least))
         return best;
@@ -420,7 +415,7 @@ Result<std::optional<BetterSettings>> betterSettings(const StepPlanner& planner,
             return std::optional<BetterSettings>();
         if (!other.verdict.run.runs)
             continue;
-        const double ms = costMs(other.plan.plan);
+        const double ms = other.plan.plan.costMs();
         best = BetterSettings{allocatorSettings(rules), other.plan.plan.recomputeMs, other.plan.plan.peak,
                               found.runs() ? before - ms : 0};
         least = ms - leastGain * plan.stepMs;

@@ -38,11 +38,6 @@ constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with mor
 constexpr double leastRecomputeMs = 2;
 constexpr double leastMixturesMs = 10; ///< mixtures are not searched in less time
 
-double offloadCost(const Plan& plan)
-{
-    return plan.recomputeMs + plan.offload.exposedMs;
-}
-
 } // namespace
 
 /// Searches plans with offload within a budget. The rows choose what moves, with the copies' time as a limit. Then the
@@ -113,7 +108,7 @@ private:
         if (!found)
             return {};
         setOffload(solver_.model_, found->regions, *found->timeline, found->plan); // of pinned modules
-        if (const double ms = offloadCost(found->plan); ms <= belowMs_) {
+        if (const double ms = found->plan.costMs(); ms <= belowMs_) {
             belowMs_ = ms;
             best_ = std::move(found);
         }
@@ -509,7 +504,7 @@ private:
         if (tried.excess > 0 || tried.hostExcess > 0 || tried.ms >= belowMs_)
             return tried;
         clock(found);
-        tried.ms = offloadCost(found.plan);
+        tried.ms = found.plan.costMs();
         if (tried.ms < belowMs_) {
             belowMs_ = tried.ms;
             best_ = std::move(found);

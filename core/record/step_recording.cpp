@@ -76,7 +76,7 @@ StepRecording::StepRecording(StepInfo info, DeviceSpec device, std::shared_ptr<R
     , measurement_(real ? std::optional<DeviceMeasurement>(std::move(real)) : std::nullopt)
     , memory_(memoryOf(measurement_))
     , epoch_(nextEpoch())
-    , inventedBefore_(sim::simulatedState().inventedValues)
+    , placeholdersBefore_(sim::simulatedState().placeholderValues)
 {
     builder_.info = std::move(info);
 }
@@ -499,7 +499,7 @@ Result<StepTracePtr> StepRecording::finish()
     const std::lock_guard lock(mutex_);
     if (measurement_)
         builder_.info.measured = measurement_->addTimes(builder_, opModules_);
-    builder_.info.inventedValues += sim::simulatedState().inventedValues - inventedBefore_;
+    builder_.info.placeholderValues += sim::simulatedState().placeholderValues - placeholdersBefore_;
     for (const auto& [call, storage] : heldArguments_.held())
         builder_.addArgument(call, storage);
     return builder_.finish();

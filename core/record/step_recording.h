@@ -273,7 +273,7 @@ private:
     std::atomic<bool> buildsBackwardGraph_{false};
     Phase phase_ = Phase::forward;
     bool ownUpdate_ = false;
-    std::int64_t inventedBefore_ = 0;
+    std::int64_t placeholdersBefore_ = 0;
 };
 
 } // namespace headroom

@@ -134,7 +134,7 @@ Json recordSummary(const StepTrace& step, const DeviceSpec& card, const Timeline
                  {"loss", step.info.loss},
                  {"lifetimes", step.info.lifetimes},
                  {"fallbacks", fallbacksJson(step)},
-                 {"invented_values", step.info.inventedValues}};
+                 {"invented_values", step.info.placeholderValues}};
     if (step.info.distributed)
         summary["distributed"] = toJson(*step.info.distributed);
     if (step.info.measured)

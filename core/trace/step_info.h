@@ -79,7 +79,7 @@ struct StepInfo
     std::int64_t batch = 0;
     std::int64_t sequence = 0; ///< 0: the model has no sequence dimension
     std::int64_t steps = 2; ///< training steps run; the last is recorded
-    std::int64_t inventedValues = 0; ///< `.item()` calls answered with a placeholder value
+    std::int64_t placeholderValues = 0; ///< `.item()` calls answered with a placeholder value
     std::vector<std::string> remarks; ///< the recorder's sentences on what differs from a real GPU (trace/remarks.h)
     std::vector<std::pair<std::string, std::string>> settings; ///< --set KEY=VALUE, and what the recorder notes
     std::vector<Dimension> dimensions; ///< empty: the model runs at its own sizes only

@@ -37,7 +37,7 @@ void visitFields(Is<StepInfo> auto& info, auto visit)
     visit("batch", info.batch);
     visit("sequence", info.sequence);
     visit("steps", info.steps);
-    visit("invented_values", info.inventedValues);
+    visit("invented_values", info.placeholderValues);
     visit("remarks", info.remarks);
     visit("settings", info.settings);
     visit("dimensions", info.dimensions);

@@ -561,7 +561,7 @@ TEST(RecordSummary, isOneTextForEveryRecorder)
 
     step.info.remarks = {"a kernel is opaque"};
     EXPECT_THAT(textOf(), HasSubstr(" bytes)\nremark: a kernel is opaque\nPyTorch's estimate"));
-    step.info.inventedValues = 3;
+    step.info.placeholderValues = 3;
     EXPECT_THAT(textOf(), HasSubstr("note: 3 values read back from the GPU were placeholders"));
     step.info.measured.emplace().notes = {"CUPTI is not there"};
     step.info.measured->reservedPeak = 20 * MiB;

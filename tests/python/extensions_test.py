@@ -112,11 +112,11 @@ class FlashAttention(Extensions):
         backward = lambda: self.kernels.varlen_bwd(  # noqa: E731
             q, q, k, k, out, lse, None, None, None, ends, ends, None, *options, False, None, state)
         self.assertEqual(shapes(backward())[3], ((8, 1256), "float32"))
-        before = support.invented_values()
+        before = support.placeholder_values()
         met = 100 * 101 // 2 + 900 * 901 // 2
         self.assertEqual(flops_of(forward), ("flash_attn_2_cuda.varlen_fwd", 4 * 8 * 64 * met))
         self.assertEqual(flops_of(backward)[1], 10 * 8 * 64 * met)
-        self.assertEqual(support.invented_values(), before)
+        self.assertEqual(support.placeholder_values(), before)
 
     def test_flops(self):
         self.assertEqual(flops_of(lambda: self.forward(causal=False)), ("flash_attn_2_cuda.fwd", 4 * 16 * 64 * 1000 * 1000))
@@ -246,11 +246,11 @@ class OwnKernels(unittest.TestCase):
 
         known = torch.ones(2, device="cuda")
         kernel(known, self.x)
-        before = support.invented_values()
+        before = support.placeholder_values()
         known.sum().item()
-        self.assertEqual(support.invented_values(), before)
+        self.assertEqual(support.placeholder_values(), before)
         self.x.sum().item()
-        self.assertGreater(support.invented_values(), before)
+        self.assertGreater(support.placeholder_values(), before)
 
     def test_an_extension_module(self):
         torch_headroom.opaque("kernels_of_mine.forward", results=lambda x: (x.new_empty(3), None), reads=lambda x: [x[:1]])

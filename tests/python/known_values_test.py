@@ -41,9 +41,9 @@ def what_is_known(tensor):
     """Its elements, U where they are invented."""
     found = []
     for element in tensor.flatten():
-        before = support.invented_values()
+        before = support.placeholder_values()
         value = element.item()
-        found.append(value if support.invented_values() == before else U)
+        found.append(value if support.placeholder_values() == before else U)
     return found
 
 
@@ -153,9 +153,9 @@ class Logic(unittest.TestCase):
 
     def test_what_is_asked_of_all_elements_holds(self):
         boxes = torch.rand(8, 4, device="cuda") * 2
-        before = support.invented_values()
+        before = support.placeholder_values()
         self.assertTrue((boxes[:, 2:] >= boxes[:, :2]).all())
-        self.assertGreater(support.invented_values(), before)
+        self.assertGreater(support.placeholder_values(), before)
         known = torch.tensor([True, False], device="cuda")
         self.assertFalse(known.all())
         self.assertFalse(torch.cat((known, boxes[:, 0] > 1)).all())

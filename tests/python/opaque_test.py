@@ -131,13 +131,13 @@ class Values(unittest.TestCase):
     def test_what_it_writes_is_forgotten(self):
         known = torch.tensor([3.0, 4.0], device="cuda")
         kept = torch.tensor([5.0], device="cuda")
-        before = support.invented_values()
+        before = support.placeholder_values()
         self.assertEqual(known.sum().item(), 7)
         launches.launch("writes", [kept], [known])
         self.assertEqual(kept.item(), 5)
-        self.assertEqual(support.invented_values(), before)
+        self.assertEqual(support.placeholder_values(), before)
         known.sum().item()
-        self.assertGreater(support.invented_values(), before)
+        self.assertGreater(support.placeholder_values(), before)
 
     def test_it_allocates_nothing_and_leaves_versions(self):
         tensor = torch.ones(8, 8, device="cuda", requires_grad=True)

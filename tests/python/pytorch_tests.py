@@ -56,7 +56,7 @@ class Results(unittest.TestResult):
 
     def startTest(self, test):
         super().startTest(test)
-        self._invented = support.invented_values()
+        self._placeholders = support.placeholder_values()
         self._problem = ("passed", "")
         signal.alarm(_SECONDS)
         self._write(test, "begins")
@@ -70,7 +70,7 @@ class Results(unittest.TestResult):
         kind, value, trace = error
         last = "".join(traceback.format_exception_only(kind, value)).strip()
         frames = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(trace)]
-        read = support.invented_values() - self._invented
+        read = support.placeholder_values() - self._placeholders
         self._problem = "failed", f"{last}\n[invented values: {read}] {' < '.join(reversed(frames[-4:]))}"
 
     def addError(self, test, err):

@@ -172,7 +172,7 @@ class Values(unittest.TestCase):
         self.assertEqual(torch.unique(torch.tensor([1, 1, 2], device="cuda")).tolist(), [1, 2])
 
     def test_masks_lengths_and_labels_of_a_batch_are_true(self):
-        before = support.invented_values()
+        before = support.placeholder_values()
         lengths = torch.tensor([512, 7, 300])
         mask = (torch.arange(512) < lengths[:, None]).cuda()
         states = torch.randn(3, 512, 64, device="cuda", requires_grad=True)
@@ -190,7 +190,7 @@ class Values(unittest.TestCase):
         self.assertEqual(torch.bincount(labels).shape, (10,))
         labels[labels == 3] = -100
         self.assertEqual((labels != -100).sum().item(), 3686)
-        self.assertEqual(support.invented_values(), before)
+        self.assertEqual(support.placeholder_values(), before)
 
     def test_tensors_filled_like_unknown_ones_are_true(self):
         scores = torch.randn(8, 4, device="cuda")
@@ -206,11 +206,11 @@ class Values(unittest.TestCase):
 
     def test_one_number_expanded_to_a_large_tensor_is_not_computed_with(self):
         many = torch.ones((), device="cuda").expand(10**12)
-        before = support.invented_values()
+        before = support.placeholder_values()
         many.sum().item()  # the CPU would take minutes
-        self.assertEqual(support.invented_values() - before, 1)
+        self.assertEqual(support.placeholder_values() - before, 1)
         self.assertEqual(many[7].item(), 1)
-        self.assertEqual(support.invented_values() - before, 1)
+        self.assertEqual(support.placeholder_values() - before, 1)
 
     def test_boxes_are_true(self):
         support.skip_without("torchvision")
@@ -227,24 +227,24 @@ class Values(unittest.TestCase):
         batch.zero_()
         self.assertEqual(copied[-1].item(), 2047)
         copied += torch.randint(0, 9, (2048,), device="cuda")
-        before = support.invented_values()
+        before = support.placeholder_values()
         copied.max().item()
-        self.assertEqual(support.invented_values(), before + 1)
+        self.assertEqual(support.placeholder_values(), before + 1)
 
     def test_random_numbers_are_unknown_and_counted(self):
         random = torch.randn(4, device="cuda")
-        before = support.invented_values()
+        before = support.placeholder_values()
         random.sum().item()
-        self.assertEqual(support.invented_values(), before + 1)
+        self.assertEqual(support.placeholder_values(), before + 1)
         numbers = torch.ones(4, device="cuda")
         numbers.add_(random)
         copy = numbers.cpu()
-        self.assertEqual(support.invented_values(), before + 1)
+        self.assertEqual(support.placeholder_values(), before + 1)
         self.assertEqual(copy.tolist(), copy.tolist())
-        self.assertEqual(support.invented_values(), before + 2)
+        self.assertEqual(support.placeholder_values(), before + 2)
         numbers.zero_()
         self.assertEqual(numbers.tolist(), [0, 0, 0, 0])
-        self.assertEqual(support.invented_values(), before + 2)
+        self.assertEqual(support.placeholder_values(), before + 2)
 
     def test_what_is_known_goes_to_the_host_and_back(self):
         random = torch.randn(4, device="cuda")
@@ -252,7 +252,7 @@ class Values(unittest.TestCase):
         partly[1] = random[0]
         chosen = random.topk(1).indices
         mask = torch.ones_like(torch.randn(1 << 21, device="cuda"), dtype=torch.bool)
-        before = support.invented_values()
+        before = support.placeholder_values()
         for host in (torch.empty(8, pin_memory=True), torch.empty(8)):
             host[2:6].copy_(random, non_blocking=True)
             back, whole = host[2:6].cuda(), host.cuda()
@@ -261,32 +261,32 @@ class Values(unittest.TestCase):
         chosen, mask = chosen.cpu().cuda(), mask.cpu().cuda()
         self.assertEqual(partly[2:].tolist(), [2, 3])
         self.assertTrue(mask.all())
-        self.assertEqual(support.invented_values(), before)
+        self.assertEqual(support.placeholder_values(), before)
         for unknown in (back, whole, partly[1], chosen, host[3]):
             unknown.sum().item()
             before += 1
-            self.assertEqual(support.invented_values(), before)
+            self.assertEqual(support.placeholder_values(), before)
         self.assertEqual(host[2:6].cuda().tolist(), [0, 0, 2, 3])  # what the program has read is known
         host[2:6].copy_(random)
         host.fill_(7)
         self.assertEqual(host.cuda().tolist(), [7] * 8)
-        self.assertEqual(support.invented_values(), before)
+        self.assertEqual(support.placeholder_values(), before)
 
     def test_large_tensors_have_no_values(self):
-        before = support.invented_values()
+        before = support.placeholder_values()
         self.assertEqual(torch.ones(16385, device="cuda").cpu().tolist(), [0.0] * 16385)
         self.assertEqual(torch.ones(524289, dtype=torch.long, device="cuda")[0].item(), 1)
-        self.assertEqual(support.invented_values(), before + 2)
+        self.assertEqual(support.placeholder_values(), before + 2)
 
     def test_masks_of_unknown_values_select_everything(self):
         tensor = torch.randn(8, 64, device="cuda")
-        before = support.invented_values()
+        before = support.placeholder_values()
         self.assertEqual(torch.nonzero(tensor > 0).shape, (512, 2))
         self.assertEqual(tensor[tensor > 0].shape, (512,))
-        self.assertGreater(support.invented_values(), before)
+        self.assertGreater(support.placeholder_values(), before)
 
     def test_what_is_filled_element_by_element_is_true(self):
-        before = support.invented_values()
+        before = support.placeholder_values()
         shapes = torch.empty((2, 2), dtype=torch.long, device="cuda")
         for level, (height, width) in enumerate(((8, 6), (4, 3))):
             shapes[level, 0] = height
@@ -296,14 +296,14 @@ class Values(unittest.TestCase):
         for i in range(3):
             lengths[i] = i + 0.5
         self.assertEqual(lengths.sum().item(), 4.5)
-        self.assertEqual(support.invented_values(), before)
+        self.assertEqual(support.placeholder_values(), before)
 
     def test_unknown_choices_go_round(self):
         # Each row the next elements, so that all are chosen equally often.
         scores = torch.randn(1024, 8, device="cuda")
-        before = support.invented_values()
+        before = support.placeholder_values()
         chosen = scores.topk(2).indices
-        self.assertEqual(support.invented_values(), before)
+        self.assertEqual(support.placeholder_values(), before)
         self.assertEqual(chosen[:3].tolist(), [[0, 1], [2, 3], [4, 5]])
         self.assertEqual(torch.bincount(chosen.flatten()).tolist(), [256] * 8)
         self.assertEqual(scores.topk(3, dim=0).indices[:, :2].tolist(), [[0, 3], [1, 4], [2, 5]])
@@ -315,12 +315,12 @@ class Values(unittest.TestCase):
         known = torch.tensor([3.0, 9.0, 5.0]).cuda()
         self.assertEqual(known.topk(2).indices.tolist(), [1, 2])
         # They count where the program reads them or a size follows from them, until they are overwritten.
-        before = support.invented_values()
+        before = support.placeholder_values()
         self.assertEqual((chosen == 3).any(1).nonzero().shape, (256, 1))
-        self.assertEqual(support.invented_values(), before + 1)
+        self.assertEqual(support.placeholder_values(), before + 1)
         chosen.zero_()
         self.assertEqual(chosen.sum().item(), 0)
-        self.assertEqual(support.invented_values(), before + 1)
+        self.assertEqual(support.placeholder_values(), before + 1)
 
     def test_experts_of_a_mixture_get_as_many_tokens_each(self):
         tokens = torch.randn(512, 16, device="cuda", requires_grad=True)
@@ -356,16 +356,16 @@ class Values(unittest.TestCase):
             self.assertFalse(torch.isinf(unknown).any())
             self.assertFalse((unknown != unknown).any())
             self.assertTrue((unknown == unknown).all())
-        before = support.invented_values()
+        before = support.placeholder_values()
         if not torch.isfinite(loss):
             self.fail("a script would give up here")
-        self.assertEqual(support.invented_values(), before + 2)  # it equals itself, and is not infinite
+        self.assertEqual(support.placeholder_values(), before + 2)  # it equals itself, and is not infinite
         tracker = torch.zeros(1, dtype=torch.bool, device="cuda")
         tracker.logical_or_((~torch.isfinite(large) | torch.isnan(large)).any())
         self.assertFalse(tracker)
         answer = torch.isinf(large)
         answer[:5] = large[:5] > 0  # what is written to is known no more
-        self.assertTrue(answer.any().item() in (True, False) and support.invented_values() > before + 6)
+        self.assertTrue(answer.any().item() in (True, False) and support.placeholder_values() > before + 6)
         # Known ones are what they are.
         known = torch.tensor([1.0, float("inf"), float("nan")]).cuda()
         self.assertEqual(torch.isfinite(known).tolist(), [True, False, False])

@@ -39,10 +39,10 @@ def skip_without(package):
         raise unittest.SkipTest(f"this Python cannot import {package}: {error}") from error
 
 
-def invented_values():
+def placeholder_values():
     from torch_headroom._library import load
 
-    return load().headroom_invented_values()
+    return load().headroom_placeholder_values()
 
 
 def tensor_bytes():

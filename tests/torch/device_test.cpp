@@ -83,14 +83,14 @@ TEST_F(Device, FactoriesWithoutADeviceUseTheDefaultOne)
     EXPECT_EQ(at::ones({2}).device(), sim::device());
 }
 
-TEST_F(Device, ReadingIsInventedAndCounted)
+TEST_F(Device, ReadingGivesPlaceholdersThatCount)
 {
-    const std::int64_t before = sim::inventedValues();
+    const std::int64_t before = sim::placeholderValues();
     EXPECT_EQ(empty({}).item<float>(), 1.0F);
     EXPECT_FALSE(empty({}, at::kBool).item<bool>());
-    EXPECT_EQ(sim::inventedValues() - before, 2);
+    EXPECT_EQ(sim::placeholderValues() - before, 2);
     EXPECT_TRUE(at::equal(empty({3}).cpu(), at::zeros({3})));
-    EXPECT_EQ(sim::inventedValues() - before, 3);
+    EXPECT_EQ(sim::placeholderValues() - before, 3);
 }
 
 // --- the last resort
@@ -122,11 +122,11 @@ TEST_F(Device, TheLastResortIsRefusedWhereItWouldTakeTooMuch)
 TEST_F(Device, WhatDependsOnValuesGetsItsUpperBound)
 {
     const Tensor input = empty({3, 4});
-    const std::int64_t before = sim::inventedValues();
+    const std::int64_t before = sim::placeholderValues();
     EXPECT_EQ(at::nonzero(input).sizes(), at::IntArrayRef({12, 2}));
     EXPECT_EQ(at::masked_select(input, empty({4}, at::kBool)).sizes(), at::IntArrayRef({12}));
     EXPECT_EQ(std::get<0>(at::_unique2(input)).sizes(), at::IntArrayRef({12}));
-    EXPECT_EQ(sim::inventedValues() - before, 3);
+    EXPECT_EQ(sim::placeholderValues() - before, 3);
 }
 
 TEST_F(Device, SparseGradientsAreRefusedByName)

@@ -255,7 +255,7 @@ TEST(RecordStep, InfoSaysHowItWasRecorded)
     EXPECT_EQ(trace->info.sequence, 1024);
     EXPECT_EQ(trace->info.steps, 2);
     EXPECT_TRUE(trace->info.holdOutput);
-    EXPECT_EQ(trace->info.inventedValues, 0);
+    EXPECT_EQ(trace->info.placeholderValues, 0);
 }
 
 } // namespace

@@ -301,7 +301,7 @@ TEST(TorchScriptOnTheSimulatedDevice, EveryFileRecords)
         ASSERT_TRUE(trace);
         EXPECT_GT(trace->ops.size(), 0U);
     }
-    EXPECT_EQ(sim::inventedValues(), 0);
+    EXPECT_EQ(sim::placeholderValues(), 0);
 }
 
 TEST(TorchScriptOnTheSimulatedDevice, OpsBelongToTheModuleWhoseForwardCalledThem)

@@ -431,7 +431,7 @@ void BudgetBar::showPlan(const PlanAnswer& answer)
     }
     const ByteUnit unit = byteUnitFor(static_cast<double>(plan.peak));
     peak_->setValue(inUnit(plan.peak, unit, 2), QLatin1String(unit.name));
-    const double addedMs = plan.recomputeMs + plan.offload.exposedMs;
+    const double addedMs = plan.costMs();
     const double share = plan.stepMs > 0 ? 100 * addedMs / plan.stepMs : 0;
     time_->setValue(QLatin1Char('+') + QString::number(addedMs, 'f', addedMs < 10 ? 2 : 1),
                     plan.stepMs > 0 ? tr("ms (%1 %)").arg(QString::number(share, 'f', 1)) : tr("ms"));

@@ -6,9 +6,9 @@
 // factories of other ops, with a dispatch of each; optimizers and backward create many.
 
 #include "core/device/allocate.h"
-#include "core/device/invented_values.h"
 #include "core/device/kernels/known_sizes.h"
 #include "core/device/known_storage.h"
+#include "core/device/placeholder_values.h"
 #include "core/device/simulated_hooks.h"
 #include "core/device/simulated_state.h"
 
@@ -49,13 +49,13 @@ Tensor emptyStridedKernel(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides
     return emptyStrided(C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides), typeOrDefault(type));
 }
 
-Invented kindOf(const Tensor& tensor)
+Placeholder kindOf(const Tensor& tensor)
 {
-    return tensor.scalar_type() == at::kBool ? Invented::truth : Invented::number;
+    return tensor.scalar_type() == at::kBool ? Placeholder::truth : Placeholder::number;
 }
 
 /// Fills the destination of a copy from the device, a CPU tensor, with zeros.
-void fillInvented(const Tensor& tensor)
+void fillPlaceholders(const Tensor& tensor)
 {
     if (tensor.device().is_cpu())
         zeroHostMemory(tensor);
@@ -66,20 +66,20 @@ Tensor& copy(Tensor& self, const Tensor& source, bool)
 {
     requireExpandable(source, self);
     if (!isSimulated(self.device()))
-        fillInvented(self);
+        fillPlaceholders(self);
     return self;
 }
 
 Tensor copyFrom(const Tensor&, const Tensor& destination, bool)
 {
     if (!isSimulated(destination.device()))
-        fillInvented(destination);
+        fillPlaceholders(destination);
     return destination;
 }
 
 at::Scalar localScalar(const Tensor& tensor)
 {
-    countInvented(kindOf(tensor));
+    countPlaceholder(kindOf(tensor));
     if (tensor.scalar_type() == at::kBool)
         return false;
     if (at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false))
@@ -89,7 +89,7 @@ at::Scalar localScalar(const Tensor& tensor)
 
 bool equal(const Tensor&, const Tensor&)
 {
-    countInvented(Invented::truth);
+    countPlaceholder(Placeholder::truth);
     return true;
 }
 
@@ -152,7 +152,7 @@ Tensor maskedScatterBackward(const Tensor& gradOutput, const Tensor& mask, c10::
 /// The number of unique elements depends on values: the upper bound is the number of elements.
 std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& self, bool, bool returnInverse, bool returnCounts)
 {
-    countInvented(Invented::size);
+    countPlaceholder(Placeholder::size);
     return {emptyTensor({self.numel()}, self.scalar_type()),
             returnInverse ? emptyTensor(self.sizes(), at::kLong) : emptyTensor({0}, at::kLong),
             emptyTensor({returnCounts ? self.numel() : 0}, at::kLong)};

@@ -7,9 +7,9 @@
 
 #include "core/device/allocate.h"
 #include "core/device/boxed_values.h"
-#include "core/device/invented_values.h"
 #include "core/device/kernels/known_sizes.h"
 #include "core/device/meta_call.h"
+#include "core/device/placeholder_values.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/WrapDimUtils.h>
@@ -175,7 +175,7 @@ void negativeLogLikelihood(const c10::OperatorHandle& op, torch::jit::Stack* sta
 /// Runs torchvision::nms(boxes, scores, threshold), with the kept boxes as the result: here all boxes.
 Tensor suppressNothing(const Tensor& boxes, const Tensor&, double)
 {
-    countInvented(Invented::size);
+    countPlaceholder(Placeholder::size);
     return emptyTensor({boxes.size(0)}, at::kLong);
 }
 

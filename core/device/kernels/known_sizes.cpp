@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/device/kernels/known_sizes.h"
 
-#include "core/device/invented_values.h"
 #include "core/device/known_storage.h"
 #include "core/device/meta_call.h"
+#include "core/device/placeholder_values.h"
 #include "core/device/simulated_state.h"
 
 #include <ATen/ops/aminmax.h>
@@ -21,8 +21,8 @@ template <class Compute>
 std::optional<std::int64_t> fromValues(const at::Tensor& tensor, Compute&& compute)
 {
     const bool known = isSimulated(tensor.device()) && knownPart(tensor) == Known::all;
-    if (!known || assumptionsOf(tensor).invented)
-        countInvented(Invented::size);
+    if (!known || assumptionsOf(tensor).placeholder)
+        countPlaceholder(Placeholder::size);
     if (!known)
         return std::nullopt;
     const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());
@@ -55,7 +55,7 @@ std::optional<std::int64_t> indexOutside(const at::Tensor& index, std::int64_t l
                                          std::optional<std::int64_t> ignored)
 {
     const bool onDevice = isSimulated(index.device());
-    if (index.numel() == 0 || (onDevice ? assumptionsOf(index).invented : !index.is_cpu()))
+    if (index.numel() == 0 || (onDevice ? assumptionsOf(index).placeholder : !index.is_cpu()))
         return std::nullopt;
     at::Tensor values = onDevice ? valuesOf(index) : index; // unknown elements are zeros
     if (!values.defined())

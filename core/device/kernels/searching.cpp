@@ -5,8 +5,8 @@
 // unknown values, the size is the largest possible size or, without a limit, the smallest that the arguments allow.
 // Both count as placeholders.
 #include "core/device/allocate.h"
-#include "core/device/invented_values.h"
 #include "core/device/kernels/known_sizes.h"
+#include "core/device/placeholder_values.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
@@ -138,14 +138,14 @@ Tensor inverseOf(at::IntArrayRef sizes, bool wanted)
 
 std::tuple<Tensor, Tensor> uniqueWithInverse(const Tensor& self, bool, bool returnInverse)
 {
-    countInvented(Invented::size);
+    countPlaceholder(Placeholder::size);
     return {emptyTensor({self.numel()}, self.scalar_type()), inverseOf(self.sizes(), returnInverse)};
 }
 
 std::tuple<Tensor, Tensor, Tensor> uniqueAlong(const Tensor& self, std::int64_t dim, bool, bool returnInverse,
                                                bool returnCounts)
 {
-    countInvented(Invented::size);
+    countPlaceholder(Placeholder::size);
     const std::int64_t size = self.dim() == 0 ? 1 : self.size(dim);
     return {emptyContiguous(self), inverseOf({size}, returnInverse), inverseOf({size}, returnCounts)};
 }
@@ -155,7 +155,7 @@ std::tuple<Tensor, Tensor, Tensor> uniqueConsecutive(const Tensor& self, bool re
 {
     if (dim.has_value())
         return uniqueAlong(self, *dim, false, returnInverse, returnCounts);
-    countInvented(Invented::size);
+    countPlaceholder(Placeholder::size);
     return {emptyTensor({self.numel()}, self.scalar_type()), inverseOf(self.sizes(), returnInverse),
             inverseOf({self.numel()}, returnCounts)};
 }

@@ -4,9 +4,9 @@
 // Sparse tensors in coordinate format (COO), with dense tensors for indices and values. libtorch's own kernels at
 // SparseCUDA call dense ops only, except for the kernels that this file replaces: aten/src/ATen/native/sparse/cuda.
 #include "core/device/allocate.h"
-#include "core/device/invented_values.h"
 #include "core/device/known_storage.h"
 #include "core/device/meta_call.h"
+#include "core/device/placeholder_values.h"
 #include "core/device/sparse_tensor.h"
 
 #include <ATen/ExpandUtils.h>
@@ -42,8 +42,8 @@ std::int64_t sortUnique(const Tensor& flat)
 {
     const bool known = knownPart(flat) == Known::all;
     const Assumptions assumptions = assumptionsOf(flat);
-    if (!known || assumptions.invented)
-        countInvented(Invented::size);
+    if (!known || assumptions.placeholder)
+        countPlaceholder(Placeholder::size);
     if (!known)
         return flat.numel();
     const c10::impl::ExcludeDispatchKeyGuard guard(keysAboveBackend());

@@ -232,7 +232,7 @@ namespace {
 
 /// Creates an input of this shape. On a device that computes, numbers are normally distributed; integers are 0, since
 /// integers may be indices.
-at::Tensor invent(const TensorMeta& meta, const std::vector<std::int64_t>& sizes, at::Device device)
+at::Tensor exampleInput(const TensorMeta& meta, const std::vector<std::int64_t>& sizes, at::Device device)
 {
     const auto options = at::TensorOptions(device).dtype(meta.dtype);
     std::vector<std::int64_t> strides;
@@ -289,7 +289,7 @@ Status ExportedModel::makeInputs(at::Device device)
                                 + "' is not understood; export the model with plain dynamic dimensions");
             sizes.push_back(*number);
         }
-        inputs_.push_back(invent(*meta, sizes, device));
+        inputs_.push_back(exampleInput(*meta, sizes, device));
     }
     return {};
 }

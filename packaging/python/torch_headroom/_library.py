@@ -55,7 +55,7 @@ def _check_torch(path, folder):
 def _declare(library):
     for name in ("last_error", "version", "devices", "fallbacks", "gpu_name"):
         getattr(library, f"headroom_{name}").restype = ctypes.c_char_p
-    library.headroom_invented_values.restype = ctypes.c_int64
+    library.headroom_placeholder_values.restype = ctypes.c_int64
 
 
 @functools.cache

@@ -237,7 +237,7 @@ def _outcome_of(options, error):
         problem += f": torchrun sets this variable; {ADVICE}"
     if isinstance(error, torch.distributed.DistStoreError):
         problem += ": another rank would have written that into the store, but only this rank runs"
-    placeholders = load().headroom_invented_values()
+    placeholders = load().headroom_placeholder_values()
     if placeholders:
         problem += (f" (placeholder values that the program had read from the simulated GPU: {placeholders}; the "
                     "placeholders may be the cause)")

@@ -103,7 +103,7 @@ def _begin_step():
 
 remarks.add_source(remarks.PLACEHOLDERS, _sentences, _begin_step)
 
-# Arguments of headroom_on_invented_value()'s callback.
+# Arguments of headroom_on_placeholder_value()'s callback.
 _OTHER_RANK, _DONE = 3, 4
 _COUNTED = {1: decisions, 2: sizes, _OTHER_RANK: of_other_ranks, _DONE: queries}
 
@@ -211,11 +211,11 @@ def _end(frame, sentence):
 
 def patch_placeholders(library):
     tell = ctypes.CFUNCTYPE(None, ctypes.c_int)(_Reads().add)
-    library.headroom_on_invented_value.restype = None
-    library.headroom_on_invented_value.argtypes = [ctypes.c_void_p]
-    library.headroom_on_invented_value(ctypes.cast(tell, ctypes.c_void_p))
+    library.headroom_on_placeholder_value.restype = None
+    library.headroom_on_placeholder_value.argtypes = [ctypes.c_void_p]
+    library.headroom_on_placeholder_value(ctypes.cast(tell, ctypes.c_void_p))
     # Keeps the callback alive as long as the library may call back; autograd's thread may read after Python has ended.
-    atexit.register(lambda kept=tell: library.headroom_on_invented_value(None))
+    atexit.register(lambda kept=tell: library.headroom_on_placeholder_value(None))
 
 
 class Loop:

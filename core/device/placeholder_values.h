@@ -7,10 +7,10 @@ namespace headroom::sim {
 /// The kinds of placeholder values, which no data determines. A truth value decides a branch of the program; a size
 /// belongs to an op's result. A value of other ranks is taken to be this rank's. Work that was issued to the card is
 /// said to be done.
-enum class Invented { number = 0, truth = 1, size = 2, otherRanks = 3, done = 4 };
+enum class Placeholder { number = 0, truth = 1, size = 2, otherRanks = 3, done = 4 };
 
 /// Counts a value that the program reads, or a size of a result, that no data determines.
-void countInvented(Invented what = Invented::number);
+void countPlaceholder(Placeholder what = Placeholder::number);
 
 /// Reports that the program reads a value that rests on the assumption about other ranks of its job. Such a value is no
 /// placeholder.
@@ -21,6 +21,6 @@ void tellOfOtherRanks();
 void tellOfDone();
 
 /// Sets the function that is called after each placeholder value, in the thread that reads the value; null: none.
-void onInventedValue(void (*tell)(Invented));
+void onPlaceholderValue(void (*tell)(Placeholder));
 
 } // namespace headroom::sim

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "core/device/invented_values.h"
+#include "core/device/placeholder_values.h"
 
 #include "core/device/simulated_state.h"
 
@@ -9,9 +9,9 @@
 namespace headroom::sim {
 namespace {
 
-std::atomic<void (*)(Invented)> told{nullptr};
+std::atomic<void (*)(Placeholder)> told{nullptr};
 
-void tellOf(Invented what)
+void tellOf(Placeholder what)
 {
     if (auto* const tell = told.load())
         tell(what);
@@ -19,23 +19,23 @@ void tellOf(Invented what)
 
 } // namespace
 
-void countInvented(Invented what)
+void countPlaceholder(Placeholder what)
 {
-    ++simulatedState().inventedValues;
+    ++simulatedState().placeholderValues;
     tellOf(what);
 }
 
 void tellOfOtherRanks()
 {
-    tellOf(Invented::otherRanks);
+    tellOf(Placeholder::otherRanks);
 }
 
 void tellOfDone()
 {
-    tellOf(Invented::done);
+    tellOf(Placeholder::done);
 }
 
-void onInventedValue(void (*tell)(Invented))
+void onPlaceholderValue(void (*tell)(Placeholder))
 {
     told = tell;
 }
