@@ -175,13 +175,6 @@ std::string withoutProgram(std::string line)
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a fork server may take to serve, where a recording has taken `recording`. The imports of a server take no
-/// longer than a recording on a machine that does nothing else; on a busy one both times vary.
-Clock::duration serverPatience(Clock::duration recording)
-{
-    return std::max<Clock::duration>(2 * recording, std::chrono::minutes(1));
-}
-
 constexpr const char* forkServers = "HEADROOM_FORK_SERVERS"; ///< variable: the folder of the sockets
 
 /// Whether this process was given fork servers.
@@ -476,7 +469,7 @@ ForkServer* FitRecorder::serverFor(const std::string& gpu)
     if (!isProven && known_->job.gpu != gpu)
         return nullptr;
     ForkServer& server = startServer(known_->job, gpu, isProven);
-    server.expect(serverPatience(known_->time));
+    server.expect(known_->time);
     return &server;
 }
 
@@ -488,7 +481,7 @@ std::vector<Result<RecordedStep>> FitRecorder::recordFirst(Result<Job> job, cons
     jobs.push_back(std::move(job));
     std::vector<Result<RecordedStep>> steps = run(std::move(jobs), stop);
     if (known_)
-        server.expect(serverPatience(known_->time));
+        server.expect(known_->time);
     else
         servers_.erase(gpu);
     return steps;

@@ -234,9 +234,10 @@ ForkServer::ForkServer(StepProcess process, std::filesystem::path address, std::
 {
 }
 
-void ForkServer::expect(std::chrono::steady_clock::duration patience)
+void ForkServer::expect(std::chrono::steady_clock::duration recording)
 {
-    latest_ = std::chrono::steady_clock::now() + patience;
+    latest_ = std::chrono::steady_clock::now()
+        + std::max<std::chrono::steady_clock::duration>(2 * recording, std::chrono::minutes(1));
 }
 
 void ForkServer::wait(const std::stop_token& stop) const

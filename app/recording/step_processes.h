@@ -65,8 +65,9 @@ public:
     ForkServer(StepProcess process, std::filesystem::path address, std::filesystem::path begun);
 
     bool isProven() const { return std::filesystem::exists(address_.string() + ".proven"); }
-    /// From now on, wait() waits for no longer than `patience`.
-    void expect(std::chrono::steady_clock::duration patience);
+    /// From now on, wait() waits for no longer than two recordings of this time, and a minute at least: the imports of
+    /// a server take no longer than a recording on a machine that does nothing else, and on a busy one both times vary.
+    void expect(std::chrono::steady_clock::duration recording);
     /// Waits until the server serves, has ended, or has taken too long.
     void wait(const std::stop_token& stop) const;
 
