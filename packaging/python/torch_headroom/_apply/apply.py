@@ -100,7 +100,7 @@ class _Applied:
         for module, region in regions:
             region.put_on(module)
         self._regions = [(weakref.ref(module), region) for module, region in regions]
-        if any(region.policy.is_of_a_graph() for _, region in regions):
+        if any(map(_may_surround_a_graph, (region for _, region in regions))):
             self._first_forward = root.register_forward_pre_hook(_before_forward)
         self._closure_may_come = True
         self._waits = True
@@ -121,8 +121,7 @@ class _Applied:
         compiled = compiled_calls(self.root())
         for i, (known, region) in enumerate(self._regions):
             module = known()
-            if (id(module) in compiled and region.policy.is_of_a_graph() and not isinstance(region, CompiledRegion)
-                    and region_of(module) is region):
+            if id(module) in compiled and _may_surround_a_graph(region) and region_of(module) is region:
                 region.remove_from(module)
                 region = self._region(module, region.policy, compiled[id(module)])
                 region.put_on(module)
@@ -291,6 +290,12 @@ def leave_out():
         return function(*arguments, **{name: value for name, value in named.items() if name not in _CHECKPOINT_OPTIONS})
 
     torch.utils.checkpoint.checkpoint = checkpoint  # checkpoint_sequential() calls it too
+
+
+def _may_surround_a_graph(region):
+    """Returns whether a checkpoint that keeps no op's result would go around a graph, if the program still compiles the
+    module."""
+    return type(region) is Region and not region.policy.saved
 
 
 class MemoryWatch:

@@ -20,7 +20,7 @@ import torch
 
 from .._modules import is_compiled, without_compilation
 from .policy import PolicyError
-from .recompute import Forward, around_graphs
+from .recompute import Forward, note_around_graph
 from .region import Region
 
 _WRAPPER, _WRAPPED = "FullyShardedDataParallel", "_fsdp_wrapped_module"
@@ -263,12 +263,11 @@ class CompiledRegion(Region):
     def put_on(self, module):
         forward = Forward(self, module)
         setattr(self._owner(), self._name, forward)
-        around_graphs[module] = weakref.ref(forward)
+        note_around_graph(module, forward)
 
     def remove_from(self, module):
         self.removed = True
         setattr(self._owner(), self._name, self._graph)
-        del around_graphs[module]
 
     def forward_of(self, module):
         return self._graph

@@ -411,12 +411,18 @@ class Forward:
         return getattr, (self._module(), "forward")
 
 
-around_graphs = weakref.WeakKeyDictionary()  # module -> weak reference to the Forward around the module's graph
+_around_graphs = {}  # id of a module -> weak reference to the Forward around the module's graph
+
+
+def note_around_graph(module, forward):
+    """Notes which Forward is around the module's graph, until that Forward is gone. A copy of the module has no note."""
+    number = id(module)
+    _around_graphs[number] = weakref.ref(forward, lambda _: _around_graphs.pop(number, None))
 
 
 def region_of(module):
     """Returns what a policy runs in place of the module's own forward; None: the module has no policy."""
     forward = module.__dict__.get("forward") if not is_compiled(module) else None  # the module inside has the policy
-    if module in around_graphs:
-        forward = around_graphs[module]()
+    if id(module) in _around_graphs:
+        forward = _around_graphs[id(module)]()
     return forward.region if isinstance(forward, Forward) else None
