@@ -437,6 +437,67 @@ class Checkpointing(ApplyTest):
         self.assertTrue(torch.equal(step(again)[0][0], step(model())[0][0]))
         self.assertEqual(step(again)[1], step(model())[1])
 
+    def test_copies_and_models_are_freed_without_the_garbage_collector(self):
+        def freed(drop):
+            """Returns what of all that `drop` names is still there when `drop` has returned."""
+            gc.collect()
+            gc.disable()
+            self.addCleanup(gc.enable)
+            known = [weakref.ref(thing) for thing in drop()]
+            return [thing() for thing in known if thing() is not None]
+
+        def storages(net):
+            return [*net.modules(), *(parameter.untyped_storage() for parameter in net.parameters())]
+
+        net = model()
+        apply(net, self.written(policy_of(net, ["layers.0", "layers.1"], saves_products)))
+        step(net)
+
+        def drop_a_copy():
+            other = copy.deepcopy(net)
+            step(other)
+            return storages(other)
+
+        self.assertEqual(freed(drop_a_copy), [])
+        part = copy.deepcopy(net.layers[0])
+        forward, gradients = part.forward, step(part)[0]
+        for should, got in zip(step(model().layers[0])[0], gradients):
+            self.assertTrue(torch.equal(should, got))
+        part = None
+        with self.assertRaisesRegex(ReferenceError, "module Net.layers.0 is gone"):
+            forward(batch())
+        self.assertIs(copy.deepcopy({"call": net.layers[0].forward, "of": net.layers[0]})["of"].forward.region,
+                      net.layers[0].forward.region)
+        expected = step(model())[0]
+        averaged = copy.deepcopy(net)
+        for should, got in zip(expected, step(averaged)[0]):
+            self.assertTrue(torch.equal(should, got))
+
+        def drop_the_model():
+            nonlocal net
+            gone, net = net, None
+            return storages(gone)
+
+        self.assertEqual(freed(drop_the_model), [])
+        ran = step(averaged)
+        self.assertEqual(ran[1]["aten.gelu.default"], 5, "a copy of a model that is gone checkpoints itself")
+
+    def test_compiled_modules_under_a_policy_can_be_copied_and_pickled(self):
+        net = model(dropout=0)
+        document = policy_of(net, ["layers.0", "layers.1"])
+        net.layers[0].compile(backend="eager")
+        net.layers[1] = torch.compile(net.layers[1], backend="eager")
+        apply(net, self.written(document))
+        plain = step(model(dropout=0))[0]
+        part = copy.deepcopy(net.layers[0])
+        self.assertEqual([thing for thing in gc.get_referents(part.__dict__) if isinstance(thing, Net)], [])
+        for other in net, copy.deepcopy(net), pickle.loads(pickle.dumps(net)):
+            for should, got in zip(plain, step(other)[0]):
+                self.assertTrue(torch.equal(should, got))
+        apply(copy.deepcopy(net), self.written(document))  # has none
+        remove(net)
+        self.assertEqual(step(net)[1]["aten.gelu.default"], 3)
+
 
 class Refusals(ApplyTest):
     def test_a_renamed_module(self):

@@ -226,7 +226,7 @@ class Values(OnTheCpu):
             model = apply(net(), self.written(entry("1", [("exp", 0)], wait=1), entry("2", [("exp", 1)])))
             result = model(batch())
             held = weakref.ref(model[1].first.untyped_storage())
-            offloads = model[1].forward.__func__.headroom_region.applied.offloads
+            offloads = model[1].forward.region.applied.offloads
             del result, held, model[1].first, model[2].first
             self.assertEqual((offloads.on_device, offloads._calls), ({}, {}))
             card, = offloads.cards.values()

@@ -22,7 +22,8 @@ from .._torch import before_steps
 from .matching import CompiledRegion, compiled_calls, find
 from .offload import OffloadedModule, Offloads
 from .policy import PolicyError, read_policy
-from .region import Region, region_of
+from .recompute import region_of
+from .region import Region
 
 
 def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn.Module:
@@ -35,8 +36,8 @@ def apply(model: torch.nn.Module, policy, object: str | None = None) -> torch.nn
 
     Names are checked here. Each module's forwards with gradients are then checked until a forward has run the recorded
     ops. If the optimizer's step or a different recomputation comes first, the policy does not fit: the policy is
-    removed from the whole model, and PolicyError is raised. Copies of the model (copy.deepcopy) keep the policy,
-    pickles do not.
+    removed from the whole model, and PolicyError is raised. Copies of the model (copy.deepcopy) keep the policy; pickles,
+    and copies of compiled modules, do not.
     """
     document = read_policy(policy)
     root = _unwrapped(model)
@@ -75,30 +76,31 @@ def _before_forward(root, _):
     if torch.compiler.is_compiling():
         return
     for applied in list(_all):
-        if applied.root is root:
+        if applied.root() is root:
             applied.before_forward()
 
 
 class _Applied:
     """One policy on one model. The regions are added and removed together. All regions are checked at the end of the
-    first step, when an optimizer of the model makes a step."""
+    first step, when an optimizer of the model makes a step. The model's modules hold the regions and through those this
+    object, which does not hold the model."""
 
     def __init__(self, document, root, fits):
         self.document = document
-        self.root = root
+        self.root = weakref.ref(root)
         self.names = [fit.name for fit in fits]
         self.watch = MemoryWatch(document, root)
         # The models of a step share a policy, which numbers the calls of all.
         self.offloads = next((other.offloads for other in _all if other.is_of(document) and other.is_on()), None)
         self.offloads = self.offloads or Offloads()
         compiled = compiled_calls(root)
-        self.regions = [(module, self._region(module, entry, compiled.get(id(module))))
-                        for module, entry in _planned(fits)]
+        regions = [(module, self._region(module, entry, compiled.get(id(module)))) for module, entry in _planned(fits)]
         names = {id(module): name for name, module in root.named_modules()}
-        self._paths = [names[id(module)] for module, _ in self.regions]
-        for module, region in self.regions:
+        self._paths = [names[id(module)] for module, _ in regions]
+        for module, region in regions:
             region.put_on(module)
-        if any(region.policy.is_of_a_graph() for _, region in self.regions):
+        self._regions = [(weakref.ref(module), region) for module, region in regions]
+        if any(map(_may_surround_a_graph, (region for _, region in regions))):
             self._first_forward = root.register_forward_pre_hook(_before_forward)
         self._closure_may_come = True
         self._waits = True
@@ -116,27 +118,35 @@ class _Applied:
         """Runs before the first forward. A module that was compiled after apply() gets a checkpoint around the graph,
         as in the recording."""
         self._first_forward.remove()
-        compiled = compiled_calls(self.root)
-        for i, (module, region) in enumerate(self.regions):
-            if (id(module) in compiled and region.policy.is_of_a_graph() and not isinstance(region, CompiledRegion)
-                    and region_of(module) is region):
+        compiled = compiled_calls(self.root())
+        for i, (known, region) in enumerate(self._regions):
+            module = known()
+            if id(module) in compiled and _may_surround_a_graph(region) and region_of(module) is region:
                 region.remove_from(module)
                 region = self._region(module, region.policy, compiled[id(module)])
                 region.put_on(module)
-                self.regions[i] = module, region
+                self._regions[i] = known, region
+
+    def _policed(self):
+        """Returns the modules that still have the policy, with the regions."""
+        found = [(known(), region) for known, region in self._regions]
+        return [(module, region) for module, region in found if module is not None and region_of(module) is region]
 
     def check_modules(self):
         """Refuses the policy if the program has put another module in the place of a module that the policy
         checkpoints: the successor would run without a checkpoint. A module without a successor belongs to another
         pipeline stage."""
-        planned = {id(module) for module, _ in self.regions}
-        present = {id(module) for module in self.root.modules()}
-        for path, (module, region) in zip(self._paths, self.regions):
+        root = self.root()
+        if root is None:  # a copy of the model runs
+            return
+        planned = [known() for known, _ in self._regions]
+        present = {id(module) for module in root.modules()}
+        for path, module, (_, region) in zip(self._paths, planned, self._regions):
             if id(module) in present:
                 continue
             with contextlib.suppress(AttributeError):
-                successor = self.root.get_submodule(path)
-                if id(successor) not in planned:
+                successor = root.get_submodule(path)
+                if all(successor is not other for other in planned):
                     region.refuse(f"the program has replaced the module by a {type(successor).__name__} since "
                                   "torch_headroom.apply(): apply the policy after that, such as after a first forward")
 
@@ -144,13 +154,13 @@ class _Applied:
         return os.path.abspath(self.document.source) == os.path.abspath(document.source)
 
     def is_on(self):
-        return any(region_of(module) is region for module, region in self.regions)
+        lost = any(known() is None and not region.removed for known, region in self._regions)  # replaced, or the end
+        return bool(self._policed()) or (lost and self.root() is not None)
 
     def refuse(self, sentence):
         self._waits = False
-        for module, region in self.regions:
-            if region_of(module) is region:
-                region.remove_from(module)
+        for module, region in self._policed():
+            region.remove_from(module)
         raise PolicyError(f"{self.document.source}: {sentence}; the policy was removed from the model")
 
     def before_step(self, optimizer, args, kwargs):
@@ -164,18 +174,20 @@ class _Applied:
             return
         self._waits = False
         self.check_modules()
-        for _, region in self.regions:
+        for _, region in self._regions:
             region.step_ends()
         self._warn_of_others()
 
     def _is_stepped_by(self, optimizer):
-        own = {id(parameter) for parameter in parameters_of(self.root)}
+        root = self.root()
+        modules = [root] if root is not None else [module for module, _ in self._policed()]
+        own = {id(parameter) for module in modules for parameter in parameters_of(module)}
         return any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"])
 
     def _warn_of_others(self):
         """Warns if modules of the plan have no policy: the plan relies on all of them."""
         found = {region.policy.fqn for applied in _all if applied.is_of(self.document) and applied.is_on()
-                 for _, region in applied.regions}
+                 for _, region in applied._regions}
         missing = [entry.fqn for entry in self.document.modules if entry.fqn not in found]
         if missing:
             names = ", ".join(dict.fromkeys(name.partition(".")[0] for name in missing))
@@ -280,6 +292,12 @@ def leave_out():
     torch.utils.checkpoint.checkpoint = checkpoint  # checkpoint_sequential() calls it too
 
 
+def _may_surround_a_graph(region):
+    """Returns whether a checkpoint that keeps no op's result would go around a graph, if the program still compiles the
+    module."""
+    return type(region) is Region and not region.policy.saved
+
+
 class MemoryWatch:
     """Compares the allocated memory at the borders of checkpointed modules with the plan and with the plan's budget,
     and warns once of each. The watch stops after two steps, since optimizers create state in the first step. The budget
@@ -299,7 +317,7 @@ class MemoryWatch:
 
     def __init__(self, policy, model):
         self._policy = policy
-        self._model = model
+        self._model = weakref.ref(model)
         self._device = next((p.device for p in parameters_of(model) if p.is_cuda), None)
         self._before = None  # peak in bytes before the first step
         self._steps = 0
@@ -344,7 +362,9 @@ class MemoryWatch:
             self._warn(f"{where} the step holds {held:,} bytes, {most:,} were planned")
 
     def _missing_gradients(self):
-        return sum(p.nbytes for p in parameters_of(self._model) if p.is_cuda and p.requires_grad and p.grad is None)
+        model = self._model()
+        parameters = parameters_of(model) if model is not None else ()
+        return sum(p.nbytes for p in parameters if p.is_cuda and p.requires_grad and p.grad is None)
 
     def _warn(self, sentence):
         warnings.warn(f"{self._policy.source}: {sentence}: this step differs from the recorded step, or something "

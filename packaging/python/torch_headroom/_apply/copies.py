@@ -22,7 +22,7 @@ import torch
 from .._modules import attributes_of, bases_of, has_member, is_a, keys_of, values_in
 from .members import HEAP_TYPE, IMMUTABLE, slots_of, state_of
 from .policy import Unrepeatable
-from .recompute import GlobalGenerators
+from .recompute import Forward, GlobalGenerators
 
 CANNOT_RECOMPUTE = ("so that the module cannot run again in backward; give the module a copy (in transformers: "
                     "use_cache=False) and record the step again, or leave the module out of the plan (--pin)")
@@ -77,7 +77,7 @@ FIRST, ITEM, ATTRIBUTE = "{}", "[{!r}]", ".{}"
 
 LEAF, TENSOR, TUPLE, LIST, DICT, SET, DEQUE, OBJECT, WHOLE, ONCE = range(10)
 _LEAVES = (str, bytes, int, float, complex, type(None), torch.Size, torch.nn.Module, torch.optim.Optimizer, type,
-           types.ModuleType, types.FunctionType, types.MethodType, enum.Enum, io.IOBase, BaseException)
+           types.ModuleType, types.FunctionType, types.MethodType, Forward, enum.Enum, io.IOBase, BaseException)
 _CONTAINERS = ((torch.Tensor, TENSOR), (tuple, TUPLE), (list, LIST), (dict, DICT), ((set, frozenset), SET),
                (collections.deque, DEQUE), (torch.Generator, WHOLE))
 _DEFAULT = collections.defaultdict.default_factory  # descriptor

@@ -14,11 +14,13 @@ from __future__ import annotations
 import difflib
 import functools
 import re
+import weakref
 
 import torch
 
 from .._modules import is_compiled, without_compilation
 from .policy import PolicyError
+from .recompute import Forward, note_around_graph
 from .region import Region
 
 _WRAPPER, _WRAPPED = "FullyShardedDataParallel", "_fsdp_wrapped_module"
@@ -252,19 +254,20 @@ class CompiledRegion(Region):
                               f"compiled graph cannot be kept: plan with --pin {policy.fqn}=recompute, or =save, or "
                               "apply before torch.compile")
         self.checked = self.settled = True
-        self._owner, self._name = owner, name
+        self._owner, self._name = weakref.ref(owner), name
         self._graph = getattr(owner, name)
 
     def run(self, module, args, kwargs):
         return super().run(module, *_cast_by_fully_shard(module, args, kwargs))
 
     def put_on(self, module):
-        setattr(self._owner, self._name, lambda *args, **kwargs: self.run(module, args, kwargs))
-        module.headroom_region = self
+        forward = Forward(self, module)
+        setattr(self._owner(), self._name, forward)
+        note_around_graph(module, forward)
 
     def remove_from(self, module):
-        setattr(self._owner, self._name, self._graph)
-        del module.headroom_region
+        self.removed = True
+        setattr(self._owner(), self._name, self._graph)
 
     def forward_of(self, module):
         return self._graph

@@ -5,9 +5,10 @@ parametrizations and the ops themselves are as at the first run, and the recompu
 
 checkpoint() itself restores PyTorch's own generators and autocast. But torch.autocast caches the casts of weights until
 the context ends, and linear() and scaled_dot_product_attention() of torch.nn.functional run other ops under a dispatch
-mode than without a mode."""
+mode than without a mode. Also the forward that a policy puts on a module; Dynamo traces this file."""
 
 import contextlib
+import copy
 import ctypes
 import functools
 import random
@@ -20,6 +21,7 @@ from torch.nn.attention import _cur_sdpa_kernel_backends, _sdpa_kernel
 from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .._modules import is_compiled
 from .._torch import pack_hook
 
 
@@ -384,3 +386,43 @@ def _cast(tensor):
     if viewed.dtype == tensor.dtype:
         return tensor
     return viewed._base if viewed._is_view() else viewed
+
+
+class Forward:
+    """The forward of a module under a policy: `region` runs in place of the module's own. The module holds this object,
+    so this object does not hold the module: a module, or a copy, is freed with the last reference of the program. Like a
+    bound method, a copy belongs to the module's copy, and pickles are forwards of the class."""
+
+    def __init__(self, region, module):
+        self.region = region
+        self._module = weakref.ref(module)
+
+    def __call__(self, *args, **kwargs):
+        module = self._module()
+        if module is None:
+            raise ReferenceError(f"module {self.region.policy.fqn} is gone, and only the forward is left: keep the module, "
+                                 "too")
+        return self.region.run(module, args, kwargs)
+
+    def __deepcopy__(self, memo):
+        return Forward(self.region, copy.deepcopy(self._module(), memo))
+
+    def __reduce__(self):
+        return getattr, (self._module(), "forward")
+
+
+_around_graphs = {}  # id of a module -> weak reference to the Forward around the module's graph
+
+
+def note_around_graph(module, forward):
+    """Notes which Forward is around the module's graph, until that Forward is gone. A copy of the module has no note."""
+    number = id(module)
+    _around_graphs[number] = weakref.ref(forward, lambda _: _around_graphs.pop(number, None))
+
+
+def region_of(module):
+    """Returns what a policy runs in place of the module's own forward; None: the module has no policy."""
+    forward = module.__dict__.get("forward") if not is_compiled(module) else None  # the module inside has the policy
+    if id(module) in _around_graphs:
+        forward = _around_graphs[id(module)]()
+    return forward.region if isinstance(forward, Forward) else None

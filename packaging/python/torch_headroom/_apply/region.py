@@ -23,7 +23,7 @@ from .copies import CANNOT_RECOMPUTE
 from .held import Arguments, Attributes, version_of
 from .members import Parameters
 from .policy import BUFFER, HeldBytes, ModulePolicy, Unrepeatable
-from .recompute import Recomputing, RandomState, beside_cached_casts, with_own_ops
+from .recompute import Forward, Recomputing, RandomState, beside_cached_casts, with_own_ops
 
 _OF_A_GRAPH = ("the module was recorded inside of a graph of torch.compile, where PyTorch's partitioner alone decides what "
                "is recomputed: set torch._functorch.config.activation_memory_budget instead (compare budgets with "
@@ -54,19 +54,15 @@ class PlannedModule:
         self.policy = policy
         self.checked = False  # a forward was as recorded
         self.settled = False  # checked, and watched for a whole step
+        self.removed = False
         self.difference = None  # sentence: how the last forward differs from the recording
         self.replaced = module.__dict__.get("forward")  # another patch of the instance, which then runs inside
 
     def put_on(self, module):
-        region = self
-
-        def forward(module, *args, **kwargs):
-            return region.run(module, args, kwargs)
-
-        forward.headroom_region = self
-        module.forward = types.MethodType(forward, module)
+        module.forward = Forward(self, module)
 
     def remove_from(self, module):
+        self.removed = True
         del module.forward
         if self.replaced is not None:
             module.forward = self.replaced
@@ -528,13 +524,6 @@ class _Checking:
             if changed:
                 self.region.refuse_changed(changed, "a later op of the module")
         return result
-
-
-def region_of(module):
-    forward = module.__dict__.get("forward")
-    if forward is None:
-        return module.__dict__.get("headroom_region")  # matching.py
-    return getattr(getattr(forward, "__func__", None), "headroom_region", None)
 
 
 def _makes_new_tensors(name):

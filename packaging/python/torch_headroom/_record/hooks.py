@@ -13,6 +13,7 @@ from torch.utils.checkpoint import _recomputation_hook
 from .. import _remarks as remarks
 from .._distributed import sharding
 from .._library import Instant
+from .._compile import at as at_origin
 from .._modules import around_forward, has_hooks, in_larger_graph, is_compiled, state_tensors, tensors_of
 from .._simulate import cuda_graphs
 from .._torch import after_steps, around, before_steps, compiling, in_backward, in_transform, is_of_checkpoint
@@ -243,6 +244,9 @@ class Hooks:
             recorder.calls += 1
             if recorder.calls < 5:  # a trainer may enable autocast inside the model, after calls of outer modules
                 recorder.autocast |= torch.is_autocast_enabled("cuda")
+            in_graph = is_compiled(module) or module._compiled_call_impl is not None
+            if in_graph:  # graphs of backends without code of their own ("eager", "aot_eager") do not say so
+                at_origin("")
             try:
                 result = run(*args, **kwargs)
             except BaseException:
@@ -250,6 +254,9 @@ class Hooks:
                 recorder.running = outer
                 leave(begun, [])
                 raise
+            finally:
+                if in_graph:
+                    at_origin(None)
             recorder.depth -= 1
             recorder.running = outer
             recorder.drop_attributes(begun, module, attributes)

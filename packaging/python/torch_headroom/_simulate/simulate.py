@@ -3,12 +3,14 @@
 """torch_headroom.simulate(): `cuda` becomes a simulated GPU in this process."""
 
 import atexit
+import contextlib
 import ctypes
 import hashlib
 import json
 import os
 import pathlib
 import sys
+import tempfile
 
 from .._library import OWN_FOLDER, HeadroomError, check, gpu_name, load, torch_folder
 from .._plan.fitting import fit_call
@@ -92,12 +94,24 @@ def _load_cuda():
         ctypes.CDLL(str(path))
 
 
+def _writable_folder(card):
+    """Returns the folder for torch.compile: the user's cache, or a temporary folder if nothing can be written there.
+    PyTorch makes the folder at the first step of an optimizer, also of a program that compiles nothing."""
+    own = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "torch-headroom")
+    for root in lambda: own, lambda: os.path.join(tempfile.gettempdir(), f"torch-headroom-{os.getuid()}"):
+        with contextlib.suppress(OSError):
+            folder = os.path.join(root(), "inductor", card)
+            os.makedirs(folder, exist_ok=True)
+            if os.access(folder, os.W_OK | os.X_OK):
+                return folder
+    return os.path.join(own, "inductor", card)  # an error of PyTorch, as without a temporary folder anyway
+
+
 def _set_compile_cache(card):
     """Gives torch.compile a cache folder and key for the card and for the source of _compile.py: on a real card the
     same graph has kernels that compute. Must run before the import of torch, which reads the variables."""
     version = hashlib.sha256(pathlib.Path(OWN_FOLDER, "_compile.py").read_bytes()).hexdigest()[:16]
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(home, "torch-headroom", "inductor", card)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = _writable_folder(card)
     os.environ["TORCH_COMPILE_CACHE_KEY_TAG"] = f"torch-headroom {card} {version}"
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no kernels to compile in parallel
 
