@@ -627,8 +627,9 @@ class Refusals(ApplyTest):
             self.assertTrue(torch.equal(should, got))
 
     def check_refusal(self, error, net, sentence):
-        self.assertSentence(error, sentence + "; record the step again with the same batch layout, dtype, autocast "
-                                              "and device as now; the policy was removed from the model")
+        self.assertSentence(error, f"{sentence}; record the step again with the same batch layout, dtype, autocast and "
+                                   "device as now; if only the first steps run other ops, as while a memory is empty, "
+                                   "apply the policy after these steps; the policy was removed from the model")
         self.assertFalse([name for name, module in net.named_modules() if "forward" in module.__dict__])
         self.assertEqual(step(net)[1], step(model())[1], "training goes on without the policy")
 
@@ -653,6 +654,12 @@ class Refusals(ApplyTest):
         casts = sum(op["op"] == "aten._to_copy.default" for op in document["modules"][0]["ops"])
         self.first_step_refused(net, document, "module Net.layers.0: aten._to_copy.default never ran in the "
                                                f"forward, {casts} times in the recorded step")
+        apply(net, self.written(document))  # after the step that differs
+        with torch.autocast("cpu", torch.bfloat16):
+            expected, got = step(model())[0], step(net)[0]
+        self.assertTrue(all(map(torch.equal, expected, got)))
+        torch.optim.SGD(net.parameters(), lr=1.0).step()
+        self.assertIn("forward", net.layers[0].__dict__)
 
     def test_without_an_optimizer_of_torch_the_second_step_is_refused(self):
         net = model()

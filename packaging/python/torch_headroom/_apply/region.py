@@ -106,7 +106,8 @@ class PlannedModule:
             return ("the module reads the card's memory, and free memory depends on the plan, so that a step "
                     "recorded again would differ again: use a fixed number in place of the card's memory (a chunk "
                     f"size) first, or leave the module out of the plan with --pin {self.policy.fqn}=save")
-        return "record the step again with the same batch layout, dtype, autocast and device as now"
+        return ("record the step again with the same batch layout, dtype, autocast and device as now; if only the first "
+                "steps run other ops, as while a memory is empty, apply the policy after these steps")
 
 
 class Region(PlannedModule):
