@@ -628,7 +628,7 @@ class Refusals(ApplyTest):
 
     def check_refusal(self, error, net, sentence):
         self.assertSentence(error, f"{sentence}; record the step again with the same batch layout, dtype, autocast and "
-                                   "device as now; if only the first steps run other ops, as while a memory is empty, "
+                                   "device as now; if only the first steps differ, as while a cache is empty, "
                                    "apply the policy after these steps; the policy was removed from the model")
         self.assertFalse([name for name, module in net.named_modules() if "forward" in module.__dict__])
         self.assertEqual(step(net)[1], step(model())[1], "training goes on without the policy")

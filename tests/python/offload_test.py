@@ -679,7 +679,8 @@ class Refusals(OnTheCpu):
     def first_step_refused(self, net, policy, sentence, step=lambda net: backward(net(batch()))):
         """By the optimizer, before the optimizer changes anything, or by the forward of the second step."""
         sentence = (f"{sentence}; record the step again with the same batch layout, dtype, autocast and device as "
-                    f"now; the policy was removed from the model")
+                    "now; if only the first steps differ, as while a cache is empty, apply the policy after these steps; "
+                    "the policy was removed from the model")
         before = [parameter.detach().clone() for parameter in net.parameters()]
         for ends in (True, False):
             apply(net, policy)

@@ -107,7 +107,7 @@ class PlannedModule:
                     "recorded again would differ again: use a fixed number in place of the card's memory (a chunk "
                     f"size) first, or leave the module out of the plan with --pin {self.policy.fqn}=save")
         return ("record the step again with the same batch layout, dtype, autocast and device as now; if only the first "
-                "steps run other ops, as while a memory is empty, apply the policy after these steps")
+                "steps differ, as while a cache is empty, apply the policy after these steps")
 
 
 class Region(PlannedModule):
