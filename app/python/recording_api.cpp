@@ -409,13 +409,17 @@ void implement(torch::Library& library)
     library.impl("origin", &origin);
 }
 
-// Registered above autograd, so that arguments keep their autograd history, and at the recorder's own key, which a call
-// without tensors reaches first.
+// Registered above autograd, so that arguments keep their autograd history, and at the keys that a call without tensors
+// reaches first: the recorder's own, or the key of the program's dispatch modes, as from torch 2.15 on.
 TORCH_LIBRARY_IMPL(torch_headroom, CompositeImplicitAutograd, library)
 {
     implement(library);
 }
 TORCH_LIBRARY_IMPL(torch_headroom, Fake, library)
+{
+    implement(library);
+}
+TORCH_LIBRARY_IMPL(torch_headroom, Python, library)
 {
     implement(library);
 }

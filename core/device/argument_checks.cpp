@@ -203,6 +203,9 @@ inline constexpr std::string_view indexedOps = "index.Tensor _index_put_impl_";
 inline constexpr std::string_view maskedOps = "masked_fill_.Scalar masked_fill_.Tensor";
 inline constexpr std::string_view uncheckedOps = "bernoulli_.Tensor"; // moves the probabilities
 
+// From torch 2.15 on, these have kernels of their own for tensors without memory. CUDA runs cat().
+inline constexpr std::string_view throughCat = "stack stack.out";
+
 using at::Tensor;
 using torch::jit::Stack;
 
@@ -215,7 +218,8 @@ const Table& table()
         for (const auto& [names, check] :
              {std::pair(structuredOps, DeviceCheck::structured), std::pair(otherOps, DeviceCheck::same),
               std::pair(iteratorOps, DeviceCheck::iterator), std::pair(indexedOps, DeviceCheck::indexed),
-              std::pair(maskedOps, DeviceCheck::masked), std::pair(uncheckedOps, DeviceCheck::none)})
+              std::pair(maskedOps, DeviceCheck::masked), std::pair(uncheckedOps, DeviceCheck::none),
+              std::pair(throughCat, DeviceCheck::structured)})
             forEachWord(names, [&, check = check](std::string_view name) { made->emplace(name, check); });
         return made;
     }();
@@ -237,6 +241,8 @@ std::string wrapperOf(const c10::OperatorHandle& op, DeviceCheck check)
 {
     const std::string& overload = op.operator_name().overload_name;
     std::string name = op.operator_name().name.substr(std::string_view("aten::").size());
+    if (name == "stack")
+        name = "cat";
     if (std::ranges::any_of(op.schema().arguments(), isOut))
         name += "_out";
     if (check == DeviceCheck::structured)

@@ -214,6 +214,29 @@ class Checkpointing(ApplyTest):
         self.assertEqual(ran["aten.gelu.default"], plain["aten.gelu.default"] + 1)
         self.assertEqual(ran["aten.native_layer_norm.default"], plain["aten.native_layer_norm.default"] + 1)
 
+    def test_a_second_backward_recomputes_all(self):
+        """The first recomputation ends before the last product, which is saved and which no gradient needs."""
+        def net():
+            torch.manual_seed(1)
+            return nn.Sequential(nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 32)), nn.Linear(32, 3))
+
+        def twice(net):
+            loss = net(batch()).square().sum()
+            loss.backward(retain_graph=True)
+            net.zero_grad()
+            loss.backward()
+            return [parameter.grad for parameter in net.parameters()]
+
+        document = policy_of(net(), ["0"], lambda name, index: name == "aten.addmm.default" and index == 1)
+        document["modules"][0]["fqn"] = "Sequential.0"
+        try:
+            found = twice(apply(net(), self.written(document)))
+        except RuntimeError as error:  # torch 2.15
+            self.assertIn("Trying to backward an extra time", str(error))
+        else:
+            for expected, got in zip(twice(net()), found):
+                self.assertTrue(torch.equal(expected, got))
+
     def test_only_the_index_named_is_saved(self):
         _, plain = step(model())
         net = model()

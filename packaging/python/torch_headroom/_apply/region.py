@@ -188,6 +188,13 @@ class Region(PlannedModule):
         hosted = call.hosted if call is not None else None
         hosted_names = {name for name, _ in self.policy.hosted.ops} if hosted else ()
         known = []  # what count() has returned for the op that runs now
+        recomputations = 0
+
+        def begins():
+            nonlocal recomputations
+            recomputations += 1
+            calls[True].clear()  # the last recomputation may have ended early
+            call.recomputation_begins()
 
         def count(is_recompute, op, args, kwargs):
             """Counts an op. Returns the op as in the policy; None: an op on the CPU, which the recording does not
@@ -210,12 +217,15 @@ class Region(PlannedModule):
 
         def decide(context, op, *args, **kwargs):
             key = known.pop() if known else count(context.is_recompute, op, args, kwargs)
-            return CheckpointPolicy.MUST_SAVE if key in self.policy.saved else CheckpointPolicy.MUST_RECOMPUTE
+            saves = key in self.policy.saved and recomputations < 2  # a retained graph recomputes all from then on
+            return CheckpointPolicy.MUST_SAVE if saves else CheckpointPolicy.MUST_RECOMPUTE
 
         def host(is_recompute, op, args, kwargs):
             """Returns the function for the result of an op that goes to the host; None: another op."""
             if str(op) not in hosted_names:
                 return None
+            if is_recompute and recomputations > 1:
+                return functools.partial(op, *args, **kwargs)
             key = count(is_recompute, op, args, kwargs)
             if key not in self.policy.hosted.ops:
                 known[:] = [key]
@@ -230,7 +240,7 @@ class Region(PlannedModule):
         hosts = [hosted and functools.partial(host, is_recompute) for is_recompute in (False, True)]
         forward = beside_cached_casts(forward, watch, kept and kept.add, hosts[False])
         return (_Checking(forward, self, calls[False], kept),
-                Recomputing(beside_cached_casts(recompute, host=hosts[True]), call.recomputation_begins))
+                Recomputing(beside_cached_casts(recompute, host=hosts[True]), begins))
 
     def check(self, calls: Counter):
         """Checks that a forward ran the recorded ops; `calls` counts the forward's ops by name. A forward without ops
