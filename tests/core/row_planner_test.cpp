@@ -95,17 +95,19 @@ TEST(RowProblem, memoryOfEveryPlanIsBetweenBothSums)
     }
 }
 
-/// A recorded step with random times of its ops, and another link to the host: other limits bind then.
+/// A recorded step with random times of its ops, another link to the host and a faster or slower CPU: other limits bind
+/// then.
 StepTracePtr varied(const std::string& name, std::mt19937& random)
 {
     const StepTracePtr step = *readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/" + name + ".hrs");
-    std::uniform_real_distribution<double> times(0.3, 1.7), link(4, 60); // GB/s
+    std::uniform_real_distribution<double> times(0.3, 1.7), link(4, 60), cpu(0.2, 3); // link: GB/s
     std::vector<double> ms;
     for (std::uint32_t op = 0; op < step->ops.size(); ++op)
         ms.push_back(step->ops.ms[OpId(op)] * times(random));
     const auto own = std::make_shared<StepTrace>(*withOpTimes(step, std::move(ms), step->info.gpu, ""));
     own->info.toHost = link(random);
     own->info.fromHost = link(random);
+    own->info.cpuFactor = cpu(random);
     return own;
 }
 
@@ -150,7 +152,8 @@ std::vector<Measured> manyPlans(const Step& step, const std::vector<Bytes>& budg
 TEST(OffloadBound, noPlanTakesLess)
 {
     std::mt19937 random(5);
-    for (const char* name : {"llama_6L_h100", "llama_6L_h100", "lora_3L_h100", "t5_3L_h100", "t5_3L_h100"}) {
+    for (const char* name :
+         {"llama_6L_h100", "gpt2_12L_h100", "lora_3L_h100", "t5_3L_h100", "t5_3L_h100", "t5_3L_h100"}) {
         const Step step(varied(name, random), true);
         const StepPlanner planner = *StepPlanner::create(step.trace);
         PlanRequest request;
