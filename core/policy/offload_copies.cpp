@@ -48,10 +48,14 @@ public:
             setIdle(tree, around.unit);
         if (parts_.empty())
             return;
+        // The most CPU time of a plan: copies of both directions, and recomputation where the CPU takes longer.
+        const auto cpuMs = [&](const PartArcs::Arc& arc, const LocalEffect& effect) {
+            return 2 * copiesMs(effect) + (effect.recomputeMs > 0 ? limits_.idleAgain[at(arc.unit)].cpuMs : 0);
+        };
+        double moreMs = mostBefore(rows, cpuMs).back();
         if (isChain_) {
-            setChain(rows);
+            setChain(rows, moreMs);
         } else {
-            double moreMs = mostBackwardCpuMs(rows); // idle time that plans may add
             for (const CopyLimits::Idle& idle : limits_.idleAgain)
                 moreMs += idle.gapMs;
             limits_.forwardMs.front() = limits_.backwardMs.back() = times_.gpuMs.back() + moreMs;
@@ -79,23 +83,9 @@ private:
         }
     }
 
-    /// CPU time in a plan for copies of both directions, and for recomputation where the CPU takes longer.
-    double backwardCpuMs(const PartArcs::Arc& arc, const LocalEffect& effect) const
-    {
-        return 2 * copiesMs(effect)
-            + (effect.recomputeMs > 0 ? limits_.idleAgain[static_cast<std::size_t>(arc.unit)].cpuMs : 0);
-    }
     double copiesMs(const LocalEffect& effect) const
     {
         return limits_.link.issueMs * static_cast<double>(effect.movedStorages);
-    }
-
-    double mostBackwardCpuMs(const RowProblem& rows) const
-    {
-        return mostBefore(
-                   rows,
-                   [&](const PartArcs::Arc& arc, const LocalEffect& effect) { return backwardCpuMs(arc, effect); })
-            .back();
     }
 
     /// By position: the most ms of a plan's options of the parts before.
@@ -141,8 +131,9 @@ private:
         parts_.push_back(part);
     }
 
-    /// The times of a chain, from the end of a part to the end of the next one.
-    void setChain(const RowProblem& rows)
+    /// The times of a chain, from the end of a part to the end of the next one. Plans add up to
+    /// `moreMs` of CPU time.
+    void setChain(const RowProblem& rows, double moreMs)
     {
         limits_.isChain = true;
         for (std::size_t at = 0; at < parts_.size(); ++at)
@@ -156,14 +147,12 @@ private:
             if (before[at(first)] + idleMs > 0)
                 limits_.lastIdleForward = std::max(limits_.lastIdleForward, first);
         }
-        std::uint32_t backwardEnd = 0;
+        std::uint32_t end = 0; // of the backward
         for (std::size_t at = parts_.size(); at-- > 0;) {
-            const Part& part = parts_[at];
-            backwardEnd = std::max(part.lastUnpack, at > 0 ? parts_[at - 1].firstUnpack : 0);
-            limits_.backwardMs[at] = gpuAt(backwardEnd) - gpuAt(part.firstUnpack);
+            end = std::max(parts_[at].lastUnpack, at > 0 ? parts_[at - 1].firstUnpack : 0);
+            limits_.backwardMs[at] = gpuAt(end) - gpuAt(parts_[at].firstUnpack);
         }
-        const double moreMs = mostBackwardCpuMs(rows);
-        for (std::uint32_t event = parts_.back().call.exit; event <= backwardEnd; ++event)
+        for (std::uint32_t event = parts_.back().call.exit; event <= end; ++event)
             limits_.idlesInBackward = limits_.idlesInBackward || aheadMs(event) < moreMs;
     }
 
@@ -209,9 +198,8 @@ private:
         if (trace_.events.kind[EventIndex(event)] != EventKind::opBegin)
             return never;
         const OpId op(trace_.events.a[EventIndex(event)]);
-        if (trace_.ops.ms[op] <= 0)
-            return never;
-        return std::max(0.0, gpuAt(event) - times_.cpuMs[event] - issues_[op.value].cpuMs - launchMs);
+        const double aheadMs = gpuAt(event) - times_.cpuMs[event] - issues_[op.value].cpuMs - launchMs;
+        return trace_.ops.ms[op] > 0 ? std::max(0.0, aheadMs) : never;
     }
 
     const StepTrace& trace_;
