@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/offload_copies.h"
 
+#include "core/plan/chain_problem.h"
 #include "core/predict/regions.h"
 
 #include <algorithm>
@@ -24,13 +25,12 @@ struct Part
 {
     StepIndex::Call call;
     std::uint32_t firstUnpack = StepIndex::never, lastUnpack = 0; ///< events
-    double copiesMs = 0; ///< CPU time of all copies of a direction
 };
 
 class LimitsBuilder
 {
 public:
-    LimitsBuilder(const StepModel& model, const EventTimes& times, const PartTree& tree)
+    LimitsBuilder(const StepModel& model, const EventTimes& times, const PartTree& tree, const RowProblem& rows)
         : trace_(*model.trace())
         , index_(model.index())
         , times_(times)
@@ -48,14 +48,16 @@ public:
             setIdle(tree, around.unit);
         if (parts_.empty())
             return;
+        // The most CPU time of a plan: copies of both directions, and recomputation where the CPU takes longer.
+        const auto cpuMs = [&](const PartArcs::Arc& arc, const LocalEffect& effect) {
+            return 2 * copiesMs(effect) + (effect.recomputeMs > 0 ? limits_.idleAgain[at(arc.unit)].cpuMs : 0);
+        };
+        double moreMs = mostBefore(rows, cpuMs).back();
         if (isChain_) {
-            setChain(tree);
+            setChain(rows, moreMs);
         } else {
-            double moreMs = 0; // idle time that plans may add
             for (const CopyLimits::Idle& idle : limits_.idleAgain)
-                moreMs += idle.gapMs + idle.cpuMs;
-            for (const Part& part : parts_)
-                moreMs += 2 * part.copiesMs;
+                moreMs += idle.gapMs;
             limits_.forwardMs.front() = limits_.backwardMs.back() = times_.gpuMs.back() + moreMs;
         }
     }
@@ -70,11 +72,40 @@ private:
         CopyLimits::Idle& idle = limits_.idleAgain[static_cast<std::size_t>(unit)];
         for (const CallId id : index_.callsOf[tree.units[static_cast<std::size_t>(unit)].module.value]) {
             const StepIndex::Call& call = index_.calls[id.value];
+            double firstMs = 0; // the CPU issues an op before the GPU runs the op
             for (std::uint32_t op = call.firstOp; op < call.endOp; ++op) {
+                const double gpuMs = trace_.ops.ms[OpId(op)] + issues_[op].gapMs;
                 idle.gapMs += issues_[op].gapMs;
-                idle.cpuMs += std::max(0.0, issues_[op].cpuMs - trace_.ops.ms[OpId(op)] - issues_[op].gapMs);
+                idle.cpuMs += std::max(0.0, issues_[op].cpuMs - gpuMs);
+                firstMs = std::max(firstMs, std::min(issues_[op].cpuMs, gpuMs));
             }
+            idle.cpuMs += firstMs;
         }
+    }
+
+    double copiesMs(const LocalEffect& effect) const
+    {
+        return limits_.link.issueMs * static_cast<double>(effect.movedStorages);
+    }
+
+    /// By position: the most ms of a plan's options of the parts before.
+    template <class MsOf>
+    std::vector<double> mostBefore(const RowProblem& rows, const MsOf& msOf) const
+    {
+        std::vector<double> before(parts_.size() + 1, 0);
+        for (std::size_t arc = 0; arc < rows.arcs().size(); ++arc) {
+            double& most = before[at(rows.arcs()[arc].last)];
+            most = std::max(most, before[at(rows.arcs()[arc].first)] + mostOf(rows, arc, msOf));
+        }
+        return before;
+    }
+    template <class MsOf>
+    static double mostOf(const RowProblem& rows, std::size_t arc, const MsOf& msOf)
+    {
+        double most = 0;
+        for (std::size_t option = 0; option < rows.optionCount(arc); ++option)
+            most = std::max(most, msOf(rows.arcs()[arc], rows.effectOf({arc, option})));
+        return most;
     }
 
     void addPart(ModuleId module)
@@ -87,7 +118,6 @@ private:
                 continue;
             ++calls;
             part.call = call;
-            part.copiesMs += limits_.link.issueMs * (call.endPack - call.firstPack);
         }
         for (std::uint32_t pack = part.call.firstPack; pack < part.call.endPack; ++pack)
             if (const std::uint32_t unpack = index_.unpackEvent[pack]; unpack != StepIndex::never) {
@@ -101,38 +131,75 @@ private:
         parts_.push_back(part);
     }
 
-    /// The times of a chain, from the end of a part to the end of the next one.
-    void setChain(const PartTree& tree)
+    /// The times of a chain, from the end of a part to the end of the next one. Plans add up to
+    /// `moreMs` of CPU time.
+    void setChain(const RowProblem& rows, double moreMs)
     {
         limits_.isChain = true;
-        double moreMs = 0; // CPU time that plans may have added so far
-        for (std::size_t at = 0; at < parts_.size(); ++at) {
-            const Part& part = parts_[at];
-            const std::uint32_t begin = at > 0 ? parts_[at - 1].call.exit : part.call.enter;
-            moreMs += part.copiesMs;
-            limits_.forwardMs[at] = gpuAt(part.call.exit) - gpuAt(begin);
-            if (!isAhead(begin, part.call.exit, moreMs))
-                limits_.lastIdleForward = static_cast<int>(at);
+        for (std::size_t at = 0; at < parts_.size(); ++at)
+            limits_.forwardMs[at] = gpuAt(parts_[at].call.exit) - gpuAt(beginOf(at));
+        const auto copies = [&](const PartArcs::Arc&, const LocalEffect& effect) { return copiesMs(effect); };
+        const std::vector<double> before = mostBefore(rows, copies);
+        for (std::size_t arc = 0; arc < rows.arcs().size(); ++arc) {
+            const int first = rows.arcs()[arc].first;
+            const double idleMs = mostIdleMs(beginOf(at(first)), endOf(rows, arc), mostOf(rows, arc, copies));
+            limits_.mostIdleOutMs.push_back(std::max(0.0, idleMs));
+            if (before[at(first)] + idleMs > 0)
+                limits_.lastIdleForward = std::max(limits_.lastIdleForward, first);
         }
-        for (const PartTree::Around& around : tree.around)
-            moreMs += limits_.idleAgain[static_cast<std::size_t>(around.unit)].cpuMs;
+        std::uint32_t end = 0; // of the backward
         for (std::size_t at = parts_.size(); at-- > 0;) {
-            const Part& part = parts_[at];
-            const std::uint32_t end = std::max(part.lastUnpack, at > 0 ? parts_[at - 1].firstUnpack : 0);
-            moreMs += part.copiesMs + limits_.idleAgain[static_cast<std::size_t>(tree.parts[at])].cpuMs;
-            limits_.backwardMs[at] = gpuAt(end) - gpuAt(part.firstUnpack);
-            if (!isAhead(part.firstUnpack, end, moreMs))
-                limits_.lastIdleBackward = static_cast<int>(at);
+            end = std::max(parts_[at].lastUnpack, at > 0 ? parts_[at - 1].firstUnpack : 0);
+            limits_.backwardMs[at] = gpuAt(end) - gpuAt(parts_[at].firstUnpack);
         }
+        for (std::uint32_t event = parts_.back().call.exit; event <= end; ++event)
+            limits_.idlesInBackward = limits_.idlesInBackward || aheadMs(event) < moreMs;
     }
 
-    /// Whether the CPU is so far ahead of the GPU that `ms` more of its work change nothing.
-    bool isAhead(std::uint32_t begin, std::uint32_t end, double ms) const
+    std::uint32_t beginOf(std::size_t part) const
     {
-        for (std::uint32_t event = begin; event <= end; ++event)
-            if (gpuAt(event) - times_.cpuMs[event] - launchMs < ms)
-                return false;
-        return true;
+        return part > 0 ? parts_[part - 1].call.exit : parts_[part].call.enter;
+    }
+
+    /// The exit of an arc's last part, or of the module around the last part.
+    std::uint32_t endOf(const RowProblem& rows, std::size_t arc) const
+    {
+        std::uint32_t end = parts_[at(rows.arcs()[arc].last) - 1].call.exit;
+        for (const CallId id : index_.callsOf[rows.moduleOf(arc).value])
+            end = std::max(end, index_.calls[id.value].exit);
+        return end;
+    }
+
+    /// By how much the CPU may fall behind the GPU from `begin` to `end`, if copies take up to `copiesMs`; negative:
+    /// the CPU stays ahead. A storage is copied once, after a pack or after an op has made it.
+    double mostIdleMs(std::uint32_t begin, std::uint32_t end, double copiesMs) const
+    {
+        std::vector<bool> made(trace_.storages.size(), false);
+        double madeMs = 0;
+        const auto make = [&](StorageId storage) {
+            madeMs += made[storage.value] ? 0 : limits_.link.issueMs;
+            made[storage.value] = true;
+        };
+        double most = -never;
+        for (std::uint32_t event = begin; event <= end; ++event) {
+            const std::uint32_t id = trace_.events.a[EventIndex(event)];
+            most = std::max(most, std::min(copiesMs, madeMs) - aheadMs(event));
+            if (trace_.events.kind[EventIndex(event)] == EventKind::pack)
+                make(trace_.packs.storage[PackId(id)]);
+            else if (trace_.events.kind[EventIndex(event)] == EventKind::opBegin)
+                std::ranges::for_each(trace_.ops.outputs[OpId(id)], make);
+        }
+        return most;
+    }
+
+    /// The time that the CPU is ahead of the GPU when an op begins; infinite at other events.
+    double aheadMs(std::uint32_t event) const
+    {
+        if (trace_.events.kind[EventIndex(event)] != EventKind::opBegin)
+            return never;
+        const OpId op(trace_.events.a[EventIndex(event)]);
+        const double aheadMs = gpuAt(event) - times_.cpuMs[event] - issues_[op.value].cpuMs - launchMs;
+        return trace_.ops.ms[op] > 0 ? std::max(0.0, aheadMs) : never;
     }
 
     const StepTrace& trace_;
@@ -160,22 +227,23 @@ std::vector<int> partPositions(const StepTrace& trace, const PartTree& tree)
 
 } // namespace
 
-CopyLimits copyLimits(const StepModel& model, const EventTimes& times, const PartTree& tree)
+CopyLimits copyLimits(const StepModel& model, const EventTimes& times, const PartTree& tree, const RowProblem& rows)
 {
-    return LimitsBuilder(model, times, tree).take();
+    return LimitsBuilder(model, times, tree, rows).take();
 }
 
-void CopyLimits::setTimes(Own& times, const PartArcs::Arc& arc, const LocalEffect& effect) const
+void CopyLimits::setTimes(Own& times, const RowProblem& rows, const ArcOption& option) const
 {
-    const Idle& idle = idleAgain[static_cast<std::size_t>(arc.unit)];
+    const PartArcs::Arc& arc = rows.arcs()[option.arc];
+    const LocalEffect& effect = rows.effectOf(option);
+    const Idle& idle = idleAgain[at(arc.unit)];
     const double copies = link.issueMs * static_cast<double>(effect.movedStorages);
     const bool recomputes = effect.recomputeMs > 0;
     times.againMs = recomputes ? effect.recomputeMs + idle.gapMs : 0;
-    times.idleOutMs = arc.first <= lastIdleForward ? copies : 0;
-    if (lastIdleBackward < static_cast<int>(backwardMs.size()))
-        times.idleInMs = copies;
-    if (arc.last > lastIdleBackward)
-        times.idleInMs += copies + (recomputes ? idle.cpuMs : 0);
+    if (isChain)
+        times.idleOutMs = arc.last <= lastIdleForward ? copies : std::min(copies, mostIdleOutMs[option.arc]);
+    if (idlesInBackward)
+        times.idleInMs = 2 * copies + (recomputes ? idle.cpuMs : 0);
 }
 
 CopyLimits expectedLimits(const StepModel& model, const PartTree& tree)

@@ -24,10 +24,16 @@ namespace headroom {
 /// from a position on begin after the forward of the parts before, and end before the backward begins, or the device
 /// waits, or the tensors never leave: then a plan that keeps the tensors takes no more. Copies back end before the last
 /// use in a part's backward. What the device does between is work and recomputation of these parts, counted in full,
-/// and idle time. The recorded step's idle time is counted in full. Other idle time begins where the CPU works for
-/// copies or recomputes, and is at most that work: the work of an option counts for all copies of a direction, wherever
-/// they are. So each sum of copies is at most that time, the idle time and the exposed time. In a step that is no chain
-/// the whole step, with all that plans may add, is time for each copy.
+/// and idle time. The recorded step's idle time is counted in full. So each sum of copies is at most that time, the
+/// other idle time and the exposed time. In a step that is no chain the whole step, with all that plans may add, is
+/// time for each copy.
+///
+/// The other idle time of a direction: the end of a kernel is the longest path to the kernel, and each path begins with
+/// ops that the CPU issues. A plan adds, beside waits and recomputation, only CPU time for copies and for recomputation
+/// where the CPU takes longer than the GPU. So the step is later at most by the largest difference, of any kernel, of
+/// that CPU time before the kernel and the time by which the CPU was ahead. A plan's copies before a kernel are those
+/// of the arcs before, and those of the kernel's arc whose storages were made or packed by then. Where no plan has so
+/// much work the difference is no idle time (CopyLimits::lastIdleForward, idlesInBackward).
 struct CopyLimits
 {
     HostLink link;
@@ -46,7 +52,7 @@ struct CopyLimits
         double againMs = 0; ///< time of recomputation in the backward
         double idleOutMs = 0, idleInMs = 0; ///< idle time in forward, and in backward, by the CPU's work for the option
     };
-    void setTimes(Own& own, const PartArcs::Arc& arc, const LocalEffect& effect) const;
+    void setTimes(Own& own, const RowProblem& rows, const ArcOption& option) const;
     /// Idle time of the GPU while a part, or a module around parts, is recomputed.
     struct Idle
     {
@@ -54,15 +60,17 @@ struct CopyLimits
         double cpuMs = 0; ///< where the CPU takes longer
     };
     std::vector<Idle> idleAgain; ///< by unit of the tree
-    int lastIdleForward = -1; ///< the last part in whose forward the GPU may wait for the CPU; -1: none
-    int lastIdleBackward = std::numeric_limits<int>::max(); ///< the same for the backward, in its order
+    int lastIdleForward = -1; ///< first part of the last arc in whose forward the GPU may wait for the CPU; -1: none
+    /// By arc: how long the GPU may wait for the CPU in the forward, by the arc's own copies.
+    std::vector<double> mostIdleOutMs;
+    bool idlesInBackward = false; ///< the GPU may wait for the CPU in the backward
     /// By arc, by option; null for limits that are no bound, but what plans likely have: there recomputation hides no
     /// copies, and a part's backward hides half as much for the part's own copies.
     std::shared_ptr<const std::vector<std::vector<Own>>> own;
 };
 
 /// The limits of a step's copies: no plan has more time. `times` are of the recorded step.
-CopyLimits copyLimits(const StepModel& model, const EventTimes& times, const PartTree& tree);
+CopyLimits copyLimits(const StepModel& model, const EventTimes& times, const PartTree& tree, const RowProblem& rows);
 CopyLimits expectedLimits(const StepModel& model, const PartTree& tree); ///< without `own`
 
 /// Finds when the tensors of a plan leave the device and come back, so that memory and the device's work hide as much

@@ -368,11 +368,9 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
         tree.offloads = true;
         ASSIGN_OR_RETURN(RowProblem rows, RowProblem::create(model_, *events_, tree, worldSize_, stop));
         auto times = std::make_shared<const EventTimes>(eventTimes(*model_.trace(), model_.index()));
-        offload_.emplace(OffloadProblem{std::move(rows),
-                                        times,
-                                        copyLimits(model_, *times, tree),
-                                        expectedLimits(model_, tree),
-                                        {model_, *times, tree}});
+        CopyLimits copies = copyLimits(model_, *times, tree, rows);
+        offload_.emplace(OffloadProblem{
+            std::move(rows), times, std::move(copies), expectedLimits(model_, tree), {model_, *times, tree}});
         std::vector<std::vector<CopyLimits::Own>> own;
         for (std::size_t arc = 0; arc < offload_->rows.arcs().size(); ++arc) {
             std::vector<CopyLimits::Own>& ofArc = own.emplace_back(offload_->rows.optionCount(arc));
@@ -383,7 +381,7 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
                     && (effect.movedBytes > 0 || where.last == static_cast<int>(offload_->rows.positions())))
                     ofArc[option] = offload_->schedule.ownOf(offload_->rows.planOf({{{arc, option}, 1.0}}),
                                                              offload_->rows.moduleOf(arc));
-                offload_->copies.setTimes(ofArc[option], where, effect);
+                offload_->copies.setTimes(ofArc[option], offload_->rows, {arc, option});
             }
         }
         offload_->copies.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));

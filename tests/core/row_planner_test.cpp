@@ -7,6 +7,7 @@
 #include "core/policy/policy_maker.h"
 #include "core/policy/row_planner.h"
 #include "core/policy/step_planner.h"
+#include "core/predict/regions.h"
 #include "core/predict/step_clock.h"
 #include "core/trace/phase_times.h"
 #include "core/trace/step_file.h"
@@ -37,17 +38,17 @@ struct Step
         : trace(std::move(step))
         , model(trace)
         , events(*trace)
-        , problem(make(offloads))
+        , tree(treeOf(offloads))
+        , problem(*RowProblem::create(model, events, tree, 1, {}))
     {
     }
 
-    RowProblem make(bool offloads) const
+    PartTree treeOf(bool offloads) const
     {
-        const PlanRequest request;
         const PlanModules modules = *PlanModules::create(std::make_shared<const ModuleInfo>(*modulesToPlan(model)));
-        PartTree tree = PartTree::create(model, modules, *planUnits(modules, request));
-        tree.offloads = offloads;
-        return *RowProblem::create(model, events, tree, request.worldSize, {});
+        PartTree made = PartTree::create(model, modules, *planUnits(modules, {}));
+        made.offloads = offloads;
+        return made;
     }
 
     Bytes highest(const OptionShares& shares, RowProblem::Memory memory) const
@@ -58,6 +59,7 @@ struct Step
     StepTracePtr trace;
     StepModel model;
     StorageEvents events;
+    PartTree tree;
     RowProblem problem;
 };
 
@@ -95,17 +97,19 @@ TEST(RowProblem, memoryOfEveryPlanIsBetweenBothSums)
     }
 }
 
-/// A recorded step with random times of its ops, and another link to the host: other limits bind then.
+/// A recorded step with random times of its ops, another link to the host and a faster or slower CPU: other limits bind
+/// then.
 StepTracePtr varied(const std::string& name, std::mt19937& random)
 {
     const StepTracePtr step = *readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/" + name + ".hrs");
-    std::uniform_real_distribution<double> times(0.3, 1.7), link(4, 60); // GB/s
+    std::uniform_real_distribution<double> times(0.3, 1.7), link(4, 60), cpu(0.2, 3); // link: GB/s
     std::vector<double> ms;
     for (std::uint32_t op = 0; op < step->ops.size(); ++op)
         ms.push_back(step->ops.ms[OpId(op)] * times(random));
     const auto own = std::make_shared<StepTrace>(*withOpTimes(step, std::move(ms), step->info.gpu, ""));
     own->info.toHost = link(random);
     own->info.fromHost = link(random);
+    own->info.cpuFactor = cpu(random);
     return own;
 }
 
@@ -150,7 +154,8 @@ std::vector<Measured> manyPlans(const Step& step, const std::vector<Bytes>& budg
 TEST(OffloadBound, noPlanTakesLess)
 {
     std::mt19937 random(5);
-    for (const char* name : {"llama_6L_h100", "llama_6L_h100", "lora_3L_h100", "t5_3L_h100", "t5_3L_h100"}) {
+    for (const char* name :
+         {"llama_6L_h100", "gpt2_12L_h100", "lora_3L_h100", "t5_3L_h100", "t5_3L_h100", "t5_3L_h100"}) {
         const Step step(varied(name, random), true);
         const StepPlanner planner = *StepPlanner::create(step.trace);
         PlanRequest request;
@@ -177,6 +182,50 @@ TEST(OffloadBound, noPlanTakesLess)
                     EXPECT_GE(plan.ms, bounds[i] * (1 - 1e-9)) << name << ", " << budgets[i];
                 }
     }
+}
+
+// Without waits for copies and recomputation, a plan is later than the recorded step at most by its idle time.
+TEST(OffloadBound, theDeviceWaitsNoLongerForTheCpu)
+{
+    std::mt19937 random(7);
+    int idle = 0;
+    for (const char* name : {"gpt2_12L_h100", "lora_3L_h100", "t5_3L_h100", "t5_3L_h100"}) {
+        SCOPED_TRACE(name);
+        const Step step(varied(name, random), true);
+        const EventTimes times = eventTimes(*step.trace, step.model.index());
+        const CopyLimits limits = copyLimits(step.model, times, step.tree, step.problem);
+        ASSERT_TRUE(limits.isChain);
+        for (int i = 0; i < 60; ++i) {
+            const OptionShares options = randomOptions(step.problem, random);
+            CheckpointPlan plan = step.problem.planOf(options);
+            for (CheckpointRegion& region : plan)
+                if (region.offload && i % 2 == 0)
+                    region.offload = Offload{100, 100}; // the device waits for no copy in forward
+            double outMs = 0, inMs = 0;
+            for (const auto& [option, share] : options) {
+                CopyLimits::Own own;
+                limits.setTimes(own, step.problem, option);
+                outMs += own.idleOutMs;
+                inMs += own.idleInMs + own.againMs;
+            }
+            const Regions regions = *layOut(*step.trace, step.model.index(), plan);
+            const StepClock clock = *clockOf(*step.trace, plan);
+            for (std::size_t region = 0; region < clock.offloads.size(); ++region) {
+                const TimedOffload& offload = clock.offloads[region];
+                const StepIndex::Call& call = step.model.index().calls[regions.regions[region].call.value];
+                std::uint32_t unpack = StepIndex::never;
+                for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
+                    unpack = std::min(unpack, step.model.index().unpackEvent[pack]);
+                const double moreMs = clock.exposedCopyMs + outMs + 1e-9;
+                EXPECT_LE(offload.forwardEndMs, times.gpuMs[call.exit] + moreMs);
+                if (unpack != StepIndex::never) {
+                    EXPECT_LE(offload.backwardBeginMs, times.gpuMs[unpack] + moreMs + inMs);
+                }
+                idle += offload.forwardEndMs > times.gpuMs[call.exit] + clock.exposedCopyMs + 1e-6 ? 1 : 0;
+            }
+        }
+    }
+    EXPECT_GT(idle, 0);
 }
 
 TEST(RowProblem, aRowIsTheMemoryAtItsEvent)
