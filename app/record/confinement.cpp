@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/record/confinement.h"
 
+#include "core/base/available_memory.h"
+
 #include <ATen/Context.h>
 
 #include <algorithm>
@@ -272,20 +274,6 @@ bool restrictCalls(bool gpu)
 
 constexpr std::uint64_t unlimitedMemory = std::numeric_limits<std::uint64_t>::max();
 
-/// Returns the number in the line of a file that begins with `name`; 0: unknown.
-std::uint64_t numberIn(const fs::path& file, const std::string& name)
-{
-    std::ifstream lines(file);
-    for (std::string line; std::getline(lines, line);) {
-        if (!line.starts_with(name))
-            continue;
-        std::uint64_t number = 0;
-        std::istringstream(line.substr(name.size())) >> number;
-        return number;
-    }
-    return 0;
-}
-
 /// Names of the files of a control group that tell the group's memory.
 struct MemoryFiles
 {
@@ -307,7 +295,8 @@ std::uint64_t freeOfGroups(const fs::path& root, const fs::path& path, const Mem
         std::uint64_t usage = 0;
         if (std::ifstream(folder / files.limit) >> limit) { // version 2 says "max" where there is none
             std::ifstream(folder / files.usage) >> usage;
-            const std::uint64_t taken = usage - std::min(usage, numberIn(folder / "memory.stat", files.inactiveFile));
+            const std::uint64_t taken
+                = usage - std::min(usage, numberInFile(folder / "memory.stat", files.inactiveFile));
             free = std::min(free, limit - std::min(limit, taken));
         }
         if (group.empty())
@@ -350,9 +339,8 @@ std::uint64_t memoryLeftByControlGroups(const std::filesystem::path& root)
 
 void limitMemory()
 {
-    constexpr std::uint64_t KiB = 1024;
-    const std::uint64_t ofMachine = numberIn("/proc/meminfo", "MemAvailable:") * KiB;
-    const std::uint64_t used = numberIn("/proc/self/status", "VmData:") * KiB;
+    const auto ofMachine = static_cast<std::uint64_t>(availableMemory());
+    const std::uint64_t used = numberInFile("/proc/self/status", "VmData:") * KiB;
     constexpr std::uint64_t addressSpace = std::uint64_t{2} << 30; // of the stacks of threads, mostly unused
     if (ofMachine == 0)
         return;

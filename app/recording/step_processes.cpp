@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/recording/step_processes.h"
 
+#include "core/base/available_memory.h"
 #include "core/base/bytes.h"
 
 #include <algorithm>
@@ -144,9 +145,8 @@ private:
 
 int processesAtOnce()
 {
-    const auto free = static_cast<Bytes>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<Bytes>(sysconf(_SC_PAGESIZE));
     const auto cores = static_cast<Bytes>(std::thread::hardware_concurrency());
-    return static_cast<int>(std::max<Bytes>(1, std::min(cores, free / (4 * GiB))));
+    return static_cast<int>(std::max<Bytes>(1, std::min(cores, availableMemory() / (4 * GiB))));
 }
 
 std::vector<int> runProcesses(std::span<const StepProcess> processes, int jobs, const std::stop_token& stop,

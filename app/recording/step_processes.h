@@ -26,7 +26,7 @@ struct StepProcess
     std::filesystem::path messages; ///< file that receives stderr; may be `output`
 };
 
-/// Number of processes to run at once: each has a CPU core and 4 GiB of the free memory.
+/// Number of processes to run at once: each has a CPU core and 4 GiB of the available memory.
 int processesAtOnce();
 
 /// The exit code of a process that could not be started, or that `stop` kept from starting.

@@ -131,8 +131,7 @@ private:
         parts_.push_back(part);
     }
 
-    /// The times of a chain, from the end of a part to the end of the next one. Plans add up to
-    /// `moreMs` of CPU time.
+    /// The times of a chain, from a part's end to the end of the next part. Plans add up to `moreMs` of CPU time.
     void setChain(const RowProblem& rows, double moreMs)
     {
         limits_.isChain = true;
@@ -177,17 +176,18 @@ private:
         std::vector<bool> made(trace_.storages.size(), false);
         double madeMs = 0;
         const auto make = [&](StorageId storage) {
-            madeMs += made[storage.value] ? 0 : limits_.link.issueMs;
+            if (!storage || made[storage.value]) // invalid: on the CPU
+                return;
             made[storage.value] = true;
+            madeMs += limits_.link.issueMs;
         };
         double most = -never;
-        for (std::uint32_t event = begin; event <= end; ++event) {
-            const std::uint32_t id = trace_.events.a[EventIndex(event)];
-            most = std::max(most, std::min(copiesMs, madeMs) - aheadMs(event));
-            if (trace_.events.kind[EventIndex(event)] == EventKind::pack)
-                make(trace_.packs.storage[PackId(id)]);
-            else if (trace_.events.kind[EventIndex(event)] == EventKind::opBegin)
-                std::ranges::for_each(trace_.ops.outputs[OpId(id)], make);
+        for (EventIndex event(begin); event.value <= end; ++event.value) {
+            most = std::max(most, std::min(copiesMs, madeMs) - aheadMs(event.value));
+            if (trace_.events.kind[event] == EventKind::pack)
+                make(trace_.packs.storage[PackId(trace_.events.a[event])]);
+            else if (trace_.events.kind[event] == EventKind::opBegin)
+                std::ranges::for_each(trace_.ops.outputs[OpId(trace_.events.a[event])], make);
         }
         return most;
     }

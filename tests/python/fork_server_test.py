@@ -104,8 +104,8 @@ class Fit(Served):
         """The rows of `fit`, and how its recordings were started."""
         self.starts.unlink(missing_ok=True)
         done = subprocess.run([HEADROOM, "fit", script, "--json", "--gpu", f"{_GPU},v100-32gb", "--vary", "batch=1..",
-                               "--beside", "13GiB", "--python", sys.executable, "--", "{batch}"], text=True,
-                              cwd=self.folder, capture_output=True,
+                               "--beside", "13GiB", "--jobs", "2", "--python", sys.executable, "--", "{batch}"],
+                              text=True, cwd=self.folder, capture_output=True,
                               env=os.environ | {"XDG_CACHE_HOME": str(self.folder / "cache")} | starts)
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [[(row["batch"], row.get("plain"), row.get("planned")) for row in series["rows"]]

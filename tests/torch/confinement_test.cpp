@@ -4,6 +4,8 @@
 // What a model file that has taken over the recorder's process can still do.
 #include "app/record/confinement.h"
 
+#include "core/base/available_memory.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -121,6 +123,17 @@ TEST(Memory, IsLimitedToWhatTheMachineHas)
     int status = 0;
     waitpid(child, &status, 0);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(Memory, AvailableIsALineOfAFile)
+{
+    const fs::path file = fs::path(testing::TempDir()) / "headroom_meminfo";
+    std::ofstream(file) << "MemFree:            5 kB\nMemAvailable:       7 kB\n";
+    EXPECT_EQ(numberInFile(file, "MemAvailable:"), 7U);
+    EXPECT_EQ(numberInFile(file, "VmData:"), 0U);
+    EXPECT_EQ(numberInFile("/proc/no such file", "MemAvailable:"), 0U);
+    fs::remove(file);
+    EXPECT_GT(availableMemory(), 0);
 }
 
 /// A system's folders `proc` and `sys` with control groups.
