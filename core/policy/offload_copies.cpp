@@ -48,11 +48,8 @@ public:
             setIdle(tree, around.unit);
         if (parts_.empty())
             return;
-        // The most CPU time of a plan: copies of both directions, and recomputation where the CPU takes longer.
-        const auto cpuMs = [&](const PartArcs::Arc& arc, const LocalEffect& effect) {
-            return 2 * copiesMs(effect) + (effect.recomputeMs > 0 ? limits_.idleAgain[at(arc.unit)].cpuMs : 0);
-        };
-        double moreMs = mostBefore(rows, cpuMs).back();
+        const auto cpuMs = [&](const auto& arc, const auto& effect) { return limits_.cpuMs(arc, effect); };
+        double moreMs = mostBefore(rows, cpuMs).back(); // CPU time of any plan
         if (isChain_) {
             setChain(rows, moreMs);
         } else {
@@ -81,11 +78,6 @@ private:
             }
             idle.cpuMs += firstMs;
         }
-    }
-
-    double copiesMs(const LocalEffect& effect) const
-    {
-        return limits_.link.issueMs * static_cast<double>(effect.movedStorages);
     }
 
     /// By position: the most ms of a plan's options of the parts before.
@@ -137,7 +129,7 @@ private:
         limits_.isChain = true;
         for (std::size_t at = 0; at < parts_.size(); ++at)
             limits_.forwardMs[at] = gpuAt(parts_[at].call.exit) - gpuAt(beginOf(at));
-        const auto copies = [&](const PartArcs::Arc&, const LocalEffect& effect) { return copiesMs(effect); };
+        const auto copies = [&](const auto&, const auto& effect) { return limits_.issueMs(effect); };
         const std::vector<double> before = mostBefore(rows, copies);
         for (std::size_t arc = 0; arc < rows.arcs().size(); ++arc) {
             const int first = rows.arcs()[arc].first;
@@ -236,14 +228,22 @@ void CopyLimits::setTimes(Own& times, const RowProblem& rows, const ArcOption& o
 {
     const PartArcs::Arc& arc = rows.arcs()[option.arc];
     const LocalEffect& effect = rows.effectOf(option);
-    const Idle& idle = idleAgain[at(arc.unit)];
-    const double copies = link.issueMs * static_cast<double>(effect.movedStorages);
-    const bool recomputes = effect.recomputeMs > 0;
-    times.againMs = recomputes ? effect.recomputeMs + idle.gapMs : 0;
+    const double copies = issueMs(effect);
+    times.againMs = effect.recomputeMs > 0 ? effect.recomputeMs + idleAgain[at(arc.unit)].gapMs : 0;
     if (isChain)
         times.idleOutMs = arc.last <= lastIdleForward ? copies : std::min(copies, mostIdleOutMs[option.arc]);
     if (idlesInBackward)
-        times.idleInMs = 2 * copies + (recomputes ? idle.cpuMs : 0);
+        times.idleInMs = cpuMs(arc, effect);
+}
+
+double CopyLimits::issueMs(const LocalEffect& effect) const
+{
+    return link.issueMs * static_cast<double>(effect.movedStorages);
+}
+
+double CopyLimits::cpuMs(const PartArcs::Arc& arc, const LocalEffect& effect) const
+{
+    return 2 * issueMs(effect) + (effect.recomputeMs > 0 ? idleAgain[at(arc.unit)].cpuMs : 0);
 }
 
 CopyLimits expectedLimits(const StepModel& model, const PartTree& tree)

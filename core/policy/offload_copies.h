@@ -53,6 +53,9 @@ struct CopyLimits
         double idleOutMs = 0, idleInMs = 0; ///< idle time in forward, and in backward, by the CPU's work for the option
     };
     void setTimes(Own& own, const RowProblem& rows, const ArcOption& option) const;
+    double issueMs(const LocalEffect& effect) const; ///< CPU time of an option's copies in a direction
+    /// CPU time of an option for copies of both directions, and for recomputation where the CPU takes longer.
+    double cpuMs(const PartArcs::Arc& arc, const LocalEffect& effect) const;
     /// Idle time of the GPU while a part, or a module around parts, is recomputed.
     struct Idle
     {
