@@ -15,6 +15,7 @@ import tempfile
 from .._library import OWN_FOLDER, HeadroomError, check, gpu_name, load, torch_folder
 from .._plan.fitting import fit_call
 from .._plan.planning import ALLOCATOR_VARIABLES
+from .._plan.recordings import cache_folder
 from . import set_simulated_card, simulated_card
 
 
@@ -97,21 +98,20 @@ def _load_cuda():
 def _writable_folder(card):
     """Returns the folder for torch.compile: the user's cache, or a temporary folder if nothing can be written there.
     PyTorch makes the folder at the first step of an optimizer, also of a program that compiles nothing."""
-    own = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "torch-headroom")
-    for root in lambda: own, lambda: os.path.join(tempfile.gettempdir(), f"torch-headroom-{os.getuid()}"):
+    for root in cache_folder, lambda: pathlib.Path(tempfile.gettempdir(), f"torch-headroom-{os.getuid()}"):
         with contextlib.suppress(OSError):
-            folder = os.path.join(root(), "inductor", card)
-            os.makedirs(folder, exist_ok=True)
+            folder = root() / "inductor" / card
+            folder.mkdir(parents=True, exist_ok=True)
             if os.access(folder, os.W_OK | os.X_OK):
                 return folder
-    return os.path.join(own, "inductor", card)  # an error of PyTorch, as without a temporary folder anyway
+    return cache_folder() / "inductor" / card  # an error of PyTorch, as without a temporary folder anyway
 
 
 def _set_compile_cache(card):
     """Gives torch.compile a cache folder and key for the card and for the source of _compile.py: on a real card the
     same graph has kernels that compute. Must run before the import of torch, which reads the variables."""
     version = hashlib.sha256(pathlib.Path(OWN_FOLDER, "_compile.py").read_bytes()).hexdigest()[:16]
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = _writable_folder(card)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(_writable_folder(card))
     os.environ["TORCH_COMPILE_CACHE_KEY_TAG"] = f"torch-headroom {card} {version}"
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no kernels to compile in parallel
 
