@@ -334,7 +334,7 @@ class Plans(Compiled):
 
     def test_of_compiled_regions_are_executed_to_the_byte(self):
         for backend in "inductor", "eager", "aot_eager":
-            budget = self.record(self.step, backend=backend) * 7 // 10
+            budget = self.record(self.step, backend=backend) * 6 // 10
             headroom("plan", self.step, "--budget", budget, "-o", self.policy)
             for first, wrapped in itertools.product((False, True), repeat=2):
                 with self.subTest(backend=backend, first=first, wrapped=wrapped):
