@@ -11,9 +11,9 @@ import torch
 from torch.utils.checkpoint import _recomputation_hook
 
 from .. import _remarks as remarks
+from .._compile import at as at_origin
 from .._distributed import sharding
 from .._library import Instant
-from .._compile import at as at_origin
 from .._modules import around_forward, has_hooks, in_larger_graph, is_compiled, state_tensors, tensors_of
 from .._simulate import cuda_graphs
 from .._torch import after_steps, around, before_steps, compiling, in_backward, in_transform, is_of_checkpoint
