@@ -29,7 +29,7 @@ bool runsInSubclass(const StepTrace& trace, const StepIndex::Call& call)
 Result<Timeline> predictWith(const StepTrace& trace, const StepIndex& index, const CheckpointPlan& plan)
 {
     ASSIGN_OR_RETURN(const Regions regions, layOut(trace, index, plan));
-    return replay(trace, index, regions).timeline;
+    return replay(trace, index, regions);
 }
 
 } // namespace
@@ -43,9 +43,9 @@ StepModel::StepModel(StepTracePtr trace)
     : trace_(std::move(trace))
     , index_(std::make_shared<const StepIndex>(*trace_))
 {
-    ReplayedStep recorded = replay(*trace_, *index_, {});
-    recorded_ = std::make_shared<const Timeline>(std::move(recorded.timeline));
-    events_ = std::make_shared<const std::vector<std::uint32_t>>(std::move(recorded.events));
+    std::vector<std::uint32_t> events;
+    recorded_ = std::make_shared<const Timeline>(replay(*trace_, *index_, {}, &events));
+    events_ = std::make_shared<const std::vector<std::uint32_t>>(std::move(events));
 }
 
 Result<Timeline> StepModel::predict(const CheckpointPlan& plan) const

@@ -103,14 +103,10 @@ CallId decidingCall(const StepIndex& index, ModuleId module);
 /// The ops of a call that selective checkpointing counts (all but opWithoutIndex), in order.
 std::vector<OpId> countedOps(const StepTrace& trace, const StepIndex::Call& call);
 
-struct ReplayedStep
-{
-    Timeline timeline;
-    std::vector<std::uint32_t> events; ///< by change of the timeline: the event that caused the change
-};
-
 /// Replays a step with the regions of a plan checkpointed. Time: a pass over the events and a pass over each region.
-ReplayedStep replay(const StepTrace& trace, const StepIndex& index, const Regions& plan);
+/// `events`, if not null, becomes the event that caused each change of the timeline.
+Timeline replay(const StepTrace& trace, const StepIndex& index, const Regions& plan,
+                std::vector<std::uint32_t>* events = nullptr);
 
 /// Live bytes at the boundaries of each region, in the plan's order; as fast as replay().
 std::vector<HeldBytes> replayBoundaries(const StepTrace& trace, const StepIndex& index, const Regions& plan);

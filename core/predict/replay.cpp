@@ -163,29 +163,29 @@ std::vector<std::pair<std::uint32_t, std::size_t>> exitsOf(const StepIndex& inde
 }
 
 template <class Memory>
-ReplayedStep replayWith(const StepTrace& trace, const StepIndex& index, const Regions& plan)
+Timeline replayWith(const StepTrace& trace, const StepIndex& index, const Regions& plan,
+                    std::vector<std::uint32_t>* events)
 {
     ReplayNotes notes;
     Replay<Memory> replay(trace, index, plan, Memory(trace), notes);
-    ReplayedStep replayed;
     for (const std::uint32_t event : index.memoryEvents) {
         if constexpr (std::is_same_v<Memory, ActiveMemory>)
             replay.memory().reach(event);
         replay.step(event);
-        replayed.events.resize(replay.memory().changeCount(), event);
+        if (events)
+            events->resize(replay.memory().changeCount(), event);
     }
     replay.finish();
-    replayed.timeline = std::move(replay.memory()).finish();
-    return replayed;
+    return std::move(replay.memory()).finish();
 }
 
 } // namespace
 
-ReplayedStep replay(const StepTrace& trace, const StepIndex& index, const Regions& plan)
+Timeline replay(const StepTrace& trace, const StepIndex& index, const Regions& plan, std::vector<std::uint32_t>* events)
 {
     // Only a step with delayed frees needs a clock.
-    return delaysFrees(trace) ? replayWith<ActiveMemory>(trace, index, plan)
-                              : replayWith<LiveMemory>(trace, index, plan);
+    return delaysFrees(trace) ? replayWith<ActiveMemory>(trace, index, plan, events)
+                              : replayWith<LiveMemory>(trace, index, plan, events);
 }
 
 std::vector<HeldBytes> replayBoundaries(const StepTrace& trace, const StepIndex& index, const Regions& plan)
