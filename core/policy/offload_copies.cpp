@@ -18,7 +18,7 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 constexpr double launchMs = 0.004; ///< of ClockMemory
-constexpr double nsPerRegion = 480; ///< work of a plan's region in CopySchedule::find()
+constexpr double nsPerRegion = 240; ///< work of a plan's region in CopySchedule::find()
 
 /// A part of the chain.
 struct Part
@@ -379,31 +379,35 @@ class CopySchedule::Search
 {
 public:
     Search(const CopySchedule& schedule, const CheckpointPlan& plan, const PlanMemory& memory, Bytes budget,
-           std::span<const double> againMs)
+           std::span<const RecomputedParts> recomputed)
         : link_(schedule.link_)
         , memory_(memory)
         , budget_(budget)
     {
-        std::vector<double> before(againMs.size() + 1, 0); // recomputation of the parts from a position on
-        for (std::size_t position = againMs.size(); position-- > 0;)
-            before[position] = before[position + 1] + againMs[position];
+        const std::vector<double>& gpuMs = schedule.times_->gpuMs;
         for (const CheckpointRegion& region : plan) {
-            const int position = schedule.positionOf(region.module);
-            const double again = position >= 0 ? before[static_cast<std::size_t>(position) + 1] : 0;
+            const int position = schedule.firstPositionOf(region.module);
             for (const Call& call : schedule.calls_[region.module.value]) {
                 Numbered& numbered = calls_.emplace_back();
                 numbered.call = &call;
                 numbered.module = region.module;
-                numbered.endMs = schedule.times_->gpuMs[call.exit];
-                numbered.beginMs
-                    = (call.firstUnpack == StepIndex::never ? 0 : schedule.times_->gpuMs[call.firstUnpack]) + again;
-                if (!region.offload || !region.offload->moves)
-                    continue;
-                for (const Copied& copied : std::views::reverse(call.copied)) { // in the order of the copies back
-                    numbered.bytes += copied.bytes;
-                    numbered.inMs += link_.msFromHost(copied.bytes);
-                    numbered.latestMs = std::min(numbered.latestMs, numbered.beginMs + copied.useMs - numbered.inMs);
+                numbered.endMs = gpuMs[call.exit];
+                numbered.beginMs = call.firstUnpack == StepIndex::never ? 0 : gpuMs[call.firstUnpack];
+                if (!region.offload && position >= 0) {
+                    numbered.position = position;
+                    numbered.againMs = gpuMs[call.exit] - gpuMs[call.enter];
                 }
+                numbered.moves = region.offload && region.offload->moves;
+            }
+        }
+        addRecomputation(recomputed);
+        for (Numbered& numbered : calls_) {
+            if (!numbered.moves)
+                continue;
+            for (const Copied& copied : std::views::reverse(numbered.call->copied)) { // in the order of the copies back
+                numbered.bytes += copied.bytes;
+                numbered.inMs += link_.msFromHost(copied.bytes);
+                numbered.latestMs = std::min(numbered.latestMs, numbered.beginMs + copied.useMs - numbered.inMs);
             }
         }
         std::ranges::sort(calls_, {}, [](const Numbered& numbered) { return numbered.call->enter; });
@@ -432,12 +436,39 @@ private:
     {
         const Call* call = nullptr;
         ModuleId module;
+        int position = -1; ///< of the first part of a checkpointed call
+        bool moves = false;
+        double againMs = 0; ///< time of recomputation
         double endMs = 0, beginMs = 0; ///< of the forward, and of the backward, without waits for copies
         double inMs = 0; ///< time of the copies back
         double latestMs = never; ///< latest begin of the copies back that no op waits for
         Bytes bytes = 0;
         int wait = 0, ahead = 0;
     };
+
+    /// Delays each backward by the recomputation of the calls whose backward begins before. Calls in the same parts
+    /// share the time of recomputation like the time of their forward.
+    void addRecomputation(std::span<const RecomputedParts> recomputed)
+    {
+        std::vector<std::size_t> at; // by position: index in `recomputed`
+        for (std::size_t parts = 0; parts < recomputed.size(); ++parts)
+            at.resize(static_cast<std::size_t>(recomputed[parts].last), parts);
+        std::vector<double> forwardMs(recomputed.size(), 0);
+        for (const Numbered& call : calls_)
+            if (call.position >= 0)
+                forwardMs[at[static_cast<std::size_t>(call.position)]] += call.againMs;
+        for (Numbered& call : calls_)
+            if (call.againMs > 0) {
+                const std::size_t parts = at[static_cast<std::size_t>(call.position)];
+                call.againMs *= recomputed[parts].ms / forwardMs[parts];
+            }
+        std::ranges::sort(calls_, {}, [](const Numbered& call) { return call.call->firstUnpack; });
+        double againMs = 0;
+        for (Numbered& call : calls_) {
+            call.beginMs += againMs;
+            againMs += call.againMs;
+        }
+    }
 
     /// Bytes that are left at all events of a stretch.
     double leftIn(std::uint32_t begin, std::uint32_t end) const
@@ -539,11 +570,11 @@ private:
 };
 
 CopySchedule::Found CopySchedule::find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget,
-                                       std::span<const double> againMs) const
+                                       std::span<const RecomputedParts> recomputed) const
 {
     Found found{withCounted(std::move(plan)), 0};
     SearchLimit::count(static_cast<double>(found.plan.size()), nsPerRegion);
-    found.exposedMs = Search(*this, found.plan, memory, budget, againMs).run(found.plan);
+    found.exposedMs = Search(*this, found.plan, memory, budget, recomputed).run(found.plan);
     return found;
 }
 

@@ -89,9 +89,16 @@ public:
         CheckpointPlan plan; ///< with Offload, and with parts that only count
         double exposedMs = 0; ///< an estimate
     };
-    /// `memory` is what the plan takes, all offloaded tensors away as long as possible. `againMs` is the time of
-    /// recomputation by part.
-    Found find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget, std::span<const double> againMs) const;
+    /// The time of recomputation of the parts up to last - 1.
+    struct RecomputedParts
+    {
+        int last = 0;
+        double ms = 0;
+    };
+    /// `memory` is what the plan takes, all offloaded tensors away as long as possible. `recomputed` covers the
+    /// chain in sequence: each begins at the `last` of the one before.
+    Found find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget,
+               std::span<const RecomputedParts> recomputed) const;
 
     /// The copies that a plan of one part, or of one module around parts, exposes if all other copies wait.
     CopyLimits::Own ownOf(const CheckpointPlan& plan, ModuleId part) const;
@@ -112,7 +119,12 @@ private:
     class Search;
 
     CheckpointPlan withCounted(CheckpointPlan plan) const;
-    int positionOf(ModuleId module) const { return positions_[module.value]; }
+    /// Of the part that the module is, is inside of, or contains first; -1: none.
+    int firstPositionOf(ModuleId module) const
+    {
+        const std::vector<int>& inside = partsIn_[module.value];
+        return inside.empty() ? positions_[module.value] : inside.front();
+    }
 
     const EventTimes* times_;
     HostLink link_;

@@ -217,13 +217,13 @@ private:
     /// The plan of a draft, and the time.
     Proposed timed(const Draft& draft, Bytes budget) const
     {
-        std::vector<double> again(problem_.positions(), 0);
+        std::vector<CopySchedule::RecomputedParts> again;
         double ms = 0;
         bool moves = false;
         for (const auto& [option, share] : draft.options) {
             const LocalEffect& effect = problem_.effectOf(option);
             moves = moves || effect.movedBytes > 0;
-            again[at(problem_.arcs()[option.arc].last - 1)] += effect.recomputeMs;
+            again.push_back({problem_.arcs()[option.arc].last, effect.recomputeMs});
             ms += effect.recomputeMs + (effect.movedBytes > 0 ? copyPrice * copyMs(copies_.link, effect) : 0);
         }
         Proposed proposed{problem_.planOf(draft.options), ms};

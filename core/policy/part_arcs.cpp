@@ -150,6 +150,7 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
             for (const LocalEffect& effect : options)
                 bytes.push_back(static_cast<double>(effect.changes[change].high));
         }
+        std::ranges::transform(options, std::back_inserter(problem.steps_.emplace_back()), stepsOf);
     }
     problem.positions_ = tree.parts.size();
     problem.atMost_.assign(layout.high().begin(), layout.high().end());
@@ -161,7 +162,46 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
     for (const auto& [begin, end, bytes] : castsThatMayBeGone(model, events))
         for (std::uint32_t event = begin; event < end; ++event)
             problem.atLeast_[event] -= bytes;
+    problem.findStretches();
     return problem;
+}
+
+void RowProblem::findStretches()
+{
+    std::vector<bool> begins(atLeast_.size() + 1, false);
+    begins.front() = begins.back() = true;
+    for (const PartArcs::Arc& arc : arcs()) {
+        const LocalReplay& replay = *arc.replay;
+        for (const std::vector<Step>& steps : steps_[arc.arcClass])
+            for (const Step& step : steps)
+                for (std::size_t i = step.number; i < replay.events().size(); i += replay.changes()) {
+                    const std::uint32_t event = replay.events()[i];
+                    begins[event] = begins[event + std::size_t{1}] = true;
+                }
+    }
+    for (std::uint32_t event = 0; event < begins.size(); ++event) {
+        if (begins[event])
+            beginOf_.push_back(event);
+        stretchOf_.push_back(static_cast<std::uint32_t>(beginOf_.size() - 1));
+    }
+    for (std::size_t stretch = 0; stretch + 1 < beginOf_.size(); ++stretch) {
+        const auto highestOf = [&](const std::vector<Bytes>& bytes) {
+            return *std::max_element(bytes.begin() + beginOf_[stretch], bytes.begin() + beginOf_[stretch + 1]);
+        };
+        highestAtLeast_.push_back(highestOf(atLeast_));
+        highestAtMost_.push_back(highestOf(atMost_));
+    }
+}
+
+std::vector<RowProblem::Step> RowProblem::stepsOf(const LocalEffect& effect)
+{
+    std::vector<Step> steps;
+    for (std::size_t number = 0; number < effect.changes.size(); ++number) {
+        const auto [high, after] = effect.changes[number];
+        if (number == 0 || high != steps.back().after || after != steps.back().after)
+            steps.push_back({number, high, after});
+    }
+    return steps;
 }
 
 RowProblem::Row RowProblem::rowAt(std::uint32_t event, Memory memory, Bytes most) const
@@ -224,41 +264,56 @@ std::vector<double> RowProblem::memoryUnder(const OptionShares& shares, Memory m
 
 namespace {
 
-constexpr std::size_t blockEvents = 64;
-constexpr double nsPerChangedEvent = 8; ///< work of an event of a replaced option
+constexpr std::size_t blockStretches = 32;
+constexpr double nsPerStep = 7; ///< work of a step of a replaced option
+constexpr auto noStep = std::numeric_limits<std::size_t>::max();
 
 } // namespace
 
 PlanMemory::PlanMemory(const RowProblem& problem, RowProblem::Memory memory, const OptionShares& plan)
     : problem_(&problem)
-    , bytes_(problem.base(memory))
-    , added_(bytes_.size() / blockEvents + 1, 0)
+    , memory_(memory)
+    , bytes_(problem.highest(memory))
+    , added_(bytes_.size() / blockStretches + 1, 0)
     , highest_(added_.size(), std::numeric_limits<Bytes>::min())
 {
     for (std::size_t block = 0; block < highest_.size(); ++block)
         findHighest(block);
     for (const auto& [option, share] : plan)
-        change(option.arc, nullptr, &option.option);
+        change(option.arc, {}, problem.steps_[problem.arcs()[option.arc].arcClass][option.option]);
 }
 
-void PlanMemory::change(std::size_t arc, const std::size_t* from, const std::size_t* to)
+void PlanMemory::replace(const ArcOption& option, std::size_t by)
+{
+    const auto& steps = problem_->steps_[problem_->arcs()[option.arc].arcClass];
+    change(option.arc, steps[option.option], steps[by]);
+}
+
+void PlanMemory::change(std::size_t arc, Steps from, Steps to)
 {
     const LocalReplay& replay = *problem_->arcs()[arc].replay;
-    const auto changesOf = [&](const std::size_t* option) {
-        return option ? std::span(problem_->effectOf({arc, *option}).changes) : std::span<const LocalEffect::Change>();
-    };
-    const std::span<const LocalEffect::Change> less = changesOf(from), more = changesOf(to);
     const std::span<const std::uint32_t> events = replay.events();
-    SearchLimit::count(static_cast<double>(events.size()), nsPerChangedEvent);
-    for (std::size_t i = 0; i < events.size(); ++i) {
-        const auto number = static_cast<std::size_t>(replay.changeAt(i));
-        const std::size_t next = i + 1 < events.size() ? events[i + 1] : bytes_.size();
-        const Bytes high = (to ? more[number].high : 0) - (from ? less[number].high : 0);
-        const Bytes after = (to ? more[number].after : 0) - (from ? less[number].after : 0);
-        if (high != 0)
-            add(events[i], events[i] + std::size_t{1}, high);
-        if (after != 0)
-            add(events[i] + std::size_t{1}, next, after);
+    const std::vector<std::uint32_t>& stretchOf = problem_->stretchOf_;
+    for (std::size_t call = 0; call < events.size(); call += replay.changes()) {
+        SearchLimit::count(static_cast<double>(from.size() + to.size()), nsPerStep);
+        RowProblem::Step less, more;
+        for (auto nextLess = from.begin(), nextMore = to.begin(); nextLess != from.end() || nextMore != to.end();) {
+            const auto number = [](auto next, Steps steps) { return next == steps.end() ? noStep : next->number; };
+            const std::size_t now = std::min(number(nextLess, from), number(nextMore, to));
+            const auto reach = [&](RowProblem::Step& step, auto& next, Steps steps) {
+                step.high = step.after;
+                if (number(next, steps) == now)
+                    step = *next++;
+            };
+            reach(less, nextLess, from);
+            reach(more, nextMore, to);
+            if (more.high == less.high && more.after == less.after)
+                continue;
+            const std::size_t stretch = stretchOf[events[call + now]]; // of this event alone
+            const std::size_t next = call + std::min({number(nextLess, from), number(nextMore, to), replay.changes()});
+            add(stretch, stretch + 1, more.high - less.high);
+            add(stretch + 1, next < events.size() ? stretchOf[events[next]] : bytes_.size(), more.after - less.after);
+        }
     }
     for (const std::size_t block : changed_)
         findHighest(block);
@@ -267,10 +322,10 @@ void PlanMemory::change(std::size_t arc, const std::size_t* from, const std::siz
 
 void PlanMemory::add(std::size_t begin, std::size_t end, Bytes bytes)
 {
-    while (begin < end) {
-        const std::size_t block = begin / blockEvents;
-        const std::size_t stop = std::min(end, (block + 1) * blockEvents);
-        if (stop - begin == blockEvents) {
+    while (begin < end && bytes != 0) {
+        const std::size_t block = begin / blockStretches;
+        const std::size_t stop = std::min(end, (block + 1) * blockStretches);
+        if (stop - begin == blockStretches) {
             added_[block] += bytes;
             highest_[block] += bytes;
             begin = stop;
@@ -285,36 +340,60 @@ void PlanMemory::add(std::size_t begin, std::size_t end, Bytes bytes)
 
 void PlanMemory::findHighest(std::size_t block)
 {
-    const std::size_t end = std::min(bytes_.size(), (block + 1) * blockEvents);
-    Bytes highest = std::numeric_limits<Bytes>::min();
-    for (std::size_t event = block * blockEvents; event < end; ++event)
-        highest = std::max(highest, bytes_[event]);
-    if (block * blockEvents < end)
-        highest_[block] = highest + added_[block];
+    const auto begin = bytes_.begin() + static_cast<std::ptrdiff_t>(block * blockStretches);
+    const auto end
+        = bytes_.begin() + static_cast<std::ptrdiff_t>(std::min(bytes_.size(), (block + 1) * blockStretches));
+    if (begin < end)
+        highest_[block] = *std::max_element(begin, end) + added_[block];
+}
+
+Bytes PlanMemory::bytesOf(std::size_t stretch) const
+{
+    return bytes_[stretch] + added_[stretch / blockStretches];
+}
+
+Bytes PlanMemory::highest() const
+{
+    return std::ranges::max(highest_);
 }
 
 Bytes PlanMemory::highestIn(std::size_t begin, std::size_t end) const
 {
+    const std::vector<std::uint32_t>& beginOf = problem_->beginOf_;
+    const std::vector<Bytes>& base = problem_->base(memory_);
     Bytes highest = std::numeric_limits<Bytes>::min();
-    while (begin < end) {
-        const std::size_t block = begin / blockEvents;
-        const std::size_t stop = std::min(end, (block + 1) * blockEvents);
-        if (stop - begin == blockEvents || (begin % blockEvents == 0 && stop == bytes_.size()))
+    for (std::size_t stretch = problem_->stretchOf_[begin]; begin < end;) {
+        const std::size_t stop = std::min<std::size_t>(end, beginOf[stretch + 1]);
+        const std::size_t block = stretch / blockStretches;
+        if (const std::size_t next = (block + 1) * blockStretches; stretch % blockStretches == 0
+            && next < beginOf.size() && begin == beginOf[stretch] && beginOf[next] <= end) {
             highest = std::max(highest, highest_[block]);
-        else
+            stretch = next;
+            begin = beginOf[next];
+            continue;
+        }
+        if (begin == beginOf[stretch] && stop == beginOf[stretch + 1]) {
+            highest = std::max(highest, bytesOf(stretch));
+        } else { // a part of the stretch
+            const Bytes plan = bytesOf(stretch) - problem_->highest(memory_)[stretch];
             for (std::size_t event = begin; event < stop; ++event)
-                highest = std::max(highest, bytes_[event] + added_[block]);
+                highest = std::max(highest, base[event] + plan);
+        }
         begin = stop;
+        ++stretch;
     }
     return highest;
 }
 
 std::uint32_t PlanMemory::highestEvent() const
 {
-    const auto block = static_cast<std::size_t>(std::ranges::max_element(highest_) - highest_.begin());
-    const auto begin = bytes_.begin() + static_cast<std::ptrdiff_t>(block * blockEvents);
-    const auto end = bytes_.begin() + static_cast<std::ptrdiff_t>(std::min(bytes_.size(), (block + 1) * blockEvents));
-    return static_cast<std::uint32_t>(std::max_element(begin, end) - bytes_.begin());
+    std::size_t highest = 0;
+    for (std::size_t stretch = 1; stretch < bytes_.size(); ++stretch)
+        if (bytesOf(stretch) > bytesOf(highest))
+            highest = stretch;
+    const std::vector<Bytes>& base = problem_->base(memory_);
+    const auto begin = base.begin() + problem_->beginOf_[highest], end = base.begin() + problem_->beginOf_[highest + 1];
+    return static_cast<std::uint32_t>(std::max_element(begin, end) - base.begin());
 }
 
 std::vector<RowProblem::Component> RowProblem::components(const std::vector<Row>& rows, const OptionSet& options) const

@@ -122,38 +122,57 @@ private:
     const PartOptions& optionsOf(std::size_t arc) const { return parts_.classes[parts_.arcs[arc].arcClass].options; }
     const std::vector<Bytes>& base(Memory memory) const { return memory == Memory::atLeast ? atLeast_ : atMost_; }
 
+    /// A change of an effect that differs from the change before.
+    struct Step
+    {
+        std::size_t number = 0; ///< of the change
+        Bytes high = 0, after = 0; ///< as LocalEffect::Change; `after` holds until the next step
+    };
+    static std::vector<Step> stepsOf(const LocalEffect& effect);
+    void findStretches();
+    /// By stretch: the highest base().
+    const std::vector<Bytes>& highest(Memory memory) const
+    {
+        return memory == Memory::atLeast ? highestAtLeast_ : highestAtMost_;
+    }
+
     PartArcs parts_;
     std::vector<std::vector<double>> changes_; ///< by class of arcs: bytes by Row::Moment, and there by option
+    std::vector<std::vector<std::vector<Step>>> steps_; ///< by class of arcs, by option
     std::vector<ModuleId> modules_; ///< by arc
     std::size_t positions_ = 0;
     std::vector<Bytes> atLeast_, atMost_; ///< by event: memory without a plan
+    /// Stretches of events at which every plan adds the same bytes.
+    std::vector<std::uint32_t> stretchOf_; ///< by event, and one more
+    std::vector<std::uint32_t> beginOf_; ///< by stretch: the first event; one more for the end
+    std::vector<Bytes> highestAtLeast_, highestAtMost_; ///< by stretch
 };
 
-/// RowProblem::memoryUnder() of a whole plan, in which options are replaced: a replacement visits only the events of
-/// the option's arc, and blocks of events between.
+/// RowProblem::memoryUnder() of a whole plan, in which options are replaced. A replacement visits only the stretches of
+/// events that the options change, and blocks of stretches between.
 class PlanMemory
 {
 public:
     PlanMemory(const RowProblem& problem, RowProblem::Memory memory, const OptionShares& plan);
 
-    void replace(const ArcOption& option, std::size_t by)
-    {
-        change(option.arc, &option.option, &by);
-    } ///< by an option of the same arc
-    Bytes highest() const { return highestIn(0, bytes_.size()); }
+    void replace(const ArcOption& option, std::size_t by); ///< by an option of the same arc
+    Bytes highest() const;
     Bytes highestIn(std::size_t begin, std::size_t end) const; ///< of a range of events that is not empty
     std::uint32_t highestEvent() const;
 
 private:
-    void change(std::size_t arc, const std::size_t* from, const std::size_t* to); ///< null: no option
-    void add(std::size_t begin, std::size_t end, Bytes bytes);
+    using Steps = std::span<const RowProblem::Step>;
+    void change(std::size_t arc, Steps from, Steps to);
+    void add(std::size_t begin, std::size_t end, Bytes bytes); ///< to stretches
     void findHighest(std::size_t block);
+    Bytes bytesOf(std::size_t stretch) const; ///< highest bytes
 
     const RowProblem* problem_;
-    std::vector<Bytes> bytes_; ///< by event, without added_
-    std::vector<Bytes> added_; ///< by block, to all events
+    RowProblem::Memory memory_;
+    std::vector<Bytes> bytes_; ///< by stretch: highest bytes, without added_
+    std::vector<Bytes> added_; ///< by block, to all stretches
     std::vector<Bytes> highest_; ///< by block, with added_
-    std::vector<std::size_t> changed_; ///< blocks with events that change() has changed
+    std::vector<std::size_t> changed_; ///< blocks with stretches that change() has changed
 };
 
 } // namespace headroom
