@@ -15,7 +15,7 @@
 #include "core/policy/causes.h"
 #include "core/predict/predict.h"
 #include "core/sac/record_summary.h"
-#include "core/timeline/timeline_json.h"
+#include "core/timeline/timeline.h"
 #include "core/trace/out_of_memory.h"
 #include "core/trace/phase_times.h"
 #include "core/trace/remarks.h"

@@ -5,7 +5,7 @@
 #include "app/cli/arguments.h"
 #include "app/cli/table.h"
 #include "core/base/try.h"
-#include "core/timeline/timeline_json.h"
+#include "core/timeline/timeline.h"
 
 #include <CLI/CLI.hpp>
 

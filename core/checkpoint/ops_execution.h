@@ -5,7 +5,7 @@
 #include "core/checkpoint/ambient_state.h"
 #include "core/device/hosted_memory.h"
 #include "core/joint/joint_graph.h"
-#include "core/joint/ops_plan.h"
+#include "core/joint/ops_request.h"
 #include "core/record/interceptor.h"
 #include "core/record/op_facts.h"
 #include "core/record/saved_tensor_hooks.h"

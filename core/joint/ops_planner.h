@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/joint/min_cut.h"
-#include "core/joint/ops_plan.h"
+#include "core/joint/ops_request.h"
 #include "core/joint/ops_schedule.h"
 #include "core/plan/knapsack.h"
 #include "core/predict/module_memory.h"

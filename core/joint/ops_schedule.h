@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/joint/joint_graph.h"
-#include "core/joint/ops_plan.h"
+#include "core/joint/ops_request.h"
 #include "core/predict/module_memory.h"
 #include "core/timeline/timeline.h"
 

@@ -2,13 +2,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/policy/offload_bound.h"
 
-#include "core/plan/chain_problem.h"
 #include "core/plan/glpk_problem.h"
+#include "core/policy/priced_plans.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <numeric>
 #include <utility>
 
 namespace headroom {
@@ -17,204 +15,13 @@ namespace {
 
 constexpr double budgetUnits = 1000; ///< the budget in the unit of the rows
 constexpr double tolerance = 1e-6; ///< ms
-constexpr double rowTolerance = 1e-3; ///< units
+constexpr double rowTolerance = PricedPlans::rowTolerance;
 constexpr double errorShare = 8e-3; ///< of the known plan's time: error of a bound
 constexpr double enoughGap = 5e-3; ///< between a bound and the mixture
 constexpr std::size_t mostRounded = 64; ///< plans of OptionChoices
 constexpr std::size_t mostRows = 100;
-constexpr double nsPerComparison = 2.2; ///< work of a label or option that is compared with another
-constexpr std::size_t mostLabels = 2000; ///< of a position
 
-/// Finds the plan of least time at prices of memory.
-class PricedPlans
-{
-public:
-    /// The found time may be `errorMs` above the least.
-    PricedPlans(const RowProblem& problem, const CopyLimits& copies, double errorMs)
-        : problem_(problem)
-        , copies_(copies)
-        , leftOutMs_(errorMs / static_cast<double>(2 * std::max<std::size_t>(problem.positions(), 1)))
-    {
-        for (std::size_t arc = 0; arc < problem.arcs().size(); ++arc) {
-            std::vector<OptionTimes>& times = times_.emplace_back();
-            for (std::size_t option = 0; option < problem.optionCount(arc); ++option)
-                times.push_back(timesOf({arc, option}));
-        }
-    }
-
-    /// A plan and the time with exposed copies and prices.
-    struct Found
-    {
-        OptionShares options;
-        double ms = 0;
-    };
-    /// `costs` has what each option of each arc costs beside its copies. Without options if time is up.
-    Found find(const std::vector<std::vector<double>>& costs, const SearchLimit& limit) const
-    {
-        const std::size_t positions = problem_.positions();
-        std::vector<std::vector<Label>> labels(positions + 1);
-        labels.front().push_back({});
-        for (std::size_t arc = 0; arc < times_.size(); ++arc) {
-            const auto first = static_cast<std::size_t>(problem_.arcs()[arc].first);
-            const auto last = static_cast<std::size_t>(problem_.arcs()[arc].last);
-            if (arc == 0 || problem_.arcs()[arc - 1].first < problem_.arcs()[arc].first)
-                keepBestLabels(labels[first]);
-            if (limit.reached() || labels[first].size() > mostLabels)
-                return {};
-            for (const std::size_t option : bestOptions(arc, costs[arc]))
-                for (std::size_t from = 0; from < labels[first].size(); ++from) {
-                    Label next = after(labels[first][from], arc, times_[arc][option]);
-                    next.ms += costs[arc][option];
-                    next.option = {arc, option};
-                    next.from = from;
-                    labels[last].push_back(next);
-                }
-        }
-        keepBestLabels(labels.back());
-        const Label* best = nullptr;
-        for (const Label& label : labels.back())
-            if (!best || label.ms + label.exposedMs() < best->ms + best->exposedMs())
-                best = &label;
-        Found found;
-        if (!best)
-            return found;
-        found.ms = best->ms + best->exposedMs();
-        for (std::size_t position = positions; position > 0;) {
-            found.options.emplace_back(best->option, 1.0);
-            position = static_cast<std::size_t>(problem_.arcs()[best->option.arc].first);
-            best = &labels[position][best->from];
-        }
-        std::ranges::reverse(found.options);
-        return found;
-    }
-
-    /// The time of a plan, by the same rules.
-    double msOf(const OptionShares& options) const
-    {
-        Label label;
-        for (const auto& [option, share] : options) {
-            label = after(label, option.arc, times_[option.arc][option.option]);
-            label.ms += problem_.effectOf(option).recomputeMs;
-        }
-        return label.ms + label.exposedMs();
-    }
-
-private:
-    /// What an option adds to the copies of a plan, in ms.
-    struct OptionTimes
-    {
-        double out = 0, in = 0; ///< copies
-        double again = 0; ///< recomputation in the backward
-        double tail = 0, lead = 0; ///< CopyLimits::Own
-        double moreOut = 0, moreIn = 0;
-        double idleOut = 0, idleIn = 0;
-    };
-    /// The parts before a position, with their copies to the host that are left when the last part's forward ends, and
-    /// their copies back that must be made before the last part's backward begins.
-    struct Label
-    {
-        double outMs = 0, inMs = 0;
-        double idleOutMs = 0, idleInMs = 0; ///< idle time that may hide copies anywhere
-        double ms = 0;
-
-        double exposedMs() const { return std::max(0.0, outMs - idleOutMs) + std::max(0.0, inMs - idleInMs); }
-        ArcOption option; ///< the last one
-        std::size_t from = 0; ///< the label before
-    };
-
-    OptionTimes timesOf(const ArcOption& option) const
-    {
-        const LocalEffect& effect = problem_.effectOf(option);
-        const CopyLimits::Own& own = (*copies_.own)[option.arc][option.option];
-        OptionTimes times;
-        if (effect.movedBytes > 0) {
-            times.out = copyMs(copies_.link, effect);
-            times.in = times.out * copies_.link.toHost / copies_.link.fromHost;
-        }
-        times.again = own.againMs;
-        times.idleOut = own.idleOutMs;
-        times.idleIn = own.idleInMs;
-        times.tail = own.tailMs;
-        times.lead = std::max(0.0, own.leadMs - times.again);
-        times.moreOut = own.moreOutMs;
-        times.moreIn = own.moreInMs;
-        return times;
-    }
-
-    Label after(Label label, std::size_t arc, const OptionTimes& times) const
-    {
-        const auto first = static_cast<std::size_t>(problem_.arcs()[arc].first);
-        const auto last = static_cast<std::size_t>(problem_.arcs()[arc].last);
-        const bool begins = times.moreIn > 0;
-        label.idleOutMs += times.idleOut;
-        label.idleInMs += times.idleIn;
-        label.outMs += times.out;
-        label.inMs += times.in;
-        for (std::size_t position = first; position < last; ++position) {
-            label.outMs = std::max(0.0, label.outMs - copies_.forwardMs[position]);
-            label.inMs = std::max(
-                0.0, label.inMs - copies_.backwardMs[position] - (position + 1 == last && !begins ? times.again : 0));
-        }
-        label.outMs = std::max(0.0, std::max(label.outMs, times.tail) - times.moreOut);
-        label.inMs = std::max(0.0, std::max(label.inMs, times.lead) - (begins ? times.moreIn + times.again : 0));
-        return label;
-    }
-
-    /// Whether an option is no better than another option, if a ms of copies costs a ms, the most that copies cost.
-    bool isWorse(const OptionTimes& times, double cost, const OptionTimes& than, double thanCost) const
-    {
-        return thanCost + above(than.out, times.out) + above(than.tail, times.tail) + above(than.lead, times.lead)
-            + above(than.in - than.again, times.in - times.again) + above(times.moreOut, than.moreOut)
-            + above(times.moreIn, than.moreIn) + above(times.idleOut, than.idleOut) + above(times.idleIn, than.idleIn)
-            <= cost + leftOutMs_;
-    }
-
-    bool isWorse(const Label& label, const Label& than) const
-    {
-        return than.ms + above(than.outMs, label.outMs) + above(than.inMs, label.inMs)
-            + above(label.idleOutMs, than.idleOutMs) + above(label.idleInMs, than.idleInMs)
-            <= label.ms + leftOutMs_;
-    }
-
-    static double above(double a, double b) { return std::max(0.0, a - b); }
-
-    /// Leaves out candidates that are worse than a cheaper candidate.
-    template <typename T, typename Cost, typename IsWorse>
-    static void keepBest(std::vector<T>& candidates, const Cost& cost, const IsWorse& isWorse)
-    {
-        std::ranges::sort(candidates, {}, cost);
-        std::vector<T> best;
-        for (const T& candidate : candidates) {
-            SearchLimit::count(static_cast<double>(best.size() + 1), nsPerComparison);
-            if (std::ranges::none_of(best, [&](const T& than) { return isWorse(candidate, than); }))
-                best.push_back(candidate);
-        }
-        candidates = std::move(best);
-    }
-
-    std::vector<std::size_t> bestOptions(std::size_t arc, const std::vector<double>& costs) const
-    {
-        std::vector<std::size_t> options(costs.size());
-        std::iota(options.begin(), options.end(), std::size_t{0});
-        keepBest(
-            options, [&](std::size_t option) { return costs[option]; },
-            [&](std::size_t option, std::size_t than) {
-                return isWorse(times_[arc][option], costs[option], times_[arc][than], costs[than]);
-            });
-        return options;
-    }
-
-    void keepBestLabels(std::vector<Label>& labels) const
-    {
-        keepBest(labels, &Label::ms, [&](const Label& label, const Label& than) { return isWorse(label, than); });
-    }
-
-    const RowProblem& problem_;
-    const CopyLimits& copies_;
-    double leftOutMs_; ///< options and labels are left out if others cost at most so much more
-    std::vector<std::vector<OptionTimes>> times_; ///< by arc, by option
-};
-
+/// Mixes plans in which memory has a price.
 class Mixture
 {
 public:
@@ -259,12 +66,17 @@ public:
             double ms = found.ms - errorMs_;
             for (std::size_t row = 0; row < rows_.size(); ++row)
                 ms += std::min(0.0, mixed.duals[row + 1]) * unitsLeft(rows_[row]);
-            bound.ms = std::max(bound.ms, ms);
+            if (ms > bound.ms) {
+                bound.ms = ms;
+                duals_ = mixed.duals;
+            }
             if (bound.ms >= enoughMs
                 || mixed.objective - ms <= errorMs_ + std::max(tolerance, enoughGap * mixed.objective))
                 break;
             addPlan(found.options, plans_.msOf(found.options));
         }
+        if (bound.ms < enoughMs && !duals_.empty())
+            enumerate(bound, enoughMs, limit);
         return bound;
     }
 
@@ -275,6 +87,40 @@ private:
         for (const auto& [option, share] : options)
             bytes += problem_.changeIn(row, option);
         return static_cast<double>(bytes) / bytesPerUnit_;
+    }
+
+    /// Raises the bound to the time of the quickest whole plan that fits, or to `enoughMs`, if time allows.
+    void enumerate(OffloadBound& bound, double enoughMs, const SearchLimit& limit)
+    {
+        std::vector<double> duals = duals_;
+        while (true) {
+            duals.resize(rows_.size() + 1, 0); // rows were added since
+            const auto found = plans_.findWithin(rowsOfOptions(duals), costsAt(duals), enoughMs, limit);
+            if (!found)
+                return;
+            bound.ms = std::max(bound.ms, found->ms);
+            if (found->options.empty() || !addRowFor(found->options, 0)) {
+                if (!found->options.empty())
+                    bound.plans.push_back(found->options);
+                return;
+            }
+        }
+    }
+
+    std::vector<PricedPlans::MemoryRow> rowsOfOptions(const std::vector<double>& duals) const
+    {
+        std::vector<PricedPlans::MemoryRow> rows;
+        for (std::size_t row = 0; row < rows_.size(); ++row) {
+            PricedPlans::MemoryRow& own = rows.emplace_back();
+            own.left = unitsLeft(rows_[row]);
+            own.price = std::max(0.0, -duals[row + 1]);
+            for (std::size_t arc = 0; arc < problem_.arcs().size(); ++arc) {
+                std::vector<double>& units = own.units.emplace_back();
+                for (const double bytes : problem_.changesIn(rows_[row], arc))
+                    units.push_back(bytes / bytesPerUnit_);
+            }
+        }
+        return rows;
     }
 
     double unitsLeft(const RowProblem::Row& row) const
@@ -321,9 +167,9 @@ private:
         return true;
     }
 
-    std::vector<std::vector<double>> costsAt(const std::vector<double>& duals) const
+    PricedPlans::Costs costsAt(const std::vector<double>& duals) const
     {
-        std::vector<std::vector<double>> costs;
+        PricedPlans::Costs costs;
         for (std::size_t arc = 0; arc < problem_.arcs().size(); ++arc) {
             std::vector<double>& own = costs.emplace_back(problem_.optionCount(arc));
             for (std::size_t option = 0; option < own.size(); ++option)
@@ -348,6 +194,7 @@ private:
     std::vector<std::uint32_t>& events_;
     std::vector<RowProblem::Row> rows_;
     std::vector<OptionShares> columns_;
+    std::vector<double> duals_; ///< of the best bound
     GlpkProblem programme_;
 };
 

@@ -6,19 +6,15 @@
 #include "core/predict/regions.h"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
-#include <map>
-#include <ranges>
 #include <utility>
 
 namespace headroom {
 
 namespace {
 
-constexpr double never = std::numeric_limits<double>::infinity();
+constexpr double noTime = std::numeric_limits<double>::infinity();
 constexpr double launchMs = 0.004; ///< of ClockMemory
-constexpr double nsPerRegion = 240; ///< work of a plan's region in CopySchedule::find()
 
 /// A part of the chain.
 struct Part
@@ -173,7 +169,7 @@ private:
             made[storage.value] = true;
             madeMs += limits_.link.issueMs;
         };
-        double most = -never;
+        double most = -noTime;
         for (EventIndex event(begin); event.value <= end; ++event.value) {
             most = std::max(most, std::min(copiesMs, madeMs) - aheadMs(event.value));
             if (trace_.events.kind[event] == EventKind::pack)
@@ -188,10 +184,10 @@ private:
     double aheadMs(std::uint32_t event) const
     {
         if (trace_.events.kind[EventIndex(event)] != EventKind::opBegin)
-            return never;
+            return noTime;
         const OpId op(trace_.events.a[EventIndex(event)]);
         const double aheadMs = gpuAt(event) - times_.cpuMs[event] - issues_[op.value].cpuMs - launchMs;
-        return trace_.ops.ms[op] > 0 ? std::max(0.0, aheadMs) : never;
+        return trace_.ops.ms[op] > 0 ? std::max(0.0, aheadMs) : noTime;
     }
 
     const StepTrace& trace_;
@@ -202,20 +198,6 @@ private:
     bool isChain_ = true;
     CopyLimits limits_;
 };
-
-/// By module: the position of the part that the module is, or is inside of; -1: none. Modules inside follow the outer
-/// module.
-std::vector<int> partPositions(const StepTrace& trace, const PartTree& tree)
-{
-    std::vector<int> positions(trace.modules.size(), -1);
-    for (std::size_t part = 0; part < tree.parts.size(); ++part)
-        positions[tree.units[static_cast<std::size_t>(tree.parts[part])].module.value] = static_cast<int>(part);
-    for (std::uint32_t module = 0; module < trace.modules.size(); ++module)
-        if (const ModuleId parent = trace.modules.parent[ModuleId(module)];
-            parent.valid() && positions[module] < 0 && positions[parent.value] >= 0)
-            positions[module] = positions[parent.value];
-    return positions;
-}
 
 } // namespace
 
@@ -244,338 +226,6 @@ double CopyLimits::issueMs(const LocalEffect& effect) const
 double CopyLimits::cpuMs(const PartArcs::Arc& arc, const LocalEffect& effect) const
 {
     return 2 * issueMs(effect) + (effect.recomputeMs > 0 ? idleAgain[at(arc.unit)].cpuMs : 0);
-}
-
-CopyLimits expectedLimits(const StepModel& model, const PartTree& tree)
-{
-    const StepTrace& trace = *model.trace();
-    const std::vector<int> positions = partPositions(trace, tree);
-    CopyLimits limits;
-    limits.link = hostLinkOf(trace.info);
-    limits.forwardMs.assign(tree.parts.size(), 0);
-    limits.backwardMs.assign(tree.parts.size(), 0);
-    for (std::uint32_t op = 0; op < trace.ops.size(); ++op) {
-        const ModuleId module = trace.ops.module[OpId(op)];
-        const int position = module.valid() ? positions[module.value] : -1;
-        const Phase phase = trace.ops.phase[OpId(op)];
-        if (position < 0 || (phase != Phase::forward && phase != Phase::backward))
-            continue;
-        (phase == Phase::forward ? limits.forwardMs : limits.backwardMs)[static_cast<std::size_t>(position)]
-            += trace.ops.ms[OpId(op)];
-    }
-    return limits;
-}
-
-CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, const PartTree& tree)
-    : times_(&times)
-    , link_(hostLinkOf(model.trace()->info))
-    , partsIn_(model.trace()->modules.size())
-    , positions_(partPositions(*model.trace(), tree))
-    , calls_(model.trace()->modules.size())
-{
-    const StepTrace& trace = *model.trace();
-    const StepIndex& index = model.index();
-    for (const int part : tree.parts) {
-        const ModuleId module = tree.units[static_cast<std::size_t>(part)].module;
-        parts_.push_back(module);
-        mayCount_.push_back(index.obstaclesToOffload[module.value] == CheckpointObstacle::none);
-    }
-    for (const PartTree::Around& around : tree.around)
-        for (int position = around.first; position < around.last; ++position)
-            partsIn_[tree.units[static_cast<std::size_t>(around.unit)].module.value].push_back(position);
-    for (const PartTree::Unit& unit : tree.units) {
-        const ModuleId module = unit.module;
-        const bool moves = index.obstaclesToOffload[module.value] == CheckpointObstacle::none;
-        const std::vector<bool> moved = moves ? movedPacksOf(trace, index, module) : std::vector<bool>();
-        for (const CallId id : index.callsOf[module.value]) {
-            const StepIndex::Call& call = index.calls[id.value];
-            if (!call.saves())
-                continue;
-            Call own{call.enter, call.exit, StepIndex::never, {}};
-            for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
-                own.firstUnpack = std::min(own.firstUnpack, index.unpackEvent[pack]);
-            std::map<StorageId, std::size_t> places;
-            for (std::uint32_t pack = call.firstPack;
-                 pack < call.endPack && moved.size() == call.endPack - call.firstPack; ++pack) {
-                if (!moved[pack - call.firstPack])
-                    continue;
-                const StorageId storage = trace.packs.storage[PackId(pack)];
-                const auto [place, isNew] = places.emplace(storage, own.copied.size());
-                if (isNew)
-                    own.copied.push_back({trace.storages.bytes[storage],
-                                          times.gpuMs[call.exit] - times.gpuMs[index.packEvent[pack]], never});
-                if (const std::uint32_t use = index.unpackEvent[pack]; use != StepIndex::never)
-                    own.copied[place->second].useMs
-                        = std::min(own.copied[place->second].useMs, times.gpuMs[use] - times.gpuMs[own.firstUnpack]);
-            }
-            calls_[module.value].push_back(std::move(own));
-        }
-    }
-}
-
-CopyLimits::Own CopySchedule::ownOf(const CheckpointPlan& plan, ModuleId part) const
-{
-    if (calls_[part.value].size() != 1)
-        return {};
-    const Call& whole = calls_[part.value].front();
-    std::vector<const Call*> calls;
-    for (const CheckpointRegion& region : plan)
-        if (region.offload && region.offload->moves) {
-            if (calls_[region.module.value].size() != 1)
-                return {};
-            calls.push_back(&calls_[region.module.value].front());
-        }
-    CopyLimits::Own own;
-    if (const std::vector<Call>& last = calls_[parts_.back().value]; last.size() == 1) {
-        own.moreOutMs = std::max(0.0, times_->gpuMs[whole.exit] - times_->gpuMs[last.front().exit]);
-        if (whole.firstUnpack < last.front().firstUnpack)
-            own.moreInMs = times_->gpuMs[last.front().firstUnpack] - times_->gpuMs[whole.firstUnpack];
-    }
-    double streamMs = 0;
-    std::ranges::sort(calls, {}, &Call::enter);
-    for (const Call* call : calls)
-        for (const Copied& copied : call->copied)
-            streamMs = std::max(streamMs, times_->gpuMs[call->exit] - copied.packMs) + link_.msToHost(copied.bytes);
-    own.tailMs = std::max(0.0, streamMs - times_->gpuMs[whole.exit]);
-    streamMs = whole.firstUnpack == StepIndex::never ? 0 : times_->gpuMs[whole.firstUnpack];
-    std::ranges::sort(calls, {}, &Call::firstUnpack);
-    for (const Call* call : calls)
-        for (const Copied& copied : std::views::reverse(call->copied)) {
-            if (copied.useMs == never)
-                continue;
-            streamMs += link_.msFromHost(copied.bytes);
-            own.leadMs = std::max(own.leadMs, streamMs - times_->gpuMs[call->firstUnpack] - copied.useMs);
-        }
-    return own;
-}
-
-/// The plan with the parts that it leaves as they are, from the first offloaded one on. Nothing of them moves, but
-/// their calls count (Offload::moves), so that a copy may take as long as several of them run.
-CheckpointPlan CopySchedule::withCounted(CheckpointPlan plan) const
-{
-    std::vector<bool> planned(parts_.size(), false);
-    int first = std::numeric_limits<int>::max();
-    for (const CheckpointRegion& region : plan) {
-        const auto cover = [&](int position) {
-            planned[static_cast<std::size_t>(position)] = true;
-            if (region.offload)
-                first = std::min(first, position);
-        };
-        if (const int position = positions_[region.module.value]; position >= 0)
-            cover(position);
-        else
-            std::ranges::for_each(partsIn_[region.module.value], cover);
-    }
-    const std::size_t known = plan.size();
-    for (auto position = static_cast<std::size_t>(first); position < planned.size(); ++position)
-        if (!planned[position] && mayCount_[position])
-            plan.push_back({parts_[position], {}, Offload{0, 0, false}});
-    if (plan.size() > known)
-        std::ranges::sort(plan, {}, &CheckpointRegion::module);
-    return plan;
-}
-
-class CopySchedule::Search
-{
-public:
-    Search(const CopySchedule& schedule, const CheckpointPlan& plan, const PlanMemory& memory, Bytes budget,
-           std::span<const RecomputedParts> recomputed)
-        : link_(schedule.link_)
-        , memory_(memory)
-        , budget_(budget)
-    {
-        const std::vector<double>& gpuMs = schedule.times_->gpuMs;
-        for (const CheckpointRegion& region : plan) {
-            const int position = schedule.firstPositionOf(region.module);
-            for (const Call& call : schedule.calls_[region.module.value]) {
-                Numbered& numbered = calls_.emplace_back();
-                numbered.call = &call;
-                numbered.module = region.module;
-                numbered.endMs = gpuMs[call.exit];
-                numbered.beginMs = call.firstUnpack == StepIndex::never ? 0 : gpuMs[call.firstUnpack];
-                if (!region.offload && position >= 0) {
-                    numbered.position = position;
-                    numbered.againMs = gpuMs[call.exit] - gpuMs[call.enter];
-                }
-                numbered.moves = region.offload && region.offload->moves;
-            }
-        }
-        addRecomputation(recomputed);
-        for (Numbered& numbered : calls_) {
-            if (!numbered.moves)
-                continue;
-            for (const Copied& copied : std::views::reverse(numbered.call->copied)) { // in the order of the copies back
-                numbered.bytes += copied.bytes;
-                numbered.inMs += link_.msFromHost(copied.bytes);
-                numbered.latestMs = std::min(numbered.latestMs, numbered.beginMs + copied.useMs - numbered.inMs);
-            }
-        }
-        std::ranges::sort(calls_, {}, [](const Numbered& numbered) { return numbered.call->enter; });
-    }
-
-    double run(CheckpointPlan& plan)
-    {
-        sendAway();
-        bringBack();
-        std::map<ModuleId, Offload> found;
-        for (const Numbered& numbered : calls_) {
-            if (numbered.bytes == 0)
-                continue;
-            const auto [known, added] = found.emplace(numbered.module, Offload{numbered.wait, numbered.ahead});
-            known->second.wait = std::min(known->second.wait, numbered.wait);
-            known->second.ahead = std::min(known->second.ahead, numbered.ahead);
-        }
-        for (CheckpointRegion& region : plan)
-            if (const auto when = found.find(region.module); region.offload && when != found.end())
-                region.offload = when->second;
-        return exposedMs_;
-    }
-
-private:
-    struct Numbered
-    {
-        const Call* call = nullptr;
-        ModuleId module;
-        int position = -1; ///< of the first part of a checkpointed call
-        bool moves = false;
-        double againMs = 0; ///< time of recomputation
-        double endMs = 0, beginMs = 0; ///< of the forward, and of the backward, without waits for copies
-        double inMs = 0; ///< time of the copies back
-        double latestMs = never; ///< latest begin of the copies back that no op waits for
-        Bytes bytes = 0;
-        int wait = 0, ahead = 0;
-    };
-
-    /// Delays each backward by the recomputation of the calls whose backward begins before. Calls in the same parts
-    /// share the time of recomputation like the time of their forward.
-    void addRecomputation(std::span<const RecomputedParts> recomputed)
-    {
-        std::vector<std::size_t> at; // by position: index in `recomputed`
-        for (std::size_t parts = 0; parts < recomputed.size(); ++parts)
-            at.resize(static_cast<std::size_t>(recomputed[parts].last), parts);
-        std::vector<double> forwardMs(recomputed.size(), 0);
-        for (const Numbered& call : calls_)
-            if (call.position >= 0)
-                forwardMs[at[static_cast<std::size_t>(call.position)]] += call.againMs;
-        for (Numbered& call : calls_)
-            if (call.againMs > 0) {
-                const std::size_t parts = at[static_cast<std::size_t>(call.position)];
-                call.againMs *= recomputed[parts].ms / forwardMs[parts];
-            }
-        std::ranges::sort(calls_, {}, [](const Numbered& call) { return call.call->firstUnpack; });
-        double againMs = 0;
-        for (Numbered& call : calls_) {
-            call.beginMs += againMs;
-            againMs += call.againMs;
-        }
-    }
-
-    /// Bytes that are left at all events of a stretch.
-    double leftIn(std::uint32_t begin, std::uint32_t end) const
-    {
-        return static_cast<double>(begin >= end ? budget_ : budget_ - memory_.highestIn(begin, end));
-    }
-
-    /// Follows the copies to the host from call to call. The device waits for a copy only where memory, or the backward
-    /// of the tensors' call, leaves no time.
-    void sendAway()
-    {
-        std::deque<std::pair<std::size_t, double>> here; // number of the call, end of the copy
-        double bytes = 0, streamMs = 0, waited = 0;
-        for (std::size_t number = 0; number < calls_.size(); ++number) {
-            const Numbered& own = calls_[number];
-            if (own.bytes > 0) {
-                for (const Copied& copied : own.call->copied)
-                    streamMs = std::max(streamMs, own.endMs - copied.packMs + waited) + link_.msToHost(copied.bytes);
-                here.emplace_back(number, streamMs);
-                bytes += static_cast<double>(own.bytes);
-            }
-            if (here.empty())
-                continue;
-            const bool isLast = number + 1 == calls_.size();
-            const std::uint32_t next = isLast ? StepIndex::never : calls_[number + 1].call->exit;
-            const double most = isLast ? 0 : leftIn(own.call->exit + 1, next + 1);
-            while (!here.empty()) {
-                const auto [first, endMs] = here.front();
-                Numbered& leaving = calls_[first];
-                if (endMs > own.endMs + waited) {
-                    if (bytes <= most && leaving.call->firstUnpack > next)
-                        break;
-                    exposedMs_ += endMs - own.endMs - waited;
-                    waited = endMs - own.endMs;
-                }
-                leaving.wait = static_cast<int>(number - first);
-                bytes -= static_cast<double>(leaving.bytes);
-                here.pop_front();
-            }
-        }
-    }
-
-    /// From the end of the backward on: finds for each call the latest begin of the copies back that hides the copies,
-    /// if the memory is there.
-    void bringBack()
-    {
-        std::vector<std::size_t> order;
-        for (std::size_t number = 0; number < calls_.size(); ++number)
-            if (calls_[number].bytes > 0 && calls_[number].call->firstUnpack != StepIndex::never)
-                order.push_back(number);
-        const auto unpackOf = [&](std::size_t number) { return calls_[number].call->firstUnpack; };
-        std::ranges::sort(order, std::ranges::greater(), unpackOf);
-        std::vector<double> most(calls_.size(), -1); // by call: bytes that may be back early during its backward
-        double nextMs = never; // the copies of the call after begin
-        for (const std::size_t number : order) {
-            Numbered& own = calls_[number];
-            const double latest = std::min(own.latestMs, nextMs - own.inMs);
-            std::size_t from = number;
-            while (calls_[from].beginMs > latest && from + 1 < calls_.size() && unpackOf(from + 1) < unpackOf(from)) {
-                double& bytes = most[from + 1];
-                if (bytes < 0)
-                    bytes = std::max(0.0, leftIn(unpackOf(from + 1), unpackOf(from)));
-                if (bytes < static_cast<double>(own.bytes))
-                    break;
-                ++from;
-            }
-            for (std::size_t early = number + 1; early <= from; ++early)
-                most[early] -= static_cast<double>(own.bytes);
-            own.ahead = static_cast<int>(from - number);
-            nextMs = std::max(latest, calls_[from].beginMs);
-        }
-        clockBack(order);
-    }
-
-    /// The time that the device waits for copies back.
-    void clockBack(std::vector<std::size_t>& order)
-    {
-        std::ranges::reverse(order); // in the order of the backward
-        double streamMs = 0, waited = 0;
-        for (const std::size_t number : order) {
-            const Numbered& own = calls_[number];
-            const std::size_t from = number + static_cast<std::size_t>(own.ahead);
-            streamMs = std::max(streamMs, calls_[from].beginMs + waited);
-            for (const Copied& copied : std::views::reverse(own.call->copied)) {
-                streamMs += link_.msFromHost(copied.bytes);
-                if (const double late = streamMs - (own.beginMs + copied.useMs + waited); late > 0) {
-                    waited += late;
-                    exposedMs_ += late;
-                }
-            }
-        }
-    }
-
-    HostLink link_;
-    const PlanMemory& memory_;
-    Bytes budget_;
-    std::vector<Numbered> calls_;
-    double exposedMs_ = 0;
-};
-
-CopySchedule::Found CopySchedule::find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget,
-                                       std::span<const RecomputedParts> recomputed) const
-{
-    Found found{withCounted(std::move(plan)), 0};
-    SearchLimit::count(static_cast<double>(found.plan.size()), nsPerRegion);
-    found.exposedMs = Search(*this, found.plan, memory, budget, recomputed).run(found.plan);
-    return found;
 }
 
 } // namespace headroom

@@ -5,7 +5,7 @@
 #include "core/cost/card_memory.h"
 #include "core/cost/time_model.h"
 #include "core/sac/step_statistics.h"
-#include "core/timeline/timeline_json.h"
+#include "core/timeline/timeline.h"
 #include "core/trace/out_of_memory.h"
 #include "core/trace/phase_times.h"
 #include "core/trace/remarks.h"

@@ -4,10 +4,13 @@
 
 #include "core/trace/memory_event.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
 #include <span>
+#include <string>
 
 namespace headroom {
 
@@ -68,6 +71,22 @@ std::vector<LiveBlock> liveBlocks(const StepTrace& trace, const Timeline& timeli
     std::erase_if(blocks, [](const LiveBlock& block) { return block.bytes == 0; });
     std::ranges::stable_sort(blocks, std::ranges::greater(), &LiveBlock::bytes);
     return blocks;
+}
+
+nlohmann::ordered_json toJson(const StepInfo& info, const CategoryBytes& bytes)
+{
+    auto json = nlohmann::ordered_json::object();
+    for (std::size_t category = 0; category < categoriesOf(info); ++category)
+        json[std::string(categoryName(static_cast<Category>(category)))] = bytes[category];
+    return json;
+}
+
+void addAccount(nlohmann::ordered_json& document, const StepInfo& info, const Timeline& timeline)
+{
+    document["at_peak"] = toJson(info, timeline.atPeak);
+    auto& phases = document["phases"] = nlohmann::ordered_json::object();
+    for (const Timeline::Snapshot& snapshot : timeline.snapshots)
+        phases[std::string(markName(snapshot.mark))] = toJson(info, snapshot.bytes);
 }
 
 } // namespace headroom

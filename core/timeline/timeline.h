@@ -4,6 +4,8 @@
 
 #include "core/trace/step_trace.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -107,5 +109,12 @@ struct LiveBlock
 
 /// The storages that are alive after the first `count` changes, largest first.
 std::vector<LiveBlock> liveBlocks(const StepTrace& trace, const Timeline& timeline, std::size_t count);
+
+/// A JSON object with the bytes of each category by its name (categoryName()).
+nlohmann::ordered_json toJson(const StepInfo& info, const CategoryBytes& bytes);
+
+/// Adds "at_peak", and "phases" with the bytes at each mark, to JSON output about a step. If a mark repeats, as in
+/// gradient accumulation, the last mark counts.
+void addAccount(nlohmann::ordered_json& document, const StepInfo& info, const Timeline& timeline);
 
 } // namespace headroom

@@ -5,6 +5,7 @@
 #include "core/cost/op_issue.h"
 #include "core/cost/time_model.h"
 #include "core/policy/policy_maker.h"
+#include "core/policy/priced_plans.h"
 #include "core/policy/row_planner.h"
 #include "core/policy/step_planner.h"
 #include "core/predict/regions.h"
@@ -182,6 +183,93 @@ TEST(OffloadBound, noPlanTakesLess)
                     EXPECT_GE(plan.ms, bounds[i] * (1 - 1e-9)) << name << ", " << budgets[i];
                 }
     }
+}
+
+/// The costs of options without prices, and with the prices of rows.
+PricedPlans::Costs costsOf(const RowProblem& problem, const std::vector<PricedPlans::MemoryRow>& rows)
+{
+    PricedPlans::Costs costs;
+    for (std::size_t arc = 0; arc < problem.arcs().size(); ++arc) {
+        std::vector<double>& own = costs.emplace_back();
+        for (std::size_t option = 0; option < problem.optionCount(arc); ++option) {
+            own.push_back(problem.effectOf({arc, option}).recomputeMs);
+            for (const PricedPlans::MemoryRow& row : rows)
+                if (!row.units[arc].empty())
+                    own.back() += row.price * row.units[arc][option];
+        }
+    }
+    return costs;
+}
+
+/// Whether a plan keeps rows.
+bool fits(const OptionShares& plan, const std::vector<PricedPlans::MemoryRow>& rows)
+{
+    return std::ranges::all_of(rows, [&](const PricedPlans::MemoryRow& row) {
+        double units = 0;
+        for (const auto& [option, share] : plan)
+            units += row.units[option.arc].empty() ? 0 : row.units[option.arc][option.option];
+        return units <= row.left;
+    });
+}
+
+TEST(PricedPlans, theQuickestPlanThatFitsIsFoundAtAnyPrices)
+{
+    std::mt19937 random(8);
+    int found = 0;
+    for (const char* name : {"lora_3L_h100", "lora_3L_h100", "gpt2_12L_h100"}) {
+        SCOPED_TRACE(name);
+        const Step step(varied(name, random), true);
+        const RowProblem& problem = step.problem;
+        CopyLimits limits = copyLimits(step.model, eventTimes(*step.trace, step.model.index()), step.tree, problem);
+        std::vector<std::vector<CopyLimits::Own>> own;
+        for (std::size_t arc = 0; arc < problem.arcs().size(); ++arc)
+            for (std::size_t option = 0; option < own.emplace_back(problem.optionCount(arc)).size(); ++option)
+                limits.setTimes(own[arc][option], problem, {arc, option});
+        limits.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
+        const PricedPlans plans(problem, limits, 1e-6);
+        const std::vector<double> recorded = problem.memoryUnder({}, atLeast);
+        const double budget = std::ranges::max(recorded) * 0.97;
+        std::vector<PricedPlans::MemoryRow> rows;
+        for (std::uint32_t event = 0; event < recorded.size(); ++event) {
+            if (recorded[event] <= budget || random() % 40 != 0)
+                continue;
+            const RowProblem::Row row = problem.rowAt(event, atLeast, static_cast<Bytes>(budget));
+            PricedPlans::MemoryRow& made = rows.emplace_back();
+            made.left = static_cast<double>(row.most - row.bytes) / MiB;
+            for (std::size_t arc = 0; arc < problem.arcs().size(); ++arc) {
+                made.units.emplace_back();
+                for (const double bytes : problem.changesIn(row, arc))
+                    made.units.back().push_back(bytes / MiB);
+            }
+        }
+        ASSERT_FALSE(rows.empty());
+        const SearchLimit limit = SearchLimit::after(20000, {});
+        const auto free = plans.findWithin(rows, costsOf(problem, rows), 0.5, limit);
+        if (!free || free->options.empty())
+            continue;
+        ++found;
+        EXPECT_NEAR(plans.msOf(free->options), free->ms, 1e-9);
+        EXPECT_TRUE(fits(free->options, rows));
+        for (PricedPlans::MemoryRow& row : rows)
+            row.price = static_cast<double>(random() % 100) * 1e-5;
+        const auto priced = plans.findWithin(rows, costsOf(problem, rows), 0.5, limit);
+        ASSERT_TRUE(priced);
+        EXPECT_NEAR(priced->ms, free->ms, 1e-9);
+        const auto none = plans.findWithin(rows, costsOf(problem, rows), free->ms, limit);
+        ASSERT_TRUE(none);
+        EXPECT_TRUE(none->options.empty());
+        for (auto& [option, share] : OptionShares(free->options))
+            for (std::size_t other = 0; other < problem.optionCount(option.arc); ++other) {
+                OptionShares plan = free->options;
+                for (auto& [changed, changedShare] : plan)
+                    if (changed.arc == option.arc)
+                        changed.option = other;
+                if (fits(plan, rows)) {
+                    EXPECT_GE(plans.msOf(plan), free->ms - 1e-9);
+                }
+            }
+    }
+    EXPECT_GT(found, 0);
 }
 
 // Without waits for copies and recomputation, a plan is later than the recorded step at most by its idle time.

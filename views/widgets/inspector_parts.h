@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include "core/joint/ops_plan.h"
+#include "core/joint/ops_request.h"
 #include "core/timeline/timeline.h"
 #include "views/plot/tradeoff_curve.h"
 
