@@ -16,7 +16,7 @@ namespace headroom {
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
-constexpr double nsPerRegion = 240; ///< work of a plan's region in CopySchedule::find()
+constexpr double nsPerRegion = 300; ///< work of a plan's region in CopySchedule::find()
 
 /// By module: the position of the part that the module is, or is inside of; -1: none. Modules inside follow the outer
 /// module.

@@ -265,7 +265,7 @@ std::vector<double> RowProblem::memoryUnder(const OptionShares& shares, Memory m
 namespace {
 
 constexpr std::size_t blockStretches = 32;
-constexpr double nsPerStep = 7; ///< work of a step of a replaced option
+constexpr double nsPerStep = 9; ///< work of a step of a replaced option
 constexpr auto noStep = std::numeric_limits<std::size_t>::max();
 
 } // namespace

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double nsPerComparison = 2.2; ///< work of a label or option that is compared with another
 constexpr std::size_t mostLabels = 2000; ///< of a position
-constexpr double nsPerBeginning = 5; ///< work of a beginning that is compared with another
+constexpr double nsPerBeginning = 20; ///< work of a beginning that is compared with another
 constexpr std::size_t mostBeginnings = 50000; ///< of plans, at a position
 
 double above(double a, double b)
@@ -260,6 +260,7 @@ private:
     bool fits(const double* before, std::size_t arc, std::size_t option)
     {
         const std::size_t last = at(arcs_[arc].last);
+        SearchLimit::count(static_cast<double>(rows_.size()), nsPerComparison);
         for (std::size_t row = 0; row < rows_.size(); ++row) {
             const std::vector<double>& own = rows_[row].units[arc];
             const double units = before[row] + (own.empty() ? 0 : own[option]);

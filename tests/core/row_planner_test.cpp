@@ -222,16 +222,18 @@ TEST(PricedPlans, theQuickestPlanThatFitsIsFoundAtAnyPrices)
         const RowProblem& problem = step.problem;
         CopyLimits limits = copyLimits(step.model, eventTimes(*step.trace, step.model.index()), step.tree, problem);
         std::vector<std::vector<CopyLimits::Own>> own;
-        for (std::size_t arc = 0; arc < problem.arcs().size(); ++arc)
-            for (std::size_t option = 0; option < own.emplace_back(problem.optionCount(arc)).size(); ++option)
+        for (std::size_t arc = 0; arc < problem.arcs().size(); ++arc) {
+            own.emplace_back(problem.optionCount(arc));
+            for (std::size_t option = 0; option < own[arc].size(); ++option)
                 limits.setTimes(own[arc][option], problem, {arc, option});
+        }
         limits.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
         const PricedPlans plans(problem, limits, 1e-6);
         const std::vector<double> recorded = problem.memoryUnder({}, atLeast);
         const double budget = std::ranges::max(recorded) * 0.97;
         std::vector<PricedPlans::MemoryRow> rows;
         for (std::uint32_t event = 0; event < recorded.size(); ++event) {
-            if (recorded[event] <= budget || random() % 40 != 0)
+            if (recorded[event] <= budget || rows.size() == 20)
                 continue;
             const RowProblem::Row row = problem.rowAt(event, atLeast, static_cast<Bytes>(budget));
             PricedPlans::MemoryRow& made = rows.emplace_back();
