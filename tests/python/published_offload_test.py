@@ -56,6 +56,8 @@ for _ in range(3):
 # torchtitan's models: weights in float32 and a bfloat16 copy for each use, flex attention, a compiled loss in eight
 # chunks. On one GPU blocks keep everything, or, with `selective`, products and attention, as torchtitan's default does.
 # On several GPUs FSDP2 shards the model, and each block is a checkpoint.
+# Where casts and the loss's memory end is not published: of four variants that torchtitan's source allows, all rows have
+# the variant that came closest to the peak of Llama 3 1B.
 _TITAN = """
 import os
 import sys
@@ -208,9 +210,9 @@ _RUNS |= {f"{model}-{batch}x{length}-{gpus}": (_TITAN, [model, batch, length], "
               ("Qwen3-14B", 16, 2048, 4), ("Qwen3-14B", 8, 4096, 4), ("Qwen3-14B", 16, 2048, 8))}
 
 # Why figures differ.
-_TIMM = "timm 1.0.31 runs, which takes 25 MB less; with timm 1.0.9, of that month: 0.997, 0.996 and 0.996"
+_TIMM = "the version of timm is not published: 1.0.31 takes 25 MB less than 1.0.9, with 0.997, 0.996 and 0.996"
 _KEPT = "what else the graph keeps with selective checkpoints is not published"
-_CPU = "without a plan the published times are 100 and 105 us for each op recorded: probably the CPU bound there"
+_SLOW = "why the captured graph takes 1.8 to 2.3 times the predicted time is not known"
 _FSDP = "SimpleFSDP in a graph: probably gathers and frees parameters in another order than FSDP2"
 _WHOLE = "blocks hold a compiled graph (flex attention): no module is offloaded, and the plan only recomputes"
 
@@ -219,10 +221,10 @@ _STEPS = {
     "torchao-none": ("vit-none", 1.27, 9.82e9, _TIMM, ""),
     "torchao-optimizer": ("vit-optimizer", 1.52, 5.24e9, _TIMM, ""),
     "torchao-gradients": ("vit-gradients", 1.53, 4.01e9, _TIMM, ""),
-    "3943-Llama3-1B-none": ("Llama3-1B-4x2048-1", 0.288, 32.23e9, "", _CPU),
-    "3943-Qwen3-1.7B-none": ("Qwen3-1.7B-4x2048-1", 0.540, 46.96e9, "", _CPU),
-    "3943-Llama3-1B-selective": ("Llama3-1B-selective", 0.309, 24.88e9, _KEPT, _CPU),
-    "3943-Qwen3-1.7B-selective": ("Qwen3-1.7B-selective", 0.619, 34.95e9, "", _CPU),
+    "3943-Llama3-1B-none": ("Llama3-1B-4x2048-1", 0.288, 32.23e9, "", _SLOW),
+    "3943-Qwen3-1.7B-none": ("Qwen3-1.7B-4x2048-1", 0.540, 46.96e9, "", _SLOW),
+    "3943-Llama3-1B-selective": ("Llama3-1B-selective", 0.309, 24.88e9, _KEPT, _SLOW),
+    "3943-Qwen3-1.7B-selective": ("Qwen3-1.7B-selective", 0.619, 34.95e9, "", _SLOW),
 } | {f"3975-{run}-full": (run, tokens / rate, gib * 2**30, _FSDP, "") for run, tokens, rate, gib in (
     ("Llama3-8B-8x2048-4", 16384, 6553, 34.22), ("Llama3-8B-16x2048-4", 32768, 7746, 40.11),
     ("Llama3-8B-8x4096-4", 32768, 7442, 40.14), ("Qwen3-14B-8x2048-4", 16384, 3580, 61.43),
@@ -313,7 +315,7 @@ class PublishedOffload(unittest.TestCase):
         moved = plan.get("offload", {}).get("moved_bytes", 0)
         found = [100 * some / saved["Model"] for some in (saved["Model"] - again - moved, again, moved)]
         figures = {"peak GB": (peak / 1e9, (plan["peak_bytes"] + workspaces) / 1e9, _PEAK, ""),
-                   "added ms": (ms, plan["clock"]["step_ms"] - info["clock"]["step_ms"], None, _CPU)}
+                   "added ms": (ms, plan["clock"]["step_ms"] - info["clock"]["step_ms"], None, _SLOW)}
         for what, theirs, ours in zip(("kept %", "recomputed %", "offloaded %"), shares, found):
             figures[what] = theirs, ours, None, ""
         return figures
@@ -329,7 +331,7 @@ class PublishedOffload(unittest.TestCase):
         if lacking := missing(name):
             self.skipTest(f"this Python has no {', '.join(lacking)}")
         for what, (published, found, within, why) in self.compared(name).items():
-            if within is not None and why is not _CPU:
+            if within is not None and why is not _SLOW:
                 # A known difference may not grow.
                 self.assertLess(abs(found / published - 1), 2 * within if why else within, (what, published, found))
 
