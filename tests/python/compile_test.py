@@ -373,6 +373,9 @@ class Plans(Compiled):
         gc.collect()
         self.record_flexible(self.executed, self.policy)
         headroom("verify", self.step, "--executed", self.executed, "--policy", self.policy)
+        refused = subprocess.run([HEADROOM, "plan", self.step, "--budget", str(peak), "--pin", "Masked.blocks.1=offload"],
+                                 capture_output=True, text=True)
+        self.assertIn("the module runs a graph of torch.compile", refused.stderr)
 
     def record_flexible(self, path, policy=None):
         mask = create_block_mask(lambda b, h, q, k: q >= k, 1, None, 8 * ROWS, 8 * ROWS, device="cuda")
