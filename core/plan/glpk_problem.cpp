@@ -28,7 +28,7 @@ constexpr GlpkWork iterationWork{2000, 3};
 constexpr GlpkWork treeIterationWork{20'000, 5};
 constexpr GlpkWork nodeWork{20'000, 50};
 constexpr GlpkWork cutsOfRootWork{0, 150}; ///< a round
-constexpr double nsPerSimplex = 10'000; ///< of a call
+constexpr GlpkWork simplexWork{10'000, 30}; ///< of a call
 
 /// GLPK's environment of a thread: silent, and freed at the end of the thread.
 struct Environment
@@ -100,7 +100,7 @@ int countedSimplex(glp_prob* problem, const SearchLimit& limit, int method = GLP
     const int failure = glp_simplex(problem, &parameters);
     if (failure == GLP_ETMLIM)
         limit.reached(); // notes that the clock ended the search
-    SearchLimit::count(1, nsPerSimplex);
+    SearchLimit::count(1, simplexWork.of(problem));
     SearchLimit::count(glp_get_it_cnt(problem) - before, iterationWork.of(problem));
     return failure;
 }
