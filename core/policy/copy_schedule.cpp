@@ -238,16 +238,16 @@ private:
     /// share the time of recomputation like the time of their forward.
     void addRecomputation(std::span<const RecomputedParts> recomputed)
     {
-        std::vector<std::size_t> at; // by position: index in `recomputed`
+        std::vector<std::size_t> partsAt; // by position: index in `recomputed`
         for (std::size_t parts = 0; parts < recomputed.size(); ++parts)
-            at.resize(static_cast<std::size_t>(recomputed[parts].last), parts);
+            partsAt.resize(static_cast<std::size_t>(recomputed[parts].last), parts);
         std::vector<double> forwardMs(recomputed.size(), 0);
         for (const Numbered& call : calls_)
             if (call.position >= 0)
-                forwardMs[at[static_cast<std::size_t>(call.position)]] += call.againMs;
+                forwardMs[partsAt[static_cast<std::size_t>(call.position)]] += call.againMs;
         for (Numbered& call : calls_)
             if (call.againMs > 0) {
-                const std::size_t parts = at[static_cast<std::size_t>(call.position)];
+                const std::size_t parts = partsAt[static_cast<std::size_t>(call.position)];
                 call.againMs *= recomputed[parts].ms / forwardMs[parts];
             }
         std::ranges::sort(calls_, {}, [](const Numbered& call) { return call.call->firstUnpack; });

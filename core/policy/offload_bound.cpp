@@ -99,9 +99,10 @@ private:
             if (!found)
                 return;
             bound.ms = std::max(bound.ms, found->ms);
-            if (found->options.empty() || !addRowFor(found->options, 0)) {
-                if (!found->options.empty())
-                    bound.plans.push_back(found->options);
+            if (found->options.empty())
+                return;
+            if (!addRowFor(found->options, 0)) {
+                bound.plans.push_back(found->options);
                 return;
             }
         }
@@ -167,9 +168,9 @@ private:
         return true;
     }
 
-    PricedPlans::Costs costsAt(const std::vector<double>& duals) const
+    PricedPlans::ByOption costsAt(const std::vector<double>& duals) const
     {
-        PricedPlans::Costs costs;
+        PricedPlans::ByOption costs;
         for (std::size_t arc = 0; arc < problem_.arcs().size(); ++arc) {
             std::vector<double>& own = costs.emplace_back(problem_.optionCount(arc));
             for (std::size_t option = 0; option < own.size(); ++option)

@@ -17,13 +17,15 @@ namespace headroom {
 struct OffloadBound
 {
     double ms = 0;
-    std::vector<OptionShares> plans; ///< of a mixture that takes `ms` and fits; single plans may exceed the budget
+    /// Of a mixture that fits, and the quickest whole plan by the bound's rules; single plans may exceed the budget.
+    std::vector<OptionShares> plans;
 };
 
 /// A bound that knows exposed copies: a price of memory replaces the budget. At any price, the quickest plan of whole
 /// options is found exactly, part by part, with the copies that are still left to do. No plan within the budget is
 /// quicker than that plan with the memory's price, without the price of the budget. The best price is found by a
-/// mixture of such plans that fits on average (column generation).
+/// mixture of such plans that fits on average (column generation). If time is left, the whole plans below `enoughMs`
+/// are enumerated at that price, and the bound is the quickest of these plans that fits, or `enoughMs`.
 ///
 /// `events` are where memory may bind, and grow. A plan that takes `knownMs` is known. Ends early where the bound is
 /// `enoughMs`. Needs CopyLimits::isChain and CopyLimits::own.

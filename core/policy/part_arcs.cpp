@@ -387,12 +387,13 @@ Bytes PlanMemory::highestIn(std::size_t begin, std::size_t end) const
 
 std::uint32_t PlanMemory::highestEvent() const
 {
-    std::size_t highest = 0;
-    for (std::size_t stretch = 1; stretch < bytes_.size(); ++stretch)
-        if (bytesOf(stretch) > bytesOf(highest))
-            highest = stretch;
+    const auto block = static_cast<std::size_t>(std::ranges::max_element(highest_) - highest_.begin());
+    const auto first = bytes_.begin() + static_cast<std::ptrdiff_t>(block * blockStretches);
+    const auto last
+        = bytes_.begin() + static_cast<std::ptrdiff_t>(std::min(bytes_.size(), (block + 1) * blockStretches));
+    const auto stretch = static_cast<std::size_t>(std::max_element(first, last) - bytes_.begin());
     const std::vector<Bytes>& base = problem_->base(memory_);
-    const auto begin = base.begin() + problem_->beginOf_[highest], end = base.begin() + problem_->beginOf_[highest + 1];
+    const auto begin = base.begin() + problem_->beginOf_[stretch], end = base.begin() + problem_->beginOf_[stretch + 1];
     return static_cast<std::uint32_t>(std::max_element(begin, end) - base.begin());
 }
 

@@ -55,7 +55,23 @@ PricedPlans::PricedPlans(const RowProblem& problem, const CopyLimits& copies, do
     }
 }
 
-PricedPlans::Found PricedPlans::find(const Costs& costs, const SearchLimit& limit, std::size_t begin) const
+/// The options of the parts from `begin` to the last part, of a label of the end. `labelAt` returns a label by position
+/// and number.
+template <class LabelAt>
+OptionShares PricedPlans::optionsTo(const Label& end, std::size_t begin, const LabelAt& labelAt) const
+{
+    OptionShares options;
+    const Label* label = &end;
+    for (std::size_t position = problem_.positions(); position > begin;) {
+        options.emplace_back(label->option, 1.0);
+        position = at(problem_.arcs()[label->option.arc].first);
+        label = &labelAt(position, label->from);
+    }
+    std::ranges::reverse(options);
+    return options;
+}
+
+PricedPlans::Found PricedPlans::find(const ByOption& costs, const SearchLimit& limit, std::size_t begin) const
 {
     const std::size_t positions = problem_.positions();
     std::vector<std::vector<Label>> labels(positions + 1);
@@ -80,18 +96,11 @@ PricedPlans::Found PricedPlans::find(const Costs& costs, const SearchLimit& limi
     keepBestLabels(labels.back(), limit);
     const auto msOf = [](const Label& label) { return label.ms + label.exposedMs(); };
     const auto best = std::ranges::min_element(labels.back(), {}, msOf);
-    Found found;
     if (best == labels.back().end())
-        return found;
-    found.ms = msOf(*best);
-    const Label* label = &*best;
-    for (std::size_t position = positions; position > begin;) {
-        found.options.emplace_back(label->option, 1.0);
-        position = at(problem_.arcs()[label->option.arc].first);
-        label = &labels[position][label->from];
-    }
-    std::ranges::reverse(found.options);
-    return found;
+        return {};
+    const auto labelAt
+        = [&](std::size_t position, std::size_t number) -> const Label& { return labels[position][number]; };
+    return {optionsTo(*best, begin, labelAt), msOf(*best)};
 }
 
 /// A beginning of a plan, the first parts, is left out if the beginning costs too much at the rows' prices, or takes no
@@ -99,7 +108,7 @@ PricedPlans::Found PricedPlans::find(const Costs& costs, const SearchLimit& limi
 class PricedPlans::Enumeration
 {
 public:
-    Enumeration(const PricedPlans& plans, const std::vector<MemoryRow>& rows, const Costs& costs, double belowMs,
+    Enumeration(const PricedPlans& plans, const std::vector<MemoryRow>& rows, const ByOption& costs, double belowMs,
                 const SearchLimit& limit)
         : plans_(plans)
         , arcs_(plans.problem_.arcs())
@@ -206,10 +215,8 @@ private:
             const Beginning& own = beginnings.list[number];
             const std::span units(unitsOf(beginnings, number), rows_.size());
             const auto isBetter = [&](std::size_t than) {
-                const Label& other = best.list[than].label;
-                return best.list[than].ms + above(other.outMs, own.label.outMs) + above(other.inMs, own.label.inMs)
-                        + above(own.label.idleOutMs, other.idleOutMs) + above(own.label.idleInMs, other.idleInMs)
-                    <= own.ms
+                const Beginning& other = best.list[than];
+                return other.ms + other.label.mostExposedMs(own.label) <= own.ms
                     && std::equal(units.begin(), units.end(), unitsOf(best, than), std::greater_equal());
             };
             std::size_t than = 0;
@@ -274,28 +281,21 @@ private:
 
     Found best() const
     {
-        Found found;
-        found.ms = belowMs_;
         const auto msOf = [](const Beginning& plan) { return plan.ms + plan.label.exposedMs(); };
         const auto best = std::ranges::min_element(beginnings_.back().list, {}, msOf);
         if (best == beginnings_.back().list.end())
-            return found;
-        found.ms = msOf(*best);
-        const Label* label = &best->label;
-        for (std::size_t position = positions_; position > 0;) {
-            found.options.emplace_back(label->option, 1.0);
-            position = at(arcs_[label->option.arc].first);
-            label = &beginnings_[position].list[label->from].label;
-        }
-        std::ranges::reverse(found.options);
-        return found;
+            return {{}, belowMs_};
+        const auto labelAt = [&](std::size_t position, std::size_t number) -> const Label& {
+            return beginnings_[position].list[number].label;
+        };
+        return {plans_.optionsTo(best->label, 0, labelAt), msOf(*best)};
     }
 
     const PricedPlans& plans_;
     const std::vector<PartArcs::Arc>& arcs_;
     std::size_t positions_;
     const std::vector<MemoryRow>& rows_;
-    const Costs& costs_;
+    const ByOption& costs_;
     double belowMs_;
     const SearchLimit& limit_;
     double mostCost_; ///< of a plan that keeps the rows and takes belowMs_
@@ -305,7 +305,7 @@ private:
     std::vector<double> units_; ///< of the next beginning
 };
 
-std::optional<PricedPlans::Found> PricedPlans::findWithin(const std::vector<MemoryRow>& rows, const Costs& costs,
+std::optional<PricedPlans::Found> PricedPlans::findWithin(const std::vector<MemoryRow>& rows, const ByOption& costs,
                                                           double belowMs, const SearchLimit& limit) const
 {
     return Enumeration(*this, rows, costs, belowMs, limit).run();
@@ -324,6 +324,12 @@ double PricedPlans::msOf(const OptionShares& options) const
 double PricedPlans::Label::exposedMs() const
 {
     return above(outMs, idleOutMs) + above(inMs, idleInMs);
+}
+
+double PricedPlans::Label::mostExposedMs(const Label& than) const
+{
+    return above(outMs, than.outMs) + above(inMs, than.inMs) + above(than.idleOutMs, idleOutMs)
+        + above(than.idleInMs, idleInMs);
 }
 
 PricedPlans::OptionTimes PricedPlans::timesOf(const ArcOption& option) const
@@ -374,9 +380,7 @@ bool PricedPlans::isWorse(const OptionTimes& times, double cost, const OptionTim
 
 bool PricedPlans::isWorse(const Label& label, const Label& than) const
 {
-    return than.ms + above(than.outMs, label.outMs) + above(than.inMs, label.inMs)
-        + above(label.idleOutMs, than.idleOutMs) + above(label.idleInMs, than.idleInMs)
-        <= label.ms + leftOutMs_;
+    return than.ms + than.mostExposedMs(label) <= label.ms + leftOutMs_;
 }
 
 std::vector<std::size_t> PricedPlans::bestOptions(std::size_t arc, const std::vector<double>& costs,

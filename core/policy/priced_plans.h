@@ -18,7 +18,7 @@ namespace headroom {
 class PricedPlans
 {
 public:
-    using Costs = std::vector<std::vector<double>>; ///< ms beside copies, by arc, by option
+    using ByOption = std::vector<std::vector<double>>; ///< by arc, by option
 
     /// The time that find() returns may be `errorMs` above the least.
     PricedPlans(const RowProblem& problem, const CopyLimits& copies, double errorMs);
@@ -29,20 +29,21 @@ public:
         OptionShares options;
         double ms = 0;
     };
-    /// The cheapest plan of the parts from position `begin` on. Without options if time is up.
-    Found find(const Costs& costs, const SearchLimit& limit, std::size_t begin = 0) const;
+    /// The cheapest plan of the parts from position `begin` on. `costs` are ms beside copies. Without options if time
+    /// is up.
+    Found find(const ByOption& costs, const SearchLimit& limit, std::size_t begin = 0) const;
 
     /// A memory constraint: what each option takes of the memory that is left, in units.
     struct MemoryRow
     {
         double left = 0;
         double price = 0; ///< ms of a unit
-        Costs units; ///< an empty list: nothing
+        ByOption units; ///< an empty list: nothing
     };
     /// Enumerates the plans that keep all rows and take less than `belowMs`. Returns the quickest with the time;
     /// without options, and with `belowMs`, if there is none. nullopt: too many plans, or time is up. `costs` has the
     /// rows' prices, of which any give the same plan: duals of a linear relaxation leave least to enumerate.
-    std::optional<Found> findWithin(const std::vector<MemoryRow>& rows, const Costs& costs, double belowMs,
+    std::optional<Found> findWithin(const std::vector<MemoryRow>& rows, const ByOption& costs, double belowMs,
                                     const SearchLimit& limit) const;
 
     double msOf(const OptionShares& options) const; ///< time of a plan, by the same rules
@@ -72,8 +73,12 @@ private:
         std::size_t from = 0; ///< the label before
 
         double exposedMs() const;
+        /// The most ms that the copies of this label expose beyond the copies of another label, whatever follows.
+        double mostExposedMs(const Label& than) const;
     };
 
+    template <class LabelAt>
+    OptionShares optionsTo(const Label& end, std::size_t begin, const LabelAt& labelAt) const;
     OptionTimes timesOf(const ArcOption& option) const;
     Label after(Label label, std::size_t arc, const OptionTimes& times) const;
     bool isWorse(const OptionTimes& times, double cost, const OptionTimes& than, double thanCost) const;

@@ -186,9 +186,9 @@ TEST(OffloadBound, noPlanTakesLess)
 }
 
 /// The costs of options without prices, and with the prices of rows.
-PricedPlans::Costs costsOf(const RowProblem& problem, const std::vector<PricedPlans::MemoryRow>& rows)
+PricedPlans::ByOption costsOf(const RowProblem& problem, const std::vector<PricedPlans::MemoryRow>& rows)
 {
-    PricedPlans::Costs costs;
+    PricedPlans::ByOption costs;
     for (std::size_t arc = 0; arc < problem.arcs().size(); ++arc) {
         std::vector<double>& own = costs.emplace_back();
         for (std::size_t option = 0; option < problem.optionCount(arc); ++option) {
