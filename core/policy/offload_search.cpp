@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
-#include "core/policy/offload_bound.h"
+#include "core/policy/chain_search.h"
 #include "core/policy/step_solver.h"
 #include "core/predict/regions.h"
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
 #include <ranges>
@@ -36,7 +37,43 @@ constexpr std::size_t fewOptions = 60; ///< options beside those of the relaxati
 constexpr std::size_t manyOptions = 400;
 constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more options
 constexpr double leastRecomputeMs = 2;
-constexpr double leastMixturesMs = 10; ///< mixtures are not searched in less time
+constexpr double leastChainMs = 3; ///< a chain is not searched in less time
+constexpr std::size_t leastWidth = 64; ///< beginnings of plans, at first
+constexpr double enoughGap = 0.75 * goodGap; ///< a smaller one is not proved
+constexpr std::size_t mostRounded = 64; ///< plans near the shares of a relaxation
+
+/// Whole plans near the shares of a linear relaxation.
+struct OptionChoices
+{
+    std::vector<std::vector<ArcOption>> options; ///< of the arcs of the largest shares, in the order of the chain
+    std::size_t plans = 1; ///< number of plans: few, so that most arcs have a single option
+};
+
+/// nullopt: there are no shares.
+std::optional<OptionChoices> choicesNear(const RowProblem& problem, const OptionShares& shares)
+{
+    OptionChoices choices;
+    for (std::size_t position = 0; position < problem.positions();) {
+        std::map<std::size_t, double> arcs; // share of the arcs that begin here
+        for (const auto& [option, share] : shares)
+            if (static_cast<std::size_t>(problem.arcs()[option.arc].first) == position)
+                arcs[option.arc] += share;
+        if (arcs.empty())
+            return std::nullopt;
+        const auto largest = std::ranges::max_element(arcs, {}, [](const auto& arc) { return arc.second; });
+        std::vector<ArcOption>& options = choices.options.emplace_back();
+        for (const auto& [option, share] : shares)
+            if (option.arc == largest->first)
+                options.push_back(option);
+        position = static_cast<std::size_t>(problem.arcs()[largest->first].last);
+    }
+    for (std::vector<ArcOption>& options : choices.options) {
+        if (choices.plans * options.size() > mostRounded)
+            options.resize(1);
+        choices.plans *= options.size();
+    }
+    return choices;
+}
 
 } // namespace
 
@@ -65,10 +102,11 @@ public:
     {
         const RowAnswer bound = relaxRows(problem_, budget_, atLeast, limit_, copies_, hints_);
         boundMs_ = bound.boundMs;
+        reduced_ = bound.reduced;
         const auto propose = [this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); };
         RETURN_IF_ERROR(search(propose));
         RETURN_IF_ERROR(recomputeAlone());
-        RETURN_IF_ERROR(raiseByMixtures());
+        RETURN_IF_ERROR(searchChain());
         if (isOpen() && best_) { // the upper bound of the memory leaves out plans that fit
             counted_ = atLeast;
             RETURN_IF_ERROR(search(propose));
@@ -133,25 +171,24 @@ private:
         });
     }
 
-    /// Proves a better bound with exposed copies. Plans of the proof may be near the best one.
-    Status raiseByMixtures()
+    /// Searches plans of a chain, and proves a better bound, with more and more beginnings of plans.
+    Status searchChain()
     {
-        if (!best_ || !copies_.isChain || !isOpen() || limit_.remainingMs() < leastMixturesMs)
+        if (!reduced_ || !best_)
             return {};
-        const SearchLimit limit = SearchLimit::after(limit_.remainingMs() * shareOfSearch, limit_.stop);
-        OffloadBound bound
-            = boundOfMixtures(problem_, copies_, budget_, hints_.events, belowMs_, belowMs_ * (1 - goodGap / 4), limit);
-        boundMs_ = std::max(boundMs_, bound.ms);
-        std::vector<Draft> drafts;
-        for (OptionShares& options : bound.plans)
-            drafts.push_back(draftOf(std::move(options), budget_));
-        std::ranges::stable_sort(drafts, isBetter);
-        Neighbours neighbours = neighboursAt(budget_, msPerByte_);
-        const SearchLimit descents = SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop);
-        for (Draft& draft : drafts) {
-            descend(draft, neighbours, descents);
-            if (draft.excess <= 0 && draft.ms < belowMs_)
-                RETURN_IF_ERROR(take(proposed(std::move(draft), budget_).plan));
+        const ChainSearch chain(problem_, copies_, *reduced_, budget_);
+        bool isLast = false;
+        for (std::size_t width = leastWidth; !isLast && isOpen() && limit_.remainingMs() > leastChainMs; width *= 2) {
+            for (ChainSearch::Found& found : chain.plansBelow(belowMs_, hints_.events, 2 * width, limit_)) {
+                Draft draft = draftOf(std::move(found.options), budget_);
+                Neighbours neighbours = neighboursAt(budget_, msPerByte_);
+                descend(draft, neighbours, limit_);
+                if (draft.excess <= 0 && draft.ms < belowMs_)
+                    RETURN_IF_ERROR(take(proposed(std::move(draft), budget_).plan));
+            }
+            const ChainSearch::Bound bound = chain.boundBelow(belowMs_ * (1 - enoughGap), width, limit_);
+            boundMs_ = std::max(boundMs_, bound.ms);
+            isLast = bound.isLast;
         }
         return {};
     }
@@ -258,7 +295,8 @@ private:
         for (Draft& draft : found)
             descend(draft, neighbours, first);
         Draft& best = *std::ranges::min_element(found, isBetter);
-        improve(best, neighbours, SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop));
+        if (!reduced_)
+            improve(best, neighbours, SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop));
         return std::optional(proposed(std::move(best), budget));
     }
 
@@ -529,6 +567,7 @@ private:
     std::optional<OptionShares> draft_; ///< the best plan of the rows that fits
     double draftMs_ = std::numeric_limits<double>::infinity(); ///< of draft_
     double boundMs_ = 0;
+    std::optional<ReducedCosts> reduced_; ///< of a chain
     std::optional<PlanAnswer> best_;
 };
 

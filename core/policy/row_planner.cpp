@@ -62,6 +62,7 @@ public:
                                             }));
         }
         beyondMs_ = excessTimes * slowestMs;
+        reduced_.resize(problem.arcs().size());
     }
 
     /// Starts from what an earlier search found.
@@ -95,6 +96,8 @@ public:
         answer.relaxed = relaxedShares_;
         const auto rowDuals = duals_.begin() + static_cast<std::ptrdiff_t>(problem_.positions() + copyRows());
         answer.msPerGiB = -std::accumulate(rowDuals, duals_.end(), 0.0) * static_cast<double>(GiB) / bytesPerUnit_;
+        if (isBound() && copies_->isChain)
+            answer.reduced = reduced();
         if (!integer || relaxedMs_ >= belowMs_)
             return answer;
         const bool proof = memory_ == RowProblem::Memory::atLeast;
@@ -392,12 +395,32 @@ private:
         return costs;
     }
 
+    ReducedCosts reduced()
+    {
+        const std::size_t positions = problem_.positions();
+        ReducedCosts costs{relaxedMs_, std::move(reduced_), {}, {}, {}};
+        for (std::size_t row = 0; row < rows_.size(); ++row)
+            costs.memory[rows_[row].event] += std::max(0.0, -duals_[positions + copyRows() + row]) / bytesPerUnit_;
+        // The copies from a position on have a row, and those of a part itself that the part cannot hide.
+        double out = 0, in = 0;
+        for (std::size_t position = 0; position < positions; ++position) {
+            for (const std::size_t row : {positions + 2 * position, position > 0 ? 3 * positions + 2 * position - 2 : 0})
+                if (row > 0) {
+                    out += std::max(0.0, -duals_[row]);
+                    in += std::max(0.0, -duals_[row + 1]);
+                }
+            costs.idleOut.push_back(out);
+            costs.idleIn.push_back(in);
+        }
+        return costs;
+    }
+
     /// Appends options that would make the relaxation cheaper.
     void addCheaperOptions(std::vector<ArcOption>& columns)
     {
         for (std::size_t arc = 0; arc < options_.size(); ++arc) {
             std::vector<std::pair<double, std::size_t>> cheaper;
-            const std::vector<double> costs = reducedCosts(arc);
+            const std::vector<double>& costs = reduced_[arc] = reducedCosts(arc);
             for (std::size_t option = 0; option < options_[arc].size(); ++option)
                 if (costs[option] < -costTolerance && !options_[arc][option])
                     cheaper.emplace_back(costs[option], option);
@@ -512,6 +535,7 @@ private:
     double beyondMs_ = 0; ///< cost of a unit above the budget
     OptionSet options_; ///< in the programme
     std::vector<Row> rows_;
+    std::vector<std::vector<double>> reduced_; ///< by arc, by option: reducedCosts()
     std::vector<double> duals_; ///< of the relaxation: by position, then by row
     double relaxedMs_ = 0;
     OptionShares relaxedShares_;

@@ -8,13 +8,25 @@
 
 #include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <stop_token>
 #include <utility>
 #include <vector>
 
 namespace headroom {
+
+/// What the linear relaxation of a chain says of all plans within the budget. A plan takes at least `boundMs`, and beyond
+/// that the reduced cost of each option, and the price of what the plan leaves unused.
+struct ReducedCosts
+{
+    double boundMs = 0;
+    std::vector<std::vector<double>> options; ///< by arc, by option: ms
+    std::map<std::uint32_t, double> memory; ///< by event with a constraint: ms of each byte that is unused
+    std::vector<double> idleOut, idleIn; ///< by position: ms of each ms in which a stream has no copy
+};
 
 struct RowAnswer
 {
@@ -24,6 +36,7 @@ struct RowAnswer
     OptionShares relaxed; ///< the solution of the linear relaxation; empty: none
     double boundMs = 0; ///< no plan that fits the rows takes less time; infinite if none fits
     double msPerGiB = 0; ///< ms that another GiB saves, by the linear relaxation
+    std::optional<ReducedCosts> reduced; ///< of a linear relaxation with CopyLimits::own and isChain
     std::int64_t nodes = 0; ///< of the search tree
 };
 

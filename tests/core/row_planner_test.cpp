@@ -4,8 +4,8 @@
 // Plans of steps that are no chain, against predictions of the whole step.
 #include "core/cost/op_issue.h"
 #include "core/cost/time_model.h"
+#include "core/policy/chain_search.h"
 #include "core/policy/policy_maker.h"
-#include "core/policy/priced_plans.h"
 #include "core/policy/row_planner.h"
 #include "core/policy/step_planner.h"
 #include "core/predict/regions.h"
@@ -185,93 +185,58 @@ TEST(OffloadBound, noPlanTakesLess)
     }
 }
 
-/// The costs of options without prices, and with the prices of rows.
-PricedPlans::ByOption costsOf(const RowProblem& problem, const std::vector<PricedPlans::MemoryRow>& rows)
+/// The limits of a bound, with the times of each option.
+CopyLimits limitsOfOptions(const Step& step)
 {
-    PricedPlans::ByOption costs;
-    for (std::size_t arc = 0; arc < problem.arcs().size(); ++arc) {
-        std::vector<double>& own = costs.emplace_back();
-        for (std::size_t option = 0; option < problem.optionCount(arc); ++option) {
-            own.push_back(problem.effectOf({arc, option}).recomputeMs);
-            for (const PricedPlans::MemoryRow& row : rows)
-                if (!row.units[arc].empty())
-                    own.back() += row.price * row.units[arc][option];
-        }
+    CopyLimits limits = copyLimits(step.model, eventTimes(*step.trace, step.model.index()), step.tree, step.problem);
+    std::vector<std::vector<CopyLimits::Own>> own;
+    for (std::size_t arc = 0; arc < step.problem.arcs().size(); ++arc) {
+        own.emplace_back(step.problem.optionCount(arc));
+        for (std::size_t option = 0; option < own[arc].size(); ++option)
+            limits.setTimes(own[arc][option], step.problem, {arc, option});
     }
-    return costs;
+    limits.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
+    return limits;
 }
 
-/// Whether a plan keeps rows.
-bool fits(const OptionShares& plan, const std::vector<PricedPlans::MemoryRow>& rows)
-{
-    return std::ranges::all_of(rows, [&](const PricedPlans::MemoryRow& row) {
-        double units = 0;
-        for (const auto& [option, share] : plan)
-            units += row.units[option.arc].empty() ? 0 : row.units[option.arc][option.option];
-        return units <= row.left;
-    });
-}
-
-TEST(PricedPlans, theQuickestPlanThatFitsIsFoundAtAnyPrices)
+TEST(ChainSearch, noPlanIsQuickerThanABoundAtAnyWidth)
 {
     std::mt19937 random(8);
-    int found = 0;
-    for (const char* name : {"lora_3L_h100", "lora_3L_h100", "gpt2_12L_h100"}) {
+    int found = 0, better = 0;
+    for (const char* name : {"lora_3L_h100", "lora_3L_h100", "gpt2_12L_h100", "llama_6L_h100", "t5_3L_h100"}) {
         SCOPED_TRACE(name);
         const Step step(varied(name, random), true);
-        const RowProblem& problem = step.problem;
-        CopyLimits limits = copyLimits(step.model, eventTimes(*step.trace, step.model.index()), step.tree, problem);
-        std::vector<std::vector<CopyLimits::Own>> own;
-        for (std::size_t arc = 0; arc < problem.arcs().size(); ++arc) {
-            own.emplace_back(problem.optionCount(arc));
-            for (std::size_t option = 0; option < own[arc].size(); ++option)
-                limits.setTimes(own[arc][option], problem, {arc, option});
-        }
-        limits.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
-        const PricedPlans plans(problem, limits, 1e-6);
-        const std::vector<double> recorded = problem.memoryUnder({}, atLeast);
-        const double budget = std::ranges::max(recorded) * 0.97;
-        std::vector<PricedPlans::MemoryRow> rows;
-        for (std::uint32_t event = 0; event < recorded.size(); ++event) {
-            if (recorded[event] <= budget || rows.size() == 20)
-                continue;
-            const RowProblem::Row row = problem.rowAt(event, atLeast, static_cast<Bytes>(budget));
-            PricedPlans::MemoryRow& made = rows.emplace_back();
-            made.left = static_cast<double>(row.most - row.bytes) / MiB;
-            for (std::size_t arc = 0; arc < problem.arcs().size(); ++arc) {
-                made.units.emplace_back();
-                for (const double bytes : problem.changesIn(row, arc))
-                    made.units.back().push_back(bytes / MiB);
-            }
-        }
-        ASSERT_FALSE(rows.empty());
+        const CopyLimits limits = limitsOfOptions(step);
+        const double recorded = std::ranges::max(step.problem.memoryUnder({}, atLeast));
         const SearchLimit limit = SearchLimit::after(20000, {});
-        const auto free = plans.findWithin(rows, costsOf(problem, rows), 0.5, limit);
-        if (!free || free->options.empty())
-            continue;
-        ++found;
-        EXPECT_NEAR(plans.msOf(free->options), free->ms, 1e-9);
-        EXPECT_TRUE(fits(free->options, rows));
-        for (PricedPlans::MemoryRow& row : rows)
-            row.price = static_cast<double>(random() % 100) * 1e-5;
-        const auto priced = plans.findWithin(rows, costsOf(problem, rows), 0.5, limit);
-        ASSERT_TRUE(priced);
-        EXPECT_NEAR(priced->ms, free->ms, 1e-9);
-        const auto none = plans.findWithin(rows, costsOf(problem, rows), free->ms, limit);
-        ASSERT_TRUE(none);
-        EXPECT_TRUE(none->options.empty());
-        for (auto& [option, share] : OptionShares(free->options))
-            for (std::size_t other = 0; other < problem.optionCount(option.arc); ++other) {
-                OptionShares plan = free->options;
-                for (auto& [changed, changedShare] : plan)
-                    if (changed.arc == option.arc)
-                        changed.option = other;
-                if (fits(plan, rows)) {
-                    EXPECT_GE(plans.msOf(plan), free->ms - 1e-9);
+        for (const double share : {0.95, 0.9}) {
+            const auto budget = static_cast<Bytes>(recorded * share);
+            RowHints hints;
+            const RowAnswer relaxed = relaxRows(step.problem, budget, atLeast, limit, limits, hints);
+            if (!relaxed.reduced)
+                continue; // too little memory
+            const ChainSearch search(step.problem, limits, *relaxed.reduced, budget);
+            const double belowMs = 1.1 * relaxed.boundMs + 0.1;
+            double bestMs = belowMs;
+            for (const std::size_t width : {32, 256, 1024})
+                for (const ChainSearch::Found& plan : search.plansBelow(belowMs, hints.events, width, limit)) {
+                    const std::vector<double> memory = step.problem.memoryUnder(plan.options, atMost);
+                    for (const std::uint32_t event : hints.events)
+                        EXPECT_LE(memory[event], static_cast<double>(budget) * (1 + 2e-6));
+                    EXPECT_LT(plan.ms, belowMs);
+                    bestMs = std::min(bestMs, plan.ms);
                 }
-            }
+            found += bestMs < belowMs ? 1 : 0;
+            for (const std::size_t width : {4, 32, 256, 1024})
+                for (const double ms : {belowMs, bestMs, 0.99 * bestMs}) {
+                    const ChainSearch::Bound bound = search.boundBelow(ms, width, limit);
+                    EXPECT_LE(bound.ms, std::min(ms, bestMs)) << width;
+                    better += bound.ms > relaxed.boundMs ? 1 : 0;
+                }
+        }
     }
-    EXPECT_GT(found, 0);
+    EXPECT_GT(found, 3);
+    EXPECT_GT(better, 40);
 }
 
 // Without waits for copies and recomputation, a plan is later than the recorded step at most by its idle time.

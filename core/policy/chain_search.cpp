@@ -1,0 +1,532 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "core/policy/chain_search.h"
+
+#include "core/plan/chain_problem.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+
+namespace headroom {
+
+namespace {
+
+constexpr double budgetUnits = 1000; ///< the budget in the unit of memory
+constexpr float unitTolerance = 1e-3F; ///< of a memory constraint, in units
+constexpr float similarUnits = 0.1F; ///< so much more memory may a beginning take that replaces another one
+constexpr double similarShare = 0.02; ///< the same for time, as a share of the time above the relaxation's
+constexpr double leastSimilar = 0.1; ///< both for a bound, at first, in times
+constexpr std::size_t strata = 16; ///< ranges of time; each keeps as many beginnings
+constexpr std::size_t mostFound = 4; ///< plans
+constexpr std::size_t rowsAtOnce = 8; ///< memory constraints that are compared at once
+constexpr double nsPerComparison = 2.5; ///< work of a beginning that is compared with another
+constexpr double nsPerNext = 30; ///< work of an option that is added to a beginning
+constexpr double nsPerRow = 0.7; ///< the same for each memory constraint
+
+double above(double a, double b)
+{
+    return std::max(0.0, a - b);
+}
+
+/// What an option adds to the copies of a plan, in ms.
+struct OptionTimes
+{
+    double out = 0, in = 0; ///< copies
+    double again = 0; ///< recomputation in the backward
+    double tail = 0, lead = 0; ///< CopyLimits::Own
+    double moreOut = 0, moreIn = 0;
+    double idleOut = 0, idleIn = 0;
+
+    /// The most ms by which this option exposes more copies than another option, in any plan.
+    double mostExposedMs(const OptionTimes& than) const
+    {
+        return above(out, than.out) + above(tail, than.tail) + above(lead, than.lead)
+            + above(in - again, than.in - than.again) + above(than.moreOut, moreOut) + above(than.moreIn, moreIn)
+            + above(than.idleOut, idleOut) + above(than.idleIn, idleIn);
+    }
+    /// The most ms by which the streams of copies, to the host and back, are idle longer with another option.
+    std::pair<double, double> mostIdleMs(const OptionTimes& with) const
+    {
+        return {above(out, with.out) + above(with.tail, tail) + above(with.moreOut, moreOut),
+                above(in - again, with.in - with.again) + above(with.lead, lead) + above(with.moreIn, moreIn)};
+    }
+};
+
+/// The copies of the parts before a position: those to the host that are left when the last part's forward ends, and
+/// those back that must be made before the last part's backward begins.
+struct CopiesLeft
+{
+    double outMs = 0, inMs = 0;
+    double idleOutMs = 0, idleInMs = 0; ///< idle time that may hide copies anywhere
+
+    double exposedMs() const { return above(outMs, idleOutMs) + above(inMs, idleInMs); }
+    /// The most ms by which these copies are more exposed than others, whatever follows.
+    double mostExposedMs(const CopiesLeft& than) const
+    {
+        return above(outMs, than.outMs) + above(inMs, than.inMs) + above(than.idleOutMs, idleOutMs)
+            + above(than.idleInMs, idleInMs);
+    }
+};
+
+} // namespace
+
+/// The beginnings of plans by position.
+class ChainSearch::Diagram
+{
+public:
+    /// A relaxed diagram gives a bound; a restricted one has plans.
+    Diagram(const ChainSearch& search, const std::vector<std::uint32_t>& events, bool isRelaxed, double belowMs,
+            std::size_t width, const SearchLimit& limit)
+        : problem_(search.problem_)
+        , copies_(search.copies_)
+        , costs_(search.costs_)
+        , arcs_(search.problem_.arcs())
+        , positions_(search.problem_.positions())
+        , unit_(static_cast<double>(search.budget_) / budgetUnits)
+        , isRelaxed_(isRelaxed)
+        , belowMs_(belowMs)
+        , mostReduced_(belowMs - search.costs_.boundMs)
+        , width_(width)
+        , limit_(limit)
+        , layers_(positions_ + 1)
+    {
+        addRows(events, search.budget_);
+        for (std::size_t arc = 0; arc < arcs_.size(); ++arc)
+            addChoices(arc);
+        findRest();
+        layers_.front().list.push_back({});
+        layers_.front().units.assign(rows_, 0);
+    }
+
+    /// Returns false if time is up.
+    bool run()
+    {
+        for (std::size_t arc = 0; arc < arcs_.size(); ++arc) {
+            const std::size_t first = at(arcs_[arc].first);
+            if (first > 0 && at(arcs_[arc - 1].first) < first)
+                keepBest(layers_[first]);
+            if (!goOn(arc))
+                return false;
+        }
+        return true;
+    }
+
+    std::vector<Found> plans() const
+    {
+        std::vector<std::size_t> order(layers_.back().list.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        const auto msOf = [&](std::size_t number) { return timeOf(layers_.back().list[number]); };
+        const auto kept = order.begin() + static_cast<std::ptrdiff_t>(std::min(order.size(), mostFound));
+        std::ranges::partial_sort(order, kept, {}, msOf);
+        std::vector<Found> found;
+        for (auto number = order.begin(); number != kept; ++number)
+            found.push_back({optionsTo(*number), msOf(*number)});
+        return found;
+    }
+
+    Bound bound() const
+    {
+        double least = belowMs_;
+        for (const Beginning& plan : layers_.back().list)
+            least = std::min(least, std::max(timeOf(plan), costs_.boundMs + plan.reduced));
+        return {least, !isCut_};
+    }
+
+private:
+    /// An option that a plan of less than belowMs_ may have.
+    struct Choice
+    {
+        std::size_t option = 0;
+        double ms = 0; ///< recomputation
+        double reduced = 0; ///< reduced cost
+        OptionTimes times;
+    };
+    struct Choices
+    {
+        std::vector<Choice> list; ///< ascending by `reduced`
+        std::vector<float> units; ///< by choice, by row
+    };
+    /// A beginning of a plan, the parts before a position. In a relaxed diagram also of all plans that it replaces.
+    struct Beginning
+    {
+        double ms = 0; ///< recomputation
+        double reduced = 0; ///< reduced costs
+        CopiesLeft copies;
+        ArcOption option; ///< the last one
+        std::size_t from = 0; ///< the beginning before
+    };
+    struct Layer
+    {
+        std::vector<Beginning> list;
+        std::vector<float> units; ///< by beginning, by row: the memory taken
+    };
+
+    static double timeOf(const Beginning& plan) { return plan.ms + plan.copies.exposedMs(); }
+
+    /// The rows: memory constraints, and pinned host memory where limited. The number of rows is a multiple of
+    /// rowsAtOnce.
+    void addRows(const std::vector<std::uint32_t>& events, Bytes budget)
+    {
+        const auto memory = isRelaxed_ ? RowProblem::Memory::atLeast : RowProblem::Memory::atMost;
+        for (const std::uint32_t event : events) {
+            const RowProblem::Row& row = constraints_.emplace_back(problem_.rowAt(event, memory, budget));
+            left_.push_back(static_cast<float>(static_cast<double>(row.most - row.bytes) / unit_));
+            const auto price = costs_.memory.find(event);
+            prices_.push_back(price == costs_.memory.end() ? 0 : price->second * unit_);
+        }
+        if (copies_.host > 0)
+            left_.push_back(static_cast<float>(static_cast<double>(copies_.host) / unit_));
+        rows_ = (left_.size() + rowsAtOnce - 1) / rowsAtOnce * rowsAtOnce;
+        left_.resize(rows_, std::numeric_limits<float>::max());
+        prices_.resize(rows_, 0);
+    }
+
+    /// Whether each row of `units` is at most that of `most`, and `tolerance` more.
+    bool areWithin(const float* units, const float* most, float tolerance) const
+    {
+        for (std::size_t begin = 0; begin < rows_; begin += rowsAtOnce) {
+            int beyond = 0;
+            for (std::size_t row = begin; row < begin + rowsAtOnce; ++row)
+                beyond += units[row] > most[row] + tolerance ? 1 : 0;
+            if (beyond > 0)
+                return false;
+        }
+        return true;
+    }
+
+    /// Lowers what a beginning or choice takes, so that no plan takes less with one that is replaced. `exposedMs`: the
+    /// most by which more copies are exposed; `unusedMs`: the most by which more of the streams' time is unused.
+    template <class T>
+    void lower(T& by, float* units, const T& own, const float* ownUnits, double exposedMs, double unusedMs) const
+    {
+        double loweredMs = 0; // memory that stays unused has a price
+        for (std::size_t row = 0; row < rows_; ++row) {
+            const double unused = prices_[row] * static_cast<double>(ownUnits[row] - units[row]);
+            (unused > 0 ? unusedMs : loweredMs) += std::abs(unused);
+            units[row] = std::min(units[row], ownUnits[row]);
+        }
+        by.ms = std::min(by.ms, own.ms - exposedMs);
+        by.reduced = std::min(by.reduced - loweredMs, own.reduced - unusedMs);
+    }
+
+    OptionTimes timesOf(const ArcOption& option) const
+    {
+        const LocalEffect& effect = problem_.effectOf(option);
+        const CopyLimits::Own& own = (*copies_.own)[option.arc][option.option];
+        OptionTimes times;
+        if (effect.movedBytes > 0) {
+            times.out = copyMs(copies_.link, effect);
+            times.in = times.out * copies_.link.toHost / copies_.link.fromHost;
+        }
+        times.again = own.againMs;
+        times.idleOut = own.idleOutMs;
+        times.idleIn = own.idleInMs;
+        times.tail = own.tailMs;
+        times.lead = above(own.leadMs, times.again);
+        times.moreOut = own.moreOutMs;
+        times.moreIn = own.moreInMs;
+        return times;
+    }
+
+    /// Adds the options of an arc, without those that are similar to a better one.
+    void addChoices(std::size_t arc)
+    {
+        Choices& choices = choices_.emplace_back();
+        std::vector<std::pair<double, std::size_t>> order;
+        for (std::size_t option = 0; option < problem_.optionCount(arc); ++option)
+            if (const double reduced = costs_.options[arc][option]; reduced < mostReduced_)
+                order.emplace_back(reduced, option);
+        std::ranges::sort(order);
+        std::vector<std::span<const double>> changes;
+        for (const RowProblem::Row& row : constraints_)
+            changes.push_back(problem_.changesIn(row, arc));
+        std::vector<float> units(rows_, 0);
+        for (const auto& [reduced, option] : order) {
+            const LocalEffect& effect = problem_.effectOf({arc, option});
+            for (std::size_t row = 0; row < changes.size(); ++row)
+                units[row] = changes[row].empty() ? 0 : static_cast<float>(changes[row][option] / unit_);
+            if (copies_.host > 0)
+                units[changes.size()] = static_cast<float>(static_cast<double>(effect.pinned) / unit_);
+            const Choice choice{option, effect.recomputeMs, reduced, timesOf({arc, option})};
+            if (!replaced(choices, choice, units.data())) {
+                choices.list.push_back(choice);
+                choices.units.insert(choices.units.end(), units.begin(), units.end());
+            }
+        }
+    }
+
+    bool replaced(Choices& choices, const Choice& choice, const float* units) const
+    {
+        const double times = isRelaxed_ ? leastSimilar : 1;
+        const double similarMs = choice.ms + times * similarShare * mostReduced_;
+        for (std::size_t number = 0; number < choices.list.size(); ++number) {
+            Choice& by = choices.list[number];
+            SearchLimit::count(1, nsPerComparison);
+            if (by.ms > similarMs)
+                continue;
+            const double exposedMs = by.times.mostExposedMs(choice.times);
+            float* own = choices.units.data() + number * rows_;
+            if (by.ms + exposedMs > similarMs || !areWithin(own, units, static_cast<float>(times) * similarUnits))
+                continue;
+            if (isRelaxed_) {
+                const auto [out, in] = choice.times.mostIdleMs(by.times);
+                lower(by, own, choice, units, exposedMs, costs_.idleOut.back() * out + costs_.idleIn.back() * in);
+            }
+            return true;
+        }
+        return false;
+    }
+
+    /// What the parts from each position on take at least and at most.
+    void findRest()
+    {
+        constexpr double none = std::numeric_limits<double>::infinity();
+        leastMs_.assign(positions_ + 1, none);
+        leastReduced_.assign(positions_ + 1, none);
+        leastUnits_.assign(positions_ + 1, std::vector<float>(rows_, std::numeric_limits<float>::max()));
+        mostUnits_.assign(positions_ + 1, std::vector<float>(rows_, std::numeric_limits<float>::lowest()));
+        leastMs_.back() = leastReduced_.back() = 0;
+        leastUnits_.back().assign(rows_, 0);
+        mostUnits_.back().assign(rows_, 0);
+        for (std::size_t arc = arcs_.size(); arc-- > 0;) {
+            const std::size_t first = at(arcs_[arc].first), last = at(arcs_[arc].last);
+            for (std::size_t number = 0; leastMs_[last] < none && number < choices_[arc].list.size(); ++number) {
+                const Choice& choice = choices_[arc].list[number];
+                const float* units = choices_[arc].units.data() + number * rows_;
+                leastMs_[first] = std::min(leastMs_[first], choice.ms + leastMs_[last]);
+                leastReduced_[first] = std::min(leastReduced_[first], choice.reduced + leastReduced_[last]);
+                for (std::size_t row = 0; row < rows_; ++row) {
+                    float& least = leastUnits_[first][row];
+                    float& most = mostUnits_[first][row];
+                    least = std::min(least, units[row] + leastUnits_[last][row]);
+                    most = std::max(most, units[row] + mostUnits_[last][row]);
+                }
+            }
+        }
+    }
+
+    CopiesLeft after(CopiesLeft copies, std::size_t arc, const OptionTimes& times) const
+    {
+        const std::size_t first = at(arcs_[arc].first), last = at(arcs_[arc].last);
+        const bool begins = times.moreIn > 0;
+        copies.idleOutMs += times.idleOut;
+        copies.idleInMs += times.idleIn;
+        copies.outMs += times.out;
+        copies.inMs += times.in;
+        for (std::size_t position = first; position < last; ++position) {
+            const double again = position + 1 == last && !begins ? times.again : 0;
+            copies.outMs = above(copies.outMs, copies_.forwardMs[position]);
+            copies.inMs = above(copies.inMs, copies_.backwardMs[position] + again);
+        }
+        copies.outMs = above(std::max(copies.outMs, times.tail), times.moreOut);
+        copies.inMs = above(std::max(copies.inMs, times.lead), begins ? times.moreIn + times.again : 0);
+        return copies;
+    }
+
+    /// Adds each option of an arc to each beginning. Returns false if time is up.
+    bool goOn(std::size_t arc)
+    {
+        const std::size_t first = at(arcs_[arc].first), last = at(arcs_[arc].last);
+        const Choices& choices = choices_[arc];
+        std::vector<float> most(left_), least(left_); // units that can still be kept, and that leave enough for the rest
+        for (std::size_t row = 0; row < rows_; ++row) {
+            most[row] -= leastUnits_[last][row];
+            least[row] -= mostUnits_[last][row];
+        }
+        std::vector<float> units(rows_);
+        for (std::size_t from = 0; from < layers_[first].list.size(); ++from) {
+            if (limit_.reached())
+                return false;
+            std::size_t number = 0;
+            for (; number < choices.list.size(); ++number) {
+                const Beginning& before = layers_[first].list[from];
+                if (before.reduced + choices.list[number].reduced + leastReduced_[last] >= mostReduced_)
+                    break;
+                const float* taken = layers_[first].units.data() + from * rows_;
+                const float* more = choices.units.data() + number * rows_;
+                for (std::size_t row = 0; row < rows_; ++row)
+                    units[row] = taken[row] + more[row];
+                if (!areWithin(units.data(), most.data(), unitTolerance))
+                    continue;
+                const Beginning next = nextOf(before, from, arc, choices.list[number], units, least);
+                if (next.reduced + leastReduced_[last] >= mostReduced_
+                    || next.ms + leastMs_[last] + (last == positions_ ? next.copies.exposedMs() : 0) >= belowMs_)
+                    continue;
+                append(layers_[last], next, units.data());
+            }
+            SearchLimit::count(static_cast<double>(number),
+                               nsPerNext + nsPerRow * static_cast<double>(rows_));
+        }
+        return true;
+    }
+
+    /// A beginning with one more option. `units`, what the beginning takes, is at least `least`: with less, all later
+    /// options fit, and the memory that stays unused has a price.
+    Beginning nextOf(const Beginning& before, std::size_t from, std::size_t arc, const Choice& choice,
+                     std::vector<float>& units, const std::vector<float>& least) const
+    {
+        Beginning next{before.ms + choice.ms, before.reduced + choice.reduced, after(before.copies, arc, choice.times),
+                       {arc, choice.option}, from};
+        for (std::size_t row = 0; row < rows_; ++row)
+            if (units[row] < least[row]) {
+                next.reduced += prices_[row] * static_cast<double>(least[row] - units[row]);
+                units[row] = least[row];
+            }
+        // Where a stream of copies was idle, the later copies have less time.
+        const std::size_t first = at(arcs_[arc].first);
+        double idleOut = next.copies.outMs - before.copies.outMs - choice.times.out + choice.times.moreOut;
+        double idleIn = next.copies.inMs - before.copies.inMs - choice.times.in + choice.times.again
+            + choice.times.moreIn;
+        for (std::size_t position = first; position < at(arcs_[arc].last); ++position) {
+            idleOut += copies_.forwardMs[position];
+            idleIn += copies_.backwardMs[position];
+        }
+        next.reduced += costs_.idleOut[first] * above(idleOut, 0) + costs_.idleIn[first] * above(idleIn, 0);
+        return next;
+    }
+
+    /// Leaves out beginnings that are similar to a better one, and keeps about width_.
+    void keepBest(Layer& layer)
+    {
+        std::vector<std::size_t> order(layer.list.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::ranges::sort(order, {}, [&](std::size_t number) { return layer.list[number].reduced; });
+        layer = isRelaxed_ ? merged(layer, order) : quickest(layer, order);
+    }
+
+    void append(Layer& to, const Beginning& beginning, const float* units) const
+    {
+        to.list.push_back(beginning);
+        to.units.insert(to.units.end(), units, units + rows_);
+    }
+
+    /// The beginnings of least reduced cost in each range of time.
+    Layer quickest(const Layer& layer, const std::vector<std::size_t>& order) const
+    {
+        Layer best;
+        if (order.empty())
+            return best;
+        const auto [least, most] = std::ranges::minmax_element(layer.list, {}, &Beginning::ms);
+        const double rangeMs = std::max((most->ms - least->ms) / strata, std::numeric_limits<double>::min());
+        std::array<std::size_t, strata + 1> kept{};
+        for (const std::size_t number : order) {
+            const Beginning& own = layer.list[number];
+            const float* units = layer.units.data() + number * rows_;
+            std::size_t& keptHere = kept[static_cast<std::size_t>((own.ms - least->ms) / rangeMs)];
+            if (keptHere * strata >= width_ || limit_.reached() || similarIn(best, own, units, 1) < best.list.size())
+                continue;
+            ++keptHere;
+            append(best, own, units);
+        }
+        return best;
+    }
+
+    /// Beginnings that take no more than those that they replace. The more there are, the less similar these are.
+    Layer merged(const Layer& layer, const std::vector<std::size_t>& order)
+    {
+        Layer best, before; // lowered, and as they were, so that all that one replaces are similar
+        double times = leastSimilar;
+        const auto add = [&](const Beginning& own, const float* units) {
+            const std::size_t number = similarIn(before, own, units, times);
+            if (number == before.list.size()) {
+                append(best, own, units);
+                append(before, own, units);
+                return;
+            }
+            Beginning& by = best.list[number];
+            lower(by, best.units.data() + number * rows_, own, units, by.copies.mostExposedMs(own.copies),
+                  costs_.idleOut.back() * above(own.copies.outMs, by.copies.outMs)
+                      + costs_.idleIn.back() * above(own.copies.inMs, by.copies.inMs));
+        };
+        for (const std::size_t added : order) {
+            if (limit_.reached())
+                break;
+            add(layer.list[added], layer.units.data() + added * rows_);
+            while (best.list.size() > width_) {
+                const Layer all = std::exchange(best, {});
+                before = {};
+                times *= 2;
+                isCut_ = true;
+                for (std::size_t number = 0; number < all.list.size(); ++number)
+                    add(all.list[number], all.units.data() + number * rows_);
+            }
+        }
+        return best;
+    }
+
+    /// Number of a beginning that takes no more than `own`, or little more; the number of beginnings if there is none.
+    /// `times`: tolerance, in times of a restricted diagram's.
+    std::size_t similarIn(const Layer& layer, const Beginning& own, const float* units, double times) const
+    {
+        const double similarMs = own.ms + times * similarShare * mostReduced_;
+        const auto mostUnits = static_cast<float>(times) * similarUnits;
+        std::size_t number = 0;
+        for (; number < layer.list.size(); ++number) {
+            const Beginning& by = layer.list[number];
+            if (by.ms <= similarMs && by.ms + by.copies.mostExposedMs(own.copies) <= similarMs
+                && areWithin(layer.units.data() + number * rows_, units, mostUnits))
+                break;
+        }
+        SearchLimit::count(static_cast<double>(number + 1), nsPerComparison);
+        return number;
+    }
+
+    OptionShares optionsTo(std::size_t number) const
+    {
+        OptionShares options;
+        for (std::size_t position = positions_; position > 0;) {
+            const Beginning& beginning = layers_[position].list[number];
+            options.emplace_back(beginning.option, 1.0);
+            position = at(arcs_[beginning.option.arc].first);
+            number = beginning.from;
+        }
+        std::ranges::reverse(options);
+        return options;
+    }
+
+    const RowProblem& problem_;
+    const CopyLimits& copies_;
+    const ReducedCosts& costs_;
+    const std::vector<PartArcs::Arc>& arcs_;
+    std::size_t positions_;
+    double unit_; ///< bytes
+    bool isRelaxed_;
+    bool isCut_ = false; ///< more than width_ beginnings were merged
+    double belowMs_;
+    double mostReduced_; ///< reduced costs of a plan that takes belowMs_
+    std::size_t width_;
+    const SearchLimit& limit_;
+    std::vector<RowProblem::Row> constraints_;
+    std::size_t rows_ = 0; ///< number
+    std::vector<float> left_; ///< by row: units
+    std::vector<double> prices_; ///< by row: ms of an unused unit
+    std::vector<Choices> choices_; ///< by arc
+    std::vector<double> leastMs_, leastReduced_; ///< by position
+    std::vector<std::vector<float>> leastUnits_, mostUnits_; ///< by position, by row
+    std::vector<Layer> layers_; ///< by position
+};
+
+std::vector<ChainSearch::Found> ChainSearch::plansBelow(double belowMs, const std::vector<std::uint32_t>& events,
+                                                        std::size_t width, const SearchLimit& limit) const
+{
+    Diagram diagram(*this, events, false, belowMs, width, limit);
+    if (!diagram.run())
+        return {};
+    return diagram.plans();
+}
+
+ChainSearch::Bound ChainSearch::boundBelow(double belowMs, std::size_t width, const SearchLimit& limit) const
+{
+    std::vector<std::uint32_t> events;
+    for (const auto& [event, price] : costs_.memory)
+        events.push_back(event);
+    Diagram diagram(*this, events, true, belowMs, width, limit);
+    return diagram.run() ? diagram.bound() : Bound();
+}
+
+} // namespace headroom

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: 2026 Headroom contributors
+// SPDX-License-Identifier: GPL-3.0-or-later
+#pragma once
+
+#include "core/plan/plan.h"
+#include "core/policy/offload_copies.h"
+#include "core/policy/part_arcs.h"
+#include "core/policy/row_planner.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace headroom {
+
+/// Searches plans with offload along the chain of parts, and proves bounds. A dynamic programme goes from part to part
+/// and keeps a limited number of beginnings of plans, each with time, copies and memory: a restricted decision diagram
+/// for plans, a relaxed one for a bound (Bergman, Cire, van Hoeve, Hooker: "Decision Diagrams for Optimization", 2016,
+/// chapters 4 and 5). Exposed copies count by CopyLimits, so that no plan takes less than the times of a plan here.
+///
+/// All arguments of the constructor must outlive the object. CopyLimits::isChain must hold.
+class ChainSearch
+{
+public:
+    ChainSearch(const RowProblem& problem, const CopyLimits& copies, const ReducedCosts& costs, Bytes budget)
+        : problem_(problem)
+        , copies_(copies)
+        , costs_(costs)
+        , budget_(budget)
+    {
+    }
+
+    /// A plan, and the time with exposed copies.
+    struct Found
+    {
+        OptionShares options;
+        double ms = 0;
+    };
+    /// Quick plans of less than `belowMs` that keep the budget at the events, by the upper bound of memory; the
+    /// quickest first. At each position up to `width` beginnings are kept.
+    std::vector<Found> plansBelow(double belowMs, const std::vector<std::uint32_t>& events, std::size_t width,
+                                  const SearchLimit& limit) const;
+
+    struct Bound
+    {
+        double ms = 0; ///< no plan within the budget takes less; at most belowMs
+        bool isLast = false; ///< a greater width gives the same bound
+    };
+    /// Of more than `width` beginnings the most similar ones are replaced by one that takes no more than each. Returns 0
+    /// if time is up.
+    Bound boundBelow(double belowMs, std::size_t width, const SearchLimit& limit) const;
+
+private:
+    class Diagram;
+
+    const RowProblem& problem_;
+    const CopyLimits& copies_;
+    const ReducedCosts& costs_;
+    Bytes budget_;
+};
+
+} // namespace headroom
