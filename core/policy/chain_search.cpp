@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -23,55 +24,12 @@ constexpr double similarShare = 0.02; ///< the same for time, as a share of the 
 constexpr double leastSimilar = 0.1; ///< both for a bound, at first, in times
 constexpr std::size_t strata = 16; ///< ranges of time; each keeps as many beginnings
 constexpr std::size_t mostFound = 4; ///< plans
-constexpr std::size_t rowsAtOnce = 8; ///< memory constraints that are compared at once
-constexpr double nsPerComparison = 2.5; ///< work of a beginning that is compared with another
-constexpr double nsPerNext = 30; ///< work of an option that is added to a beginning
-constexpr double nsPerRow = 0.7; ///< the same for each memory constraint
-
-double above(double a, double b)
-{
-    return std::max(0.0, a - b);
-}
-
-/// What an option adds to the copies of a plan, in ms.
-struct OptionTimes
-{
-    double out = 0, in = 0; ///< copies
-    double again = 0; ///< recomputation in the backward
-    double tail = 0, lead = 0; ///< CopyLimits::Own
-    double moreOut = 0, moreIn = 0;
-    double idleOut = 0, idleIn = 0;
-
-    /// The most ms by which this option exposes more copies than another option, in any plan.
-    double mostExposedMs(const OptionTimes& than) const
-    {
-        return above(out, than.out) + above(tail, than.tail) + above(lead, than.lead)
-            + above(in - again, than.in - than.again) + above(than.moreOut, moreOut) + above(than.moreIn, moreIn)
-            + above(than.idleOut, idleOut) + above(than.idleIn, idleIn);
-    }
-    /// The most ms by which the streams of copies, to the host and back, are idle longer with another option.
-    std::pair<double, double> mostIdleMs(const OptionTimes& with) const
-    {
-        return {above(out, with.out) + above(with.tail, tail) + above(with.moreOut, moreOut),
-                above(in - again, with.in - with.again) + above(with.lead, lead) + above(with.moreIn, moreIn)};
-    }
-};
-
-/// The copies of the parts before a position: those to the host that are left when the last part's forward ends, and
-/// those back that must be made before the last part's backward begins.
-struct CopiesLeft
-{
-    double outMs = 0, inMs = 0;
-    double idleOutMs = 0, idleInMs = 0; ///< idle time that may hide copies anywhere
-
-    double exposedMs() const { return above(outMs, idleOutMs) + above(inMs, idleInMs); }
-    /// The most ms by which these copies are more exposed than others, whatever follows.
-    double mostExposedMs(const CopiesLeft& than) const
-    {
-        return above(outMs, than.outMs) + above(inMs, than.inMs) + above(than.idleOutMs, idleOutMs)
-            + above(than.idleInMs, idleInMs);
-    }
-};
+constexpr std::size_t mostRounded = 64; ///< plans of OptionChoices
+constexpr std::size_t atOnce = 8; ///< memory constraints that are compared at once
+constexpr std::size_t timesAtOnce = 64; ///< beginnings that are compared at once
+constexpr double nsPerComparison = 2; ///< work of a beginning that is compared with another
+constexpr double nsPerNext = 60; ///< work of an option that is added to a beginning
+constexpr double nsPerRow = 1.5; ///< the same for each memory constraint
 
 } // namespace
 
@@ -144,7 +102,7 @@ private:
         std::size_t option = 0;
         double ms = 0; ///< recomputation
         double reduced = 0; ///< reduced cost
-        OptionTimes times;
+        OptionCopies times;
     };
     struct Choices
     {
@@ -165,11 +123,31 @@ private:
         std::vector<Beginning> list;
         std::vector<float> units; ///< by beginning, by row: the memory taken
     };
+    /// Times of beginnings, by field: many are compared at once.
+    struct Times
+    {
+        std::vector<float> ms, outMs, inMs, idleOutMs, idleInMs;
+
+        void add(const Beginning& own)
+        {
+            ms.push_back(static_cast<float>(own.ms));
+            outMs.push_back(static_cast<float>(own.copies.outMs));
+            inMs.push_back(static_cast<float>(own.copies.inMs));
+            idleOutMs.push_back(static_cast<float>(own.copies.idleOutMs));
+            idleInMs.push_back(static_cast<float>(own.copies.idleInMs));
+        }
+    };
+    /// The beginnings that are kept.
+    struct Kept
+    {
+        Layer layer;
+        Times times;
+    };
 
     static double timeOf(const Beginning& plan) { return plan.ms + plan.copies.exposedMs(); }
 
     /// The rows: memory constraints, and pinned host memory where limited. The number of rows is a multiple of
-    /// rowsAtOnce.
+    /// atOnce.
     void addRows(const std::vector<std::uint32_t>& events, Bytes budget)
     {
         const auto memory = isRelaxed_ ? RowProblem::Memory::atLeast : RowProblem::Memory::atMost;
@@ -181,7 +159,7 @@ private:
         }
         if (copies_.host > 0)
             left_.push_back(static_cast<float>(static_cast<double>(copies_.host) / unit_));
-        rows_ = (left_.size() + rowsAtOnce - 1) / rowsAtOnce * rowsAtOnce;
+        rows_ = (left_.size() + atOnce - 1) / atOnce * atOnce;
         left_.resize(rows_, std::numeric_limits<float>::max());
         prices_.resize(rows_, 0);
     }
@@ -189,9 +167,9 @@ private:
     /// Whether each row of `units` is at most that of `most`, and `tolerance` more.
     bool areWithin(const float* units, const float* most, float tolerance) const
     {
-        for (std::size_t begin = 0; begin < rows_; begin += rowsAtOnce) {
+        for (std::size_t begin = 0; begin < rows_; begin += atOnce) {
             int beyond = 0;
-            for (std::size_t row = begin; row < begin + rowsAtOnce; ++row)
+            for (std::size_t row = begin; row < begin + atOnce; ++row)
                 beyond += units[row] > most[row] + tolerance ? 1 : 0;
             if (beyond > 0)
                 return false;
@@ -214,24 +192,8 @@ private:
         by.reduced = std::min(by.reduced - loweredMs, own.reduced - unusedMs);
     }
 
-    OptionTimes timesOf(const ArcOption& option) const
-    {
-        const LocalEffect& effect = problem_.effectOf(option);
-        const CopyLimits::Own& own = (*copies_.own)[option.arc][option.option];
-        OptionTimes times;
-        if (effect.movedBytes > 0) {
-            times.out = copyMs(copies_.link, effect);
-            times.in = times.out * copies_.link.toHost / copies_.link.fromHost;
-        }
-        times.again = own.againMs;
-        times.idleOut = own.idleOutMs;
-        times.idleIn = own.idleInMs;
-        times.tail = own.tailMs;
-        times.lead = above(own.leadMs, times.again);
-        times.moreOut = own.moreOutMs;
-        times.moreIn = own.moreInMs;
-        return times;
-    }
+    /// The most that idle time of the streams of copies costs.
+    double idleMs(double out, double in) const { return costs_.idle[0].back() * out + costs_.idle[1].back() * in; }
 
     /// Adds the options of an arc, without those that are similar to a better one.
     void addChoices(std::size_t arc)
@@ -252,7 +214,7 @@ private:
                 units[row] = changes[row].empty() ? 0 : static_cast<float>(changes[row][option] / unit_);
             if (copies_.host > 0)
                 units[changes.size()] = static_cast<float>(static_cast<double>(effect.pinned) / unit_);
-            const Choice choice{option, effect.recomputeMs, reduced, timesOf({arc, option})};
+            const Choice choice{option, effect.recomputeMs, reduced, copies_.timesOf(problem_, {arc, option})};
             if (!replaced(choices, choice, units.data())) {
                 choices.list.push_back(choice);
                 choices.units.insert(choices.units.end(), units.begin(), units.end());
@@ -275,7 +237,7 @@ private:
                 continue;
             if (isRelaxed_) {
                 const auto [out, in] = choice.times.mostIdleMs(by.times);
-                lower(by, own, choice, units, exposedMs, costs_.idleOut.back() * out + costs_.idleIn.back() * in);
+                lower(by, own, choice, units, exposedMs, idleMs(out, in));
             }
             return true;
         }
@@ -310,30 +272,13 @@ private:
         }
     }
 
-    CopiesLeft after(CopiesLeft copies, std::size_t arc, const OptionTimes& times) const
-    {
-        const std::size_t first = at(arcs_[arc].first), last = at(arcs_[arc].last);
-        const bool begins = times.moreIn > 0;
-        copies.idleOutMs += times.idleOut;
-        copies.idleInMs += times.idleIn;
-        copies.outMs += times.out;
-        copies.inMs += times.in;
-        for (std::size_t position = first; position < last; ++position) {
-            const double again = position + 1 == last && !begins ? times.again : 0;
-            copies.outMs = above(copies.outMs, copies_.forwardMs[position]);
-            copies.inMs = above(copies.inMs, copies_.backwardMs[position] + again);
-        }
-        copies.outMs = above(std::max(copies.outMs, times.tail), times.moreOut);
-        copies.inMs = above(std::max(copies.inMs, times.lead), begins ? times.moreIn + times.again : 0);
-        return copies;
-    }
-
     /// Adds each option of an arc to each beginning. Returns false if time is up.
     bool goOn(std::size_t arc)
     {
         const std::size_t first = at(arcs_[arc].first), last = at(arcs_[arc].last);
         const Choices& choices = choices_[arc];
-        std::vector<float> most(left_), least(left_); // units that can still be kept, and that leave enough for the rest
+        std::vector<float> most(left_),
+            least(left_); // units that can still be kept, and that leave enough for the rest
         for (std::size_t row = 0; row < rows_; ++row) {
             most[row] -= leastUnits_[last][row];
             least[row] -= mostUnits_[last][row];
@@ -359,8 +304,7 @@ private:
                     continue;
                 append(layers_[last], next, units.data());
             }
-            SearchLimit::count(static_cast<double>(number),
-                               nsPerNext + nsPerRow * static_cast<double>(rows_));
+            SearchLimit::count(static_cast<double>(number), nsPerNext + nsPerRow * static_cast<double>(rows_));
         }
         return true;
     }
@@ -370,8 +314,11 @@ private:
     Beginning nextOf(const Beginning& before, std::size_t from, std::size_t arc, const Choice& choice,
                      std::vector<float>& units, const std::vector<float>& least) const
     {
-        Beginning next{before.ms + choice.ms, before.reduced + choice.reduced, after(before.copies, arc, choice.times),
-                       {arc, choice.option}, from};
+        Beginning next{before.ms + choice.ms,
+                       before.reduced + choice.reduced,
+                       copies_.after(before.copies, arcs_[arc], choice.times),
+                       {arc, choice.option},
+                       from};
         for (std::size_t row = 0; row < rows_; ++row)
             if (units[row] < least[row]) {
                 next.reduced += prices_[row] * static_cast<double>(least[row] - units[row]);
@@ -380,22 +327,23 @@ private:
         // Where a stream of copies was idle, the later copies have less time.
         const std::size_t first = at(arcs_[arc].first);
         double idleOut = next.copies.outMs - before.copies.outMs - choice.times.out + choice.times.moreOut;
-        double idleIn = next.copies.inMs - before.copies.inMs - choice.times.in + choice.times.again
-            + choice.times.moreIn;
+        double idleIn
+            = next.copies.inMs - before.copies.inMs - choice.times.in + choice.times.again + choice.times.moreIn;
         for (std::size_t position = first; position < at(arcs_[arc].last); ++position) {
             idleOut += copies_.forwardMs[position];
             idleIn += copies_.backwardMs[position];
         }
-        next.reduced += costs_.idleOut[first] * above(idleOut, 0) + costs_.idleIn[first] * above(idleIn, 0);
+        next.reduced += costs_.idle[0][first] * std::max(idleOut, 0.0) + costs_.idle[1][first] * std::max(idleIn, 0.0);
         return next;
     }
 
     /// Leaves out beginnings that are similar to a better one, and keeps about width_.
     void keepBest(Layer& layer)
     {
-        std::vector<std::size_t> order(layer.list.size());
-        std::iota(order.begin(), order.end(), std::size_t{0});
-        std::ranges::sort(order, {}, [&](std::size_t number) { return layer.list[number].reduced; });
+        std::vector<std::pair<double, std::size_t>> order;
+        for (std::size_t number = 0; number < layer.list.size(); ++number)
+            order.emplace_back(layer.list[number].reduced, number);
+        std::ranges::sort(order);
         layer = isRelaxed_ ? merged(layer, order) : quickest(layer, order);
     }
 
@@ -404,46 +352,53 @@ private:
         to.list.push_back(beginning);
         to.units.insert(to.units.end(), units, units + rows_);
     }
+    void append(Kept& to, const Beginning& beginning, const float* units) const
+    {
+        to.times.add(beginning);
+        append(to.layer, beginning, units);
+    }
 
     /// The beginnings of least reduced cost in each range of time.
-    Layer quickest(const Layer& layer, const std::vector<std::size_t>& order) const
+    Layer quickest(const Layer& layer, const std::vector<std::pair<double, std::size_t>>& order) const
     {
-        Layer best;
+        Kept best;
         if (order.empty())
-            return best;
+            return {};
         const auto [least, most] = std::ranges::minmax_element(layer.list, {}, &Beginning::ms);
         const double rangeMs = std::max((most->ms - least->ms) / strata, std::numeric_limits<double>::min());
         std::array<std::size_t, strata + 1> kept{};
-        for (const std::size_t number : order) {
+        for (const auto& [reduced, number] : order) {
             const Beginning& own = layer.list[number];
             const float* units = layer.units.data() + number * rows_;
             std::size_t& keptHere = kept[static_cast<std::size_t>((own.ms - least->ms) / rangeMs)];
-            if (keptHere * strata >= width_ || limit_.reached() || similarIn(best, own, units, 1) < best.list.size())
+            if (keptHere * strata >= width_ || limit_.reached()
+                || similarIn(best, own, units, 1) < best.layer.list.size())
                 continue;
             ++keptHere;
             append(best, own, units);
         }
-        return best;
+        return std::move(best.layer);
     }
 
     /// Beginnings that take no more than those that they replace. The more there are, the less similar these are.
-    Layer merged(const Layer& layer, const std::vector<std::size_t>& order)
+    Layer merged(const Layer& layer, const std::vector<std::pair<double, std::size_t>>& order)
     {
-        Layer best, before; // lowered, and as they were, so that all that one replaces are similar
-        double times = leastSimilar;
+        Layer best;
+        Kept before; // as they were before they were lowered, so that all that one replaces are similar
+        double times = std::max(leastSimilar, times_ / 4);
         const auto add = [&](const Beginning& own, const float* units) {
             const std::size_t number = similarIn(before, own, units, times);
-            if (number == before.list.size()) {
+            if (number == best.list.size()) {
                 append(best, own, units);
                 append(before, own, units);
                 return;
             }
             Beginning& by = best.list[number];
             lower(by, best.units.data() + number * rows_, own, units, by.copies.mostExposedMs(own.copies),
-                  costs_.idleOut.back() * above(own.copies.outMs, by.copies.outMs)
-                      + costs_.idleIn.back() * above(own.copies.inMs, by.copies.inMs));
+                  idleMs(std::max(0.0, own.copies.outMs - by.copies.outMs),
+                         std::max(0.0, own.copies.inMs - by.copies.inMs)));
         };
-        for (const std::size_t added : order) {
+        for (const auto& [reduced, added] : order) {
             if (limit_.reached())
                 break;
             add(layer.list[added], layer.units.data() + added * rows_);
@@ -456,24 +411,33 @@ private:
                     add(all.list[number], all.units.data() + number * rows_);
             }
         }
+        times_ = times;
         return best;
     }
 
     /// Number of a beginning that takes no more than `own`, or little more; the number of beginnings if there is none.
     /// `times`: tolerance, in times of a restricted diagram's.
-    std::size_t similarIn(const Layer& layer, const Beginning& own, const float* units, double times) const
+    std::size_t similarIn(const Kept& kept, const Beginning& own, const float* units, double times) const
     {
-        const double similarMs = own.ms + times * similarShare * mostReduced_;
+        const auto outMs = static_cast<float>(own.copies.outMs), inMs = static_cast<float>(own.copies.inMs);
+        const auto idleOutMs = static_cast<float>(own.copies.idleOutMs);
+        const auto idleInMs = static_cast<float>(own.copies.idleInMs);
+        const auto mostMs = static_cast<float>(own.ms + times * similarShare * mostReduced_);
         const auto mostUnits = static_cast<float>(times) * similarUnits;
-        std::size_t number = 0;
-        for (; number < layer.list.size(); ++number) {
-            const Beginning& by = layer.list[number];
-            if (by.ms <= similarMs && by.ms + by.copies.mostExposedMs(own.copies) <= similarMs
-                && areWithin(layer.units.data() + number * rows_, units, mostUnits))
-                break;
+        const auto more = [](float difference) { return difference > 0 ? difference : 0; };
+        const Times& by = kept.times;
+        std::array<float, timesAtOnce> ms{}; // with the copies that are more exposed
+        for (std::size_t begin = 0; begin < by.ms.size(); begin += timesAtOnce) {
+            const std::size_t count = std::min(timesAtOnce, by.ms.size() - begin);
+            for (std::size_t i = 0; i < count; ++i)
+                ms[i] = by.ms[begin + i] + more(by.outMs[begin + i] - outMs) + more(by.inMs[begin + i] - inMs)
+                    + more(idleOutMs - by.idleOutMs[begin + i]) + more(idleInMs - by.idleInMs[begin + i]);
+            SearchLimit::count(static_cast<double>(count), nsPerComparison);
+            for (std::size_t i = 0; i < count; ++i)
+                if (ms[i] <= mostMs && areWithin(kept.layer.units.data() + (begin + i) * rows_, units, mostUnits))
+                    return begin + i;
         }
-        SearchLimit::count(static_cast<double>(number + 1), nsPerComparison);
-        return number;
+        return kept.layer.list.size();
     }
 
     OptionShares optionsTo(std::size_t number) const
@@ -500,6 +464,7 @@ private:
     double belowMs_;
     double mostReduced_; ///< reduced costs of a plan that takes belowMs_
     std::size_t width_;
+    double times_ = 0; ///< tolerance of the last merged(), in times of a restricted diagram's
     const SearchLimit& limit_;
     std::vector<RowProblem::Row> constraints_;
     std::size_t rows_ = 0; ///< number
@@ -527,6 +492,31 @@ ChainSearch::Bound ChainSearch::boundBelow(double belowMs, std::size_t width, co
         events.push_back(event);
     Diagram diagram(*this, events, true, belowMs, width, limit);
     return diagram.run() ? diagram.bound() : Bound();
+}
+
+std::optional<OptionChoices> choicesNear(const RowProblem& problem, const OptionShares& shares)
+{
+    OptionChoices choices;
+    for (std::size_t position = 0; position < problem.positions();) {
+        std::map<std::size_t, double> arcs; // share of the arcs that begin here
+        for (const auto& [option, share] : shares)
+            if (static_cast<std::size_t>(problem.arcs()[option.arc].first) == position)
+                arcs[option.arc] += share;
+        if (arcs.empty())
+            return std::nullopt;
+        const auto largest = std::ranges::max_element(arcs, {}, [](const auto& arc) { return arc.second; });
+        std::vector<ArcOption>& options = choices.options.emplace_back();
+        for (const auto& [option, share] : shares)
+            if (option.arc == largest->first)
+                options.push_back(option);
+        position = static_cast<std::size_t>(problem.arcs()[largest->first].last);
+    }
+    for (std::vector<ArcOption>& options : choices.options) {
+        if (choices.plans * options.size() > mostRounded)
+            options.resize(1);
+        choices.plans *= options.size();
+    }
+    return choices;
 }
 
 } // namespace headroom

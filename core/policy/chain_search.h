@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace headroom {
@@ -46,8 +47,8 @@ public:
         double ms = 0; ///< no plan within the budget takes less; at most belowMs
         bool isLast = false; ///< a greater width gives the same bound
     };
-    /// Of more than `width` beginnings the most similar ones are replaced by one that takes no more than each. Returns 0
-    /// if time is up.
+    /// Of more than `width` beginnings the most similar ones are replaced by one that takes no more than each. Returns
+    /// 0 if time is up.
     Bound boundBelow(double belowMs, std::size_t width, const SearchLimit& limit) const;
 
 private:
@@ -58,5 +59,14 @@ private:
     const ReducedCosts& costs_;
     Bytes budget_;
 };
+
+/// Whole plans near the shares of a linear relaxation.
+struct OptionChoices
+{
+    std::vector<std::vector<ArcOption>> options; ///< of the arcs of the largest shares, in the order of the chain
+    std::size_t plans = 1; ///< number of plans: few, so that most arcs have a single option
+};
+
+std::optional<OptionChoices> choicesNear(const RowProblem& problem, const OptionShares& shares); ///< nullopt: no shares
 
 } // namespace headroom

@@ -16,6 +16,11 @@ namespace {
 constexpr double noTime = std::numeric_limits<double>::infinity();
 constexpr double launchMs = 0.004; ///< of ClockMemory
 
+double above(double a, double b)
+{
+    return std::max(0.0, a - b);
+}
+
 /// A part of the chain.
 struct Part
 {
@@ -216,6 +221,66 @@ void CopyLimits::setTimes(Own& times, const RowProblem& rows, const ArcOption& o
         times.idleOutMs = arc.last <= lastIdleForward ? copies : std::min(copies, mostIdleOutMs[option.arc]);
     if (idlesInBackward)
         times.idleInMs = cpuMs(arc, effect);
+}
+
+OptionCopies CopyLimits::timesOf(const RowProblem& rows, const ArcOption& option) const
+{
+    const LocalEffect& effect = rows.effectOf(option);
+    const Own& ends = (*own)[option.arc][option.option];
+    OptionCopies times;
+    if (effect.movedBytes > 0) {
+        times.out = copyMs(link, effect);
+        times.in = times.out * link.toHost / link.fromHost;
+    }
+    times.again = ends.againMs;
+    times.idleOut = ends.idleOutMs;
+    times.idleIn = ends.idleInMs;
+    times.tail = ends.tailMs;
+    times.lead = above(ends.leadMs, times.again);
+    times.moreOut = ends.moreOutMs;
+    times.moreIn = ends.moreInMs;
+    return times;
+}
+
+CopiesLeft CopyLimits::after(CopiesLeft copies, const PartArcs::Arc& arc, const OptionCopies& option) const
+{
+    const bool begins = option.moreIn > 0;
+    copies.idleOutMs += option.idleOut;
+    copies.idleInMs += option.idleIn;
+    copies.outMs += option.out;
+    copies.inMs += option.in;
+    for (int position = arc.first; position < arc.last; ++position) {
+        copies.outMs = above(copies.outMs, forwardMs[at(position)]);
+        copies.inMs
+            = above(copies.inMs, backwardMs[at(position)] + (position + 1 == arc.last && !begins ? option.again : 0));
+    }
+    copies.outMs = above(std::max(copies.outMs, option.tail), option.moreOut);
+    copies.inMs = above(std::max(copies.inMs, option.lead), begins ? option.moreIn + option.again : 0);
+    return copies;
+}
+
+double OptionCopies::mostExposedMs(const OptionCopies& than) const
+{
+    return above(out, than.out) + above(tail, than.tail) + above(lead, than.lead)
+        + above(in - again, than.in - than.again) + above(than.moreOut, moreOut) + above(than.moreIn, moreIn)
+        + above(than.idleOut, idleOut) + above(than.idleIn, idleIn);
+}
+
+std::pair<double, double> OptionCopies::mostIdleMs(const OptionCopies& with) const
+{
+    return {above(out, with.out) + above(with.tail, tail) + above(with.moreOut, moreOut),
+            above(in - again, with.in - with.again) + above(with.lead, lead) + above(with.moreIn, moreIn)};
+}
+
+double CopiesLeft::exposedMs() const
+{
+    return above(outMs, idleOutMs) + above(inMs, idleInMs);
+}
+
+double CopiesLeft::mostExposedMs(const CopiesLeft& than) const
+{
+    return above(outMs, than.outMs) + above(inMs, than.inMs) + above(than.idleOutMs, idleOutMs)
+        + above(than.idleInMs, idleInMs);
 }
 
 double CopyLimits::issueMs(const LocalEffect& effect) const

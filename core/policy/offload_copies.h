@@ -12,9 +12,36 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace headroom {
+
+/// What an option adds to the copies of a plan, in ms.
+struct OptionCopies
+{
+    double out = 0, in = 0; ///< copies
+    double again = 0; ///< recomputation in the backward
+    double tail = 0, lead = 0; ///< CopyLimits::Own
+    double moreOut = 0, moreIn = 0;
+    double idleOut = 0, idleIn = 0;
+
+    /// The most ms by which this option exposes more copies than another option, in any plan.
+    double mostExposedMs(const OptionCopies& than) const;
+    /// The most ms by which the streams of copies, to the host and back, are idle longer with another option.
+    std::pair<double, double> mostIdleMs(const OptionCopies& with) const;
+};
+
+/// The copies of the parts before a position: those to the host that are left when the last part's forward ends, and
+/// those back that must be made before the last part's backward begins.
+struct CopiesLeft
+{
+    double outMs = 0, inMs = 0;
+    double idleOutMs = 0, idleInMs = 0; ///< idle time that may hide copies anywhere
+
+    double exposedMs() const;
+    double mostExposedMs(const CopiesLeft& than) const; ///< the most ms beyond those of others, whatever follows
+};
 
 /// The time that a step leaves for the copies of a plan's offload. What a part and the later parts save goes to the
 /// host while these parts run forward, and comes back while the later parts run backward; recomputation gives more
@@ -53,6 +80,8 @@ struct CopyLimits
         double idleOutMs = 0, idleInMs = 0; ///< idle time in forward, and in backward, by the CPU's work for the option
     };
     void setTimes(Own& own, const RowProblem& rows, const ArcOption& option) const;
+    OptionCopies timesOf(const RowProblem& rows, const ArcOption& option) const; ///< with `own`
+    CopiesLeft after(CopiesLeft copies, const PartArcs::Arc& arc, const OptionCopies& option) const;
     double issueMs(const LocalEffect& effect) const; ///< CPU time of an option's copies in a direction
     /// CPU time of an option for copies of both directions, and for recomputation where the CPU takes longer.
     double cpuMs(const PartArcs::Arc& arc, const LocalEffect& effect) const;

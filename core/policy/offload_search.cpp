@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <random>
 #include <ranges>
@@ -40,40 +39,6 @@ constexpr double leastRecomputeMs = 2;
 constexpr double leastChainMs = 3; ///< a chain is not searched in less time
 constexpr std::size_t leastWidth = 64; ///< beginnings of plans, at first
 constexpr double enoughGap = 0.75 * goodGap; ///< a smaller one is not proved
-constexpr std::size_t mostRounded = 64; ///< plans near the shares of a relaxation
-
-/// Whole plans near the shares of a linear relaxation.
-struct OptionChoices
-{
-    std::vector<std::vector<ArcOption>> options; ///< of the arcs of the largest shares, in the order of the chain
-    std::size_t plans = 1; ///< number of plans: few, so that most arcs have a single option
-};
-
-/// nullopt: there are no shares.
-std::optional<OptionChoices> choicesNear(const RowProblem& problem, const OptionShares& shares)
-{
-    OptionChoices choices;
-    for (std::size_t position = 0; position < problem.positions();) {
-        std::map<std::size_t, double> arcs; // share of the arcs that begin here
-        for (const auto& [option, share] : shares)
-            if (static_cast<std::size_t>(problem.arcs()[option.arc].first) == position)
-                arcs[option.arc] += share;
-        if (arcs.empty())
-            return std::nullopt;
-        const auto largest = std::ranges::max_element(arcs, {}, [](const auto& arc) { return arc.second; });
-        std::vector<ArcOption>& options = choices.options.emplace_back();
-        for (const auto& [option, share] : shares)
-            if (option.arc == largest->first)
-                options.push_back(option);
-        position = static_cast<std::size_t>(problem.arcs()[largest->first].last);
-    }
-    for (std::vector<ArcOption>& options : choices.options) {
-        if (choices.plans * options.size() > mostRounded)
-            options.resize(1);
-        choices.plans *= options.size();
-    }
-    return choices;
-}
 
 } // namespace
 
@@ -179,16 +144,21 @@ private:
         const ChainSearch chain(problem_, copies_, *reduced_, budget_);
         bool isLast = false;
         for (std::size_t width = leastWidth; !isLast && isOpen() && limit_.remainingMs() > leastChainMs; width *= 2) {
-            for (ChainSearch::Found& found : chain.plansBelow(belowMs_, hints_.events, 2 * width, limit_)) {
-                Draft draft = draftOf(std::move(found.options), budget_);
+            const double beforeMs = belowMs_;
+            std::vector<ChainSearch::Found> plans = chain.plansBelow(belowMs_, hints_.events, 2 * width, limit_);
+            for (ChainSearch::Found& plan : plans) {
+                Draft draft = draftOf(std::move(plan.options), budget_);
                 Neighbours neighbours = neighboursAt(budget_, msPerByte_);
                 descend(draft, neighbours, limit_);
                 if (draft.excess <= 0 && draft.ms < belowMs_)
                     RETURN_IF_ERROR(take(proposed(std::move(draft), budget_).plan));
             }
-            const ChainSearch::Bound bound = chain.boundBelow(belowMs_ * (1 - enoughGap), width, limit_);
+            // Where the rules take plans for quicker that are not, other searches find more.
+            const bool misled = !plans.empty() && belowMs_ == beforeMs;
+            const ChainSearch::Bound bound
+                = chain.boundBelow(belowMs_ * (1 - enoughGap), misled ? 4 * width : width, limit_);
             boundMs_ = std::max(boundMs_, bound.ms);
-            isLast = bound.isLast;
+            isLast = bound.isLast || misled;
         }
         return {};
     }
@@ -406,12 +376,6 @@ private:
         return found;
     }
 
-    void measure(Draft& draft, const Neighbours& neighbours) const
-    {
-        draft.excess = draft.memory.highest() - neighbours.budget;
-        draft.ms = timed(draft, neighbours.budget).ms;
-    }
-
     /// Replaces single options as long as the plan becomes better and time is left, from the option at `place` on. On
     /// the option the plan may exceed the budget.
     void descend(Draft& draft, Neighbours& neighbours, const SearchLimit& limit, std::size_t place = 0) const
@@ -482,7 +446,8 @@ private:
                        !options.empty()) {
                 replace(draft, place, options[below(options.size())].second);
             }
-            measure(draft, neighbours);
+            draft.excess = draft.memory.highest() - neighbours.budget;
+            draft.ms = timed(draft, neighbours.budget).ms;
             descend(draft, neighbours, limit, (place + 1) % best.options.size());
             if (isBetter(draft, best)) {
                 best = std::move(draft);
@@ -541,7 +506,7 @@ private:
         tried.ms = found.plan.recomputeMs;
         if (tried.excess > 0 || tried.hostExcess > 0 || tried.ms >= belowMs_)
             return tried;
-        clock(found);
+        setOffload(solver_.model_, found.regions, *found.timeline, found.plan);
         tried.ms = found.plan.costMs();
         if (tried.ms < belowMs_) {
             belowMs_ = tried.ms;
@@ -549,8 +514,6 @@ private:
         }
         return tried;
     }
-
-    void clock(PlanAnswer& found) const { setOffload(solver_.model_, found.regions, *found.timeline, found.plan); }
 
     const StepSolver& solver_;
     const RowProblem& problem_;

@@ -8,14 +8,15 @@
 #include "core/policy/policy_maker.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <ranges>
+#include <set>
 #include <span>
-#include <tuple>
 #include <utility>
 
 namespace headroom {
@@ -77,12 +78,9 @@ public:
 
     RowHints hints() const
     {
-        RowHints hints{options_, {}};
-        for (const Row& row : rows_)
-            hints.events.push_back(row.event);
-        std::ranges::sort(hints.events);
-        hints.events.erase(std::ranges::unique(hints.events).begin(), hints.events.end());
-        return hints;
+        std::set<std::uint32_t> events;
+        std::ranges::transform(rows_, std::inserter(events, events.end()), &Row::event);
+        return {options_, {events.begin(), events.end()}};
     }
 
     RowAnswer run(bool integer = true, std::size_t moreOptions = 0)
@@ -96,15 +94,15 @@ public:
         answer.relaxed = relaxedShares_;
         const auto rowDuals = duals_.begin() + static_cast<std::ptrdiff_t>(problem_.positions() + copyRows());
         answer.msPerGiB = -std::accumulate(rowDuals, duals_.end(), 0.0) * static_cast<double>(GiB) / bytesPerUnit_;
-        if (isBound() && copies_->isChain)
+        if (!integer && isBound() && copies_->isChain)
             answer.reduced = reduced();
         if (!integer || relaxedMs_ >= belowMs_)
             return answer;
-        const bool proof = memory_ == RowProblem::Memory::atLeast;
-        if (copies_ && !addBestOptions(belowMs_, moreOptions) && proof)
+        if (copies_ && !addBestOptions(belowMs_, moreOptions) && memory_ == RowProblem::Memory::atLeast)
             return answer; // without all options there is no better bound
         search(answer);
-        if (answer.plan && !copies_ && addOptionsUpTo(bestMs_))
+        const OptionSet known = options_;
+        if (answer.plan && !copies_ && addBestOptions(bestMs_, mostColumns) && options_ != known)
             search(answer);
         if (hasAllOptions_)
             answer.boundMs = std::max(answer.boundMs, std::min({boundMs_, bestMs_, belowMs_}));
@@ -115,8 +113,7 @@ private:
     using Row = RowProblem::Row;
     using Component = RowProblem::Component;
 
-    /// Adds rows (memory constraints) for events where the shares exceed the budget by more than `beyond` units.
-    /// Returns whether a row was added.
+    /// Adds rows for events where the shares exceed the budget by more than `beyond` units. Returns whether there are.
     bool addRows(const OptionShares& shares, double beyond)
     {
         const std::vector<double> memory = problem_.memoryUnder(shares, memory_);
@@ -328,6 +325,7 @@ private:
                     addTo(programme, rows_[row], columns);
             }
             duals_ = result.duals;
+            addUpCopyPrices();
             relaxedMs_ = result.objective;
             relaxedShares_ = sharesIn(result.values, columns);
             const std::size_t known = columns.size();
@@ -342,26 +340,41 @@ private:
         return false;
     }
 
+    /// Sums up what a ms of copies of the parts from a position on costs, by the duals of the rows of copies.
+    void addUpCopyPrices()
+    {
+        const std::size_t positions = copies_ ? problem_.positions() : 0;
+        for (const std::size_t direction : {0, 1}) {
+            double price = 0;
+            copyPrices_[direction].assign(problem_.positions(), 0);
+            for (std::size_t position = 0; position < positions; ++position) {
+                copyPrices_[direction][position] = price -= duals_[positions + 2 * position + direction];
+                price -= isBound() ? duals_[3 * positions + 2 * position + direction] : 0;
+            }
+        }
+    }
+
+    ReducedCosts reduced() const
+    {
+        ReducedCosts costs{relaxedMs_, reduced_, {}, copyPrices_};
+        const std::size_t first = problem_.positions() + copyRows();
+        for (std::size_t row = 0; row < rows_.size(); ++row)
+            costs.memory[rows_[row].event] += std::max(0.0, -duals_[first + row]) / bytesPerUnit_;
+        return costs;
+    }
+
     /// The reduced costs of the options of an arc: the ms minus what the relaxation's duals pay for the option.
     std::vector<double> reducedCosts(std::size_t arc) const
     {
         const PartArcs::Arc& own = problem_.arcs()[arc];
-        double paid = std::accumulate(duals_.begin() + own.first, duals_.begin() + own.last, 0.0);
-        double out = 0, in = 0, allOut = 0, allIn = 0; // what the rows of copies pay for a ms
-        double tail = 0, lead = 0;
-        const std::size_t positions = problem_.positions();
-        for (std::size_t position = 0; copies_ && position < at(own.last); ++position) {
-            allOut += duals_[positions + 2 * position] + tail;
-            allIn += duals_[positions + 2 * position + 1] + lead;
-            if (position == at(own.first))
-                std::tie(out, in) = std::pair(allOut, allIn);
-            if (isBound())
-                std::tie(tail, lead)
-                    = std::pair(duals_[3 * positions + 2 * position], duals_[3 * positions + 2 * position + 1]);
-        }
+        const std::size_t positions = problem_.positions(), before = at(own.last) - 1;
+        const double paid = std::accumulate(duals_.begin() + own.first, duals_.begin() + own.last, 0.0);
         const bool ordered = !isBound() || copies_->isChain;
-        if (!ordered)
-            std::tie(out, in) = std::pair(duals_[positions], duals_[positions + 1]);
+        const double allOut = copyPrices_[0][before], allIn = copyPrices_[1][before];
+        const std::size_t from = ordered ? at(own.first) : 0;
+        const double out = copyPrices_[0][from], in = copyPrices_[1][from];
+        const double tail = isBound() ? duals_[3 * positions + 2 * before] : 0;
+        const double lead = isBound() ? duals_[3 * positions + 2 * before + 1] : 0;
         std::vector<double> costs(problem_.optionCount(arc));
         for (std::size_t option = 0; option < costs.size(); ++option) {
             const double again = problem_.effectOf({arc, option}).recomputeMs;
@@ -372,13 +385,13 @@ private:
             const std::size_t last = positions + copyRows() - 1;
             if (isBound()) {
                 costs[option] += duals_[last - 2] * ends.idleOutMs + duals_[last - 1] * ends.idleInMs;
-                costs[option] += ordered ? allIn * (ends.againMs + ends.moreInMs) + allOut * ends.moreOutMs
+                costs[option] -= ordered ? allIn * (ends.againMs + ends.moreInMs) + allOut * ends.moreOutMs
                                          : (out + in) * ends.againMs;
             }
             const Copies copies = copiesOf({arc, option});
             if (copies.out <= 0)
                 continue;
-            costs[option] += (price() - out) * copies.out - in * copies.in - tail * ends.tailMs
+            costs[option] += (price() + out) * copies.out + in * copies.in - tail * ends.tailMs
                 - lead * std::max(0.0, ends.leadMs - ends.againMs);
             if (copies_->host > 0)
                 costs[option] -= duals_[last] * copies.host;
@@ -395,26 +408,6 @@ private:
         return costs;
     }
 
-    ReducedCosts reduced()
-    {
-        const std::size_t positions = problem_.positions();
-        ReducedCosts costs{relaxedMs_, std::move(reduced_), {}, {}, {}};
-        for (std::size_t row = 0; row < rows_.size(); ++row)
-            costs.memory[rows_[row].event] += std::max(0.0, -duals_[positions + copyRows() + row]) / bytesPerUnit_;
-        // The copies from a position on have a row, and those of a part itself that the part cannot hide.
-        double out = 0, in = 0;
-        for (std::size_t position = 0; position < positions; ++position) {
-            for (const std::size_t row : {positions + 2 * position, position > 0 ? 3 * positions + 2 * position - 2 : 0})
-                if (row > 0) {
-                    out += std::max(0.0, -duals_[row]);
-                    in += std::max(0.0, -duals_[row + 1]);
-                }
-            costs.idleOut.push_back(out);
-            costs.idleIn.push_back(in);
-        }
-        return costs;
-    }
-
     /// Appends options that would make the relaxation cheaper.
     void addCheaperOptions(std::vector<ArcOption>& columns)
     {
@@ -425,28 +418,11 @@ private:
                 if (costs[option] < -costTolerance && !options_[arc][option])
                     cheaper.emplace_back(costs[option], option);
             std::ranges::sort(cheaper);
-            cheaper.resize(std::min(cheaper.size(), newColumns));
-            for (const auto& [cost, option] : cheaper) {
+            for (const auto& [cost, option] : cheaper | std::views::take(newColumns)) {
                 options_[arc][option] = true;
                 columns.push_back({arc, option});
             }
         }
-    }
-
-    /// Adds all options that a plan of less than `ms` may have. Returns whether options were added, and not too many.
-    bool addOptionsUpTo(double ms)
-    {
-        auto more = options_;
-        std::size_t count = 0;
-        for (std::size_t arc = 0; arc < options_.size(); ++arc) {
-            const std::vector<double> costs = reducedCosts(arc);
-            for (std::size_t option = 0; option < more[arc].size(); ++option) {
-                more[arc][option] = more[arc][option] || relaxedMs_ + costs[option] < ms;
-                count += more[arc][option] ? 1 : 0;
-            }
-        }
-        hasAllOptions_ = count <= mostColumns;
-        return hasAllOptions_ && std::exchange(options_, std::move(more)) != options_;
     }
 
     /// Adds the options that a plan of less than `ms` may have; of more than `most` those with the least reduced cost.
@@ -455,10 +431,9 @@ private:
     {
         std::vector<std::pair<double, ArcOption>> more;
         for (std::size_t arc = 0; arc < options_.size(); ++arc) {
-            const std::vector<double> costs = reducedCosts(arc);
             for (std::size_t option = 0; option < options_[arc].size(); ++option)
-                if (!options_[arc][option] && relaxedMs_ + costs[option] < ms)
-                    more.emplace_back(costs[option], ArcOption{arc, option});
+                if (const double cost = reduced_[arc][option]; !options_[arc][option] && relaxedMs_ + cost < ms)
+                    more.emplace_back(cost, ArcOption{arc, option});
         }
         hasAllOptions_ = more.size() <= most;
         if (!hasAllOptions_) {
@@ -537,6 +512,7 @@ private:
     std::vector<Row> rows_;
     std::vector<std::vector<double>> reduced_; ///< by arc, by option: reducedCosts()
     std::vector<double> duals_; ///< of the relaxation: by position, then by row
+    std::array<std::vector<double>, 2> copyPrices_; ///< by direction, by position: addUpCopyPrices()
     double relaxedMs_ = 0;
     OptionShares relaxedShares_;
     double boundMs_ = 0; ///< of the last search

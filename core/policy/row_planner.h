@@ -6,6 +6,7 @@
 #include "core/policy/offload_copies.h"
 #include "core/policy/part_arcs.h"
 
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -18,14 +19,15 @@
 
 namespace headroom {
 
-/// What the linear relaxation of a chain says of all plans within the budget. A plan takes at least `boundMs`, and beyond
-/// that the reduced cost of each option, and the price of what the plan leaves unused.
+/// What the linear relaxation of a chain says of all plans within the budget. A plan takes at least `boundMs`, and
+/// beyond that the reduced cost of each option, and the price of what the plan leaves unused.
 struct ReducedCosts
 {
     double boundMs = 0;
     std::vector<std::vector<double>> options; ///< by arc, by option: ms
     std::map<std::uint32_t, double> memory; ///< by event with a constraint: ms of each byte that is unused
-    std::vector<double> idleOut, idleIn; ///< by position: ms of each ms in which a stream has no copy
+    /// Of the streams of copies, to the host and back, by position: ms of each ms without a copy.
+    std::array<std::vector<double>, 2> idle;
 };
 
 struct RowAnswer
