@@ -18,22 +18,22 @@ namespace headroom {
 namespace {
 
 constexpr double budgetUnits = 1000; ///< the budget in the unit of memory
-constexpr float unitTolerance = 1e-3F; ///< of a memory constraint, in units
-constexpr float similarUnits = 0.1F; ///< so much more memory may a beginning take that replaces another one
+constexpr float unitTolerance = 3e-3F; ///< of a memory constraint, in units: sums of floats are not exact
+constexpr float similarUnits = 0.1F; ///< so much more memory may a partial plan take that replaces another one
 constexpr double similarShare = 0.02; ///< the same for time, as a share of the time above the relaxation's
 constexpr double leastSimilar = 0.1; ///< both for a bound, at first, in times
-constexpr std::size_t strata = 16; ///< ranges of time; each keeps as many beginnings
+constexpr std::size_t strata = 16; ///< ranges of time; each keeps as many partial plans
 constexpr std::size_t mostFound = 4; ///< plans
 constexpr std::size_t mostRounded = 64; ///< plans of OptionChoices
 constexpr std::size_t atOnce = 8; ///< memory constraints that are compared at once
-constexpr std::size_t timesAtOnce = 64; ///< beginnings that are compared at once
-constexpr double nsPerComparison = 2; ///< work of a beginning that is compared with another
-constexpr double nsPerNext = 60; ///< work of an option that is added to a beginning
+constexpr std::size_t timesAtOnce = 64; ///< partial plans that are compared at once
+constexpr double nsPerComparison = 2; ///< work of a partial plan that is compared with another
+constexpr double nsPerNext = 60; ///< work of an option that is added to a partial plan
 constexpr double nsPerRow = 1.5; ///< the same for each memory constraint
 
 } // namespace
 
-/// The beginnings of plans by position.
+/// The partial plans by position.
 class ChainSearch::Diagram
 {
 public:
@@ -68,7 +68,8 @@ public:
             const std::size_t first = at(arcs_[arc].first);
             if (first > 0 && at(arcs_[arc - 1].first) < first)
                 keepBest(layers_[first]);
-            if (!goOn(arc))
+            goOn(arc);
+            if (limit_.reached())
                 return false;
         }
         return true;
@@ -90,7 +91,7 @@ public:
     Bound bound() const
     {
         double least = belowMs_;
-        for (const Beginning& plan : layers_.back().list)
+        for (const PartialPlan& plan : layers_.back().list)
             least = std::min(least, std::max(timeOf(plan), costs_.boundMs + plan.reduced));
         return {least, !isCut_};
     }
@@ -109,26 +110,26 @@ private:
         std::vector<Choice> list; ///< ascending by `reduced`
         std::vector<float> units; ///< by choice, by row
     };
-    /// A beginning of a plan, the parts before a position. In a relaxed diagram also of all plans that it replaces.
-    struct Beginning
+    /// A plan of the parts before a position. In a relaxed diagram also of all plans that it replaces.
+    struct PartialPlan
     {
         double ms = 0; ///< recomputation
         double reduced = 0; ///< reduced costs
         CopiesLeft copies;
         ArcOption option; ///< the last one
-        std::size_t from = 0; ///< the beginning before
+        std::size_t from = 0; ///< the partial plan before
     };
     struct Layer
     {
-        std::vector<Beginning> list;
-        std::vector<float> units; ///< by beginning, by row: the memory taken
+        std::vector<PartialPlan> list;
+        std::vector<float> units; ///< by partial plan, by row: the memory taken
     };
-    /// Times of beginnings, by field: many are compared at once.
+    /// Times of partial plans, by field: many are compared at once.
     struct Times
     {
         std::vector<float> ms, outMs, inMs, idleOutMs, idleInMs;
 
-        void add(const Beginning& own)
+        void add(const PartialPlan& own)
         {
             ms.push_back(static_cast<float>(own.ms));
             outMs.push_back(static_cast<float>(own.copies.outMs));
@@ -137,14 +138,14 @@ private:
             idleInMs.push_back(static_cast<float>(own.copies.idleInMs));
         }
     };
-    /// The beginnings that are kept.
+    /// The partial plans that are kept.
     struct Kept
     {
         Layer layer;
         Times times;
     };
 
-    static double timeOf(const Beginning& plan) { return plan.ms + plan.copies.exposedMs(); }
+    static double timeOf(const PartialPlan& plan) { return plan.ms + plan.copies.exposedMs(); }
 
     /// The rows: memory constraints, and pinned host memory where limited. The number of rows is a multiple of
     /// atOnce.
@@ -177,8 +178,8 @@ private:
         return true;
     }
 
-    /// Lowers what a beginning or choice takes, so that no plan takes less with one that is replaced. `exposedMs`: the
-    /// most by which more copies are exposed; `unusedMs`: the most by which more of the streams' time is unused.
+    /// Lowers what a partial plan or choice takes, so that no plan takes less with one that is replaced. `exposedMs`:
+    /// the most by which more copies are exposed; `unusedMs`: the most by which more of the streams' time is unused.
     template <class T>
     void lower(T& by, float* units, const T& own, const float* ownUnits, double exposedMs, double unusedMs) const
     {
@@ -272,8 +273,8 @@ private:
         }
     }
 
-    /// Adds each option of an arc to each beginning. Returns false if time is up.
-    bool goOn(std::size_t arc)
+    /// Adds each option of an arc to each partial plan, as long as time is left.
+    void goOn(std::size_t arc)
     {
         const std::size_t first = at(arcs_[arc].first), last = at(arcs_[arc].last);
         const Choices& choices = choices_[arc];
@@ -284,12 +285,10 @@ private:
             least[row] -= mostUnits_[last][row];
         }
         std::vector<float> units(rows_);
-        for (std::size_t from = 0; from < layers_[first].list.size(); ++from) {
-            if (limit_.reached())
-                return false;
+        for (std::size_t from = 0; from < layers_[first].list.size() && !limit_.reached(); ++from) {
             std::size_t number = 0;
             for (; number < choices.list.size(); ++number) {
-                const Beginning& before = layers_[first].list[from];
+                const PartialPlan& before = layers_[first].list[from];
                 if (before.reduced + choices.list[number].reduced + leastReduced_[last] >= mostReduced_)
                     break;
                 const float* taken = layers_[first].units.data() + from * rows_;
@@ -298,7 +297,7 @@ private:
                     units[row] = taken[row] + more[row];
                 if (!areWithin(units.data(), most.data(), unitTolerance))
                     continue;
-                const Beginning next = nextOf(before, from, arc, choices.list[number], units, least);
+                const PartialPlan next = nextOf(before, from, arc, choices.list[number], units, least);
                 if (next.reduced + leastReduced_[last] >= mostReduced_
                     || next.ms + leastMs_[last] + (last == positions_ ? next.copies.exposedMs() : 0) >= belowMs_)
                     continue;
@@ -306,19 +305,18 @@ private:
             }
             SearchLimit::count(static_cast<double>(number), nsPerNext + nsPerRow * static_cast<double>(rows_));
         }
-        return true;
     }
 
-    /// A beginning with one more option. `units`, what the beginning takes, is at least `least`: with less, all later
-    /// options fit, and the memory that stays unused has a price.
-    Beginning nextOf(const Beginning& before, std::size_t from, std::size_t arc, const Choice& choice,
-                     std::vector<float>& units, const std::vector<float>& least) const
+    /// A partial plan with one more option. `units`, what the partial plan takes, is at least `least`: with less, all
+    /// later options fit, and the memory that stays unused has a price.
+    PartialPlan nextOf(const PartialPlan& before, std::size_t from, std::size_t arc, const Choice& choice,
+                       std::vector<float>& units, const std::vector<float>& least) const
     {
-        Beginning next{before.ms + choice.ms,
-                       before.reduced + choice.reduced,
-                       copies_.after(before.copies, arcs_[arc], choice.times),
-                       {arc, choice.option},
-                       from};
+        PartialPlan next{before.ms + choice.ms,
+                         before.reduced + choice.reduced,
+                         copies_.after(before.copies, arcs_[arc], choice.times),
+                         {arc, choice.option},
+                         from};
         for (std::size_t row = 0; row < rows_; ++row)
             if (units[row] < least[row]) {
                 next.reduced += prices_[row] * static_cast<double>(least[row] - units[row]);
@@ -337,7 +335,7 @@ private:
         return next;
     }
 
-    /// Leaves out beginnings that are similar to a better one, and keeps about width_.
+    /// Leaves out partial plans that are similar to a better one, and keeps about width_.
     void keepBest(Layer& layer)
     {
         std::vector<std::pair<double, std::size_t>> order;
@@ -347,28 +345,28 @@ private:
         layer = isRelaxed_ ? merged(layer, order) : quickest(layer, order);
     }
 
-    void append(Layer& to, const Beginning& beginning, const float* units) const
+    void append(Layer& to, const PartialPlan& plan, const float* units) const
     {
-        to.list.push_back(beginning);
+        to.list.push_back(plan);
         to.units.insert(to.units.end(), units, units + rows_);
     }
-    void append(Kept& to, const Beginning& beginning, const float* units) const
+    void append(Kept& to, const PartialPlan& plan, const float* units) const
     {
-        to.times.add(beginning);
-        append(to.layer, beginning, units);
+        to.times.add(plan);
+        append(to.layer, plan, units);
     }
 
-    /// The beginnings of least reduced cost in each range of time.
+    /// The partial plans of least reduced cost in each range of time.
     Layer quickest(const Layer& layer, const std::vector<std::pair<double, std::size_t>>& order) const
     {
         Kept best;
         if (order.empty())
             return {};
-        const auto [least, most] = std::ranges::minmax_element(layer.list, {}, &Beginning::ms);
+        const auto [least, most] = std::ranges::minmax_element(layer.list, {}, &PartialPlan::ms);
         const double rangeMs = std::max((most->ms - least->ms) / strata, std::numeric_limits<double>::min());
         std::array<std::size_t, strata + 1> kept{};
         for (const auto& [reduced, number] : order) {
-            const Beginning& own = layer.list[number];
+            const PartialPlan& own = layer.list[number];
             const float* units = layer.units.data() + number * rows_;
             std::size_t& keptHere = kept[static_cast<std::size_t>((own.ms - least->ms) / rangeMs)];
             if (keptHere * strata >= width_ || limit_.reached()
@@ -380,20 +378,20 @@ private:
         return std::move(best.layer);
     }
 
-    /// Beginnings that take no more than those that they replace. The more there are, the less similar these are.
+    /// Partial plans that take no more than those that they replace. The more there are, the less similar these are.
     Layer merged(const Layer& layer, const std::vector<std::pair<double, std::size_t>>& order)
     {
         Layer best;
         Kept before; // as they were before they were lowered, so that all that one replaces are similar
         double times = std::max(leastSimilar, times_ / 4);
-        const auto add = [&](const Beginning& own, const float* units) {
+        const auto add = [&](const PartialPlan& own, const float* units) {
             const std::size_t number = similarIn(before, own, units, times);
             if (number == best.list.size()) {
                 append(best, own, units);
                 append(before, own, units);
                 return;
             }
-            Beginning& by = best.list[number];
+            PartialPlan& by = best.list[number];
             lower(by, best.units.data() + number * rows_, own, units, by.copies.mostExposedMs(own.copies),
                   idleMs(std::max(0.0, own.copies.outMs - by.copies.outMs),
                          std::max(0.0, own.copies.inMs - by.copies.inMs)));
@@ -415,9 +413,9 @@ private:
         return best;
     }
 
-    /// Number of a beginning that takes no more than `own`, or little more; the number of beginnings if there is none.
-    /// `times`: tolerance, in times of a restricted diagram's.
-    std::size_t similarIn(const Kept& kept, const Beginning& own, const float* units, double times) const
+    /// Number of a partial plan that takes no more than `own`, or little more; the number of partial plans if there is
+    /// none. `times`: tolerance, in times of a restricted diagram's.
+    std::size_t similarIn(const Kept& kept, const PartialPlan& own, const float* units, double times) const
     {
         const auto outMs = static_cast<float>(own.copies.outMs), inMs = static_cast<float>(own.copies.inMs);
         const auto idleOutMs = static_cast<float>(own.copies.idleOutMs);
@@ -444,10 +442,10 @@ private:
     {
         OptionShares options;
         for (std::size_t position = positions_; position > 0;) {
-            const Beginning& beginning = layers_[position].list[number];
-            options.emplace_back(beginning.option, 1.0);
-            position = at(arcs_[beginning.option.arc].first);
-            number = beginning.from;
+            const PartialPlan& plan = layers_[position].list[number];
+            options.emplace_back(plan.option, 1.0);
+            position = at(arcs_[plan.option.arc].first);
+            number = plan.from;
         }
         std::ranges::reverse(options);
         return options;
@@ -460,7 +458,7 @@ private:
     std::size_t positions_;
     double unit_; ///< bytes
     bool isRelaxed_;
-    bool isCut_ = false; ///< more than width_ beginnings were merged
+    bool isCut_ = false; ///< more than width_ partial plans were merged
     double belowMs_;
     double mostReduced_; ///< reduced costs of a plan that takes belowMs_
     std::size_t width_;

@@ -15,7 +15,7 @@
 namespace headroom {
 
 /// Searches plans with offload along the chain of parts, and proves bounds. A dynamic programme goes from part to part
-/// and keeps a limited number of beginnings of plans, each with time, copies and memory: a restricted decision diagram
+/// and keeps a limited number of partial plans, each with time, copies and memory: a restricted decision diagram
 /// for plans, a relaxed one for a bound (Bergman, Cire, van Hoeve, Hooker: "Decision Diagrams for Optimization", 2016,
 /// chapters 4 and 5). Exposed copies count by CopyLimits, so that no plan takes less than the times of a plan here.
 ///
@@ -38,7 +38,7 @@ public:
         double ms = 0;
     };
     /// Quick plans of less than `belowMs` that keep the budget at the events, by the upper bound of memory; the
-    /// quickest first. At each position up to `width` beginnings are kept.
+    /// quickest first. At each position up to `width` partial plans are kept.
     std::vector<Found> plansBelow(double belowMs, const std::vector<std::uint32_t>& events, std::size_t width,
                                   const SearchLimit& limit) const;
 
@@ -47,8 +47,8 @@ public:
         double ms = 0; ///< no plan within the budget takes less; at most belowMs
         bool isLast = false; ///< a greater width gives the same bound
     };
-    /// Of more than `width` beginnings the most similar ones are replaced by one that takes no more than each. Returns
-    /// 0 if time is up.
+    /// Of more than `width` partial plans the most similar ones are replaced by one that takes no more than each.
+    /// Returns 0 if time is up.
     Bound boundBelow(double belowMs, std::size_t width, const SearchLimit& limit) const;
 
 private:

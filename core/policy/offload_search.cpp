@@ -37,7 +37,7 @@ constexpr std::size_t manyOptions = 400;
 constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more options
 constexpr double leastRecomputeMs = 2;
 constexpr double leastChainMs = 3; ///< a chain is not searched in less time
-constexpr std::size_t leastWidth = 64; ///< beginnings of plans, at first
+constexpr std::size_t leastWidth = 64; ///< partial plans, at first
 constexpr double enoughGap = 0.75 * goodGap; ///< a smaller one is not proved
 
 } // namespace
@@ -136,7 +136,7 @@ private:
         });
     }
 
-    /// Searches plans of a chain, and proves a better bound, with more and more beginnings of plans.
+    /// Searches plans of a chain, and proves a better bound, with more and more partial plans.
     Status searchChain()
     {
         if (!reduced_ || !best_)
