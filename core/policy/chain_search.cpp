@@ -194,7 +194,10 @@ private:
     }
 
     /// The most that idle time of the streams of copies costs.
-    double idleMs(double out, double in) const { return costs_.idle[0].back() * out + costs_.idle[1].back() * in; }
+    double costOf(const std::pair<double, double>& idleMs) const
+    {
+        return costs_.idle[0].back() * idleMs.first + costs_.idle[1].back() * idleMs.second;
+    }
 
     /// Adds the options of an arc, without those that are similar to a better one.
     void addChoices(std::size_t arc)
@@ -236,10 +239,8 @@ private:
             float* own = choices.units.data() + number * rows_;
             if (by.ms + exposedMs > similarMs || !areWithin(own, units, static_cast<float>(times) * similarUnits))
                 continue;
-            if (isRelaxed_) {
-                const auto [out, in] = choice.times.mostIdleMs(by.times);
-                lower(by, own, choice, units, exposedMs, idleMs(out, in));
-            }
+            if (isRelaxed_)
+                lower(by, own, choice, units, exposedMs, costOf(choice.times.mostIdleMs(by.times)));
             return true;
         }
         return false;
@@ -278,8 +279,8 @@ private:
     {
         const std::size_t first = at(arcs_[arc].first), last = at(arcs_[arc].last);
         const Choices& choices = choices_[arc];
-        std::vector<float> most(left_),
-            least(left_); // units that can still be kept, and that leave enough for the rest
+        std::vector<float> most = left_; // with more units, nothing of the rest fits
+        std::vector<float> least = left_; // with less, all of the rest fits
         for (std::size_t row = 0; row < rows_; ++row) {
             most[row] -= leastUnits_[last][row];
             least[row] -= mostUnits_[last][row];
@@ -393,8 +394,7 @@ private:
             }
             PartialPlan& by = best.list[number];
             lower(by, best.units.data() + number * rows_, own, units, by.copies.mostExposedMs(own.copies),
-                  idleMs(std::max(0.0, own.copies.outMs - by.copies.outMs),
-                         std::max(0.0, own.copies.inMs - by.copies.inMs)));
+                  costOf(own.copies.mostIdleMs(by.copies)));
         };
         for (const auto& [reduced, added] : order) {
             if (limit_.reached())

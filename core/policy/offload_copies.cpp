@@ -230,7 +230,7 @@ OptionCopies CopyLimits::timesOf(const RowProblem& rows, const ArcOption& option
     OptionCopies times;
     if (effect.movedBytes > 0) {
         times.out = copyMs(link, effect);
-        times.in = times.out * link.toHost / link.fromHost;
+        times.in = backMs(times.out);
     }
     times.again = ends.againMs;
     times.idleOut = ends.idleOutMs;
@@ -281,6 +281,11 @@ double CopiesLeft::mostExposedMs(const CopiesLeft& than) const
 {
     return above(outMs, than.outMs) + above(inMs, than.inMs) + above(than.idleOutMs, idleOutMs)
         + above(than.idleInMs, idleInMs);
+}
+
+std::pair<double, double> CopiesLeft::mostIdleMs(const CopiesLeft& with) const
+{
+    return {above(outMs, with.outMs), above(inMs, with.inMs)};
 }
 
 double CopyLimits::issueMs(const LocalEffect& effect) const

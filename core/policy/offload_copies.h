@@ -40,7 +40,10 @@ struct CopiesLeft
     double idleOutMs = 0, idleInMs = 0; ///< idle time that may hide copies anywhere
 
     double exposedMs() const;
-    double mostExposedMs(const CopiesLeft& than) const; ///< the most ms beyond those of others, whatever follows
+    /// The most ms by which these copies are more exposed than others, whatever follows.
+    double mostExposedMs(const CopiesLeft& than) const;
+    /// The most ms by which the streams of copies, to the host and back, are idle longer with others later.
+    std::pair<double, double> mostIdleMs(const CopiesLeft& with) const;
 };
 
 /// The time that a step leaves for the copies of a plan's offload. What a part and the later parts save goes to the
@@ -80,7 +83,9 @@ struct CopyLimits
         double idleOutMs = 0, idleInMs = 0; ///< idle time in forward, and in backward, by the CPU's work for the option
     };
     void setTimes(Own& own, const RowProblem& rows, const ArcOption& option) const;
+    double backMs(double toHostMs) const { return toHostMs * link.toHost / link.fromHost; } ///< of the same copies
     OptionCopies timesOf(const RowProblem& rows, const ArcOption& option) const; ///< with `own`
+    /// What is left after an arc's parts, of the copies before and of an option of the arc.
     CopiesLeft after(CopiesLeft copies, const PartArcs::Arc& arc, const OptionCopies& option) const;
     double issueMs(const LocalEffect& effect) const; ///< CPU time of an option's copies in a direction
     /// CPU time of an option for copies of both directions, and for recomputation where the CPU takes longer.

@@ -38,6 +38,7 @@ constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with mor
 constexpr double leastRecomputeMs = 2;
 constexpr double leastChainMs = 3; ///< a chain is not searched in less time
 constexpr std::size_t leastWidth = 64; ///< partial plans, at first
+constexpr std::size_t mostWidth = 2048; ///< more would take hundreds of MB
 constexpr double enoughGap = 0.75 * goodGap; ///< a smaller one is not proved
 
 } // namespace
@@ -143,7 +144,8 @@ private:
             return {};
         const ChainSearch chain(problem_, copies_, *reduced_, budget_);
         bool isLast = false;
-        for (std::size_t width = leastWidth; !isLast && isOpen() && limit_.remainingMs() > leastChainMs; width *= 2) {
+        for (std::size_t width = leastWidth;
+             width <= mostWidth && !isLast && isOpen() && limit_.remainingMs() > leastChainMs; width *= 2) {
             const double beforeMs = belowMs_;
             std::vector<ChainSearch::Found> plans = chain.plansBelow(belowMs_, hints_.events, 2 * width, limit_);
             for (ChainSearch::Found& plan : plans) {

@@ -113,7 +113,7 @@ private:
     using Row = RowProblem::Row;
     using Component = RowProblem::Component;
 
-    /// Adds rows for events where the shares exceed the budget by more than `beyond` units. Returns whether there are.
+    /// Adds rows for events where the shares exceed the budget by over `beyond` units. Returns whether a row was added.
     bool addRows(const OptionShares& shares, double beyond)
     {
         const std::vector<double> memory = problem_.memoryUnder(shares, memory_);
@@ -158,8 +158,7 @@ private:
         if (effect.movedBytes <= 0)
             return {};
         const double out = copyMs(copies_->link, effect);
-        return {out, out * copies_->link.toHost / copies_->link.fromHost,
-                static_cast<double>(effect.pinned) / bytesPerUnit_};
+        return {out, copies_->backMs(out), static_cast<double>(effect.pinned) / bytesPerUnit_};
     }
 
     double costOf(const ArcOption& option) const
