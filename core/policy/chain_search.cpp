@@ -8,7 +8,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -24,7 +23,6 @@ constexpr double similarShare = 0.02; ///< the same for time, as a share of the 
 constexpr double leastSimilar = 0.1; ///< both for a bound, at first, in times
 constexpr std::size_t strata = 16; ///< ranges of time; each keeps as many partial plans
 constexpr std::size_t mostFound = 4; ///< plans
-constexpr std::size_t mostRounded = 64; ///< plans of OptionChoices
 constexpr std::size_t atOnce = 8; ///< memory constraints that are compared at once
 constexpr std::size_t timesAtOnce = 64; ///< partial plans that are compared at once
 constexpr double nsPerComparison = 2; ///< work of a partial plan that is compared with another
@@ -490,31 +488,6 @@ ChainSearch::Bound ChainSearch::boundBelow(double belowMs, std::size_t width, co
         events.push_back(event);
     Diagram diagram(*this, events, true, belowMs, width, limit);
     return diagram.run() ? diagram.bound() : Bound();
-}
-
-std::optional<OptionChoices> choicesNear(const RowProblem& problem, const OptionShares& shares)
-{
-    OptionChoices choices;
-    for (std::size_t position = 0; position < problem.positions();) {
-        std::map<std::size_t, double> arcs; // share of the arcs that begin here
-        for (const auto& [option, share] : shares)
-            if (static_cast<std::size_t>(problem.arcs()[option.arc].first) == position)
-                arcs[option.arc] += share;
-        if (arcs.empty())
-            return std::nullopt;
-        const auto largest = std::ranges::max_element(arcs, {}, [](const auto& arc) { return arc.second; });
-        std::vector<ArcOption>& options = choices.options.emplace_back();
-        for (const auto& [option, share] : shares)
-            if (option.arc == largest->first)
-                options.push_back(option);
-        position = static_cast<std::size_t>(problem.arcs()[largest->first].last);
-    }
-    for (std::vector<ArcOption>& options : choices.options) {
-        if (choices.plans * options.size() > mostRounded)
-            options.resize(1);
-        choices.plans *= options.size();
-    }
-    return choices;
 }
 
 } // namespace headroom

@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 namespace headroom {
@@ -59,14 +58,5 @@ private:
     const ReducedCosts& costs_;
     Bytes budget_;
 };
-
-/// Whole plans near the shares of a linear relaxation.
-struct OptionChoices
-{
-    std::vector<std::vector<ArcOption>> options; ///< of the arcs of the largest shares, in the order of the chain
-    std::size_t plans = 1; ///< number of plans: few, so that most arcs have a single option
-};
-
-std::optional<OptionChoices> choicesNear(const RowProblem& problem, const OptionShares& shares); ///< nullopt: no shares
 
 } // namespace headroom

@@ -2,15 +2,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
 #include "core/policy/chain_search.h"
+#include "core/policy/draft_search.h"
 #include "core/policy/step_solver.h"
 #include "core/predict/regions.h"
 
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <random>
 #include <ranges>
-#include <tuple>
 #include <utility>
 
 namespace headroom {
@@ -18,20 +17,17 @@ namespace headroom {
 namespace {
 
 constexpr int mostOffloadTries = 6; ///< problems that are solved for one budget
-constexpr std::size_t mostCandidates = 32; ///< options of an arc that may replace that of such a plan at a time
-constexpr std::size_t mostRows = 100; ///< of Neighbours
 constexpr double goodGap = 0.02; ///< at this gap the rows are not searched
 constexpr double offloadGap = 0.01; ///< gap of a search in rows
 constexpr double narrower = 0.8; ///< the next time for hidden copies, if more copies were exposed than expected
 constexpr double exposedTolerance = 0.02; ///< exposed copies beyond the expected ones, as a share of the plan's time
 constexpr double shareOfRecompute = 0.5; ///< part of the remaining time for plans without offload
-constexpr double shareOfImproving = 0.35; ///< part of the remaining time for changes of proposed plans
+constexpr double shareOfFirst = 0.2; ///< part of the remaining time for changes of the plan near the bound
+constexpr double shareOfDescent = 0.7; ///< the same for changes of the other proposed plans
+constexpr double shareOfImproving = 0.35; ///< the same for random changes
 constexpr double shareOfSearch = 0.5; ///< part of the remaining time for a search of the rows
 constexpr double sharesOfTime[] = {1, 0.5, 0.25}; ///< time for copies in relaxations
-constexpr double leastGainMs = 1e-6;
 constexpr double excessTimes = 4; ///< cost of a byte above the budget, in times of the relaxation's price
-constexpr double strictTimes = 1e4; ///< the same where no plan may exceed the budget, in times of that cost
-constexpr int mostFailed = 60; ///< random replacements without a better plan
 constexpr std::size_t fewOptions = 60; ///< options beside those of the relaxation
 constexpr std::size_t manyOptions = 400;
 constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more options
@@ -55,6 +51,7 @@ public:
         , schedule_(problem.schedule)
         , budget_(budget)
         , limit_(limit)
+        , hints_(problem.hintsNear(budget))
         , copies_(problem.copies)
         , expected_(problem.expected)
         , host_(host)
@@ -68,6 +65,10 @@ public:
     {
         const RowAnswer bound = relaxRows(problem_, budget_, atLeast, limit_, copies_, hints_);
         boundMs_ = bound.boundMs;
+        if (boundMs_ == std::numeric_limits<double>::infinity())
+            return std::optional<PlanAnswer>();
+        relaxed_ = bound.relaxed;
+        raisePrice(bound);
         reduced_ = bound.reduced;
         const auto propose = [this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); };
         RETURN_IF_ERROR(search(propose));
@@ -102,7 +103,7 @@ private:
     /// Searches plans without offload that take less than the best plan so far.
     Status recomputeAlone()
     {
-        if (solver_.minMemoryPlan_.timeline->peak > budget_)
+        if (solver_.minMemoryPlan_.timeline->peak > budget_ || (best_ && limit_.reached()))
             return {};
         const bool moves = best_ && offloads(best_->regions); // else the plan of best() is preferred
         const double belowMs = moves ? belowMs_ : std::numeric_limits<double>::infinity();
@@ -124,16 +125,16 @@ private:
     {
         if (best_ && !isOpen())
             return {};
-        const SearchLimit limit = SearchLimit::after(limit_.remainingMs() * shareOfSearch, limit_.stop);
+        const SearchLimit limit = partOfTime(shareOfSearch);
         return search([&](Bytes budget, const CopyLimits& copies) -> Result<std::optional<Proposed>> {
             RowAnswer answer = solveRows(problem_, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_),
                                          hints_, moreOptions);
             if (!answer.plan)
                 return std::optional<Proposed>();
-            Draft draft = draftOf(std::move(answer.options), budget);
-            Neighbours neighbours = neighboursAt(budget, msPerByte_);
-            descend(draft, neighbours, limit);
-            return std::optional(proposed(std::move(draft), budget));
+            DraftSearch drafts = draftsAt(budget);
+            Draft draft = drafts.draftOf(std::move(answer.options));
+            drafts.descend(draft, limit);
+            return std::optional(proposed(drafts, std::move(draft), budget));
         });
     }
 
@@ -149,11 +150,11 @@ private:
             const double beforeMs = belowMs_;
             std::vector<ChainSearch::Found> plans = chain.plansBelow(belowMs_, hints_.events, 2 * width, limit_);
             for (ChainSearch::Found& plan : plans) {
-                Draft draft = draftOf(std::move(plan.options), budget_);
-                Neighbours neighbours = neighboursAt(budget_, msPerByte_);
-                descend(draft, neighbours, limit_);
+                DraftSearch drafts = draftsAt(budget_);
+                Draft draft = drafts.draftOf(std::move(plan.options));
+                drafts.descend(draft, limit_);
                 if (draft.excess <= 0 && draft.ms < belowMs_)
-                    RETURN_IF_ERROR(take(proposed(std::move(draft), budget_).plan));
+                    RETURN_IF_ERROR(take(proposed(drafts, std::move(draft), budget_).plan));
             }
             // Where the rules take plans for quicker that are not, other searches find more.
             const bool misled = !plans.empty() && belowMs_ == beforeMs;
@@ -171,105 +172,50 @@ private:
     {
         if (!best_ || !isOpen())
             return {};
-        const SearchLimit limit = SearchLimit::after(limit_.remainingMs() * shareOfSearch, limit_.stop);
+        const SearchLimit limit = partOfTime(shareOfSearch);
         RowAnswer answer
             = solveRows(problem_, budget_, atLeast, offloadGap, limit, copies_, belowMs_, hints_, mostProvable);
         boundMs_ = std::max(boundMs_, answer.boundMs);
         if (!answer.plan)
             return {};
-        RETURN_IF_ERROR(take(timed(draftOf(std::move(answer.options), budget_), budget_).plan));
+        const DraftSearch drafts = draftsAt(budget_);
+        RETURN_IF_ERROR(take(drafts.timed(drafts.draftOf(std::move(answer.options))).plan));
         return {};
     }
 
-    /// A plan of the rows, and the time that the rows expect; nullopt: none.
-    struct Proposed
-    {
-        CheckpointPlan plan;
-        double ms = 0;
-    };
-
-    /// A whole plan, of which single options are replaced.
-    struct Draft
-    {
-        OptionShares options;
-        PlanMemory memory;
-        Bytes excess = 0; ///< bytes above the budget
-        double ms = 0; ///< with exposed copies
-    };
-    /// What improve() works with: rows at events where plans exceeded the budget, and the ms that a byte above the
-    /// budget costs.
-    struct Neighbours
-    {
-        Bytes budget = 0;
-        double msPerByte = 0;
-        std::vector<RowProblem::Row> rows;
-
-        double costOf(double ms, double excess) const { return ms + msPerByte * std::max(0.0, excess); }
-        double costOf(const Draft& draft) const { return costOf(draft.ms, static_cast<double>(draft.excess)); }
-    };
-
-    static bool isBetter(const Draft& draft, const Draft& other)
-    {
-        return std::pair(std::max<Bytes>(0, draft.excess), draft.ms + leastGainMs)
-            < std::pair(std::max<Bytes>(0, other.excess), other.ms);
-    }
-
-    Draft draftOf(OptionShares options, Bytes budget) const
-    {
-        PlanMemory memory(problem_, counted_, options);
-        const Bytes excess = memory.highest() - budget;
-        Draft draft{std::move(options), std::move(memory), excess, 0};
-        draft.ms = timed(draft, budget).ms;
-        return draft;
-    }
-
-    /// The plan of a draft, and the time.
-    Proposed timed(const Draft& draft, Bytes budget) const
-    {
-        std::vector<CopySchedule::RecomputedParts> again;
-        double ms = 0;
-        bool moves = false;
-        for (const auto& [option, share] : draft.options) {
-            const LocalEffect& effect = problem_.effectOf(option);
-            moves = moves || effect.movedBytes > 0;
-            again.push_back({problem_.arcs()[option.arc].last, effect.recomputeMs});
-            ms += effect.recomputeMs + (effect.movedBytes > 0 ? copyPrice * copyMs(copies_.link, effect) : 0);
-        }
-        Proposed proposed{problem_.planOf(draft.options), ms};
-        if (!moves)
-            return proposed;
-        CopySchedule::Found found = schedule_.find(std::move(proposed.plan), draft.memory, budget, again);
-        return {std::move(found.plan), ms + found.exposedMs};
-    }
+    using Draft = DraftSearch::Draft;
+    using Proposed = DraftSearch::Timed;
 
     /// Proposes a plan near the solutions of linear relaxations with less and less time for copies: what the relaxation
-    /// takes for hidden may be exposed.
+    /// takes for hidden may be exposed. The first relaxation is that of the bound.
     Result<std::optional<Proposed>> near(Bytes budget, const CopyLimits& copies)
     {
         std::vector<Draft> found;
+        const auto round = [&](const OptionShares& shares) {
+            if (std::optional<Draft> draft = draftsAt(budget).rounded(shares))
+                found.push_back(*std::move(draft));
+        };
+        round(relaxed_);
+        if (!found.empty())
+            draftsAt(budget).descend(found.back(), partOfTime(shareOfFirst));
         for (const double share : sharesOfTime) {
-            if (!found.empty() && limit_.reached())
+            if (!found.empty() && (limit_.reached() || isGood(found.back())))
                 break;
             const RowAnswer answer = relaxRows(problem_, budget, counted_, limit_, shortened(copies, share), hints_);
-            std::optional<Draft> draft = rounded(answer.relaxed, budget);
-            if (!draft)
-                continue;
-            msPerByte_ = std::max(msPerByte_, answer.msPerGiB / static_cast<double>(GiB));
-            found.push_back(*std::move(draft));
-            if (isGood(found.back()))
-                break;
+            raisePrice(answer);
+            round(answer.relaxed);
         }
         if (found.empty())
             return std::optional<Proposed>();
-        Neighbours neighbours = neighboursAt(budget, msPerByte_);
-        const SearchLimit first = SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop);
-        std::ranges::stable_sort(found, isBetter);
+        DraftSearch drafts = draftsAt(budget);
+        const SearchLimit limit = partOfTime(shareOfDescent);
+        std::ranges::stable_sort(found, DraftSearch::isBetter);
         for (Draft& draft : found)
-            descend(draft, neighbours, first);
-        Draft& best = *std::ranges::min_element(found, isBetter);
+            drafts.descend(draft, limit);
+        Draft& best = *std::ranges::min_element(found, DraftSearch::isBetter);
         if (!reduced_)
-            improve(best, neighbours, SearchLimit::after(limit_.remainingMs() * shareOfImproving, limit_.stop));
-        return std::optional(proposed(std::move(best), budget));
+            drafts.improve(best, enoughMs(), partOfTime(shareOfImproving));
+        return std::optional(proposed(drafts, std::move(best), budget));
     }
 
     /// Improves the best plan in the time that is left.
@@ -277,16 +223,23 @@ private:
     {
         if (!best_ || !isOpen() || !draft_)
             return {};
-        Neighbours neighbours = neighboursAt(budget_, msPerByte_);
-        Draft draft = draftOf(*draft_, budget_);
-        improve(draft, neighbours, limit_);
-        RETURN_IF_ERROR(take(proposed(std::move(draft), budget_).plan));
+        DraftSearch drafts = draftsAt(budget_);
+        Draft draft = drafts.draftOf(*draft_);
+        drafts.improve(draft, enoughMs(), limit_);
+        RETURN_IF_ERROR(take(proposed(drafts, std::move(draft), budget_).plan));
         return {};
     }
 
-    Proposed proposed(Draft draft, Bytes budget)
+    SearchLimit partOfTime(double share) const { return SearchLimit::after(limit_.remainingMs() * share, limit_.stop); }
+
+    void raisePrice(const RowAnswer& relaxation)
     {
-        Proposed found = timed(draft, budget);
+        msPerByte_ = std::max(msPerByte_, relaxation.msPerGiB / static_cast<double>(GiB));
+    }
+
+    Proposed proposed(const DraftSearch& drafts, Draft draft, Bytes budget)
+    {
+        Proposed found = drafts.timed(draft);
         if (counted_ == atMost && budget == budget_ && draft.excess <= 0 && found.ms < draftMs_) {
             draftMs_ = found.ms;
             draft_ = std::move(draft.options);
@@ -294,169 +247,13 @@ private:
         return found;
     }
 
-    Neighbours neighboursAt(Bytes budget, double msPerByte) const
+    DraftSearch draftsAt(Bytes budget) const
     {
-        Neighbours neighbours{budget, excessTimes * msPerByte, {}};
-        for (const std::uint32_t event : hints_.events)
-            neighbours.rows.push_back(problem_.rowAt(event, counted_, budget));
-        return neighbours;
+        return {problem_, schedule_, copies_.link, counted_, budget, excessTimes * msPerByte_, hints_.events};
     }
 
-    bool isGood(const Draft& draft) const { return draft.excess <= 0 && gapTo(boundMs_, draft.ms) <= goodGap; }
-
-    /// A whole plan near the shares of a linear relaxation: of the few parts with several options, all choices are
-    /// tried. The quickest that fits by the upper bound of the memory, or the one that exceeds the budget least.
-    /// nullopt: there are no shares.
-    std::optional<Draft> rounded(const OptionShares& shares, Bytes budget) const
-    {
-        const std::optional<OptionChoices> found = choicesNear(problem_, shares);
-        if (!found)
-            return std::nullopt;
-        const auto& [choices, combinations] = *found;
-        OptionShares whole;
-        for (const std::vector<ArcOption>& options : choices)
-            whole.emplace_back(options.front(), 1.0);
-        Draft draft = draftOf(std::move(whole), budget);
-        Draft best = draft;
-        for (std::size_t number = 1; number < combinations; ++number) {
-            std::size_t rest = number;
-            for (std::size_t i = 0; i < choices.size(); rest /= choices[i++].size())
-                replace(draft, i, choices[i][rest % choices[i].size()].option);
-            draft.excess = draft.memory.highest() - budget;
-            if (std::max<Bytes>(0, draft.excess) > std::max<Bytes>(0, best.excess)
-                || (best.excess <= 0 && recomputeMs(draft.options) >= best.ms))
-                continue;
-            draft.ms = timed(draft, budget).ms;
-            if (isBetter(draft, best))
-                best = draft;
-        }
-        return best;
-    }
-
-    static void replace(Draft& draft, std::size_t place, std::size_t option)
-    {
-        ArcOption& own = draft.options[place].first;
-        if (own.option != option)
-            draft.memory.replace(own, option);
-        own.option = option;
-    }
-
-    double recomputeMs(const OptionShares& options) const
-    {
-        double ms = 0;
-        for (const auto& [option, share] : options)
-            ms += problem_.effectOf(option).recomputeMs;
-        return ms;
-    }
-
-    /// The options of a place, and the least that the plan with each would cost, if that is below `belowMs`; the
-    /// cheapest ones, ascending.
-    std::vector<std::pair<double, std::size_t>> candidates(const Draft& draft, std::size_t place,
-                                                           const Neighbours& neighbours, double belowMs) const
-    {
-        const auto [arc, own] = draft.options[place].first;
-        std::vector<double> highest(problem_.optionCount(arc), 0);
-        for (const RowProblem::Row& row : neighbours.rows) {
-            const std::span<const double> changes = problem_.changesIn(row, arc);
-            if (changes.empty())
-                continue;
-            const double others
-                = static_cast<double>(draft.memory.highestIn(row.event, row.event + std::size_t{1})) - changes[own];
-            for (std::size_t option = 0; option < changes.size(); ++option)
-                highest[option] = std::max(highest[option], others + changes[option]);
-        }
-        const double others = recomputeMs(draft.options) - problem_.effectOf({arc, own}).recomputeMs;
-        std::vector<std::pair<double, std::size_t>> found;
-        for (std::size_t option = 0; option < highest.size(); ++option)
-            if (const double cost = neighbours.costOf(others + problem_.effectOf({arc, option}).recomputeMs,
-                                                      highest[option] - static_cast<double>(neighbours.budget));
-                cost < belowMs && option != own)
-                found.emplace_back(cost, option);
-        const auto kept = found.begin() + static_cast<std::ptrdiff_t>(std::min(found.size(), mostCandidates));
-        std::ranges::partial_sort(found, kept);
-        found.erase(kept, found.end());
-        return found;
-    }
-
-    /// Replaces single options as long as the plan becomes better and time is left, from the option at `place` on. On
-    /// the option the plan may exceed the budget.
-    void descend(Draft& draft, Neighbours& neighbours, const SearchLimit& limit, std::size_t place = 0) const
-    {
-        const Draft before = draft;
-        const double msPerByte = neighbours.msPerByte;
-        descendAtPrice(draft, neighbours, limit, place);
-        neighbours.msPerByte *= strictTimes;
-        if (draft.excess > 0)
-            descendAtPrice(draft, neighbours, limit, place);
-        if (isBetter(before, draft)) {
-            draft = before;
-            descendAtPrice(draft, neighbours, limit, place);
-        }
-        neighbours.msPerByte = msPerByte;
-    }
-
-    void descendAtPrice(Draft& draft, Neighbours& neighbours, const SearchLimit& limit, std::size_t place) const
-    {
-        double cost = neighbours.costOf(draft);
-        for (std::size_t unchanged = 0; unchanged < draft.options.size(); place = (place + 1) % draft.options.size()) {
-            ++unchanged;
-            const std::size_t before = draft.options[place].first.option;
-            const auto [excess, ms] = std::pair(draft.excess, draft.ms);
-            for (const auto& [least, option] : candidates(draft, place, neighbours, cost)) {
-                if (limit.reached())
-                    return;
-                replace(draft, place, option);
-                draft.excess = draft.memory.highest() - neighbours.budget;
-                draft.ms = recomputeMs(draft.options);
-                if (neighbours.costOf(draft) < cost)
-                    draft.ms = timed(draft, neighbours.budget).ms;
-                else if (neighbours.rows.size() < mostRows)
-                    neighbours.rows.push_back(problem_.rowAt(draft.memory.highestEvent(), counted_, neighbours.budget));
-                if (const double own = neighbours.costOf(draft); own < cost - leastGainMs) {
-                    cost = own;
-                    unchanged = 0;
-                    break;
-                }
-                replace(draft, place, before);
-                std::tie(draft.excess, draft.ms) = std::pair(excess, ms);
-            }
-        }
-    }
-
-    /// Whether two options can change places, and are not the same.
-    bool equalArcs(const ArcOption& a, const ArcOption& b) const
-    {
-        return a.option != b.option && problem_.arcs()[a.arc].arcClass == problem_.arcs()[b.arc].arcClass;
-    }
-
-    /// Leaves a plan that no single replacement makes better: replaces an option at random or exchanges two, then
-    /// others.
-    void improve(Draft& best, Neighbours& neighbours, const SearchLimit& limit) const
-    {
-        if (best.options.empty()) // a step without parts that have options
-            return;
-        std::minstd_rand random; // the same sequence each time
-        const auto below = [&random](std::size_t count) { return static_cast<std::size_t>(random()) % count; };
-        for (int failed = 0; failed < mostFailed && !isGood(best) && !limit.reached(); ++failed) {
-            const std::size_t place = below(best.options.size()), other = below(best.options.size());
-            Draft draft = best;
-            if (failed % 2 == 0 && equalArcs(best.options[place].first, best.options[other].first)) {
-                replace(draft, place, best.options[other].first.option);
-                replace(draft, other, best.options[place].first.option);
-            } else if (const auto options
-                       = candidates(best, place, neighbours, std::numeric_limits<double>::infinity());
-                       !options.empty()) {
-                replace(draft, place, options[below(options.size())].second);
-            }
-            draft.excess = draft.memory.highest() - neighbours.budget;
-            draft.ms = timed(draft, neighbours.budget).ms;
-            descend(draft, neighbours, limit, (place + 1) % best.options.size());
-            if (isBetter(draft, best)) {
-                best = std::move(draft);
-                failed = 0;
-            }
-        }
-    }
+    bool isGood(const Draft& draft) const { return draft.excess <= 0 && draft.ms <= enoughMs(); }
+    double enoughMs() const { return boundMs_ / (1 - goodGap); }
 
     /// Tries proposals. Where a plan takes more memory than the rows expect, the next budget is smaller; where more
     /// copies are exposed, the next proposal has less time for copies.
@@ -532,6 +329,7 @@ private:
     std::optional<OptionShares> draft_; ///< the best plan of the rows that fits
     double draftMs_ = std::numeric_limits<double>::infinity(); ///< of draft_
     double boundMs_ = 0;
+    OptionShares relaxed_; ///< the linear relaxation of the bound
     std::optional<ReducedCosts> reduced_; ///< of a chain
     std::optional<PlanAnswer> best_;
 };

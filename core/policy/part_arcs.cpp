@@ -443,4 +443,11 @@ CheckpointPlan RowProblem::planOf(const OptionShares& shares) const
     return plan;
 }
 
+void addOptions(OptionSet& to, const OptionSet& more)
+{
+    for (std::size_t arc = 0; arc < more.size(); ++arc)
+        for (std::size_t option = 0; option < more[arc].size(); ++option)
+            to[arc][option] = to[arc][option] || more[arc][option];
+}
+
 } // namespace headroom

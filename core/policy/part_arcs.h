@@ -59,6 +59,7 @@ struct ArcOption
 /// Shares of options: 1 for each option of a plan, less in a linear relaxation.
 using OptionShares = std::vector<std::pair<ArcOption, double>>;
 using OptionSet = std::vector<std::vector<bool>>; ///< by arc, by option
+void addOptions(OptionSet& to, const OptionSet& more); ///< `more` may be empty
 
 /// The memory of a step at each event as a sum: the memory of the recorded step, and the effect of an option for each
 /// part. The sum holds for any order of forward and backward, while ChainProblem needs the order of a chain. Immutable.

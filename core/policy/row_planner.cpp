@@ -69,9 +69,7 @@ public:
     /// Starts from what an earlier search found.
     void startFrom(const RowHints& hints)
     {
-        for (std::size_t arc = 0; arc < hints.options.size(); ++arc)
-            for (std::size_t option = 0; option < hints.options[arc].size(); ++option)
-                options_[arc][option] = options_[arc][option] || hints.options[arc][option];
+        addOptions(options_, hints.options);
         for (const std::uint32_t event : hints.events)
             rows_.push_back(problem_.rowAt(event, memory_, budget_));
     }
@@ -137,8 +135,9 @@ private:
     }
 
     /// Number of columns before the options: the memory above the budget (slack), for each direction the exposed
-    /// copies, and those with idle time.
-    std::size_t firstOption() const { return copies_ ? 5 : 1; }
+    /// copies, and those with idle time; by position and direction the time that copies of the parts from there on
+    /// leave.
+    std::size_t firstOption() const { return copies_ ? 5 + 2 * problem_.positions() : 1; }
     /// Number of rows between the positions and the memory constraints: copies of each direction by position, for a
     /// bound the same for copies that the position's part itself cannot hide; idle time, and host memory.
     std::size_t copyRows() const { return copies_ ? (isBound() ? 4 : 2) * problem_.positions() + 3 : 0; }
@@ -197,14 +196,11 @@ private:
             visitBoth(positions, copies.out - own.againMs, copies.in - own.againMs);
             return;
         }
-        for (int position = 0; position < arc.last; ++position) {
-            const bool begins = position <= arc.first;
-            const double out = (begins ? copies.out : 0) - own.moreOutMs;
-            const double in = (begins ? copies.in : 0) - own.againMs - own.moreInMs;
-            visitBoth(positions + 2 * position, out, in);
-            if (position > 0 && isBound())
-                visitBoth(3 * positions + 2 * (position - 1), out, in);
-        }
+        const bool ends = arc.first + 1 < arc.last; // at another position
+        const double moreIn = own.againMs + own.moreInMs;
+        visitBoth(positions + 2 * arc.first, copies.out - (ends ? 0 : own.moreOutMs), copies.in - (ends ? 0 : moreIn));
+        if (ends)
+            visitBoth(positions + 2 * (arc.last - 1), -own.moreOutMs, -moreIn);
         if (isBound())
             visitBoth(3 * positions + 2 * (arc.last - 1), own.tailMs, std::max(0.0, own.leadMs - own.againMs));
     }
@@ -214,8 +210,12 @@ private:
         const int positions = static_cast<int>(problem_.positions());
         std::vector<std::vector<GlpkProblem::Term>> rows(copyRows());
         const int idle = static_cast<int>(copyRows()) - 3;
-        for (int row = 0; row < idle; ++row)
-            rows[at(row)].push_back({3 + row % 2, -1});
+        for (int row = 0; row < idle; ++row) {
+            const int own = row % (2 * positions), later = own < 2 * (positions - 1) ? 5 + own + 2 : 3 + row % 2;
+            rows[at(row)].push_back({later, -1});
+            if (row < 2 * positions)
+                rows[at(row)].push_back({5 + row, 1});
+        }
         for (const int direction : {0, 1})
             rows[at(idle + direction)] = {{3 + direction, 1}, {1 + direction, -1}};
         for (std::size_t i = 0; i < columns.size(); ++i)
@@ -223,17 +223,13 @@ private:
                 if (row >= positions)
                     rows[at(row - positions)].push_back({static_cast<int>(i + firstOption()), coefficient});
             });
-        for (int row = 0; row < idle; ++row) {
-            const std::vector<double>& ms = row % 2 == 0 ? copies_->forwardMs : copies_->backwardMs;
-            const int from = row < 2 * positions ? row / 2 : row / 2 - positions + 1;
-            // A part's own backward needs the first tensors at its begin, and the last ones at its end.
-            const double late = !isBound() && row % 2 == 1 ? ms[at(from)] / 2 : 0;
-            programme.addRow(rows[at(row)], -GlpkProblem::infinity,
-                             std::accumulate(ms.begin() + from, ms.end(), -late));
+        for (int row = 0; row < static_cast<int>(rows.size()); ++row) {
+            const bool isLeft = row < 2 * positions; // time of a position that copies leave
+            const std::vector<double>& times = row % 2 == 0 ? copies_->forwardMs : copies_->backwardMs;
+            const double ms = isLeft ? times[at(row / 2)] : 0;
+            const double most = row == idle + 2 ? static_cast<double>(copies_->host) / bytesPerUnit_ : ms;
+            programme.addRow(rows[at(row)], isLeft ? ms : -GlpkProblem::infinity, most);
         }
-        for (int row = idle; at(row) < rows.size(); ++row)
-            programme.addRow(rows[at(row)], -GlpkProblem::infinity,
-                             row < idle + 2 ? 0 : static_cast<double>(copies_->host) / bytesPerUnit_);
     }
 
     /// Adds an option to the programme of everything(), whose rows are those of setUp().
@@ -271,8 +267,12 @@ private:
     std::vector<ArcOption> setUp(GlpkProblem& programme, const Component& component, bool integer) const
     {
         programme.addColumn(0, integer ? mostBeyond_ : GlpkProblem::infinity, beyondMs_);
-        for (std::size_t column = 1; column < firstOption(); ++column)
-            programme.addColumn(0, GlpkProblem::infinity, column < 3 ? 1 : 0);
+        for (std::size_t column = 1; column < firstOption(); ++column) {
+            // A part's own backward needs the first tensors at its begin, and the last ones at its end.
+            const double least
+                = column >= 5 && column % 2 == 0 && !isBound() ? copies_->backwardMs[(column - 5) / 2] / 2 : 0;
+            programme.addColumn(least, GlpkProblem::infinity, column < 3 ? 1 : 0);
+        }
         std::vector<ArcOption> columns;
         std::map<int, std::vector<GlpkProblem::Term>> covers; // by position
         for (const std::size_t arc : component.arcs) {
@@ -324,7 +324,7 @@ private:
                     addTo(programme, rows_[row], columns);
             }
             duals_ = result.duals;
-            addUpCopyPrices();
+            setCopyPrices();
             relaxedMs_ = result.objective;
             relaxedShares_ = sharesIn(result.values, columns);
             const std::size_t known = columns.size();
@@ -339,17 +339,14 @@ private:
         return false;
     }
 
-    /// Sums up what a ms of copies of the parts from a position on costs, by the duals of the rows of copies.
-    void addUpCopyPrices()
+    /// What a ms of copies of the parts from a position on costs, by the duals of the rows of copies.
+    void setCopyPrices()
     {
-        const std::size_t positions = copies_ ? problem_.positions() : 0;
+        const std::size_t positions = problem_.positions();
         for (const std::size_t direction : {0, 1}) {
-            double price = 0;
-            copyPrices_[direction].assign(problem_.positions(), 0);
-            for (std::size_t position = 0; position < positions; ++position) {
-                copyPrices_[direction][position] = price -= duals_[positions + 2 * position + direction];
-                price -= isBound() ? duals_[3 * positions + 2 * position + direction] : 0;
-            }
+            copyPrices_[direction].assign(positions, 0);
+            for (std::size_t position = 0; copies_ && position < positions; ++position)
+                copyPrices_[direction][position] = -duals_[positions + 2 * position + direction];
         }
     }
 
@@ -511,7 +508,7 @@ private:
     std::vector<Row> rows_;
     std::vector<std::vector<double>> reduced_; ///< by arc, by option: reducedCosts()
     std::vector<double> duals_; ///< of the relaxation: by position, then by row
-    std::array<std::vector<double>, 2> copyPrices_; ///< by direction, by position: addUpCopyPrices()
+    std::array<std::vector<double>, 2> copyPrices_; ///< by direction, by position: setCopyPrices()
     double relaxedMs_ = 0;
     OptionShares relaxedShares_;
     double boundMs_ = 0; ///< of the last search

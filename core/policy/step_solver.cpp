@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <limits>
 #include <ranges>
+#include <set>
 
 namespace headroom {
 
@@ -29,6 +30,8 @@ constexpr double unprovenGap = 0.001; ///< gap of a search that cannot prove a p
 constexpr double rowsGap = 0.005; ///< gap of a search in rows
 constexpr double leastRowsMs = 50; ///< the rows are not searched in less time after the tables
 constexpr double lateLimitMs = 200; ///< of a search of the tables after that of the rows
+constexpr int hintParts = 16; ///< budgets with hints, and one
+constexpr double hintsLimitMs = 10'000;
 constexpr double minMemoryLimitMs = 300; ///< of the search in rows for the plan of least peak
 constexpr double leastMemoryLimitMs = 300; ///< the same with offload
 constexpr double nsPerPredictedEvent = 20; ///< work of an event of a predicted step
@@ -370,7 +373,7 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
         auto times = std::make_shared<const EventTimes>(eventTimes(*model_.trace(), model_.index()));
         CopyLimits copies = copyLimits(model_, *times, tree, rows);
         offload_.emplace(OffloadProblem{
-            std::move(rows), times, std::move(copies), expectedLimits(model_, tree), {model_, *times, tree}});
+            std::move(rows), times, std::move(copies), expectedLimits(model_, tree), {model_, *times, tree}, {}});
         std::vector<std::vector<CopyLimits::Own>> own;
         for (std::size_t arc = 0; arc < offload_->rows.arcs().size(); ++arc) {
             std::vector<CopyLimits::Own>& ofArc = own.emplace_back(offload_->rows.optionCount(arc));
@@ -385,8 +388,46 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
             }
         }
         offload_->copies.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
+        offload_->findHints(minTimePlan_.timeline->peak, stop);
     }
     return &*offload_;
+}
+
+void StepSolver::OffloadProblem::findHints(Bytes most, const std::stop_token& stop)
+{
+    const SearchLimit limit = SearchLimit::after(hintsLimitMs, stop);
+    for (int part = 1; part < hintParts; ++part) {
+        const Bytes budget = most / hintParts * part;
+        RowHints used;
+        const RowAnswer answer = relaxRows(rows, budget, RowProblem::Memory::atLeast, limit, copies, used);
+        if (answer.relaxed.empty())
+            continue;
+        used.events.clear();
+        for (std::vector<bool>& options : used.options)
+            options.assign(options.size(), false);
+        for (const auto& [option, share] : answer.relaxed)
+            used.options[option.arc][option.option] = true;
+        if (answer.reduced)
+            for (const auto& [event, price] : answer.reduced->memory)
+                if (price > 0)
+                    used.events.push_back(event);
+        hints.emplace_back(budget, std::move(used));
+    }
+}
+
+RowHints StepSolver::OffloadProblem::hintsNear(Bytes budget) const
+{
+    const auto above = std::ranges::lower_bound(hints, budget, {}, &std::pair<Bytes, RowHints>::first);
+    RowHints near;
+    std::set<std::uint32_t> events;
+    for (auto known = above == hints.begin() ? above : above - 1; known != hints.end() && known <= above; ++known) {
+        if (near.options.empty())
+            near.options = known->second.options;
+        addOptions(near.options, known->second.options);
+        events.insert(known->second.events.begin(), known->second.events.end());
+    }
+    near.events.assign(events.begin(), events.end());
+    return near;
 }
 
 Result<Bytes> StepSolver::leastWithOffload(const std::stop_token& stop) const

@@ -65,6 +65,12 @@ private:
         CopyLimits copies; ///< for bounds
         CopyLimits expected; ///< for proposals
         CopySchedule schedule;
+        /// What the linear relaxations of some budgets need; ascending by budget. Searches at budgets between start
+        /// from there, so that the plan of a budget does not depend on the budgets asked for before.
+        std::vector<std::pair<Bytes, RowHints>> hints;
+
+        void findHints(Bytes most, const std::stop_token& stop); ///< at budgets of up to `most`
+        RowHints hintsNear(Bytes budget) const;
     };
     Result<const OffloadProblem*> offloadProblem(const std::stop_token& stop) const; ///< creates it the first time
     class OffloadSearch;
