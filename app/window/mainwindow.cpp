@@ -7,7 +7,6 @@
 #include "app/window/actions.h"
 #include "app/window/card_bar.h"
 #include "app/window/card_controller.h"
-#include "app/window/demos.h"
 #include "app/window/document_page.h"
 #include "app/window/exporter.h"
 #include "app/window/fit_page.h"

@@ -16,7 +16,6 @@ namespace headroom {
 
 namespace {
 
-constexpr double budgetUnits = 1000; ///< the budget in the unit of memory
 constexpr float unitTolerance = 3e-3F; ///< of a memory constraint, in units: sums of floats are not exact
 constexpr float similarUnits = 0.1F; ///< so much more memory may a partial plan take that replaces another one
 constexpr double similarShare = 0.02; ///< the same for time, as a share of the time above the relaxation's

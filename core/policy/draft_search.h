@@ -27,7 +27,7 @@ public:
     DraftSearch(const RowProblem& problem, const CopySchedule& schedule, const HostLink& link,
                 RowProblem::Memory memory, Bytes budget, double msPerByte, const std::vector<std::uint32_t>& events);
 
-    /// A whole plan, of which single options are replaced.
+    /// A whole plan; single options are replaced.
     struct Draft
     {
         OptionShares options; ///< in the order of the chain
@@ -48,7 +48,7 @@ public:
     Timed timed(const Draft& draft) const;
 
     /// A whole plan near the shares of a linear relaxation: of the few parts with several options, all choices are
-    /// tried. The quickest that fits, or the one that exceeds the budget least. nullopt: there are no shares.
+    /// tried. The quickest that fits, or the plan that exceeds the budget least. nullopt: there are no shares.
     std::optional<Draft> rounded(const OptionShares& shares) const;
     /// Replaces single options as long as the plan becomes better and time is left, from the option at `place` on. On
     /// the way the plan may exceed the budget.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "core/base/try.h"
 #include "core/policy/chain_search.h"
+#include "core/policy/count_search.h"
 #include "core/policy/draft_search.h"
 #include "core/policy/step_solver.h"
 #include "core/predict/regions.h"
@@ -24,6 +25,7 @@ constexpr double exposedTolerance = 0.02; ///< exposed copies beyond the expecte
 constexpr double shareOfRecompute = 0.5; ///< part of the remaining time for plans without offload
 constexpr double shareOfFirst = 0.2; ///< part of the remaining time for changes of the plan near the bound
 constexpr double shareOfDescent = 0.7; ///< the same for changes of the other proposed plans
+constexpr double shareOfCounts = 0.5; ///< the same for a bound by numbers of parts
 constexpr double shareOfImproving = 0.35; ///< the same for random changes
 constexpr double shareOfSearch = 0.5; ///< part of the remaining time for a search of the rows
 constexpr double sharesOfTime[] = {1, 0.5, 0.25}; ///< time for copies in relaxations
@@ -35,7 +37,7 @@ constexpr double leastRecomputeMs = 2;
 constexpr double leastChainMs = 3; ///< a chain is not searched in less time
 constexpr std::size_t leastWidth = 64; ///< partial plans, at first
 constexpr std::size_t mostWidth = 2048; ///< more would take hundreds of MB
-constexpr double enoughGap = 0.75 * goodGap; ///< a smaller one is not proved
+constexpr double enoughGap = 0.75 * goodGap; ///< no smaller gap is proved
 
 } // namespace
 
@@ -73,6 +75,7 @@ public:
         const auto propose = [this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); };
         RETURN_IF_ERROR(search(propose));
         RETURN_IF_ERROR(recomputeAlone());
+        RETURN_IF_ERROR(searchCounts());
         RETURN_IF_ERROR(searchChain());
         if (isOpen() && best_) { // the upper bound of the memory leaves out plans that fit
             counted_ = atLeast;
@@ -138,6 +141,34 @@ private:
         });
     }
 
+    /// Proves a bound by whole numbers of parts of a chain, and tries the plans near the solutions.
+    Status searchCounts()
+    {
+        if (!reduced_ || !best_ || !isOpen())
+            return {};
+        Status status;
+        const CountSearch counts(problem_, copies_, *reduced_, budget_);
+        const double boundMs
+            = counts.boundBelow(belowMs_ * (1 - enoughGap), partOfTime(shareOfCounts), [&](OptionShares plan) {
+                  if (status)
+                      status = tryOptions(std::move(plan));
+                  return belowMs_ * (1 - enoughGap);
+              });
+        boundMs_ = std::max(boundMs_, boundMs);
+        return status;
+    }
+
+    /// Improves a plan of the rows, and keeps the plan if no other was better.
+    Status tryOptions(OptionShares options)
+    {
+        DraftSearch drafts = draftsAt(budget_);
+        Draft draft = drafts.draftOf(std::move(options));
+        drafts.descend(draft, limit_);
+        if (draft.excess <= 0 && draft.ms < belowMs_)
+            RETURN_IF_ERROR(take(proposed(drafts, std::move(draft), budget_).plan));
+        return {};
+    }
+
     /// Searches plans of a chain, and proves a better bound, with more and more partial plans.
     Status searchChain()
     {
@@ -149,13 +180,8 @@ private:
              width <= mostWidth && !isLast && isOpen() && limit_.remainingMs() > leastChainMs; width *= 2) {
             const double beforeMs = belowMs_;
             std::vector<ChainSearch::Found> plans = chain.plansBelow(belowMs_, hints_.events, 2 * width, limit_);
-            for (ChainSearch::Found& plan : plans) {
-                DraftSearch drafts = draftsAt(budget_);
-                Draft draft = drafts.draftOf(std::move(plan.options));
-                drafts.descend(draft, limit_);
-                if (draft.excess <= 0 && draft.ms < belowMs_)
-                    RETURN_IF_ERROR(take(proposed(drafts, std::move(draft), budget_).plan));
-            }
+            for (ChainSearch::Found& plan : plans)
+                RETURN_IF_ERROR(tryOptions(std::move(plan.options)));
             // Where the rules take plans for quicker that are not, other searches find more.
             const bool misled = !plans.empty() && belowMs_ == beforeMs;
             const ChainSearch::Bound bound

@@ -27,7 +27,6 @@ constexpr double nsPerRowEvent = 5; ///< work of an event of the memory under a 
 constexpr int rowWindows = 64; ///< stretches of events; each stretch gets at most one new row at a time
 constexpr std::size_t newColumns = 3; ///< options of an arc that are added at a time
 constexpr std::size_t mostColumns = 20000; ///< problems with more options are not searched for a proof
-constexpr double budgetUnits = 1000; ///< the budget in the unit of the rows
 constexpr double rowTolerance = 1e-3; ///< of a row in the linear relaxation, in units of bytesPerUnit_
 constexpr double costTolerance = 1e-6; ///< ms
 constexpr double leastGap = 0.002; ///< of the search for the plan of least peak
@@ -352,8 +351,10 @@ private:
 
     ReducedCosts reduced() const
     {
-        ReducedCosts costs{relaxedMs_, reduced_, {}, copyPrices_};
-        const std::size_t first = problem_.positions() + copyRows();
+        const std::size_t positions = problem_.positions(), first = positions + copyRows();
+        ReducedCosts costs{relaxedMs_, reduced_, {}, copyPrices_, {duals_.begin(), duals_.begin() + positions}, {}};
+        for (std::size_t row = 0; row < 2 * positions; ++row)
+            costs.late[row % 2].push_back(-duals_[3 * positions + row]);
         for (std::size_t row = 0; row < rows_.size(); ++row)
             costs.memory[rows_[row].event] += std::max(0.0, -duals_[first + row]) / bytesPerUnit_;
         return costs;

@@ -28,6 +28,9 @@ struct ReducedCosts
     std::map<std::uint32_t, double> memory; ///< by event with a constraint: ms of each byte that is unused
     /// Of the streams of copies, to the host and back, by position: ms of each ms without a copy.
     std::array<std::vector<double>, 2> idle;
+    std::vector<double> cover; ///< by position: ms that the relaxation pays for an option there
+    /// By direction, by position: ms of each ms of copies that the part there cannot hide (CopyLimits::Own).
+    std::array<std::vector<double>, 2> late;
 };
 
 struct RowAnswer
@@ -48,6 +51,8 @@ struct RowHints
     OptionSet options; ///< empty: none
     std::vector<std::uint32_t> events;
 };
+
+inline constexpr double budgetUnits = 1000; ///< the budget in the unit of memory of a programme
 
 /// Cost of a ms of hidden copies: of equal plans the plan that moves less is taken.
 inline constexpr double copyPrice = 1e-3;

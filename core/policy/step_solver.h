@@ -72,7 +72,7 @@ private:
         void findHints(Bytes most, const std::stop_token& stop); ///< at budgets of up to `most`
         RowHints hintsNear(Bytes budget) const;
     };
-    Result<const OffloadProblem*> offloadProblem(const std::stop_token& stop) const; ///< creates it the first time
+    Result<const OffloadProblem*> offloadProblem(const std::stop_token& stop) const; ///< created the first time
     class OffloadSearch;
     Status findMinMemoryInRows(const std::stop_token& stop);
     Status searchChain(Bytes budget, const SearchLimit& limit, PlanAnswer& best) const;

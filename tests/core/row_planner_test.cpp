@@ -5,6 +5,7 @@
 #include "core/cost/op_issue.h"
 #include "core/cost/time_model.h"
 #include "core/policy/chain_search.h"
+#include "core/policy/count_search.h"
 #include "core/policy/policy_maker.h"
 #include "core/policy/row_planner.h"
 #include "core/policy/step_planner.h"
@@ -202,7 +203,7 @@ CopyLimits limitsOfOptions(const Step& step)
 TEST(ChainSearch, noPlanIsQuickerThanABoundAtAnyWidth)
 {
     std::mt19937 random(8);
-    int found = 0, better = 0;
+    int found = 0, better = 0, counted = 0;
     for (const char* name : {"lora_3L_h100", "lora_3L_h100", "gpt2_12L_h100", "llama_6L_h100", "t5_3L_h100"}) {
         SCOPED_TRACE(name);
         const Step step(varied(name, random), true);
@@ -236,10 +237,19 @@ TEST(ChainSearch, noPlanIsQuickerThanABoundAtAnyWidth)
             for (const double limitMs : {0.0, 0.01, 0.1, 0.5, 2.0, 8.0}) // of a bound that is not complete
                 EXPECT_LE(search.boundBelow(belowMs, 32, SearchLimit::after(limitMs, {})).ms, bestMs) << limitMs;
             EXPECT_EQ(search.boundBelow(belowMs, 32, SearchLimit::after(0, {})).ms, 0);
+            const CountSearch counts(step.problem, limits, *relaxed.reduced, budget);
+            for (const double ms : {belowMs, bestMs, 0.99 * bestMs})
+                for (const double limitMs : {0.1, 1.0, 10.0, 1000.0}) {
+                    const auto ignore = [ms](const OptionShares&) { return ms; };
+                    const double bound = counts.boundBelow(ms, SearchLimit::after(limitMs, {}), ignore);
+                    EXPECT_LE(bound, std::min(ms, bestMs)) << ms;
+                    counted += bound > relaxed.boundMs ? 1 : 0;
+                }
         }
     }
     EXPECT_GT(found, 3);
     EXPECT_GT(better, 40);
+    EXPECT_GT(counted, 40);
 }
 
 // Without waits for copies and recomputation, a plan is later than the recorded step at most by its idle time.

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 Headroom contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "app/recording/recording.h"
-#include "app/window/demos.h"
 #include "core/cost/roofline.h"
 #include "core/predict/predict.h"
 #include "core/trace/step_file.h"
+#include "views/widgets/start_page.h"
 
 #include <QSignalSpy>
 #include <QTemporaryDir>

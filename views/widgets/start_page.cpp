@@ -6,6 +6,7 @@
 #include "views/theme/theme.h"
 
 #include <QClipboard>
+#include <QCoreApplication>
 #include <QDir>
 #include <QFileInfo>
 #include <QGuiApplication>
@@ -24,7 +25,32 @@ namespace {
 constexpr int buttonHeight = 46;
 constexpr int textMargin = 14;
 
+QString demoText(const char* text)
+{
+    return QCoreApplication::translate("Demos", text);
+}
+
 } // namespace
+
+std::vector<DemoModel> demoModels()
+{
+    const auto words = [](const char* line) { return QString::fromLatin1(line).split(QLatin1Char(' ')); };
+    // No demo fits the demo's card, so that there is something to plan.
+    return {
+        {demoText("Transformer, 24 layers of width 1024"),
+         demoText("batch 16 of 1024 tokens, AdamW: 32 GiB on a 24 GB RTX 4090"),
+         words("demo:transformer --batch 16 --seq 1024 --optimizer adamw --gpu rtx-4090-24gb --set n_layers=24 "
+               "--set dim=1024 --set n_heads=16 --set vocab_size=50304 --set max_seq_len=1024"),
+         QStringLiteral("transformer")},
+        {demoText("ResNet-50"), demoText("batch 256 of 224 × 224 images, SGD: 21 GiB on a 16 GB T4"),
+         words("demo:resnet --batch 256 --optimizer sgd --gpu t4-16gb --set depth=50"), QStringLiteral("resnet50")},
+        {demoText("MLP, 24 blocks of width 2048"),
+         demoText("batch 256 of 256 vectors, AdamW: 43 GiB on a 24 GB RTX 4090"),
+         words("demo:mlp --batch 256 --seq 256 --optimizer adamw --gpu rtx-4090-24gb --set n_layers=24 "
+               "--set dim=2048"),
+         QStringLiteral("mlp")},
+    };
+}
 
 RowButton::RowButton(const QString& title, const QString& detail, const QString& verb, QWidget* parent)
     : QAbstractButton(parent)

@@ -39,6 +39,7 @@ struct DemoModel
     QStringList arguments; ///< arguments of `torch-headroom record`: the model and options
     QString name; ///< file name without suffix
 };
+std::vector<DemoModel> demoModels(); ///< those that the start page offers to record
 
 /// The page shown while no step is open: an area to drop files, help for recording the user's own training step, demo
 /// models, and recent files.
