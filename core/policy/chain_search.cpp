@@ -35,8 +35,8 @@ class ChainSearch::Diagram
 {
 public:
     /// A relaxed diagram gives a bound; a restricted one has plans.
-    Diagram(const ChainSearch& search, const std::vector<std::uint32_t>& events, bool isRelaxed, double belowMs,
-            std::size_t width, const SearchLimit& limit)
+    Diagram(const ChainSearch& search, const std::vector<std::uint32_t>& events, RowProblem::Memory memory,
+            bool isRelaxed, double belowMs, std::size_t width, const SearchLimit& limit)
         : problem_(search.problem_)
         , copies_(search.copies_)
         , costs_(search.costs_)
@@ -50,7 +50,7 @@ public:
         , limit_(limit)
         , layers_(positions_ + 1)
     {
-        addRows(events, search.budget_);
+        addRows(events, memory, search.budget_);
         for (std::size_t arc = 0; arc < arcs_.size(); ++arc)
             addChoices(arc);
         findRest();
@@ -146,9 +146,8 @@ private:
 
     /// The rows: memory constraints, and pinned host memory where limited. The number of rows is a multiple of
     /// atOnce.
-    void addRows(const std::vector<std::uint32_t>& events, Bytes budget)
+    void addRows(const std::vector<std::uint32_t>& events, RowProblem::Memory memory, Bytes budget)
     {
-        const auto memory = isRelaxed_ ? RowProblem::Memory::atLeast : RowProblem::Memory::atMost;
         for (const std::uint32_t event : events) {
             const RowProblem::Row& row = constraints_.emplace_back(problem_.rowAt(event, memory, budget));
             left_.push_back(static_cast<float>(static_cast<double>(row.most - row.bytes) / unit_));
@@ -472,9 +471,10 @@ private:
 };
 
 std::vector<ChainSearch::Found> ChainSearch::plansBelow(double belowMs, const std::vector<std::uint32_t>& events,
-                                                        std::size_t width, const SearchLimit& limit) const
+                                                        RowProblem::Memory memory, std::size_t width,
+                                                        const SearchLimit& limit) const
 {
-    Diagram diagram(*this, events, false, belowMs, width, limit);
+    Diagram diagram(*this, events, memory, false, belowMs, width, limit);
     if (!diagram.run())
         return {};
     return diagram.plans();
@@ -485,7 +485,7 @@ ChainSearch::Bound ChainSearch::boundBelow(double belowMs, std::size_t width, co
     std::vector<std::uint32_t> events;
     for (const auto& [event, price] : costs_.memory)
         events.push_back(event);
-    Diagram diagram(*this, events, true, belowMs, width, limit);
+    Diagram diagram(*this, events, RowProblem::Memory::atLeast, true, belowMs, width, limit);
     return diagram.run() ? diagram.bound() : Bound();
 }
 

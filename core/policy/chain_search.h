@@ -36,10 +36,10 @@ public:
         OptionShares options;
         double ms = 0;
     };
-    /// Quick plans of less than `belowMs` that keep the budget at the events, by the upper bound of memory; the
-    /// quickest first. At each position up to `width` partial plans are kept.
-    std::vector<Found> plansBelow(double belowMs, const std::vector<std::uint32_t>& events, std::size_t width,
-                                  const SearchLimit& limit) const;
+    /// Quick plans of less than `belowMs` that keep the budget at the events, by a bound of memory; the quickest first.
+    /// At each position up to `width` partial plans are kept.
+    std::vector<Found> plansBelow(double belowMs, const std::vector<std::uint32_t>& events, RowProblem::Memory memory,
+                                  std::size_t width, const SearchLimit& limit) const;
 
     struct Bound
     {

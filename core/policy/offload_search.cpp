@@ -18,6 +18,7 @@ namespace headroom {
 namespace {
 
 constexpr int mostOffloadTries = 6; ///< problems that are solved for one budget
+constexpr int mostLowered = 3; ///< budgets of the lower bound of memory, for plans of a chain
 constexpr double goodGap = 0.02; ///< at this gap the rows are not searched
 constexpr double offloadGap = 0.01; ///< gap of a search in rows
 constexpr double narrower = 0.8; ///< the next time for hidden copies, if more copies were exposed than expected
@@ -179,9 +180,12 @@ private:
         for (std::size_t width = leastWidth;
              width <= mostWidth && !isLast && isOpen() && limit_.remainingMs() > leastChainMs; width *= 2) {
             const double beforeMs = belowMs_;
-            std::vector<ChainSearch::Found> plans = chain.plansBelow(belowMs_, hints_.events, 2 * width, limit_);
+            std::vector<ChainSearch::Found> plans
+                = chain.plansBelow(belowMs_, hints_.events, atMost, 2 * width, limit_);
             for (ChainSearch::Found& plan : plans)
                 RETURN_IF_ERROR(tryOptions(std::move(plan.options)));
+            if (belowMs_ == beforeMs)
+                RETURN_IF_ERROR(tryAtLeast(2 * width));
             // Where the rules take plans for quicker that are not, other searches find more.
             const bool misled = !plans.empty() && belowMs_ == beforeMs;
             const ChainSearch::Bound bound
@@ -189,6 +193,33 @@ private:
             boundMs_ = std::max(boundMs_, bound.ms);
             isLast = bound.isLast || misled;
         }
+        return {};
+    }
+
+    /// Tries plans of a chain that keep the budget by the lower bound of memory, and smaller budgets if no plan fits.
+    Status tryAtLeast(std::size_t width)
+    {
+        const auto isExact = [&](std::uint32_t event) {
+            return problem_.rowAt(event, atLeast, 0).bytes == problem_.rowAt(event, atMost, 0).bytes;
+        };
+        if (std::ranges::all_of(hints_.events, isExact))
+            return {};
+        counted_ = atLeast;
+        Bytes budget = budget_;
+        for (int i = 0; i < mostLowered && !limit_.reached(); ++i) {
+            const ChainSearch chain(problem_, copies_, *reduced_, budget);
+            const double beforeMs = belowMs_;
+            Bytes excess = std::numeric_limits<Bytes>::max();
+            for (ChainSearch::Found& plan : chain.plansBelow(belowMs_, hints_.events, atLeast, width, limit_)) {
+                const DraftSearch drafts = draftsAt(budget_);
+                ASSIGN_OR_RETURN(const Tried tried, take(drafts.timed(drafts.draftOf(std::move(plan.options))).plan));
+                excess = std::min(excess, tried.excess);
+            }
+            if (belowMs_ < beforeMs || excess <= 0 || excess == std::numeric_limits<Bytes>::max())
+                break;
+            budget -= excess;
+        }
+        counted_ = atMost;
         return {};
     }
 

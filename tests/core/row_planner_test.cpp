@@ -220,7 +220,7 @@ TEST(ChainSearch, noPlanIsQuickerThanABoundAtAnyWidth)
             const double belowMs = 1.1 * relaxed.boundMs + 0.1;
             double bestMs = belowMs;
             for (const std::size_t width : {32, 256, 1024})
-                for (const ChainSearch::Found& plan : search.plansBelow(belowMs, hints.events, width, limit)) {
+                for (const ChainSearch::Found& plan : search.plansBelow(belowMs, hints.events, atMost, width, limit)) {
                     const std::vector<double> memory = step.problem.memoryUnder(plan.options, atMost);
                     for (const std::uint32_t event : hints.events)
                         EXPECT_LE(memory[event], static_cast<double>(budget) * (1 + 4e-6));
