@@ -14,9 +14,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <fstream>
 #include <initializer_list>
-#include <limits>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -272,38 +270,6 @@ bool restrictCalls(bool gpu)
     return filter.apply();
 }
 
-constexpr std::uint64_t unlimitedMemory = std::numeric_limits<std::uint64_t>::max();
-
-/// Names of the files of a control group that tell the group's memory.
-struct MemoryFiles
-{
-    const char* limit;
-    const char* usage;
-    const char* inactiveFile; ///< in memory.stat: the cache of files, which the kernel gives back
-};
-constexpr MemoryFiles ofVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
-constexpr MemoryFiles ofVersion2{"memory.max", "memory.current", "inactive_file "};
-
-/// Returns what the control group in `folder` and the groups around `folder`, up to `root`, leave free. A container
-/// sees only the innermost group, as the root, and may not see the container's own path.
-std::uint64_t freeOfGroups(const fs::path& root, const fs::path& path, const MemoryFiles& files)
-{
-    std::uint64_t free = unlimitedMemory;
-    for (fs::path group = path.relative_path();; group = group.parent_path()) {
-        const fs::path folder = root / group;
-        std::uint64_t limit = 0;
-        std::uint64_t usage = 0;
-        if (std::ifstream(folder / files.limit) >> limit) { // version 2 says "max" where there is none
-            std::ifstream(folder / files.usage) >> usage;
-            const std::uint64_t taken
-                = usage - std::min(usage, numberInFile(folder / "memory.stat", files.inactiveFile));
-            free = std::min(free, limit - std::min(limit, taken));
-        }
-        if (group.empty())
-            return free;
-    }
-}
-
 } // namespace
 
 std::vector<std::string> confineProcess(const std::vector<std::filesystem::path>& readable, bool gpu)
@@ -318,33 +284,13 @@ std::vector<std::string> confineProcess(const std::vector<std::filesystem::path>
     return inForce;
 }
 
-std::uint64_t memoryLeftByControlGroups(const std::filesystem::path& root)
-{
-    std::uint64_t free = unlimitedMemory;
-    std::ifstream groups(root / "proc/self/cgroup");
-    for (std::string line; std::getline(groups, line);) { // number:controllers:path
-        const std::size_t controllers = line.find(':') + 1;
-        const std::size_t path = line.find(':', controllers) + 1;
-        if (controllers == 0 || path == 0)
-            continue;
-        const std::string names = ',' + line.substr(controllers, path - 1 - controllers) + ',';
-        const fs::path folder = root / "sys/fs/cgroup";
-        if (names == ",,")
-            free = std::min(free, freeOfGroups(folder, line.substr(path), ofVersion2));
-        else if (names.find(",memory,") != std::string::npos)
-            free = std::min(free, freeOfGroups(folder / "memory", line.substr(path), ofVersion1));
-    }
-    return free;
-}
-
 void limitMemory()
 {
-    const auto ofMachine = static_cast<std::uint64_t>(availableMemory());
+    const auto free = static_cast<std::uint64_t>(availableMemory());
     const std::uint64_t used = numberInFile("/proc/self/status", "VmData:") * KiB;
     constexpr std::uint64_t addressSpace = std::uint64_t{2} << 30; // of the stacks of threads, mostly unused
-    if (ofMachine == 0)
+    if (free == 0)
         return;
-    const std::uint64_t free = std::min(ofMachine, memoryLeftByControlGroups("/"));
     rlimit limit{};
     ::getrlimit(RLIMIT_DATA, &limit);
     limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, used + free + addressSpace);

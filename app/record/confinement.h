@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -19,10 +18,6 @@ std::vector<std::string> confineProcess(const std::vector<std::filesystem::path>
 /// Limits the memory of this process to what the machine and the control groups have free, so that a model that takes
 /// more ends with an error before the system kills this or another program.
 void limitMemory();
-
-/// Returns the bytes that the control groups of this process leave free, as a container limits them; the largest number
-/// without a limit. `root` holds the system's folders `proc` and `sys`.
-std::uint64_t memoryLeftByControlGroups(const std::filesystem::path& root);
 
 /// Returns what confineProcess() puts into force here, as tried by a separate process that fails to write a file.
 /// Empty: nothing.

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>

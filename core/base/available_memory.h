@@ -6,31 +6,19 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 
 namespace headroom {
 
 /// The number in the first line of a file that begins with `name`, as in files of /proc; 0: unknown.
-inline std::uint64_t numberInFile(const std::filesystem::path& file, const std::string& name)
-{
-    std::ifstream lines(file);
-    for (std::string line; std::getline(lines, line);) {
-        if (!line.starts_with(name))
-            continue;
-        std::uint64_t number = 0;
-        std::istringstream(line.substr(name.size())) >> number;
-        return number;
-    }
-    return 0;
-}
+std::uint64_t numberInFile(const std::filesystem::path& file, const std::string& name);
 
-/// Bytes of host memory that programs can take: free memory, and memory that the kernel gives back, as of files that
-/// were read; 0: unknown.
-inline Bytes availableMemory()
-{
-    return static_cast<Bytes>(numberInFile("/proc/meminfo", "MemAvailable:")) * KiB;
-}
+/// Returns the bytes that the control groups of this process leave free, as a container limits them; the largest number
+/// without a limit. `root` holds the system's folders `proc` and `sys`.
+std::uint64_t memoryLeftByControlGroups(const std::filesystem::path& root);
+
+/// Bytes of host memory that programs can take: what the machine and the control groups have free, and memory that the
+/// kernel gives back, as of files that were read; at least 1. 0: unknown.
+Bytes availableMemory();
 
 } // namespace headroom
