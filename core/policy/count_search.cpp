@@ -241,7 +241,7 @@ private:
         columns_[known->second].options.push_back(option);
     }
 
-    /// No solution needs a column that takes no less than another of the same parts.
+    /// No solution needs a column that takes no less than another column of the same arcs, or of more.
     void leaveOutWorse()
     {
         std::ranges::sort(columns_, {}, &Column::terms);
@@ -252,9 +252,9 @@ private:
             std::vector<std::size_t>& alike = known[{own.terms.begin() + 1, own.terms.begin() + groups}];
             const auto isBetter = [&](std::size_t number) {
                 const Column& by = kept[number];
-                return by.options.size() >= own.options.size()
-                    && std::equal(own.terms.begin() + groups, own.terms.end(), by.terms.begin() + groups,
-                                  std::greater_equal());
+                return std::equal(own.terms.begin() + groups, own.terms.end(), by.terms.begin() + groups,
+                                  std::greater_equal())
+                    && std::ranges::includes(by.options, own.options, {}, &ArcOption::arc, &ArcOption::arc);
             };
             const auto compared = std::span(alike).first(std::min(alike.size(), mostCompared));
             SearchLimit::count(static_cast<double>(compared.size()), nsPerColumnPair);
