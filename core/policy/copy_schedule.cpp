@@ -34,10 +34,48 @@ std::vector<int> partPositions(const StepTrace& trace, const PartTree& tree)
 
 } // namespace
 
+ModulesAfter modulesAfter(const StepModel& model, const PartTree& tree)
+{
+    const StepTrace& trace = *model.trace();
+    const StepIndex& index = model.index();
+    const auto callOf = [&](ModuleId module) -> const StepIndex::Call* {
+        const std::vector<CallId>& calls = index.callsOf[module.value];
+        return calls.size() == 1 && index.calls[calls.front().value].saves() ? &index.calls[calls.front().value]
+                                                                             : nullptr;
+    };
+    const auto firstUnpackOf = [&](const StepIndex::Call& call) {
+        return *std::min_element(index.unpackEvent.begin() + call.firstPack, index.unpackEvent.begin() + call.endPack);
+    };
+    ModulesAfter after;
+    const StepIndex::Call* last
+        = tree.parts.empty() ? nullptr : callOf(tree.units[static_cast<std::size_t>(tree.parts.back())].module);
+    if (!last)
+        return after;
+    std::vector<bool> inside(trace.modules.size(), false); // a module of the result, or inside one
+    for (std::uint32_t number = 0; number < trace.modules.size(); ++number) { // outer modules come first
+        const ModuleId module(number), parent = trace.modules.parent[module];
+        inside[number] = parent.valid() && inside[parent.value];
+        const StepIndex::Call* call = callOf(module);
+        if (inside[number] || !call || call->enter < last->exit
+            || index.obstaclesToOffload[number] != CheckpointObstacle::none)
+            continue;
+        const std::uint32_t unpack = firstUnpackOf(*call);
+        if (unpack <= call->exit || unpack >= firstUnpackOf(*last))
+            continue;
+        inside[number] = true;
+        after.modules.push_back(module);
+        after.exit = std::max(after.exit, call->exit);
+        after.firstUnpack = std::min(after.firstUnpack, unpack);
+    }
+    return after;
+}
+
 CopyLimits expectedLimits(const StepModel& model, const PartTree& tree)
 {
     const StepTrace& trace = *model.trace();
-    const std::vector<int> positions = partPositions(trace, tree);
+    std::vector<int> positions = partPositions(trace, tree);
+    for (const ModuleId module : modulesAfter(model, tree).modules)
+        positions[module.value] = static_cast<int>(tree.parts.size()) - 1;
     CopyLimits limits;
     limits.link = hostLinkOf(trace.info);
     limits.forwardMs.assign(tree.parts.size(), 0);
@@ -57,12 +95,16 @@ CopyLimits expectedLimits(const StepModel& model, const PartTree& tree)
 CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, const PartTree& tree)
     : times_(&times)
     , link_(hostLinkOf(model.trace()->info))
+    , after_(modulesAfter(model, tree))
+    , parents_(model.trace()->modules.size())
     , partsIn_(model.trace()->modules.size())
     , positions_(partPositions(*model.trace(), tree))
     , calls_(model.trace()->modules.size())
 {
     const StepTrace& trace = *model.trace();
     const StepIndex& index = model.index();
+    for (std::uint32_t module = 0; module < parents_.size(); ++module)
+        parents_[module] = trace.modules.parent[ModuleId(module)];
     for (const int part : tree.parts) {
         const ModuleId module = tree.units[static_cast<std::size_t>(part)].module;
         parts_.push_back(module);
@@ -71,8 +113,12 @@ CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, cons
     for (const PartTree::Around& around : tree.around)
         for (int position = around.first; position < around.last; ++position)
             partsIn_[tree.units[static_cast<std::size_t>(around.unit)].module.value].push_back(position);
-    for (const PartTree::Unit& unit : tree.units) {
-        const ModuleId module = unit.module;
+    std::vector<ModuleId> modules = after_.modules;
+    for (const PartTree::Unit& unit : tree.units)
+        modules.push_back(unit.module);
+    for (const ModuleId module : modules) {
+        if (!calls_[module.value].empty())
+            continue;
         const bool moves = index.obstaclesToOffload[module.value] == CheckpointObstacle::none;
         const std::vector<bool> moved = moves ? movedPacksOf(trace, index, module) : std::vector<bool>();
         for (const CallId id : index.callsOf[module.value]) {
@@ -115,9 +161,11 @@ CopyLimits::Own CopySchedule::ownOf(const CheckpointPlan& plan, ModuleId part) c
         }
     CopyLimits::Own own;
     if (const std::vector<Call>& last = calls_[parts_.back().value]; last.size() == 1) {
-        own.moreOutMs = std::max(0.0, times_->gpuMs[whole.exit] - times_->gpuMs[last.front().exit]);
-        if (whole.firstUnpack < last.front().firstUnpack)
-            own.moreInMs = times_->gpuMs[last.front().firstUnpack] - times_->gpuMs[whole.firstUnpack];
+        const std::uint32_t end = std::max(after_.exit, last.front().exit);
+        const std::uint32_t begin = std::min(after_.firstUnpack, last.front().firstUnpack);
+        own.moreOutMs = std::max(0.0, times_->gpuMs[whole.exit] - times_->gpuMs[end]);
+        if (whole.firstUnpack < begin)
+            own.moreInMs = times_->gpuMs[begin] - times_->gpuMs[whole.firstUnpack];
     }
     double streamMs = 0;
     std::ranges::sort(calls, {}, &Call::enter);
@@ -137,8 +185,8 @@ CopyLimits::Own CopySchedule::ownOf(const CheckpointPlan& plan, ModuleId part) c
     return own;
 }
 
-/// The plan with the parts that it leaves as they are, from the first offloaded one on. Nothing of them moves, but
-/// their calls count (Offload::moves), so that a copy may take as long as several of them run.
+/// The plan with the other parts from the first offloaded part on, and with the modules after the parts. Nothing of
+/// these modules moves, but the calls count (Offload::moves), so that a copy may take as long as several calls.
 CheckpointPlan CopySchedule::withCounted(CheckpointPlan plan) const
 {
     std::vector<bool> planned(parts_.size(), false);
@@ -158,6 +206,16 @@ CheckpointPlan CopySchedule::withCounted(CheckpointPlan plan) const
     for (auto position = static_cast<std::size_t>(first); position < planned.size(); ++position)
         if (!planned[position] && mayCount_[position])
             plan.push_back({parts_[position], {}, Offload{0, 0, false}});
+    const auto contains = [this](ModuleId outer, ModuleId module) {
+        while (module.valid() && module != outer)
+            module = parents_[module.value];
+        return module.valid();
+    };
+    for (const ModuleId module : first < std::numeric_limits<int>::max() ? after_.modules : std::vector<ModuleId>())
+        if (std::ranges::none_of(plan, [&](const CheckpointRegion& region) {
+                return contains(region.module, module) || contains(module, region.module);
+            }))
+            plan.push_back({module, {}, Offload{0, 0, false}});
     if (plan.size() > known)
         std::ranges::sort(plan, {}, &CheckpointRegion::module);
     return plan;

@@ -36,6 +36,7 @@ public:
         , index_(model.index())
         , times_(times)
         , issues_(opIssues(trace_))
+        , after_(modulesAfter(model, tree))
     {
         limits_.link = hostLinkOf(trace_.info);
         for (const int part : tree.parts)
@@ -130,6 +131,8 @@ private:
         limits_.isChain = true;
         for (std::size_t at = 0; at < parts_.size(); ++at)
             limits_.forwardMs[at] = gpuAt(parts_[at].call.exit) - gpuAt(beginOf(at));
+        const std::uint32_t exit = std::max(after_.exit, parts_.back().call.exit);
+        limits_.forwardMs.back() += gpuAt(exit) - gpuAt(parts_.back().call.exit);
         const auto copies = [&](const auto&, const auto& effect) { return limits_.issueMs(effect); };
         const std::vector<double> before = mostBefore(rows, copies);
         for (std::size_t arc = 0; arc < rows.arcs().size(); ++arc) {
@@ -144,6 +147,8 @@ private:
             end = std::max(parts_[at].lastUnpack, at > 0 ? parts_[at - 1].firstUnpack : 0);
             limits_.backwardMs[at] = gpuAt(end) - gpuAt(parts_[at].firstUnpack);
         }
+        limits_.backwardMs.back()
+            += gpuAt(parts_.back().firstUnpack) - gpuAt(std::min(after_.firstUnpack, parts_.back().firstUnpack));
         for (std::uint32_t event = parts_.back().call.exit; event <= end; ++event)
             limits_.idlesInBackward = limits_.idlesInBackward || aheadMs(event) < moreMs;
     }
@@ -153,10 +158,12 @@ private:
         return part > 0 ? parts_[part - 1].call.exit : parts_[part].call.enter;
     }
 
-    /// The exit of an arc's last part, or of the module around the last part.
+    /// The exit of an arc's last part, or of the module around the last part, or after the last part.
     std::uint32_t endOf(const RowProblem& rows, std::size_t arc) const
     {
         std::uint32_t end = parts_[at(rows.arcs()[arc].last) - 1].call.exit;
+        if (at(rows.arcs()[arc].last) == parts_.size())
+            end = std::max(end, after_.exit);
         for (const CallId id : index_.callsOf[rows.moduleOf(arc).value])
             end = std::max(end, index_.calls[id.value].exit);
         return end;
@@ -199,6 +206,7 @@ private:
     const StepIndex& index_;
     const EventTimes& times_;
     std::vector<OpIssue> issues_;
+    ModulesAfter after_;
     std::vector<Part> parts_;
     bool isChain_ = true;
     CopyLimits limits_;

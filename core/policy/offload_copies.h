@@ -67,7 +67,8 @@ struct CopiesLeft
 struct CopyLimits
 {
     HostLink link;
-    std::vector<double> forwardMs; ///< by position of the chain: time in forward
+    /// By position of the chain: time in forward; of the last part with the time of the modules after the part.
+    std::vector<double> forwardMs;
     std::vector<double> backwardMs;
     Bytes host = 0; ///< most pinned host memory; 0: any
     bool isChain = false; ///< the parts run in sequence in forward, and in reverse order in backward, each once
@@ -105,6 +106,16 @@ struct CopyLimits
     /// copies, and a part's backward hides half as much for the part's own copies.
     std::shared_ptr<const std::vector<std::vector<Own>>> own;
 };
+
+/// The modules after the last part, such as the head of a language model. Copies to the host may last until the end of
+/// the forward of these modules, and copies back may begin with the backward.
+struct ModulesAfter
+{
+    std::vector<ModuleId> modules; ///< each runs once, and outside of the others
+    std::uint32_t exit = 0; ///< event: the last end of a forward; 0: there are no modules
+    std::uint32_t firstUnpack = StepIndex::never; ///< event: the begin of the backward
+};
+ModulesAfter modulesAfter(const StepModel& model, const PartTree& tree);
 
 /// The limits of a step's copies: no plan has more time. `times` are of the recorded step.
 CopyLimits copyLimits(const StepModel& model, const EventTimes& times, const PartTree& tree, const RowProblem& rows);
@@ -164,6 +175,8 @@ private:
     HostLink link_;
     std::vector<ModuleId> parts_; ///< by position
     std::vector<bool> mayCount_; ///< by position
+    ModulesAfter after_;
+    std::vector<ModuleId> parents_; ///< by module; invalid for the root
     std::vector<std::vector<int>> partsIn_; ///< by module: the positions of the parts that the module contains
     std::vector<int> positions_; ///< by module: the part that the module is, or is inside of; -1: none
     std::vector<std::vector<Call>> calls_; ///< by module: the calls that save tensors

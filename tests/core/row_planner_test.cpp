@@ -296,6 +296,24 @@ TEST(OffloadBound, theDeviceWaitsNoLongerForTheCpu)
     EXPECT_GT(idle, 0);
 }
 
+TEST(ModulesAfter, areTheHeadOfAModel)
+{
+    const std::pair<const char*, std::vector<std::string_view>> expected[] = {
+        {"t5_3L_h100", {"T5ForConditionalGeneration.decoder.final_layer_norm", "T5ForConditionalGeneration.lm_head"}},
+        {"gpt2_12L_h100", {"Net.norm", "Net.head"}},
+        {"gan", {}}};
+    for (const auto& [name, modules] : expected) {
+        const Step step(name);
+        const ModulesAfter after = modulesAfter(step.model, step.tree);
+        std::vector<std::string_view> found;
+        for (const ModuleId module : after.modules)
+            found.push_back(step.trace->moduleFqn(module));
+        EXPECT_EQ(found, modules) << name;
+        EXPECT_EQ(after.exit > 0, !modules.empty());
+        EXPECT_EQ(after.firstUnpack < StepIndex::never, !modules.empty());
+    }
+}
+
 TEST(RowProblem, aRowIsTheMemoryAtItsEvent)
 {
     const Step step("gan");
