@@ -389,6 +389,10 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
         }
         offload_->copies.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
         offload_->findHints(minTimePlan_.timeline->peak, stop);
+        if (stop.stop_requested()) { // with some of the hints, later plans would depend on this stop
+            offload_.reset();
+            return stoppedMeasuring();
+        }
     }
     return &*offload_;
 }

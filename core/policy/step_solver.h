@@ -37,7 +37,7 @@ public:
 
     /// The plan of least time within a budget if saved tensors may go to host memory, of which `host` bytes may be
     /// pinned (0: any). The time is that of recomputation and of exposed copies. The plan is that of best() if no other
-    /// plan takes less. nullopt: none was found. Needs hasClock(). Errors: as best().
+    /// plan takes less and time is left to compare. nullopt: none was found. Needs hasClock(). Errors: as best().
     Result<std::optional<PlanAnswer>> bestWithOffload(Bytes budget, Bytes host, const std::stop_token& stop,
                                                       double limitMs) const;
     /// The least peak of a plan with offload; at most that of minMemoryPlan(). Errors: as best().
