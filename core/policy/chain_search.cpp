@@ -35,22 +35,22 @@ class ChainSearch::Diagram
 {
 public:
     /// A relaxed diagram gives a bound; a restricted one has plans.
-    Diagram(const ChainSearch& search, const std::vector<std::uint32_t>& events, RowProblem::Memory memory,
+    Diagram(const RelaxedChain& chain, const std::vector<std::uint32_t>& events, RowProblem::Memory memory,
             bool isRelaxed, double belowMs, std::size_t width, const SearchLimit& limit)
-        : problem_(search.problem_)
-        , copies_(search.copies_)
-        , costs_(search.costs_)
-        , arcs_(search.problem_.arcs())
-        , positions_(search.problem_.positions())
-        , unit_(static_cast<double>(search.budget_) / budgetUnits)
+        : problem_(chain.problem)
+        , copies_(chain.copies)
+        , costs_(chain.costs)
+        , arcs_(chain.problem.arcs())
+        , positions_(chain.problem.positions())
+        , unit_(static_cast<double>(chain.budget) / budgetUnits)
         , isRelaxed_(isRelaxed)
         , belowMs_(belowMs)
-        , mostReduced_(belowMs - search.costs_.boundMs)
+        , mostReduced_(belowMs - chain.costs.boundMs)
         , width_(width)
         , limit_(limit)
         , layers_(positions_ + 1)
     {
-        addRows(events, memory, search.budget_);
+        addRows(events, memory, chain.budget);
         for (std::size_t arc = 0; arc < arcs_.size(); ++arc)
             addChoices(arc);
         findRest();
@@ -474,7 +474,7 @@ std::vector<ChainSearch::Found> ChainSearch::plansBelow(double belowMs, const st
                                                         RowProblem::Memory memory, std::size_t width,
                                                         const SearchLimit& limit) const
 {
-    Diagram diagram(*this, events, memory, false, belowMs, width, limit);
+    Diagram diagram(chain_, events, memory, false, belowMs, width, limit);
     if (!diagram.run())
         return {};
     return diagram.plans();
@@ -483,9 +483,9 @@ std::vector<ChainSearch::Found> ChainSearch::plansBelow(double belowMs, const st
 ChainSearch::Bound ChainSearch::boundBelow(double belowMs, std::size_t width, const SearchLimit& limit) const
 {
     std::vector<std::uint32_t> events;
-    for (const auto& [event, price] : costs_.memory)
+    for (const auto& [event, price] : chain_.costs.memory)
         events.push_back(event);
-    Diagram diagram(*this, events, RowProblem::Memory::atLeast, true, belowMs, width, limit);
+    Diagram diagram(chain_, events, RowProblem::Memory::atLeast, true, belowMs, width, limit);
     return diagram.run() ? diagram.bound() : Bound();
 }
 

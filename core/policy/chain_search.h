@@ -18,15 +18,12 @@ namespace headroom {
 /// for plans, a relaxed one for a bound (Bergman, Cire, van Hoeve, Hooker: "Decision Diagrams for Optimization", 2016,
 /// chapters 4 and 5). Exposed copies count by CopyLimits, so that no plan takes less than the times of a plan here.
 ///
-/// All arguments of the constructor must outlive the object. CopyLimits::isChain must hold.
+/// The chain's objects must outlive the search.
 class ChainSearch
 {
 public:
-    ChainSearch(const RowProblem& problem, const CopyLimits& copies, const ReducedCosts& costs, Bytes budget)
-        : problem_(problem)
-        , copies_(copies)
-        , costs_(costs)
-        , budget_(budget)
+    explicit ChainSearch(const RelaxedChain& chain)
+        : chain_(chain)
     {
     }
 
@@ -53,10 +50,7 @@ public:
 private:
     class Diagram;
 
-    const RowProblem& problem_;
-    const CopyLimits& copies_;
-    const ReducedCosts& costs_;
-    Bytes budget_;
+    RelaxedChain chain_;
 };
 
 } // namespace headroom

@@ -37,21 +37,21 @@ constexpr double nsPerColumnPair = 10; ///< work of a pair of columns
 class CountSearch::Groups
 {
 public:
-    Groups(const CountSearch& search, double enoughMs, const SearchLimit& limit)
-        : problem_(search.problem_)
-        , copies_(search.copies_)
-        , costs_(search.costs_)
-        , arcs_(search.problem_.arcs())
-        , positions_(search.problem_.positions())
-        , unit_(static_cast<double>(search.budget_) / budgetUnits)
-        , gainMs_(enoughMs - search.costs_.boundMs)
+    Groups(const RelaxedChain& chain, double enoughMs, const SearchLimit& limit)
+        : problem_(chain.problem)
+        , copies_(chain.copies)
+        , costs_(chain.costs)
+        , arcs_(chain.problem.arcs())
+        , positions_(chain.problem.positions())
+        , unit_(static_cast<double>(chain.budget) / budgetUnits)
+        , gainMs_(enoughMs - chain.costs.boundMs)
         , equalMs_(gainMs_ * equalShare)
     {
         findGroups();
         addCopyRows();
         for (const auto& [event, price] : costs_.memory)
             if (price * unit_ > leastPrice) {
-                const RowProblem::Row row = problem_.rowAt(event, RowProblem::Memory::atLeast, search.budget_);
+                const RowProblem::Row row = problem_.rowAt(event, RowProblem::Memory::atLeast, chain.budget);
                 rows_.push_back(
                     {Row::Kind::memory, 0, memory_.size(), static_cast<double>(row.most - row.bytes) / unit_});
                 memory_.push_back(row);
@@ -291,11 +291,11 @@ private:
 
 double CountSearch::boundBelow(double enoughMs, const SearchLimit& limit, const Try& tryPlan) const
 {
-    if (enoughMs <= costs_.boundMs)
+    if (enoughMs <= chain_.costs.boundMs)
         return enoughMs;
-    const Groups groups(*this, enoughMs, limit);
+    const Groups groups(chain_, enoughMs, limit);
     if (groups.rows() > mostRows || limit.reached())
-        return costs_.boundMs;
+        return chain_.costs.boundMs;
     std::size_t tried = 0;
     return groups.programme().search(enoughMs, limit, [&](const std::vector<double>& counts) {
         std::optional<OptionShares> plan = groups.planOf(counts);

@@ -17,15 +17,12 @@ namespace headroom {
 /// (Margot: "Symmetry in Integer Linear Programming", 2010). Few rows and columns are left (SmallMilp). Each plan is a
 /// solution, and no plan takes less than the solution.
 ///
-/// All arguments of the constructor must outlive the object. CopyLimits::isChain must hold.
+/// The chain's objects must outlive the search.
 class CountSearch
 {
 public:
-    CountSearch(const RowProblem& problem, const CopyLimits& copies, const ReducedCosts& costs, Bytes budget)
-        : problem_(problem)
-        , copies_(copies)
-        , costs_(costs)
-        , budget_(budget)
+    explicit CountSearch(const RelaxedChain& chain)
+        : chain_(chain)
     {
     }
 
@@ -39,10 +36,7 @@ public:
 private:
     class Groups;
 
-    const RowProblem& problem_;
-    const CopyLimits& copies_;
-    const ReducedCosts& costs_;
-    Bytes budget_;
+    RelaxedChain chain_;
 };
 
 } // namespace headroom

@@ -148,7 +148,7 @@ private:
         if (!reduced_ || !best_ || !isOpen())
             return {};
         Status status;
-        const CountSearch counts(problem_, copies_, *reduced_, budget_);
+        const CountSearch counts({problem_, copies_, *reduced_, budget_});
         const double boundMs
             = counts.boundBelow(belowMs_ * (1 - enoughGap), partOfTime(shareOfCounts), [&](OptionShares plan) {
                   if (status)
@@ -175,7 +175,7 @@ private:
     {
         if (!reduced_ || !best_)
             return {};
-        const ChainSearch chain(problem_, copies_, *reduced_, budget_);
+        const ChainSearch chain({problem_, copies_, *reduced_, budget_});
         bool isLast = false;
         for (std::size_t width = leastWidth;
              width <= mostWidth && !isLast && isOpen() && limit_.remainingMs() > leastChainMs; width *= 2) {
@@ -207,7 +207,7 @@ private:
         counted_ = atLeast;
         Bytes budget = budget_;
         for (int i = 0; i < mostLowered && !limit_.reached(); ++i) {
-            const ChainSearch chain(problem_, copies_, *reduced_, budget);
+            const ChainSearch chain({problem_, copies_, *reduced_, budget});
             const double beforeMs = belowMs_;
             Bytes excess = std::numeric_limits<Bytes>::max();
             for (ChainSearch::Found& plan : chain.plansBelow(belowMs_, hints_.events, atLeast, width, limit_)) {

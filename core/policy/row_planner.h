@@ -33,6 +33,15 @@ struct ReducedCosts
     std::array<std::vector<double>, 2> late;
 };
 
+/// A chain of parts (CopyLimits::isChain) at a budget, and what the linear relaxation says of the plans.
+struct RelaxedChain
+{
+    const RowProblem& problem;
+    const CopyLimits& copies;
+    const ReducedCosts& costs;
+    Bytes budget = 0;
+};
+
 struct RowAnswer
 {
     std::optional<CheckpointPlan> plan; ///< empty: none was found

@@ -216,7 +216,7 @@ TEST(ChainSearch, noPlanIsQuickerThanABoundAtAnyWidth)
             const RowAnswer relaxed = relaxRows(step.problem, budget, atLeast, limit, limits, hints);
             if (!relaxed.reduced)
                 continue; // too little memory
-            const ChainSearch search(step.problem, limits, *relaxed.reduced, budget);
+            const ChainSearch search({step.problem, limits, *relaxed.reduced, budget});
             const double belowMs = 1.1 * relaxed.boundMs + 0.1;
             double bestMs = belowMs;
             for (const std::size_t width : {32, 256, 1024})
@@ -237,7 +237,7 @@ TEST(ChainSearch, noPlanIsQuickerThanABoundAtAnyWidth)
             for (const double limitMs : {0.0, 0.01, 0.1, 0.5, 2.0, 8.0}) // of a bound that is not complete
                 EXPECT_LE(search.boundBelow(belowMs, 32, SearchLimit::after(limitMs, {})).ms, bestMs) << limitMs;
             EXPECT_EQ(search.boundBelow(belowMs, 32, SearchLimit::after(0, {})).ms, 0);
-            const CountSearch counts(step.problem, limits, *relaxed.reduced, budget);
+            const CountSearch counts({step.problem, limits, *relaxed.reduced, budget});
             for (const double ms : {belowMs, bestMs, 0.99 * bestMs})
                 for (const double limitMs : {0.1, 1.0, 10.0, 1000.0}) {
                     const auto ignore = [ms](const OptionShares&) { return ms; };
