@@ -27,6 +27,7 @@ struct GlpkWork
 constexpr GlpkWork iterationWork{2000, 3};
 constexpr GlpkWork treeIterationWork{20'000, 5};
 constexpr GlpkWork nodeWork{20'000, 50};
+constexpr double nsPerActiveNode = 60; ///< work of a node: the next node and the gap are sought among all active nodes
 constexpr GlpkWork cutsOfRootWork{0, 150}; ///< a round
 constexpr GlpkWork simplexWork{10'000, 30}; ///< of a call
 
@@ -144,20 +145,23 @@ extern "C" void duringSearch(glp_tree* tree, void* info)
     glp_prob* problem = glp_ios_get_prob(tree);
     const int iterations = glp_get_it_cnt(problem);
     SearchLimit::count(iterations - std::exchange(state.iterations, iterations), treeIterationWork.of(problem));
-    if (reason == GLP_ISELECT)
+    if (reason == GLP_ISELECT) {
+        ++state.nodes;
+        int active = 0;
+        glp_ios_tree_size(tree, &active, nullptr, nullptr);
         SearchLimit::count(1, nodeWork.of(problem));
+        SearchLimit::count(active, nsPerActiveNode);
+    }
     if (reason == GLP_ICUTGEN && glp_ios_node_level(tree, glp_ios_curr_node(tree)) == 0)
         SearchLimit::count(1, cutsOfRootWork.of(problem));
     if (state.limit->reached()) {
         state.limitReached = true;
+        if (const int best = glp_ios_best_node(tree))
+            state.bound = glp_ios_node_bound(tree, best);
         glp_ios_terminate(tree);
         return;
     }
-    if (reason == GLP_ISELECT) {
-        ++state.nodes;
-        if (const int best = glp_ios_best_node(tree))
-            state.bound = glp_ios_node_bound(tree, best);
-    } else if (reason == GLP_IHEUR && !state.incumbent.empty() && !state.incumbentGiven) {
+    if (reason == GLP_IHEUR && !state.incumbent.empty() && !state.incumbentGiven) {
         state.incumbentGiven = true;
         glp_ios_heur_sol(tree, state.incumbent.data());
     }
