@@ -34,6 +34,8 @@ constexpr double excessTimes = 4; ///< cost of a byte above the budget, in times
 constexpr std::size_t fewOptions = 60; ///< options beside those of the relaxation
 constexpr std::size_t manyOptions = 400;
 constexpr std::size_t mostProvable = 4000; ///< a bound is not searched with more options
+constexpr double firstSearchMs = 100; ///< of a search; a longer one follows where a plan is open
+constexpr double longerTimes = 8; ///< limit of each search that follows, in times
 constexpr double leastRecomputeMs = 2;
 constexpr double leastChainMs = 3; ///< a chain is not searched in less time
 constexpr std::size_t leastWidth = 64; ///< partial plans, at first
@@ -64,10 +66,15 @@ public:
         msPerByte_ /= static_cast<double>(budget);
     }
 
-    Result<std::optional<PlanAnswer>> run()
+    /// `before`: the answer of a shorter search, which this search improves.
+    Result<std::optional<PlanAnswer>> run(std::optional<PlanAnswer> before)
     {
+        if (before) {
+            belowMs_ = before->plan.costMs();
+            best_ = std::move(before);
+        }
         const RowAnswer bound = relaxRows(problem_, budget_, atLeast, limit_, copies_, hints_);
-        boundMs_ = bound.boundMs;
+        boundMs_ = std::max(bound.boundMs, best_ ? best_->plan.boundMs : 0);
         if (boundMs_ == std::numeric_limits<double>::infinity())
             return std::optional<PlanAnswer>();
         relaxed_ = bound.relaxed;
@@ -398,7 +405,13 @@ Result<std::optional<PlanAnswer>> StepSolver::bestWithOffload(Bytes budget, Byte
         return bestBelow(budget, std::numeric_limits<double>::infinity(), stop, limitMs);
     ASSIGN_OR_RETURN(const OffloadProblem* problem, offloadProblem(stop));
     const SearchLimit limit = SearchLimit::after(limitMs, stop);
-    return OffloadSearch(*this, *problem, budget, host, limit).run();
+    std::optional<PlanAnswer> best;
+    for (double ms = firstSearchMs;; ms *= longerTimes) { // so that more time gives no worse plan
+        const SearchLimit part = SearchLimit::after(std::min(ms, limit.remainingMs()), stop);
+        ASSIGN_OR_RETURN(best, OffloadSearch(*this, *problem, budget, host, part).run(std::move(best)));
+        if (!best || best->plan.gap <= goodGap || ms >= limitMs || limit.reached())
+            return best;
+    }
 }
 
 } // namespace headroom
