@@ -93,8 +93,6 @@ public:
         const std::uint32_t module = trace_.calls.module[id].value;
         if (inLargerGraph_[module])
             return CheckpointObstacle::inLargerGraph;
-        if (isCompiled(call))
-            return CheckpointObstacle::graphInside;
         const CheckpointObstacle ofRuns = obstacleOfRuns(id);
         return ofRuns == CheckpointObstacle::none && ofStep_ == CheckpointObstacle::secondOrder ? ofStep_ : ofRuns;
     }
@@ -462,8 +460,6 @@ std::string_view obstacleText(CheckpointObstacle obstacle)
     case CheckpointObstacle::inLargerGraph:
         return "torch.compile compiled the module as a part of a larger graph, and only PyTorch's partitioner decides "
                "what that graph recomputes";
-    case CheckpointObstacle::graphInside:
-        return "the module runs a graph of torch.compile, and what such a graph saves stays on the device";
     case CheckpointObstacle::gathersInside:
         return "the parameters of submodules are gathered in turn: checkpoint the submodules";
     case CheckpointObstacle::gathersInOrder:

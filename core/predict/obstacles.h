@@ -32,7 +32,6 @@ enum class CheckpointObstacle : std::uint8_t {
     ownBackward, ///< a backward pass inside the module's forward uses tensors that the module saved
     inLargerGraph, ///< torch.compile compiled the module as a part of something larger; such graphs cannot be taken
                    ///< apart
-    graphInside, ///< of offload: the module runs a graph of torch.compile, as flex attention
     gathersInside, ///< FSDP gathers parameters inside the module; in a recomputation the parameters are alive at other
                    ///< times
     gathersInOrder, ///< ZeRO-3 gathers parameters inside the module. The choice, begin and duration of gathers depend

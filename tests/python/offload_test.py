@@ -27,6 +27,8 @@ from torch.nn import functional as F  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch_headroom import PolicyError, apply, remove  # noqa: E402
 from torch_headroom._apply import offload  # noqa: E402
+from torch_headroom._apply.recompute import region_of  # noqa: E402
+from torch_headroom._modules import without_compilation  # noqa: E402
 from late_copies import Compute, Late  # noqa: E402
 
 torch.set_num_threads(1)
@@ -139,7 +141,7 @@ class OnTheCpu(OffloadTest):
         optimizer = torch.optim.SGD(net.parameters(), lr=0.0)
         optimizer.step()  # the end of the first step
         self.assertEqualToTheBit(plain, gradients(net, step))
-        self.assertIn("forward", net.get_submodule(names[0]).__dict__)
+        self.assertIsNotNone(region_of(without_compilation(net.get_submodule(names[0]))))
         return net
 
 
@@ -167,6 +169,37 @@ class Values(OnTheCpu):
             plain, net = gradients(model(), step), apply(model(), policy)
             for _ in range(3):
                 self.assertEqualToTheBit(plain, gradients(net, step))
+
+    def test_compiled_modules_and_compiled_functions_inside(self):
+        """Autograd calls the hooks inside of compiled calls. Dynamo does not trace the hooks, and Inductor's backward
+        writes into the memory of what the graph has saved."""
+        class Inside(Block):
+            def __init__(self):
+                super().__init__()
+                self.up.compile(backend=backend)
+                self.act = torch.compile(lambda x: F.gelu(x) * x.sin(), backend=backend)
+
+            def forward(self, x):
+                y = self.up(self.norm(x))
+                return x + self.dropout(self.down(self.act(y) * y))
+
+        def compiled():
+            net = model(layers=6)
+            for block in net[:-1]:
+                block.compile(backend=backend)
+            return net
+
+        def wrapped():
+            net = model(layers=6)
+            return nn.Sequential(*(torch.compile(block, backend=backend) for block in net[:-1]), net[-1])
+
+        for backend in ("eager", "aot_eager", "inductor"):
+            for make in (compiled, wrapped, lambda: model(6, Inside)):
+                for wait in (0, 1):
+                    with self.subTest(backend=backend, make=make, wait=wait):
+                        torch._dynamo.reset()
+                        with self.assertNoLogs("torch._dynamo", "WARNING"):
+                            self.check(make, [*"12345"], wait=wait, ahead=wait)
 
     def test_accumulation_and_several_forwards_before_a_backward(self):
         def accumulated(net):
@@ -800,11 +833,7 @@ class Refusals(OnTheCpu):
 
     def test_graphs_of_torch_compile(self):
         net = model(2)
-        policy = self.written(entry(net, "0"))
-        net[0].compile(backend="eager")
-        with self.assertRaisesRegex(PolicyError, "module Sequential.0 is compiled, and what a compiled graph saves"):
-            apply(net, policy)
-        net = apply(model(2), policy)
+        net = apply(net, self.written(entry(net, "0")))
         compiled = torch.compile(net, backend="aot_eager", fullgraph=True)
         self.assertTrue(all(gradient.isfinite().all() for gradient in gradients(compiled)))
         with self.assertRaisesRegex(PolicyError, "module Sequential.0: the module runs inside of a graph of torch.compile"):

@@ -176,6 +176,11 @@ def _leave_out(module):
         module.skip_code(call.__code__)
 
 
+def untraced(hook):
+    """Returns a hook of autograd that Dynamo does not trace. Autograd also calls hooks inside of compiled calls."""
+    return torch.compiler.disable(hook) if "torch._dynamo" in sys.modules else hook
+
+
 def patch_optimizer_steps():
     change_after_import("torch._dynamo.variables.optimizer", _note_steps)
     change_after_import("torch._inductor.output_code", _call_from_graphs)

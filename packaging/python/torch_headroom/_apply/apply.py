@@ -19,7 +19,7 @@ import torch.utils.checkpoint
 
 from .._modules import parameters_of, without_compilation
 from .._torch import before_steps
-from .matching import CompiledRegion, compiled_calls, find
+from .matching import CompiledOffload, CompiledRegion, compiled_calls, find
 from .offload import OffloadedModule, Offloads
 from .policy import PolicyError, read_policy
 from .recompute import region_of
@@ -108,9 +108,7 @@ class _Applied:
     def _region(self, module, entry, compiled):
         if entry.offload:
             if compiled:
-                raise PolicyError(f"{self.document.source}: module {entry.fqn} is compiled, and what a compiled graph "
-                                  f"saves cannot go to the host: plan with --pin {entry.fqn}=recompute, or =save, or "
-                                  "leave torch.compile out for this module")
+                return CompiledOffload(self, module, entry, *compiled, self.offloads)
             return OffloadedModule(self, module, entry, self.offloads)
         return CompiledRegion(self, module, entry, *compiled) if compiled else Region(self, module, entry)
 
@@ -293,9 +291,9 @@ def leave_out():
 
 
 def _may_surround_a_graph(region):
-    """Returns whether a checkpoint that keeps no op's result would go around a graph, if the program still compiles the
-    module."""
-    return type(region) is Region and not region.policy.saved
+    """Returns whether a checkpoint that keeps no op's result, or an offload, would go around a graph, if the program
+    still compiles the module."""
+    return type(region) is OffloadedModule or (type(region) is Region and not region.policy.saved)
 
 
 class MemoryWatch:

@@ -20,6 +20,7 @@ import torch
 
 from .._modules import is_compiled, without_compilation
 from .policy import PolicyError
+from .offload import OffloadedModule
 from .recompute import Forward, note_around_graph
 from .region import Region
 
@@ -244,21 +245,13 @@ def compiled_calls(root: torch.nn.Module):
     return found
 
 
-class CompiledRegion(Region):
-    """A region around a compiled graph. Single ops are not visible, so the region is not checked."""
+class _AroundGraph:
+    """A planned module around a compiled graph. `owner` holds the compiled call as the attribute `name`."""
 
-    def __init__(self, applied, module, policy, owner, name):
-        super().__init__(applied, module, policy)
-        if policy.saved:
-            raise PolicyError(f"{applied.document.source}: module {policy.fqn} is compiled, and single ops of a "
-                              f"compiled graph cannot be kept: plan with --pin {policy.fqn}=recompute, or =save, or "
-                              "apply before torch.compile")
-        self.checked = self.settled = True
+    def __init__(self, applied, module, policy, owner, name, *arguments):
+        super().__init__(applied, module, policy, *arguments)
         self._owner, self._name = weakref.ref(owner), name
         self._graph = getattr(owner, name)
-
-    def run(self, module, args, kwargs):
-        return super().run(module, *_cast_by_fully_shard(module, args, kwargs))
 
     def put_on(self, module):
         forward = Forward(self, module)
@@ -271,6 +264,25 @@ class CompiledRegion(Region):
 
     def forward_of(self, module):
         return self._graph
+
+
+class CompiledRegion(_AroundGraph, Region):
+    """A region around a compiled graph. Single ops are not visible, so the region is not checked."""
+
+    def __init__(self, applied, module, policy, owner, name):
+        super().__init__(applied, module, policy, owner, name)
+        if policy.saved:
+            raise PolicyError(f"{applied.document.source}: module {policy.fqn} is compiled, and single ops of a "
+                              f"compiled graph cannot be kept: plan with --pin {policy.fqn}=recompute, or =save, or "
+                              "apply before torch.compile")
+        self.checked = self.settled = True
+
+    def run(self, module, args, kwargs):
+        return super().run(module, *_cast_by_fully_shard(module, args, kwargs))
+
+
+class CompiledOffload(_AroundGraph, OffloadedModule):
+    """An offloaded module around a compiled graph: what the graph saves goes to the host."""
 
 
 def _cast_by_fully_shard(module, args, kwargs):

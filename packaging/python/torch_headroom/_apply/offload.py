@@ -24,7 +24,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from .._modules import tensors_of
-from .._torch import in_transform
+from .._torch import in_transform, untraced
 from .held import version_of
 from .policy import ModulePolicy, PolicyError
 from .region import OFFLOADED_IN_A_GRAPH, PlannedModule
@@ -74,7 +74,7 @@ class OffloadedModule(PlannedModule):
         watch.at(f"at the begin of module {self.policy.fqn}", held.begin)
         call = _Call(self)
         try:
-            with torch.autograd.graph.saved_tensors_hooks(call.pack, _unpack):
+            with torch.autograd.graph.saved_tensors_hooks(untraced(call.pack), untraced(_unpack)):
                 result = forward(*args, **kwargs)
             self._check(call)
         finally:
