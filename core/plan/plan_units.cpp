@@ -51,8 +51,9 @@ Status applyPins(const PlanModules& modules, const PlanRequest& request, Wishes&
         if (found->isLeaf)
             return badInput("cannot pin `" + fqn + "`: only modules with submodules can be checkpointed");
         const std::string what = pin == Pin::offload ? "` to be offloaded: " : "` to recompute: ";
-        if (pin != Pin::save && !found->obstacle.empty())
-            return badInput("cannot pin `" + fqn + what + found->obstacle);
+        for (const std::string& obstacle : {pin == Pin::offload ? found->obstacleToOffload : "", found->obstacle})
+            if (pin != Pin::save && !obstacle.empty())
+                return badInput("cannot pin `" + fqn + what + obstacle);
         const auto module = static_cast<std::size_t>(found - stats.begin());
         if (pin != Pin::save && !allowedByUnits[module])
             return badInput("cannot pin `" + fqn + what

@@ -34,6 +34,7 @@ struct ModuleStats
     /// Some call saves tensors for backward. Activations above are of the last call, which may run without gradients.
     bool saves = false;
     bool isWholeOnly = false; ///< no op may be saved, since ops of tensor subclasses run in the module
+    std::string obstacleToOffload; ///< a clause: why the saved tensors stay on the device; empty: the tensors may move
     double sacRuntimeMs = 0; ///< sac_runtime
     Bytes sacMemory = 0; ///< sac_memory
     /// Convex piecewise-linear trade-off: if the share r of sacMemory is discarded, recomputation takes at least

@@ -4,6 +4,7 @@
 // Checkpointed regions that more than one backward pass goes through, casts that autocast keeps, and modules that
 // cannot be checkpointed.
 
+#include "core/policy/step_planner.h"
 #include "core/predict/step_model.h"
 #include "tests/core/hand_step.h"
 
@@ -149,6 +150,10 @@ TEST(PredictPasses, NothingCanBeKeptWhereOpsRunInSubclasses)
     EXPECT_THAT(model.savableOps(blockId), ElementsAre(false));
     EXPECT_FALSE(model.isWholeOnly(HandStep::other));
     EXPECT_TRUE(model.isWholeOnly(blockId));
+    const Result<ModuleInfo> info = modulesToPlan(model);
+    ASSERT_TRUE(info.ok()) << info.error().message;
+    for (const ModuleStats& stats : info->stats)
+        EXPECT_EQ(stats.obstacleToOffload.find("tensor subclasses") != std::string::npos, stats.isWholeOnly) << stats.fqn;
 }
 
 namespace {
