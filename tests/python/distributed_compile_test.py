@@ -49,6 +49,20 @@ class Compiled(Recorded):
     def test_blocks_before_fully_shard(self):
         self.assertEqual(self.check("fsdp2", "blocks"), 1)  # which all four share
 
+    def test_compiled_blocks_are_offloaded(self):
+        how = "--json", "--nproc-per-node", "8"
+        recorded = self.run_script(_LLAMA, *how, arguments=("fsdp2", "blocks"))
+        self.assertEqual(recorded.returncode, 0, recorded.stderr)
+        step, policy = self.step.rename(self.step.with_name("planned.hrs")), self.step.with_name("policy.json")
+        planned = subprocess.run([HEADROOM, "plan", step, "--pin=Llama.layers.1=offload", "-o", policy, "--budget",
+                                  str(json.loads(recorded.stdout)["peak_bytes"] * 9 // 10)], capture_output=True, text=True)
+        self.assertEqual(planned.returncode, 0, planned.stderr)
+        moved = [module["fqn"] for module in json.loads(policy.read_text())["modules"] if "offload" in module]
+        self.assertEqual(moved, ["Llama.layers.1"])
+        executed = self.run_script(_LLAMA, *how, "--policy", policy, arguments=("fsdp2", "blocks"))
+        self.assertEqual(executed.returncode, 0, executed.stderr)
+        subprocess.run([HEADROOM, "verify", step, "--executed", self.step, "--policy", policy], check=True)
+
     def test_checkpointed_blocks_recompute_attention_with_its_random_state(self):
         self.assertEqual(self.check("fsdp2", "checkpointed"), 1)
 
