@@ -38,34 +38,42 @@ ModulesAfter modulesAfter(const StepModel& model, const PartTree& tree)
 {
     const StepTrace& trace = *model.trace();
     const StepIndex& index = model.index();
-    const auto callOf = [&](ModuleId module) -> const StepIndex::Call* {
-        const std::vector<CallId>& calls = index.callsOf[module.value];
-        return calls.size() == 1 && index.calls[calls.front().value].saves() ? &index.calls[calls.front().value]
-                                                                             : nullptr;
+    const auto callsOf = [&](ModuleId module) { // none if some call saves nothing
+        std::vector<const StepIndex::Call*> calls;
+        for (const CallId id : index.callsOf[module.value])
+            calls.push_back(&index.calls[id.value]);
+        const bool all = std::ranges::all_of(calls, [](const StepIndex::Call* call) { return call->saves(); });
+        return all ? calls : std::vector<const StepIndex::Call*>();
     };
     const auto firstUnpackOf = [&](const StepIndex::Call& call) {
         return *std::min_element(index.unpackEvent.begin() + call.firstPack, index.unpackEvent.begin() + call.endPack);
     };
     ModulesAfter after;
-    const StepIndex::Call* last
-        = tree.parts.empty() ? nullptr : callOf(tree.units[static_cast<std::size_t>(tree.parts.back())].module);
-    if (!last)
+    if (tree.parts.empty())
         return after;
+    const std::vector<const StepIndex::Call*> last
+        = callsOf(tree.units[static_cast<std::size_t>(tree.parts.back())].module);
+    after.calls.resize(last.size());
     std::vector<bool> inside(trace.modules.size(), false); // a module of the result, or inside one
     for (std::uint32_t number = 0; number < trace.modules.size(); ++number) { // outer modules come first
         const ModuleId module(number), parent = trace.modules.parent[module];
         inside[number] = parent.valid() && inside[parent.value];
-        const StepIndex::Call* call = callOf(module);
-        if (inside[number] || !call || call->enter < last->exit
+        const std::vector<const StepIndex::Call*> calls = callsOf(module);
+        if (inside[number] || last.empty() || calls.size() != last.size()
             || index.obstaclesToOffload[number] != CheckpointObstacle::none)
             continue;
-        const std::uint32_t unpack = firstUnpackOf(*call);
-        if (unpack <= call->exit || unpack >= firstUnpackOf(*last))
+        const auto isAfter = [&](const StepIndex::Call* call, const StepIndex::Call* of) {
+            const std::uint32_t unpack = firstUnpackOf(*call);
+            return call->enter >= of->exit && unpack > call->exit && unpack < firstUnpackOf(*of);
+        };
+        if (!std::ranges::equal(calls, last, isAfter))
             continue;
         inside[number] = true;
         after.modules.push_back(module);
-        after.exit = std::max(after.exit, call->exit);
-        after.firstUnpack = std::min(after.firstUnpack, unpack);
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            after.calls[i].exit = std::max(after.calls[i].exit, calls[i]->exit);
+            after.calls[i].firstUnpack = std::min(after.calls[i].firstUnpack, firstUnpackOf(*calls[i]));
+        }
     }
     return after;
 }
@@ -149,40 +157,55 @@ CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, cons
 
 CopyLimits::Own CopySchedule::ownOf(const CheckpointPlan& plan, ModuleId part) const
 {
-    if (calls_[part.value].size() != 1)
-        return {};
-    const Call& whole = calls_[part.value].front();
-    std::vector<const Call*> calls;
-    for (const CheckpointRegion& region : plan)
-        if (region.offload && region.offload->moves) {
-            if (calls_[region.module.value].size() != 1)
-                return {};
-            calls.push_back(&calls_[region.module.value].front());
-        }
     CopyLimits::Own own;
-    if (const std::vector<Call>& last = calls_[parts_.back().value]; last.size() == 1) {
-        const std::uint32_t end = std::max(after_.exit, last.front().exit);
-        const std::uint32_t begin = std::min(after_.firstUnpack, last.front().firstUnpack);
-        own.moreOutMs = std::max(0.0, times_->gpuMs[whole.exit] - times_->gpuMs[end]);
-        if (whole.firstUnpack < begin)
-            own.moreInMs = times_->gpuMs[begin] - times_->gpuMs[whole.firstUnpack];
+    for (std::size_t number = 0; number < calls_[part.value].size(); ++number) {
+        const Call& whole = calls_[part.value][number];
+        std::vector<const Call*> calls;
+        for (const CheckpointRegion& region : plan)
+            if (region.offload && region.offload->moves) {
+                if (calls_[region.module.value].size() != calls_[part.value].size())
+                    return {};
+                calls.push_back(&calls_[region.module.value][number]);
+            }
+        if (const std::vector<Call>& last = calls_[parts_.back().value]; last.size() == calls_[part.value].size()) {
+            const auto [exit, firstUnpack] = after_.calls.empty() ? ModulesAfter::Calls() : after_.calls[number];
+            const std::uint32_t end = std::max(exit, last[number].exit);
+            const std::uint32_t begin = std::min(firstUnpack, last[number].firstUnpack);
+            own.moreOutMs += std::max(0.0, times_->gpuMs[whole.exit] - times_->gpuMs[end]);
+            if (whole.firstUnpack < begin)
+                own.moreInMs += times_->gpuMs[begin] - times_->gpuMs[whole.firstUnpack];
+        }
+        own.tailMs += tailOf(whole, calls);
+        own.leadMs += leadOf(whole, calls);
     }
+    return own;
+}
+
+/// The time of copies that are left when the forward of `whole` ends.
+double CopySchedule::tailOf(const Call& whole, std::vector<const Call*> calls) const
+{
     double streamMs = 0;
     std::ranges::sort(calls, {}, &Call::enter);
     for (const Call* call : calls)
         for (const Copied& copied : call->copied)
             streamMs = std::max(streamMs, times_->gpuMs[call->exit] - copied.packMs) + link_.msToHost(copied.bytes);
-    own.tailMs = std::max(0.0, streamMs - times_->gpuMs[whole.exit]);
-    streamMs = whole.firstUnpack == StepIndex::never ? 0 : times_->gpuMs[whole.firstUnpack];
+    return std::max(0.0, streamMs - times_->gpuMs[whole.exit]);
+}
+
+/// The time by which the copies back must begin before the backward of `whole`.
+double CopySchedule::leadOf(const Call& whole, std::vector<const Call*> calls) const
+{
+    double streamMs = whole.firstUnpack == StepIndex::never ? 0 : times_->gpuMs[whole.firstUnpack];
+    double leadMs = 0;
     std::ranges::sort(calls, {}, &Call::firstUnpack);
     for (const Call* call : calls)
         for (const Copied& copied : std::views::reverse(call->copied)) {
             if (copied.useMs == never)
                 continue;
             streamMs += link_.msFromHost(copied.bytes);
-            own.leadMs = std::max(own.leadMs, streamMs - times_->gpuMs[call->firstUnpack] - copied.useMs);
+            leadMs = std::max(leadMs, streamMs - times_->gpuMs[call->firstUnpack] - copied.useMs);
         }
-    return own;
+    return leadMs;
 }
 
 /// The plan with the other parts from the first offloaded part on, and with the modules after the parts. Nothing of

@@ -21,11 +21,10 @@ double above(double a, double b)
     return std::max(0.0, a - b);
 }
 
-/// A part of the chain.
-struct Part
+/// A call of a part of the chain.
+struct PartCall
 {
-    StepIndex::Call call;
-    std::uint32_t firstUnpack = StepIndex::never, lastUnpack = 0; ///< events
+    std::uint32_t enter = 0, exit = 0, firstUnpack = StepIndex::never, lastUnpack = 0; ///< events
 };
 
 class LimitsBuilder
@@ -52,7 +51,7 @@ public:
             return;
         const auto cpuMs = [&](const auto& arc, const auto& effect) { return limits_.cpuMs(arc, effect); };
         double moreMs = mostBefore(rows, cpuMs).back(); // CPU time of any plan
-        if (isChain_) {
+        if (isChain()) {
             setChain(rows, moreMs);
         } else {
             for (const CopyLimits::Idle& idle : limits_.idleAgain)
@@ -104,68 +103,91 @@ private:
 
     void addPart(ModuleId module)
     {
-        Part part;
-        std::size_t calls = 0;
+        std::vector<PartCall>& calls = parts_.emplace_back();
         for (const CallId id : index_.callsOf[module.value]) {
             const StepIndex::Call& call = index_.calls[id.value];
             if (!call.saves())
                 continue;
-            ++calls;
-            part.call = call;
+            PartCall& own = calls.emplace_back(PartCall{call.enter, call.exit});
+            for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
+                if (const std::uint32_t unpack = index_.unpackEvent[pack]; unpack != StepIndex::never) {
+                    own.firstUnpack = std::min(own.firstUnpack, unpack);
+                    own.lastUnpack = std::max(own.lastUnpack, unpack);
+                }
         }
-        for (std::uint32_t pack = part.call.firstPack; pack < part.call.endPack; ++pack)
-            if (const std::uint32_t unpack = index_.unpackEvent[pack]; unpack != StepIndex::never) {
-                part.firstUnpack = std::min(part.firstUnpack, unpack);
-                part.lastUnpack = std::max(part.lastUnpack, unpack);
+    }
+
+    std::size_t microBatches() const { return parts_.front().size(); }
+
+    bool isChain() const
+    {
+        const auto differs = [this](const std::vector<PartCall>& calls) { return calls.size() != microBatches(); };
+        if (microBatches() == 0 || std::ranges::any_of(parts_, differs))
+            return false;
+        for (std::size_t batch = 0; batch < microBatches(); ++batch)
+            for (std::size_t at = 0; at < parts_.size(); ++at) {
+                const PartCall& own = parts_[at][batch];
+                const bool follows = at > 0 ? own.lastUnpack <= parts_[at - 1][batch].firstUnpack
+                                            : batch == 0 || own.enter >= parts_.front()[batch - 1].lastUnpack;
+                if (!follows || own.enter < beginOf(at, batch) || own.firstUnpack <= own.exit
+                    || own.firstUnpack == StepIndex::never)
+                    return false;
             }
-        const bool follows = parts_.empty()
-            || (part.call.enter >= parts_.back().call.exit && part.lastUnpack <= parts_.back().firstUnpack);
-        isChain_ = isChain_ && calls == 1 && follows && part.firstUnpack > part.call.exit
-            && part.firstUnpack != StepIndex::never;
-        parts_.push_back(part);
+        return true;
     }
 
     /// The times of a chain, from a part's end to the end of the next part. Plans add up to `moreMs` of CPU time.
     void setChain(const RowProblem& rows, double moreMs)
     {
         limits_.isChain = true;
-        for (std::size_t at = 0; at < parts_.size(); ++at)
-            limits_.forwardMs[at] = gpuAt(parts_[at].call.exit) - gpuAt(beginOf(at));
-        const std::uint32_t exit = std::max(after_.exit, parts_.back().call.exit);
-        limits_.forwardMs.back() += gpuAt(exit) - gpuAt(parts_.back().call.exit);
-        const auto copies = [&](const auto&, const auto& effect) { return limits_.issueMs(effect); };
+        limits_.microBatches = static_cast<int>(microBatches());
+        std::uint32_t end = 0; // of the backward
+        for (std::size_t batch = 0; batch < microBatches(); ++batch) {
+            for (std::size_t at = 0; at < parts_.size(); ++at)
+                limits_.forwardMs[at] += msBetween(beginOf(at, batch), parts_[at][batch].exit);
+            for (std::size_t at = parts_.size(); at-- > 0;) {
+                end = std::max(parts_[at][batch].lastUnpack, at > 0 ? parts_[at - 1][batch].firstUnpack : 0);
+                limits_.backwardMs[at] += msBetween(parts_[at][batch].firstUnpack, end);
+            }
+            if (!after_.calls.empty()) {
+                const PartCall& last = parts_.back()[batch];
+                const auto [exit, firstUnpack] = after_.calls[batch];
+                limits_.forwardMs.back() += msBetween(last.exit, std::max(exit, last.exit));
+                limits_.backwardMs.back() += msBetween(std::min(firstUnpack, last.firstUnpack), last.firstUnpack);
+            }
+        }
+        // Of the first micro-batch; later ones count as backward.
+        const auto copies
+            = [&](const auto&, const auto& effect) { return limits_.issueMs(effect) / limits_.microBatches; };
         const std::vector<double> before = mostBefore(rows, copies);
         for (std::size_t arc = 0; arc < rows.arcs().size(); ++arc) {
             const int first = rows.arcs()[arc].first;
-            const double idleMs = mostIdleMs(beginOf(at(first)), endOf(rows, arc), mostOf(rows, arc, copies));
+            const double idleMs = mostIdleMs(beginOf(at(first), 0), endOf(rows, arc), mostOf(rows, arc, copies));
             limits_.mostIdleOutMs.push_back(std::max(0.0, idleMs));
             if (before[at(first)] + idleMs > 0)
                 limits_.lastIdleForward = std::max(limits_.lastIdleForward, first);
         }
-        std::uint32_t end = 0; // of the backward
-        for (std::size_t at = parts_.size(); at-- > 0;) {
-            end = std::max(parts_[at].lastUnpack, at > 0 ? parts_[at - 1].firstUnpack : 0);
-            limits_.backwardMs[at] = gpuAt(end) - gpuAt(parts_[at].firstUnpack);
-        }
-        limits_.backwardMs.back()
-            += gpuAt(parts_.back().firstUnpack) - gpuAt(std::min(after_.firstUnpack, parts_.back().firstUnpack));
-        for (std::uint32_t event = parts_.back().call.exit; event <= end; ++event)
+        for (std::uint32_t event = parts_.back().front().exit; event <= end; ++event)
             limits_.idlesInBackward = limits_.idlesInBackward || aheadMs(event) < moreMs;
     }
 
-    std::uint32_t beginOf(std::size_t part) const
+    double msBetween(std::uint32_t begin, std::uint32_t end) const { return gpuAt(end) - gpuAt(begin); }
+
+    std::uint32_t beginOf(std::size_t part, std::size_t batch) const
     {
-        return part > 0 ? parts_[part - 1].call.exit : parts_[part].call.enter;
+        return part > 0 ? parts_[part - 1][batch].exit : parts_[part][batch].enter;
     }
 
-    /// The exit of an arc's last part, or of the module around the last part, or after the last part.
+    /// In the first micro-batch: the exit of an arc's last part, or of the module around the last part, or after the
+    /// last part.
     std::uint32_t endOf(const RowProblem& rows, std::size_t arc) const
     {
-        std::uint32_t end = parts_[at(rows.arcs()[arc].last) - 1].call.exit;
-        if (at(rows.arcs()[arc].last) == parts_.size())
-            end = std::max(end, after_.exit);
+        std::uint32_t end = parts_[at(rows.arcs()[arc].last) - 1].front().exit;
+        if (at(rows.arcs()[arc].last) == parts_.size() && !after_.calls.empty())
+            end = std::max(end, after_.calls.front().exit);
         for (const CallId id : index_.callsOf[rows.moduleOf(arc).value])
-            end = std::max(end, index_.calls[id.value].exit);
+            if (const std::uint32_t exit = index_.calls[id.value].exit; exit < parts_.back().front().firstUnpack)
+                end = std::max(end, exit);
         return end;
     }
 
@@ -207,8 +229,7 @@ private:
     const EventTimes& times_;
     std::vector<OpIssue> issues_;
     ModulesAfter after_;
-    std::vector<Part> parts_;
-    bool isChain_ = true;
+    std::vector<std::vector<PartCall>> parts_; ///< by position, by micro-batch
     CopyLimits limits_;
 };
 
@@ -223,12 +244,14 @@ void CopyLimits::setTimes(Own& times, const RowProblem& rows, const ArcOption& o
 {
     const PartArcs::Arc& arc = rows.arcs()[option.arc];
     const LocalEffect& effect = rows.effectOf(option);
-    const double copies = issueMs(effect);
+    const double copies = issueMs(effect) / microBatches; // in the first micro-batch
     times.againMs = effect.recomputeMs > 0 ? effect.recomputeMs + idleAgain[at(arc.unit)].gapMs : 0;
     if (isChain)
         times.idleOutMs = arc.last <= lastIdleForward ? copies : std::min(copies, mostIdleOutMs[option.arc]);
     if (idlesInBackward)
         times.idleInMs = cpuMs(arc, effect);
+    if (idlesInBackward && microBatches > 1)
+        times.idleOutMs = times.idleInMs;
 }
 
 OptionCopies CopyLimits::timesOf(const RowProblem& rows, const ArcOption& option) const

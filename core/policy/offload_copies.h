@@ -71,7 +71,10 @@ struct CopyLimits
     std::vector<double> forwardMs;
     std::vector<double> backwardMs;
     Bytes host = 0; ///< most pinned host memory; 0: any
-    bool isChain = false; ///< the parts run in sequence in forward, and in reverse order in backward, each once
+    /// The parts run in sequence in forward, and in reverse order in backward, each once in each micro-batch. Times are
+    /// sums of all micro-batches.
+    bool isChain = false;
+    int microBatches = 1; ///< of a chain
 
     /// An option's copies that no work of the option's part hides, and the time that a module around the last part has
     /// beside the part.
@@ -111,9 +114,13 @@ struct CopyLimits
 /// the forward of these modules, and copies back may begin with the backward.
 struct ModulesAfter
 {
-    std::vector<ModuleId> modules; ///< each runs once, and outside of the others
-    std::uint32_t exit = 0; ///< event: the last end of a forward; 0: there are no modules
-    std::uint32_t firstUnpack = StepIndex::never; ///< event: the begin of the backward
+    struct Calls
+    {
+        std::uint32_t exit = 0; ///< event: the last end of a forward
+        std::uint32_t firstUnpack = StepIndex::never; ///< event: the begin of the backward
+    };
+    std::vector<ModuleId> modules; ///< each runs once in each micro-batch, and outside of the others
+    std::vector<Calls> calls; ///< by call of the last part, which runs once in each micro-batch
 };
 ModulesAfter modulesAfter(const StepModel& model, const PartTree& tree);
 
@@ -163,6 +170,8 @@ private:
     };
     class Search;
 
+    double tailOf(const Call& whole, std::vector<const Call*> calls) const;
+    double leadOf(const Call& whole, std::vector<const Call*> calls) const;
     CheckpointPlan withCounted(CheckpointPlan plan) const;
     /// Of the part that the module is, is inside of, or contains first; -1: none.
     int firstPositionOf(ModuleId module) const

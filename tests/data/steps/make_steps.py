@@ -50,10 +50,24 @@ def llama_1b_lora():
     return model, loss
 
 
-model, loss = globals()[sys.argv[1]]()
+def gpt2_accumulated():
+    """transformers' GPT-2 with 3 layers, 3 micro-batches of 8 × 1024."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    model = GPT2LMHeadModel(GPT2Config(n_layer=3, use_cache=False))
+
+    def loss():
+        ids = torch.randint(0, 50257, (8, 1024), device="cuda")
+        return model(input_ids=ids, labels=ids).loss / 3
+
+    return model, loss, 3
+
+
+model, loss, *micro_batches = globals()[sys.argv[1]]()
 model.to("cuda").train()
 optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4)
 for step in range(3):
     optimizer.zero_grad()
-    loss().backward()
+    for _ in range(*micro_batches or [1]):
+        loss().backward()
     optimizer.step()
