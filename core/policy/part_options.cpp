@@ -6,6 +6,7 @@
 #include "core/policy/save_sets.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <ranges>
@@ -20,6 +21,8 @@ constexpr std::size_t mostOptions = 3000; ///< options of a part
 constexpr std::size_t mostCombinations = 6000; ///< combinations of the units inside a unit, all predicted
 constexpr std::size_t mostSums = 600; ///< further combinations, the best by the sums of the units' costs
 constexpr std::size_t mostMeasuredOps = 64; ///< the ops of a module with more ops are not predicted singly
+constexpr std::size_t mostMoves = 8; ///< options that move a part of a unit, and recompute nothing
+constexpr Picoseconds tooSlow = 1'000'000'000'000; ///< for a recomputation
 constexpr std::size_t moreSets = 1000; ///< sets of saved ops besides the sets of the convex hull
 
 /// An option to checkpoint, and the predicted effect.
@@ -31,25 +34,35 @@ struct Option
 };
 using Options = std::vector<Option>;
 
+/// The options with the time of exposed copies.
+std::vector<OptionCost> exposed(std::vector<OptionCost> options)
+{
+    for (OptionCost& option : options)
+        option.time += option.copy;
+    return options;
+}
+
 /// worthIt(), whatever a copy to the host costs: nothing where the GPU's work hides the copy, up to the copy's time.
+/// Where copies are almost hidden, a part of a layer moves, and nothing is recomputed.
 std::vector<std::size_t> worthAtAnyPrice(const std::vector<OptionCost>& options, std::size_t most)
 {
     std::vector<std::size_t> kept = worthIt(options, most); // copies are free
     if (std::ranges::none_of(options, [](const OptionCost& option) { return option.copy > 0; }))
         return kept;
-    std::vector<OptionCost> exposed = options;
-    std::vector<OptionCost> unmoved;
-    std::vector<std::size_t> indexOf;
-    for (std::size_t i = 0; i < options.size(); ++i) {
-        exposed[i].time += options[i].copy;
-        if (options[i].copy > 0)
-            continue;
-        unmoved.push_back(options[i]);
-        indexOf.push_back(i);
-    }
-    std::ranges::copy(worthIt(exposed, most), std::back_inserter(kept));
-    for (const std::size_t i : worthIt(unmoved, most))
-        kept.push_back(indexOf[i]);
+    std::ranges::copy(worthIt(exposed(options), most), std::back_inserter(kept));
+    const auto addWithout = [&](auto what, std::size_t count) { // options without copies, or without recomputation
+        std::vector<OptionCost> some;
+        std::vector<std::size_t> indexOf;
+        for (std::size_t i = 0; i < options.size(); ++i)
+            if (std::invoke(what, options[i]) == 0) {
+                some.push_back(options[i]);
+                indexOf.push_back(i);
+            }
+        for (const std::size_t i : worthIt(exposed(std::move(some)), count))
+            kept.push_back(indexOf[i]);
+    };
+    addWithout(&OptionCost::copy, most);
+    addWithout(&OptionCost::time, std::min(most, mostMoves));
     std::ranges::sort(kept, {}, [&](std::size_t i) { return std::tuple(options[i].held, options[i].time, i); });
     kept.erase(std::ranges::unique(kept).begin(), kept.end());
     return kept;
@@ -224,13 +237,8 @@ private:
         inside.combinations = products(costs, mostCombinations);
         for (Combination& sum : bestSums(costs, mostSums))
             inside.combinations.push_back(std::move(sum));
-        if (tree_.offloads) {
-            for (std::vector<OptionCost>& options : costs)
-                for (OptionCost& option : options)
-                    option.time += option.copy;
-            for (Combination& sum : bestSums(costs, mostSums))
-                inside.combinations.push_back(std::move(sum));
-        }
+        if (tree_.offloads)
+            addMoves(costs, inside.combinations);
         std::ranges::sort(inside.combinations);
         inside.combinations.erase(std::ranges::unique(inside.combinations).begin(), inside.combinations.end());
         std::erase_if(inside.combinations, [&](const Combination& options) { return planOf(inside, options).empty(); });
@@ -243,6 +251,19 @@ private:
             inside.costs.push_back(costOf(effect));
         }
         return {};
+    }
+
+    /// Adds the best combinations with exposed copies, and those of them that recompute nothing.
+    static void addMoves(std::vector<std::vector<OptionCost>> costs, std::vector<Combination>& combinations)
+    {
+        for (std::vector<OptionCost>& options : costs)
+            options = exposed(std::move(options));
+        std::ranges::copy(bestSums(costs, mostSums), std::back_inserter(combinations));
+        for (std::vector<OptionCost>& options : costs)
+            for (OptionCost& option : options)
+                if (option.time > option.copy)
+                    option.time = option.copy + tooSlow;
+        std::ranges::copy(bestSums(costs, mostSums), std::back_inserter(combinations));
     }
 
     /// Groups units that affect common storages. The effects of different groups add up.

@@ -182,9 +182,9 @@ Result<ModuleInfo> modulesToPlan(const StepModel& model)
         const ModuleId module = names.at(stats.fqn);
         stats.obstacle = obstacleText(model.index().obstacles[module.value]);
         stats.isWholeOnly = model.isWholeOnly(module);
-        stats.obstacleToOffload
-            = stats.isWholeOnly ? "ops of the module run inside of tensor subclasses, and such tensors stay on the device"
-                                : obstacleText(model.index().obstaclesToOffload[module.value]);
+        stats.obstacleToOffload = stats.isWholeOnly
+            ? "ops of the module run inside of tensor subclasses, and such tensors stay on the device"
+            : obstacleText(model.index().obstaclesToOffload[module.value]);
         stats.saves = std::ranges::any_of(model.index().callsOf[module.value],
                                           [&](CallId call) { return model.index().calls[call.value].saves(); });
     }

@@ -153,7 +153,8 @@ TEST(PredictPasses, NothingCanBeKeptWhereOpsRunInSubclasses)
     const Result<ModuleInfo> info = modulesToPlan(model);
     ASSERT_TRUE(info.ok()) << info.error().message;
     for (const ModuleStats& stats : info->stats)
-        EXPECT_EQ(stats.obstacleToOffload.find("tensor subclasses") != std::string::npos, stats.isWholeOnly) << stats.fqn;
+        EXPECT_EQ(stats.obstacleToOffload.find("tensor subclasses") != std::string::npos, stats.isWholeOnly)
+            << stats.fqn;
 }
 
 namespace {

@@ -156,9 +156,8 @@ std::vector<Measured> manyPlans(const Step& step, const std::vector<Bytes>& budg
 TEST(OffloadBound, noPlanTakesLess)
 {
     std::mt19937 random(5);
-    for (const char* name :
-         {"llama_6L_h100", "gpt2_12L_h100", "lora_3L_h100", "t5_3L_h100", "t5_3L_h100", "t5_3L_h100",
-          "gpt2_accumulated_h100", "gpt2_accumulated_h100"}) {
+    for (const char* name : {"llama_6L_h100", "gpt2_12L_h100", "lora_3L_h100", "t5_3L_h100", "t5_3L_h100", "t5_3L_h100",
+                             "gpt2_accumulated_h100", "gpt2_accumulated_h100"}) {
         const Step step(varied(name, random), true);
         const StepPlanner planner = *StepPlanner::create(step.trace);
         PlanRequest request;
@@ -205,8 +204,8 @@ TEST(ChainSearch, noPlanIsQuickerThanABoundAtAnyWidth)
 {
     std::mt19937 random(8);
     int found = 0, better = 0, counted = 0;
-    for (const char* name : {"lora_3L_h100", "lora_3L_h100", "gpt2_12L_h100", "llama_6L_h100", "t5_3L_h100",
-                             "gpt2_accumulated_h100"}) {
+    for (const char* name :
+         {"lora_3L_h100", "lora_3L_h100", "gpt2_12L_h100", "llama_6L_h100", "t5_3L_h100", "gpt2_accumulated_h100"}) {
         SCOPED_TRACE(name);
         const Step step(varied(name, random), true);
         const CopyLimits limits = limitsOfOptions(step);
