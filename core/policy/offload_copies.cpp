@@ -244,13 +244,13 @@ void CopyLimits::setTimes(Own& times, const RowProblem& rows, const ArcOption& o
 {
     const PartArcs::Arc& arc = rows.arcs()[option.arc];
     const LocalEffect& effect = rows.effectOf(option);
-    const double copies = issueMs(effect) / microBatches; // in the first micro-batch
+    const double copies = issueMs(effect) / microBatches;
     times.againMs = effect.recomputeMs > 0 ? effect.recomputeMs + idleAgain[at(arc.unit)].gapMs : 0;
     if (isChain)
         times.idleOutMs = arc.last <= lastIdleForward ? copies : std::min(copies, mostIdleOutMs[option.arc]);
     if (idlesInBackward)
         times.idleInMs = cpuMs(arc, effect);
-    if (idlesInBackward && microBatches > 1)
+    if (idlesInBackward && microBatches > 1) // a later forward follows a backward
         times.idleOutMs = times.idleInMs;
 }
 

@@ -58,6 +58,8 @@ struct CopiesLeft
 /// other idle time and the exposed time. In a step that is no chain the whole step, with all that plans may add, is
 /// time for each copy.
 ///
+/// With gradient accumulation all of that holds for each micro-batch, and so for the sums.
+///
 /// The other idle time of a direction: the end of a kernel is the longest path to the kernel, and each path begins with
 /// ops that the CPU issues. A plan adds, beside waits and recomputation, only CPU time for copies and for recomputation
 /// where the CPU takes longer than the GPU. So the step is later at most by the largest difference, of any kernel, of

@@ -199,7 +199,13 @@ class Values(OnTheCpu):
                     with self.subTest(backend=backend, make=make, wait=wait):
                         torch._dynamo.reset()
                         with self.assertNoLogs("torch._dynamo", "WARNING"):
-                            self.check(make, [*"12345"], wait=wait, ahead=wait)
+                            net = self.check(make, [*"12345"], wait=wait, ahead=wait)
+                        planned = without_compilation(net[1])
+                        cards = region_of(planned).offloads.cards
+                        self.assertTrue(cards)
+                        self.assertTrue(all(map(torch.all, map(torch.isfinite, gradients(copy.deepcopy(net))))))
+                        remove(net)
+                        self.assertEqual((cards, region_of(planned)), ({}, None))
 
     def test_accumulation_and_several_forwards_before_a_backward(self):
         def accumulated(net):

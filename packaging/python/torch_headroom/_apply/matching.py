@@ -258,8 +258,7 @@ class _AroundGraph:
         setattr(self._owner(), self._name, forward)
         note_around_graph(module, forward)
 
-    def remove_from(self, module):
-        self.removed = True
+    def take_off(self, module):
         setattr(self._owner(), self._name, self._graph)
 
     def forward_of(self, module):

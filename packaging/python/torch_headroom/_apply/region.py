@@ -63,6 +63,9 @@ class PlannedModule:
 
     def remove_from(self, module):
         self.removed = True
+        self.take_off(module)
+
+    def take_off(self, module):
         del module.forward
         if self.replaced is not None:
             module.forward = self.replaced
