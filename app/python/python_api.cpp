@@ -261,6 +261,8 @@ int headroom_make_values(void* tensor, int keepsAddress)
 {
     return python::guarded([&] {
         const at::Tensor read = python::tensorOf(tensor);
+        if (read.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) // of a trace, without values
+            return;
         keepsAddress != 0 ? sim::exposeValues(read) : sim::makeValues(read);
         sim::readOnHost(read);
     });

@@ -25,6 +25,8 @@ import torch_headroom  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 from torch import nn  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
@@ -254,6 +256,16 @@ class Speaker(nn.Module):
             x = x + layer["down"](F.silu(layer["gate"](y)) * layer["up"](y))
         following = F.pad(labels, (0, 1), value=-100)[..., 1:]
         return F.cross_entropy((x @ self.embed.weight.T).flatten(0, 1), following.flatten())
+
+
+class Traces(unittest.TestCase):
+    def test_tensors_with_symbolic_sizes_have_no_values_to_read(self):
+        """FakeTensor's cache of ops asks for storages, also while values of the program wait for a read."""
+        waiting = torch.randn(64, device="cuda").cpu()
+        context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC] * 2)
+        fake = FakeTensorMode(shape_env=ShapeEnv()).from_tensor(torch.ones(5, 3), symbolic_context=context)
+        self.assertEqual(int(fake.untyped_storage().nbytes()), 60)
+        self.assertEqual(waiting.shape, (64,))
 
 
 class MemoryOfALanguageModel(Compiled):

@@ -59,7 +59,8 @@ class Saved:
 
     def __init__(self, module, *args):
         self.tensors = []
-        with torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor), torch.random.fork_rng():
+        pack = torch.compiler.disable(self._pack)
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), torch.random.fork_rng():
             module(*args)
 
     def _pack(self, tensor):
