@@ -70,9 +70,6 @@ class PlannedModule:
         if self.replaced is not None:
             module.forward = self.replaced
 
-    def run(self, module, args, kwargs):
-        raise NotImplementedError
-
     def forward_of(self, module):
         """Returns the forward without the policy, bound to `module`, which may be a copy of the original."""
         if self.replaced is None:
