@@ -45,9 +45,6 @@ ModulesAfter modulesAfter(const StepModel& model, const PartTree& tree)
         const bool all = std::ranges::all_of(calls, [](const StepIndex::Call* call) { return call->saves(); });
         return all ? calls : std::vector<const StepIndex::Call*>();
     };
-    const auto firstUnpackOf = [&](const StepIndex::Call& call) {
-        return *std::min_element(index.unpackEvent.begin() + call.firstPack, index.unpackEvent.begin() + call.endPack);
-    };
     ModulesAfter after;
     if (tree.parts.empty())
         return after;
@@ -63,8 +60,8 @@ ModulesAfter modulesAfter(const StepModel& model, const PartTree& tree)
             || index.obstaclesToOffload[number] != CheckpointObstacle::none)
             continue;
         const auto isAfter = [&](const StepIndex::Call* call, const StepIndex::Call* of) {
-            const std::uint32_t unpack = firstUnpackOf(*call);
-            return call->enter >= of->exit && unpack > call->exit && unpack < firstUnpackOf(*of);
+            const std::uint32_t unpack = firstUnpackOf(index, *call);
+            return call->enter >= of->exit && unpack > call->exit && unpack < firstUnpackOf(index, *of);
         };
         if (!std::ranges::equal(calls, last, isAfter))
             continue;
@@ -72,7 +69,7 @@ ModulesAfter modulesAfter(const StepModel& model, const PartTree& tree)
         after.modules.push_back(module);
         for (std::size_t i = 0; i < calls.size(); ++i) {
             after.calls[i].exit = std::max(after.calls[i].exit, calls[i]->exit);
-            after.calls[i].firstUnpack = std::min(after.calls[i].firstUnpack, firstUnpackOf(*calls[i]));
+            after.calls[i].firstUnpack = std::min(after.calls[i].firstUnpack, firstUnpackOf(index, *calls[i]));
         }
     }
     return after;
@@ -133,9 +130,7 @@ CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, cons
             const StepIndex::Call& call = index.calls[id.value];
             if (!call.saves())
                 continue;
-            Call own{call.enter, call.exit, StepIndex::never, {}};
-            for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
-                own.firstUnpack = std::min(own.firstUnpack, index.unpackEvent[pack]);
+            Call own{call.enter, call.exit, firstUnpackOf(index, call), {}};
             std::map<StorageId, std::size_t> places;
             for (std::uint32_t pack = call.firstPack;
                  pack < call.endPack && moved.size() == call.endPack - call.firstPack; ++pack) {

@@ -103,10 +103,17 @@ public:
         return std::move(best_);
     }
 
+    /// Whether no longer search is worth its time: no plan fits, or the best plan is good.
+    bool isDone() const
+    {
+        constexpr double none = std::numeric_limits<double>::infinity();
+        return boundMs_ == none || (belowMs_ < none && gapTo(boundMs_, belowMs_) <= goodGap);
+    }
+
 private:
     using enum RowProblem::Memory;
 
-    bool isOpen() const { return gapTo(boundMs_, belowMs_) > goodGap && !limit_.reached(); }
+    bool isOpen() const { return !isDone() && !limit_.reached(); }
 
     /// The rows of proposals count a small price of hidden copies.
     double withPrice(double ms) const { return (ms + copyPrice * forwardMs_) / (1 - copyPrice); }
@@ -408,8 +415,9 @@ Result<std::optional<PlanAnswer>> StepSolver::bestWithOffload(Bytes budget, Byte
     std::optional<PlanAnswer> best;
     for (double ms = firstSearchMs;; ms *= longerTimes) { // so that more time gives no worse plan
         const SearchLimit part = SearchLimit::after(std::min(ms, limit.remainingMs()), stop);
-        ASSIGN_OR_RETURN(best, OffloadSearch(*this, *problem, budget, host, part).run(std::move(best)));
-        if (!best || best->plan.gap <= goodGap || ms >= limitMs || limit.reached())
+        OffloadSearch search(*this, *problem, budget, host, part);
+        ASSIGN_OR_RETURN(best, search.run(std::move(best)));
+        if (search.isDone() || ms >= limitMs || limit.reached())
             return best;
     }
 }

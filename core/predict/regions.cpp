@@ -138,14 +138,6 @@ bool mayMove(const StepTrace& trace, const StepIndex& index, const StepIndex::Ca
         && !index.resized[storage.value];
 }
 
-std::uint32_t firstUnpackOf(const StepIndex& index, const StepIndex::Call& call)
-{
-    std::uint32_t first = StepIndex::never;
-    for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
-        first = std::min(first, index.unpackEvent[pack]);
-    return first;
-}
-
 std::vector<bool> mayMove(const StepTrace& trace, const StepIndex& index, const StepIndex::Call& call)
 {
     const std::uint32_t firstUnpack = firstUnpackOf(index, call);
@@ -213,6 +205,14 @@ void findMoved(const StepTrace& trace, const StepIndex& index, const std::vector
 }
 
 } // namespace
+
+std::uint32_t firstUnpackOf(const StepIndex& index, const StepIndex::Call& call)
+{
+    std::uint32_t first = StepIndex::never;
+    for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
+        first = std::min(first, index.unpackEvent[pack]);
+    return first;
+}
 
 std::vector<bool> movedPacksOf(const StepTrace& trace, const StepIndex& index, ModuleId module)
 {
