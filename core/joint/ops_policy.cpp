@@ -273,7 +273,12 @@ private:
             for (int calls = 1; calls <= mostCallsApart && exposedMs > 0; ++calls) {
                 Offload now = when;
                 now.*member = calls;
-                ASSIGN_OR_RETURN(const std::optional<PlanAnswer> answer, answerWith(choice, now));
+                ASSIGN_OR_RETURN(std::optional<PlanAnswer> answer, answerWith(choice, now));
+                for (auto early = choice.end - choice.first; // the first results may have room early
+                     !answer && member == &Offload::ahead && early-- > 1;) {
+                    now.prefetch = static_cast<int>(early);
+                    ASSIGN_OR_RETURN(answer, answerWith(choice, now));
+                }
                 if (!answer)
                     break;
                 if (answer->plan.costMs() < least) {

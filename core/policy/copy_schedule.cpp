@@ -285,9 +285,10 @@ public:
         for (const Numbered& numbered : calls_) {
             if (numbered.bytes == 0)
                 continue;
-            const auto [known, added] = found.emplace(numbered.module, Offload{numbered.wait, numbered.ahead});
-            known->second.wait = std::min(known->second.wait, numbered.wait);
-            known->second.ahead = std::min(known->second.ahead, numbered.ahead);
+            const Offload when{numbered.wait, numbered.ahead, true, numbered.prefetch};
+            const auto [known, added] = found.emplace(numbered.module, when);
+            for (int Offload::*const number : {&Offload::wait, &Offload::ahead, &Offload::prefetch})
+                known->second.*number = std::min(known->second.*number, when.*number);
         }
         for (CheckpointRegion& region : plan)
             if (const auto when = found.find(region.module); region.offload && when != found.end())
@@ -307,7 +308,7 @@ private:
         double inMs = 0; ///< time of the copies back
         double latestMs = never; ///< latest begin of the copies back that no op waits for
         Bytes bytes = 0;
-        int wait = 0, ahead = 0;
+        int wait = 0, ahead = 0, prefetch = Offload::all;
     };
 
     /// Delays each backward by the recomputation of the calls whose backward begins before. Calls in the same parts
@@ -375,8 +376,8 @@ private:
         }
     }
 
-    /// From the end of the backward on: finds for each call the latest begin of the copies back that hides the copies,
-    /// if the memory is there.
+    /// From the end of the backward on: finds for each call the latest begin of the copies back that hides the copies.
+    /// As many storages come as early as the memory allows.
     void bringBack()
     {
         std::vector<std::size_t> order;
@@ -385,26 +386,68 @@ private:
                 order.push_back(number);
         const auto unpackOf = [&](std::size_t number) { return calls_[number].call->firstUnpack; };
         std::ranges::sort(order, std::ranges::greater(), unpackOf);
-        std::vector<double> most(calls_.size(), -1); // by call: bytes that may be back early during its backward
+        std::vector<double> room(calls_.size(), -1); // by call: bytes that may be back early during its backward
         double nextMs = never; // the copies of the call after begin
         for (const std::size_t number : order) {
             Numbered& own = calls_[number];
             const double latest = std::min(own.latestMs, nextMs - own.inMs);
+            double fits = never, early = 0; // bytes
+            double lateMs = own.beginMs - latest;
             std::size_t from = number;
-            while (calls_[from].beginMs > latest && from + 1 < calls_.size() && unpackOf(from + 1) < unpackOf(from)) {
-                double& bytes = most[from + 1];
-                if (bytes < 0)
-                    bytes = std::max(0.0, leftIn(unpackOf(from + 1), unpackOf(from)));
-                if (bytes < static_cast<double>(own.bytes))
+            for (std::size_t call = number + 1;
+                 lateMs > 0 && call < calls_.size() && unpackOf(call) < unpackOf(call - 1); ++call) {
+                if (room[call] < 0)
+                    room[call] = std::max(0.0, leftIn(unpackOf(call), unpackOf(call - 1)));
+                fits = std::min(fits, room[call]);
+                const auto [storages, bytes] = firstWithin(own, fits);
+                if (storages == 0)
                     break;
-                ++from;
+                const double ms = storages == Offload::all ? calls_[call].beginMs - latest
+                                                           : this->lateMs(own, calls_[call].beginMs, storages, nextMs);
+                if (ms >= lateMs)
+                    continue;
+                lateMs = ms;
+                from = call;
+                own.prefetch = storages;
+                early = bytes;
             }
-            for (std::size_t early = number + 1; early <= from; ++early)
-                most[early] -= static_cast<double>(own.bytes);
+            for (std::size_t call = number + 1; call <= from; ++call)
+                room[call] -= early;
             own.ahead = static_cast<int>(from - number);
             nextMs = std::max(latest, calls_[from].beginMs);
         }
         clockBack(order);
+    }
+
+    /// The storages of a call that come back first, of up to `most` bytes in sum. Returns the number, Offload::all for
+    /// all, and the bytes.
+    static std::pair<int, double> firstWithin(const Numbered& own, double most)
+    {
+        if (static_cast<double>(own.bytes) <= most)
+            return {Offload::all, static_cast<double>(own.bytes)};
+        int storages = 0;
+        double bytes = 0;
+        for (const Copied& copied : std::views::reverse(own.call->copied)) {
+            if (bytes + static_cast<double>(copied.bytes) > most)
+                break;
+            bytes += static_cast<double>(copied.bytes);
+            ++storages;
+        }
+        return {storages, bytes};
+    }
+
+    /// By how much the copies back of a call are late if the first `prefetch` begin at `beginMs`, and the others with
+    /// the call's own backward. All should be made by `endMs`.
+    double lateMs(const Numbered& own, double beginMs, int prefetch, double endMs) const
+    {
+        double streamMs = beginMs, lateMs = -never;
+        for (const Copied& copied : std::views::reverse(own.call->copied)) {
+            if (prefetch-- == 0)
+                streamMs = std::max(streamMs, own.beginMs);
+            streamMs += link_.msFromHost(copied.bytes);
+            lateMs = std::max(lateMs, streamMs - own.beginMs - copied.useMs);
+        }
+        return std::max(lateMs, streamMs - endMs);
     }
 
     /// The time that the device waits for copies back.
@@ -416,7 +459,10 @@ private:
             const Numbered& own = calls_[number];
             const std::size_t from = number + static_cast<std::size_t>(own.ahead);
             streamMs = std::max(streamMs, calls_[from].beginMs + waited);
+            int prefetch = own.prefetch;
             for (const Copied& copied : std::views::reverse(own.call->copied)) {
+                if (prefetch-- == 0)
+                    streamMs = std::max(streamMs, own.beginMs + waited);
                 streamMs += link_.msFromHost(copied.bytes);
                 if (const double late = streamMs - (own.beginMs + copied.useMs + waited); late > 0) {
                     waited += late;

@@ -159,12 +159,15 @@ void addOffload(nlohmann::ordered_json& document, const StepTrace& step, const P
             {"host_bytes", offload.host},
             {"copy_ms", offload.copyMs},
             {"exposed_ms", offload.exposedMs}};
-    for (const ModuleOffload& module : *modules)
-        json["modules"][std::string(step.moduleFqn(module.module))] = {{"wait", module.when.wait},
-                                                                       {"ahead", module.when.ahead},
-                                                                       {"moved_bytes", module.copies.bytes},
-                                                                       {"copy_ms", module.copies.copyMs},
-                                                                       {"exposed_ms", module.copies.exposedMs}};
+    for (const ModuleOffload& module : *modules) {
+        nlohmann::ordered_json& own = json["modules"][std::string(step.moduleFqn(module.module))];
+        own = {{"wait", module.when.wait}, {"ahead", module.when.ahead}};
+        if (module.when.prefetch != Offload::all)
+            own["prefetch"] = module.when.prefetch;
+        own["moved_bytes"] = module.copies.bytes;
+        own["copy_ms"] = module.copies.copyMs;
+        own["exposed_ms"] = module.copies.exposedMs;
+    }
 }
 
 nlohmann::ordered_json toJson(const PlanAnswer& answer, const StepTrace* step, const ModuleInfo& info, bool exact)

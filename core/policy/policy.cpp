@@ -29,7 +29,8 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
         return badInput("the policy checkpoints module `" + policy.fqn + "`, but the module ran no op in the step");
     CheckpointRegion region{module};
     if (policy.offload) {
-        region.offload = Offload{policy.offload->wait, policy.offload->ahead, !policy.offload->tensors.empty()};
+        region.offload = Offload{policy.offload->wait, policy.offload->ahead, !policy.offload->tensors.empty(),
+                                 policy.offload->prefetch};
         if (movesOf(model, region) != policy.offload)
             return badInput("policy of module `" + policy.fqn
                             + "`: the step saves or moves other tensors there; make the policy of this step again");

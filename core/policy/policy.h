@@ -34,6 +34,7 @@ struct Policy
         /// Saved tensors that move: numbers from 0 in the order of the module's forward. Empty: the module only counts.
         std::vector<int> tensors;
         int saved = 0; ///< number of tensors that autograd saves in a forward of the module
+        int prefetch = Offload::all;
 
         friend bool operator==(const Moves&, const Moves&) = default;
     };

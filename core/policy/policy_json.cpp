@@ -23,18 +23,25 @@ std::string list(const std::vector<std::string>& texts)
     return "[" + json + "]";
 }
 
+std::string prefetchText(int prefetch)
+{
+    return prefetch == Offload::all ? "" : ", \"prefetch\": " + std::to_string(prefetch);
+}
+
 std::string toJson(const Policy::Moves& moves)
 {
     std::string tensors;
     for (const int tensor : moves.tensors)
         tensors += (tensors.empty() ? "" : ", ") + std::to_string(tensor);
-    return "{\"ahead\": " + std::to_string(moves.ahead) + ", \"saved\": " + std::to_string(moves.saved)
-        + ", \"tensors\": [" + tensors + "], \"wait\": " + std::to_string(moves.wait) + "}";
+    return "{\"ahead\": " + std::to_string(moves.ahead) + prefetchText(moves.prefetch)
+        + ", \"saved\": " + std::to_string(moves.saved) + ", \"tensors\": [" + tensors
+        + "], \"wait\": " + std::to_string(moves.wait) + "}";
 }
 
 std::string toJson(const Offload& hosted)
 {
-    return "{\"ahead\": " + std::to_string(hosted.ahead) + ", \"wait\": " + std::to_string(hosted.wait) + "}";
+    return "{\"ahead\": " + std::to_string(hosted.ahead) + prefetchText(hosted.prefetch)
+        + ", \"wait\": " + std::to_string(hosted.wait) + "}";
 }
 
 std::string toJson(const Policy::Module& module)
@@ -132,15 +139,18 @@ int countFrom(const json::Json& json, const char* key, const char* what)
 
 Offload whenIn(const json::Json& json)
 {
-    return {countFrom(json, "wait", "a number of calls, 0 or more"),
-            countFrom(json, "ahead", "a number of calls, 0 or more")};
+    Offload when{countFrom(json, "wait", "a number of calls, 0 or more"),
+                 countFrom(json, "ahead", "a number of calls, 0 or more")};
+    if (json::find(json, "prefetch"))
+        when.prefetch = countFrom(json, "prefetch", "a number of storages, 0 or more");
+    return when;
 }
 
 Policy::Moves movesIn(const json::Json& json)
 {
     const Offload when = whenIn(json);
-    Policy::Moves moves{when.wait, when.ahead, {}};
-    moves.saved = countFrom(json, "saved", "a number of tensors, 0 or more");
+    Policy::Moves moves{
+        when.wait, when.ahead, {}, countFrom(json, "saved", "a number of tensors, 0 or more"), when.prefetch};
     const auto tensor = [](const json::Json& number) {
         return static_cast<int>(json::integerFrom(number, 0, mostOfInt, "the number of a tensor, 0 or more"));
     };

@@ -19,7 +19,8 @@ namespace headroom {
 ///   before the next event; other holders keep the storage.
 /// - The first unpack of any pack of call n, of any module of the plan, brings back the storages of the calls m <= n
 ///   with m + ahead >= n, later calls first; of an offloaded call the storages that were packed last come first, of a
-///   checkpointed call the outputs of the first op. A storage that is on the device by then just stays.
+///   checkpointed call the outputs of the first op. Of a call m < n only the first Offload::prefetch storages come. A
+///   storage that is on the device by then just stays.
 /// - A storage that came back is held until autograd has released all packs of the storage, or until the recomputation
 ///   takes the output of the hosted op.
 ///
@@ -43,7 +44,7 @@ public:
         , movedOf_(movedOf)
         , storages_(plan.moved.size())
         , begun_(plan.numbered.size(), false)
-        , isBack_(plan.numbered.size(), false)
+        , back_(plan.numbered.size(), 0)
     {
         if (!plan.moved.empty())
             movedOf_.resize(trace.packs.size(), none);
@@ -147,8 +148,8 @@ public:
         for (std::uint32_t number = from + 1; number-- > from - std::min(from, mostAhead_);) {
             const std::uint32_t other = plan_.numbered[number];
             const auto& offload = plan_.regions[other].moves();
-            if (offload && number + static_cast<std::uint32_t>(offload->ahead) >= from && !isBack_[number])
-                bringBack(other);
+            if (offload && number + static_cast<std::uint32_t>(offload->ahead) >= from)
+                bringBack(other, static_cast<std::uint32_t>(number == from ? Offload::all : offload->prefetch));
         }
         return true;
     }
@@ -187,12 +188,12 @@ private:
             memory_.copyOut(number, plan_.moved[number].region, bytesOf(number));
     }
 
-    void bringBack(std::uint32_t region)
+    /// Brings back a call's storages, up to `most` with those that are back already.
+    void bringBack(std::uint32_t region, std::uint32_t most)
     {
         const Region& call = plan_.regions[region];
-        isBack_[call.number] = true;
-        for (std::uint32_t i = call.firstMoved; i < call.endMoved; ++i) {
-            const std::uint32_t number = call.hosted ? i : call.endMoved - 1 - (i - call.firstMoved);
+        for (std::uint32_t& back = back_[call.number]; back < std::min(most, call.endMoved - call.firstMoved); ++back) {
+            const std::uint32_t number = call.hosted ? call.firstMoved + back : call.endMoved - 1 - back;
             Moved& moved = storages_[number];
             if (moved.state == State::notSaved)
                 continue;
@@ -229,7 +230,7 @@ private:
     std::vector<std::uint32_t>& movedOf_;
     std::vector<Moved> storages_; ///< by Regions::moved
     std::vector<bool> begun_; ///< by number of a call: a tensor was unpacked
-    std::vector<bool> isBack_; ///< by number of a call: the storages were brought back
+    std::vector<std::uint32_t> back_; ///< by number of a call: number of storages that were brought back
     std::uint32_t mostAhead_ = 0; ///< of all calls
 };
 

@@ -5,6 +5,7 @@
 #include "core/timeline/timeline.h"
 
 #include <compare>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -17,6 +18,10 @@ struct Offload
     int wait = 0; ///< the tensors leave the device at the end of the forward of call n + wait
     int ahead = 0; ///< the tensors come back when the backward of call n + ahead begins, at the latest of call n
     bool moves = true; ///< false: nothing moves; the module's calls only count
+    static constexpr int all = std::numeric_limits<int>::max();
+    /// So many storages of a call, in the order of the copies back, come back `ahead` calls early. The others come
+    /// back when the call's own backward begins.
+    int prefetch = all;
     auto operator<=>(const Offload&) const = default;
 };
 

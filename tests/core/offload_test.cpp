@@ -27,9 +27,9 @@ namespace {
 constexpr ModuleId blockId = HandStep::block;
 constexpr ModuleId otherId = HandStep::other;
 
-CheckpointRegion offloaded(ModuleId module, int wait = 0, int ahead = 0)
+CheckpointRegion offloaded(ModuleId module, int wait = 0, int ahead = 0, int prefetch = Offload::all)
 {
-    return {module, {}, Offload{wait, ahead}};
+    return {module, {}, Offload{wait, ahead, true, prefetch}};
 }
 
 /// Two modules in sequence. Each makes and saves a large tensor, of 16 and 32 units, which the program lets go of.
@@ -129,6 +129,43 @@ void backwardOf(HandStep& step, const std::vector<PackId>& packs)
 
 } // namespace
 
+TEST(Offload, OfACallTheFirstStoragesMayComeBackEarly)
+{
+    HandStep step;
+    const auto call = [&](ModuleId module, const std::vector<Bytes>& units) {
+        step.enter(module, {step.batch});
+        std::vector<PackId> packs;
+        for (const Bytes own : units) {
+            const StorageId made = step.make("A", own);
+            packs.push_back(step.pack(made));
+            step.free({made});
+        }
+        step.exit();
+        return packs;
+    };
+    const std::vector<PackId> first = call(blockId, {1, 2, 4}), second = call(otherId, {32});
+    step.make("loss", 64);
+    backwardOf(step, second);
+    backwardOf(step, first);
+    const StepTracePtr trace = step.finish();
+    const Bytes before = 14; // units
+    const auto inBackward = [&](int prefetch) { // after the loss
+        const std::vector<Bytes> all
+            = totals(predicted(trace, {offloaded(blockId, 0, 1, prefetch), offloaded(otherId)}));
+        const auto loss = std::ranges::find(all, before + 64);
+        EXPECT_NE(loss, all.end());
+        std::vector<Bytes> back;
+        for (auto total = loss; total != all.end(); ++total)
+            back.push_back(*total - before - 64);
+        return back;
+    };
+    EXPECT_THAT(inBackward(0), ElementsAre(0, 32, 0, 4, 6, 7, 3, 1, 0));
+    EXPECT_THAT(inBackward(1), ElementsAre(0, 32, 36, 4, 6, 7, 3, 1, 0)); // the last one, of 4 units, comes early
+    EXPECT_THAT(inBackward(2), ElementsAre(0, 32, 36, 38, 6, 7, 3, 1, 0));
+    EXPECT_THAT(inBackward(3), ElementsAre(0, 32, 36, 38, 39, 7, 3, 1, 0));
+    EXPECT_EQ(inBackward(Offload::all), inBackward(3));
+}
+
 TEST(Offload, OnlyWhatNothingElseHoldsMoves)
 {
     HandStep step;
@@ -208,6 +245,13 @@ TEST(Offload, PoliciesAreReadBackAsWritten)
     ASSERT_TRUE(back.ok()) << back.error().message;
     EXPECT_EQ(back->at(0).offload, (Offload{1, 2}));
     EXPECT_FALSE(back->at(1).offload);
+    ASSERT_TRUE(
+        writePolicy(policyOf(model, {offloaded(blockId, 1, 2, 3), {otherId}}, plan), folder.path() / "early.json")
+            .ok());
+    const Result<Policy> early = readPolicy(folder.path() / "early.json");
+    ASSERT_TRUE(early.ok()) << early.error().message;
+    EXPECT_EQ(early->modules[0].offload->prefetch, 3);
+    EXPECT_EQ(checkpointPlan(*model.trace(), *early)->at(0).offload, (Offload{1, 2, true, 3}));
 
     Policy other = policy;
     other.modules[0].offload->saved = 7;

@@ -147,7 +147,8 @@ std::vector<Measured> manyPlans(const Step& step, const std::vector<Bytes>& budg
             found.push_back({timeline.peak, timeline.recomputeMs + clockOf(*step.trace, plan)->exposedCopyMs});
             for (CheckpointRegion& region : plan)
                 if (region.offload)
-                    region.offload = Offload{static_cast<int>(random() % 6), static_cast<int>(random() % 6)};
+                    region.offload = Offload{static_cast<int>(random() % 6), static_cast<int>(random() % 6), true,
+                                             static_cast<int>(random() % 12)};
         }
     }
     return found;

@@ -155,15 +155,15 @@ OPS = ["aten.exp.default", "aten.exp.default", "aten.gt.Scalar", "aten.sin.defau
        "aten.where.self"]
 
 
-def entry(name, hosted, saved=(), wait=0, ahead=0):
-    """The policy of a Twice; `hosted` and `saved` are (op, index)."""
+def entry(name, hosted, saved=(), wait=0, ahead=0, **more):
+    """The policy of a Twice; `hosted` and `saved` are (op, index). `more`: prefetch."""
     ops = [{"op": op, "index": OPS[:place].count(op)} for place, op in enumerate(OPS)]
     for op in ops:
         key = op["op"].split(".")[1], op["index"]
         op["save"] = key in hosted or key in saved
         if key in hosted:
             op["offload"] = True
-    when = {"offload": {"wait": wait, "ahead": ahead}} if hosted else {}
+    when = {"offload": {"wait": wait, "ahead": ahead, **more}} if hosted else {}
     return {"fqn": f"Sequential.{name}", "ops": ops, **when}
 
 
@@ -198,6 +198,15 @@ class Values(OnTheCpu):
                             self.assertEqual(sum(Late.copied), len(hosted) * (2 + away) * batch().nbytes)
                         torch.optim.SGD(model.parameters(), lr=0.0).step()
                         self.assertIn("forward", model[1].__dict__)
+
+    def test_the_first_results_come_early_and_the_others_late(self):
+        plain = self.step(net())
+        hosted = [("exp", 0), ("exp", 1), ("sin", 0)]
+        for prefetch in range(4):
+            with self.subTest(prefetch=prefetch), self.late():
+                model = apply(net(), self.written(*(entry(name, hosted, ahead=1, prefetch=prefetch) for name in "12")))
+                for _ in range(3):
+                    self.assertEqualToTheBit(plain, self.step(model))
 
     def test_small_results_of_an_op_stay(self):
         class Several(nn.Module):

@@ -77,12 +77,12 @@ class Saved:
                     for tensor, what in self.tensors if what is None}.values())
 
 
-def entry(net, name, tensors=None, wait=0, ahead=0, x=None, saved=None):
-    """The policy of a module, as the planner writes it; all tensors that can move, move."""
+def entry(net, name, tensors=None, wait=0, ahead=0, x=None, saved=None, **more):
+    """The policy of a module, as the planner writes it; all tensors that can move, move. `more`: prefetch."""
     found = Saved(net.get_submodule(name), (batch() if x is None else x).requires_grad_())
     return {"fqn": f"{type(net).__name__}.{name}", "discard_ratio": 0, "ops": [],
             "offload": {"tensors": found.moving() if tensors is None else tensors, "wait": wait, "ahead": ahead,
-                        "saved": len(found.tensors) if saved is None else saved}}
+                        "saved": len(found.tensors) if saved is None else saved, **more}}
 
 
 def backward(result):
@@ -153,6 +153,12 @@ class Values(OnTheCpu):
                 for ahead in (0, 1, 5):
                     with self.subTest(names=names, wait=wait, ahead=ahead):
                         self.check(model, names, wait=wait, ahead=ahead)
+
+    def test_the_first_storages_come_early_and_the_others_late(self):
+        for prefetch in range(5):
+            for ahead in (0, 1, 3):
+                with self.subTest(prefetch=prefetch, ahead=ahead):
+                    self.check(model, ["0", "1", "2", "3"], ahead=ahead, prefetch=prefetch)
 
     def test_autocast(self):
         def inside(net):
@@ -682,6 +688,7 @@ class Refusals(OnTheCpu):
         number = "expected a whole number, 0 or more"
         for key, value, sentence in (
                 ("ahead", -1, f".ahead: {number}"), ("wait", 1.0, f".wait: {number}"),
+                ("prefetch", -1, f".prefetch: {number}"), ("prefetch", "all", f".prefetch: {number}"),
                 ("saved", True, f".saved: {number}"), ("saved", None, f".saved: {number}"),
                 ("tensors", {}, ".tensors: expected a list"),
                 ("tensors", [1, 0], ".tensors: expected ascending whole numbers from 0 to below 5"),
@@ -927,6 +934,14 @@ class Bytes(OffloadTest):
                                for earlier in range(call + 1))
                     self.assertEqual(plain[1][call] - begins[call], away * self.SIZE)
                 self.assertEqual(left, plain[2])
+
+    def test_a_prefetch_of_none_brings_a_call_back_in_its_own_backward(self):
+        moved = {"tensors": [0, 1], "saved": 2, "wait": 0, "ahead": 2}
+        one = self.borders([moved] * self.LAYERS)
+        self.assertEqual(one, self.borders([{**moved, "prefetch": 1}] * self.LAYERS), "a layer saves one storage")
+        late = self.borders([{**moved, "ahead": 0}] * self.LAYERS)
+        self.assertEqual(late, self.borders([{**moved, "prefetch": 0}] * self.LAYERS))
+        self.assertNotEqual(one, late)
 
     def test_only_the_named_tensors_move(self):
         plain = self.borders()

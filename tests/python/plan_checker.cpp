@@ -86,6 +86,14 @@ Result<std::string> plan(const std::string& stepFile, const std::string& policyF
     return answer.str();
 }
 
+Offload drawOffload(std::mt19937& draw)
+{
+    Offload offload{static_cast<int>(draw() % 3), static_cast<int>(draw() % 3)};
+    if (draw() % 2 != 0)
+        offload.prefetch = static_cast<int>(draw() % 4);
+    return offload;
+}
+
 /// Draws ops to save, and of these some that go to the host. A random op is not saved: others may run again after it.
 void drawOps(const StepModel& model, std::mt19937& draw, CheckpointRegion& region)
 {
@@ -93,8 +101,7 @@ void drawOps(const StepModel& model, std::mt19937& draw, CheckpointRegion& regio
     const std::vector<OpId> ops = model.regionOps(region.module);
     const std::vector<bool> savable = model.savableOps(region.module);
     const std::vector<bool> hostable = hostableOps(trace, model.index(), region.module);
-    HostedOps hosted{std::vector<bool>(ops.size(), false),
-                     Offload{static_cast<int>(draw() % 3), static_cast<int>(draw() % 3)}};
+    HostedOps hosted{std::vector<bool>(ops.size(), false), drawOffload(draw)};
     region.save.assign(ops.size(), false);
     for (std::size_t op = 0; op < ops.size(); ++op) {
         region.save[op] = draw() % 3 != 0 && savable[op] && (trace.ops.flags[ops[op]] & opRandom) == 0;
@@ -124,7 +131,7 @@ Result<std::string> planAtRandom(const std::string& stepFile, const std::string&
             continue;
         CheckpointRegion region{ModuleId(module)};
         if (draw() % 2 != 0)
-            region.offload = Offload{static_cast<int>(draw() % 3), static_cast<int>(draw() % 3)};
+            region.offload = drawOffload(draw);
         else if (draw() % 4 != 0)
             drawOps(model, draw, region);
         regions.push_back(std::move(region));

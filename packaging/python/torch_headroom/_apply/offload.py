@@ -6,8 +6,8 @@ go to pinned host memory, and come back before backward needs the tensors.
 The forward runs inside of saved_tensors_hooks(), and nothing else changes. A call is a forward that saves a tensor;
 calls are numbered over all modules of a policy, checkpointed ones too. A storage that moves is copied to the host at once, on a
 stream beside the compute stream. The storage leaves the device at the end of the forward of the call that is `wait`
-calls later. The first unpack of a call brings back the storages of this call and of earlier calls that are at most
-`ahead` calls away. Streams wait for events, the CPU never does.
+calls later. The first unpack of a call brings back the storages of this call, and of each earlier call that is at most
+`ahead` calls away the first `prefetch` storages. Streams wait for events, the CPU never does.
 
 A checkpointed module's results of ops go the same way (HostedResults): from the op on, until the module runs again.
 
@@ -162,9 +162,10 @@ class Offloads:
             for earlier in range(number, number - self.ahead - 1, -1):
                 known = self._calls.get(earlier)
                 call = known and known()
-                if call is not None and not call.is_back and earlier + call.offload.ahead >= number:
-                    call.is_back = True
-                    for storage in call.storages if call.is_checkpointed else reversed(call.storages):
+                if call is not None and earlier + call.offload.ahead >= number:
+                    storages = call.storages if call.is_checkpointed else call.storages[::-1]
+                    for storage in storages[call.back:None if earlier == number else call.offload.prefetch]:
+                        call.back += 1
                         storage = storage()
                         if storage is not None:
                             storage.bring_back()
@@ -180,7 +181,7 @@ class _Call:
     """A forward of an offloaded module. The handles that autograd keeps hold the call."""
 
     is_checkpointed = False
-    __slots__ = ("module", "offload", "number", "packs", "moving", "storages", "difference", "begun", "is_back",
+    __slots__ = ("module", "offload", "number", "packs", "moving", "storages", "difference", "begun", "back",
                  "__weakref__")
 
     def __init__(self, module):
@@ -192,7 +193,7 @@ class _Call:
         self.storages = []  # weak references in the order of the first packs
         self.difference = None  # sentence: how the call differs from the recording
         self.begun = False  # backward has unpacked a tensor
-        self.is_back = False
+        self.back = 0  # number of storages that were brought back
 
     def pack(self, tensor):
         """Returns what autograd keeps in place of a saved tensor."""
@@ -255,7 +256,7 @@ class HostedResults:
         self.number = None
         self.storages = []  # weak references in the order of the ops
         self.difference = None
-        self.is_back = False
+        self.back = 0  # as of _Call
         self._module, self._offloads = module, offloads
         self._results = {}  # (name, index) of an op -> results, as handles
 

@@ -45,16 +45,18 @@ class Offload:
     saved: int  # number of tensors that autograd saves in a forward
     wait: int  # number of calls until the end of which a tensor stays on the device
     ahead: int  # number of calls before its own backward at which a tensor comes back
+    prefetch: int | None  # number of storages that come back early, the others with its own backward; None: all
 
 
 @dataclass(frozen=True)
 class Hosted:
-    """Saved outputs of a checkpointed module's ops that go to pinned host memory (offload.py). `wait` and `ahead` are as
-    of Offload."""
+    """Saved outputs of a checkpointed module's ops that go to pinned host memory (offload.py). `wait`, `ahead` and
+    `prefetch` are as of Offload."""
 
     ops: frozenset  # a part of ModulePolicy.saved
     wait: int
     ahead: int
+    prefetch: int | None
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ class _Reader:
             calls[name] += 1
         if hosted:
             when = self.get(entry, where, "offload", dict, "an object"), f"{where}.offload"
-            hosted = Hosted(frozenset(hosted), *(self.count(*when, key) for key in ("wait", "ahead")))
+            hosted = Hosted(frozenset(hosted), *self.times(*when))
             return ModulePolicy(fqn, calls, frozenset(saved), types, held, None, hosted)
         offload = self.offload(entry, where) if "offload" in entry else None
         if offload and saved:
@@ -217,12 +219,17 @@ class _Reader:
 
     def offload(self, entry, where):
         found, where = self.get(entry, where, "offload", dict, "an object"), f"{where}.offload"
-        saved, wait, ahead = (self.count(found, where, key) for key in ("saved", "wait", "ahead"))
+        saved = self.count(found, where, "saved")
         tensors = self.get(found, where, "tensors", list, "a list")
         if (not all(map(_is_count, tensors)) or any(k >= saved for k in tensors)
                 or any(k >= after for k, after in zip(tensors, tensors[1:]))):
             self.fail(f"{where}.tensors", f"expected ascending whole numbers from 0 to below {saved}")
-        return Offload(frozenset(tensors), saved, wait, ahead)
+        return Offload(frozenset(tensors), saved, *self.times(found, where))
+
+    def times(self, entry, where):
+        """Returns when tensors leave the device and come back: wait, ahead, prefetch."""
+        prefetch = self.count(entry, where, "prefetch") if "prefetch" in entry else None
+        return self.count(entry, where, "wait"), self.count(entry, where, "ahead"), prefetch
 
     def count(self, entry, where, key):
         value = entry.get(key)
