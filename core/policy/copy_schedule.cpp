@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <ranges>
@@ -139,7 +140,7 @@ CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, cons
                 const StorageId storage = trace.packs.storage[PackId(pack)];
                 const auto [place, isNew] = places.emplace(storage, own.copied.size());
                 if (isNew)
-                    own.copied.push_back({trace.storages.bytes[storage],
+                    own.copied.push_back({index.packEvent[pack], trace.storages.bytes[storage],
                                           times.gpuMs[call.exit] - times.gpuMs[index.packEvent[pack]], never});
                 if (const std::uint32_t use = index.unpackEvent[pack]; use != StepIndex::never)
                     own.copied[place->second].useMs
@@ -148,6 +149,17 @@ CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, cons
             calls_[module.value].push_back(std::move(own));
         }
     }
+}
+
+std::vector<std::uint32_t> CopySchedule::copiesOf(const CheckpointPlan& plan) const
+{
+    std::vector<std::uint32_t> events;
+    for (const CheckpointRegion& region : plan)
+        if (region.offload && region.offload->moves && !calls_[region.module.value].empty())
+            std::ranges::transform(calls_[region.module.value].front().copied, std::back_inserter(events),
+                                   &Copied::pack);
+    std::ranges::sort(events);
+    return events;
 }
 
 CopyLimits::Own CopySchedule::ownOf(const CheckpointPlan& plan, ModuleId part) const

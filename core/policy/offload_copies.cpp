@@ -167,8 +167,17 @@ private:
             if (before[at(first)] + idleMs > 0)
                 limits_.lastIdleForward = std::max(limits_.lastIdleForward, first);
         }
+        std::uint32_t last = 0; // event of the arcs in whose forward the GPU may wait
+        for (std::size_t arc = 0; arc < rows.arcs().size(); ++arc)
+            if (limits_.mostIdleOutMs[arc] > 0)
+                last = std::max(last, endOf(rows, arc));
+        limits_.aheadMs.assign(last + std::size_t{1}, noTime);
+        for (std::uint32_t event = last; event-- > 0;)
+            limits_.aheadMs[event] = std::min(limits_.aheadMs[event + 1], aheadMs(event + 1));
+        limits_.mostCpuMs = moreMs;
+        limits_.aheadInBackwardMs = noTime;
         for (std::uint32_t event = parts_.back().front().exit; event <= end; ++event)
-            limits_.idlesInBackward = limits_.idlesInBackward || aheadMs(event) < moreMs;
+            limits_.aheadInBackwardMs = std::min(limits_.aheadInBackwardMs, aheadMs(event));
     }
 
     double msBetween(std::uint32_t begin, std::uint32_t end) const { return gpuAt(end) - gpuAt(begin); }
@@ -240,18 +249,41 @@ CopyLimits copyLimits(const StepModel& model, const EventTimes& times, const Par
     return LimitsBuilder(model, times, tree, rows).take();
 }
 
-void CopyLimits::setTimes(Own& times, const RowProblem& rows, const ArcOption& option) const
+void CopyLimits::setTimes(Own& times, const RowProblem& rows, const ArcOption& option,
+                          const CopySchedule& schedule) const
 {
     const PartArcs::Arc& arc = rows.arcs()[option.arc];
     const LocalEffect& effect = rows.effectOf(option);
     const double copies = issueMs(effect) / microBatches;
     times.againMs = effect.recomputeMs > 0 ? effect.recomputeMs + idleAgain[at(arc.unit)].gapMs : 0;
-    if (isChain)
-        times.idleOutMs = arc.last <= lastIdleForward ? copies : std::min(copies, mostIdleOutMs[option.arc]);
-    if (idlesInBackward)
+    if (isChain && arc.last <= lastIdleForward)
+        times.idleOutMs = copies;
+    else if (isChain && effect.movedBytes > 0 && mostIdleOutMs[option.arc] > 0)
+        times.idleOutMs = waitMs(schedule.copiesOf(rows.planOf({{option, 1.0}})));
+    if (idleShare() > 0)
         times.idleInMs = cpuMs(arc, effect);
-    if (idlesInBackward && microBatches > 1) // a later forward follows a backward
+    if (idleShare() > 0 && microBatches > 1) // a later forward follows a backward
         times.idleOutMs = times.idleInMs;
+}
+
+/// How long the GPU waits for the CPU in the first forward if the CPU issues copies at these events, ascending.
+double CopyLimits::waitMs(const std::vector<std::uint32_t>& copies) const
+{
+    double mostMs = 0, issuedMs = 0;
+    for (const std::uint32_t event : copies) {
+        issuedMs += link.issueMs;
+        if (event < aheadMs.size())
+            mostMs = std::max(mostMs, issuedMs - aheadMs[event]);
+    }
+    return mostMs;
+}
+
+CopiesLeft CopyLimits::begin() const
+{
+    CopiesLeft copies;
+    if (idleShare() > 0)
+        copies.idleInMs = -aheadInBackwardMs;
+    return copies;
 }
 
 OptionCopies CopyLimits::timesOf(const RowProblem& rows, const ArcOption& option) const
@@ -305,7 +337,7 @@ std::pair<double, double> OptionCopies::mostIdleMs(const OptionCopies& with) con
 
 double CopiesLeft::exposedMs() const
 {
-    return above(outMs, idleOutMs) + above(inMs, idleInMs);
+    return above(outMs, idleOutMs) + above(inMs, std::max(0.0, idleInMs));
 }
 
 double CopiesLeft::mostExposedMs(const CopiesLeft& than) const

@@ -37,7 +37,7 @@ struct OptionCopies
 struct CopiesLeft
 {
     double outMs = 0, inMs = 0;
-    double idleOutMs = 0, idleInMs = 0; ///< idle time that may hide copies anywhere
+    double idleOutMs = 0, idleInMs = 0; ///< idle time that may hide copies anywhere; negative: none yet
 
     double exposedMs() const;
     /// The most ms by which these copies are more exposed than others, whatever follows.
@@ -65,7 +65,9 @@ struct CopiesLeft
 /// where the CPU takes longer than the GPU. So the step is later at most by the largest difference, of any kernel, of
 /// that CPU time before the kernel and the time by which the CPU was ahead. A plan's copies before a kernel are those
 /// of the arcs before, and those of the kernel's arc whose storages were made or packed by then. Where no plan has so
-/// much work the difference is no idle time (CopyLimits::lastIdleForward, idlesInBackward).
+/// much work the difference is no idle time (CopyLimits::lastIdleForward, aheadInBackwardMs).
+class CopySchedule;
+
 struct CopyLimits
 {
     HostLink link;
@@ -88,9 +90,10 @@ struct CopyLimits
         double againMs = 0; ///< time of recomputation in the backward
         double idleOutMs = 0, idleInMs = 0; ///< idle time in forward, and in backward, by the CPU's work for the option
     };
-    void setTimes(Own& own, const RowProblem& rows, const ArcOption& option) const;
+    void setTimes(Own& own, const RowProblem& rows, const ArcOption& option, const CopySchedule& schedule) const;
     double backMs(double toHostMs) const { return toHostMs * link.toHost / link.fromHost; } ///< of the same copies
     OptionCopies timesOf(const RowProblem& rows, const ArcOption& option) const; ///< with `own`
+    CopiesLeft begin() const; ///< before all arcs
     /// What is left after an arc's parts, of the copies before and of an option of the arc.
     CopiesLeft after(CopiesLeft copies, const PartArcs::Arc& arc, const OptionCopies& option) const;
     double issueMs(const LocalEffect& effect) const; ///< CPU time of an option's copies in a direction
@@ -104,9 +107,16 @@ struct CopyLimits
     };
     std::vector<Idle> idleAgain; ///< by unit of the tree
     int lastIdleForward = -1; ///< first part of the last arc in whose forward the GPU may wait for the CPU; -1: none
-    /// By arc: how long the GPU may wait for the CPU in the forward, by the arc's own copies.
+    /// By arc: how long the GPU may wait for the CPU in the forward, by the arc's own copies, in any plan.
     std::vector<double> mostIdleOutMs;
-    bool idlesInBackward = false; ///< the GPU may wait for the CPU in the backward
+    /// By event: the least time by which the CPU is ahead of the GPU at later ops of these arcs.
+    std::vector<double> aheadMs;
+    /// The same for all ops of the backward; no less than mostCpuMs: the GPU never waits for the CPU there.
+    double aheadInBackwardMs = 0;
+    double mostCpuMs = 0; ///< CPU time of any plan: cpuMs() of all options
+    /// The most idle time in a backward in which the CPU takes `cpuMs` for the plan, as a share of that time.
+    double idleShare() const { return aheadInBackwardMs < mostCpuMs ? 1 - aheadInBackwardMs / mostCpuMs : 0; }
+    double waitMs(const std::vector<std::uint32_t>& copies) const;
     /// By arc, by option; null for limits that are no bound, but what plans likely have: there recomputation hides no
     /// copies, and a part's backward hides half as much for the part's own copies.
     std::shared_ptr<const std::vector<std::vector<Own>>> own;
@@ -154,12 +164,15 @@ public:
     Found find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget,
                std::span<const RecomputedParts> recomputed) const;
 
+    /// The events at which the copies to the host are issued in the first micro-batch, ascending.
+    std::vector<std::uint32_t> copiesOf(const CheckpointPlan& plan) const;
     /// The copies that a plan of one part, or of one module around parts, exposes if all other copies wait.
     CopyLimits::Own ownOf(const CheckpointPlan& plan, ModuleId part) const;
 
 private:
     struct Copied
     {
+        std::uint32_t pack = 0; ///< event of the first pack
         Bytes bytes = 0;
         double packMs = 0; ///< time from the first pack to the end of the forward of the call
         double useMs = 0; ///< time from the begin of the backward of the call to the first use

@@ -384,7 +384,7 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
                     && (effect.movedBytes > 0 || where.last == static_cast<int>(offload_->rows.positions())))
                     ofArc[option] = offload_->schedule.ownOf(offload_->rows.planOf({{{arc, option}, 1.0}}),
                                                              offload_->rows.moduleOf(arc));
-                offload_->copies.setTimes(ofArc[option], offload_->rows, {arc, option});
+                offload_->copies.setTimes(ofArc[option], offload_->rows, {arc, option}, offload_->schedule);
             }
         }
         offload_->copies.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));

@@ -190,12 +190,14 @@ TEST(OffloadBound, noPlanTakesLess)
 /// The limits of a bound, with the times of each option.
 CopyLimits limitsOfOptions(const Step& step)
 {
-    CopyLimits limits = copyLimits(step.model, eventTimes(*step.trace, step.model.index()), step.tree, step.problem);
+    const EventTimes times = eventTimes(*step.trace, step.model.index());
+    CopyLimits limits = copyLimits(step.model, times, step.tree, step.problem);
+    const CopySchedule schedule(step.model, times, step.tree);
     std::vector<std::vector<CopyLimits::Own>> own;
     for (std::size_t arc = 0; arc < step.problem.arcs().size(); ++arc) {
         own.emplace_back(step.problem.optionCount(arc));
         for (std::size_t option = 0; option < own[arc].size(); ++option)
-            limits.setTimes(own[arc][option], step.problem, {arc, option});
+            limits.setTimes(own[arc][option], step.problem, {arc, option}, schedule);
     }
     limits.own = std::make_shared<const std::vector<std::vector<CopyLimits::Own>>>(std::move(own));
     return limits;
@@ -265,6 +267,7 @@ TEST(OffloadBound, theDeviceWaitsNoLongerForTheCpu)
         const Step step(varied(name, random), true);
         const EventTimes times = eventTimes(*step.trace, step.model.index());
         const CopyLimits limits = copyLimits(step.model, times, step.tree, step.problem);
+        const CopySchedule schedule(step.model, times, step.tree);
         ASSERT_TRUE(limits.isChain);
         for (int i = 0; i < 60; ++i) {
             const OptionShares options = randomOptions(step.problem, random);
@@ -272,13 +275,15 @@ TEST(OffloadBound, theDeviceWaitsNoLongerForTheCpu)
             for (CheckpointRegion& region : plan)
                 if (region.offload && i % 2 == 0)
                     region.offload = Offload{100, 100}; // the device waits for no copy in forward
-            double outMs = 0, inMs = 0;
+            double outMs = 0, inMs = 0, cpuMs = 0;
             for (const auto& [option, share] : options) {
                 CopyLimits::Own own;
-                limits.setTimes(own, step.problem, option);
+                limits.setTimes(own, step.problem, option, schedule);
                 outMs += own.idleOutMs;
-                inMs += own.idleInMs + own.againMs;
+                inMs += own.againMs;
+                cpuMs += own.idleInMs;
             }
+            inMs += std::max(0.0, cpuMs - limits.aheadInBackwardMs);
             const Regions regions = *layOut(*step.trace, step.model.index(), plan);
             const StepClock clock = *clockOf(*step.trace, plan);
             for (std::size_t region = 0; region < clock.offloads.size(); ++region) {
