@@ -52,7 +52,8 @@ public:
     OffloadSearch(const StepSolver& solver, const OffloadProblem& problem, Bytes budget, Bytes host,
                   const SearchLimit& limit)
         : solver_(solver)
-        , problem_(problem.rows)
+        , offload_(problem)
+        , problem_(&problem.rows)
         , schedule_(problem.schedule)
         , budget_(budget)
         , limit_(limit)
@@ -73,16 +74,18 @@ public:
             belowMs_ = before->plan.costMs();
             best_ = std::move(before);
         }
-        const RowAnswer bound = relaxRows(problem_, budget_, atLeast, limit_, copies_, hints_);
+        const RowAnswer bound = relaxRows(*problem_, budget_, atLeast, limit_, copies_, hints_);
         boundMs_ = std::max(bound.boundMs, best_ ? best_->plan.boundMs : 0);
         if (boundMs_ == std::numeric_limits<double>::infinity())
             return std::optional<PlanAnswer>();
         relaxed_ = bound.relaxed;
         raisePrice(bound);
-        reduced_ = bound.reduced;
+        if (bound.reduced)
+            cases_.push_back({problem_, *bound.reduced, bound.boundMs});
         const auto propose = [this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); };
         RETURN_IF_ERROR(search(propose));
         RETURN_IF_ERROR(recomputeAlone());
+        splitCases();
         RETURN_IF_ERROR(searchCounts());
         RETURN_IF_ERROR(searchChain());
         if (isOpen() && best_) { // the upper bound of the memory leaves out plans that fit
@@ -91,7 +94,7 @@ public:
             counted_ = atMost;
         }
         RETURN_IF_ERROR(searchRows(fewOptions));
-        RETURN_IF_ERROR(raiseBound());
+        RETURN_IF_ERROR(searchProof());
         RETURN_IF_ERROR(searchRows(manyOptions));
         RETURN_IF_ERROR(improveBest());
         if (best_) {
@@ -117,6 +120,63 @@ private:
 
     /// The rows of proposals count a small price of hidden copies.
     double withPrice(double ms) const { return (ms + copyPrice * forwardMs_) / (1 - copyPrice); }
+
+    /// Plans of a chain that hold a shared argument, or plans that do not.
+    struct Case
+    {
+        const RowProblem* problem = nullptr;
+        ReducedCosts reduced;
+        double boundMs = 0; ///< no such plan takes less
+    };
+
+    /// No better plan matters from there on.
+    double neededMs() const { return belowMs_ * (1 - enoughGap); }
+    bool isOpen(const Case& own) const { return isOpen() && own.boundMs < neededMs(); }
+
+    /// Splits the plans by the shared arguments that they hold: the lower bound of memory leaves out these arguments.
+    /// A side without better plans is closed; two open sides are not split again.
+    void splitCases()
+    {
+        std::size_t held = 0;
+        for (std::size_t number = 0; cases_.size() == 1 && best_ && isOpen() && number < problem_->shared().size();
+             ++number) {
+            RowHints hints = hints_;
+            hints.without = problem_->shared()[number].holders;
+            const RowAnswer without = relaxRows(*problem_, budget_, atLeast, limit_, copies_, hints);
+            held |= std::size_t{1} << number;
+            const RowProblem& heldProblem = offload_.held[held - 1];
+            const RowAnswer holding = relaxRows(heldProblem, budget_, atLeast, limit_, copies_, hints_);
+            if (limit_.reached())
+                return;
+            const RowProblem& problem = *problem_;
+            cases_.clear();
+            if (holding.reduced && holding.boundMs < neededMs())
+                cases_.push_back({&heldProblem, *holding.reduced, holding.boundMs});
+            else
+                closedMs_ = std::min(closedMs_, holding.boundMs);
+            if (without.reduced && without.boundMs < neededMs())
+                cases_.push_back({&problem, *without.reduced, without.boundMs});
+            else
+                closedMs_ = std::min(closedMs_, without.boundMs);
+            if (cases_.size() == 1)
+                problem_ = cases_.front().problem;
+            raisePrice(holding);
+            raiseBound();
+        }
+    }
+
+    void raiseBound(Case& own, double ms)
+    {
+        own.boundMs = std::max(own.boundMs, ms);
+        raiseBound();
+    }
+    void raiseBound()
+    {
+        double least = closedMs_;
+        for (const Case& own : cases_)
+            least = std::min(least, own.boundMs);
+        boundMs_ = std::max(boundMs_, least);
+    }
 
     /// Searches plans without offload that take less than the best plan so far.
     Status recomputeAlone()
@@ -145,7 +205,7 @@ private:
             return {};
         const SearchLimit limit = partOfTime(shareOfSearch);
         return search([&](Bytes budget, const CopyLimits& copies) -> Result<std::optional<Proposed>> {
-            RowAnswer answer = solveRows(problem_, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_),
+            RowAnswer answer = solveRows(*problem_, budget, atMost, offloadGap, limit, copies, withPrice(belowMs_),
                                          hints_, moreOptions);
             if (!answer.plan)
                 return std::optional<Proposed>();
@@ -159,17 +219,18 @@ private:
     /// Proves a bound by whole numbers of parts of a chain, and tries the plans near the solutions.
     Status searchCounts()
     {
-        if (!reduced_ || !best_ || !isOpen())
-            return {};
         Status status;
-        const CountSearch counts({problem_, copies_, *reduced_, budget_});
-        const double boundMs
-            = counts.boundBelow(belowMs_ * (1 - enoughGap), partOfTime(shareOfCounts), [&](OptionShares plan) {
-                  if (status)
-                      status = tryOptions(std::move(plan));
-                  return belowMs_ * (1 - enoughGap);
-              });
-        boundMs_ = std::max(boundMs_, boundMs);
+        for (Case& own : cases_) {
+            if (!best_ || !isOpen(own))
+                continue;
+            const CountSearch counts({*own.problem, copies_, own.reduced, budget_});
+            const SearchLimit limit = partOfTime(shareOfCounts / static_cast<double>(cases_.size()));
+            raiseBound(own, counts.boundBelow(neededMs(), limit, [&](OptionShares plan) {
+                if (status)
+                    status = tryOptions(std::move(plan));
+                return neededMs();
+            }));
+        }
         return status;
     }
 
@@ -187,41 +248,47 @@ private:
     /// Searches plans of a chain, and proves a better bound, with more and more partial plans.
     Status searchChain()
     {
-        if (!reduced_ || !best_)
-            return {};
-        const ChainSearch chain({problem_, copies_, *reduced_, budget_});
-        bool isLast = false;
-        for (std::size_t width = leastWidth;
-             width <= mostWidth && !isLast && isOpen() && limit_.remainingMs() > leastChainMs; width *= 2) {
-            const double beforeMs = belowMs_;
-            std::vector<ChainSearch::Found> plans
-                = chain.plansBelow(belowMs_, hints_.events, atMost, 2 * width, limit_);
-            for (ChainSearch::Found& plan : plans)
-                RETURN_IF_ERROR(tryOptions(std::move(plan.options)));
-            if (belowMs_ == beforeMs)
-                RETURN_IF_ERROR(tryAtLeast(2 * width));
-            // Where the rules take plans for quicker that are not, other searches find more.
-            const bool misled = !plans.empty() && belowMs_ == beforeMs;
-            const ChainSearch::Bound bound
-                = chain.boundBelow(belowMs_ * (1 - enoughGap), misled ? 4 * width : width, limit_);
-            boundMs_ = std::max(boundMs_, bound.ms);
-            isLast = bound.isLast || misled;
+        bool isLast = !best_;
+        for (std::size_t width = leastWidth; width <= mostWidth && !isLast; width *= 2) {
+            isLast = true;
+            for (Case& own : cases_)
+                if (isOpen(own) && limit_.remainingMs() > leastChainMs) {
+                    ASSIGN_OR_RETURN(const bool more, searchChain(own, width));
+                    isLast = isLast && !more;
+                }
         }
         return {};
     }
 
+    /// Returns whether a greater width may find more.
+    Result<bool> searchChain(Case& own, std::size_t width)
+    {
+        const ChainSearch chain({*own.problem, copies_, own.reduced, budget_});
+        const double beforeMs = belowMs_;
+        std::vector<ChainSearch::Found> plans = chain.plansBelow(belowMs_, hints_.events, atMost, 2 * width, limit_);
+        for (ChainSearch::Found& plan : plans)
+            RETURN_IF_ERROR(tryOptions(std::move(plan.options)));
+        if (belowMs_ == beforeMs)
+            RETURN_IF_ERROR(tryAtLeast(own, 2 * width));
+        // Where the rules take plans for quicker that are not, other searches find more.
+        const bool misled = !plans.empty() && belowMs_ == beforeMs;
+        const ChainSearch::Bound bound = chain.boundBelow(neededMs(), misled ? 4 * width : width, limit_);
+        raiseBound(own, bound.ms);
+        return !bound.isLast && !misled;
+    }
+
     /// Tries plans of a chain that keep the budget by the lower bound of memory, and smaller budgets if no plan fits.
-    Status tryAtLeast(std::size_t width)
+    Status tryAtLeast(const Case& own, std::size_t width)
     {
         const auto isExact = [&](std::uint32_t event) {
-            return problem_.rowAt(event, atLeast, 0).bytes == problem_.rowAt(event, atMost, 0).bytes;
+            return own.problem->rowAt(event, atLeast, 0).bytes == own.problem->rowAt(event, atMost, 0).bytes;
         };
         if (std::ranges::all_of(hints_.events, isExact))
             return {};
         counted_ = atLeast;
         Bytes budget = budget_;
         for (int i = 0; i < mostLowered && !limit_.reached(); ++i) {
-            const ChainSearch chain({problem_, copies_, *reduced_, budget});
+            const ChainSearch chain({*own.problem, copies_, own.reduced, budget});
             const double beforeMs = belowMs_;
             Bytes excess = std::numeric_limits<Bytes>::max();
             for (ChainSearch::Found& plan : chain.plansBelow(belowMs_, hints_.events, atLeast, width, limit_)) {
@@ -239,14 +306,14 @@ private:
 
     /// Proves a better bound with whole options, of which only those of better plans are left. The plan of the proof
     /// may fit.
-    Status raiseBound()
+    Status searchProof()
     {
         if (!best_ || !isOpen())
             return {};
         const SearchLimit limit = partOfTime(shareOfSearch);
         RowAnswer answer
-            = solveRows(problem_, budget_, atLeast, offloadGap, limit, copies_, belowMs_, hints_, mostProvable);
-        boundMs_ = std::max(boundMs_, answer.boundMs);
+            = solveRows(*problem_, budget_, atLeast, offloadGap, limit, copies_, belowMs_, hints_, mostProvable);
+        boundMs_ = std::max(boundMs_, std::min(closedMs_, answer.boundMs));
         if (!answer.plan)
             return {};
         const DraftSearch drafts = draftsAt(budget_);
@@ -272,7 +339,7 @@ private:
         for (const double share : sharesOfTime) {
             if (!found.empty() && (limit_.reached() || isGood(found.back())))
                 break;
-            const RowAnswer answer = relaxRows(problem_, budget, counted_, limit_, shortened(copies, share), hints_);
+            const RowAnswer answer = relaxRows(*problem_, budget, counted_, limit_, shortened(copies, share), hints_);
             raisePrice(answer);
             round(answer.relaxed);
         }
@@ -284,7 +351,7 @@ private:
         for (Draft& draft : found)
             drafts.descend(draft, limit);
         Draft& best = *std::ranges::min_element(found, DraftSearch::isBetter);
-        if (!reduced_)
+        if (cases_.empty()) // no chain
             drafts.improve(best, enoughMs(), partOfTime(shareOfImproving));
         return std::optional(proposed(drafts, std::move(best), budget));
     }
@@ -320,7 +387,7 @@ private:
 
     DraftSearch draftsAt(Bytes budget) const
     {
-        return {problem_, schedule_, copies_.link, counted_, budget, excessTimes * msPerByte_, hints_.events};
+        return {*problem_, schedule_, copies_.link, counted_, budget, excessTimes * msPerByte_, hints_.events};
     }
 
     bool isGood(const Draft& draft) const { return draft.excess <= 0 && draft.ms <= enoughMs(); }
@@ -386,7 +453,8 @@ private:
     }
 
     const StepSolver& solver_;
-    const RowProblem& problem_;
+    const OffloadProblem& offload_;
+    const RowProblem* problem_; ///< with the shared arguments that every better plan holds
     const CopySchedule& schedule_;
     Bytes budget_;
     double belowMs_ = std::numeric_limits<double>::infinity(); ///< of the best plan
@@ -400,8 +468,9 @@ private:
     std::optional<OptionShares> draft_; ///< the best plan of the rows that fits
     double draftMs_ = std::numeric_limits<double>::infinity(); ///< of draft_
     double boundMs_ = 0;
+    double closedMs_ = std::numeric_limits<double>::infinity();
     OptionShares relaxed_; ///< the linear relaxation of the bound
-    std::optional<ReducedCosts> reduced_; ///< of a chain
+    std::vector<Case> cases_; ///< of a chain; every plan is one of these, or takes at least closedMs_
     std::optional<PlanAnswer> best_;
 };
 

@@ -98,6 +98,8 @@ CheckpointPlan inStep(CheckpointPlan plan, ModuleId part)
 namespace {
 
 constexpr double nsPerOption = 0.8; ///< work of an option in a row
+constexpr std::size_t mostShared = 3; ///< shared arguments
+constexpr double leastShared = 5e-4; ///< bytes of a shared argument, as a share of the peak
 
 /// Sets of arcs that are joined pairwise.
 class JoinedArcs
@@ -138,31 +140,83 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
     };
     const MayCheckpoint may = [](ModuleId) { return true; };
     RowProblem problem;
-    ASSIGN_OR_RETURN(problem.parts_, PartArcs::create(model, events, tree, layout.shared(), may, partEventsOf, stop));
-    for (const PartArcs::Arc& arc : problem.parts_.arcs)
-        problem.modules_.push_back(moduleOf(arc));
-    for (const PartArcs::ArcClass& arcClass : problem.parts_.classes) {
+    const auto own = std::make_shared<Options>();
+    ASSIGN_OR_RETURN(own->parts, PartArcs::create(model, events, tree, layout.shared(), may, partEventsOf, stop));
+    for (const PartArcs::Arc& arc : own->parts.arcs)
+        own->modules.push_back(moduleOf(arc));
+    for (const PartArcs::ArcClass& arcClass : own->parts.classes) {
         const std::vector<LocalEffect>& options = arcClass.options.effects;
-        std::vector<double>& bytes = problem.changes_.emplace_back();
+        std::vector<double>& bytes = own->changes.emplace_back();
         for (std::size_t change = 0; !options.empty() && change < options.front().changes.size(); ++change) {
             for (const LocalEffect& effect : options)
                 bytes.push_back(static_cast<double>(effect.changes[change].after));
             for (const LocalEffect& effect : options)
                 bytes.push_back(static_cast<double>(effect.changes[change].high));
         }
-        std::ranges::transform(options, std::back_inserter(problem.steps_.emplace_back()), stepsOf);
+        std::ranges::transform(options, std::back_inserter(own->steps.emplace_back()), stepsOf);
     }
     problem.positions_ = tree.parts.size();
     problem.atMost_.assign(layout.high().begin(), layout.high().end());
     const StepLayout least(model, events, modules, worldSize, asRecorded);
     problem.atLeast_.assign(least.high().begin(), least.high().end());
-    for (const PartArcs::Arc& arc : problem.parts_.arcs)
+    for (const PartArcs::Arc& arc : own->parts.arcs)
         for (const std::uint32_t event : arc.replay->events())
             problem.atLeast_[event] = least.after()[event];
     for (const auto& [begin, end, bytes] : castsThatMayBeGone(model, events))
         for (std::uint32_t event = begin; event < end; ++event)
             problem.atLeast_[event] -= bytes;
+    own->shared = sharedIn(model, layout, *own, std::ranges::max(problem.atLeast_));
+    problem.options_ = own;
     problem.findStretches();
+    return problem;
+}
+
+/// Arguments that the same options hold are one.
+std::vector<RowProblem::SharedArgument> RowProblem::sharedIn(const StepModel& model, const StepLayout& layout,
+                                                             const Options& options, Bytes peak)
+{
+    std::map<OptionSet, SharedArgument> known;
+    const auto stretches = layout.heldAtLeast();
+    for (std::uint32_t storage = 0; storage < stretches.size(); ++storage) {
+        if (stretches[storage].empty())
+            continue;
+        const auto takes = [&](CallId call) {
+            const auto& arguments = model.trace()->calls.arguments[call];
+            return std::ranges::find(arguments, StorageId(storage)) != arguments.end();
+        };
+        const auto isHeldBy = [&](const CheckpointRegion& region) {
+            return !region.offload && std::ranges::any_of(model.index().callsOf[region.module.value], takes);
+        };
+        OptionSet holders;
+        for (std::size_t arc = 0; arc < options.parts.arcs.size(); ++arc) {
+            std::vector<bool>& ofArc = holders.emplace_back();
+            for (const CheckpointPlan& plan : options.parts.classes[options.parts.arcs[arc].arcClass].options.plans) {
+                const CheckpointPlan regions = inStep(plan, options.modules[arc]);
+                ofArc.push_back(std::ranges::any_of(regions, isHeldBy));
+            }
+        }
+        SharedArgument& own = known[holders];
+        own.bytes += stretches[storage].front().bytes;
+        own.stretches.insert(own.stretches.end(), stretches[storage].begin(), stretches[storage].end());
+        own.holders = std::move(holders);
+    }
+    std::vector<SharedArgument> shared;
+    for (auto& [holders, argument] : known)
+        if (static_cast<double>(argument.bytes) >= leastShared * static_cast<double>(peak))
+            shared.push_back(std::move(argument));
+    std::ranges::stable_sort(shared, std::ranges::greater(), &SharedArgument::bytes);
+    shared.resize(std::min(shared.size(), mostShared));
+    return shared;
+}
+
+RowProblem RowProblem::withHeld(std::size_t held) const
+{
+    RowProblem problem = *this;
+    for (std::size_t number = 0; number < shared().size(); ++number)
+        for (const auto& [begin, end, bytes] : shared()[number].stretches)
+            for (std::uint32_t event = begin; (held >> number & 1) != 0 && event < end; ++event)
+                problem.atLeast_[event] += bytes;
+    problem.findHighest();
     return problem;
 }
 
@@ -172,7 +226,7 @@ void RowProblem::findStretches()
     begins.front() = begins.back() = true;
     for (const PartArcs::Arc& arc : arcs()) {
         const LocalReplay& replay = *arc.replay;
-        for (const std::vector<Step>& steps : steps_[arc.arcClass])
+        for (const std::vector<Step>& steps : options_->steps[arc.arcClass])
             for (const Step& step : steps)
                 for (std::size_t i = step.number; i < replay.events().size(); i += replay.changes()) {
                     const std::uint32_t event = replay.events()[i];
@@ -184,6 +238,13 @@ void RowProblem::findStretches()
             beginOf_.push_back(event);
         stretchOf_.push_back(static_cast<std::uint32_t>(beginOf_.size() - 1));
     }
+    findHighest();
+}
+
+void RowProblem::findHighest()
+{
+    highestAtLeast_.clear();
+    highestAtMost_.clear();
     for (std::size_t stretch = 0; stretch + 1 < beginOf_.size(); ++stretch) {
         const auto highestOf = [&](const std::vector<Bytes>& bytes) {
             return *std::max_element(bytes.begin() + beginOf_[stretch], bytes.begin() + beginOf_[stretch + 1]);
@@ -234,7 +295,7 @@ std::span<const double> RowProblem::changesIn(const Row& row, std::size_t arc) c
         return {};
     SearchLimit::count(static_cast<double>(optionCount(arc)), nsPerOption);
     const std::size_t number = 2 * static_cast<std::size_t>(moment.change) + (moment.atEvent ? 1 : 0);
-    return std::span(changes_[parts_.arcs[arc].arcClass]).subspan(number * optionCount(arc), optionCount(arc));
+    return std::span(options_->changes[arcs()[arc].arcClass]).subspan(number * optionCount(arc), optionCount(arc));
 }
 
 std::vector<double> RowProblem::memoryUnder(const OptionShares& shares, Memory memory) const
@@ -280,12 +341,12 @@ PlanMemory::PlanMemory(const RowProblem& problem, RowProblem::Memory memory, con
     for (std::size_t block = 0; block < highest_.size(); ++block)
         findHighest(block);
     for (const auto& [option, share] : plan)
-        change(option.arc, {}, problem.steps_[problem.arcs()[option.arc].arcClass][option.option]);
+        change(option.arc, {}, problem.options_->steps[problem.arcs()[option.arc].arcClass][option.option]);
 }
 
 void PlanMemory::replace(const ArcOption& option, std::size_t by)
 {
-    const auto& steps = problem_->steps_[problem_->arcs()[option.arc].arcClass];
+    const auto& steps = problem_->options_->steps[problem_->arcs()[option.arc].arcClass];
     change(option.arc, steps[option.option], steps[by]);
 }
 
@@ -437,7 +498,7 @@ CheckpointPlan RowProblem::planOf(const OptionShares& shares) const
 {
     CheckpointPlan plan;
     for (const auto& [option, share] : shares)
-        std::ranges::move(inStep(optionsOf(option.arc).plans[option.option], modules_[option.arc]),
+        std::ranges::move(inStep(optionsOf(option.arc).plans[option.option], moduleOf(option.arc)),
                           std::back_inserter(plan));
     std::ranges::sort(plan, {}, &CheckpointRegion::module);
     return plan;

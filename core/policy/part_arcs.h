@@ -78,7 +78,7 @@ public:
     static Result<RowProblem> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
                                      int worldSize, const std::stop_token& stop);
 
-    const std::vector<PartArcs::Arc>& arcs() const { return parts_.arcs; }
+    const std::vector<PartArcs::Arc>& arcs() const { return options_->parts.arcs; }
     std::size_t positions() const { return positions_; } ///< of the chain of parts
     std::size_t optionCount(std::size_t arc) const { return optionsOf(arc).effects.size(); }
     const LocalEffect& effectOf(const ArcOption& option) const { return optionsOf(option.arc).effects[option.option]; }
@@ -115,12 +115,27 @@ public:
     std::vector<Component> components(const std::vector<Row>& rows, const OptionSet& options) const;
 
     CheckpointPlan planOf(const OptionShares& shares) const;
-    ModuleId moduleOf(std::size_t arc) const { return modules_[arc]; }
+    ModuleId moduleOf(std::size_t arc) const { return options_->modules[arc]; }
+
+    /// Tensors that are arguments of several parts (a position bias). A checkpoint of any of the parts holds the
+    /// tensors where the recording has them freed: that memory counts once for a plan, and not with atLeast.
+    struct SharedArgument
+    {
+        Bytes bytes = 0;
+        std::vector<PartDeviations::Stretch> stretches; ///< where every part would hold the tensors
+        OptionSet holders; ///< the options that hold the tensors
+    };
+    const std::vector<SharedArgument>& shared() const { return options_->shared; } ///< the few largest
+    /// The problem of plans that hold some shared arguments. `held`: a bit for each.
+    RowProblem withHeld(std::size_t held) const;
 
 private:
     friend class PlanMemory;
     RowProblem() = default;
-    const PartOptions& optionsOf(std::size_t arc) const { return parts_.classes[parts_.arcs[arc].arcClass].options; }
+    const PartOptions& optionsOf(std::size_t arc) const
+    {
+        return options_->parts.classes[arcs()[arc].arcClass].options;
+    }
     const std::vector<Bytes>& base(Memory memory) const { return memory == Memory::atLeast ? atLeast_ : atMost_; }
 
     /// A change of an effect that differs from the change before.
@@ -129,18 +144,27 @@ private:
         std::size_t number = 0; ///< of the change
         Bytes high = 0, after = 0; ///< as LocalEffect::Change; `after` holds until the next step
     };
+    /// What all problems of a step have.
+    struct Options
+    {
+        PartArcs parts;
+        std::vector<std::vector<double>> changes; ///< by class of arcs: bytes by Row::Moment, and there by option
+        std::vector<std::vector<std::vector<Step>>> steps; ///< by class of arcs, by option
+        std::vector<ModuleId> modules; ///< by arc
+        std::vector<SharedArgument> shared;
+    };
     static std::vector<Step> stepsOf(const LocalEffect& effect);
+    static std::vector<SharedArgument> sharedIn(const StepModel& model, const StepLayout& layout,
+                                                const Options& options, Bytes peak);
     void findStretches();
+    void findHighest();
     /// By stretch: the highest base().
     const std::vector<Bytes>& highest(Memory memory) const
     {
         return memory == Memory::atLeast ? highestAtLeast_ : highestAtMost_;
     }
 
-    PartArcs parts_;
-    std::vector<std::vector<double>> changes_; ///< by class of arcs: bytes by Row::Moment, and there by option
-    std::vector<std::vector<std::vector<Step>>> steps_; ///< by class of arcs, by option
-    std::vector<ModuleId> modules_; ///< by arc
+    std::shared_ptr<const Options> options_;
     std::size_t positions_ = 0;
     std::vector<Bytes> atLeast_, atMost_; ///< by event: memory without a plan
     /// Stretches of events at which every plan adds the same bytes.

@@ -69,6 +69,10 @@ public:
     void startFrom(const RowHints& hints)
     {
         addOptions(options_, hints.options);
+        without_ = hints.without;
+        for (std::size_t arc = 0; arc < without_.size(); ++arc)
+            for (std::size_t option = 0; option < without_[arc].size(); ++option)
+                options_[arc][option] = options_[arc][option] && !without_[arc][option];
         for (const std::uint32_t event : hints.events)
             rows_.push_back(problem_.rowAt(event, memory_, budget_));
     }
@@ -353,6 +357,10 @@ private:
     {
         const std::size_t positions = problem_.positions(), first = positions + copyRows();
         ReducedCosts costs{relaxedMs_, reduced_, {}, copyPrices_, {duals_.begin(), duals_.begin() + positions}, {}};
+        for (std::size_t arc = 0; arc < without_.size(); ++arc)
+            for (std::size_t option = 0; option < without_[arc].size(); ++option)
+                if (without_[arc][option])
+                    costs.options[arc][option] = notLimited;
         for (std::size_t row = 0; row < 2 * positions; ++row)
             costs.late[row % 2].push_back(-duals_[3 * positions + row]);
         for (std::size_t row = 0; row < rows_.size(); ++row)
@@ -413,7 +421,7 @@ private:
             std::vector<std::pair<double, std::size_t>> cheaper;
             const std::vector<double>& costs = reduced_[arc] = reducedCosts(arc);
             for (std::size_t option = 0; option < options_[arc].size(); ++option)
-                if (costs[option] < -costTolerance && !options_[arc][option])
+                if (costs[option] < -costTolerance && !options_[arc][option] && !isWithout({arc, option}))
                     cheaper.emplace_back(costs[option], option);
             std::ranges::sort(cheaper);
             for (const auto& [cost, option] : cheaper | std::views::take(newColumns)) {
@@ -430,7 +438,8 @@ private:
         std::vector<std::pair<double, ArcOption>> more;
         for (std::size_t arc = 0; arc < options_.size(); ++arc) {
             for (std::size_t option = 0; option < options_[arc].size(); ++option)
-                if (const double cost = reduced_[arc][option]; !options_[arc][option] && relaxedMs_ + cost < ms)
+                if (const double cost = reduced_[arc][option];
+                    !options_[arc][option] && !isWithout({arc, option}) && relaxedMs_ + cost < ms)
                     more.emplace_back(cost, ArcOption{arc, option});
         }
         hasAllOptions_ = more.size() <= most;
@@ -443,6 +452,8 @@ private:
             options_[option.arc][option.option] = true;
         return hasAllOptions_;
     }
+
+    bool isWithout(const ArcOption& option) const { return !without_.empty() && without_[option.arc][option.option]; }
 
     struct Found
     {
@@ -507,6 +518,7 @@ private:
     const SearchLimit& limit_;
     double beyondMs_ = 0; ///< cost of a unit above the budget
     OptionSet options_; ///< in the programme
+    OptionSet without_; ///< RowHints
     std::vector<Row> rows_;
     std::vector<std::vector<double>> reduced_; ///< by arc, by option: reducedCosts()
     std::vector<double> duals_; ///< of the relaxation: by position, then by row

@@ -36,7 +36,12 @@ StepLayout::StepLayout(const StepModel& model, const StorageEvents& events, std:
     findShared();
     measure(worldSize);
     if (sharedArguments != SharedArguments::asRecorded)
-        holdShared(sharedArguments);
+        for (const std::vector<PartDeviations::Stretch>& stretches : held(sharedArguments))
+            for (const auto& [begin, end, bytes] : stretches)
+                for (std::uint32_t event = begin; event < end; ++event) {
+                    high_[event] += bytes;
+                    after_[event] += bytes;
+                }
     findOwners();
     boundary_ = boundary ? *boundary : boundaryWith(std::vector<Bytes>(after_.size(), 0));
 }
@@ -90,9 +95,9 @@ void StepLayout::measure(int worldSize)
     }
 }
 
-/// Adds shared arguments as if the first part with the argument always held the argument; for `heldAtLeast`, only while
-/// each part with the argument would hold the argument.
-void StepLayout::holdShared(SharedArguments sharedArguments)
+/// By storage: the stretches in which the first part with a shared argument would hold the argument; for `heldAtLeast`,
+/// only those in which each part with the argument would.
+std::vector<std::vector<PartDeviations::Stretch>> StepLayout::held(SharedArguments sharedArguments) const
 {
     struct Span
     {
@@ -111,22 +116,29 @@ void StepLayout::holdShared(SharedArguments sharedArguments)
                 else if (sharedArguments == SharedArguments::heldAtLeast)
                     span = {std::max(span.begin, call.enter), std::min(span.end, lastRelease(model_.index(), call))};
             }
+    std::vector<std::vector<PartDeviations::Stretch>> stretches(spans.size());
     for (std::uint32_t storage = 0; storage < spans.size(); ++storage)
         if (shared_[storage] && spans[storage].end != never)
-            hold(StorageId(storage), spans[storage].begin, spans[storage].end);
+            stretches[storage] = freedIn(StorageId(storage), spans[storage].begin, spans[storage].end);
+    return stretches;
 }
 
-/// Adds a storage to the memory from `begin` to `end`, at the events where the recording has the storage freed.
-void StepLayout::hold(StorageId storage, std::uint32_t begin, std::uint32_t end)
+std::vector<std::vector<PartDeviations::Stretch>> StepLayout::heldAtLeast() const
+{
+    return held(SharedArguments::heldAtLeast);
+}
+
+/// The stretches from `begin` to `end` in which the recording has a storage freed.
+std::vector<PartDeviations::Stretch> StepLayout::freedIn(StorageId storage, std::uint32_t begin,
+                                                         std::uint32_t end) const
 {
     const StepTrace& trace = *model_.trace();
     const auto last = static_cast<std::uint32_t>(trace.events.size());
-    end = std::min(end, last);
+    std::vector<PartDeviations::Stretch> stretches;
     const auto addBetween = [&](std::uint32_t gone, std::uint32_t back) {
-        for (std::uint32_t event = std::max(gone, begin); event < std::min(back, end); ++event) {
-            high_[event] += trace.storages.bytes[storage];
-            after_[event] += trace.storages.bytes[storage];
-        }
+        const std::uint32_t first = std::max(gone, begin), after = std::min({back, end, last});
+        if (first < after)
+            stretches.push_back({first, after, trace.storages.bytes[storage]});
     };
     HeldBlock block;
     std::uint32_t gone = never;
@@ -141,6 +153,7 @@ void StepLayout::hold(StorageId storage, std::uint32_t begin, std::uint32_t end)
     }
     if (!block.isHeld() && gone != never)
         addBetween(gone, last);
+    return stretches;
 }
 
 /// The event of the first unpack of a tensor that a call packed.

@@ -57,6 +57,9 @@ public:
                SharedArguments sharedArguments, std::optional<std::uint32_t> boundary = {});
 
     const std::vector<bool>& shared() const { return shared_; } ///< by StorageId: argument of several parts
+    /// By StorageId, of shared arguments: where the recording has the storage freed, and every part with the argument
+    /// would hold the argument.
+    std::vector<std::vector<PartDeviations::Stretch>> heldAtLeast() const;
     bool hasShared(ModuleId module) const; ///< whether an argument of the module is shared
 
     /// Live bytes at the boundary of forward and backward, the reference of PartMemory::held, and the highest before
@@ -143,8 +146,8 @@ private:
     };
     void findShared();
     void measure(int worldSize);
-    void holdShared(SharedArguments sharedArguments);
-    void hold(StorageId storage, std::uint32_t begin, std::uint32_t end);
+    std::vector<std::vector<PartDeviations::Stretch>> held(SharedArguments sharedArguments) const;
+    std::vector<PartDeviations::Stretch> freedIn(StorageId storage, std::uint32_t begin, std::uint32_t end) const;
     void findOwners();
     Bytes highestOf(int owner) const;
     std::uint32_t firstUnpack(const StepIndex::Call& call) const;

@@ -372,8 +372,16 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
         ASSIGN_OR_RETURN(RowProblem rows, RowProblem::create(model_, *events_, tree, worldSize_, stop));
         auto times = std::make_shared<const EventTimes>(eventTimes(*model_.trace(), model_.index()));
         CopyLimits copies = copyLimits(model_, *times, tree, rows);
-        offload_.emplace(OffloadProblem{
-            std::move(rows), times, std::move(copies), expectedLimits(model_, tree), {model_, *times, tree}, {}});
+        std::vector<RowProblem> held;
+        for (std::size_t set = 1; set < std::size_t{1} << rows.shared().size(); ++set)
+            held.push_back(rows.withHeld(set));
+        offload_.emplace(OffloadProblem{std::move(rows),
+                                        std::move(held),
+                                        times,
+                                        std::move(copies),
+                                        expectedLimits(model_, tree),
+                                        {model_, *times, tree},
+                                        {}});
         std::vector<std::vector<CopyLimits::Own>> own;
         for (std::size_t arc = 0; arc < offload_->rows.arcs().size(); ++arc) {
             std::vector<CopyLimits::Own>& ofArc = own.emplace_back(offload_->rows.optionCount(arc));
