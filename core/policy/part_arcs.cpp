@@ -60,8 +60,8 @@ Error stoppedMeasuring()
 }
 
 Result<PartArcs> PartArcs::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
-                                  const std::vector<bool>& shared, const MayCheckpoint& may,
-                                  const PartEventsOf& partEventsOf, const std::stop_token& stop)
+                                  const StepLayout& layout, const MayCheckpoint& may, const PartEventsOf& partEventsOf,
+                                  const std::stop_token& stop)
 {
     PartArcs found;
     found.arcs = arcsOf(tree);
@@ -72,7 +72,8 @@ Result<PartArcs> PartArcs::create(const StepModel& model, const StorageEvents& e
             return stoppedMeasuring();
         Arc& arc = found.arcs[number];
         arc.replay = std::make_shared<const LocalReplay>(
-            model, events, tree.units[static_cast<std::size_t>(arc.unit)].module, shared, notes);
+            model, events, tree.units[static_cast<std::size_t>(arc.unit)].module,
+            arc.last - arc.first > 1 ? layout.sharedBeyond(arc.first, arc.last) : layout.shared(), notes);
         const auto [known, added] = classOf.emplace(signatureOf(arc, tree), found.classes.size());
         if (added) {
             ArcClass& arcClass = found.classes.emplace_back();
@@ -141,7 +142,7 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
     const MayCheckpoint may = [](ModuleId) { return true; };
     RowProblem problem;
     const auto own = std::make_shared<Options>();
-    ASSIGN_OR_RETURN(own->parts, PartArcs::create(model, events, tree, layout.shared(), may, partEventsOf, stop));
+    ASSIGN_OR_RETURN(own->parts, PartArcs::create(model, events, tree, layout, may, partEventsOf, stop));
     for (const PartArcs::Arc& arc : own->parts.arcs)
         own->modules.push_back(moduleOf(arc));
     for (const PartArcs::ArcClass& arcClass : own->parts.classes) {
@@ -176,7 +177,7 @@ std::vector<RowProblem::SharedArgument> RowProblem::sharedIn(const StepModel& mo
                                                              const Options& options, Bytes peak)
 {
     std::map<OptionSet, SharedArgument> known;
-    const auto stretches = layout.heldAtLeast();
+    const auto stretches = layout.heldBetween();
     for (std::uint32_t storage = 0; storage < stretches.size(); ++storage) {
         if (stretches[storage].empty())
             continue;

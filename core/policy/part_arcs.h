@@ -41,10 +41,10 @@ struct PartArcs
     /// The events of an arc, for the choice of the arc's options.
     using PartEventsOf = std::function<StepLayout::PartEvents(const Arc& arc)>;
 
-    /// `shared` are the storages that are arguments of several parts. Error: as predict(), and stoppedMeasuring().
+    /// `layout` is that of the parts. Error: as predict(), and stoppedMeasuring().
     static Result<PartArcs> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
-                                   const std::vector<bool>& shared, const MayCheckpoint& may,
-                                   const PartEventsOf& partEventsOf, const std::stop_token& stop);
+                                   const StepLayout& layout, const MayCheckpoint& may, const PartEventsOf& partEventsOf,
+                                   const std::stop_token& stop);
 };
 
 /// A plan of an arc's part, with the modules of the step.
@@ -122,7 +122,7 @@ public:
     struct SharedArgument
     {
         Bytes bytes = 0;
-        std::vector<PartDeviations::Stretch> stretches; ///< where every part would hold the tensors
+        std::vector<PartDeviations::Stretch> stretches; ///< between the forwards and the backwards of all the parts
         OptionSet holders; ///< the options that hold the tensors
     };
     const std::vector<SharedArgument>& shared() const { return options_->shared; } ///< the few largest

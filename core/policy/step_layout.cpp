@@ -36,12 +36,7 @@ StepLayout::StepLayout(const StepModel& model, const StorageEvents& events, std:
     findShared();
     measure(worldSize);
     if (sharedArguments != SharedArguments::asRecorded)
-        for (const std::vector<PartDeviations::Stretch>& stretches : held(sharedArguments))
-            for (const auto& [begin, end, bytes] : stretches)
-                for (std::uint32_t event = begin; event < end; ++event) {
-                    high_[event] += bytes;
-                    after_[event] += bytes;
-                }
+        holdShared(sharedArguments);
     findOwners();
     boundary_ = boundary ? *boundary : boundaryWith(std::vector<Bytes>(after_.size(), 0));
 }
@@ -49,16 +44,24 @@ StepLayout::StepLayout(const StepModel& model, const StorageEvents& events, std:
 void StepLayout::findShared()
 {
     const StepTrace& trace = *model_.trace();
-    std::vector<std::int32_t> holder(trace.storages.size(), -1);
-    for (std::size_t part = 0; part < parts_.size(); ++part)
-        for (const CallId call : model_.index().callsOf[parts_[part].value])
+    holders_.assign(trace.storages.size(), {-1, -1});
+    for (int part = 0; part < static_cast<int>(parts_.size()); ++part)
+        for (const CallId call : model_.index().callsOf[parts_[static_cast<std::size_t>(part)].value])
             for (const StorageId storage : trace.calls.arguments[call]) {
-                std::int32_t& first = holder[storage.value];
-                if (first >= 0 && first != static_cast<std::int32_t>(part))
-                    shared_[storage.value] = true;
-                else
-                    first = static_cast<std::int32_t>(part);
+                auto& [first, last] = holders_[storage.value];
+                shared_[storage.value] = shared_[storage.value] || (first >= 0 && first != part);
+                first = first < 0 ? part : first;
+                last = part;
             }
+}
+
+std::vector<bool> StepLayout::sharedBeyond(int first, int last) const
+{
+    std::vector<bool> beyond = shared_;
+    for (std::size_t storage = 0; storage < beyond.size(); ++storage)
+        if (beyond[storage])
+            beyond[storage] = holders_[storage].first < first || holders_[storage].second >= last;
+    return beyond;
 }
 
 bool StepLayout::hasShared(ModuleId module) const
@@ -95,37 +98,47 @@ void StepLayout::measure(int worldSize)
     }
 }
 
-/// By storage: the stretches in which the first part with a shared argument would hold the argument; for `heldAtLeast`,
-/// only those in which each part with the argument would.
-std::vector<std::vector<PartDeviations::Stretch>> StepLayout::held(SharedArguments sharedArguments) const
+/// By storage, of shared arguments: the stretches in which the first part with the argument, or each part, would hold
+/// the argument, and the recording has it freed. `spanOf`: where a part holds an argument of a call.
+template <class SpanOf>
+std::vector<std::vector<PartDeviations::Stretch>> StepLayout::held(const SpanOf& spanOf, bool byAll) const
 {
-    struct Span
-    {
-        std::uint32_t begin = 0;
-        std::uint32_t end = never; ///< never: no part has the argument yet
-    };
     const StepTrace& trace = *model_.trace();
-    std::vector<Span> spans(shared_.size());
+    std::vector<std::optional<Span>> spans(shared_.size());
     for (const ModuleId part : parts_)
-        for (const CallId id : model_.index().callsOf[part.value])
+        for (const CallId id : model_.index().callsOf[part.value]) {
+            const Span own = spanOf(model_.index().calls[id.value]);
             for (const StorageId storage : trace.calls.arguments[id]) {
-                const StepIndex::Call& call = model_.index().calls[id.value];
-                Span& span = spans[storage.value];
-                if (span.end == never)
-                    span = {call.enter, lastRelease(model_.index(), call)};
-                else if (sharedArguments == SharedArguments::heldAtLeast)
-                    span = {std::max(span.begin, call.enter), std::min(span.end, lastRelease(model_.index(), call))};
+                std::optional<Span>& span = spans[storage.value];
+                if (!span)
+                    span = own;
+                else if (byAll)
+                    span = {std::max(span->begin, own.begin), std::min(span->end, own.end)};
             }
+        }
     std::vector<std::vector<PartDeviations::Stretch>> stretches(spans.size());
     for (std::uint32_t storage = 0; storage < spans.size(); ++storage)
-        if (shared_[storage] && spans[storage].end != never)
-            stretches[storage] = freedIn(StorageId(storage), spans[storage].begin, spans[storage].end);
+        if (shared_[storage] && spans[storage])
+            stretches[storage] = freedIn(StorageId(storage), spans[storage]->begin, spans[storage]->end);
     return stretches;
 }
 
-std::vector<std::vector<PartDeviations::Stretch>> StepLayout::heldAtLeast() const
+void StepLayout::holdShared(SharedArguments sharedArguments)
 {
-    return held(SharedArguments::heldAtLeast);
+    const auto spanOf = [this](const StepIndex::Call& call) {
+        return Span{call.enter, lastRelease(model_.index(), call)};
+    };
+    for (const auto& stretches : held(spanOf, sharedArguments == SharedArguments::heldAtLeast))
+        for (const auto& [begin, end, bytes] : stretches)
+            for (std::uint32_t event = begin; event < end; ++event) {
+                high_[event] += bytes;
+                after_[event] += bytes;
+            }
+}
+
+std::vector<std::vector<PartDeviations::Stretch>> StepLayout::heldBetween() const
+{
+    return held([this](const StepIndex::Call& call) { return Span{call.exit, firstUnpack(call)}; }, true);
 }
 
 /// The stretches from `begin` to `end` in which the recording has a storage freed.

@@ -57,9 +57,12 @@ public:
                SharedArguments sharedArguments, std::optional<std::uint32_t> boundary = {});
 
     const std::vector<bool>& shared() const { return shared_; } ///< by StorageId: argument of several parts
-    /// By StorageId, of shared arguments: where the recording has the storage freed, and every part with the argument
-    /// would hold the argument.
-    std::vector<std::vector<PartDeviations::Stretch>> heldAtLeast() const;
+    /// By StorageId: argument of several parts, not all of which are among the parts first to last - 1. What a module
+    /// around these parts alone uses is no argument of the module.
+    std::vector<bool> sharedBeyond(int first, int last) const;
+    /// By StorageId, of shared arguments: where the recording has the storage freed, between the forwards and the
+    /// backwards of all parts with the argument. A checkpoint in any of these parts holds the argument there.
+    std::vector<std::vector<PartDeviations::Stretch>> heldBetween() const;
     bool hasShared(ModuleId module) const; ///< whether an argument of the module is shared
 
     /// Live bytes at the boundary of forward and backward, the reference of PartMemory::held, and the highest before
@@ -146,7 +149,13 @@ private:
     };
     void findShared();
     void measure(int worldSize);
-    std::vector<std::vector<PartDeviations::Stretch>> held(SharedArguments sharedArguments) const;
+    struct Span
+    {
+        std::uint32_t begin = 0, end = 0; ///< events
+    };
+    void holdShared(SharedArguments sharedArguments);
+    template <class SpanOf>
+    std::vector<std::vector<PartDeviations::Stretch>> held(const SpanOf& spanOf, bool byAll) const;
     std::vector<PartDeviations::Stretch> freedIn(StorageId storage, std::uint32_t begin, std::uint32_t end) const;
     void findOwners();
     Bytes highestOf(int owner) const;
@@ -159,6 +168,7 @@ private:
     const StorageEvents* events_;
     std::vector<ModuleId> parts_;
     std::vector<bool> shared_;
+    std::vector<std::pair<int, int>> holders_; ///< by StorageId, of shared arguments: the first and the last part
     std::vector<Bytes> high_; ///< by event: highest memory during the event
     std::vector<Bytes> after_; ///< by event
     std::vector<Stretch> stretches_;

@@ -81,8 +81,8 @@ OptionShares randomOptions(const RowProblem& problem, std::mt19937& random)
 
 TEST(RowProblem, memoryOfEveryPlanIsBetweenBothSums)
 {
-    for (const char* name :
-         {"actor_critic", "gan", "two_losses", "multi_crop", "transformer", "llama_1b_bf16", "fsdp_llama"}) {
+    for (const char* name : {"actor_critic", "gan", "two_losses", "multi_crop", "transformer", "llama_1b_bf16",
+                             "fsdp_llama", "t5_3L_h100"}) {
         SCOPED_TRACE(name);
         const Step step(name);
         std::mt19937 random(5);
@@ -96,6 +96,32 @@ TEST(RowProblem, memoryOfEveryPlanIsBetweenBothSums)
                 ms += step.problem.effectOf(option).recomputeMs;
             EXPECT_NEAR(ms, predicted.recomputeMs, 1e-9 * (1 + ms));
         }
+    }
+}
+
+// The position bias of T5's layers.
+TEST(RowProblem, aPlanTakesTheSharedArgumentsThatItsCheckpointsHold)
+{
+    const StepTracePtr trace = *readStepTrace(HEADROOM_SOURCE_DIR "/tests/data/steps/t5_3L_h100.hrs");
+    for (const bool offloads : {false, true}) {
+        const Step step(trace, offloads);
+        const RowProblem& problem = step.problem;
+        ASSERT_FALSE(problem.shared().empty());
+        EXPECT_EQ(problem.shared().front().bytes, 12 * 512 * 512 * sizeof(float)); // heads, positions
+        std::mt19937 random(9);
+        int higher = 0;
+        for (int i = 0; i < 60; ++i) {
+            const OptionShares shares = randomOptions(problem, random);
+            std::size_t held = 0;
+            for (std::size_t number = 0; number < problem.shared().size(); ++number)
+                for (const auto& [option, share] : shares)
+                    if (problem.shared()[number].holders[option.arc][option.option])
+                        held |= std::size_t{1} << number;
+            const auto most = std::ranges::max(problem.withHeld(held).memoryUnder(shares, atLeast));
+            EXPECT_LE(static_cast<Bytes>(most), step.model.predict(problem.planOf(shares))->peak) << i;
+            higher += static_cast<Bytes>(most) > step.highest(shares, atLeast) ? 1 : 0;
+        }
+        EXPECT_GT(higher, 5);
     }
 }
 
