@@ -74,18 +74,15 @@ public:
             belowMs_ = before->plan.costMs();
             best_ = std::move(before);
         }
-        const RowAnswer bound = relaxRows(*problem_, budget_, atLeast, limit_, copies_, hints_);
+        const RowAnswer bound = relax();
         boundMs_ = std::max(bound.boundMs, best_ ? best_->plan.boundMs : 0);
         if (boundMs_ == std::numeric_limits<double>::infinity())
             return std::optional<PlanAnswer>();
         relaxed_ = bound.relaxed;
         raisePrice(bound);
-        if (bound.reduced)
-            cases_.push_back({problem_, *bound.reduced, bound.boundMs});
         const auto propose = [this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); };
         RETURN_IF_ERROR(search(propose));
         RETURN_IF_ERROR(recomputeAlone());
-        splitCases();
         RETURN_IF_ERROR(searchCounts());
         RETURN_IF_ERROR(searchChain());
         if (isOpen() && best_) { // the upper bound of the memory leaves out plans that fit
@@ -133,49 +130,35 @@ private:
     double neededMs() const { return belowMs_ * (1 - enoughGap); }
     bool isOpen(const Case& own) const { return isOpen() && own.boundMs < neededMs(); }
 
-    /// Splits the plans by the shared arguments that they hold: the lower bound of memory leaves out these arguments.
-    /// A side without better plans is closed; two open sides are not split again.
-    void splitCases()
+    /// Solves the linear relaxation of all plans. The lower bound of memory leaves out the shared argument: plans that
+    /// hold the argument are a case of their own. Returns the answer of the case with the lower bound.
+    RowAnswer relax()
     {
-        std::size_t held = 0;
-        for (std::size_t number = 0; cases_.size() == 1 && best_ && isOpen() && number < problem_->shared().size();
-             ++number) {
-            RowHints hints = hints_;
-            hints.without = problem_->shared()[number].holders;
-            const RowAnswer without = relaxRows(*problem_, budget_, atLeast, limit_, copies_, hints);
-            held |= std::size_t{1} << number;
-            const RowProblem& heldProblem = offload_.held[held - 1];
-            const RowAnswer holding = relaxRows(heldProblem, budget_, atLeast, limit_, copies_, hints_);
-            if (limit_.reached())
-                return;
-            const RowProblem& problem = *problem_;
-            cases_.clear();
-            if (holding.reduced && holding.boundMs < neededMs())
-                cases_.push_back({&heldProblem, *holding.reduced, holding.boundMs});
-            else
-                closedMs_ = std::min(closedMs_, holding.boundMs);
-            if (without.reduced && without.boundMs < neededMs())
-                cases_.push_back({&problem, *without.reduced, without.boundMs});
-            else
-                closedMs_ = std::min(closedMs_, without.boundMs);
-            if (cases_.size() == 1)
-                problem_ = cases_.front().problem;
-            raisePrice(holding);
-            raiseBound();
-        }
+        const std::optional<RowProblem::SharedArgument>& shared = problem_->shared();
+        const bool isSplit = shared && copies_.isChain;
+        RowHints hints = hints_;
+        if (isSplit)
+            hints.without = shared->holders;
+        RowAnswer least = relax(problem_, isSplit ? hints : hints_);
+        if (isSplit)
+            if (RowAnswer holding = relax(&*offload_.held, hints_); holding.boundMs < least.boundMs) {
+                least = std::move(holding);
+                problem_ = &*offload_.held;
+            }
+        return least;
+    }
+    RowAnswer relax(const RowProblem* problem, RowHints& hints)
+    {
+        RowAnswer answer = relaxRows(*problem, budget_, atLeast, limit_, copies_, hints);
+        if (answer.reduced)
+            cases_.push_back({problem, *answer.reduced, answer.boundMs});
+        return answer;
     }
 
     void raiseBound(Case& own, double ms)
     {
         own.boundMs = std::max(own.boundMs, ms);
-        raiseBound();
-    }
-    void raiseBound()
-    {
-        double least = closedMs_;
-        for (const Case& own : cases_)
-            least = std::min(least, own.boundMs);
-        boundMs_ = std::max(boundMs_, least);
+        boundMs_ = std::max(boundMs_, std::ranges::min_element(cases_, {}, &Case::boundMs)->boundMs);
     }
 
     /// Searches plans without offload that take less than the best plan so far.
@@ -312,8 +295,8 @@ private:
             return {};
         const SearchLimit limit = partOfTime(shareOfSearch);
         RowAnswer answer
-            = solveRows(*problem_, budget_, atLeast, offloadGap, limit, copies_, belowMs_, hints_, mostProvable);
-        boundMs_ = std::max(boundMs_, std::min(closedMs_, answer.boundMs));
+            = solveRows(offload_.rows, budget_, atLeast, offloadGap, limit, copies_, belowMs_, hints_, mostProvable);
+        boundMs_ = std::max(boundMs_, answer.boundMs);
         if (!answer.plan)
             return {};
         const DraftSearch drafts = draftsAt(budget_);
@@ -454,7 +437,7 @@ private:
 
     const StepSolver& solver_;
     const OffloadProblem& offload_;
-    const RowProblem* problem_; ///< with the shared arguments that every better plan holds
+    const RowProblem* problem_; ///< of the case with the lower bound
     const CopySchedule& schedule_;
     Bytes budget_;
     double belowMs_ = std::numeric_limits<double>::infinity(); ///< of the best plan
@@ -468,9 +451,8 @@ private:
     std::optional<OptionShares> draft_; ///< the best plan of the rows that fits
     double draftMs_ = std::numeric_limits<double>::infinity(); ///< of draft_
     double boundMs_ = 0;
-    double closedMs_ = std::numeric_limits<double>::infinity();
     OptionShares relaxed_; ///< the linear relaxation of the bound
-    std::vector<Case> cases_; ///< of a chain; every plan is one of these, or takes at least closedMs_
+    std::vector<Case> cases_; ///< of a chain; every plan that fits is one of these
     std::optional<PlanAnswer> best_;
 };
 

@@ -99,7 +99,6 @@ CheckpointPlan inStep(CheckpointPlan plan, ModuleId part)
 namespace {
 
 constexpr double nsPerOption = 0.8; ///< work of an option in a row
-constexpr std::size_t mostShared = 3; ///< shared arguments
 constexpr double leastShared = 5e-4; ///< bytes of a shared argument, as a share of the peak
 
 /// Sets of arcs that are joined pairwise.
@@ -173,8 +172,8 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
 }
 
 /// Arguments that the same options hold are one.
-std::vector<RowProblem::SharedArgument> RowProblem::sharedIn(const StepModel& model, const StepLayout& layout,
-                                                             const Options& options, Bytes peak)
+std::optional<RowProblem::SharedArgument> RowProblem::sharedIn(const StepModel& model, const StepLayout& layout,
+                                                               const Options& options, Bytes peak)
 {
     std::map<OptionSet, SharedArgument> known;
     const auto stretches = layout.heldBetween();
@@ -201,22 +200,20 @@ std::vector<RowProblem::SharedArgument> RowProblem::sharedIn(const StepModel& mo
         own.stretches.insert(own.stretches.end(), stretches[storage].begin(), stretches[storage].end());
         own.holders = std::move(holders);
     }
-    std::vector<SharedArgument> shared;
+    std::optional<SharedArgument> largest;
     for (auto& [holders, argument] : known)
-        if (static_cast<double>(argument.bytes) >= leastShared * static_cast<double>(peak))
-            shared.push_back(std::move(argument));
-    std::ranges::stable_sort(shared, std::ranges::greater(), &SharedArgument::bytes);
-    shared.resize(std::min(shared.size(), mostShared));
-    return shared;
+        if (static_cast<double>(argument.bytes) >= leastShared * static_cast<double>(peak)
+            && (!largest || argument.bytes > largest->bytes))
+            largest = std::move(argument);
+    return largest;
 }
 
-RowProblem RowProblem::withHeld(std::size_t held) const
+RowProblem RowProblem::withHeld() const
 {
     RowProblem problem = *this;
-    for (std::size_t number = 0; number < shared().size(); ++number)
-        for (const auto& [begin, end, bytes] : shared()[number].stretches)
-            for (std::uint32_t event = begin; (held >> number & 1) != 0 && event < end; ++event)
-                problem.atLeast_[event] += bytes;
+    for (const auto& [begin, end, bytes] : shared()->stretches)
+        for (std::uint32_t event = begin; event < end; ++event)
+            problem.atLeast_[event] += bytes;
     problem.findHighest();
     return problem;
 }

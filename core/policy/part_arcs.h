@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <utility>
@@ -125,9 +126,8 @@ public:
         std::vector<PartDeviations::Stretch> stretches; ///< between the forwards and the backwards of all the parts
         OptionSet holders; ///< the options that hold the tensors
     };
-    const std::vector<SharedArgument>& shared() const { return options_->shared; } ///< the few largest
-    /// The problem of plans that hold some shared arguments. `held`: a bit for each.
-    RowProblem withHeld(std::size_t held) const;
+    const std::optional<SharedArgument>& shared() const { return options_->shared; } ///< the largest; nullopt: none
+    RowProblem withHeld() const; ///< the problem of plans that hold the shared argument
 
 private:
     friend class PlanMemory;
@@ -151,11 +151,11 @@ private:
         std::vector<std::vector<double>> changes; ///< by class of arcs: bytes by Row::Moment, and there by option
         std::vector<std::vector<std::vector<Step>>> steps; ///< by class of arcs, by option
         std::vector<ModuleId> modules; ///< by arc
-        std::vector<SharedArgument> shared;
+        std::optional<SharedArgument> shared;
     };
     static std::vector<Step> stepsOf(const LocalEffect& effect);
-    static std::vector<SharedArgument> sharedIn(const StepModel& model, const StepLayout& layout,
-                                                const Options& options, Bytes peak);
+    static std::optional<SharedArgument> sharedIn(const StepModel& model, const StepLayout& layout,
+                                                  const Options& options, Bytes peak);
     void findStretches();
     void findHighest();
     /// By stretch: the highest base().

@@ -372,9 +372,9 @@ Result<const StepSolver::OffloadProblem*> StepSolver::offloadProblem(const std::
         ASSIGN_OR_RETURN(RowProblem rows, RowProblem::create(model_, *events_, tree, worldSize_, stop));
         auto times = std::make_shared<const EventTimes>(eventTimes(*model_.trace(), model_.index()));
         CopyLimits copies = copyLimits(model_, *times, tree, rows);
-        std::vector<RowProblem> held;
-        for (std::size_t set = 1; set < std::size_t{1} << rows.shared().size(); ++set)
-            held.push_back(rows.withHeld(set));
+        std::optional<RowProblem> held;
+        if (rows.shared())
+            held = rows.withHeld();
         offload_.emplace(OffloadProblem{std::move(rows),
                                         std::move(held),
                                         times,

@@ -61,7 +61,7 @@ private:
     struct OffloadProblem
     {
         RowProblem rows; ///< with options that offload
-        std::vector<RowProblem> held; ///< `rows` with shared arguments held, by set of these: bits, from 1 on
+        std::optional<RowProblem> held; ///< RowProblem::withHeld()
         std::shared_ptr<const EventTimes> times; ///< of the recorded step
         CopyLimits copies; ///< for bounds
         CopyLimits expected; ///< for proposals
