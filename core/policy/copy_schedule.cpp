@@ -303,8 +303,11 @@ public:
                 known->second.*number = std::min(known->second.*number, when.*number);
         }
         for (CheckpointRegion& region : plan)
-            if (const auto when = found.find(region.module); region.offload && when != found.end())
+            if (const auto when = found.find(region.module); region.offload && when != found.end()) {
                 region.offload = when->second;
+                if (region.offload->ahead == 0)
+                    region.offload->prefetch = Offload::all;
+            }
         return exposedMs_;
     }
 
