@@ -167,7 +167,7 @@ private:
             if (before[at(first)] + idleMs > 0)
                 limits_.lastIdleForward = std::max(limits_.lastIdleForward, first);
         }
-        std::uint32_t last = 0; // event of the arcs in whose forward the GPU may wait
+        std::uint32_t last = 0; // event of the arcs with such a time
         for (std::size_t arc = 0; arc < rows.arcs().size(); ++arc)
             if (limits_.mostIdleOutMs[arc] > 0)
                 last = std::max(last, endOf(rows, arc));

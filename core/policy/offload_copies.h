@@ -114,7 +114,7 @@ struct CopyLimits
     /// The same for all ops of the backward; no less than mostCpuMs: the GPU never waits for the CPU there.
     double aheadInBackwardMs = 0;
     double mostCpuMs = 0; ///< CPU time of any plan: cpuMs() of all options
-    /// The most idle time in a backward in which the CPU takes `cpuMs` for the plan, as a share of that time.
+    /// The most idle time in the backward, as a share of the CPU's time for the plan.
     double idleShare() const { return aheadInBackwardMs < mostCpuMs ? 1 - aheadInBackwardMs / mostCpuMs : 0; }
     double waitMs(const std::vector<std::uint32_t>& copies) const;
     /// By arc, by option; null for limits that are no bound, but what plans likely have: there recomputation hides no
@@ -164,7 +164,7 @@ public:
     Found find(CheckpointPlan plan, const PlanMemory& memory, Bytes budget,
                std::span<const RecomputedParts> recomputed) const;
 
-    /// The events at which the copies to the host are issued in the first micro-batch, ascending.
+    /// Events: the begin of each copy to the host in the first micro-batch, ascending.
     std::vector<std::uint32_t> copiesOf(const CheckpointPlan& plan) const;
     /// The copies that a plan of one part, or of one module around parts, exposes if all other copies wait.
     CopyLimits::Own ownOf(const CheckpointPlan& plan, ModuleId part) const;

@@ -80,7 +80,8 @@ private:
             return sharedArguments_ == StepLayout::SharedArguments::held || !layout_.hasShared(module);
         };
         const PartArcs::PartEventsOf partEventsOf = [this](const Arc& arc) { return partEventsIn(layout_, arc); };
-        ASSIGN_OR_RETURN(PartArcs found, PartArcs::create(model_, events_, tree_, layout_, may, partEventsOf, stop_));
+        const PartArcs::SharedOf sharedOf = [this](const PartArcs::Arc&) { return layout_.shared(); };
+        ASSIGN_OR_RETURN(PartArcs found, PartArcs::create(model_, events_, tree_, sharedOf, may, partEventsOf, stop_));
         arcs_ = std::move(found.arcs);
         classes_ = std::move(found.classes);
         for (const PartArcs::ArcClass& arcClass : classes_)

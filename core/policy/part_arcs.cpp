@@ -60,7 +60,7 @@ Error stoppedMeasuring()
 }
 
 Result<PartArcs> PartArcs::create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
-                                  const StepLayout& layout, const MayCheckpoint& may, const PartEventsOf& partEventsOf,
+                                  const SharedOf& sharedOf, const MayCheckpoint& may, const PartEventsOf& partEventsOf,
                                   const std::stop_token& stop)
 {
     PartArcs found;
@@ -72,8 +72,7 @@ Result<PartArcs> PartArcs::create(const StepModel& model, const StorageEvents& e
             return stoppedMeasuring();
         Arc& arc = found.arcs[number];
         arc.replay = std::make_shared<const LocalReplay>(
-            model, events, tree.units[static_cast<std::size_t>(arc.unit)].module,
-            arc.last - arc.first > 1 ? layout.sharedBeyond(arc.first, arc.last) : layout.shared(), notes);
+            model, events, tree.units[static_cast<std::size_t>(arc.unit)].module, sharedOf(arc), notes);
         const auto [known, added] = classOf.emplace(signatureOf(arc, tree), found.classes.size());
         if (added) {
             ArcClass& arcClass = found.classes.emplace_back();
@@ -138,10 +137,13 @@ Result<RowProblem> RowProblem::create(const StepModel& model, const StorageEvent
         const StepLayout own(model, events, modules, worldSize, held, layout.boundaryOf(moduleOf(arc)));
         return own.partEvents(*arc.replay, moduleOf(arc), arc.first, arc.last);
     };
+    const PartArcs::SharedOf sharedOf = [&](const PartArcs::Arc& arc) { // not what only the arc's parts share
+        return arc.last - arc.first > 1 ? layout.sharedBeyond(arc.first, arc.last) : layout.shared();
+    };
     const MayCheckpoint may = [](ModuleId) { return true; };
     RowProblem problem;
     const auto own = std::make_shared<Options>();
-    ASSIGN_OR_RETURN(own->parts, PartArcs::create(model, events, tree, layout, may, partEventsOf, stop));
+    ASSIGN_OR_RETURN(own->parts, PartArcs::create(model, events, tree, sharedOf, may, partEventsOf, stop));
     for (const PartArcs::Arc& arc : own->parts.arcs)
         own->modules.push_back(moduleOf(arc));
     for (const PartArcs::ArcClass& arcClass : own->parts.classes) {
@@ -500,6 +502,13 @@ CheckpointPlan RowProblem::planOf(const OptionShares& shares) const
                           std::back_inserter(plan));
     std::ranges::sort(plan, {}, &CheckpointRegion::module);
     return plan;
+}
+
+void removeOptions(OptionSet& from, const OptionSet& others)
+{
+    for (std::size_t arc = 0; arc < others.size(); ++arc)
+        for (std::size_t option = 0; option < others[arc].size(); ++option)
+            from[arc][option] = from[arc][option] && !others[arc][option];
 }
 
 void addOptions(OptionSet& to, const OptionSet& more)

@@ -42,9 +42,12 @@ struct PartArcs
     /// The events of an arc, for the choice of the arc's options.
     using PartEventsOf = std::function<StepLayout::PartEvents(const Arc& arc)>;
 
-    /// `layout` is that of the parts. Error: as predict(), and stoppedMeasuring().
+    /// By StorageId: whether the storage is memory of the step, and not of the arc's part (LocalReplay).
+    using SharedOf = std::function<std::vector<bool>(const Arc& arc)>;
+
+    /// Error: as predict(), and stoppedMeasuring().
     static Result<PartArcs> create(const StepModel& model, const StorageEvents& events, const PartTree& tree,
-                                   const StepLayout& layout, const MayCheckpoint& may, const PartEventsOf& partEventsOf,
+                                   const SharedOf& sharedOf, const MayCheckpoint& may, const PartEventsOf& partEventsOf,
                                    const std::stop_token& stop);
 };
 
@@ -61,6 +64,7 @@ struct ArcOption
 using OptionShares = std::vector<std::pair<ArcOption, double>>;
 using OptionSet = std::vector<std::vector<bool>>; ///< by arc, by option
 void addOptions(OptionSet& to, const OptionSet& more); ///< `more` may be empty
+void removeOptions(OptionSet& from, const OptionSet& others); ///< `others` may be empty
 
 /// The memory of a step at each event as a sum: the memory of the recorded step, and the effect of an option for each
 /// part. The sum holds for any order of forward and backward, while ChainProblem needs the order of a chain. Immutable.

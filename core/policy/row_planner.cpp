@@ -69,10 +69,7 @@ public:
     void startFrom(const RowHints& hints)
     {
         addOptions(options_, hints.options);
-        without_ = hints.without;
-        for (std::size_t arc = 0; arc < without_.size(); ++arc)
-            for (std::size_t option = 0; option < without_[arc].size(); ++option)
-                options_[arc][option] = options_[arc][option] && !without_[arc][option];
+        removeOptions(options_, without_ = hints.without);
         for (const std::uint32_t event : hints.events)
             rows_.push_back(problem_.rowAt(event, memory_, budget_));
     }
@@ -357,10 +354,6 @@ private:
     {
         const std::size_t positions = problem_.positions(), first = positions + copyRows();
         ReducedCosts costs{relaxedMs_, reduced_, {}, copyPrices_, {duals_.begin(), duals_.begin() + positions}, {}};
-        for (std::size_t arc = 0; arc < without_.size(); ++arc)
-            for (std::size_t option = 0; option < without_[arc].size(); ++option)
-                if (without_[arc][option])
-                    costs.options[arc][option] = notLimited;
         for (std::size_t row = 0; row < 2 * positions; ++row)
             costs.late[row % 2].push_back(-duals_[3 * positions + row]);
         for (std::size_t row = 0; row < rows_.size(); ++row)
@@ -383,7 +376,7 @@ private:
         std::vector<double> costs(problem_.optionCount(arc));
         for (std::size_t option = 0; option < costs.size(); ++option) {
             const double again = problem_.effectOf({arc, option}).recomputeMs;
-            costs[option] = again - paid;
+            costs[option] = !without_.empty() && without_[arc][option] ? notLimited : again - paid;
             if (!copies_)
                 continue;
             const CopyLimits::Own ends = ownOf({arc, option});
@@ -421,7 +414,7 @@ private:
             std::vector<std::pair<double, std::size_t>> cheaper;
             const std::vector<double>& costs = reduced_[arc] = reducedCosts(arc);
             for (std::size_t option = 0; option < options_[arc].size(); ++option)
-                if (costs[option] < -costTolerance && !options_[arc][option] && !isWithout({arc, option}))
+                if (costs[option] < -costTolerance && !options_[arc][option])
                     cheaper.emplace_back(costs[option], option);
             std::ranges::sort(cheaper);
             for (const auto& [cost, option] : cheaper | std::views::take(newColumns)) {
@@ -438,8 +431,7 @@ private:
         std::vector<std::pair<double, ArcOption>> more;
         for (std::size_t arc = 0; arc < options_.size(); ++arc) {
             for (std::size_t option = 0; option < options_[arc].size(); ++option)
-                if (const double cost = reduced_[arc][option];
-                    !options_[arc][option] && !isWithout({arc, option}) && relaxedMs_ + cost < ms)
+                if (const double cost = reduced_[arc][option]; !options_[arc][option] && relaxedMs_ + cost < ms)
                     more.emplace_back(cost, ArcOption{arc, option});
         }
         hasAllOptions_ = more.size() <= most;
@@ -452,8 +444,6 @@ private:
             options_[option.arc][option.option] = true;
         return hasAllOptions_;
     }
-
-    bool isWithout(const ArcOption& option) const { return !without_.empty() && without_[option.arc][option.option]; }
 
     struct Found
     {

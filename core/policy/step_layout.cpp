@@ -98,8 +98,8 @@ void StepLayout::measure(int worldSize)
     }
 }
 
-/// By storage, of shared arguments: the stretches in which the first part with the argument, or each part, would hold
-/// the argument, and the recording has it freed. `spanOf`: where a part holds an argument of a call.
+/// By storage: the stretches that the recording has a shared argument freed, and the first part with the argument, or
+/// each part, would hold the argument. `spanOf`: where a part holds an argument of a call.
 template <class SpanOf>
 std::vector<std::vector<PartDeviations::Stretch>> StepLayout::held(const SpanOf& spanOf, bool byAll) const
 {
@@ -141,7 +141,7 @@ std::vector<std::vector<PartDeviations::Stretch>> StepLayout::heldBetween() cons
     return held([this](const StepIndex::Call& call) { return Span{call.exit, firstUnpack(call)}; }, true);
 }
 
-/// The stretches from `begin` to `end` in which the recording has a storage freed.
+/// The stretches from `begin` to `end` that the recording has a storage freed.
 std::vector<PartDeviations::Stretch> StepLayout::freedIn(StorageId storage, std::uint32_t begin,
                                                          std::uint32_t end) const
 {

@@ -57,8 +57,8 @@ public:
                SharedArguments sharedArguments, std::optional<std::uint32_t> boundary = {});
 
     const std::vector<bool>& shared() const { return shared_; } ///< by StorageId: argument of several parts
-    /// By StorageId: argument of several parts, not all of which are among the parts first to last - 1. What a module
-    /// around these parts alone uses is no argument of the module.
+    /// By StorageId: argument of several parts, also of others than first to last - 1. What these parts alone share is
+    /// no argument of a module around them.
     std::vector<bool> sharedBeyond(int first, int last) const;
     /// By StorageId, of shared arguments: where the recording has the storage freed, between the forwards and the
     /// backwards of all parts with the argument. A checkpoint in any of these parts holds the argument there.
