@@ -135,16 +135,20 @@ private:
     RowAnswer relax()
     {
         const std::optional<RowProblem::SharedArgument>& shared = problem_->shared();
-        const bool isSplit = shared && copies_.isChain;
+        if (!shared || !copies_.isChain)
+            return relax(problem_, hints_);
         RowHints hints = hints_;
-        if (isSplit)
-            hints.without = shared->holders;
-        RowAnswer least = relax(problem_, isSplit ? hints : hints_);
-        if (isSplit)
-            if (RowAnswer holding = relax(&*offload_.held, hints_); holding.boundMs < least.boundMs) {
-                least = std::move(holding);
-                problem_ = &*offload_.held;
-            }
+        hints.without = shared->holders;
+        RowAnswer least = relax(problem_, hints), holding = relax(&*offload_.held, hints_);
+        const auto isKnown = [](const RowAnswer& answer) {
+            return answer.reduced || answer.boundMs == std::numeric_limits<double>::infinity();
+        };
+        if (!isKnown(least) || !isKnown(holding)) // the solver failed
+            cases_.clear();
+        if (holding.boundMs < least.boundMs) {
+            least = std::move(holding);
+            problem_ = &*offload_.held;
+        }
         return least;
     }
     RowAnswer relax(const RowProblem* problem, RowHints& hints)
