@@ -149,6 +149,24 @@ TEST_F(CliTest, OpsPlanWritesListsOfOpsToSave)
     EXPECT_EQ(nlohmann::ordered_json::parse(readFile(path("one.json")))["modules"].size(), 1U);
 }
 
+// T5 with little memory: not all results of a layer have room before the layer's backward.
+TEST_F(CliTest, OpsPlanBringsTheFirstResultsBackEarly)
+{
+    const Finished finished
+        = headroomProgram({"ops-plan", HEADROOM_TEST_DATA "/steps/t5_3L_h100.hrs", "--memory-budget", "0.1",
+                           "--offload", "--json", "-o", path("policy.json")});
+    ASSERT_EQ(finished.exitCode, 0) << finished.err;
+    const auto policy = nlohmann::ordered_json::parse(readFile(path("policy.json")));
+    const auto modules = finished.json()["policy"]["offload"]["modules"];
+    std::size_t early = 0, planned = 0;
+    for (const auto& module : modules)
+        early += module.contains("prefetch") && module["ahead"] > 0 ? 1 : 0;
+    for (const auto& module : policy["modules"])
+        planned += module.contains("offload") && module["offload"].contains("prefetch") ? 1 : 0;
+    EXPECT_GT(early, 0U);
+    EXPECT_EQ(early, planned);
+}
+
 TEST_F(CliTest, OpsPlanSendsResultsOfOpsToTheHost)
 {
     const std::string llama = HEADROOM_TEST_DATA "/steps/llama_6L_h100.hrs";
