@@ -274,10 +274,8 @@ private:
                 Offload now = when;
                 now.*member = calls;
                 ASSIGN_OR_RETURN(std::optional<PlanAnswer> answer, answerWith(choice, now));
-                for (auto early = choice.end - choice.first; // the first results may have room early
-                     !answer && member == &Offload::ahead && early-- > 1;) {
-                    now.prefetch = static_cast<int>(early);
-                    ASSIGN_OR_RETURN(answer, answerWith(choice, now));
+                if (!answer && member == &Offload::ahead) {
+                    ASSIGN_OR_RETURN(answer, answerWithFewer(choice, now));
                 }
                 if (!answer)
                     break;
@@ -289,6 +287,17 @@ private:
                 exposedMs = answer->plan.offload.exposedMs;
             }
         return {};
+    }
+
+    /// As answerWith(), with the most results for which there is room early: at least one, and not all.
+    Result<std::optional<PlanAnswer>> answerWithFewer(const Choice& choice, Offload& when) const
+    {
+        std::optional<PlanAnswer> answer;
+        for (std::size_t early = choice.end - choice.first; !answer && early-- > 1;) {
+            when.prefetch = static_cast<int>(early);
+            ASSIGN_OR_RETURN(answer, answerWith(choice, when));
+        }
+        return answer;
     }
 
     /// Predicts the regions with a choice hosted; nullopt: beyond the limits, or no more predictions.

@@ -54,7 +54,7 @@ public:
         for (std::size_t arc = 0; arc < arcs_.size(); ++arc)
             addChoices(arc);
         findRest();
-        layers_.front().list.push_back({0, 0, copies_.begin(), {}, 0});
+        layers_.front().list.push_back({0, 0, copies_.before(), {}, 0});
         layers_.front().units.assign(rows_, 0);
     }
 

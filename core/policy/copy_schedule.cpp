@@ -392,7 +392,7 @@ private:
     }
 
     /// From the end of the backward on: finds for each call the latest begin of the copies back that hides the copies.
-    /// As many storages come as early as the memory allows.
+    /// As many storages come early as the memory allows.
     void bringBack()
     {
         std::vector<std::size_t> order;
@@ -418,7 +418,7 @@ private:
                 if (storages == 0)
                     break;
                 const double ms = storages == Offload::all ? calls_[call].beginMs - latest
-                                                           : this->lateMs(own, calls_[call].beginMs, storages, nextMs);
+                                                           : delayMs(own, calls_[call].beginMs, storages, nextMs);
                 if (ms >= lateMs)
                     continue;
                 lateMs = ms;
@@ -453,16 +453,16 @@ private:
 
     /// By how much the copies back of a call are late if the first `prefetch` begin at `beginMs`, and the others with
     /// the call's own backward. All should be made by `endMs`.
-    double lateMs(const Numbered& own, double beginMs, int prefetch, double endMs) const
+    double delayMs(const Numbered& own, double beginMs, int prefetch, double endMs) const
     {
-        double streamMs = beginMs, lateMs = -never;
+        double streamMs = beginMs, mostMs = -never;
         for (const Copied& copied : std::views::reverse(own.call->copied)) {
             if (prefetch-- == 0)
                 streamMs = std::max(streamMs, own.beginMs);
             streamMs += link_.msFromHost(copied.bytes);
-            lateMs = std::max(lateMs, streamMs - own.beginMs - copied.useMs);
+            mostMs = std::max(mostMs, streamMs - own.beginMs - copied.useMs);
         }
-        return std::max(lateMs, streamMs - endMs);
+        return std::max(mostMs, streamMs - endMs);
     }
 
     /// The time that the device waits for copies back.

@@ -160,17 +160,17 @@ private:
         const auto copies
             = [&](const auto&, const auto& effect) { return limits_.issueMs(effect) / limits_.microBatches; };
         const std::vector<double> before = mostBefore(rows, copies);
+        std::uint32_t last = 0; // event of the arcs with idle time by their own copies
         for (std::size_t arc = 0; arc < rows.arcs().size(); ++arc) {
             const int first = rows.arcs()[arc].first;
-            const double idleMs = mostIdleMs(beginOf(at(first), 0), endOf(rows, arc), mostOf(rows, arc, copies));
+            const std::uint32_t endOfArc = endOf(rows, arc);
+            const double idleMs = mostIdleMs(beginOf(at(first), 0), endOfArc, mostOf(rows, arc, copies));
             limits_.mostIdleOutMs.push_back(std::max(0.0, idleMs));
+            if (idleMs > 0)
+                last = std::max(last, endOfArc);
             if (before[at(first)] + idleMs > 0)
                 limits_.lastIdleForward = std::max(limits_.lastIdleForward, first);
         }
-        std::uint32_t last = 0; // event of the arcs with such a time
-        for (std::size_t arc = 0; arc < rows.arcs().size(); ++arc)
-            if (limits_.mostIdleOutMs[arc] > 0)
-                last = std::max(last, endOf(rows, arc));
         limits_.aheadMs.assign(last + std::size_t{1}, noTime);
         for (std::uint32_t event = last; event-- > 0;)
             limits_.aheadMs[event] = std::min(limits_.aheadMs[event + 1], aheadMs(event + 1));
@@ -254,7 +254,7 @@ void CopyLimits::setTimes(Own& times, const RowProblem& rows, const ArcOption& o
 {
     const PartArcs::Arc& arc = rows.arcs()[option.arc];
     const LocalEffect& effect = rows.effectOf(option);
-    const double copies = issueMs(effect) / microBatches;
+    const double copies = issueMs(effect) / microBatches; // in the first micro-batch
     times.againMs = effect.recomputeMs > 0 ? effect.recomputeMs + idleAgain[at(arc.unit)].gapMs : 0;
     if (isChain && arc.last <= lastIdleForward)
         times.idleOutMs = copies;
@@ -278,7 +278,7 @@ double CopyLimits::waitMs(const std::vector<std::uint32_t>& copies) const
     return mostMs;
 }
 
-CopiesLeft CopyLimits::begin() const
+CopiesLeft CopyLimits::before() const
 {
     CopiesLeft copies;
     if (idleShare() > 0)

@@ -46,6 +46,8 @@ struct CopiesLeft
     std::pair<double, double> mostIdleMs(const CopiesLeft& with) const;
 };
 
+class CopySchedule;
+
 /// The time that a step leaves for the copies of a plan's offload. What a part and the later parts save goes to the
 /// host while these parts run forward, and comes back while the later parts run backward; recomputation gives more
 /// time. A copy beyond that time is exposed, and costs as much as recomputation.
@@ -66,8 +68,6 @@ struct CopiesLeft
 /// that CPU time before the kernel and the time by which the CPU was ahead. A plan's copies before a kernel are those
 /// of the arcs before, and those of the kernel's arc whose storages were made or packed by then. Where no plan has so
 /// much work the difference is no idle time (CopyLimits::lastIdleForward, aheadInBackwardMs).
-class CopySchedule;
-
 struct CopyLimits
 {
     HostLink link;
@@ -93,7 +93,7 @@ struct CopyLimits
     void setTimes(Own& own, const RowProblem& rows, const ArcOption& option, const CopySchedule& schedule) const;
     double backMs(double toHostMs) const { return toHostMs * link.toHost / link.fromHost; } ///< of the same copies
     OptionCopies timesOf(const RowProblem& rows, const ArcOption& option) const; ///< with `own`
-    CopiesLeft begin() const; ///< before all arcs
+    CopiesLeft before() const; ///< what is left before all arcs
     /// What is left after an arc's parts, of the copies before and of an option of the arc.
     CopiesLeft after(CopiesLeft copies, const PartArcs::Arc& arc, const OptionCopies& option) const;
     double issueMs(const LocalEffect& effect) const; ///< CPU time of an option's copies in a direction

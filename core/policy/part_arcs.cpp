@@ -88,10 +88,15 @@ Result<PartArcs> PartArcs::create(const StepModel& model, const StorageEvents& e
     return found;
 }
 
+ModuleId inStep(ModuleId module, ModuleId part)
+{
+    return ModuleId(module.value + part.value);
+}
+
 CheckpointPlan inStep(CheckpointPlan plan, ModuleId part)
 {
     for (CheckpointRegion& region : plan)
-        region.module = ModuleId(region.module.value + part.value);
+        region.module = inStep(region.module, part);
     return plan;
 }
 
@@ -186,16 +191,17 @@ std::optional<RowProblem::SharedArgument> RowProblem::sharedIn(const StepModel& 
             const auto& arguments = model.trace()->calls.arguments[call];
             return std::ranges::find(arguments, StorageId(storage)) != arguments.end();
         };
-        const auto isHeldBy = [&](const CheckpointRegion& region) {
-            return !region.offload && std::ranges::any_of(model.index().callsOf[region.module.value], takes);
-        };
+        std::vector<bool> takers; // by module
+        for (const std::vector<CallId>& calls : model.index().callsOf)
+            takers.push_back(std::ranges::any_of(calls, takes));
         OptionSet holders;
         for (std::size_t arc = 0; arc < options.parts.arcs.size(); ++arc) {
+            const auto isHeldBy = [&](const CheckpointRegion& region) {
+                return !region.offload && takers[inStep(region.module, options.modules[arc]).value];
+            };
             std::vector<bool>& ofArc = holders.emplace_back();
-            for (const CheckpointPlan& plan : options.parts.classes[options.parts.arcs[arc].arcClass].options.plans) {
-                const CheckpointPlan regions = inStep(plan, options.modules[arc]);
-                ofArc.push_back(std::ranges::any_of(regions, isHeldBy));
-            }
+            for (const CheckpointPlan& plan : options.parts.classes[options.parts.arcs[arc].arcClass].options.plans)
+                ofArc.push_back(std::ranges::any_of(plan, isHeldBy));
         }
         SharedArgument& own = known[holders];
         own.bytes += stretches[storage].front().bytes;

@@ -51,7 +51,8 @@ struct PartArcs
                                    const std::stop_token& stop);
 };
 
-/// A plan of an arc's part, with the modules of the step.
+/// A module, and a plan, of an arc's part, with the numbers of the step's modules.
+ModuleId inStep(ModuleId module, ModuleId part);
 CheckpointPlan inStep(CheckpointPlan plan, ModuleId part);
 
 /// An option to checkpoint an arc of a step, as indices in PartArcs and in the options of the arc's class.

@@ -3,6 +3,7 @@
 #include "core/policy/step_layout.h"
 
 #include "core/policy/shard_options.h"
+#include "core/predict/regions.h"
 #include "core/trace/memory_event.h"
 
 #include <algorithm>
@@ -98,7 +99,7 @@ void StepLayout::measure(int worldSize)
     }
 }
 
-/// By storage: the stretches that the recording has a shared argument freed, and the first part with the argument, or
+/// By storage: the stretches where the recording has a shared argument freed, and the first part with the argument, or
 /// each part, would hold the argument. `spanOf`: where a part holds an argument of a call.
 template <class SpanOf>
 std::vector<std::vector<PartDeviations::Stretch>> StepLayout::held(const SpanOf& spanOf, bool byAll) const
@@ -138,10 +139,14 @@ void StepLayout::holdShared(SharedArguments sharedArguments)
 
 std::vector<std::vector<PartDeviations::Stretch>> StepLayout::heldBetween() const
 {
-    return held([this](const StepIndex::Call& call) { return Span{call.exit, firstUnpack(call)}; }, true);
+    return held(
+        [this](const StepIndex::Call& call) {
+            return Span{call.exit, firstUnpackOf(model_.index(), call)};
+        },
+        true);
 }
 
-/// The stretches from `begin` to `end` that the recording has a storage freed.
+/// The stretches from `begin` to `end` where the recording has a storage freed.
 std::vector<PartDeviations::Stretch> StepLayout::freedIn(StorageId storage, std::uint32_t begin,
                                                          std::uint32_t end) const
 {
@@ -169,18 +174,6 @@ std::vector<PartDeviations::Stretch> StepLayout::freedIn(StorageId storage, std:
     return stretches;
 }
 
-/// The event of the first unpack of a tensor that a call packed.
-std::uint32_t StepLayout::firstUnpack(const StepIndex::Call& call) const
-{
-    const StepTrace& trace = *model_.trace();
-    std::uint32_t first = never;
-    for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
-        for (const std::uint32_t event : events_->of(PackId(pack)))
-            if (trace.events.kind[EventIndex(event)] == EventKind::unpack)
-                first = std::min(first, event);
-    return first;
-}
-
 void StepLayout::findOwners()
 {
     std::vector<std::pair<std::uint32_t, int>> begins;
@@ -189,7 +182,7 @@ void StepLayout::findOwners()
         for (const CallId id : model_.index().callsOf[parts_[static_cast<std::size_t>(part)].value]) {
             const StepIndex::Call& call = model_.index().calls[id.value];
             begins.emplace_back(call.enter, part);
-            if (const std::uint32_t unpack = firstUnpack(call); unpack != never)
+            if (const std::uint32_t unpack = firstUnpackOf(model_.index(), call); unpack != never)
                 begins.emplace_back(unpack, part);
             if (part + 1 == count)
                 begins.emplace_back(call.exit + 1, count);
@@ -227,7 +220,7 @@ std::uint32_t StepLayout::boundaryOf(ModuleId module) const
     std::uint32_t boundary = never;
     for (const CallId id : model_.index().callsOf[module.value]) {
         const StepIndex::Call& call = model_.index().calls[id.value];
-        const std::uint32_t unpack = firstUnpack(call);
+        const std::uint32_t unpack = firstUnpackOf(model_.index(), call);
         for (std::uint32_t event = call.exit; unpack != never && event < unpack; ++event)
             if (boundary == never || after_[event] > after_[boundary])
                 boundary = event;
@@ -257,7 +250,7 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> StepLayout::windowsOf(Modul
     for (const CallId id : model_.index().callsOf[module.value]) {
         const StepIndex::Call& call = model_.index().calls[id.value];
         windows.emplace_back(call.enter, call.exit + 1);
-        const std::uint32_t unpack = firstUnpack(call);
+        const std::uint32_t unpack = firstUnpackOf(model_.index(), call);
         const auto after
             = std::ranges::partition_point(stretches_, [&](const Stretch& stretch) { return stretch.end <= unpack; });
         const auto next = std::find_if(after, stretches_.end(), [&](const Stretch& stretch) {

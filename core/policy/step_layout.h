@@ -159,7 +159,6 @@ private:
     std::vector<PartDeviations::Stretch> freedIn(StorageId storage, std::uint32_t begin, std::uint32_t end) const;
     void findOwners();
     Bytes highestOf(int owner) const;
-    std::uint32_t firstUnpack(const StepIndex::Call& call) const;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> windowsOf(ModuleId module, int first, int last) const;
     std::vector<Zone> zonesOf(ModuleId module, int first, int last) const;
     Bytes highest(std::uint32_t begin, std::uint32_t end) const;

@@ -315,9 +315,7 @@ TEST(OffloadBound, theDeviceWaitsNoLongerForTheCpu)
             for (std::size_t region = 0; region < clock.offloads.size(); ++region) {
                 const TimedOffload& offload = clock.offloads[region];
                 const StepIndex::Call& call = step.model.index().calls[regions.regions[region].call.value];
-                std::uint32_t unpack = StepIndex::never;
-                for (std::uint32_t pack = call.firstPack; pack < call.endPack; ++pack)
-                    unpack = std::min(unpack, step.model.index().unpackEvent[pack]);
+                const std::uint32_t unpack = firstUnpackOf(step.model.index(), call);
                 // A later micro-batch's forward follows a backward.
                 const double moreMs = clock.exposedCopyMs + outMs + (limits.microBatches > 1 ? inMs : 0) + 1e-9;
                 EXPECT_LE(offload.forwardEndMs, times.gpuMs[call.exit] + moreMs);
