@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #pragma once
 
+#include <ATen/Context.h>
 #include <c10/util/Exception.h>
 
 namespace headroom {
@@ -11,8 +12,23 @@ namespace headroom {
 class Reproducible
 {
 public:
-    Reproducible();
-    ~Reproducible();
+    Reproducible()
+        : guard_(&silence_)
+        , algorithms_(at::globalContext().deterministicAlgorithms())
+        , warnOnly_(at::globalContext().deterministicAlgorithmsWarnOnly())
+        , fill_(at::globalContext().deterministicFillUninitializedMemory())
+        , benchmark_(at::globalContext().benchmarkCuDNN())
+    {
+        at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+        at::globalContext().setDeterministicFillUninitializedMemory(false); // takes time and does not change results
+        at::globalContext().setBenchmarkCuDNN(false);
+    }
+    ~Reproducible()
+    {
+        at::globalContext().setBenchmarkCuDNN(benchmark_);
+        at::globalContext().setDeterministicFillUninitializedMemory(fill_);
+        at::globalContext().setDeterministicAlgorithms(algorithms_, warnOnly_);
+    }
     Reproducible(const Reproducible&) = delete;
     Reproducible& operator=(const Reproducible&) = delete;
 

@@ -3,21 +3,25 @@
 #pragma once
 
 #include "core/plan/plan.h"
+#include "core/plan/small_simplex.h"
 
 #include <cstddef>
 #include <functional>
-#include <limits>
 #include <vector>
 
 namespace headroom {
 
 /// A mixed integer linear programme (minimisation) of few rows and up to some thousand columns. A node of the search
-/// tree takes some 10 us; GLPK takes 50 us and more. Columns are at least 0, costs too. Branch and bound with the dual
-/// simplex method on a dense matrix, and with Gomory's mixed integer cuts at the root.
+/// tree with a hundred columns takes some 10 us; GLPK takes 50 us and more. Columns are at least 0, costs too.
+///
+/// Branch and bound. Where a row is a sum of whole columns, a node bounds the sum of those columns that have large
+/// terms in another row (or large costs), as for special ordered sets (Beale and Tomlin: "Special facilities in a
+/// general mathematical programming system for non-convex problems", 1970): a bound of one of many similar columns
+/// changes nothing. A node leaves out the columns that no better solution has, by reduced costs.
 class SmallMilp
 {
 public:
-    static constexpr double unlimited = std::numeric_limits<double>::infinity();
+    static constexpr double unlimited = SmallSimplex::unlimited;
 
     SmallMilp(std::size_t columns, std::size_t whole); ///< the first `whole` columns must be whole
     void setColumn(std::size_t column, double cost, double most); ///< only columns that are not whole may be unlimited
@@ -31,20 +35,11 @@ public:
     double search(double enough, const SearchLimit& limit, const Visit& visit) const;
 
 private:
-    struct Row
-    {
-        std::vector<double> terms; ///< by column
-        double sum = 0;
-        bool isLimit = false; ///< the terms may sum up to less
-    };
-    class Simplex;
     class Tree;
-    struct Tight;
-    Tight withCuts(const SmallMilp& tight, Simplex& simplex) const;
 
     std::size_t whole_;
     std::vector<double> costs_, most_; ///< by column
-    std::vector<Row> rows_;
+    std::vector<LinearRow> rows_;
 };
 
 } // namespace headroom

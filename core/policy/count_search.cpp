@@ -28,8 +28,8 @@ constexpr double termTolerance = 1e-7; ///< of values
 constexpr std::size_t mostRows = 64; ///< more take too long
 constexpr std::size_t mostPlans = 16; ///< tried
 constexpr std::size_t mostCompared = 200; ///< columns of the same parts
-constexpr double nsPerTerm = 50; ///< work of a term of a column
-constexpr double nsPerColumnPair = 10; ///< work of a pair of columns
+constexpr double nsPerTerm = 30; ///< work of a term of a column
+constexpr double nsPerColumnPair = 4; ///< work of a pair of columns
 
 } // namespace
 

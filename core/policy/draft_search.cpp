@@ -17,8 +17,9 @@ namespace {
 
 constexpr std::size_t mostRounded = 64; ///< plans near the shares of a relaxation
 constexpr std::size_t mostCandidates = 32; ///< options of an arc that may replace the draft's at a time
-constexpr std::size_t mostRows = 100; ///< memory constraints
+constexpr std::size_t mostConstraints = 100; ///< memory constraints
 constexpr double leastGainMs = 1e-6;
+constexpr double nsPerPart = 30; ///< work of leastMs()
 constexpr double strictTimes = 1e4; ///< cost of a byte above the budget where no plan may exceed it, in times
 constexpr int mostFailed = 60; ///< random replacements without a better plan
 
@@ -65,12 +66,12 @@ void replace(DraftSearch::Draft& draft, std::size_t place, std::size_t option)
 
 } // namespace
 
-DraftSearch::DraftSearch(const RowProblem& problem, const CopySchedule& schedule, const HostLink& link,
+DraftSearch::DraftSearch(const RowProblem& problem, const CopySchedule& schedule, const CopyLimits& copies,
                          RowProblem::Memory memory, Bytes budget, double msPerByte,
                          const std::vector<std::uint32_t>& events)
     : problem_(problem)
     , schedule_(schedule)
-    , link_(link)
+    , copies_(copies)
     , memory_(memory)
     , budget_(budget)
     , msPerByte_(msPerByte)
@@ -102,7 +103,7 @@ DraftSearch::Timed DraftSearch::timed(const Draft& draft) const
         const LocalEffect& effect = problem_.effectOf(option);
         moves = moves || effect.movedBytes > 0;
         again.push_back({problem_.arcs()[option.arc].last, effect.recomputeMs});
-        ms += effect.recomputeMs + (effect.movedBytes > 0 ? copyPrice * copyMs(link_, effect) : 0);
+        ms += priced(effect);
     }
     Timed own{problem_.planOf(draft.options), ms};
     if (!moves)
@@ -190,9 +191,12 @@ void DraftSearch::descendAtPrice(Draft& draft, const SearchLimit& limit, std::si
             replace(draft, place, option);
             draft.excess = draft.memory.highest() - budget_;
             draft.ms = recomputeMs(draft.options);
+            const bool mayGain = costOf(draft) < cost;
+            if (mayGain && copies_.isChain)
+                draft.ms = leastMs(draft.options);
             if (costOf(draft) < cost)
                 draft.ms = timed(draft).ms;
-            else if (rows_.size() < mostRows)
+            else if (!mayGain && rows_.size() < mostConstraints)
                 rows_.push_back(problem_.rowAt(draft.memory.highestEvent(), memory_, budget_));
             if (const double own = costOf(draft); own < cost - leastGainMs) {
                 cost = own;
@@ -244,6 +248,25 @@ void DraftSearch::measure(Draft& draft) const
 {
     draft.excess = draft.memory.highest() - budget_;
     draft.ms = timed(draft).ms;
+}
+
+/// Of a chain: a bound of what timed() finds, in a fraction of the time.
+double DraftSearch::leastMs(const OptionShares& options) const
+{
+    SearchLimit::count(static_cast<double>(options.size()), nsPerPart);
+    double ms = 0;
+    CopiesLeft left = copies_.before();
+    for (const auto& [option, share] : options) {
+        ms += priced(problem_.effectOf(option));
+        left = copies_.after(left, problem_.arcs()[option.arc], copies_.timesOf(problem_, option));
+    }
+    return ms + left.exposedMs();
+}
+
+/// Recomputation, and the price of hidden copies.
+double DraftSearch::priced(const LocalEffect& effect) const
+{
+    return effect.recomputeMs + (effect.movedBytes > 0 ? copyPrice * copyMs(copies_.link, effect) : 0);
 }
 
 double DraftSearch::recomputeMs(const OptionShares& options) const

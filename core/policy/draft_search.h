@@ -24,7 +24,7 @@ class DraftSearch
 public:
     /// Each draft counts memory as `memory` says. A byte above the budget costs `msPerByte`. `events`: where the
     /// memory of plans is likely highest.
-    DraftSearch(const RowProblem& problem, const CopySchedule& schedule, const HostLink& link,
+    DraftSearch(const RowProblem& problem, const CopySchedule& schedule, const CopyLimits& copies,
                 RowProblem::Memory memory, Bytes budget, double msPerByte, const std::vector<std::uint32_t>& events);
 
     /// A whole plan; single options are replaced.
@@ -63,13 +63,15 @@ private:
     candidates(const Draft& draft, std::size_t place, double belowMs = std::numeric_limits<double>::infinity()) const;
     bool equalArcs(const ArcOption& a, const ArcOption& b) const;
     void measure(Draft& draft) const; ///< sets all but the options
+    double leastMs(const OptionShares& options) const;
+    double priced(const LocalEffect& effect) const;
     double recomputeMs(const OptionShares& options) const;
     double costOf(double ms, double excess) const;
     double costOf(const Draft& draft) const { return costOf(draft.ms, static_cast<double>(draft.excess)); }
 
     const RowProblem& problem_;
     const CopySchedule& schedule_;
-    const HostLink& link_;
+    const CopyLimits& copies_;
     RowProblem::Memory memory_;
     Bytes budget_;
     double msPerByte_;

@@ -26,7 +26,8 @@ constexpr double exposedTolerance = 0.02; ///< exposed copies beyond the expecte
 constexpr double shareOfRecompute = 0.5; ///< part of the remaining time for plans without offload
 constexpr double shareOfFirst = 0.2; ///< part of the remaining time for changes of the plan near the bound
 constexpr double shareOfDescent = 0.2; ///< the same for changes of the other proposed plans
-constexpr double shareOfCounts = 0.5; ///< the same for a bound by numbers of parts
+constexpr double shareOfCounts
+    = 0.8; ///< the same for a bound by numbers of parts; half of it for each case but the last
 constexpr double shareOfImproving = 0.35; ///< the same for random changes
 constexpr double shareOfSearch = 0.5; ///< part of the remaining time for a search of the rows
 constexpr double sharesOfTime[] = {1, 0.5, 0.25}; ///< time for copies in relaxations
@@ -211,7 +212,7 @@ private:
             if (!best_ || !isOpen(own))
                 continue;
             const CountSearch counts({*own.problem, copies_, own.reduced, budget_});
-            const SearchLimit limit = partOfTime(shareOfCounts / static_cast<double>(cases_.size()));
+            const SearchLimit limit = partOfTime(&own == &cases_.back() ? shareOfCounts : shareOfCounts / 2);
             raiseBound(own, counts.boundBelow(neededMs(), limit, [&](OptionShares plan) {
                 if (status)
                     status = tryOptions(std::move(plan));
@@ -374,7 +375,7 @@ private:
 
     DraftSearch draftsAt(Bytes budget) const
     {
-        return {*problem_, schedule_, copies_.link, counted_, budget, excessTimes * msPerByte_, hints_.events};
+        return {*problem_, schedule_, copies_, counted_, budget, excessTimes * msPerByte_, hints_.events};
     }
 
     bool isGood(const Draft& draft) const { return draft.excess <= 0 && draft.ms <= enoughMs(); }

@@ -54,9 +54,9 @@ Programme randomProgramme(std::mt19937& random)
 {
     const auto below = [&](int count) { return static_cast<int>(random() % static_cast<unsigned>(count)); };
     const auto real = [&](double most) { return std::uniform_real_distribution<double>(0, most)(random); };
-    const int groups = 1 + below(3), limits = 1 + below(3), options = 2 + below(12);
+    const int groups = 1 + below(3), limits = 1 + below(3), options = 2 + below(12), around = below(4);
     Programme made;
-    made.whole = static_cast<std::size_t>(groups * options);
+    made.whole = static_cast<std::size_t>(groups * options + around); // the last ones are of two parts each
     const std::size_t columns = made.whole + 1; // the last one relieves the first limit
     made.costs.assign(columns, 0);
     made.most.assign(columns, 0);
@@ -72,10 +72,16 @@ Programme randomProgramme(std::mt19937& random)
         const bool keeps = column < static_cast<std::size_t>(groups); // takes most, and costs nothing
         made.costs[column] = keeps ? 0 : real(2);
         made.most[column] = sizes[group];
-        made.rows[group].terms[column] = 1;
+        made.rows[group].terms[column] += 1;
+        const int times = column < static_cast<std::size_t>(groups * options) ? 1 : 2;
+        if (times == 2) {
+            const auto other = static_cast<std::size_t>(below(groups));
+            made.rows[other].terms[column] += 1;
+            made.most[column] = std::floor(std::min(sizes[group], sizes[other]) / (other == group ? 2 : 1));
+        }
         for (int limit = 0; limit < limits; ++limit) {
             Programme::Row& row = made.rows[static_cast<std::size_t>(groups + limit)];
-            row.terms[column] = keeps ? 10 : 10 - 4 * made.costs[column] - real(2);
+            row.terms[column] = times * (keeps ? 10 : 10 - 4 * made.costs[column] - real(2));
             row.sum += keeps ? sizes[group] * 10 * (0.35 + real(0.7)) : 0;
         }
     }
@@ -91,7 +97,7 @@ TEST(SmallMilp, findsTheLeastCostOfGlpk)
 {
     std::mt19937 random(3);
     int solved = 0, empty = 0, better = 0;
-    for (int i = 0; i < 400; ++i) {
+    for (int i = 0; i < 600; ++i) {
         SCOPED_TRACE(i);
         const Programme programme = randomProgramme(random);
         const MilpResult expected = programme.byGlpk();
