@@ -18,7 +18,6 @@ namespace headroom {
 namespace {
 
 constexpr int mostOffloadTries = 6; ///< problems that are solved for one budget
-constexpr int mostLowered = 3; ///< budgets of the lower bound of memory, for plans of a chain
 constexpr double goodGap = 0.02; ///< at this gap the rows are not searched
 constexpr double offloadGap = 0.01; ///< gap of a search in rows
 constexpr double narrower = 0.8; ///< the next time for hidden copies, if more copies were exposed than expected
@@ -222,9 +221,18 @@ private:
         return status;
     }
 
-    /// Improves a plan of the rows, and keeps the plan if no other was better.
+    /// Tries a plan of the rows. The memory of most plans of a chain is the lower bound; else the plan is improved by
+    /// the upper bound.
     Status tryOptions(OptionShares options)
     {
+        counted_ = atLeast;
+        const DraftSearch likely = draftsAt(budget_);
+        const Result<Tried> tried = take(likely.timed(likely.draftOf(options)).plan);
+        counted_ = atMost;
+        if (!tried)
+            return tried.error();
+        if (tried->excess <= 0)
+            return {};
         DraftSearch drafts = draftsAt(budget_);
         Draft draft = drafts.draftOf(std::move(options));
         drafts.descend(draft, limit_);
@@ -253,43 +261,14 @@ private:
     {
         const ChainSearch chain({*own.problem, copies_, own.reduced, budget_});
         const double beforeMs = belowMs_;
-        std::vector<ChainSearch::Found> plans = chain.plansBelow(belowMs_, hints_.events, atMost, 2 * width, limit_);
+        std::vector<ChainSearch::Found> plans = chain.plansBelow(belowMs_, hints_.events, atLeast, 2 * width, limit_);
         for (ChainSearch::Found& plan : plans)
             RETURN_IF_ERROR(tryOptions(std::move(plan.options)));
-        if (belowMs_ == beforeMs)
-            RETURN_IF_ERROR(tryAtLeast(own, 2 * width));
         // Where the rules take plans for quicker that are not, other searches find more.
         const bool misled = !plans.empty() && belowMs_ == beforeMs;
         const ChainSearch::Bound bound = chain.boundBelow(neededMs(), misled ? 4 * width : width, limit_);
         raiseBound(own, bound.ms);
         return !bound.isLast && !misled;
-    }
-
-    /// Tries plans of a chain that keep the budget by the lower bound of memory, and smaller budgets if no plan fits.
-    Status tryAtLeast(const Case& own, std::size_t width)
-    {
-        const auto isExact = [&](std::uint32_t event) {
-            return own.problem->rowAt(event, atLeast, 0).bytes == own.problem->rowAt(event, atMost, 0).bytes;
-        };
-        if (std::ranges::all_of(hints_.events, isExact))
-            return {};
-        counted_ = atLeast;
-        Bytes budget = budget_;
-        for (int i = 0; i < mostLowered && !limit_.reached(); ++i) {
-            const ChainSearch chain({*own.problem, copies_, own.reduced, budget});
-            const double beforeMs = belowMs_;
-            Bytes excess = std::numeric_limits<Bytes>::max();
-            for (ChainSearch::Found& plan : chain.plansBelow(belowMs_, hints_.events, atLeast, width, limit_)) {
-                const DraftSearch drafts = draftsAt(budget_);
-                ASSIGN_OR_RETURN(const Tried tried, take(drafts.timed(drafts.draftOf(std::move(plan.options))).plan));
-                excess = std::min(excess, tried.excess);
-            }
-            if (belowMs_ < beforeMs || excess <= 0 || excess == std::numeric_limits<Bytes>::max())
-                break;
-            budget -= excess;
-        }
-        counted_ = atMost;
-        return {};
     }
 
     /// Proves a better bound with whole options, of which only those of better plans are left. The plan of the proof
