@@ -14,7 +14,7 @@ namespace {
 constexpr double exactTolerance = 1e-7; ///< of values
 constexpr double reducedTolerance = 1e-9;
 constexpr std::size_t columnsAtOnce = 8;
-constexpr int mostPivots = 100;
+constexpr int mostPivots = 1000;
 constexpr double nsPerMatrixEntry = 0.25; ///< work of a pass over the matrix
 constexpr double nsPerColumn = 2; ///< work of a pass over the columns
 

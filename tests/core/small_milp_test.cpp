@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 
 using namespace headroom;
@@ -148,4 +149,41 @@ TEST(SmallMilp, findsTheLeastCostOfGlpk)
     EXPECT_GT(solved, 200);
     EXPECT_GT(empty, 5);
     EXPECT_GT(better, 200);
+}
+
+// A bound of one of many similar columns changes nothing: the tree must bound many at once.
+TEST(SmallMilp, closesTheGapOfProgrammesOfManySimilarColumns)
+{
+    constexpr std::size_t choices = 6, options = 400, limits = 3;
+    for (const unsigned seed : {1U, 2U, 3U, 4U, 5U}) {
+        SCOPED_TRACE(seed);
+        std::mt19937 random(seed);
+        const auto real
+            = [&](double least, double most) { return std::uniform_real_distribution<double>(least, most)(random); };
+        SmallMilp programme(choices * options, choices * options);
+        std::vector<double> costs;
+        std::vector<std::vector<double>> takes(limits, std::vector<double>(choices * options, 0));
+        for (std::size_t choice = 0; choice < choices; ++choice) {
+            std::vector<double> one(choices * options, 0);
+            const double weight = real(0.5, 1);
+            for (std::size_t column = choice * options; column < (choice + 1) * options; ++column) {
+                const double cost = costs.emplace_back(real(0, 4));
+                one[column] = 1;
+                programme.setColumn(column, cost, 1);
+                // A mixture of all and nothing takes less than a column between.
+                for (std::vector<double>& taken : takes)
+                    taken[column] = 20 - weight * cost * cost + real(0, 0.5);
+            }
+            programme.addSum(one, 1);
+        }
+        for (std::vector<double>& taken : takes)
+            programme.addLimit(std::move(taken), choices * real(14, 17));
+        double least = 1e4;
+        const double bound
+            = programme.search(least, SearchLimit::after(50, {}), [&](const std::vector<double>& values) {
+                  return least = std::min(least, std::inner_product(values.begin(), values.end(), costs.begin(), 0.0));
+              });
+        EXPECT_LT(least, 1e4);
+        EXPECT_NEAR(bound, least, 1e-5);
+    }
 }
