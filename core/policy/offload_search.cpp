@@ -221,17 +221,18 @@ private:
         return status;
     }
 
-    /// Tries a plan of the rows. The memory of most plans of a chain is the lower bound; else the plan is improved by
-    /// the upper bound.
+    /// Tries a plan of the rows. The memory of most plans of a chain is the lower bound. If the plan is no better, or
+    /// does not fit, single options are replaced by the upper bound.
     Status tryOptions(OptionShares options)
     {
+        const double beforeMs = belowMs_;
         counted_ = atLeast;
         const DraftSearch likely = draftsAt(budget_);
         const Result<Tried> tried = take(likely.timed(likely.draftOf(options)).plan);
         counted_ = atMost;
         if (!tried)
             return tried.error();
-        if (tried->excess <= 0)
+        if (belowMs_ < beforeMs)
             return {};
         DraftSearch drafts = draftsAt(budget_);
         Draft draft = drafts.draftOf(std::move(options));
