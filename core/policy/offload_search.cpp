@@ -25,8 +25,8 @@ constexpr double exposedTolerance = 0.02; ///< exposed copies beyond the expecte
 constexpr double shareOfRecompute = 0.5; ///< part of the remaining time for plans without offload
 constexpr double shareOfFirst = 0.2; ///< part of the remaining time for changes of the plan near the bound
 constexpr double shareOfDescent = 0.2; ///< the same for changes of the other proposed plans
-constexpr double shareOfCounts
-    = 0.8; ///< the same for a bound by numbers of parts; half of it for each case but the last
+constexpr double shareOfCounts = 0.8; ///< the same for a bound by numbers of parts; the first of two cases has half
+constexpr double longerShareOfCounts = 0.5; ///< the same for a search after a shorter one
 constexpr double shareOfImproving = 0.35; ///< the same for random changes
 constexpr double shareOfSearch = 0.5; ///< part of the remaining time for a search of the rows
 constexpr double sharesOfTime[] = {1, 0.5, 0.25}; ///< time for copies in relaxations
@@ -70,6 +70,7 @@ public:
     /// `before`: the answer of a shorter search, which this search improves.
     Result<std::optional<PlanAnswer>> run(std::optional<PlanAnswer> before)
     {
+        isLonger_ = before.has_value();
         if (before) {
             belowMs_ = before->plan.costMs();
             best_ = std::move(before);
@@ -211,7 +212,8 @@ private:
             if (!best_ || !isOpen(own))
                 continue;
             const CountSearch counts({*own.problem, copies_, own.reduced, budget_});
-            const SearchLimit limit = partOfTime(&own == &cases_.back() ? shareOfCounts : shareOfCounts / 2);
+            const SearchLimit limit
+                = partOfTime((&own == &cases_.back() ? 1 : 0.5) * (isLonger_ ? longerShareOfCounts : shareOfCounts));
             raiseBound(own, counts.boundBelow(neededMs(), limit, [&](OptionShares plan) {
                 if (status)
                     status = tryOptions(std::move(plan));
@@ -437,6 +439,7 @@ private:
     double draftMs_ = std::numeric_limits<double>::infinity(); ///< of draft_
     double boundMs_ = 0;
     OptionShares relaxed_; ///< the linear relaxation of the bound
+    bool isLonger_ = false; ///< the search goes on after a shorter one
     std::vector<Case> cases_; ///< of a chain; every plan that fits is one of these
     std::optional<PlanAnswer> best_;
 };
