@@ -35,7 +35,7 @@ public:
         for (std::size_t row = 0; row < programme.rows_.size(); ++row)
             if (isSumOfWhole(programme.rows_[row]))
                 sums_.push_back(row);
-        auto root = std::make_shared<Solved>();
+        auto root = std::make_shared<Rest>();
         root->basis = all_.start();
         root->columns.resize(stored_ = all_.slack());
         std::iota(root->columns.begin(), root->columns.end(), 0U);
@@ -72,8 +72,8 @@ private:
         std::size_t by = 0; ///< row of the terms that are compared; number of rows: costs
         double above = 0;
     };
-    /// What is left of the programme in a solved node.
-    struct Solved
+    /// What is left of the programme below a solved node.
+    struct Rest
     {
         SmallSimplex::Basis basis;
         Columns columns; ///< ascending; all others are 0
@@ -86,7 +86,7 @@ private:
         Whole whole;
         double bound = 0;
         bool isLeast = false; ///< a lower bound; else an upper bound
-        std::shared_ptr<const Solved> above; ///< the parent
+        std::shared_ptr<const Rest> rest; ///< of the parent, until the node is solved
         double cost = -unlimited; ///< lower bound
     };
     struct Branch
@@ -144,22 +144,22 @@ private:
     }
 
     /// nullopt: the bounds leave nothing.
-    std::optional<Local> localOf(std::size_t node, const Solved& above) const
+    std::optional<Local> localOf(std::size_t node, const Rest& rest) const
     {
-        SmallSimplex::Basis basis = above.basis;
+        SmallSimplex::Basis basis = rest.basis;
         std::ranges::sort(basis);
-        SearchLimit::count(static_cast<double>(above.columns.size() + columnsOfNode), nsPerNodeColumn);
+        SearchLimit::count(static_cast<double>(rest.columns.size() + columnsOfNode), nsPerNodeColumn);
         Columns columns, closed;
         const bool closesSome = closes(nodes_[node]);
         const Whole& whole = nodes_[node].whole;
-        for (const std::uint32_t column : above.columns) {
+        for (const std::uint32_t column : rest.columns) {
             const bool isOut
                 = closesSome && all_.termAt(whole.row, column) != 0 && isIn(whole, column) != nodes_[node].isLeast;
             const bool isBasic = isOut && std::ranges::binary_search(basis, column); // leaves with the first pivots
             if (isOut && !isBasic)
                 continue;
             columns.push_back(column);
-            if (isBasic || std::ranges::binary_search(above.closed, column))
+            if (isBasic || std::ranges::binary_search(rest.closed, column))
                 closed.push_back(column);
         }
         SmallSimplex simplex(all_, columns, boundsOfSums(node, columns));
@@ -216,11 +216,11 @@ private:
         return true;
     }
 
-    /// Of the programme's columns, and of the slacks, after these, in a programme with fewer columns.
-    SmallSimplex::Basis localBasis(const Solved& above, const Local& local) const
+    /// The parent's basis in the numbers of a node's programme. The node's own row, if any, begins with the slack.
+    SmallSimplex::Basis localBasis(const Rest& rest, const Local& local) const
     {
         SmallSimplex::Basis basis;
-        for (const std::uint32_t column : above.basis)
+        for (const std::uint32_t column : rest.basis)
             basis.push_back(static_cast<std::uint32_t>(column < all_.slack()
                                                            ? numberOf(local.columns, column)
                                                            : column - all_.slack() + local.simplex.slack()));
@@ -229,11 +229,11 @@ private:
         return basis;
     }
 
-    /// What matters for better solutions.
-    Solved solved(const Local& local) const
+    /// What better solutions may need.
+    Rest restOf(const Local& local) const
     {
         const SmallSimplex& simplex = local.simplex;
-        Solved left;
+        Rest left;
         for (const std::uint32_t column : simplex.basis())
             left.basis.push_back(column < simplex.slack()
                                      ? local.columns[column]
@@ -251,14 +251,14 @@ private:
     /// Solves a node. Returns the child to go on with; noNode: there is none.
     std::size_t expand(std::size_t node, const Visit& visit)
     {
-        const std::shared_ptr<const Solved> above = std::move(nodes_[node].above);
-        if (above.use_count() == 1)
-            stored_ -= above->columns.size();
-        std::optional<Local> local = localOf(node, *above);
+        const std::shared_ptr<const Rest> rest = std::move(nodes_[node].rest);
+        if (rest.use_count() == 1)
+            stored_ -= rest->columns.size();
+        std::optional<Local> local = localOf(node, *rest);
         if (!local)
             return noNode;
         SmallSimplex& simplex = local->simplex;
-        SmallSimplex::End end = simplex.solve(localBasis(*above, *local), enough_);
+        SmallSimplex::End end = simplex.solve(localBasis(*rest, *local), enough_);
         if (end == SmallSimplex::End::failed)
             end = simplex.solve(simplex.start(), enough_);
         if (end == SmallSimplex::End::failed) {
@@ -275,8 +275,7 @@ private:
             enough_ = std::min(enough_, visit(wholeValues(local->columns, values)));
             return noNode;
         }
-        const auto left = std::make_shared<const Solved>(solved(*local));
-        stored_ += left->columns.size();
+        const auto left = std::make_shared<const Rest>(restOf(*local));
         const double below = std::floor(branch->value);
         std::size_t next = noNode;
         for (const bool isLeast : {branch->down > branch->up, branch->down <= branch->up}) {
@@ -289,6 +288,8 @@ private:
             else
                 open_.push({least, child});
         }
+        if (next != noNode)
+            stored_ += left->columns.size();
         return next;
     }
 
@@ -392,7 +393,7 @@ private:
     double enough_ = 0;
     double found_ = unlimited; ///< least cost of a solution, or bound of a node that failed
     std::vector<Node> nodes_;
-    std::size_t stored_ = 0; ///< columns of nodes
+    std::size_t stored_ = 0; ///< columns of all Rest objects that open nodes have
     using Open = std::pair<double, std::size_t>; ///< lower bound, and node
     std::priority_queue<Open, std::vector<Open>, std::greater<>> open_;
 };

@@ -54,8 +54,6 @@ public:
     /// Of the last solution.
     double cost() const { return cost_; }
     const Basis& basis() const { return basis_; }
-    bool isBasic(std::size_t column) const { return isBasic_[column] != 0; }
-    double basicValue(std::size_t row) const { return values_[row]; } ///< of the column of the basis
     std::vector<double> values() const; ///< by column, without slacks
     double priceOf(std::size_t row) const { return reduced_[slack_ + row]; }
     /// Whether a column may be 1 or more in a solution of less than `enough`.

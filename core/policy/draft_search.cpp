@@ -250,7 +250,7 @@ void DraftSearch::measure(Draft& draft) const
     draft.ms = timed(draft).ms;
 }
 
-/// Of a chain: a bound of what timed() finds, in a fraction of the time.
+/// Of a chain: the time by the limits of copies, without a schedule. The estimate of timed() is seldom less.
 double DraftSearch::leastMs(const OptionShares& options) const
 {
     SearchLimit::count(static_cast<double>(options.size()), nsPerPart);

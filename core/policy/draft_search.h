@@ -23,7 +23,8 @@ class DraftSearch
 {
 public:
     /// Each draft counts memory as `memory` says. A byte above the budget costs `msPerByte`. `events`: where the
-    /// memory of plans is likely highest.
+    /// memory of plans is likely highest. `copies`: of a chain, with CopyLimits::own, these limits leave out most
+    /// replacements before the copies are scheduled.
     DraftSearch(const RowProblem& problem, const CopySchedule& schedule, const CopyLimits& copies,
                 RowProblem::Memory memory, Bytes budget, double msPerByte, const std::vector<std::uint32_t>& events);
 

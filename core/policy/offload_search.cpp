@@ -228,12 +228,7 @@ private:
     Status tryOptions(OptionShares options)
     {
         const double beforeMs = belowMs_;
-        counted_ = atLeast;
-        const DraftSearch likely = draftsAt(budget_);
-        const Result<Tried> tried = take(likely.timed(likely.draftOf(options)).plan);
-        counted_ = atMost;
-        if (!tried)
-            return tried.error();
+        RETURN_IF_ERROR(tryUnchanged(options, atLeast));
         if (belowMs_ < beforeMs)
             return {};
         DraftSearch drafts = draftsAt(budget_);
@@ -241,6 +236,14 @@ private:
         drafts.descend(draft, limit_);
         if (draft.excess <= 0 && draft.ms < belowMs_)
             RETURN_IF_ERROR(take(proposed(drafts, std::move(draft), budget_).plan));
+        return {};
+    }
+
+    /// Tries a plan of the rows as the plan is. `memory`: what the schedule of the copies expects.
+    Status tryUnchanged(OptionShares options, RowProblem::Memory memory)
+    {
+        const DraftSearch drafts = draftsAt(budget_, memory);
+        RETURN_IF_ERROR(take(drafts.timed(drafts.draftOf(std::move(options))).plan));
         return {};
     }
 
@@ -284,11 +287,7 @@ private:
         RowAnswer answer
             = solveRows(offload_.rows, budget_, atLeast, offloadGap, limit, copies_, belowMs_, hints_, mostProvable);
         boundMs_ = std::max(boundMs_, answer.boundMs);
-        if (!answer.plan)
-            return {};
-        const DraftSearch drafts = draftsAt(budget_);
-        RETURN_IF_ERROR(take(drafts.timed(drafts.draftOf(std::move(answer.options))).plan));
-        return {};
+        return answer.plan ? tryUnchanged(std::move(answer.options), counted_) : Status();
     }
 
     using Draft = DraftSearch::Draft;
@@ -355,9 +354,10 @@ private:
         return found;
     }
 
-    DraftSearch draftsAt(Bytes budget) const
+    DraftSearch draftsAt(Bytes budget) const { return draftsAt(budget, counted_); }
+    DraftSearch draftsAt(Bytes budget, RowProblem::Memory memory) const
     {
-        return {*problem_, schedule_, copies_, counted_, budget, excessTimes * msPerByte_, hints_.events};
+        return {*problem_, schedule_, copies_, memory, budget, excessTimes * msPerByte_, hints_.events};
     }
 
     bool isGood(const Draft& draft) const { return draft.excess <= 0 && draft.ms <= enoughMs(); }
