@@ -244,7 +244,7 @@ private:
         CheckpointPlan plan = regions_;
         for (std::size_t i = 0; i + choice.kept < order_.size(); ++i) {
             CheckpointRegion& region = plan[order_[i]];
-            HostedOps hosted{std::vector<bool>(region.save.size(), false), when};
+            Hosted hosted{std::vector<bool>(region.save.size(), false), when};
             const StringId type = model_.trace()->modules.type[region.module];
             for (std::size_t op = 0; op < region.save.size(); ++op)
                 hosted.ops[op] = may_[order_[i]][op]

@@ -22,7 +22,7 @@ namespace {
 /// How a plan checkpoints a module and those inside of it: regions with modules numbered from it.
 struct Option
 {
-    std::vector<std::tuple<std::uint32_t, std::vector<bool>, std::optional<Offload>, std::optional<HostedOps>>> regions;
+    std::vector<std::tuple<std::uint32_t, std::vector<bool>, std::optional<Offload>, std::optional<Hosted>>> regions;
     std::size_t recomputed = 0; ///< number of ops
 
     bool operator<(const Option& other) const

@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <ranges>
+#include <span>
 #include <utility>
 
 namespace headroom {
@@ -31,6 +32,11 @@ std::vector<int> partPositions(const StepTrace& trace, const PartTree& tree)
             parent.valid() && positions[module] < 0 && positions[parent.value] >= 0)
             positions[module] = positions[parent.value];
     return positions;
+}
+
+bool movesSomething(const CheckpointRegion& region)
+{
+    return region.offload ? region.offload->moves : region.hosted && region.hosted->arguments;
 }
 
 } // namespace
@@ -127,11 +133,17 @@ CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, cons
             continue;
         const bool moves = index.obstaclesToOffload[module.value] == CheckpointObstacle::none;
         const std::vector<bool> moved = moves ? movedPacksOf(trace, index, module) : std::vector<bool>();
+        const std::vector<int> movedArguments = moves ? movedArgumentsOf(trace, index, module) : std::vector<int>();
         for (const CallId id : index.callsOf[module.value]) {
             const StepIndex::Call& call = index.calls[id.value];
             if (!call.saves())
                 continue;
-            Call own{call.enter, call.exit, firstUnpackOf(index, call), {}};
+            Call own{call.enter, call.exit, firstUnpackOf(index, call), {}, {}};
+            const std::vector<StorageId> arguments = argumentsOf(trace, id);
+            for (const int number : std::views::reverse(movedArguments))
+                if (const auto argument = static_cast<std::size_t>(number); argument < arguments.size())
+                    own.arguments.push_back({call.enter, trace.storages.bytes[arguments[argument]],
+                                             times.gpuMs[call.exit] - times.gpuMs[call.enter], 0});
             std::map<StorageId, std::size_t> places;
             for (std::uint32_t pack = call.firstPack;
                  pack < call.endPack && moved.size() == call.endPack - call.firstPack; ++pack) {
@@ -151,13 +163,20 @@ CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, cons
     }
 }
 
+const std::vector<CopySchedule::Copied>* CopySchedule::Call::movedBy(const CheckpointRegion& region) const
+{
+    if (region.offload)
+        return region.offload->moves ? &copied : nullptr;
+    return region.hosted && region.hosted->arguments ? &arguments : nullptr;
+}
+
 std::vector<std::uint32_t> CopySchedule::copiesOf(const CheckpointPlan& plan) const
 {
     std::vector<std::uint32_t> events;
     for (const CheckpointRegion& region : plan)
-        if (region.offload && region.offload->moves && !calls_[region.module.value].empty())
-            std::ranges::transform(calls_[region.module.value].front().copied, std::back_inserter(events),
-                                   &Copied::pack);
+        if (const std::vector<Call>& calls = calls_[region.module.value]; !calls.empty())
+            if (const std::vector<Copied>* const copied = calls.front().movedBy(region))
+                std::ranges::transform(*copied, std::back_inserter(events), &Copied::pack);
     std::ranges::sort(events);
     return events;
 }
@@ -167,13 +186,15 @@ CopyLimits::Own CopySchedule::ownOf(const CheckpointPlan& plan, ModuleId part) c
     CopyLimits::Own own;
     for (std::size_t number = 0; number < calls_[part.value].size(); ++number) {
         const Call& whole = calls_[part.value][number];
-        std::vector<const Call*> calls;
-        for (const CheckpointRegion& region : plan)
-            if (region.offload && region.offload->moves) {
-                if (calls_[region.module.value].size() != calls_[part.value].size())
-                    return {};
-                calls.push_back(&calls_[region.module.value][number]);
-            }
+        std::vector<Moved> calls;
+        for (const CheckpointRegion& region : plan) {
+            if (!movesSomething(region))
+                continue;
+            if (calls_[region.module.value].size() != calls_[part.value].size())
+                return {};
+            const Call& call = calls_[region.module.value][number];
+            calls.emplace_back(&call, call.movedBy(region));
+        }
         if (const std::vector<Call>& last = calls_[parts_.back().value]; last.size() == calls_[part.value].size()) {
             const auto [exit, firstUnpack] = after_.calls.empty() ? ModulesAfter::Calls() : after_.calls[number];
             const std::uint32_t end = std::max(exit, last[number].exit);
@@ -189,24 +210,24 @@ CopyLimits::Own CopySchedule::ownOf(const CheckpointPlan& plan, ModuleId part) c
 }
 
 /// The time of copies that are left when the forward of `whole` ends.
-double CopySchedule::tailOf(const Call& whole, std::vector<const Call*> calls) const
+double CopySchedule::tailOf(const Call& whole, std::vector<Moved> calls) const
 {
     double streamMs = 0;
-    std::ranges::sort(calls, {}, &Call::enter);
-    for (const Call* call : calls)
-        for (const Copied& copied : call->copied)
+    std::ranges::sort(calls, {}, [](const Moved& moved) { return moved.first->enter; });
+    for (const auto& [call, all] : calls)
+        for (const Copied& copied : *all)
             streamMs = std::max(streamMs, times_->gpuMs[call->exit] - copied.packMs) + link_.msToHost(copied.bytes);
     return std::max(0.0, streamMs - times_->gpuMs[whole.exit]);
 }
 
 /// The time by which the copies back must begin before the backward of `whole`.
-double CopySchedule::leadOf(const Call& whole, std::vector<const Call*> calls) const
+double CopySchedule::leadOf(const Call& whole, std::vector<Moved> calls) const
 {
     double streamMs = whole.firstUnpack == StepIndex::never ? 0 : times_->gpuMs[whole.firstUnpack];
     double leadMs = 0;
-    std::ranges::sort(calls, {}, &Call::firstUnpack);
-    for (const Call* call : calls)
-        for (const Copied& copied : std::views::reverse(call->copied)) {
+    std::ranges::sort(calls, {}, [](const Moved& moved) { return moved.first->firstUnpack; });
+    for (const auto& [call, all] : calls)
+        for (const Copied& copied : std::views::reverse(*all)) {
             if (copied.useMs == never)
                 continue;
             streamMs += link_.msFromHost(copied.bytes);
@@ -224,7 +245,7 @@ CheckpointPlan CopySchedule::withCounted(CheckpointPlan plan) const
     for (const CheckpointRegion& region : plan) {
         const auto cover = [&](int position) {
             planned[static_cast<std::size_t>(position)] = true;
-            if (region.offload)
+            if (region.offload || region.hosted)
                 first = std::min(first, position);
         };
         if (const int position = positions_[region.module.value]; position >= 0)
@@ -273,14 +294,13 @@ public:
                     numbered.position = position;
                     numbered.againMs = gpuMs[call.exit] - gpuMs[call.enter];
                 }
-                numbered.moves = region.offload && region.offload->moves;
+                if (const std::vector<Copied>* const copied = call.movedBy(region))
+                    numbered.copied = *copied;
             }
         }
         addRecomputation(recomputed);
         for (Numbered& numbered : calls_) {
-            if (!numbered.moves)
-                continue;
-            for (const Copied& copied : std::views::reverse(numbered.call->copied)) { // in the order of the copies back
+            for (const Copied& copied : std::views::reverse(numbered.copied)) { // in the order of the copies back
                 numbered.bytes += copied.bytes;
                 numbered.inMs += link_.msFromHost(copied.bytes);
                 numbered.latestMs = std::min(numbered.latestMs, numbered.beginMs + copied.useMs - numbered.inMs);
@@ -303,10 +323,11 @@ public:
                 known->second.*number = std::min(known->second.*number, when.*number);
         }
         for (CheckpointRegion& region : plan)
-            if (const auto when = found.find(region.module); region.offload && when != found.end()) {
-                region.offload = when->second;
-                if (region.offload->ahead == 0)
-                    region.offload->prefetch = Offload::all;
+            if (const auto when = found.find(region.module); when != found.end()) {
+                Offload& own = region.offload ? *region.offload : region.hosted->when;
+                own = when->second;
+                if (own.ahead == 0)
+                    own.prefetch = Offload::all;
             }
         return exposedMs_;
     }
@@ -316,8 +337,8 @@ private:
     {
         const Call* call = nullptr;
         ModuleId module;
+        std::span<const Copied> copied; ///< what moves
         int position = -1; ///< of the first part of a checkpointed call
-        bool moves = false;
         double againMs = 0; ///< time of recomputation
         double endMs = 0, beginMs = 0; ///< of the forward, and of the backward, without waits for copies
         double inMs = 0; ///< time of the copies back
@@ -365,7 +386,7 @@ private:
         for (std::size_t number = 0; number < calls_.size(); ++number) {
             const Numbered& own = calls_[number];
             if (own.bytes > 0) {
-                for (const Copied& copied : own.call->copied)
+                for (const Copied& copied : own.copied)
                     streamMs = std::max(streamMs, own.endMs - copied.packMs + waited) + link_.msToHost(copied.bytes);
                 here.emplace_back(number, streamMs);
                 bytes += static_cast<double>(own.bytes);
@@ -442,7 +463,7 @@ private:
             return {Offload::all, static_cast<double>(own.bytes)};
         int storages = 0;
         double bytes = 0;
-        for (const Copied& copied : std::views::reverse(own.call->copied)) {
+        for (const Copied& copied : std::views::reverse(own.copied)) {
             if (bytes + static_cast<double>(copied.bytes) > most)
                 break;
             bytes += static_cast<double>(copied.bytes);
@@ -456,7 +477,7 @@ private:
     double delayMs(const Numbered& own, double beginMs, int prefetch, double endMs) const
     {
         double streamMs = beginMs, mostMs = -never;
-        for (const Copied& copied : std::views::reverse(own.call->copied)) {
+        for (const Copied& copied : std::views::reverse(own.copied)) {
             if (prefetch-- == 0)
                 streamMs = std::max(streamMs, own.beginMs);
             streamMs += link_.msFromHost(copied.bytes);
@@ -475,7 +496,7 @@ private:
             const std::size_t from = number + static_cast<std::size_t>(own.ahead);
             streamMs = std::max(streamMs, calls_[from].beginMs + waited);
             int prefetch = own.prefetch;
-            for (const Copied& copied : std::views::reverse(own.call->copied)) {
+            for (const Copied& copied : std::views::reverse(own.copied)) {
                 if (prefetch-- == 0)
                     streamMs = std::max(streamMs, own.beginMs + waited);
                 streamMs += link_.msFromHost(copied.bytes);

@@ -201,7 +201,8 @@ private:
     }
 
     /// By how much the CPU may fall behind the GPU from `begin` to `end`, if copies take up to `copiesMs`; negative:
-    /// the CPU stays ahead. A storage is copied once, after a pack or after an op has made it.
+    /// the CPU stays ahead. A storage is copied once: after a pack, after an op has made the storage, or as an argument
+    /// when a call begins.
     double mostIdleMs(std::uint32_t begin, std::uint32_t end, double copiesMs) const
     {
         std::vector<bool> made(trace_.storages.size(), false);
@@ -217,6 +218,8 @@ private:
             most = std::max(most, std::min(copiesMs, madeMs) - aheadMs(event.value));
             if (trace_.events.kind[event] == EventKind::pack)
                 make(trace_.packs.storage[PackId(trace_.events.a[event])]);
+            else if (trace_.events.kind[event] == EventKind::enter)
+                std::ranges::for_each(trace_.calls.arguments[CallId(trace_.events.a[event])], make);
             else if (trace_.events.kind[event] == EventKind::opBegin)
                 std::ranges::for_each(trace_.ops.outputs[OpId(trace_.events.a[event])], make);
         }

@@ -172,21 +172,25 @@ public:
 private:
     struct Copied
     {
-        std::uint32_t pack = 0; ///< event of the first pack
+        std::uint32_t pack = 0; ///< event of the first pack, or of an argument the begin of the call
         Bytes bytes = 0;
-        double packMs = 0; ///< time from the first pack to the end of the forward of the call
+        double packMs = 0; ///< time from that event to the end of the forward of the call
         double useMs = 0; ///< time from the begin of the backward of the call to the first use
     };
     /// A call of a module that may move tensors, or only count.
     struct Call
     {
         std::uint32_t enter = 0, exit = 0, firstUnpack = 0; ///< events
-        std::vector<Copied> copied; ///< in the order of the packs
+        std::vector<Copied> copied; ///< if the call is offloaded, in the order of the packs
+        std::vector<Copied> arguments; ///< if the call is checkpointed; the copies back have the reverse order
+        /// What a region of a plan moves; null: nothing.
+        const std::vector<Copied>* movedBy(const CheckpointRegion& region) const;
     };
     class Search;
 
-    double tailOf(const Call& whole, std::vector<const Call*> calls) const;
-    double leadOf(const Call& whole, std::vector<const Call*> calls) const;
+    using Moved = std::pair<const Call*, const std::vector<Copied>*>;
+    double tailOf(const Call& whole, std::vector<Moved> calls) const;
+    double leadOf(const Call& whole, std::vector<Moved> calls) const;
     CheckpointPlan withCounted(CheckpointPlan plan) const;
     /// Of the part that the module is, is inside of, or contains first; -1: none.
     int firstPositionOf(ModuleId module) const

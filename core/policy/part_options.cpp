@@ -79,10 +79,11 @@ std::vector<OptionCost> costsOf(const Options& options)
 class PartMeasure
 {
 public:
-    PartMeasure(const StepModel& model, const PartTree& tree, const LocalReplay& replay,
+    PartMeasure(const StepModel& model, const PartTree& tree, int part, const LocalReplay& replay,
                 const StepLayout::PartEvents& partEvents, const MayCheckpoint& may, LocalNotes& notes)
         : model_(model)
         , tree_(tree)
+        , part_(part)
         , replay_(replay)
         , partEvents_(partEvents)
         , may_(may)
@@ -129,6 +130,8 @@ public:
         const std::size_t ops = model_.regionOps(module).size();
         const std::vector<SavableOp> savable = savableOpsThatRunAgain(model_, module);
         ASSIGN_OR_RETURN(Option full, measure({{module, std::vector<bool>(ops, false)}}));
+        if (tree_.offloads && unit == part_)
+            RETURN_IF_ERROR(addHosted(module, std::vector<bool>(ops, false), options));
         std::map<std::size_t, Bytes> held;
         std::map<std::size_t, Bytes> most;
         for (const SavableOp& op : savable) {
@@ -205,6 +208,17 @@ private:
         if (index.obstaclesToOffload[module.value] != CheckpointObstacle::none || model_.isWholeOnly(module))
             return {};
         ASSIGN_OR_RETURN(Option option, measure({{module, {}, Offload{}}}));
+        if (option.effect.movedBytes > 0)
+            options.push_back(std::move(option));
+        return {};
+    }
+
+    /// Adds the option to checkpoint a module with arguments on the host, if any may move.
+    Status addHosted(ModuleId module, std::vector<bool> save, Options& options) const
+    {
+        if (model_.index().obstaclesToOffload[module.value] != CheckpointObstacle::none)
+            return {};
+        ASSIGN_OR_RETURN(Option option, measure({{module, std::move(save), {}, Hosted{{}, {}, true}}}));
         if (option.effect.movedBytes > 0)
             options.push_back(std::move(option));
         return {};
@@ -375,6 +389,7 @@ private:
 
     const StepModel& model_;
     const PartTree& tree_;
+    int part_; ///< unit
     const LocalReplay& replay_;
     const StepLayout::PartEvents& partEvents_;
     const MayCheckpoint& may_;
@@ -394,7 +409,7 @@ Result<PartOptions> partOptions(const StepModel& model, const PartTree& tree, in
                                 const LocalReplay& replay, const StepLayout::PartEvents& partEvents,
                                 const MayCheckpoint& may, LocalNotes& notes)
 {
-    const PartMeasure measure(model, tree, replay, partEvents, may, notes);
+    const PartMeasure measure(model, tree, unit, replay, partEvents, may, notes);
     Options options;
     if (onlyWhole) {
         RETURN_IF_ERROR(measure.addWhole(unit, options));

@@ -36,6 +36,11 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
                             + "`: the step saves or moves other tensors there; make the policy of this step again");
         return region;
     }
+    if (policy.hosted)
+        region.hosted = Hosted{{}, *policy.hosted, !policy.arguments.empty()};
+    if (!policy.arguments.empty() && movedArgumentsOf(trace, model.index(), module) != policy.arguments)
+        return badInput("policy of module `" + policy.fqn
+                        + "`: other arguments move to the host in this step; make the policy of this step again");
     if (policy.ops.empty())
         return region;
 
@@ -51,7 +56,7 @@ Result<CheckpointRegion> regionOf(const StepModel& model, ModuleId module, const
     region.save.assign(ops.size(), false);
     std::vector<bool> hostable;
     if (policy.hosted) {
-        region.hosted = HostedOps{std::vector<bool>(ops.size(), false), *policy.hosted};
+        region.hosted->ops.assign(ops.size(), false);
         hostable = hostableOps(trace, model.index(), module);
     }
     std::map<std::string_view, int> named;

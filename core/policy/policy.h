@@ -49,8 +49,11 @@ struct Policy
         /// several ranks, since the communication buffers are unknown.
         std::vector<HeldBytes> held = {};
         std::optional<Moves> offload = {}; ///< nullopt: the module is checkpointed
-        /// When the outputs of the ops with `offload` move, of a checkpointed module; nullopt: there is no such op.
+        /// When arguments, and the outputs of the ops with `offload`, move, of a checkpointed module; nullopt: nothing
+        /// moves.
         std::optional<Offload> hosted = {};
+        /// Arguments that move: numbers from 0 among the different storages on the device that are arguments.
+        std::vector<int> arguments = {};
     };
     /// How training runs under the policy on the card that the plan was made for.
     struct OnCard

@@ -28,19 +28,25 @@ std::string prefetchText(int prefetch)
     return prefetch == Offload::all ? "" : ", \"prefetch\": " + std::to_string(prefetch);
 }
 
-std::string toJson(const Policy::Moves& moves)
+std::string list(const std::vector<int>& numbers)
 {
-    std::string tensors;
-    for (const int tensor : moves.tensors)
-        tensors += (tensors.empty() ? "" : ", ") + std::to_string(tensor);
-    return "{\"ahead\": " + std::to_string(moves.ahead) + prefetchText(moves.prefetch)
-        + ", \"saved\": " + std::to_string(moves.saved) + ", \"tensors\": [" + tensors
-        + "], \"wait\": " + std::to_string(moves.wait) + "}";
+    std::string json;
+    for (const int number : numbers)
+        json += (json.empty() ? "" : ", ") + std::to_string(number);
+    return "[" + json + "]";
 }
 
-std::string toJson(const Offload& hosted)
+std::string toJson(const Policy::Moves& moves)
 {
-    return "{\"ahead\": " + std::to_string(hosted.ahead) + prefetchText(hosted.prefetch)
+    return "{\"ahead\": " + std::to_string(moves.ahead) + prefetchText(moves.prefetch)
+        + ", \"saved\": " + std::to_string(moves.saved) + ", \"tensors\": " + list(moves.tensors)
+        + ", \"wait\": " + std::to_string(moves.wait) + "}";
+}
+
+std::string toJson(const Offload& hosted, const std::vector<int>& arguments)
+{
+    return "{\"ahead\": " + std::to_string(hosted.ahead)
+        + (arguments.empty() ? "" : ", \"arguments\": " + list(arguments)) + prefetchText(hosted.prefetch)
         + ", \"wait\": " + std::to_string(hosted.wait) + "}";
 }
 
@@ -49,7 +55,7 @@ std::string toJson(const Policy::Module& module)
     std::string json = "    {\n      \"discard_ratio\": " + jsonText(module.discardRatio)
         + ",\n      \"fqn\": " + jsonText(module.fqn)
         + (module.offload      ? ",\n      \"offload\": " + toJson(*module.offload)
-               : module.hosted ? ",\n      \"offload\": " + toJson(*module.hosted)
+               : module.hosted ? ",\n      \"offload\": " + toJson(*module.hosted, module.arguments)
                                : "")
         + ",\n      \"ops\": [";
     const char* separator = "\n        ";
@@ -146,18 +152,25 @@ Offload whenIn(const json::Json& json)
     return when;
 }
 
+/// Ascending numbers, each below `end`.
+std::vector<int> numbersIn(const json::Json& json, const char* key, std::int64_t end, const char* what)
+{
+    const auto number = [](const json::Json& value) {
+        return static_cast<int>(json::integerFrom(value, 0, mostOfInt, "a number, 0 or more"));
+    };
+    std::vector<int> numbers = json::at(json, key, json::listOf(number));
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+        if (numbers[i] >= end || (i > 0 && numbers[i] <= numbers[i - 1]))
+            json::expected(json[key], what);
+    return numbers;
+}
+
 Policy::Moves movesIn(const json::Json& json)
 {
     const Offload when = whenIn(json);
     Policy::Moves moves{
         when.wait, when.ahead, {}, countFrom(json, "saved", "a number of tensors, 0 or more"), when.prefetch};
-    const auto tensor = [](const json::Json& number) {
-        return static_cast<int>(json::integerFrom(number, 0, mostOfInt, "the number of a tensor, 0 or more"));
-    };
-    moves.tensors = json::at(json, "tensors", json::listOf(tensor));
-    for (std::size_t i = 0; i < moves.tensors.size(); ++i)
-        if (moves.tensors[i] >= moves.saved || (i > 0 && moves.tensors[i] <= moves.tensors[i - 1]))
-            json::expected(json["tensors"], "ascending numbers of tensors, each below `saved`");
+    moves.tensors = numbersIn(json, "tensors", moves.saved, "ascending numbers of tensors, each below `saved`");
     return moves;
 }
 
@@ -189,7 +202,10 @@ Policy::Module moduleIn(const json::Json& json)
     module.ops = json::at(json, "ops", json::listOf(opIn));
     const json::Json* const offload = json::find(json, "offload");
     const bool hosts = std::ranges::any_of(module.ops, &Policy::Op::offload);
-    if (offload && hosts)
+    if (offload && json::find(*offload, "arguments"))
+        module.arguments
+            = numbersIn(*offload, "arguments", mostOfInt, "ascending numbers of arguments");
+    if (offload && (hosts || !module.arguments.empty()))
         module.hosted = whenIn(*offload);
     else if (offload)
         module.offload = movesIn(*offload);

@@ -278,12 +278,17 @@ Policy policyOf(const StepModel& model, const CheckpointPlan& regions, const Pla
             if (const auto decision = plan.decisions.find(name); decision != plan.decisions.end())
                 entry.discardRatio = decision->second;
         entry.offload = movesOf(model, region);
-        if (region.hosted && std::ranges::find(region.hosted->ops, true) != region.hosted->ops.end())
-            entry.hosted = region.hosted->when;
+        if (region.hosted && region.hosted->arguments)
+            entry.arguments = movedArgumentsOf(trace, model.index(), region.module);
+        const auto isHosted = [&region](std::size_t op) {
+            return region.hosted && op < region.hosted->ops.size() && region.hosted->ops[op];
+        };
         const std::vector<RegionOpName> names = regionOpNames(trace, model.regionOps(region.module));
         for (std::size_t op = 0; op < names.size(); ++op)
             entry.ops.push_back({std::string(trace.strings[names[op].op]), names[op].index,
-                                 !region.save.empty() && region.save[op], region.hosted && region.hosted->ops[op]});
+                                 !region.save.empty() && region.save[op], isHosted(op)});
+        if (!entry.arguments.empty() || std::ranges::any_of(entry.ops, &Policy::Op::offload))
+            entry.hosted = region.hosted->when;
         policy.modules.push_back(std::move(entry));
     }
     if (const auto held = model.heldBytes(regions); held && plan.worldSize == 1)

@@ -15,14 +15,14 @@ namespace headroom {
 /// The storages that a plan moves to host memory and back, during a replay. The rules are those of
 /// torch_headroom.apply() (packaging/python/torch_headroom/_apply/offload.py):
 ///
-/// - A storage stays on the device from the first pack, or the end of the hosted op, until Region::leave, and leaves
-///   before the next event; other holders keep the storage.
+/// - A storage stays on the device from the first pack, or the end of the hosted op, or of an argument the begin of the
+///   call, until Region::leave, and leaves before the next event; other holders keep the storage.
 /// - The first unpack of any pack of call n, of any module of the plan, brings back the storages of the calls m <= n
 ///   with m + ahead >= n, later calls first; of an offloaded call the storages that were packed last come first, of a
-///   checkpointed call the outputs of the first op. Of a call m < n only the first Offload::prefetch storages come. A
+///   checkpointed call the arguments and then the outputs of the first op. Of a call m < n only the first Offload::prefetch storages come. A
 ///   storage that is on the device by then just stays.
 /// - A storage that came back is held until autograd has released all packs of the storage, or until the recomputation
-///   takes the output of the hosted op.
+///   takes the output of the hosted op; an argument until autograd has released all packs of the call.
 ///
 /// A Memory may follow the copies: `copyOut(moved, region, bytes)` and `copyIn(moved, region, bytes)` when a copy is
 /// issued, `waitOut(moved, region)` and `waitIn(moved, region)` when the device waits for the copy, `endCopy(moved,
@@ -91,6 +91,37 @@ public:
             break;
         }
         return true;
+    }
+
+    // Arguments of a checkpointed call.
+
+    bool isMoved(const Region& call, StorageId argument) const
+    {
+        const auto begin = plan_.moved.begin() + call.firstMoved, end = plan_.moved.begin() + call.endArguments;
+        return std::find_if(begin, end, [=](const MovedStorage& moved) { return moved.storage == argument; }) != end;
+    }
+
+    void holdArguments(const Region& call)
+    {
+        for (std::uint32_t number = call.firstMoved; number < call.endArguments; ++number)
+            save(number, storages_[number]);
+    }
+
+    /// Calls visit(argument, block) for the arguments of a call that is recomputed.
+    template <class Visit>
+    void takeArguments(const Region& call, Visit visit)
+    {
+        for (std::uint32_t number = call.firstMoved; number < call.endArguments; ++number) {
+            if constexpr (followsCopies)
+                memory_.waitIn(number, plan_.moved[number].region);
+            visit(plan_.moved[number].storage, storages_[number].block);
+        }
+    }
+
+    void dropArguments(const Region& call)
+    {
+        for (std::uint32_t number = call.firstMoved; number < call.endArguments; ++number)
+            end(number, storages_[number]);
     }
 
     // Outputs of hosted ops, in the cache of a checkpointed call.

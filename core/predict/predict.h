@@ -25,13 +25,15 @@ struct Offload
     auto operator<=>(const Offload&) const = default;
 };
 
-/// The saved ops of a checkpointed module with outputs that go to host memory in forward, and come back before the
-/// recomputation takes the outputs from the cache.
-struct HostedOps
+/// What a checkpointed module keeps for the recomputation and sends to host memory in forward: saved outputs, and
+/// arguments. All of that comes back before the recomputation.
+struct Hosted
 {
-    std::vector<bool> ops; ///< for each op of CheckpointRegion::save: whether the saved outputs go to the host
+    /// For each op of CheckpointRegion::save: whether the saved outputs go to the host. Empty: none.
+    std::vector<bool> ops = {};
     Offload when = {}; ///< as of an offloaded module; the recomputation is the begin of the backward
-    auto operator<=>(const HostedOps&) const = default;
+    bool arguments = false; ///< whether the arguments by movedArgumentsOf() (regions.h) go to the host
+    auto operator<=>(const Hosted&) const = default;
 };
 
 /// A module of a plan. Either the module is checkpointed (torch.utils.checkpoint, non-reentrant, with selective
@@ -43,7 +45,7 @@ struct CheckpointRegion
     /// are recomputed. Without a meaning for an offloaded module.
     std::vector<bool> save = {};
     std::optional<Offload> offload = {}; ///< nullopt: the module is checkpointed
-    std::optional<HostedOps> hosted = {}; ///< of a checkpointed module; nullopt: all saved outputs stay on the device
+    std::optional<Hosted> hosted = {}; ///< of a checkpointed module; nullopt: all stays on the device
 };
 
 /// No region may contain another region.

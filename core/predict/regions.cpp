@@ -126,16 +126,29 @@ Status markOps(const StepTrace& trace, const StepIndex& index, const CheckpointR
 /// Tensors of less than this share of the largest one of a call stay on the device: a copy costs time of the CPU, too.
 constexpr Bytes leastShareMoved = 64;
 constexpr Bytes leastMoved = 512; ///< bytes
-constexpr Bytes leastMovedOutput = 1024; ///< bytes, of a hosted op; a simulated card counts blocks of 512
+constexpr Bytes leastMovedOutput = 1024; ///< bytes, of a hosted op or an argument; a simulated card counts blocks of 512
 
 /// Whether nothing but the saved tensors of a call keeps a storage on the device between forward and backward.
 bool mayMove(const StepTrace& trace, const StepIndex& index, const StepIndex::Call& call, StorageId storage,
              std::uint32_t firstUnpack)
 {
-    return storage.valid() && !isOfModel(trace.storages.category[storage])
-        && index.firstPackOf[storage.value].value >= call.firstPack
-        && index.lastPackOf[storage.value].value < call.endPack && index.freeEvent[storage.value] < firstUnpack
-        && !index.resized[storage.value];
+    if (!storage.valid() || isOfModel(trace.storages.category[storage]) || index.resized[storage.value]
+        || index.freeEvent[storage.value] >= firstUnpack)
+        return false;
+    const PackId first = index.firstPackOf[storage.value];
+    return !first.valid()
+        || (first.value >= call.firstPack && index.lastPackOf[storage.value].value < call.endPack);
+}
+
+/// The same for an argument of a checkpointed call.
+bool mayMoveArgument(const StepTrace& trace, const StepIndex& index, const StepIndex::Call& call, StorageId storage,
+                     std::uint32_t firstUnpack)
+{
+    const StepIndex::Call& first = index.calls[index.firstTaker[storage.value].value];
+    const StepIndex::Call& last = index.calls[index.lastTaker[storage.value].value];
+    const bool isOfOthers = first.exit < call.exit || last.enter > call.exit;
+    const OpId made = index.allocatedIn[storage.value];
+    return !isOfOthers && made.valid() && made.value < call.firstOp && mayMove(trace, index, call, storage, firstUnpack);
 }
 
 std::vector<bool> mayMove(const StepTrace& trace, const StepIndex& index, const StepIndex::Call& call)
@@ -161,25 +174,42 @@ void addMovedOutputs(const StepTrace& trace, const StepIndex& index, std::uint32
             }
 }
 
-/// Numbers the calls, and finds the storages that offloaded calls and hosted ops move, and when. `regions` are in the
-/// order of the calls; `hosted`: by op.
+/// Adds the arguments that a region moves. `numbers`: movedArgumentsOf().
+void addMovedArguments(const StepTrace& trace, std::uint32_t number, const std::vector<int>& numbers, Regions& result)
+{
+    const std::vector<StorageId> arguments = argumentsOf(trace, result.regions[number].call);
+    for (const int argument : numbers)
+        if (static_cast<std::size_t>(argument) < arguments.size())
+            result.moved.push_back({arguments[static_cast<std::size_t>(argument)], number});
+}
+
+/// Numbers the calls, and finds the storages that the calls move, and when. `regions` are in the order of the calls;
+/// `hosted`: by op.
 void findMoved(const StepTrace& trace, const StepIndex& index, const std::vector<bool>& hosted, Regions& result)
 {
     std::map<ModuleId, std::vector<bool>> moved;
+    std::map<ModuleId, std::vector<int>> movedArguments;
     for (std::uint32_t number = 0; number < result.regions.size(); ++number) {
         Region& region = result.regions[number];
         if (region.firstPack == region.endPack)
             continue;
         region.number = static_cast<std::uint32_t>(result.numbered.size());
         result.numbered.push_back(number);
-        region.firstMoved = region.endMoved = static_cast<std::uint32_t>(result.moved.size());
+        region.firstMoved = region.endArguments = region.endMoved = static_cast<std::uint32_t>(result.moved.size());
+        const ModuleId module = trace.calls.module[region.call];
+        if (region.hostsArguments) {
+            const auto [known, added] = movedArguments.try_emplace(module);
+            if (added)
+                known->second = movedArgumentsOf(trace, index, module);
+            addMovedArguments(trace, number, known->second, result);
+            region.endArguments = region.endMoved = static_cast<std::uint32_t>(result.moved.size());
+        }
         if (region.hosted) {
             addMovedOutputs(trace, index, number, hosted, result);
             region.endMoved = static_cast<std::uint32_t>(result.moved.size());
         }
         if (!region.offload || !region.offload->moves)
             continue;
-        const ModuleId module = trace.calls.module[region.call];
         const auto [known, added] = moved.try_emplace(module);
         if (added)
             known->second = movedPacksOf(trace, index, module);
@@ -241,6 +271,42 @@ std::vector<bool> movedPacksOf(const StepTrace& trace, const StepIndex& index, M
     return moved;
 }
 
+std::vector<StorageId> argumentsOf(const StepTrace& trace, CallId call)
+{
+    std::vector<StorageId> arguments;
+    for (const StorageId storage : trace.calls.arguments[call])
+        if (std::ranges::find(arguments, storage) == arguments.end())
+            arguments.push_back(storage);
+    return arguments;
+}
+
+std::vector<int> movedArgumentsOf(const StepTrace& trace, const StepIndex& index, ModuleId module)
+{
+    const CallId deciding = decidingCall(index, module);
+    if (!deciding.valid())
+        return {};
+    const std::vector<StorageId> first = argumentsOf(trace, deciding);
+    std::vector<bool> may(first.size(), true);
+    for (const CallId id : index.callsOf[module.value]) {
+        const StepIndex::Call& call = index.calls[id.value];
+        if (!call.saves())
+            continue;
+        const std::vector<StorageId> arguments = argumentsOf(trace, id);
+        const std::uint32_t firstUnpack = firstUnpackOf(index, call);
+        for (std::size_t i = 0; i < first.size(); ++i)
+            may[i] = may[i] && i < arguments.size() && mayMoveArgument(trace, index, call, arguments[i], firstUnpack);
+    }
+    Bytes largest = 0;
+    for (std::size_t i = 0; i < first.size(); ++i)
+        if (may[i])
+            largest = std::max(largest, trace.storages.bytes[first[i]]);
+    std::vector<int> moved;
+    for (std::size_t i = 0; i < first.size(); ++i)
+        if (may[i] && trace.storages.bytes[first[i]] >= std::max(leastMovedOutput, largest / leastShareMoved))
+            moved.push_back(static_cast<int>(i));
+    return moved;
+}
+
 std::vector<StorageId> movedOutputsOf(const StepTrace& trace, const StepIndex& index, OpId op)
 {
     std::vector<StorageId> made;
@@ -264,10 +330,7 @@ std::vector<bool> hostableOps(const StepTrace& trace, const StepIndex& index, Mo
     const auto mayBeHosted = [&](const StepIndex::Call& call, std::uint32_t firstUnpack, OpId op) {
         const std::vector<StorageId> moved = movedOutputsOf(trace, index, op);
         return !moved.empty() && std::ranges::all_of(moved, [&](StorageId storage) {
-            return !index.mutated[storage.value]
-                && (index.firstPackOf[storage.value].valid() ? mayMove(trace, index, call, storage, firstUnpack)
-                                                             : !isOfModel(trace.storages.category[storage])
-                            && !index.resized[storage.value] && index.freeEvent[storage.value] < firstUnpack);
+            return !index.mutated[storage.value] && mayMove(trace, index, call, storage, firstUnpack);
         });
     };
     std::map<RegionOpName, bool> may;
@@ -338,8 +401,10 @@ Result<Regions> layOut(const StepTrace& trace, const StepIndex& index, const Che
         for (const CallId call : callsBefore(index, region.module, end)) {
             result.regions.push_back(regionOf(index, call));
             result.regions.back().offload = region.offload;
-            if (region.hosted)
+            if (region.hosted) {
                 result.regions.back().hosted = region.hosted->when;
+                result.regions.back().hostsArguments = region.hosted->arguments;
+            }
         }
         if (!region.offload)
             RETURN_IF_ERROR(markOps(trace, index, region, end, result.saved, hosted));

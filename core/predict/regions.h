@@ -23,7 +23,8 @@ inline Bytes pinnedBytes(Bytes bytes)
     return static_cast<Bytes>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
 }
 
-/// A storage that a call moves: that of saved tensors of an offloaded call, or of an output of a hosted op. In plans of
+/// A storage that a call moves: that of saved tensors of an offloaded call, or of a checkpointed call that of an
+/// argument, or of an output of a hosted op. In plans of
 /// the planner, all packs of the storage are packs of the call, and the program has freed the storage when the backward
 /// of the call begins: nothing else keeps the storage on the device.
 struct MovedStorage
@@ -43,10 +44,12 @@ struct Region
     std::uint32_t firstOp = 0, endOp = 0;
 
     std::optional<Offload> offload = {}; ///< nullopt: the call is checkpointed
-    std::optional<Offload> hosted = {}; ///< of a checkpointed call with hosted ops
+    std::optional<Offload> hosted = {}; ///< of a checkpointed call that moves arguments or outputs
+    bool hostsArguments = false;
     std::uint32_t number = none; ///< of the call, in a plan that offloads (Offload); none: the call saves nothing
     std::uint32_t leave = none; ///< event after which the moved storages leave the device
     std::uint32_t firstMoved = 0, endMoved = 0; ///< in Regions::moved, in the order of first packs, or of ops
+    std::uint32_t endArguments = 0; ///< in Regions::moved: arguments from firstMoved on, before the outputs of ops
 
     /// When storages of the call move; nullopt: none move.
     const std::optional<Offload>& moves() const { return offload ? offload : hosted; }
@@ -77,6 +80,15 @@ std::uint32_t firstUnpackOf(const StepIndex& index, const StepIndex::Call& call)
 /// moves if that is possible in every call with as many packs, and if the tensor is no small one beside the others.
 /// Calls with another number of packs than decidingCall() move nothing.
 std::vector<bool> movedPacksOf(const StepTrace& trace, const StepIndex& index, ModuleId module);
+
+/// The arguments of a module's calls that move with Hosted::arguments, as numbers among the different storages on the
+/// device that are arguments of a call, in order. In every call that saves tensors, the argument was made before the
+/// call, nothing but a checkpoint of the call keeps the argument on the device until backward, and the argument is no
+/// small one beside the others.
+std::vector<int> movedArgumentsOf(const StepTrace& trace, const StepIndex& index, ModuleId module);
+
+/// The different storages among the arguments of a call, in order.
+std::vector<StorageId> argumentsOf(const StepTrace& trace, CallId call);
 
 /// The output storages of a hosted op that move: storages that the op made, and that are no small ones beside the
 /// op's largest.

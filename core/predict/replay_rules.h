@@ -57,7 +57,7 @@ struct ReplayNotes
 /// - Autocast's cache of casts of weights is empty at the begin and at the end of a recomputation, as PyTorch's engine
 ///   leaves the cache on a GPU. The recomputation repeats the casts that the forward found in the cache.
 ///
-/// Offloaded calls recompute nothing, and outputs of hosted ops leave the device (MovedStorages). `Memory` counts live
+/// Offloaded calls recompute nothing, and arguments and outputs of hosted ops leave the device (MovedStorages). `Memory` counts live
 /// bytes: LiveMemory counts the whole step over time, LocalMemory a part of the step, ModuleMemory each module.
 template <class Memory>
 class Replay
@@ -143,9 +143,11 @@ public:
 
     void enter(CallId call)
     {
-        if (const Region* region = regionAt(call); region != nullptr && !region->offload)
-            for (const StorageId argument : trace_.calls.arguments[region->call])
-                memory_.hold(argument.value);
+        const Region* const region = regionAt(call);
+        if (region == nullptr || region->offload)
+            return;
+        forEachKeptArgument(*region, [this](StorageId argument) { memory_.hold(argument.value); });
+        moved_.holdArguments(*region);
     }
 
     void opEnd(OpId op)
@@ -281,10 +283,19 @@ private:
             memory_.endCall(region);
     }
 
-    void endRegion(const Region& region)
+    /// Visits the arguments of a checkpointed call that do not move.
+    template <class Visit>
+    void forEachKeptArgument(const Region& region, Visit visit) const
     {
         for (const StorageId argument : trace_.calls.arguments[region.call])
-            memory_.drop(argument.value);
+            if (!moved_.isMoved(region, argument))
+                visit(argument);
+    }
+
+    void endRegion(const Region& region)
+    {
+        forEachKeptArgument(region, [this](StorageId argument) { memory_.drop(argument.value); });
+        moved_.dropArguments(region);
         if (plan_.saved.empty())
             return;
         for (std::uint32_t op = region.firstOp; op < region.endOp; ++op) {
@@ -303,6 +314,10 @@ private:
         const auto kind = [this](std::uint32_t event) { return trace_.events.kind[EventIndex(event)]; };
         ranAgain_.push_back(region.call);
         emptyCastCache();
+        moved_.takeArguments(region, [this](StorageId argument, Block block) {
+            recomputation_[argument.value] = {block, false};
+            touched_.push_back(argument);
+        });
         const auto& events = index_.memoryEvents;
         const std::uint32_t end = std::min(region.stop + 1, event_);
         for (auto next = std::ranges::lower_bound(events, region.enter); next != events.end() && *next < end; ++next) {

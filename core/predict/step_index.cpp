@@ -19,6 +19,8 @@ StepIndex::StepIndex(const StepTrace& trace)
     , allocatedIn(trace.storages.size())
     , resized(trace.storages.size(), false)
     , mutated(trace.storages.size(), false)
+    , firstTaker(trace.storages.size())
+    , lastTaker(trace.storages.size())
     , pass(trace.packs.size(), never)
 {
     std::vector<bool> permanent(trace.storages.size(), false); // by storage: alive before and after the step
@@ -38,6 +40,11 @@ StepIndex::StepIndex(const StepTrace& trace)
         case EventKind::enter:
             calls[a] = {event, end, packs, 0, ops, 0};
             callsOf[trace.calls.module[CallId(a)].value].push_back(CallId(a));
+            for (const StorageId storage : trace.calls.arguments[CallId(a)]) {
+                if (!firstTaker[storage.value].valid())
+                    firstTaker[storage.value] = CallId(a);
+                lastTaker[storage.value] = CallId(a);
+            }
             break;
         case EventKind::exit:
             leave(calls[a], event);

@@ -284,7 +284,7 @@ StepTracePtr stepOfTwoOps()
 
 CheckpointRegion hosting(ModuleId module, std::vector<bool> save, std::vector<bool> ops, Offload when = {})
 {
-    return {module, std::move(save), {}, HostedOps{std::move(ops), when}};
+    return {module, std::move(save), {}, Hosted{std::move(ops), when}};
 }
 
 } // namespace

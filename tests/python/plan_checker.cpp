@@ -101,7 +101,7 @@ void drawOps(const StepModel& model, std::mt19937& draw, CheckpointRegion& regio
     const std::vector<OpId> ops = model.regionOps(region.module);
     const std::vector<bool> savable = model.savableOps(region.module);
     const std::vector<bool> hostable = hostableOps(trace, model.index(), region.module);
-    HostedOps hosted{std::vector<bool>(ops.size(), false), drawOffload(draw)};
+    Hosted hosted{std::vector<bool>(ops.size(), false), drawOffload(draw)};
     region.save.assign(ops.size(), false);
     for (std::size_t op = 0; op < ops.size(); ++op) {
         region.save[op] = draw() % 3 != 0 && savable[op] && (trace.ops.flags[ops[op]] & opRandom) == 0;

@@ -41,11 +41,12 @@ _MOST_IN_ARGUMENTS = 100_000  # largest number of values in the arguments of one
 
 
 class Arguments:
-    """The arguments of one call. `inputs` are the tensors for checkpoint(), which returns them in backward."""
+    """The arguments of one call. `inputs` are the tensors for checkpoint(), which returns them in backward. `moving` are
+    tensors that go to the host, and so must be among the inputs."""
 
-    def __init__(self, forward, args, kwargs):
+    def __init__(self, forward, args, kwargs, moving=()):
         self._forward = forward
-        self.inputs, places = _checkpoint_inputs(args, kwargs)
+        self.inputs, places = _checkpoint_inputs(args, kwargs, moving)
         walk = _ArgumentWalk(forward, places)
         self._args = [walk.value(value, None, place) for place, value in enumerate(args)]
         self._kwargs = {name: walk.value(value, None, name) for name, value in kwargs.items()}
@@ -104,7 +105,7 @@ class HeldInCalls:
             if id(held.tensor) in known:
                 continue
             is_read = held.inside and is_plain(type(held.tensor))  # reads of plain tensors can be observed
-            for part in _parts_of(held.tensor):
+            for part in parts_of(held.tensor):
                 tensors.append(part)
                 places.append(self._places.setdefault(held.path, len(self._places)) if is_read else -1)
         return tensors, places
@@ -119,11 +120,11 @@ def _has_more(value):
     return kind != copies.LEAF and not (kind == copies.TENSOR and is_plain(cls))
 
 
-def _parts_of(tensor):
+def parts_of(tensor):
     """Returns the plain tensors that hold the memory of a tensor."""
     if not is_traceable_wrapper_subclass(tensor):
         return [tensor]
-    return [part for inner in inner_tensors(tensor) for part in _parts_of(inner)]
+    return [part for inner in inner_tensors(tensor) for part in parts_of(inner)]
 
 
 class _HeldArgument(copies.Held):
@@ -151,7 +152,7 @@ def version_of(tensor):
         return 0 if torch.Tensor.is_inference(tensor) else torch.Tensor._version.__get__(tensor)
 
 
-def _checkpoint_inputs(args, kwargs):
+def _checkpoint_inputs(args, kwargs, moving):
     """Returns the tensors for checkpoint() and, by identity, the places among the tensors. A tensor given twice is
     passed once: checkpoint() makes a new object of each tensor, and forwards test whether two are the same (`query is
     key` in nn.MultiheadAttention). Named tensors are passed only if no positional tensor exists: checkpoint() restores
@@ -164,6 +165,10 @@ def _checkpoint_inputs(args, kwargs):
                 inputs.append(value)
         if inputs:
             break
+    for value in moving:
+        if id(value) not in places:
+            places[id(value)] = len(inputs)
+            inputs.append(value)
     return inputs, places
 
 

@@ -9,7 +9,8 @@ stream beside the compute stream. The storage leaves the device at the end of th
 calls later. The first unpack of a call brings back the storages of this call, and of each earlier call that is at most
 `ahead` calls away the first `prefetch` storages. Streams wait for events, the CPU never does.
 
-A checkpointed module's results of ops go the same way (HostedResults): from the op on, until the module runs again.
+What a checkpointed module keeps for its recomputation goes the same way (Hosted): arguments from the begin of the call
+on, results of ops from the op on, until the module runs again.
 
 A device block is always freed after the compute stream has waited for the copy from or into the block, so the caching
 allocator, which orders blocks by the compute stream, needs no record_stream().
@@ -17,6 +18,7 @@ allocator, which orders blocks by the compute stream, needs no record_stream().
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 
@@ -25,7 +27,7 @@ from torch.utils._pytree import tree_map
 
 from .._modules import tensors_of
 from .._torch import in_transform, untraced
-from .held import version_of
+from .held import parts_of, version_of
 from .policy import ModulePolicy, PolicyError
 from .region import OFFLOADED_IN_A_GRAPH, PlannedModule
 
@@ -122,9 +124,9 @@ class Offloads:
                               f"CUDA: train on a GPU, or plan with --pin {fqn}=save")
         self.ahead = max(self.ahead, offload.ahead)
 
-    def results_of(self, module):
-        """Returns the object for the results of a call of a checkpointed module that move; None: none move."""
-        return HostedResults(module, self) if module.policy.hosted else None
+    def hosted_by(self, module):
+        """Returns the object for what a call of a checkpointed module moves; None: nothing moves."""
+        return Hosted(module, self) if module.policy.hosted else None
 
     def begin(self, call):
         """Numbers a call that saves tensors. `call` is None if nothing of the call moves. Returns the number."""
@@ -245,20 +247,68 @@ class _Call:
 _BLOCK, _LEAST_BYTES, _LEAST_SHARE = 512, 1024, 64  # as in core/predict/regions.cpp (movedOutputsOf)
 
 
-class HostedResults:
-    """The results of a checkpointed call's ops that go to the host. The selective contexts of the call do not see the ops:
-    this object has the results for the recomputation. Of an op with several results, small ones stay on the device."""
+class Hosted:
+    """The arguments and the results of ops of a checkpointed call that go to the host. The selective contexts of the call
+    do not see the ops: this object has the results for the recomputation. Of an op with several results, small ones stay
+    on the device."""
 
     is_checkpointed = True
 
     def __init__(self, module: PlannedModule, offloads: Offloads):
         self.offload = module.policy.hosted
         self.number = None
-        self.storages = []  # weak references in the order of the ops
+        self.storages = []  # weak references: arguments, then results in the order of the ops
         self.difference = None
+        self.begun = False  # the recomputation has asked for an argument
         self.back = 0  # as of _Call
         self._module, self._offloads = module, offloads
         self._results = {}  # (name, index) of an op -> results, as handles
+        self._arguments = {}  # key of a storage -> _Storage, until checkpoint() holds handles
+        self._begin_backward = None
+
+    def arguments_in(self, args, kwargs):
+        """Returns the tensors that move among the arguments of the call. The storages are on the way from here on."""
+        found = {}  # key of a storage -> tensors, in the order of a recording
+        for tensor in tensors_of((args, kwargs)) if self.offload.arguments else ():
+            for part in parts_of(tensor):
+                if part.device.type == Cuda.type and part.layout is torch.strided and part.untyped_storage().nbytes():
+                    found.setdefault(part.untyped_storage()._cdata, []).append(tensor)
+        moving = []
+        for number in self.offload.arguments:
+            key, tensors = list(found.items())[number] if number < len(found) else (None, ())
+            obstacle = next(filter(None, map(_obstacle, tensors)), None)
+            if not tensors or obstacle:
+                self.difference = (f"the argument tensor {number} of the forward is {obstacle} and stays in place"
+                                   if tensors else f"the forward has {len(found)} argument tensors on the GPU, and "
+                                   f"number {number} should go to the host")
+            elif key not in self._offloads.on_device:
+                try:
+                    self._arguments[key] = _Storage(self._offloads, tensors[0])
+                except _NoPinnedMemory as error:
+                    self._module.refuse(str(error))
+                self.storages.append(weakref.ref(self._arguments[key]))
+                moving += tensors
+        return moving
+
+    @contextlib.contextmanager
+    def holding_arguments(self, begin_backward):
+        """A context for checkpoint(), which then holds handles of the arguments that move. `begin_backward` is called
+        before the arguments come back."""
+        if not self._arguments:
+            yield
+            return
+        self._begin_backward = weakref.WeakMethod(begin_backward)  # the call holds this object
+        with torch.autograd.graph.saved_tensors_hooks(untraced(self._pack_argument), untraced(_unpack_argument)):
+            yield
+        self._arguments.clear()
+
+    def _pack_argument(self, tensor):
+        storage = self._arguments.get(tensor.untyped_storage()._cdata) if type(tensor) is torch.Tensor else None
+        return tensor if storage is None else _Moved(self, storage, tensor)
+
+    def begin_backward(self):
+        self.begun = True
+        self._begin_backward()()
 
     def run(self, key, op, args, kwargs):
         """Runs the op `key` of the forward, and keeps the result."""
@@ -301,6 +351,10 @@ class HostedResults:
 
 
 _NEVER = float("inf")
+
+
+def _unpack_argument(value):
+    return _unpack(value) if isinstance(value, _Moved) else value
 
 
 def _unpack(handle):

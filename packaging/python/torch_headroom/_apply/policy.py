@@ -50,10 +50,11 @@ class Offload:
 
 @dataclass(frozen=True)
 class Hosted:
-    """Saved outputs of a checkpointed module's ops that go to pinned host memory (offload.py). `wait`, `ahead` and
-    `prefetch` are as of Offload."""
+    """What a checkpointed module keeps for the recomputation and sends to pinned host memory (offload.py). `wait`,
+    `ahead` and `prefetch` are as of Offload."""
 
-    ops: frozenset  # a part of ModulePolicy.saved
+    ops: frozenset  # a part of ModulePolicy.saved, with outputs that move
+    arguments: tuple  # arguments that move, as numbers among the storages on the GPU that are arguments, in order
     wait: int
     ahead: int
     prefetch: int | None
@@ -207,9 +208,11 @@ class _Reader:
                                                   "host")
                 hosted.add((name, index))
             calls[name] += 1
-        if hosted:
-            when = self.get(entry, where, "offload", dict, "an object"), f"{where}.offload"
-            hosted = Hosted(frozenset(hosted), *self.times(*when))
+        moves = self.get(entry, where, "offload", dict, "an object") if "offload" in entry or hosted else {}
+        if hosted or "arguments" in moves:
+            when = moves, f"{where}.offload"
+            arguments = self.numbers(*when, "arguments") if "arguments" in moves else ()
+            hosted = Hosted(frozenset(hosted), arguments, *self.times(*when))
             return ModulePolicy(fqn, calls, frozenset(saved), types, held, None, hosted)
         offload = self.offload(entry, where) if "offload" in entry else None
         if offload and saved:
@@ -220,11 +223,17 @@ class _Reader:
     def offload(self, entry, where):
         found, where = self.get(entry, where, "offload", dict, "an object"), f"{where}.offload"
         saved = self.count(found, where, "saved")
-        tensors = self.get(found, where, "tensors", list, "a list")
-        if (not all(map(_is_count, tensors)) or any(k >= saved for k in tensors)
-                or any(k >= after for k, after in zip(tensors, tensors[1:]))):
-            self.fail(f"{where}.tensors", f"expected ascending whole numbers from 0 to below {saved}")
+        tensors = self.numbers(found, where, "tensors", saved)
         return Offload(frozenset(tensors), saved, *self.times(found, where))
+
+    def numbers(self, entry, where, key, end=None):
+        """Returns ascending numbers from 0 to below `end`; None: without an end."""
+        numbers = self.get(entry, where, key, list, "a list")
+        if (not all(map(_is_count, numbers)) or any(k >= after for k, after in zip(numbers, numbers[1:]))
+                or (end is not None and any(k >= end for k in numbers))):
+            self.fail(f"{where}.{key}", "expected ascending whole numbers from 0" + (
+                "" if end is None else f" to below {end}"))
+        return tuple(numbers)
 
     def times(self, entry, where):
         """Returns when tensors leave the device and come back: wait, ahead, prefetch."""

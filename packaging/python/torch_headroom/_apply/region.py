@@ -148,10 +148,12 @@ class Region(PlannedModule):
         watch.at(f"at the begin of module {self.policy.fqn}", held.begin)
         try:
             call = _Call(self, module, forward, args, kwargs)
-            if not (call.watched or self.policy.saved):
-                result = checkpoint(call, *call.inputs(), use_reentrant=False, context_fn=call.plain_contexts)
-            else:
-                result = checkpoint(with_own_ops(call), *call.inputs(), use_reentrant=False, context_fn=call.contexts)
+            with call.holding_arguments():
+                if not (call.watched or self.policy.saved):
+                    result = checkpoint(call, *call.inputs(), use_reentrant=False, context_fn=call.plain_contexts)
+                else:
+                    result = checkpoint(with_own_ops(call), *call.inputs(), use_reentrant=False,
+                                        context_fn=call.contexts)
             call.end_forward()
         except Unrepeatable as error:
             self.refuse(str(error))
@@ -162,6 +164,8 @@ class Region(PlannedModule):
                         f"out of the plan (--pin {self.policy.fqn}=save)")
         watch.at(f"at the end of module {self.policy.fqn}", held.end)
         if call.hosted is not None:
+            if call.hosted.difference and not self.settled:
+                self.difference, self.checked = f"{call.hosted.difference}; {self.what_to_do()}", False
             self.applied.offloads.forward_ends(call.hosted)
         elif call.number is not None:
             self.applied.offloads.leave(call.number)
@@ -185,7 +189,7 @@ class Region(PlannedModule):
         watch = call.watch if call is not None and call.watched else None
         on_gpu = call is not None and _touches_gpu(call.inputs(), {})
         kept = _Kept() if watch is not None and self.policy.saved else None
-        hosted = call.hosted if call is not None else None
+        hosted = call.hosted if call is not None and self.policy.hosted and self.policy.hosted.ops else None
         hosted_names = {name for name, _ in self.policy.hosted.ops} if hosted else ()
         known = []  # what count() has returned for the op that runs now
         recomputations = 0
@@ -295,13 +299,15 @@ class _Call:
         self._module = module
         self._forward = forward
         self._first = args, kwargs
-        self._arguments = Arguments(forward, args, kwargs)
+        self.hosted = region.applied.offloads.hosted_by(region)
+        self._announced = False  # the recomputation that has asked for arguments on the host is known
+        moving = self.hosted.arguments_in(args, kwargs) if self.hosted else ()
+        self._arguments = Arguments(forward, args, kwargs, moving)
         self._random_state = RandomState(module)
         self._variables = contextvars.copy_context()
         self._attributes, self._parameters = Attributes(module), Parameters(module)
         self.watched = not region.settled or any(held.path not in region.read for held in self._attributes.tensors)
         self.number = None  # of the forward, among the calls of the policy's modules that save a tensor
-        self.hosted = region.applied.offloads.results_of(region)
         self._unread = {}  # storage -> tensors
         self._hook = self._depth = None  # in the forward: pack_hook() of the checkpoint, running.calls
         if self.watched:
@@ -331,8 +337,19 @@ class _Call:
     def plain_contexts(self):
         return contextlib.nullcontext(), Recomputing(contextlib.nullcontext(), self.recomputation_begins)
 
+    def holding_arguments(self):
+        return self.hosted.holding_arguments(self._arguments_asked) if self.hosted else contextlib.nullcontext()
+
+    def _arguments_asked(self):
+        """Called when the first recomputation asks for an argument, before the recomputation begins."""
+        self.recomputation_begins()
+        self._announced = True
+
     def recomputation_begins(self):
         """Called outside of the contexts, whose modes see only the module's own ops."""
+        if self._announced:
+            self._announced = False
+            return
         self._region.recomputes()
         if self.number is not None:
             with torch.no_grad():  # copies are no part of the recomputation
