@@ -159,16 +159,17 @@ void printRemarks(const PlanSource& source, std::ostream& out)
         out << "Remark        " << printableText(remark) << '\n';
 }
 
-/// Prints the offloaded modules: what each moves, and how long the GPU waits for the copies.
+/// Prints the modules that move tensors to the host: what each moves, and how long the GPU waits for the copies.
 void printOffloaded(const StepTrace& step, const CheckpointPlan& regions, std::ostream& out)
 {
     using enum Table::Align;
     const auto modules = offloadByModule(step, regions);
     if (!modules)
         return;
-    Table table({{"Offloaded module"}, {"To the host", right}, {"Copies", right}, {"Exposed", right}});
+    Table table({{"Module"}, {"Offloads"}, {"To the host", right}, {"Copies", right}, {"Exposed", right}});
     for (const ModuleOffload& module : *modules)
-        table.addRow({std::string(step.moduleFqn(module.module)), formatBytes(module.copies.bytes),
+        table.addRow({std::string(step.moduleFqn(module.module)), std::string(module.what()),
+                      formatBytes(module.copies.bytes),
                       formatMs(module.copies.copyMs), formatMs(module.copies.exposedMs)});
     out << '\n';
     table.print(out);

@@ -62,6 +62,13 @@ const ModuleOffload* movedOf(const PlanAnswer& answer, ModuleId module)
     return found == answer.offloads.end() ? nullptr : &*found;
 }
 
+/// Whether the shown plan offloads a module, and does not checkpoint the module.
+bool isOffloaded(const PlanAnswer& answer, ModuleId module)
+{
+    const ModuleOffload* const moved = movedOf(answer, module);
+    return moved && !moved->isCheckpointed();
+}
+
 QString copiesText(Bytes bytes, double copyMs, double exposedMs)
 {
     return tr("%1 to the host and back in %2 of copies; the GPU waits for %3")
@@ -112,9 +119,11 @@ QString reasonText(const Session& session, ModuleId module)
     const PlanAnswer& answer = *session.answer();
     const ModuleEffect& effect = answer.effects[module.value];
     const Bytes freed = effect.recorded - effect.kept;
-    if (const ModuleOffload* moved = movedOf(answer, module))
-        return tr("Sends %1.").arg(copiesText(moved->copies.bytes, moved->copies.copyMs, moved->copies.exposedMs))
-            + priceText(session);
+    const ModuleOffload* const moved = movedOf(answer, module);
+    const QString copies
+        = moved ? copiesText(moved->copies.bytes, moved->copies.copyMs, moved->copies.exposedMs) : QString();
+    if (isOffloaded(answer, module))
+        return tr("Sends %1.").arg(copies) + priceText(session);
     const ModuleId around = regionAround(session, module);
     if (freed > 0 && effect.recomputeMs > 0) {
         const double rate = effect.recomputeMs / (static_cast<double>(freed) / static_cast<double>(GiB));
@@ -122,9 +131,11 @@ QString reasonText(const Session& session, ModuleId module)
                            .arg(bold(bytesText(freed)), bold(msText(effect.recomputeMs)), number(rate, 1));
         if (around.valid())
             text += tr(" Runs again with %1.").arg(bold(shortName(session.step()->trace().moduleFqn(around))));
+        if (moved)
+            text += tr(" Sends arguments: %1.").arg(copies);
         return text + priceText(session);
     }
-    if (freed > 0 && around.valid() && movedOf(answer, around))
+    if (freed > 0 && around.valid() && isOffloaded(answer, around))
         return tr("Goes to the host with %1.").arg(bold(shortName(session.step()->trace().moduleFqn(around))));
     if (freed > 0)
         return tr("Frees %1 at no cost.").arg(bold(bytesText(freed)));
@@ -392,7 +403,7 @@ ModuleFacts moduleFacts(const Session& session)
         const TradeOffPoint planned = plannedPoint(now);
         facts.curveTitle = tr("Checkpointing options");
         // An offloaded module is checkpointed in none of these options.
-        const bool isChosen = session.feasible() && !movedOf(*session.answer(), module);
+        const bool isChosen = session.feasible() && !isOffloaded(*session.answer(), module);
         facts.curve = fewPoints(optionPoints(session.options()->options), isChosen ? &planned : nullptr);
         if (isChosen)
             facts.chosenPoint = chosenPoint(facts.curve, planned.ratio);
@@ -415,7 +426,9 @@ QString planSummary(const Session& session)
         return {};
     const Plan& plan = session.answer()->plan;
     const auto& regions = session.answer()->regions;
-    const auto moved = static_cast<int>(session.answer()->offloads.size());
+    const auto& offloads = session.answer()->offloads;
+    const auto hosting = static_cast<int>(std::ranges::count_if(offloads, &ModuleOffload::isCheckpointed));
+    const auto moved = static_cast<int>(offloads.size()) - hosting;
     const auto count = static_cast<int>(
         std::ranges::count_if(regions, [](const CheckpointRegion& region) { return !region.offload; }));
     if (count == 0 && moved == 0)
@@ -428,8 +441,12 @@ QString planSummary(const Session& session)
                          .arg(msText(plan.recomputeMs), number(percent, 1))
                          .arg(count);
     if (moved > 0)
-        sentences << (moved == 1 ? tr("One module is offloaded.") : tr("%1 modules are offloaded.").arg(moved))
-                  << copiesLine(session) + QLatin1Char('.');
+        sentences << (moved == 1 ? tr("One module is offloaded.") : tr("%1 modules are offloaded.").arg(moved));
+    if (hosting > 0)
+        sentences << (hosting == 1 ? tr("The arguments of one recomputed module go to the host.")
+                                   : tr("The arguments of %1 recomputed modules go to the host.").arg(hosting));
+    if (moved + hosting > 0)
+        sentences << copiesLine(session) + QLatin1Char('.');
     return sentences.join(QLatin1Char(' '));
 }
 

@@ -283,7 +283,7 @@ std::vector<StorageId> argumentsOf(const StepTrace& trace, CallId call)
 std::vector<int> movedArgumentsOf(const StepTrace& trace, const StepIndex& index, ModuleId module)
 {
     const CallId deciding = decidingCall(index, module);
-    if (!deciding.valid())
+    if (!deciding.valid() || !index.calls[deciding.value].saves())
         return {};
     const std::vector<StorageId> first = argumentsOf(trace, deciding);
     std::vector<bool> may(first.size(), true);

@@ -75,7 +75,31 @@ const Offload* whenMoves(const CheckpointRegion& region)
     return region.offload && region.offload->moves ? &*region.offload : nullptr;
 }
 
+ModuleOffload::Moves movesOf(const CheckpointRegion& region)
+{
+    using enum ModuleOffload::Moves;
+    if (!region.hosted)
+        return savedTensors;
+    const bool hasResults = std::ranges::find(region.hosted->ops, true) != region.hosted->ops.end();
+    return !region.hosted->arguments ? results : hasResults ? argumentsAndResults : arguments;
+}
+
 } // namespace
+
+std::string_view ModuleOffload::what() const noexcept
+{
+    switch (moves) {
+    case Moves::savedTensors:
+        return "saved tensors";
+    case Moves::arguments:
+        return "arguments";
+    case Moves::results:
+        return "results of ops";
+    case Moves::argumentsAndResults:
+        return "arguments, results of ops";
+    }
+    return {};
+}
 
 Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const CheckpointPlan& plan)
 {
@@ -90,7 +114,7 @@ Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const
     std::vector<ModuleOffload> modules;
     for (const CheckpointRegion& region : plan)
         if (const Offload* const when = whenMoves(region))
-            modules.push_back({region.module, *when, {}});
+            modules.push_back({region.module, *when, {}, movesOf(region)});
     if (modules.empty())
         return modules;
     ASSIGN_OR_RETURN(const Regions regions, layOut(trace, index, plan));

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace headroom {
@@ -76,14 +77,18 @@ struct EventTimes
 };
 EventTimes eventTimes(const StepTrace& trace, const StepIndex& index); ///< of the recorded step
 
-/// The copies of an offloaded module, or of a module with hosted ops, all calls together.
+/// The copies of a module that moves tensors to the host, all calls together.
 struct ModuleOffload
 {
     ModuleId module;
     Offload when;
     TimedOffload copies;
+    enum class Moves : std::uint8_t { savedTensors, arguments, results, argumentsAndResults };
+    Moves moves = Moves::savedTensors; ///< of a checkpointed module the others
+    bool isCheckpointed() const noexcept { return moves != Moves::savedTensors; }
+    std::string_view what() const noexcept; ///< "saved tensors"
 };
-/// The offloaded modules of a plan, in the plan's order. The times are 0 without hasClock(). Error: as predict().
+/// The modules of a plan that move tensors to the host, in the plan's order. The times are 0 without hasClock(). Error: as predict().
 Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const CheckpointPlan& plan);
 /// Takes a StepIndex that the caller keeps for many plans. Error: as predict().
 Result<std::vector<ModuleOffload>> offloadByModule(const StepTrace& trace, const StepIndex& index,

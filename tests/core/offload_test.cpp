@@ -21,6 +21,7 @@
 using namespace headroom;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 namespace {
 
@@ -339,6 +340,109 @@ TEST(Offload, AResultThatIsNotTakenGoesAtTheEndOfTheRegion)
     EXPECT_THAT(totals(predicted(step.finish(), {hosting(blockId, {false, true}, {false, true})})),
                 ElementsAre(14, 30, 62, 46, 14, // the second leaves
                             46, 62, 46, 14)); // the second is back, the first made again; both go
+}
+
+namespace {
+
+CheckpointRegion hostingArguments(ModuleId module, Offload when = {})
+{
+    return {module, {}, {}, Hosted{{}, when, true}};
+}
+
+/// A block that makes a tensor of 16 units; and a module that reads this tensor, as the only module, makes a tensor of
+/// 32 units, and saves both.
+struct ModuleWithArgument
+{
+    HandStep step;
+    StorageId argument;
+    PackId ofArgument, ofOwn;
+
+    ModuleWithArgument()
+    {
+        step.enter(blockId, {step.batch});
+        argument = step.make("A", 16);
+        step.exit();
+        step.enter(otherId, {argument, argument});
+        ofArgument = step.pack(argument);
+        const StorageId own = step.make("B", 32);
+        ofOwn = step.pack(own);
+        step.free({own});
+        step.exit();
+    }
+
+    StepTracePtr finish()
+    {
+        step.free({argument});
+        step.make("loss", 1);
+        for (const PackId pack : {ofOwn, ofArgument}) {
+            step.unpack({pack});
+            step.unpackEnd({pack});
+            step.release({pack});
+        }
+        return step.finish();
+    }
+};
+
+} // namespace
+
+TEST(Offload, ArgumentsOfACheckpointLeaveAndComeBackBeforeTheRecomputation)
+{
+    const StepTracePtr trace = ModuleWithArgument().finish();
+    const StepModel model(trace);
+    EXPECT_THAT(movedArgumentsOf(*trace, model.index(), otherId), ElementsAre(0)); // one tensor, given twice
+    EXPECT_THAT(movedArgumentsOf(*trace, model.index(), blockId), IsEmpty()); // the batch is not made in the step
+    EXPECT_THAT(totals(predicted(trace, {{otherId}})), ElementsAre(14, 30, 62, 30, 31, 63, 31, 15));
+    const Timeline t = predicted(trace, {hostingArguments(otherId)});
+    EXPECT_EQ(t.movedBytes, 16 * allocationGranularity);
+    EXPECT_EQ(t.recomputeMs, 1);
+    EXPECT_THAT(totals(t), ElementsAre(14, 30, 62, 30, // the program still holds the argument
+                                       14, 15, 31, // the loss; the argument is back
+                                       63, 31, 15));
+}
+
+TEST(Offload, ArgumentsMoveWithThePlanAndThePolicy)
+{
+    const StepTracePtr trace = ModuleWithArgument().finish();
+    const StepModel model(trace);
+    Plan plan;
+    plan.peak = 1;
+    const CheckpointPlan regions{hostingArguments(otherId, {2, 1, true, 1})};
+    const TemporaryFolder folder;
+    const auto path = folder.path() / "policy.json";
+    ASSERT_TRUE(writePolicy(policyOf(model, regions, plan), path).ok());
+    Result<Policy> read = readPolicy(path);
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_THAT(read->modules[0].arguments, ElementsAre(0));
+    const Result<CheckpointPlan> back = checkpointPlan(*trace, *read);
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    ASSERT_TRUE(back->at(0).hosted);
+    EXPECT_TRUE(back->at(0).hosted->arguments);
+    EXPECT_EQ(back->at(0).hosted->when, regions[0].hosted->when);
+    read->modules[0].arguments = {0, 1};
+    const Result<CheckpointPlan> refused = checkpointPlan(*trace, *read);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(refused.error().message, HasSubstr("other arguments move to the host in this step"));
+    read->modules[0].arguments = {1, 0};
+    ASSERT_TRUE(writePolicy(*read, path).ok());
+    const Result<Policy> wrong = readPolicy(path);
+    ASSERT_FALSE(wrong.ok());
+    EXPECT_THAT(wrong.error().message, HasSubstr("ascending numbers of arguments"));
+}
+
+TEST(Offload, ArgumentsThatSomethingElseHoldsStay)
+{
+    ModuleWithArgument held; // the program holds the argument until backward has begun
+    held.step.make("loss", 1);
+    backwardOf(held.step, {held.ofOwn, held.ofArgument});
+    held.step.free({held.argument});
+    const StepModel ofProgram(held.step.finish());
+    EXPECT_THAT(movedArgumentsOf(*ofProgram.trace(), ofProgram.index(), otherId), IsEmpty());
+
+    ModuleWithArgument taken; // a later call has the same argument
+    taken.step.enter(blockId, {taken.argument});
+    taken.step.exit();
+    const StepModel ofOthers(taken.finish());
+    EXPECT_THAT(movedArgumentsOf(*ofOthers.trace(), ofOthers.index(), otherId), IsEmpty());
 }
 
 TEST(Offload, OnlyResultsThatNothingElseHoldsMayBeHosted)

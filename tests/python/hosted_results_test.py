@@ -52,12 +52,13 @@ class Plans(OnTheCpu):
     checker = None
     all = True  # models
     random_hosted = planned_hosted = trained = 0  # policies with results that go to the host
+    random_arguments = 0  # the same with arguments
 
     @classmethod
     def tearDownClass(cls):
         if cls.all:
-            assert cls.random_hosted >= 20 and cls.planned_hosted >= 5 and cls.trained >= 15, (
-                cls.random_hosted, cls.planned_hosted, cls.trained)
+            assert (cls.random_hosted >= 20 and cls.random_arguments >= 20 and cls.planned_hosted >= 5
+                    and cls.trained >= 15), (cls.random_hosted, cls.random_arguments, cls.planned_hosted, cls.trained)
 
     def check(self, name, case):
         if importlib.util.find_spec(case.package) is None:
@@ -68,15 +69,16 @@ class Plans(OnTheCpu):
         for seed in range(SEEDS):
             with self.subTest(seed=seed):
                 policy = folder / f"random_{seed}.json"
-                peak, _, moved, host, hosted = map(int, self.checker.ask("random", plain, policy, seed))
+                peak, _, moved, host, hosted, arguments = map(int, self.checker.ask("random", plain, policy, seed))
                 Plans.random_hosted += hosted > 0
+                Plans.random_arguments += arguments > 0
                 try:
                     self.check_bytes(case, plain, policy, peak)
                 except PolicyError as error:  # flex_attention() without torch.compile
                     self.assertIn("run inside of tensors of class FakeTensor, where single results cannot be kept",
                                   str(error))
                     continue
-                if case.cpu and hosted:
+                if case.cpu and hosted + arguments:
                     self.check_gradients(case, policy)
         for fraction in FRACTIONS:
             with self.subTest(fraction=fraction):
@@ -156,14 +158,14 @@ OPS = ["aten.exp.default", "aten.exp.default", "aten.gt.Scalar", "aten.sin.defau
 
 
 def entry(name, hosted, saved=(), wait=0, ahead=0, **more):
-    """The policy of a Twice; `hosted` and `saved` are (op, index). `more`: prefetch."""
+    """The policy of a Twice; `hosted` and `saved` are (op, index). `more`: prefetch, arguments."""
     ops = [{"op": op, "index": OPS[:place].count(op)} for place, op in enumerate(OPS)]
     for op in ops:
         key = op["op"].split(".")[1], op["index"]
         op["save"] = key in hosted or key in saved
         if key in hosted:
             op["offload"] = True
-    when = {"offload": {"wait": wait, "ahead": ahead, **more}} if hosted else {}
+    when = {"offload": {"wait": wait, "ahead": ahead, **more}} if hosted or more else {}
     return {"fqn": f"Sequential.{name}", "ops": ops, **when}
 
 
@@ -207,6 +209,86 @@ class Values(OnTheCpu):
                 model = apply(net(), self.written(*(entry(name, hosted, ahead=1, prefetch=prefetch) for name in "12")))
                 for _ in range(3):
                     self.assertEqualToTheBit(plain, self.step(model))
+
+    def test_arguments(self):
+        """The argument of each module is the result of the module before, and no other argument exists."""
+        plain = self.step(net())
+        for hosted in ([], [("exp", 0), ("sin", 0)]):
+            for wait in (0, 1, 3):
+                for ahead in (0, 1, 3):
+                    with self.subTest(hosted=hosted, wait=wait, ahead=ahead), self.late():
+                        model = apply(net(), self.written(*(
+                            entry(name, hosted, (), wait, ahead, arguments=[0], prefetch=1) for name in "12")))
+                        for _ in range(3):
+                            del Late.copied[:]
+                            self.assertEqualToTheBit(plain, self.step(model))
+                            away = sum(call + wait <= 1 for call in range(2))
+                            self.assertEqual(sum(Late.copied), (1 + len(hosted)) * (2 + away) * batch().nbytes)
+                        offloads = model[1].forward.region.applied.offloads
+                        self.assertEqual((offloads.on_device, offloads._calls), ({}, {}))
+                        torch.optim.SGD(model.parameters(), lr=0.0).step()
+                        self.assertIn("forward", model[1].__dict__)
+
+    def test_arguments_leave_the_device(self):
+        with self.late():
+            model = apply(net(), self.written(entry("1", [], arguments=[0]), entry("2", [])))
+            first = []
+            model[0].register_forward_hook(lambda *values: first.append(weakref.ref(values[2].untyped_storage())))
+            result = model(batch())
+            self.assertIsNone(first[0]())
+            result.square().sum().backward()
+
+    def test_arguments_by_name_and_inside_of_tuples(self):
+        class Layer(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = nn.Linear(32, 32)
+
+            def forward(self, x, pair, *, scale):
+                return self.linear(x) * scale + pair[0].sin() + pair[1]
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                torch.manual_seed(1)
+                self.linear, self.layer = nn.Linear(32, 32), Layer()
+
+            def forward(self, x):
+                x = self.linear(x)
+                return self.layer(x.cos(), (x.sin(), x[:1]), scale=x.exp())
+
+        plain = self.step(Net())
+        for arguments in ([0], [1], [3], [0, 1, 2, 3]):
+            with self.subTest(arguments=arguments), self.late():
+                model = apply(Net(), self.written({"fqn": "Net.layer", "ops": [
+                    {"op": f"aten.{op}", "index": index, "save": False}
+                    for op, index in (("addmm.default", 0), ("mul.Tensor", 0), ("sin.default", 0), ("add.Tensor", 0),
+                                      ("add.Tensor", 1))],
+                    "offload": {"wait": 0, "ahead": 0, "arguments": arguments}}))
+                for _ in range(2):
+                    del Late.copied[:]
+                    self.assertEqualToTheBit(plain, self.step(model))
+                    self.assertEqual(sum(Late.copied), 2 * len(arguments) * batch().nbytes)
+
+    def test_arguments_that_are_missing_or_changed_are_refused(self):
+        with self.late():
+            model = apply(net(), self.written(entry("1", [], arguments=[1])))
+            self.assertEqualToTheBit(self.step(net()), self.step(model))
+            with self.assertRaisesRegex(PolicyError, "module Sequential.1: the forward has 1 argument tensors on the GPU, "
+                                                     "and number 1 should go to the host"):
+                torch.optim.SGD(model.parameters(), lr=0.0).step()
+
+        class Changes(Twice):
+            def forward(self, x):
+                result = super().forward(x)
+                x.detach().add_(1)
+                return result
+
+        torch.manual_seed(1)
+        with self.late():
+            model = apply(nn.Sequential(nn.Linear(32, 32), Changes()), self.written(entry("1", [], arguments=[0])))
+            with self.assertRaisesRegex(PolicyError, "the argument `x` is changed in place by the forward"):
+                self.step(model)
 
     def test_small_results_of_an_op_stay(self):
         class Several(nn.Module):
@@ -291,6 +373,8 @@ class Values(OnTheCpu):
         refused(self.written({**found, "offload": {"wait": -1, "ahead": 0}}), "modules[0].offload.wait: expected a whole")
         refused(self.written({key: value for key, value in found.items() if key != "offload"}),
                 "modules[0].offload: expected an object")
+        refused(self.written(entry("1", [], arguments=[1, 0])),
+                "modules[0].offload.arguments: expected ascending whole numbers from 0")
         found["ops"][0]["save"] = False
         refused(self.written(found), "modules[0].ops[0].offload: expected an op with \"save\"")
         found["ops"][0]["offload"] = 1

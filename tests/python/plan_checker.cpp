@@ -94,27 +94,38 @@ Offload drawOffload(std::mt19937& draw)
     return offload;
 }
 
-/// Draws ops to save, and of these some that go to the host. A random op is not saved: others may run again after it.
+bool drawsArguments(const StepModel& model, std::mt19937& draw, ModuleId module)
+{
+    return draw() % 2 != 0 && !movedArgumentsOf(*model.trace(), model.index(), module).empty();
+}
+
+/// Draws ops to save, and of these some that go to the host, and whether arguments go to the host. A random op is not
+/// saved: others may run again after it.
 void drawOps(const StepModel& model, std::mt19937& draw, CheckpointRegion& region)
 {
     const StepTrace& trace = *model.trace();
     const std::vector<OpId> ops = model.regionOps(region.module);
     const std::vector<bool> savable = model.savableOps(region.module);
     const std::vector<bool> hostable = hostableOps(trace, model.index(), region.module);
-    Hosted hosted{std::vector<bool>(ops.size(), false), drawOffload(draw)};
+    Hosted hosted{std::vector<bool>(ops.size(), false), drawOffload(draw), drawsArguments(model, draw, region.module)};
     region.save.assign(ops.size(), false);
     for (std::size_t op = 0; op < ops.size(); ++op) {
         region.save[op] = draw() % 3 != 0 && savable[op] && (trace.ops.flags[ops[op]] & opRandom) == 0;
         hosted.ops[op] = draw() % 3 != 0 && region.save[op] && hostable[op];
     }
     if (model.index().obstaclesToOffload[region.module.value] == CheckpointObstacle::none
-        && std::ranges::find(hosted.ops, true) != hosted.ops.end())
+        && (hosted.arguments || std::ranges::find(hosted.ops, true) != hosted.ops.end()))
         region.hosted = std::move(hosted);
 }
 
 std::int64_t hostedOps(const CheckpointRegion& region)
 {
     return region.hosted ? std::ranges::count(region.hosted->ops, true) : 0;
+}
+
+bool hostsArguments(const CheckpointRegion& region)
+{
+    return region.hosted && region.hosted->arguments;
 }
 
 Result<std::string> planAtRandom(const std::string& stepFile, const std::string& policyFile, std::uint32_t seed)
@@ -149,7 +160,8 @@ Result<std::string> planAtRandom(const std::string& stepFile, const std::string&
     answer << timeline->peak << '\t'
            << std::ranges::count_if(regions, [](const CheckpointRegion& region) { return region.offload.has_value(); })
            << '\t' << timeline->movedBytes << '\t' << timeline->hostBytes << '\t'
-           << std::transform_reduce(regions.begin(), regions.end(), std::int64_t{0}, std::plus(), hostedOps);
+           << std::transform_reduce(regions.begin(), regions.end(), std::int64_t{0}, std::plus(), hostedOps) << '\t'
+           << std::ranges::count_if(regions, hostsArguments);
     return answer.str();
 }
 

@@ -89,7 +89,7 @@ def same(a, b):
 class Tally:
     def __init__(self):
         self.exact = self.exact_by_op = self.cpu = self.cpu_without_ops = self.refused_on_cpu = 0
-        self.offloaded = self.hosted = 0
+        self.offloaded = self.hosted = self.arguments = 0
         self.without_plan = collections.Counter()  # by what is in the way; "": there is nothing to gain
         self.wrong = []
 
@@ -111,11 +111,12 @@ def check_offload(seed, folder, checker, tally):
     check_run(seed, plain, run, policy, int(budget), checker)
     tally.exact += 1
     tally.offloaded += int(moved) > 0
-    peak, modules, moved, _, hosted = checker.ask("random", plain, policy, seed)
-    if int(modules) + int(hosted) > 0:
+    peak, modules, moved, _, hosted, arguments = checker.ask("random", plain, policy, seed)
+    if int(modules) + int(hosted) + int(arguments) > 0:
         check_run(seed, plain, run, policy, int(peak), checker)
         tally.offloaded += int(moved) > 0
         tally.hosted += int(hosted) > 0
+        tally.arguments += int(arguments) > 0
         check_late_gradients(seed, policy, tally)
 
 
@@ -209,14 +210,16 @@ def main():
                 tally.wrong.append(seed)
                 print(f"{Program(seed)}\n    {type(error).__name__}: {str(error)[:600]}", flush=True)
     checker.close()
-    print(f"{tally.exact} exact, of which {tally.offloaded} offload, {tally.hosted} of these results of ops, {tally.exact_by_op} by plans of ops; on the CPU {tally.cpu} equal to the bit, "
+    print(f"{tally.exact} exact, of which {tally.offloaded} offload, {tally.hosted} of these results of ops, "
+          f"{tally.arguments} arguments, {tally.exact_by_op} by plans of ops; on the CPU {tally.cpu} equal to the bit, "
           f"{tally.cpu_without_ops} more without kept ops, {tally.refused_on_cpu} refused there; {len(tally.wrong)} wrong: {tally.wrong}")
     for obstacle, count in tally.without_plan.most_common():
         print(f"{count} without a plan: {obstacle or 'nothing is to be gained'}")
     # Programs that cannot be planned are a part of it, no more.
     enough = 2 * tally.exact >= arguments.count and (2 * tally.cpu >= tally.exact or arguments.offload)
     enough = enough and (not arguments.offload or (
-        3 * tally.offloaded >= arguments.count and 8 * tally.hosted >= arguments.count and tally.cpu > 0))
+        3 * tally.offloaded >= arguments.count and 8 * tally.hosted >= arguments.count
+        and 8 * tally.arguments >= arguments.count and tally.cpu > 0))
     return 0 if enough and not tally.wrong else 1
 
 

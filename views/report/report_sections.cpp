@@ -215,6 +215,8 @@ std::string savedOps(const Policy::Module& module)
     }
     if (counts.size() > mostOps)
         text += " and " + std::to_string(counts.size() - mostOps) + " kinds of ops more";
+    if (!module.arguments.empty())
+        text = "arguments (on the host)" + (text.empty() ? "" : ", " + text);
     return text.empty() ? "no output of an op" : text;
 }
 

@@ -281,9 +281,9 @@ class Hosted:
                 self.difference = (f"the argument tensor {number} of the forward is {obstacle} and stays in place"
                                    if tensors else f"the forward has {len(found)} argument tensors on the GPU, and "
                                    f"number {number} should go to the host")
-            elif key not in self._offloads.on_device:
+            else:
                 try:
-                    self._arguments[key] = _Storage(self._offloads, tensors[0])
+                    self._arguments[key] = _Storage(self._offloads, tensors[0], is_shared=False)
                 except _NoPinnedMemory as error:
                     self._module.refuse(str(error))
                 self.storages.append(weakref.ref(self._arguments[key]))
@@ -402,7 +402,8 @@ class _Storage:
     __slots__ = ("newest", "last", "_offloads", "_card", "_key", "_tensor", "_version", "_last_version", "_storage",
                  "_buffer", "_stream", "_copied", "_waited", "__weakref__")
 
-    def __init__(self, offloads, tensor):
+    def __init__(self, offloads, tensor, is_shared=True):
+        """`is_shared`: other saves of the storage find this object, until the storage leaves the device."""
         self._copied = None
         self.newest = None  # the last call with the storage
         self.last = None  # the storage leaves the device at the end of this call
@@ -411,12 +412,13 @@ class _Storage:
         self._card = offloads.card(tensor.device)
         self._tensor = tensor if tensor.is_leaf else tensor.detach()  # has the version; None after leave()
         self._storage = tensor.untyped_storage()  # None on the host
-        self._key = self._storage._cdata
+        self._key = self._storage._cdata if is_shared else None
         self._buffer = self._card.buffer(self._storage.nbytes())
         self._stream = self._card.compute()
         self._copied = self._card.copy_out(self._storage, self._buffer, self._stream)  # event of the last copy
         self._waited = ()  # streams that have waited for the event
-        offloads.on_device[self._key] = weakref.ref(self)
+        if is_shared:
+            offloads.on_device[self._key] = weakref.ref(self)
 
     def is_as_saved_for(self, tensor):
         """Returns whether the storage, which is on the device, has not changed in place since the first save. Aliases
@@ -435,7 +437,7 @@ class _Storage:
         self._stream.wait_event(self._copied)
         self.last = _NEVER
         self._tensor = self._storage = None
-        del self._offloads.on_device[self._key]
+        self._forget()
 
     def bring_back(self):
         """Begins to come back. A storage that is still on the device stays there."""
@@ -443,7 +445,7 @@ class _Storage:
             return
         if self._storage is not None:
             self.last = _NEVER
-            del self._offloads.on_device[self._key]  # a new call copies the storage again
+            self._forget()  # a new call copies the storage again
             self._card.give_back(self._buffer)
         else:
             self._stream = self._card.compute()
@@ -451,6 +453,9 @@ class _Storage:
             self._card.give_back(self._buffer, self._copied)
             self._storage = block
         self._buffer = None
+
+    def _forget(self):
+        self._offloads.on_device.pop(self._key, None)
 
     def on_device(self):
         """Returns the storage on the device, for the current stream."""
@@ -475,7 +480,7 @@ class _Storage:
         if self._buffer is not None:
             self._card.give_back(self._buffer)
             if self._storage is not None:
-                self._offloads.on_device.pop(self._key, None)
+                self._forget()
 
 
 class _NoPinnedMemory(Exception):
