@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <ranges>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -104,6 +105,8 @@ public:
         Inside inside;
         if (!tree_.units[static_cast<std::size_t>(unit)].forced)
             RETURN_IF_ERROR(combine(unit, inside));
+        if (tree_.offloads && unit == part_)
+            RETURN_IF_ERROR(addHostedInside(unit, options));
         std::vector<OptionCost> costs = costsOf(options);
         costs.insert(costs.end(), inside.costs.begin(), inside.costs.end());
         Options chosen;
@@ -131,7 +134,7 @@ public:
         const std::vector<SavableOp> savable = savableOpsThatRunAgain(model_, module);
         ASSIGN_OR_RETURN(Option full, measure({{module, std::vector<bool>(ops, false)}}));
         if (tree_.offloads && unit == part_)
-            RETURN_IF_ERROR(addHosted(module, std::vector<bool>(ops, false), options));
+            RETURN_IF_ERROR(addHosted({&own, 1}, options));
         std::map<std::size_t, Bytes> held;
         std::map<std::size_t, Bytes> most;
         for (const SavableOp& op : savable) {
@@ -213,15 +216,32 @@ private:
         return {};
     }
 
-    /// Adds the option to checkpoint a module with arguments on the host, if any may move.
-    Status addHosted(ModuleId module, std::vector<bool> save, Options& options) const
+    /// Adds the option to recompute some units in full, with the arguments on the host, if any may move.
+    Status addHosted(std::span<const PartTree::Unit> units, Options& options) const
     {
-        if (model_.index().obstaclesToOffload[module.value] != CheckpointObstacle::none)
-            return {};
-        ASSIGN_OR_RETURN(Option option, measure({{module, std::move(save), {}, Hosted{{}, {}, true}}}));
+        CheckpointPlan plan;
+        for (const PartTree::Unit& unit : units) {
+            const CheckpointObstacle obstacle = model_.index().obstaclesToOffload[unit.module.value];
+            const std::size_t ops = model_.regionOps(unit.module).size();
+            if (!may_(unit.module) || unit.offloaded || ops == 0)
+                continue;
+            plan.push_back({unit.module, std::vector<bool>(ops, false), {}, {}});
+            if (obstacle == CheckpointObstacle::none)
+                plan.back().hosted = Hosted{{}, {}, true};
+        }
+        ASSIGN_OR_RETURN(Option option, measure(std::move(plan)));
         if (option.effect.movedBytes > 0)
             options.push_back(std::move(option));
         return {};
+    }
+
+    /// Adds the same option for all units inside of a unit: near the least memory no other option takes less.
+    Status addHostedInside(int unit, Options& options) const
+    {
+        std::vector<PartTree::Unit> inside;
+        for (const int inner : tree_.units[static_cast<std::size_t>(unit)].inside)
+            inside.push_back(tree_.units[static_cast<std::size_t>(inner)]);
+        return inside.empty() || forces(unit) ? Status() : addHosted(inside, options);
     }
 
     Bytes outputBytes(ModuleId module, const SavableOp& op) const

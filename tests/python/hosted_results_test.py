@@ -57,7 +57,7 @@ class Plans(OnTheCpu):
     @classmethod
     def tearDownClass(cls):
         if cls.all:
-            assert (cls.random_hosted >= 20 and cls.random_arguments >= 20 and cls.planned_hosted >= 5
+            assert (cls.random_hosted >= 20 and cls.random_arguments >= 5 and cls.planned_hosted >= 5
                     and cls.trained >= 15), (cls.random_hosted, cls.random_arguments, cls.planned_hosted, cls.trained)
 
     def check(self, name, case):
