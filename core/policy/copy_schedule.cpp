@@ -120,7 +120,6 @@ CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, cons
     for (const int part : tree.parts) {
         const ModuleId module = tree.units[static_cast<std::size_t>(part)].module;
         parts_.push_back(module);
-        mayCount_.push_back(index.obstaclesToOffload[module.value] == CheckpointObstacle::none);
     }
     for (const PartTree::Around& around : tree.around)
         for (int position = around.first; position < around.last; ++position)
@@ -160,6 +159,18 @@ CopySchedule::CopySchedule(const StepModel& model, const EventTimes& times, cons
             }
             calls_[module.value].push_back(std::move(own));
         }
+    }
+    const auto mayCount = [&](ModuleId module) {
+        return !calls_[module.value].empty() && index.obstaclesToOffload[module.value] == CheckpointObstacle::none;
+    };
+    for (const int part : tree.parts) {
+        std::vector<ModuleId>& counting = counting_.emplace_back();
+        const PartTree::Unit& unit = tree.units[static_cast<std::size_t>(part)];
+        for (const int inside : unit.inside)
+            if (const ModuleId module = tree.units[static_cast<std::size_t>(inside)].module; mayCount(module))
+                counting.push_back(module);
+        if (counting.size() < 2)
+            counting = mayCount(unit.module) ? std::vector{unit.module} : std::vector<ModuleId>();
     }
 }
 
@@ -236,37 +247,33 @@ double CopySchedule::leadOf(const Call& whole, std::vector<Moved> calls) const
     return leadMs;
 }
 
-/// The plan with the other parts from the first offloaded part on, and with the modules after the parts. Nothing of
-/// these modules moves, but the calls count (Offload::moves), so that a copy may take as long as several calls.
+/// The plan with the other modules of the parts from the first part on that moves something, and with the modules after
+/// the parts. Nothing of these modules moves, but the calls count (Offload::moves), so that a copy may take as long as
+/// several calls.
 CheckpointPlan CopySchedule::withCounted(CheckpointPlan plan) const
 {
-    std::vector<bool> planned(parts_.size(), false);
+    std::vector<bool> isRegion(parents_.size(), false), hasRegion(parents_.size(), false); // by module
     int first = std::numeric_limits<int>::max();
     for (const CheckpointRegion& region : plan) {
-        const auto cover = [&](int position) {
-            planned[static_cast<std::size_t>(position)] = true;
-            if (region.offload || region.hosted)
-                first = std::min(first, position);
-        };
-        if (const int position = positions_[region.module.value]; position >= 0)
-            cover(position);
-        else
-            std::ranges::for_each(partsIn_[region.module.value], cover);
+        isRegion[region.module.value] = true;
+        for (ModuleId module = region.module; module.valid(); module = parents_[module.value])
+            hasRegion[module.value] = true;
+        if (const int position = firstPositionOf(region.module); position >= 0 && (region.offload || region.hosted))
+            first = std::min(first, position);
     }
+    if (first == std::numeric_limits<int>::max())
+        return plan;
     const std::size_t known = plan.size();
-    for (auto position = static_cast<std::size_t>(first); position < planned.size(); ++position)
-        if (!planned[position] && mayCount_[position])
-            plan.push_back({parts_[position], {}, Offload{0, 0, false}});
-    const auto contains = [this](ModuleId outer, ModuleId module) {
-        while (module.valid() && module != outer)
-            module = parents_[module.value];
-        return module.valid();
-    };
-    for (const ModuleId module : first < std::numeric_limits<int>::max() ? after_.modules : std::vector<ModuleId>())
-        if (std::ranges::none_of(plan, [&](const CheckpointRegion& region) {
-                return contains(region.module, module) || contains(module, region.module);
-            }))
+    const auto count = [&](ModuleId module) {
+        bool isFree = !hasRegion[module.value];
+        for (ModuleId outer = module; isFree && outer.valid(); outer = parents_[outer.value])
+            isFree = !isRegion[outer.value];
+        if (isFree)
             plan.push_back({module, {}, Offload{0, 0, false}});
+    };
+    for (auto position = static_cast<std::size_t>(first); position < counting_.size(); ++position)
+        std::ranges::for_each(counting_[position], count);
+    std::ranges::for_each(after_.modules, count);
     if (plan.size() > known)
         std::ranges::sort(plan, {}, &CheckpointRegion::module);
     return plan;
