@@ -81,16 +81,10 @@ public:
             return std::optional<PlanAnswer>();
         relaxed_ = bound.relaxed;
         raisePrice(bound);
-        const auto propose = [this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); };
-        RETURN_IF_ERROR(search(propose));
+        RETURN_IF_ERROR(search([this](Bytes budget, const CopyLimits& copies) { return near(budget, copies); }));
         RETURN_IF_ERROR(recomputeAlone());
         RETURN_IF_ERROR(searchCounts());
         RETURN_IF_ERROR(searchChain());
-        if (isOpen() && best_) { // the upper bound of the memory leaves out plans that fit
-            counted_ = atLeast;
-            RETURN_IF_ERROR(search(propose));
-            counted_ = atMost;
-        }
         RETURN_IF_ERROR(searchRows(fewOptions));
         RETURN_IF_ERROR(searchProof());
         RETURN_IF_ERROR(searchRows(manyOptions));
@@ -287,7 +281,7 @@ private:
         RowAnswer answer
             = solveRows(offload_.rows, budget_, atLeast, offloadGap, limit, copies_, belowMs_, hints_, mostProvable);
         boundMs_ = std::max(boundMs_, answer.boundMs);
-        return answer.plan ? tryUnchanged(std::move(answer.options), counted_) : Status();
+        return answer.plan ? tryUnchanged(std::move(answer.options), atMost) : Status();
     }
 
     using Draft = DraftSearch::Draft;
@@ -308,7 +302,7 @@ private:
         for (const double share : sharesOfTime) {
             if (!found.empty() && (limit_.reached() || isGood(found.back())))
                 break;
-            const RowAnswer answer = relaxRows(*problem_, budget, counted_, limit_, shortened(copies, share), hints_);
+            const RowAnswer answer = relaxRows(*problem_, budget, atMost, limit_, shortened(copies, share), hints_);
             raisePrice(answer);
             round(answer.relaxed);
         }
@@ -347,15 +341,14 @@ private:
     Proposed proposed(const DraftSearch& drafts, Draft draft, Bytes budget)
     {
         Proposed found = drafts.timed(draft);
-        if (counted_ == atMost && budget == budget_ && draft.excess <= 0 && found.ms < draftMs_) {
+        if (budget == budget_ && draft.excess <= 0 && found.ms < draftMs_) {
             draftMs_ = found.ms;
             draft_ = std::move(draft.options);
         }
         return found;
     }
 
-    DraftSearch draftsAt(Bytes budget) const { return draftsAt(budget, counted_); }
-    DraftSearch draftsAt(Bytes budget, RowProblem::Memory memory) const
+    DraftSearch draftsAt(Bytes budget, RowProblem::Memory memory = atMost) const
     {
         return {*problem_, schedule_, copies_, memory, budget, excessTimes * msPerByte_, hints_.events};
     }
@@ -432,7 +425,6 @@ private:
     RowHints hints_;
     CopyLimits copies_, expected_;
     Bytes host_ = 0; ///< as CopyLimits::host, but of the request
-    RowProblem::Memory counted_ = atMost; ///< of drafts
     double forwardMs_ = 0; ///< of all parts
     double msPerByte_ = 0; ///< largest price of memory in a relaxation
     std::optional<OptionShares> draft_; ///< the best plan of the rows that fits

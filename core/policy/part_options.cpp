@@ -23,6 +23,9 @@ constexpr std::size_t mostCombinations = 6000; ///< combinations of the units in
 constexpr std::size_t mostSums = 600; ///< further combinations, the best by the sums of the units' costs
 constexpr std::size_t mostMeasuredOps = 64; ///< the ops of a module with more ops are not predicted singly
 constexpr std::size_t mostMoves = 8; ///< options that move a part of a unit, and recompute nothing
+/// Shares of a copy for which the GPU waits, in the choice of options: with a memory budget, a ms of copies is mostly
+/// worth what a tenth of a ms of recomputation is.
+constexpr double waitedShares[] = {0.1, 1};
 constexpr Picoseconds tooSlow = 1'000'000'000'000; ///< for a recomputation
 constexpr std::size_t moreSets = 1000; ///< sets of saved ops besides the sets of the convex hull
 
@@ -35,11 +38,11 @@ struct Option
 };
 using Options = std::vector<Option>;
 
-/// The options with the time of exposed copies.
-std::vector<OptionCost> exposed(std::vector<OptionCost> options)
+/// The options with the time of copies, of which the GPU waits for a share.
+std::vector<OptionCost> exposed(std::vector<OptionCost> options, double share = 1)
 {
     for (OptionCost& option : options)
-        option.time += option.copy;
+        option.time += static_cast<Picoseconds>(share * static_cast<double>(option.copy));
     return options;
 }
 
@@ -50,7 +53,8 @@ std::vector<std::size_t> worthAtAnyPrice(const std::vector<OptionCost>& options,
     std::vector<std::size_t> kept = worthIt(options, most); // copies are free
     if (std::ranges::none_of(options, [](const OptionCost& option) { return option.copy > 0; }))
         return kept;
-    std::ranges::copy(worthIt(exposed(options), most), std::back_inserter(kept));
+    for (const double share : waitedShares)
+        std::ranges::copy(worthIt(exposed(options, share), most), std::back_inserter(kept));
     const auto addWithout = [&](auto what, std::size_t count) { // options without copies, or without recomputation
         std::vector<OptionCost> some;
         std::vector<std::size_t> indexOf;
